@@ -117,7 +117,7 @@ def employed_women(user: User) -> str:
         user.tick(kind)
     user.press("Filter: Region")
     user.tick("R6")
-    user.tick("of everything", role="radio")
+    user.tick("of the total", role="radio")
     book = user.download("Excel")
     rows = user.table()
     check(
@@ -137,7 +137,7 @@ def people_by_region(user: User) -> str:
 def pyramid(user: User) -> str:
     user.press("Rows: Age in years")
     user.press("Columns: Sex")
-    user.pick("Detail of Age in years", "bands of 5")
+    user.pick("Level of detail: Age in years", "bands of 5")
     check(user.table()[1][0] == "5 to 9", "bands of 5")
     check(user.sheet.locator("#chart svg rect").count() > 30, "a chart")
     return "Age pyramid: five-year groups by sex, with a chart"
@@ -156,7 +156,7 @@ def tenure_by_region(user: User) -> str:
 def median_income(user: User) -> str:
     user.press("Rows: Highest qualification")
     user.press("Columns: Sex")
-    user.pick("Figure", "Median")
+    user.pick("Measure", "Median")
     user.pick("of", "Yearly income, pounds")
     check(user.title().startswith("Median of Yearly income"), user.title())
     return "Median income by qualification and sex"
@@ -231,7 +231,7 @@ def map_of_regions(user: User) -> str:
 
 
 def pyramid_from_the_start(user: User) -> str:
-    user.follow("How many, by Age in years and Sex")
+    user.follow("People by Age in years and Sex")
     check(user.sheet.locator("#chart-kind").input_value() == "pyramid", "a pyramid")
     check(user.download("SVG").startswith(b"<svg"), "a picture")
     return "A population pyramid, from the start page, as SVG"
@@ -239,7 +239,7 @@ def pyramid_from_the_start(user: User) -> str:
 
 def two_releases(user: User) -> str:
     user.press("Rows: Economic activity")
-    user.open("Saved tables, and comparing")
+    user.open("Saved tables and comparisons")
     user.clicks += 1
     user.sheet.locator("#saved button", has_text="Compare with").first.click()
     user.sheet.wait_for_selector("#compare tbody tr")
@@ -262,7 +262,7 @@ def cross_table_in_excel(user: User) -> str:
 
 def months(user: User) -> str:
     user.press("Rows: Date of arrival")
-    user.pick("Detail of Date of arrival", "months")
+    user.pick("Level of detail: Date of arrival", "months")
     check(user.table()[0][0].endswith("-01"), "months")
     check(user.sheet.locator("#chart polyline").count() > 0, "a line")
     return "Arrivals month by month, the last five years, as a line"
@@ -272,7 +272,7 @@ def two_tables(user: User) -> str:
     user.press("Rows: General health")
     user.press("Filter: Sex")
     user.tick("Female")
-    user.open("Saved tables, and comparing")
+    user.open("Saved tables and comparisons")
     user.press("Save this table")
     user.sheet.get_by_label("Female", exact=True).uncheck()
     user.clicks += 1
@@ -303,7 +303,7 @@ def shares_as_picture(user: User) -> str:
 
 def average_at_once(user: User) -> str:
     user.press("Rows: Age in years")
-    user.pick("Figure", "Average")
+    user.pick("Measure", "Average")
     check(
         " by Age in years" in user.title() and not user.title().startswith("Average of Age"),
         user.title(),
@@ -312,8 +312,8 @@ def average_at_once(user: User) -> str:
 
 
 def ask_in_sql(user: User) -> str:
-    user.open("Ask in SQL")
-    text = user.sheet.get_by_label("One statement that reads")
+    user.open("Query with SQL")
+    text = user.sheet.get_by_label("One read-only query")
     user.clicks += 1
     text.fill("SELECT ")
     text.press_sequentially("ten")

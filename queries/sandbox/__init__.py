@@ -1,7 +1,7 @@
-"""Strangers' statements, in processes that can open no file and take no more than their share of memory and time.
+"""SQL of untrusted users, run in processes that cannot open files and have limited memory and time.
 
-Takes a release's path, limits, statements.
-Gives answers and refusals over a pipe.
+In: a release's path, limits, statements.
+Out: answers and refusals, received over a pipe.
 May import `engine.errors`, `engine.schema`, `engine.store`, `queries.sql`, `queries.release`.
 """
 

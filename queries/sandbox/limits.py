@@ -1,9 +1,9 @@
-"""Limits of a process that runs statements of strangers: it may compute and answer over its pipe, nothing else.
+"""Limits of a process that runs untrusted SQL: it can compute and answer over its pipe, nothing else.
 
-DuckDB's own lock-down (`engine.store.opening`) closes files and settings to SQL. Its memory limit does not
-count every string it holds, and nothing bounds an answer that becomes Python values. So the operating system limits
-the process too: it opens no file and no socket (no descriptor is left), writes, makes, renames and starts none
-(Landlock, where Linux has it), and an allocation beyond its share fails.
+DuckDB's own lock-down (`engine.store.opening`) closes files and settings to SQL. But its memory limit does not count
+every string, and nothing limits an answer converted to Python values. So the operating system limits the process as
+well: it cannot open files or sockets (no descriptors are available), cannot write, create or rename files or start
+programs (Landlock, where Linux has it), and allocations beyond its share fail.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from queries.sql import megabytes_of
 
 _MIB = 2**20
 _LEAST_MB = 64
-_CREATE_RULESET, _RESTRICT_SELF = 444, 446  # numbers of the system calls, the same on every machine
+_CREATE_RULESET, _RESTRICT_SELF = 444, 446  # system call numbers, the same on all architectures
 _VERSION_FLAG = 1
 _NO_NEW_PRIVILEGES = 38
-_WRITES = 0b1_1111_1111_0011  # execute, write, remove and make files, folders, sockets, links
+_WRITES = 0b1_1111_1111_0011  # execute, write, remove and create files, folders, sockets, links
 _TRUNCATE, _TRUNCATE_SINCE = 1 << 14, 3
 _PLAIN = {
     "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
@@ -36,32 +36,32 @@ _PLAIN = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessLimits:
-    """What one process that answers statements may use."""
+    """Limits of one worker process."""
 
-    seconds: float = 10.0  # Time of a statement
-    memory_mb: int = 512  # What DuckDB may take by its own count
-    process_mb: int = 1024  # Address space of the process beyond what opening the release took
+    seconds: float = 10.0  # Time per statement
+    memory_mb: int = 512  # DuckDB's own memory limit
+    process_mb: int = 1024  # Address space of the process on top of what opening the release took
     threads: int = 1
-    rows: int = 100_000  # Rows of an answer; more are cut off
-    answer_mb: int = 32  # Size of an answer; a larger one is refused
-    # Time to start and to open the release: a busy machine may take long to read what is imported.
+    rows: int = 100_000  # Rows per answer; more are cut off
+    answer_mb: int = 32  # Size of an answer; larger ones are refused
+    # Time to start and open the release: imports may be slow on a busy machine.
     start_s: float = 120.0
 
 
 def shared_out(memory: str, n: int) -> int:
-    """Return the megabytes that each of n processes may take of some memory, such as 500MB or 2GB."""
+    """Return the megabytes for each of n processes that share some memory, such as 500MB or 2GB."""
     share = (megabytes_of(memory) or 0) // max(n, 1)
     if share < _LEAST_MB:
         raise StoreError(
-            f"memory {memory!r}: give a size such as 500MB or 2GB, at least {_LEAST_MB} MB for each of {n} processes"
+            f"memory {memory!r}: specify a size such as 500MB or 2GB, at least {_LEAST_MB} MB for each of {n} processes"
         )
     return share
 
 
 def deny_writes() -> bool:
-    """Take from this thread, and those it starts, the right to change any file or start any program.
+    """Prevent this thread, and those it starts, from changing files and starting programs.
 
-    Returns: False where the kernel has no Landlock. Call it before other threads run: they keep their rights.
+    Returns: False if the kernel has no Landlock. Call it before other threads start: they would keep their rights.
     """
     if sys.platform != "linux":
         return False
@@ -79,10 +79,10 @@ def deny_writes() -> bool:
 
 
 def close_process(limits: ProcessLimits) -> None:
-    """Let this process open no further file or socket, write none, and take no more memory than its share."""
+    """Prevent this process from opening files and sockets, writing files, and using more memory than its share."""
     import resource
 
-    if sys.platform == "linux":  # elsewhere the kernel does not hold to it
+    if sys.platform == "linux":  # not enforced elsewhere
         most = address_space() + limits.process_mb * _MIB
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))  # those open stay open
@@ -91,7 +91,7 @@ def close_process(limits: ProcessLimits) -> None:
 
 
 def allow_time(limits: ProcessLimits) -> None:
-    """Give this process the processor time of one more statement: beyond, the kernel ends it."""
+    """Allow the processor time of one more statement; beyond that, the kernel ends the process."""
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -101,7 +101,7 @@ def allow_time(limits: ProcessLimits) -> None:
 
 
 def address_space() -> int:
-    """Return the address space that this process takes, in bytes; Linux only."""
+    """Return the address space of this process in bytes; Linux only."""
     import resource
 
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
@@ -109,29 +109,29 @@ def address_space() -> int:
 
 
 class _PlainOnly(pickle.Unpickler):
-    """Reads numbers, text, lists and dates; whatever could do something is refused."""
+    """Unpickles numbers, text, lists and dates; anything that could run code is refused."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the class of a date or a decimal; nothing else has a name here."""
+        """Return the class of a plain value; all others are refused."""
         if name not in _PLAIN.get(module, ()):
-            raise pickle.UnpicklingError(f"{module}.{name} is no plain value")
+            raise pickle.UnpicklingError(f"{module}.{name} is not a plain value")
         return super().find_class(module, name)
 
 
 def plain_loads(raw: bytes) -> Any:
-    """Return the values in some bytes that another process pickled."""
+    """Unpickle plain values from another process."""
     return _PlainOnly(io.BytesIO(raw)).load()
 
 
 def write_frame(stream: BinaryIO, raw: bytes) -> None:
-    """Send some bytes, their number first."""
+    """Send some bytes, preceded by their number."""
     stream.write(len(raw).to_bytes(8, "little"))
     stream.write(raw)
     stream.flush()
 
 
 def read_frame(stream: BinaryIO) -> bytes | None:
-    """Return what `write_frame` sent; None where the pipe has closed, be it in the middle."""
+    """Return what `write_frame` sent; None if the pipe was closed, even in the middle."""
     head = stream.read(8)
     size = int.from_bytes(head, "little")
     raw = stream.read(size) if len(head) == 8 else b""

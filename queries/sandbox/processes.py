@@ -1,8 +1,8 @@
-"""Statements of strangers, run in processes of their own that the operating system holds within limits.
+"""Untrusted SQL, run in separate processes that the operating system limits.
 
-A release and limits in; an object whose `sql()` answers like `Release.sql`, in rows. What fills its memory, runs on
-after its time or crashes is ended with its process and refused; the next statement has a fresh one. The answer is
-read as plain values only, so that a process that was taken over cannot reach further than a wrong answer.
+The result of `limited_processes` has a `sql()` that answers like `Release.sql`, in rows. A statement that fills the
+memory, exceeds its time or crashes is refused and its process ended; the next statement gets a fresh one. Answers are
+read as plain values only, so that a compromised process can at worst give a wrong answer.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ from queries.sandbox.limits import ProcessLimits, plain_loads, write_frame
 from queries.sql import Marks
 
 GRACE_S = 1.0
-"""Seconds beyond a statement's own after which its process is ended."""
+"""Seconds after a statement's time limit until its process is ended."""
 _STOP_S = 0.5
-"""Seconds in which a process may give up a statement that nobody waits for, before it is ended."""
-_LOOK_S = 0.05
-_MORE = 2**20  # bytes of a frame beside the answer in it
+"""Seconds a process has to abandon a cancelled statement before it is ended."""
+_POLL_S = 0.05
+_FRAME_OVERHEAD = 2**20  # bytes of a frame besides its answer
 _KEPT_ENVIRONMENT = ("LANG", "LC_ALL", "TZ", "SYSTEMROOT")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What a statement returned, as `queries.sql.result.Result` has it."""
+    """The result of a statement, with the attributes of `queries.sql.result.Result`."""
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
-    rows: list[tuple[Any, ...]]  # At most one more than the limit: then there were more
+    rows: list[tuple[Any, ...]]  # At most one more than the limit, which shows that there are more
     table: ColumnSet | None
     noise_sd: float | None
     filled_share: float | None
     source: str
     warnings: tuple[str, ...]
-    # statuses, unknown: Which figures of these rows are not released: see `marks`.
+    # statuses, unknown: Which figures in these rows are not released; see `marks`.
     statuses: dict[int, list[str]]
     unknown: tuple[str, ...]
 
     def marks(self, n: int) -> Marks:
-        """Return which figures of the first rows are not released."""
+        """Return which figures in the first rows are not released."""
         return Marks(
             statuses={at: of[:n] for at, of in self.statuses.items()}, unknown=tuple(self.unknown)
         )
@@ -74,22 +74,22 @@ class Answer:
 
 
 class _Worker:
-    """One process that opens a release; ready after `wait`; its owner replaces it when it has failed."""
+    """One process that opens a release; ready after `wait`; its owner replaces it when it fails."""
 
     def __init__(self, path: Path, limits: ProcessLimits, verify: str) -> None:
         self._limits = limits
         self._child = _started()
         self._n_asked = 0
-        self.record: dict[str, Any] = {}  # until it has opened the release
+        self.record: dict[str, Any] = {}  # empty until it has opened the release
         self._send({"path": str(path.resolve()), "limits": asdict(limits), "verify": verify})
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process is running."""
         return self._child.poll() is None
 
     def wait(self) -> None:
-        """Wait until it has opened the release; it is ended where it cannot."""
+        """Wait until it has opened the release; end it if it cannot."""
         if self.record:
             return
         start = time.monotonic()
@@ -97,7 +97,7 @@ class _Worker:
             reply = self._received(self._limits.start_s)
             if reply is None or reply[0] not in ("open", "refused"):
                 raise StoreError(
-                    f"the process for statements did not start ({self._why(time.monotonic() - start)})"
+                    f"the worker process did not start ({self._why(time.monotonic() - start)})"
                 )
             if reply[0] == "refused":
                 raise _error_of(reply)
@@ -107,23 +107,23 @@ class _Worker:
         self.record = reply[1]
 
     def _why(self, seconds: float) -> str:
-        """Why nothing came from a process that was to open a release."""
+        """Why a process did not open the release."""
         if seconds >= self._limits.start_s:
-            return f"nothing came from it in {seconds:.0f} seconds"
+            return f"no reply within {seconds:.0f} seconds"
         try:
             code = self._child.wait(1)
         except subprocess.TimeoutExpired:
-            return "what came from it is no answer"
-        return f"the system ended it, signal {-code}" if code < 0 else f"it left with code {code}"
+            return "invalid reply"
+        return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
     def ask(
         self, text: str, how: dict[str, bool], stop: threading.Event | None = None
     ) -> Answer | TablepackError | None:
-        """Return the answer or the refusal; None where the process has failed."""
+        """Return the answer or the refusal; None if the process failed."""
         self._n_asked += 1
         is_sent = self._send({"sql": text, "how": how, "number": self._n_asked})
         until = time.monotonic() + self._limits.seconds + GRACE_S
-        if stop is not None and self._is_stopped(stop, until):
+        if stop is not None and self._is_cancelled(stop, until):
             self._send({"stop": self._n_asked})
             until = time.monotonic() + _STOP_S
         reply = self._received(until - time.monotonic()) if is_sent else None
@@ -131,18 +131,18 @@ class _Worker:
             return None
         return Answer(**plain_loads(reply[1])) if reply[0] == "answer" else _error_of(reply)
 
-    def _is_stopped(self, stop: threading.Event, until: float) -> bool:
-        """Wait for an answer to begin; whether nobody waits for it any more before it does."""
+    def _is_cancelled(self, stop: threading.Event, until: float) -> bool:
+        """Wait for the start of an answer; whether the statement was cancelled before that."""
         pipe = self._child.stdout.fileno()  # type: ignore[union-attr]
         while time.monotonic() < until:
-            if select.select([pipe], [], [], _LOOK_S)[0]:
+            if select.select([pipe], [], [], _POLL_S)[0]:
                 return False
             if stop.is_set():
                 return True
         return False
 
     def _send(self, request: dict[str, Any]) -> bool:
-        """Send a request; whether somebody takes it."""
+        """Send a request; whether the process accepted it."""
         try:
             write_frame(self._child.stdin, json.dumps(request).encode())  # type: ignore[arg-type]
         except (BrokenPipeError, ValueError):
@@ -150,20 +150,20 @@ class _Worker:
         return True
 
     def _received(self, seconds: float) -> tuple[Any, ...] | None:
-        """Return what comes back in time; None where nothing whole does."""
+        """Return the reply; None if no complete one arrives in time."""
         until = time.monotonic() + seconds
         head = self._read(8, until)
         size = int.from_bytes(head or b"", "little")
-        if head is None or size > self._limits.answer_mb * 2**20 + _MORE:
+        if head is None or size > self._limits.answer_mb * 2**20 + _FRAME_OVERHEAD:
             return None
         raw = self._read(size, until)
         try:
             return None if raw is None else tuple(plain_loads(raw))
-        except Exception:  # noqa: BLE001  # whatever it was: not an answer
+        except Exception:  # noqa: BLE001  # anything may come from a compromised process
             return None
 
     def _read(self, size: int, until: float) -> bytes | None:
-        """Read so many bytes; None where the time is up or the pipe has closed."""
+        """Read exactly this many bytes; None at the deadline or if the pipe is closed."""
         pipe = self._child.stdout.fileno()  # type: ignore[union-attr]
         parts: list[bytes] = []
         left = size
@@ -177,7 +177,7 @@ class _Worker:
         return b"".join(parts)
 
     def kill(self) -> None:
-        """End the process, and leave the rest to whoever waits for its answer."""
+        """Kill the process; whoever waits for its answer cleans up."""
         self._child.kill()
 
     def close(self) -> None:
@@ -193,9 +193,9 @@ class _Worker:
 
 
 class LimitedProcesses:
-    """Processes that answer statements over one release; a context manager. Make them with `limited_processes`.
+    """Worker processes for one release; a context manager. Create them with `limited_processes`.
 
-    record: What the manifest says of the release; one of which it says anything else answers nothing.
+    record: The manifest's record of the release; processes that opened a release with another record are not used.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class LimitedProcesses:
     ) -> None:
         self.path, self.limits = path, limits
         self._verify = verify
-        # Those that are ready come first, the one used last before others; the number tells any two apart.
+        # Ready processes come first, the most recently used before others; the number breaks ties.
         self._idle: queue.PriorityQueue[tuple[bool, int, _Worker | None]] = queue.PriorityQueue()
         self._turns = itertools.count(0, -1)
         self._n = n
@@ -217,7 +217,7 @@ class LimitedProcesses:
         self._is_closed = False
         workers: list[_Worker] = []
         try:
-            for _ in range(n):  # all start at once: nobody waits for one later
+            for _ in range(n):  # all start at the same time
                 workers.append(self._new())
             for worker in workers:
                 worker.wait()
@@ -232,7 +232,7 @@ class LimitedProcesses:
             self._give_back(worker)
 
     def sql(self, text: str, *, stop: threading.Event | None = None, **how: bool) -> Answer:
-        """Answer one statement as `Release.sql` does; waits where all processes are busy."""
+        """Answer one statement as `Release.sql` does; wait if all processes are busy."""
         *_, worker = self._idle.get()
         reply: Answer | TablepackError | None = None
         start = time.monotonic()
@@ -241,8 +241,8 @@ class LimitedProcesses:
             start = time.monotonic()
             reply = worker.ask(text, how, stop)
         finally:
-            # After a statement that took too much, the memory left may be too little for the next one; after one on
-            # which DuckDB failed, it answers nothing more.
+            # After a statement that was too large, too little memory may be left; after an internal failure, DuckDB
+            # answers nothing more.
             if worker is not None and (reply is None or isinstance(reply, TooLarge | DuckDBFailed)):
                 self._end(worker)
                 worker = None if self._is_closed else self._next()
@@ -252,27 +252,25 @@ class LimitedProcesses:
         if reply is not None:
             raise reply
         if stop is not None and stop.is_set():
-            raise TimedOut("The statement was stopped: nobody waits for its answer")
+            raise TimedOut("The statement was cancelled")
         if time.monotonic() - start >= self.limits.seconds:
-            raise TimedOut(f"The statement was stopped after {self.limits.seconds:g} seconds")
-        raise TooLarge(
-            "The statement needs more memory than a query may use, or broke the process that ran it"
-        )
+            raise TimedOut(f"The statement was stopped after {self.limits.seconds:g} s")
+        raise TooLarge("The statement needs more memory than allowed, or crashed its process")
 
     def _give_back(self, worker: _Worker | None) -> None:
-        """Let the next statement have a process; one that still starts only where no other is idle."""
+        """Make a process available; one that is still starting is used only if no other is idle."""
         is_starting = worker is None or not worker.record
         self._idle.put((is_starting, next(self._turns), worker))
 
     def _next(self) -> _Worker | None:
-        """Begin to start another process, which opens the release while nobody waits for it."""
+        """Start another process, which opens the release in the background."""
         try:
             return self._new()
         except StoreError:
-            return None  # the next statement tries again, and raises
+            return None  # the next statement tries again and raises
 
     def _ready(self, worker: _Worker | None) -> _Worker:
-        """Return a process that has opened the same release: a new one for one that died while it was idle."""
+        """Return a process that has opened the same release, replacing one that died while idle."""
         if worker is not None and worker.record and not worker.is_alive:
             self._end(worker)
             worker = None
@@ -282,16 +280,16 @@ class LimitedProcesses:
         return worker
 
     def _check(self, worker: _Worker) -> None:
-        """Refuse a process that has opened another release, and end it."""
+        """End and refuse a process that has opened another release."""
         if worker.record != self.record:
             self._end(worker)
             raise ReplacedRelease(
-                f"{self.path.name}: was replaced since it was opened: open it again (a server: start it again)"
+                f"{self.path.name}: the release was replaced since it was opened; open it again (restart a server)"
             )
 
     def _new(self) -> _Worker:
         if self._is_closed:
-            raise StoreError("statements are answered no more: it is closed")
+            raise StoreError("the worker processes are closed")
         worker = _Worker(self.path, self.limits, self._verify)
         self._all.add(worker)
         return worker
@@ -301,7 +299,7 @@ class LimitedProcesses:
         self._all.discard(worker)
 
     def close(self, wait_s: float | None = None) -> None:
-        """End all processes: once their statements are done, or after so many seconds."""
+        """End all processes when their statements are done, or after `wait_s` seconds."""
         self._is_closed = self._is_closed or wait_s is not None
         until = None if wait_s is None else time.monotonic() + wait_s
         while self._n:
@@ -336,18 +334,18 @@ def limited_processes(
     record: ReleaseRecord | None = None,
     verify: Literal["size", "hash"] = "size",
 ) -> LimitedProcesses:
-    """Open a release for statements of strangers.
+    """Open a release for untrusted SQL.
 
-    n: Processes: statements that run at the same time.
-    record: What each of them must find at the path; None: what the first one finds.
+    n: Number of processes, that is, of statements that run at the same time.
+    record: Record that each process must find in the manifest; None: the one that the first process finds.
     """
     if sys.platform == "win32":
-        raise StoreError("statements cannot be limited on this system: use Linux or macOS")
+        raise StoreError("statements cannot be sandboxed on this system; use Linux or macOS")
     return LimitedProcesses(Path(path), limits or ProcessLimits(), n, record=record, verify=verify)
 
 
 def _started() -> subprocess.Popen[bytes]:
-    """Start the process, with no environment but what Python needs."""
+    """Start the process with only the environment that Python needs."""
     environment = {k: v for k, v in os.environ.items() if k in _KEPT_ENVIRONMENT}
     environment["PYTHONPATH"] = os.pathsep.join(str(Path(p).resolve()) for p in sys.path)
     try:
@@ -361,13 +359,11 @@ def _started() -> subprocess.Popen[bytes]:
             process_group=0,
         )
     except OSError as error:
-        raise StoreError(
-            f"the process for statements cannot be started ({error.strerror})"
-        ) from None
+        raise StoreError(f"the worker process cannot be started ({error.strerror})") from None
 
 
 def _error_of(reply: tuple[Any, ...]) -> TablepackError:
-    """Return the error in a refusal."""
+    """Return the error that a refusal describes."""
     _, name, message, missing, nearest = reply
     if name == "NotAnswerable":
         return NotAnswerable(message, missing=tuple(missing), nearest=tuple(nearest))

@@ -1,7 +1,7 @@
-"""The process that runs statements for `queries.sandbox.processes`: it opens a release, gives up its rights, answers.
+"""The worker process of `queries.sandbox.processes`: it opens a release, gives up its rights, and answers statements.
 
-In: the path and limits as JSON, then a request a frame. Out: what was opened, then an answer or a refusal a frame,
-as plain pickled values. It ends when its input closes.
+In: path and limits as JSON, then one request per frame. Out: the release's record, then one answer or refusal per
+frame, as pickled plain values. It ends when its input is closed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from queries.sandbox.limits import (
     read_frame,
     write_frame,
 )
-from queries.sandbox.wall import Wall
+from queries.sandbox.policy import StatementPolicy
 from queries.sql import Oversight, Result
 
 _ALL_TYPES = (
@@ -46,7 +46,7 @@ _ALL_TYPES = (
 
 
 def main() -> None:
-    """Serve one parent until it leaves."""
+    """Serve the parent process until it closes the pipe."""
     first = read_frame(sys.stdin.buffer)
     if first is None:
         return
@@ -54,36 +54,36 @@ def main() -> None:
     start = json.loads(first)
     limits = ProcessLimits(**start["limits"])
     try:
-        wall, requests = Wall(), _Requests()
-        oversight = Oversight(look=wall.check_plan, is_stopped=requests.is_called_off)
+        policy, requests = StatementPolicy(), _Requests()
+        oversight = Oversight(look=policy.check_plan, is_stopped=requests.is_cancelled)
         release = _opened(start, limits, oversight)
         close_process(limits)
     except TablepackError as error:
         _send(_refused(error))
         return
-    except Exception as error:  # noqa: BLE001  # sent, since nobody reads what this process prints
+    except Exception as error:  # noqa: BLE001  # sent to the parent, as nobody reads this process's output
         where = f"{type(error).__name__} in {place_of(error)}"
-        _send(_refused(StoreError(f"the process for statements did not start ({where})")))
+        _send(_refused(StoreError(f"the worker process did not start ({where})")))
         return
     _send(("open", asdict(release.record)))
     shown = _shown(release)
     for request in requests:
         allow_time(limits)
-        _send(_answered(release, wall, request, limits, shown))
+        _send(_answered(release, policy, request, limits, shown))
 
 
 class _Requests:
-    """What the parent asks: read in a thread, so that it can call a request off that is being answered."""
+    """Requests of the parent, read in a thread so that a running one can be cancelled."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self._now = self._called_off = 0
+        self._now = self._cancelled = 0
 
     def _read(self) -> None:
         while (frame := read_frame(sys.stdin.buffer)) is not None:
             request = json.loads(frame)
             if "stop" in request:
-                self._called_off = request["stop"]
+                self._cancelled = request["stop"]
             else:
                 self._waiting.put(request)
         self._waiting.put(None)
@@ -94,29 +94,29 @@ class _Requests:
             self._now = request["number"]
             yield request
 
-    def is_called_off(self) -> bool:
-        """Whether nobody waits for the request at hand any more."""
-        return 0 < self._now <= self._called_off
+    def is_cancelled(self) -> bool:
+        """Whether the current request was cancelled."""
+        return 0 < self._now <= self._cancelled
 
 
 def _opened(start: dict[str, Any], limits: ProcessLimits, oversight: Oversight) -> Release:
-    """Open the release, and load all that is loaded late: nothing can be opened afterwards."""
+    """Open the release and load everything that is loaded lazily: no file can be opened afterwards."""
     release = open_release(
         start["path"],
         verify=start["verify"],
         threads=limits.threads,
         memory=f"{limits.memory_mb}MB",
         oversight=oversight,
-        timeout_s=limits.start_s,  # not that of a statement: a busy machine may be slow to load all this
+        timeout_s=limits.start_s,  # not the limit of a statement: loading may be slow on a busy machine
     )
-    import_module("numpy.ma")  # numpy loads it where it first looks for masked arrays
+    import_module("numpy.ma")  # numpy imports it at its first check for masked arrays
     for text in (
         _ALL_TYPES,
         "SELECT count(*) FROM catalog.cells",
         "SELECT count(*) FROM pg_tables",
     ):
         _plain(release.sql(text), limits)
-    for table in release.tables[:1]:  # intervals load much at their first use
+    for table in release.tables[:1]:  # first use of intervals imports many modules
         c, data = quoted(table[0]), quoted(release.logical_name)
         text = f"SELECT {c}, count(*) AS {quoted(unused_name('people', table))} FROM {data} GROUP BY {c}"
         _plain(release.sql(text, intervals=True), limits)
@@ -126,15 +126,15 @@ def _opened(start: dict[str, Any], limits: ProcessLimits, oversight: Oversight) 
 
 def _answered(
     release: Release,
-    wall: Wall,
+    policy: StatementPolicy,
     request: dict[str, Any],
     limits: ProcessLimits,
     shown: frozenset[str],
 ) -> tuple[Any, ...]:
-    """Answer or refuse one request; never more bytes than allowed, and nothing of where the release lies."""
+    """Answer or refuse one request within the size limit, without revealing the release's path."""
     try:
         with release.cursor() as con:
-            wall.check_text(request["sql"], con, shown=shown)
+            policy.check_text(request["sql"], con, shown=shown)
         result = release.sql(request["sql"], **request["how"])
         raw = pickle.dumps(_plain(result, limits), protocol=5)
         result.close()
@@ -142,7 +142,7 @@ def _answered(
         return _refused(error)
     except MemoryError:
         return _refused(TooLarge(f"{TOO_MUCH}: {limits.process_mb:,} MB"))
-    except Exception as error:  # noqa: BLE001  # a bug of ours must not end the process
+    except Exception as error:  # noqa: BLE001  # a bug must not end the process
         return _refused(
             InternalError(f"{type(error).__name__} in {place_of(error)}; please report it")
         )
@@ -152,18 +152,18 @@ def _answered(
 
 
 def _shown(release: Release) -> frozenset[str]:
-    """What SHOW may be asked of by a plain name: the release's own tables."""
+    """Names that SHOW may be used with: the release's own tables."""
     tables = (".".join(table) for table in release.tables)
     return frozenset(name.lower() for name in (release.logical_name, *tables))
 
 
-TOO_MUCH = "The statement needs more memory than a query may use"
-"""How a refusal for want of memory begins."""
+TOO_MUCH = "The statement needs more memory than allowed"
+"""Start of refusals for lack of memory."""
 
 
 def _plain(result: Result, limits: ProcessLimits) -> dict[str, Any]:
-    """A result in plain values; what is not released is told of the rows that go out."""
-    rows = result.head(limits.rows + 1)  # one more: there is more
+    """A result as plain values, with marks for the rows that are sent."""
+    rows = result.head(limits.rows + 1)  # one more shows that there are more
     marks = result.marks_of_first(limits.rows + 1)
     return {
         "rows": rows,
@@ -180,7 +180,7 @@ def _plain(result: Result, limits: ProcessLimits) -> dict[str, Any]:
 
 
 def _refused(error: TablepackError) -> tuple[Any, ...]:
-    """A refusal in plain values."""
+    """A refusal as plain values."""
     missing, nearest = (
         (error.missing, error.nearest) if isinstance(error, NotAnswerable) else ((), ())
     )
@@ -188,12 +188,12 @@ def _refused(error: TablepackError) -> tuple[Any, ...]:
 
 
 def _send(reply: tuple[Any, ...]) -> None:
-    """Send plain values to the parent."""
+    """Send plain values to the parent process."""
     write_frame(sys.stdout.buffer, pickle.dumps(reply, protocol=5))
 
 
 if __name__ == "__main__":
     try:
         main()
-    except BrokenPipeError:  # the parent has left
+    except BrokenPipeError:  # the parent has ended
         os._exit(0)

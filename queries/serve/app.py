@@ -1,7 +1,7 @@
 """A release over HTTP: a small JSON API and the table builder in the browser.
 
-Takes a release; gives an ASGI application. Reads only; every answer is bounded, and cached by question. The page and
-the API are one origin, nothing is fetched from elsewhere.
+Read-only; every answer has a size limit and is cached by query. Page and API share one origin, and nothing is fetched
+from elsewhere.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from engine.errors import StoreError, TablepackError
 from queries.release import Release, open_release
 from queries.requests import LONGEST_NAME, LONGEST_REASON
 from queries.sandbox import ProcessLimits, limited_processes, shared_out
-from queries.serve import document, downloads
+from queries.serve import downloads, openapi
 from queries.serve import sql as statement
 from queries.serve.cache import Reply
 from queries.serve.errors import as_json, status_of
 from queries.serve.guard import Guard, Limits, client_of
 from queries.serve.lanes import Busy
+from queries.serve.pages import in_language, page_files
 from queries.serve.question import Question, mistakes, question_of
 from queries.serve.service import Format, Service, json_reply, values_json
-from queries.serve.site.pages import of_reader, page_files
 from queries.serve.values import variable_of
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
-"""Names under which a server without a token may be asked."""
-_UNKEPT = "Requests cannot be kept at the moment: tell whoever runs this server"
+"""Host names that a server without a token answers to."""
+_UNSAVED = "Requests cannot be saved at the moment; please tell the operator of this server"
 T = TypeVar("T")
 _END_S = 1.0
-"""Seconds that statements have to end when the server stops."""
+"""Seconds that statements get to finish when the server stops."""
 SqlFormat = Literal["json", "csv", "parquet", "xlsx"]
 Sort = Annotated[
     str,
     Query(
         pattern=r"^((up|down)\.(\d{1,5}|all))?$",
-        description="Of a workbook: order of its rows, as down.0 (the first column, largest first) or up.all.",
+        description="Row order of a workbook: down.0 (by the first column, largest first) or up.all.",
     ),
 ]
 
 
 class Statement(BaseModel):
-    """A statement to answer, and which page of its rows.
+    """A SQL statement and the requested page of its rows.
 
-    `intervals` adds noise intervals and statuses; `answer` names the answer that an earlier page was of.
+    `intervals` adds noise intervals and statuses; `answer` identifies the result that an earlier page belongs to.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -66,8 +66,8 @@ class Statement(BaseModel):
     answer: Annotated[str, Field(max_length=100)] | None = None
 
 
-class Wanted(BaseModel):
-    """A table that is not released: its columns, what it is for, and who asks."""
+class RequestedTable(BaseModel):
+    """A request for a table that is not released: its columns, its purpose, and who asks."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -76,8 +76,8 @@ class Wanted(BaseModel):
     who: Annotated[str, Field(max_length=LONGEST_NAME)] = ""
 
 
-_BODIES: dict[str, type[BaseModel]] = {"/api/query": Statement, "/api/requests": Wanted}
-"""What is asked where; elsewhere it is a `Question`."""
+_BODIES: dict[str, type[BaseModel]] = {"/api/query": Statement, "/api/requests": RequestedTable}
+"""Models of request bodies by path; all other paths take a `Question`."""
 
 
 def app_of(
@@ -95,12 +95,12 @@ def app_of(
 ) -> Guard:
     """Return the application that serves a release.
 
-    token: What every request for data must bring.
-    trust: A path is opened only if this public key signed it.
-    formulas: "quote" puts an apostrophe before text in CSV files that a spreadsheet would run; "keep" leaves
-        it.
-    siblings: Place and title of the releases that are served beside it, itself maybe among them.
-    takes_requests: Askers may leave requests for tables that are not released, in a file beside the release.
+    token: Required with every request for data.
+    trust: Open the release only if this public key signed it.
+    formulas: "quote" puts an apostrophe before CSV text that a spreadsheet would run as a formula; "keep" leaves
+        it unchanged.
+    siblings: Place and title of all releases on the same server, possibly including this one.
+    takes_requests: Users may request tables that are not released; requests are saved in a file next to the release.
     """
     limits = limits or Limits()
     share = shared_out(memory, limits.workers)
@@ -109,7 +109,7 @@ def app_of(
     )
     with (
         ExitStack() as resources
-    ):  # closed where anything below fails, and else when the server stops
+    ):  # closed if anything below fails, otherwise when the server stops
         if isinstance(release, Release):
             opened = release
         else:
@@ -140,19 +140,19 @@ def app_of(
 
 
 def _application(server: Service, resources: ExitStack) -> FastAPI:
-    """The application itself; closes its resources when the server stops."""
+    """The application; it closes its resources when the server stops."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            await asyncio.to_thread(resources.close)  # it may wait for statements
+            await asyncio.to_thread(resources.close)  # may wait for statements
 
     app = FastAPI(
         title=f"tablepack: {server.release.title}",
         version=server.release.engine_version,
-        description="Tables of a synthetic release, with noise intervals. Read only.",
+        description="Tables of a synthetic release with noise intervals. Read-only.",
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
@@ -160,17 +160,17 @@ def _application(server: Service, resources: ExitStack) -> FastAPI:
     )
     add_errors(app)
     _add_facts(app, server)
-    _add_meanings(app, server)
-    _add_questions(app, server)
+    _add_definitions(app, server)
+    _add_tabulation(app, server)
     _add_statements(app, server)
     _add_requests(app, server)
     _add_page(app)
-    document.without_422(app.openapi())
+    openapi.without_422(app.openapi())
     return app
 
 
 def _add_facts(app: FastAPI, server: Service) -> None:
-    """Variables, values, tables, and the plan of a question."""
+    """Variables, values, tables, and query plans."""
 
     @app.get("/api/variables", summary="The release and its variables, with labels and values")
     async def variables(request: Request) -> Response:
@@ -200,9 +200,9 @@ def _add_facts(app: FastAPI, server: Service) -> None:
 
     @app.get(
         "/api/plan",
-        summary="What a question would be answered from, and what can be added to it",
-        openapi_extra={"parameters": document.parameters()},
-        responses=document.answers("plan"),
+        summary="Which table answers a query, and which variables can be added",
+        openapi_extra={"parameters": openapi.parameters()},
+        responses=openapi.answers("plan"),
     )
     async def planned(request: Request) -> Response:
         question = question_of(request.query_params.multi_items())
@@ -215,12 +215,12 @@ def _add_facts(app: FastAPI, server: Service) -> None:
         return _response(request, reply)
 
 
-def _add_meanings(app: FastAPI, server: Service) -> None:
-    """What variables mean, and where their areas are."""
+def _add_definitions(app: FastAPI, server: Service) -> None:
+    """Definitions of variables, and maps."""
 
     @app.get(
         "/api/definition",
-        summary="One variable in words: definition, source, contact, whom it is about",
+        summary="Definition, source, contact and population of a variable",
     )
     async def definition(request: Request, column: str) -> Response:
         reply = await server.reply(
@@ -231,33 +231,31 @@ def _add_meanings(app: FastAPI, server: Service) -> None:
         )
         return _response(request, reply)
 
-    @app.get(
-        "/api/map", summary="Outlines of a variable's areas, where a map stands beside the release"
-    )
+    @app.get("/api/map", summary="Outlines of a variable's areas, if the release has a map")
     async def outlines(request: Request, column: str) -> Response:
         return _response(request, server.outlines(column))
 
 
-def _add_questions(app: FastAPI, server: Service) -> None:
-    """Tables."""
+def _add_tabulation(app: FastAPI, server: Service) -> None:
+    """Cross tables."""
 
     async def table(
-        request: Request, question: Question, format: Format, look: tuple[str, bool] = ("", True)
+        request: Request, question: Question, format: Format, layout: tuple[str, bool] = ("", True)
     ) -> Response:
         reply = await server.reply(
             "table",
             _client(request),
-            f"tabulate {format} {look} {question.link()}",
-            lambda stop: server.table(question, format, stop, look=look),
+            f"tabulate {format} {layout} {question.link()}",
+            lambda stop: server.table(question, format, stop, layout=layout),
         )
         return _response(request, reply, "table", format)
 
-    shape = document.answers("table")
+    shape = openapi.answers("table")
 
     @app.get(
         "/api/tabulate",
-        summary="A table with noise intervals; its address is the saved query",
-        openapi_extra={"parameters": document.parameters()},
+        summary="A table with noise intervals; the URL is the saved query",
+        openapi_extra={"parameters": openapi.parameters()},
         responses=shape,
     )
     async def tabulate_link(
@@ -267,7 +265,7 @@ def _add_questions(app: FastAPI, server: Service) -> None:
         pairs = [(k, v) for k, v in given if k not in ("format", "sort", "intervals")]
         return await table(request, question_of(pairs), format, (sort, intervals))
 
-    @app.post("/api/tabulate", summary="The same, asked as JSON", responses=shape)
+    @app.post("/api/tabulate", summary="The same as a JSON request", responses=shape)
     async def tabulate_body(
         request: Request, question: Question, format: Format = "json"
     ) -> Response:
@@ -275,7 +273,7 @@ def _add_questions(app: FastAPI, server: Service) -> None:
 
 
 def _add_statements(app: FastAPI, server: Service) -> None:
-    """Answers to SQL, in pages or as files."""
+    """Results of SQL statements, in pages or as files."""
 
     async def rows(request: Request, query: Statement) -> Response:
         text, intervals, format = query.sql, query.intervals, query.format
@@ -295,48 +293,48 @@ def _add_statements(app: FastAPI, server: Service) -> None:
         )
         return _response(request, file, "answer", format)
 
-    page = document.answers("page")
+    page = openapi.answers("page")
 
-    @app.get("/api/query", summary="One SELECT-like statement, in pages", responses=page)
+    @app.get("/api/query", summary="One read-only SQL statement, in pages", responses=page)
     async def query_link(request: Request, query: Annotated[Statement, Query()]) -> Response:
         return await rows(request, query)
 
-    @app.post("/api/query", summary="The same, asked as JSON", responses=page)
+    @app.post("/api/query", summary="The same as a JSON request", responses=page)
     async def query_body(request: Request, query: Statement) -> Response:
         return await rows(request, query)
 
 
 def _add_requests(app: FastAPI, server: Service) -> None:
-    """Requests for tables that are not released, where the server takes them."""
+    """Requests for tables that are not released, if the server accepts them."""
     if not server.takes_requests:
         return
 
     async def kept(do: Callable[..., T], *given: Any) -> T:
         try:
             return await asyncio.to_thread(do, *given)
-        except StoreError:  # what is wrong with the file is no stranger's business
-            raise HTTPException(503, _UNKEPT) from None
+        except StoreError:  # details of the file are not for users
+            raise HTTPException(503, _UNSAVED) from None
 
-    @app.get("/api/requests", summary="Tables that were asked for, and what became of that")
+    @app.get("/api/requests", summary="Requested tables and the state of each request")
     async def asked(request: Request) -> Response:
-        return _response(request, json_reply({"requests": await kept(server.asked_for)}))
+        return _response(request, json_reply({"requests": await kept(server.table_requests)}))
 
-    @app.post("/api/requests", status_code=201, summary="Ask for a table that is not released")
-    async def ask(request: Request, wanted: Wanted) -> Response:
+    @app.post("/api/requests", status_code=201, summary="Request a table that is not released")
+    async def ask(request: Request, wanted: RequestedTable) -> Response:
         left = await kept(
-            server.ask_for, _client(request), wanted.columns, wanted.reason, wanted.who
+            server.request_table, _client(request), wanted.columns, wanted.reason, wanted.who
         )
         return JSONResponse({"number": left.number, "columns": list(left.columns)}, 201)
 
 
 def _add_page(app: FastAPI) -> None:
-    """The table builder: a few files of this package, and nothing else."""
+    """The table builder: the page files of this package, nothing else."""
     for path, replies in page_files().items():
         if path.startswith("/front."):
             continue
 
         def page(request: Request, replies: Mapping[str, Reply] = replies) -> Response:
-            reply, headers = of_reader(replies, *wish_of(request))
+            reply, headers = in_language(replies, *language_preference(request))
             response = _response(request, reply)
             response.headers.update(headers)
             return response
@@ -344,13 +342,13 @@ def _add_page(app: FastAPI) -> None:
         app.add_route(path, page, methods=["GET", "HEAD"], include_in_schema=False)
 
 
-def wish_of(request: Request) -> tuple[str, str]:
-    """The language that a request asks for, and those that its browser prefers."""
+def language_preference(request: Request) -> tuple[str, str]:
+    """The language in the URL, and those the browser prefers."""
     return request.query_params.get("lang", ""), request.headers.get("accept-language", "")
 
 
 def add_errors(app: FastAPI) -> None:
-    """Every error as JSON."""
+    """Report every error as JSON."""
 
     @app.exception_handler(TablepackError)
     async def ours(_: Request, error: TablepackError) -> Response:
@@ -378,12 +376,12 @@ def add_errors(app: FastAPI) -> None:
 
 
 def _client(request: Request) -> str:
-    """Whose a request is."""
+    """The client that limits are counted for."""
     return client_of("?" if request.client is None else request.client.host)
 
 
 def _response(request: Request, reply: Reply, name: str = "", format: str = "json") -> Response:
-    """A reply; or only that the one which the client has still holds."""
+    """A reply, or 304 if the client already has it."""
     tag = '"' + hashlib.blake2b(reply.body, digest_size=12).hexdigest() + '"'
     headers = {"etag": tag, "cache-control": "private, no-cache"}
     if format != "json":

@@ -1,7 +1,6 @@
-"""Answers as files: CSV, Parquet and JSON-stat 2, all from the same rows; workbooks: `queries.serve.formats`.
+"""Answers as files: CSV, Parquet and JSON-stat 2, all from the same rows; for workbooks see `queries.serve.workbook`.
 
-Takes a tabulation (or the rows of a statement) and gives bytes. Numbers stay numbers: what is not released is empty,
-and the `status` column says so.
+Numbers stay numbers: figures that are not released are empty, and the `status` column says so.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ ENDINGS = {"csv": "csv", "parquet": "parquet", "json-stat": "json", "xlsx": "xls
 FIGURES = ("value", "low", "high", "status")
 Rows = Sequence[Sequence[Any]]
 Formulas = Literal["quote", "keep"]
-"""What becomes of text in CSV that a spreadsheet would run: an apostrophe before it, or nothing."""
+"""How CSV text that a spreadsheet would run is treated: prefixed with an apostrophe, or kept."""
 _FORMULA = re.compile(r"[\s']*[=+\-@\uff1d\uff0b\uff0d\uff20]|'*[\t\r\n]")
-"""How such text begins; with apostrophes, so that what was quoted is told from what begins with one."""
+"""How such text starts; including apostrophes, so that quoted text can be told apart from text that starts with one."""
 _FIGURE = r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?"
 _NUMBER = re.compile(f"{_FIGURE}( to {_FIGURE})?", re.ASCII)
-"""A number, or a band of them."""
+"""A number, or a band of numbers."""
 
 
 def rows_of(table: Tabulation) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Return a tabulation as names and rows: its columns, then value, low, high and status."""
+    """Return a tabulation as column names and rows: its columns, then value, low, high and status."""
     figures = zip(table.value.tolist(), table.low.tolist(), table.high.tolist(), strict=True)
     rows = [
         (*key, *(None if math.isnan(x) else x for x in three), status)
@@ -53,17 +52,17 @@ def rows_of(table: Tabulation) -> tuple[list[str], list[tuple[Any, ...]]]:
 
 
 def csv_of(names: Sequence[str], rows: Rows, formulas: Formulas = "quote") -> bytes:
-    """Return CSV with a header; a blank is empty."""
+    """Return CSV with a header; blanks are empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    cell = _number_or_text if formulas == "keep" else _harmless
+    cell = _number_or_text if formulas == "keep" else _quoted_formula
     writer.writerow([cell(name) for name in names])
     writer.writerows([["" if v is None else cell(v) for v in row] for row in rows])
     return out.getvalue().encode()
 
 
-def _harmless(value: Any) -> Any:
-    """A value in CSV that no spreadsheet runs; numbers, also as text, are none of that."""
+def _quoted_formula(value: Any) -> Any:
+    """A CSV value that no spreadsheet runs as a formula; numbers stay unchanged, even as text."""
     if not isinstance(value, str):
         return _number_or_text(value)
     is_formula = _FORMULA.match(value) and not _NUMBER.fullmatch(value)
@@ -87,7 +86,7 @@ def parquet_of(names: Sequence[str], rows: Rows) -> bytes:
 def jsonstat_of(
     table: Tabulation, *, label: str, source: str, variables: Mapping[str, Variable]
 ) -> bytes:
-    """Return a JSON-stat 2 dataset: a dimension a column, and one of value, low and high."""
+    """Return a JSON-stat 2 dataset: one dimension per column, and one for value, low and high."""
     orders = [_order(j, table, variables[c]) for j, c in enumerate(table.columns)]
     size = [len(order) for order in orders]
     places = [[order[part] for order, part in zip(orders, key, strict=True)] for key in table.keys]
@@ -120,7 +119,7 @@ def jsonstat_of(
 
 
 def _order(place: int, table: Tabulation, variable: Variable) -> dict[Any, int]:
-    """Order of a column's keys that occur: as released, or as they come (bands)."""
+    """Order of the keys that occur: as released, or in order of appearance (bands)."""
     keys = dict.fromkeys(key[place] for key in table.keys)
     known = [v.value for v in variable.values if v.value in keys]
     return {v: i for i, v in enumerate(dict.fromkeys([*known, *keys]))}
@@ -134,7 +133,7 @@ def _dimension(variable: Variable, order: Mapping[Any, int]) -> dict[str, Any]:
 
 
 def _number_or_text(value: Any) -> Any:
-    """A value in CSV: whole numbers without a point."""
+    """A CSV value; whole numbers without a decimal point."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else format(value, ".15g")
     return key_of(value) if isinstance(value, bool | Decimal) else value
@@ -145,7 +144,7 @@ def _text(value: Any) -> str:
 
 
 def _arrow(pyarrow: Any, column: list[Any]) -> Any:
-    """A column; as text where its values are of several types."""
+    """A column; as text if its values have several types."""
     try:
         return pyarrow.array(column)
     except (pyarrow.ArrowException, OverflowError):

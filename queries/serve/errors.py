@@ -1,4 +1,4 @@
-"""Errors of the tree as HTTP answers: a status that fits, the message as it is, and what helps to go on."""
+"""Errors as HTTP answers: status, message, and where available the nearest alternatives."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _STATUS: tuple[tuple[type[TablepackError], int], ...] = (
     (StoreError, 500),
     (InternalError, 500),
 )
-"""Status by type; the first that fits."""
+"""Status by error type; the first match counts."""
 _UNREADABLE = (
-    "The release cannot be read any more: whoever runs this server learns why with `tablepack show`, "
-    "and starts it again"
+    "The release can no longer be read. The operator of this server can find the reason with `tablepack show`, "
+    "and then restart the server"
 )
 
 
@@ -44,13 +44,13 @@ def status_of(error: TablepackError) -> int:
 
 
 def as_json(error: BaseException) -> dict[str, Any]:
-    """Return an error as plain values; the text of one that is not ours is left out."""
+    """Return an error as plain values, without the text of errors that are not our own: it may contain anything."""
     if not isinstance(error, TablepackError):
-        message = f"{type(error).__name__} in {place_of(error)}; this is our bug, please report it"
+        message = f"{type(error).__name__} in {place_of(error)}; this is a bug, please report it"
         return {"error": "InternalError", "message": message}
     message = str(error)
     if isinstance(error, StoreError) and not isinstance(error, MissingPackage | ReplacedRelease):
-        message = _UNREADABLE  # its own text says where the file lies
+        message = _UNREADABLE  # its own text contains the path of the file
     out: dict[str, Any] = {"error": type(error).__name__, "message": message}
     if isinstance(error, NotAnswerable):
         out |= {"missing": list(error.missing), "nearest": [list(t) for t in error.nearest]}

@@ -1,8 +1,8 @@
-r"""Groups of values of one's own: a name and its members, in links, as values and in SQL.
+r"""Custom groups of values: a name and its members, in links, as values and in SQL.
 
-In a link: `group.age=Working age|16..64&group.age=Older|65..`: a name, then released values or, of a column that has
-an order, ranges (an end may be left open). A backslash makes the next sign a letter: `\|`, `\\`.
-Values in no group stay by themselves, after the groups.
+In a link: `group.age=Working age|16..64&group.age=Older|65..`: a name, then released values or, for ordered columns,
+ranges (either end may be open). A backslash escapes the next character: `\|`, `\\`.
+Values outside the groups stay separate and follow the groups.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from engine.schema import literal, quoted
 from queries.serve.values import Value, Variable, bound_of, values_of
 
 Group = tuple[str, tuple[str, ...]]
-"""A name, and members: keys of values, or `low..high`."""
+"""A name and its members: keys of values, or `low..high`."""
 _PARTS = re.compile(r"((?:[^\\|]|\\.)*)(\||\Z)", re.DOTALL)
 _RANGE = ".."
-_TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+_BIDI_CONTROLS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 def group_of(text: str) -> Group:
-    """Return the group that a link spells."""
+    """Parse a group from a link."""
     parts: list[str] = []
     at = 0
     while at <= len(text):
         part = _PARTS.match(text, at)
         if part is None:
-            raise QueryRefused(f"group {text!r}: nothing follows the last backslash")
+            raise QueryRefused(f"group {text!r}: ends with a single backslash")
         parts.append(re.sub(r"\\(.)", r"\1", part[1], flags=re.DOTALL))
         if not part[2]:
             break
@@ -40,13 +40,13 @@ def group_of(text: str) -> Group:
 
 
 def text_of(group: Group) -> str:
-    """Return a group as a link spells it; the same group gives the same text."""
+    """Return a group as written in a link; equal groups give equal texts."""
     name, members = group
     return "|".join(re.sub(r"([\\|])", r"\\\1", part) for part in (name, *sorted(set(members))))
 
 
 def members_of(variable: Variable, members: Iterable[str]) -> list[Any]:
-    """Return the released values of a group, in no particular order."""
+    """Return the released values in a group, in no particular order."""
     keys, values = [], []
     for member in members:
         ends = _ends(variable, member)
@@ -55,38 +55,38 @@ def members_of(variable: Variable, members: Iterable[str]) -> list[Any]:
             continue
         inside = [v for v in variable.known if ends[0] <= v <= ends[1]]
         if not inside:
-            raise QueryRefused(f"{variable.name}: no released value lies in the range {member!r}")
+            raise QueryRefused(f"{variable.name}: no released value is in the range {member!r}")
         values += inside
     return list(dict.fromkeys([*values, *values_of(variable, keys)]))
 
 
 def check_groups(variable: Variable, groups: Sequence[Group]) -> None:
-    """Refuse groups that do not go together."""
+    """Refuse invalid or contradictory groups."""
     names: set[str] = set()
     group_of_value: dict[Any, str] = {}
     for name, members in groups:
         if not name.strip() or not members or any(map(_is_control, name)):
             raise QueryRefused(
-                f"{variable.name}: group {name!r} needs a name that can be read, and at least one value"
+                f"{variable.name}: group {name!r} needs a printable name and at least one value"
             )
         if name in names:
-            raise QueryRefused(f"{variable.name}: two groups are called {name!r}")
+            raise QueryRefused(f"{variable.name}: duplicate group name {name!r}")
         names.add(name)
         for value in members_of(variable, members):
             if value in group_of_value:
                 both = f"{group_of_value[value]!r} and {name!r}"
                 label = _label(variable, value)
-                raise QueryRefused(f"{variable.name}: {label} stands in two groups, {both}")
+                raise QueryRefused(f"{variable.name}: {label} is in two groups, {both}")
             group_of_value[value] = name
     for value in variable.values:
         if value.value not in group_of_value and names & {value.label, value.key}:
             raise QueryRefused(
-                f"{variable.name}: a group is called {value.label!r}, as a value outside of it is"
+                f"{variable.name}: group name {value.label!r} is also the name of a value outside the group"
             )
 
 
 def grouped_variable(variable: Variable, groups: Sequence[Group]) -> Variable:
-    """Return a variable whose values are groups, then the values in none."""
+    """Return a variable whose values are the groups, followed by the ungrouped values."""
     pieces = {name: members_of(variable, members) for name, members in groups}
     rows = {v.value: v.n for v in variable.values}
     grouped = {v for values in pieces.values() for v in values}
@@ -99,7 +99,7 @@ def grouped_variable(variable: Variable, groups: Sequence[Group]) -> Variable:
 
 
 def case_of(variable: Variable, groups: Sequence[Group]) -> str:
-    """Return SQL for the group of a value; one in no group is itself, as text."""
+    """Return SQL for the group of a value; ungrouped values as text."""
     column = quoted(variable.name)
     whens = [
         f"WHEN {condition_of(variable, members)} THEN {literal(name)}" for name, members in groups
@@ -108,7 +108,7 @@ def case_of(variable: Variable, groups: Sequence[Group]) -> str:
 
 
 def condition_of(variable: Variable, members: Iterable[str]) -> str:
-    """Return SQL that holds for values and ranges."""
+    """Return a SQL condition for values and ranges."""
     tests, keys = [], []
     for member in sorted(set(members)):
         ends = _ends(variable, member)
@@ -118,12 +118,12 @@ def condition_of(variable: Variable, members: Iterable[str]) -> str:
             low, high = (constant(variable, end) for end in ends)
             tests.append(f"{quoted(variable.name)} BETWEEN {low} AND {high}")
     if keys:
-        tests.insert(0, held_in(variable, values_of(variable, keys)))
+        tests.insert(0, membership_sql(variable, values_of(variable, keys)))
     return tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})"
 
 
-def held_in(variable: Variable, values: Sequence[Any]) -> str:
-    """Return SQL that holds for single values, the blank perhaps among them."""
+def membership_sql(variable: Variable, values: Sequence[Any]) -> str:
+    """Return a SQL condition for single values, possibly including the blank."""
     column = quoted(variable.name)
     known = ", ".join(constant(variable, v) for v in values if v is not None)
     tests = [f"{column} IN ({known})"] if known else []
@@ -133,7 +133,7 @@ def held_in(variable: Variable, values: Sequence[Any]) -> str:
 
 
 def constant(variable: Variable, value: Any) -> str:
-    """Return a value in SQL."""
+    """Return a value as a SQL literal."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return (
@@ -142,7 +142,7 @@ def constant(variable: Variable, value: Any) -> str:
 
 
 def inside(values: Iterable[Any], limits: Any) -> list[Any]:
-    """Return the values that a filter leaves: a list of values, the ends of a range, or None for all."""
+    """Return the values that pass a filter: a list of values, the ends of a range, or None for all."""
     if limits is None:
         return list(values)
     if isinstance(limits, tuple):
@@ -152,17 +152,17 @@ def inside(values: Iterable[Any], limits: Any) -> list[Any]:
 
 
 def _ends(variable: Variable, member: str) -> tuple[Any, Any] | None:
-    """Both ends of a range; None where the member is a single value."""
+    """Both ends of a range; None for a single value."""
     if variable.step is None or _RANGE not in member:
         return None
     low, _, high = member.partition(_RANGE)
     return bound_of(variable, low, is_high=False), bound_of(variable, high, is_high=True)
 
 
-def _is_control(sign: str) -> bool:
-    """Whether a sign steers, or turns round what stands beside it; those that join letters may stay."""
-    turns = unicodedata.bidirectional(sign) in _TURNING
-    return unicodedata.category(sign) in ("Cc", "Cs") or turns
+def _is_control(character: str) -> bool:
+    """Whether a character is a control, surrogate or bidirectional control; joiners are allowed."""
+    is_bidi = unicodedata.bidirectional(character) in _BIDI_CONTROLS
+    return unicodedata.category(character) in ("Cc", "Cs") or is_bidi
 
 
 def _label(variable: Variable, value: Any) -> str:

@@ -1,7 +1,7 @@
-"""What stands before every request: host, token, rate, size; and after it: headers and a line in the log.
+"""Checks before every request (host, token, rate, size), and headers and access log after it.
 
-An ASGI layer of its own, so that nothing behind it runs for a refused request. Invariant: the log holds method, path,
-status, time and size, never a query or an answer. Limits of connections are uvicorn's (`CONNECTIONS`).
+A separate ASGI layer, so that nothing behind it runs for a refused request. Invariant: the log has method, path,
+status, time and size, never a query or an answer. Connection limits are uvicorn's (`CONNECTIONS`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"geolocation=(), camera=(), microphone=()"),
 )  # fmt: skip
-_CLIENT_LEFT = 499  # in the log only
+_CLIENT_DISCONNECTED = 499  # in the log only
 _MAX_CLIENTS = 10_000
-_PART = 65_536  # bytes of an answer that a slow reader keeps in memory
+_PART = 65_536  # most bytes of an answer held in memory for a slow reader
 Headers = tuple[tuple[bytes, bytes], ...]
 _RETRY_SOON: Headers = ((b"retry-after", b"1"),)
 Scope = MutableMapping[str, Any]
@@ -50,40 +50,40 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What one request, one client and one answer may take."""
+    """Limits per request, client and answer."""
 
-    body_bytes: int = 64_000  # Largest request: its body, and its address
-    # body_s, send_s: Longest wait for a body, and for an answer to be taken.
+    body_bytes: int = 64_000  # Largest body, and largest query string
+    # body_s, send_s: Longest time to receive a body, and to send an answer.
     body_s: float = 10.0
     send_s: float = 60.0
-    # at_once, at_once_each: Requests at work at once, all and of one client; more are refused. A body is
-    # read before it counts.
+    # at_once, at_once_each: Most requests in progress, in total and per client; more are refused. Bodies are
+    # read before a request counts.
     at_once: int = 200
     at_once_each: int = 100
-    reading_each: int = 40  # Bodies of one client that are on their way
-    rate: float | None = None  # Requests a second a client; None: any number
-    burst: int = 60  # Requests that may come at once
-    # rows, answer_bytes: Rows and bytes of one answer.
+    reading_each: int = 40  # Most bodies being received per client
+    rate: float | None = None  # Requests per second and client; None: no limit
+    burst: int = 60  # Requests allowed in a burst
+    # rows, answer_bytes: Most rows and bytes per answer.
     rows: int = 10_000
     answer_bytes: int = 8_000_000
-    workers: int = 3  # Questions to the table builder answered at once, and as many statements
-    share: int = 2  # How many of each may be one client's
-    # waiting, waiting_each: How many more may wait, all and of one client.
+    workers: int = 3  # Table queries answered at once, and as many SQL statements
+    share: int = 2  # Most of each per client
+    # waiting, waiting_each: Longest queue, in total and per client.
     waiting: int = 200
     waiting_each: int = 50
-    wait_s: float = 10.0  # How long
+    wait_s: float = 10.0  # Longest wait in the queue
     cache_bytes: int = 20_000_000
 
 
 class RateLimit:
-    """A bucket of requests a client, refilled steadily; the least recent clients are forgotten."""
+    """A token bucket per client; the least recent clients are dropped."""
 
     def __init__(self, per_s: float, burst: int) -> None:
         self._per_s, self._burst = per_s, burst
         self._left: LRUCache[str, tuple[float, float]] = LRUCache(_MAX_CLIENTS)
 
     def wait_of(self, client: str, now: float) -> float:
-        """Take one request; return the seconds to wait where there is none left."""
+        """Take one request; return the seconds to wait if none is left."""
         left, then = self._left.get(client, (float(self._burst), now))
         left = min(self._burst, left + (now - then) * self._per_s)
         is_free = left >= 1
@@ -91,12 +91,12 @@ class RateLimit:
         return 0.0 if is_free else (1 - left) / self._per_s
 
 
-class _Left(Exception):
-    """The client closed its connection before it had its answer."""
+class _Disconnected(Exception):
+    """The client closed its connection before the answer was complete."""
 
 
 class Refusal(NamedTuple):
-    """Why a request is not let through."""
+    """Why a request is refused."""
 
     status: int
     error: str
@@ -105,11 +105,12 @@ class Refusal(NamedTuple):
 
 
 class Guard:
-    """The layer itself.
+    """The ASGI layer.
 
-    token: What every request for data must bring; None: whoever reaches the server may ask.
-    hosts: Names the server answers to where it has no token; a page elsewhere cannot reach it under another.
-    stop: Tells work under way to end; called in the event loop, more than once maybe.
+    token: Required with every request for data; None: no token needed.
+    hosts: Host names that a server without a token answers to: other web sites cannot reach it under their own name
+        (DNS rebinding).
+    stop: Stops work in progress; called in the event loop, possibly more than once.
     """
 
     def __init__(
@@ -146,17 +147,17 @@ class Guard:
 
         try:
             await self._answer(scope, receive, counted)
-        except _Left:
-            status = status or _CLIENT_LEFT
-        except asyncio.CancelledError:  # uvicorn waits no longer for its end
+        except _Disconnected:
+            status = status or _CLIENT_DISCONNECTED
+        except asyncio.CancelledError:  # uvicorn is shutting down
             if not status:
-                stopping = "the server is being stopped: try again in 5 s"
+                stopping = "the server is shutting down; try again in 5 s"
                 await _refuse(counted, Refusal(503, "Busy", stopping, ((b"retry-after", b"5"),)))
         except TimeoutError:
-            if not status:  # else nobody takes the answer: the rest of it is dropped
+            if not status:  # otherwise the client does not read the answer: the rest is dropped
                 slow = Refusal(408, "TooSlow", "the request took too long to arrive")
                 await _refuse(counted, slow, is_last=True)
-        except Exception as error:  # noqa: BLE001  # its text may hold anything: only its kind is given
+        except Exception as error:  # noqa: BLE001  # its text may contain anything: only the type is reported
             if not status:
                 fault = as_json(error)
                 await _refuse(counted, Refusal(500, fault["error"], fault["message"]))
@@ -167,7 +168,7 @@ class Guard:
             LOG.info("%s %s %s %d %.1f ms %d bytes", client, method, path[:200], status, ms, size)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request, or read its body and let it through."""
+        """Refuse a request, or read its body and pass it on."""
         client = client_of((scope.get("client") or ("?",))[0])
         refusal = self._refusal(scope, client)
         if refusal is not None:
@@ -183,49 +184,49 @@ class Guard:
             await _refuse(send, busy)
             return
         with _counted(self._at_work, client):
-            await _while_there(self._app, scope, body, receive, send)
+            await _while_connected(self._app, scope, body, receive, send)
 
     def _busy(self, client: str) -> Refusal | None:
-        """Why a request whose body is here must wait outside."""
+        """Refuse a request, already received, if too many are in progress."""
         is_full = self._at_work.total() >= self._limits.at_once
         if is_full or self._at_work[client] >= self._limits.at_once_each:
-            return Refusal(503, "Busy", "too many requests at once: try again in 1 s", _RETRY_SOON)
+            return Refusal(503, "Busy", "too many requests at once; try again in 1 s", _RETRY_SOON)
         return None
 
     def _refusal(self, scope: Scope, client: str) -> Refusal | None:
-        """Why a request is not let through; None: it is."""
+        """Return why a request is refused; None if it is not."""
         headers = dict(scope["headers"])
         is_api = scope["path"].startswith("/api/")
         host = _host(headers.get(b"host", b"").decode("latin-1"))
         if self._token is None and host not in self._hosts:
-            return Refusal(403, "Forbidden", "this server does not answer to that name")
+            return Refusal(403, "Forbidden", "this server does not answer to this host name")
         if is_api and headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
-            return Refusal(403, "Forbidden", "a page of another site may not ask")
+            return Refusal(403, "Forbidden", "requests from other web sites are not allowed")
         if self._rate is not None:
             wait = self._rate.wait_of(client, time.monotonic())
             if wait:
-                message = f"too many requests: try again in {wait:.1f} s"
+                message = f"too many requests; try again in {wait:.1f} s"
                 retry = ((b"retry-after", str(int(wait) + 1).encode()),)
                 return Refusal(429, "TooMany", message, retry)
         if self._token is not None and is_api:
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(given, b"Bearer " + self._token):
-                message = "this server needs its token (Authorization: Bearer ...)"
+                message = "this server requires an access token (Authorization: Bearer ...)"
                 return Refusal(401, "NoToken", message, ((b"www-authenticate", b"Bearer"),))
         if self._reading[client] >= self._limits.reading_each and _has_body(scope):
             wait_s = math.ceil(self._limits.body_s)
-            message = f"too many of your requests are still arriving: try again in {wait_s} s"
+            message = f"too many of your requests are still being received; try again in {wait_s} s"
             return Refusal(503, "Busy", message, ((b"retry-after", str(wait_s).encode()),))
         if len(scope.get("query_string", b"")) > self._limits.body_bytes:
             return self._too_large()
         return None
 
     def _too_large(self) -> Refusal:
-        allowed = f"a request may have {self._limits.body_bytes:,} bytes"
+        allowed = f"the request is too large; the limit is {self._limits.body_bytes:,} bytes"
         return Refusal(413, "TooLarge", allowed)
 
     async def _body(self, receive: Receive) -> bytes | None:
-        """Return the whole body; None where it is too large."""
+        """Return the whole body; None if it is too large."""
         parts, size = [], 0
         async with asyncio.timeout(self._limits.body_s):
             while True:
@@ -240,7 +241,7 @@ class Guard:
 
 
 async def _send_in_parts(send: Send, message: MutableMapping[str, Any]) -> None:
-    """Send a message, a long body in parts: each waits until the one before is on its way."""
+    """Send a message, splitting a long body into parts, so that at most one waits for a slow reader."""
     body = memoryview(message.get("body", b""))
     for start in range(0, len(body) - _PART, _PART):
         part = {"type": message["type"], "body": bytes(body[start : start + _PART])}
@@ -252,7 +253,7 @@ async def _send_in_parts(send: Send, message: MutableMapping[str, Any]) -> None:
 
 
 def client_of(address: str) -> str:
-    """Return whom a rate is for: an IPv4 address, or the /64 network that a household has to itself."""
+    """Return the unit that limits apply to: an IPv4 address, or the /64 network of an IPv6 address."""
     try:
         network = ipaddress.ip_network((address, 64 if ":" in address else 32), strict=False)
     except ValueError:
@@ -260,8 +261,10 @@ def client_of(address: str) -> str:
     return address if network.version == 4 else str(network)
 
 
-async def _while_there(app: App, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-    """Let a request through until it is answered, or its client has left."""
+async def _while_connected(
+    app: App, scope: Scope, body: bytes, receive: Receive, send: Send
+) -> None:
+    """Process a request until it is answered or its client disconnects."""
     is_answered = False
 
     async def noted(message: MutableMapping[str, Any]) -> None:
@@ -269,28 +272,28 @@ async def _while_there(app: App, scope: Scope, body: bytes, receive: Receive, se
         is_answered = message["type"] == "http.response.body" and not message.get("more_body")
         await send(message)
 
-    left = asyncio.ensure_future(_leaving(receive))
+    left = asyncio.ensure_future(_disconnect(receive))
     doing = asyncio.ensure_future(app(scope, _replayed(body, left), noted))
     try:
         await asyncio.wait({doing, left}, return_when=asyncio.FIRST_COMPLETED)
         if not (doing.done() or is_answered):
             doing.cancel()
             await asyncio.wait({doing})
-            raise _Left
+            raise _Disconnected
         await doing
     finally:
         doing.cancel()
         left.cancel()
 
 
-async def _leaving(receive: Receive) -> None:
-    """Wait until the client leaves."""
-    if (await receive())["type"] != "http.disconnect":  # no server says anything else after a body
+async def _disconnect(receive: Receive) -> None:
+    """Wait until the client disconnects."""
+    if (await receive())["type"] != "http.disconnect":  # no other message follows a body
         await asyncio.get_running_loop().create_future()
 
 
 def _replayed(body: bytes, left: asyncio.Future[None]) -> Receive:
-    """Return a channel that gives a body that was read already, then that the client has left."""
+    """Return a channel that replays a body, then reports the disconnect."""
     pending = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> MutableMapping[str, Any]:
@@ -303,13 +306,13 @@ def _replayed(body: bytes, left: asyncio.Future[None]) -> Receive:
 
 
 def _has_body(scope: Scope) -> bool:
-    """Whether a request says that a body comes after its head."""
+    """Whether a request announces a body."""
     return any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
 
 
 @contextmanager
 def _counted(counter: Counter[str], client: str) -> Iterator[None]:
-    """Count one more of a client, as long as it lasts."""
+    """Count one more for a client while the block runs."""
     counter[client] += 1
     try:
         yield
@@ -320,14 +323,14 @@ def _counted(counter: Counter[str], client: str) -> Iterator[None]:
 
 
 def _host(header: str) -> str:
-    """The name in a Host header, without the port."""
+    """The host name in a Host header, without the port."""
     if header.startswith("["):
         return header.partition("]")[0] + "]"
     return header.partition(":")[0].lower()
 
 
 async def _refuse(send: Send, refusal: Refusal, *, is_last: bool = False) -> None:
-    """Send an error as JSON; the connection ends with it where the rest of the request is not waited for."""
+    """Send an error as JSON; `is_last` closes the connection instead of reading the rest of the request."""
     body = json.dumps({"error": refusal.error, "message": refusal.message}).encode()
     length = str(len(body)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", length)]
@@ -339,25 +342,25 @@ async def _refuse(send: Send, refusal: Refusal, *, is_last: bool = False) -> Non
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, with its keep-alive clock also running while a request head is awaited.
+    """uvicorn's connection, with the keep-alive timeout also applied while a request head is awaited.
 
-    uvicorn has no limit for a head that never ends: a few hundred silent connections would keep everybody out.
+    uvicorn has no timeout for an incomplete head: a few hundred silent connections would block all others.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the clock."""
+        """Start the timeout."""
         super().connection_made(transport)
         self._await_head(self.loop.time() + self.timeout_keep_alive)
 
     def data_received(self, data: bytes) -> None:
-        """Read some bytes; a part of a head does not stop the clock."""
+        """Read some bytes; a partial head does not reset the timeout."""
         clock = self.timeout_keep_alive_task
         super().data_received(data)
         if clock is not None and (self.cycle is None or self.cycle.response_complete):
             self._await_head(clock.when())
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close at once: whoever does not take the last of an answer is not waited for."""
+        """Close at once, without waiting for a client that does not read the end of an answer."""
         self.transport.abort()
 
     def _await_head(self, deadline: float) -> None:
@@ -367,21 +370,21 @@ class Connection(H11Protocol):
 
 
 class Stoppable(Protocol):
-    """What can tell its work to end: a guard, or several behind a front page."""
+    """An application whose work can be stopped: a guard, or several behind a front page."""
 
     def stop(self) -> None:
-        """Tell work under way to end."""
+        """Stop work in progress."""
 
 
 class StoppingServer(Server):
-    """uvicorn's server; work under way is told to stop before it waits for the last answers, not after."""
+    """uvicorn's server; it stops work in progress before waiting for the last answers, not after."""
 
     def __init__(self, app: Stoppable, config: Config) -> None:
         super().__init__(config)
         self._guard = app
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End."""
+        """Shut down."""
         self._guard.stop()
         await super().shutdown(sockets)
 
@@ -392,4 +395,4 @@ CONNECTIONS: dict[str, Any] = {
     "timeout_keep_alive": 15,
     "h11_max_incomplete_event_size": 65_536,
 }
-"""Settings of uvicorn: most connections (more get 503), seconds for the next request head, bytes of a head."""
+"""uvicorn settings: most connections (more get 503), seconds to receive a request head, bytes of a head."""

@@ -1,8 +1,7 @@
-"""Who is served next: places in which work is done, shared out among clients, and queues with an end.
+"""A fair scheduler: worker places shared among clients, with bounded queues.
 
-Takes work and whose it is; gives its result, or says when to come back. A client holds no more than its share of the
-places, however much it asks for; clients that wait take turns. Work whose client has left is told to stop, and its
-place is free once it has.
+A client never has more than its share of the places, however many requests it sends; waiting clients take turns. When a
+client disconnects, its work is stopped, and its place becomes free as soon as the work has ended.
 """
 
 from __future__ import annotations
@@ -20,60 +19,60 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 Work = Callable[[threading.Event], T]
-"""What is to be done in a thread; it looks at the event now and then, and stops where that is set."""
+"""Work done in a thread; it checks the event regularly, and stops when it is set."""
 _LONGEST_WAIT_S = 60
 _AFTER_STOP_S = 5
-_WEIGHT = 0.2  # of the newest duration in their running mean
+_WEIGHT = 0.2  # of the latest duration in the moving average
 
 
 def _forget(done: asyncio.Future[Any]) -> None:
-    """Take note of what went wrong with work that nobody waits for."""
+    """Retrieve the exception of abandoned work, so that asyncio does not log it."""
     if not done.cancelled():
         done.exception()
 
 
 class Busy(Exception):
-    """No place became free in time, too many wait already, or the server stops.
+    """No place became free in time, the queue is full, or the server is shutting down.
 
-    retry_s: Seconds after which one is likely to be free.
+    retry_s: Seconds after which a place is likely to be free.
     """
 
-    def __init__(self, retry_s: int, why: str = "too many questions at once") -> None:
+    def __init__(self, retry_s: int, why: str = "too many requests at once") -> None:
         self.retry_s = retry_s
-        super().__init__(f"{why}: try again in {retry_s} s")
+        super().__init__(f"{why}; try again in {retry_s} s")
 
 
 def _closing() -> Busy:
-    return Busy(_AFTER_STOP_S, "the server is being stopped")
+    return Busy(_AFTER_STOP_S, "the server is shutting down")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaneLimits:
-    """What a lane holds."""
+    """Limits of a lane."""
 
-    # places, share: Pieces of work done at once: all, and of one client.
+    # places, share: Most work in progress, in total and per client.
     places: int
     share: int
-    # waiting, waiting_each: How many more may wait: all, and of one client.
+    # waiting, waiting_each: Longest queue, in total and per client.
     waiting: int
     waiting_each: int
-    wait_s: float  # How long
+    wait_s: float  # Longest wait in the queue
 
 
 class Lane:
-    """Places of one kind of work; all its methods belong to one event loop."""
+    """Worker places for one kind of work; all methods run in the same event loop."""
 
     def __init__(self, limits: LaneLimits) -> None:
         self._limits = limits
         self._pool = ThreadPoolExecutor(limits.places)
         self._at_work: Counter[str] = Counter()
-        self._queues: dict[str, deque[asyncio.Future[None]]] = {}  # the next client first
-        self._stops: set[threading.Event] = set()  # of the work under way
+        self._queues: dict[str, deque[asyncio.Future[None]]] = {}  # in order of turns
+        self._stops: set[threading.Event] = set()  # of the work in progress
         self._is_closed = False
         self._mean_s = 1.0
 
     async def run(self, client: str, work: Work[T]) -> T:
-        """Do some work when it is the client's turn; cancelled, the work is told to stop."""
+        """Do some work when it is the client's turn; cancelling stops the work."""
         await self._turn(client)
         stop, loop, began = threading.Event(), asyncio.get_running_loop(), time.monotonic()
         doing: Future[T] = self._pool.submit(work, stop)
@@ -85,7 +84,7 @@ class Lane:
             self._leave(client, time.monotonic() - began)
 
         def done(_: Future[T]) -> None:
-            with suppress(RuntimeError):  # the loop has ended before the work
+            with suppress(RuntimeError):  # the loop ended before the work
                 loop.call_soon_threadsafe(left)
 
         doing.add_done_callback(done)
@@ -97,12 +96,12 @@ class Lane:
             awaited.add_done_callback(_forget)
             raise
         except Exception:
-            if self._is_closed:  # what it says of its end is not the client's fault
+            if self._is_closed:  # an error from being stopped is not the client's fault
                 raise _closing() from None
             raise
 
     async def _turn(self, client: str) -> None:
-        """Wait for a place, and take it."""
+        """Wait for a place and take it."""
         if self._is_closed:
             raise _closing()
         if not self._queues and self._has_place(client):
@@ -114,7 +113,7 @@ class Lane:
             raise Busy(self._retry_s(client))
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queues.setdefault(client, deque()).append(turn)
-        self._call()
+        self._admit()
         try:
             async with asyncio.timeout(self._limits.wait_s):
                 await turn
@@ -129,19 +128,19 @@ class Lane:
         is_free = self._at_work.total() < self._limits.places
         return is_free and self._at_work[client] < self._limits.share
 
-    def _call(self) -> None:
-        """Call those whose turn it is; a client that was called goes behind the others."""
-        while called := next((c for c in self._queues if self._has_place(c)), None):
-            queue = self._queues.pop(called)
+    def _admit(self) -> None:
+        """Admit those whose turn it is; an admitted client goes to the end of the round."""
+        while admitted := next((c for c in self._queues if self._has_place(c)), None):
+            queue = self._queues.pop(admitted)
             turn = queue.popleft()
             if queue:
-                self._queues[called] = queue
+                self._queues[admitted] = queue
             if not turn.done():
-                self._at_work[called] += 1
+                self._at_work[admitted] += 1
                 turn.set_result(None)
 
     def _drop(self, client: str, turn: asyncio.Future[None]) -> None:
-        """Forget one who waited; a place that it was given in the same moment goes on."""
+        """Remove a waiting request; a place it was just given is passed on."""
         if turn.done() and not turn.cancelled():
             self._leave(client, None)
             return
@@ -158,17 +157,17 @@ class Lane:
             del self._at_work[client]
         if seconds is not None:
             self._mean_s += _WEIGHT * (seconds - self._mean_s)
-        self._call()
+        self._admit()
 
     def _retry_s(self, client: str) -> int:
-        """When a client's next question is likely to have its turn."""
+        """Seconds until a client's next request is likely to have its turn."""
         own = len(self._queues.get(client, ())) + self._at_work[client]
         everyone = sum(map(len, self._queues.values())) + self._at_work.total()
         rounds = max(own / self._limits.share, everyone / self._limits.places)
         return min(max(1, math.ceil(rounds * self._mean_s)), _LONGEST_WAIT_S)
 
     def close(self) -> None:
-        """End it: what has not begun is not done any more, and work under way is told to stop."""
+        """Stop work in progress and refuse all that waits."""
         self._is_closed = True
         for turn in (turn for queue in self._queues.values() for turn in queue):
             if not turn.done():

@@ -1,7 +1,7 @@
-"""A question to a release as the table builder asks it: a link, a JSON body, and the same thing in SQL.
+"""A table builder query as a link, a JSON body, and SQL.
 
-The link is the saved query: `?rows=age&cols=sex&band.age=10&only.region=London&from.hours=1&percent=row`; groups of
-one's own are `group.age=Working age|16..64` (`queries.serve.groups`).
+The link is the saved query: `?rows=age&cols=sex&band.age=10&only.region=London&from.hours=1&percent=row`; custom groups
+are `group.age=Working age|16..64` (`queries.serve.groups`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from queries.serve.groups import (
     check_groups,
     constant,
     group_of,
-    held_in,
+    membership_sql,
     text_of,
 )
 from queries.serve.values import Band, Variable, bands_of, bound_of, key_of, values_of, variable_of
@@ -37,7 +37,7 @@ Percent = Literal["none", "total", "row", "column"]
 MeasureName = Literal["count", "ratio", "mean", "median", "quantile", "sum"]
 Name = Annotated[str, Field(max_length=300)]
 WIDEST = 10**13
-"""Beyond, the ends of bands are no numbers."""
+"""Limits of wider bands would no longer be exact numbers."""
 Width = Annotated[int, Field(le=WIDEST)] | Literal["month", "quarter"]
 Group = tuple[Name, Annotated[tuple[Name, ...], Field(max_length=2000)]]
 _PLAIN = ("measure", "of", "quantile", "percent")
@@ -46,37 +46,35 @@ _MEDIAN = 0.5
 
 
 class Question(BaseModel):
-    """What a table displays."""
+    """A query for a cross table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     # rows, cols: Columns whose values label rows and columns of the table.
     rows: Annotated[tuple[Name, ...], Field(max_length=_MOST_COLUMNS)] = ()
     cols: Annotated[tuple[Name, ...], Field(max_length=_MOST_COLUMNS)] = ()
-    # Width of the bands that an ordered column is put in; of dates, years, or `month` or `quarter`.
+    # Band width of an ordered column; for dates, years, or `month` or `quarter`.
     bands: Annotated[dict[Name, Width], Field(max_length=_MOST_COLUMNS)] = {}
-    # Groups of an ordered column's or a category's values, by column: name and members; see
-    # `queries.serve.groups`.
+    # Custom groups by column: name and members; see `queries.serve.groups`.
     groups: Annotated[
         dict[Name, Annotated[tuple[Group, ...], Field(max_length=60)]],
         Field(max_length=_MOST_COLUMNS),
     ] = {}
-    # Keys of the values to keep, by column; `~` is a blank.
+    # Keys of the values to include, by column; `~` is a blank.
     only: Annotated[dict[Name, tuple[Name, ...]], Field(max_length=_MOST_COLUMNS)] = {}
-    # Lowest and highest value to keep, as text; an empty one is open.
+    # Lowest and highest value to include, as text; empty means open.
     between: Annotated[dict[Name, tuple[Name, Name]], Field(max_length=_MOST_COLUMNS)] = {}
-    # measure, of, quantile: What is displayed, and of which column; `ratio`: rows over the other rows of
-    # their total.
+    # measure, of, quantile: The measure and its column; `ratio`: rows divided by the other rows of their total.
     measure: MeasureName = "count"
     of: Name | None = None
     quantile: Annotated[float, Field(gt=0, lt=1)] = _MEDIAN
-    # Counts as shares of all, of their row or of their column; of a ratio, which total.
+    # Base of percentages: everything, the row or the column; for a ratio, its total.
     percent: Percent = "none"
 
     @model_validator(mode="before")
     @classmethod
     def _has_a_total(cls, given: Any) -> Any:
-        """A ratio is to the rest of some total: of all, unless another is named."""
+        """A ratio needs a total: everything, unless another is given."""
         if isinstance(given, dict) and given.get("measure") == "ratio":
             is_bare = given.get("percent", "none") == "none"
             return {**given, "percent": "total"} if is_bare else given
@@ -85,32 +83,32 @@ class Question(BaseModel):
     @field_validator("only", "groups")
     @classmethod
     def _holds_something(cls, given: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
-        """An empty list would vanish from the link, which names the answer among those that are kept."""
+        """An empty list would vanish from the link, which is also the cache key."""
         empty = sorted(c for c, parts in given.items() if not parts)
         if empty:
             raise PydanticCustomError(
-                "nothing_given", "nothing to keep of {names}", {"names": ", ".join(empty)}
+                "nothing_given", "no values given for {names}", {"names": ", ".join(empty)}
             )
         return given
 
     @property
     def is_counted(self) -> bool:
-        """It counts rows, and measures no column."""
+        """Whether it counts rows instead of measuring a column."""
         return self.measure in ("count", "ratio")
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of rows and columns, in order."""
+        """Row columns, then column columns."""
         return (*self.rows, *self.cols)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Every column it reads, once."""
+        """Every column used, once."""
         of = () if self.of is None or self.is_counted else (self.of,)
         return tuple(dict.fromkeys((*self.columns, *self.only, *self.between, *of)))
 
     def link(self) -> str:
-        """Return it as the query of a URL: the same question gives the same link."""
+        """Return the URL query; equal questions give equal links."""
         pairs = [("rows", c) for c in self.rows] + [("cols", c) for c in self.cols]
         pairs += [(f"band.{c}", str(w)) for c, w in sorted(self.bands.items())]
         pairs += [(f"group.{c}", text_of(g)) for c, gs in sorted(self.groups.items()) for g in gs]
@@ -119,7 +117,7 @@ class Question(BaseModel):
             pairs += [(f"from.{column}", low), (f"to.{column}", high)]
         if self.measure != "count":
             pairs.append(("measure", self.measure))
-        if self.of or not self.is_counted:  # what means nothing stays, to be refused
+        if self.of or not self.is_counted:  # kept even if it does not apply, so that it is refused
             pairs.append(("of", self.of or ""))
         if self.measure == "quantile" or self.quantile != _MEDIAN:
             pairs.append(("quantile", repr(self.quantile)))
@@ -129,7 +127,7 @@ class Question(BaseModel):
 
 
 def question_of(pairs: Iterable[tuple[str, str]]) -> Question:
-    """Return the question in the query of a URL."""
+    """Parse a URL query."""
     parts: dict[str, Any] = {"rows": [], "cols": []}
     parts |= {"bands": {}, "groups": {}, "only": {}, "between": {}}
     for name, text in pairs:
@@ -149,7 +147,7 @@ def question_of(pairs: Iterable[tuple[str, str]]) -> Question:
             parts[name] = text
         else:
             raise QueryRefused(
-                f"parameter {name!r} is unknown or given twice: allowed are rows, cols, band.COLUMN, group.COLUMN, "
+                f"unknown or repeated parameter {name!r}; allowed: rows, cols, band.COLUMN, group.COLUMN, "
                 f"only.COLUMN, from.COLUMN, to.COLUMN, {', '.join(_PLAIN)}"
             )
     try:
@@ -159,39 +157,41 @@ def question_of(pairs: Iterable[tuple[str, str]]) -> Question:
 
 
 def mistakes(errors: Iterable[Mapping[str, Any]], allowed: Iterable[str] = ()) -> str:
-    """Return the mistakes that pydantic lists, a sentence each."""
-    told = (_mistake(e, tuple(allowed)) for e in errors)
-    return "; ".join(dict.fromkeys(told))  # a value of two kinds is wrong as either, and told once
+    """Return pydantic's errors as text."""
+    messages = (_mistake(e, tuple(allowed)) for e in errors)
+    return "; ".join(
+        dict.fromkeys(messages)
+    )  # a union reports the same mistake for each of its types
 
 
 def _mistake(error: Mapping[str, Any], allowed: tuple[str, ...]) -> str:
-    """One mistake: where, what, and what is allowed."""
+    """One mistake: where, what, and what would be allowed."""
     if error["type"] == "json_invalid":
-        return f"the body is no JSON: {error.get('ctx', {}).get('error', 'it cannot be read')}"
+        return f"the body is not valid JSON: {error.get('ctx', {}).get('error', 'it cannot be parsed')}"
     places = [str(p) for p in error["loc"] if p not in ("body", "query")]
     if len(places) > 2 and places[0] == "bands":
         name = "bands" if "body" in error["loc"] else "band"
-        return f"{name}.{places[1]}: {_wanted_width(error.get('input'))}"
+        return f"{name}.{places[1]}: {_expected_width(error.get('input'))}"
     where = ".".join(places) or "the request"
     if error["type"] == "extra_forbidden":
-        return f"{where}: unknown; allowed is {', '.join(allowed or Question.model_fields)}"
+        return f"{where}: unknown field; allowed: {', '.join(allowed or Question.model_fields)}"
     return f"{where}: {error['msg']}"
 
 
-def _wanted_width(given: Any) -> str:
-    """What a width of bands is to be, where it is something else."""
+def _expected_width(given: Any) -> str:
+    """The message for an invalid band width."""
     if str(given).isdecimal():
-        return f"wants a whole number up to {WIDEST:,}"
-    return "wants a whole number, month or quarter"
+        return f"expected a whole number up to {WIDEST:,}"
+    return "expected a whole number, month or quarter"
 
 
 def check(question: Question, variables: Mapping[str, Variable]) -> None:
-    """Refuse a question that no table could answer, whatever is released."""
+    """Refuse a query that could not be answered whatever is released."""
     for name in (*question.reads, *question.bands, *question.groups):
         variable_of(variables, name)
     twice = sorted({c for c in question.columns if question.columns.count(c) > 1})
     if twice:
-        raise QueryRefused(f"{', '.join(twice)}: stands in rows or columns twice")
+        raise QueryRefused(f"{', '.join(twice)}: appears more than once in rows and columns")
     _check_measure(question, variables)
     if (question.percent == "row" and not question.cols) or (
         question.percent == "column" and not question.rows
@@ -201,37 +201,39 @@ def check(question: Question, variables: Mapping[str, Variable]) -> None:
 
 
 def _check_measure(question: Question, variables: Mapping[str, Variable]) -> None:
-    """Refuse a measure that its column, or the rest, does not suit."""
+    """Refuse a measure that does not fit its column or the rest of the query."""
     if question.quantile != _MEDIAN and question.measure != "quantile":
-        raise QueryRefused(f"quantile means nothing with measure {question.measure}: leave it out")
+        raise QueryRefused(f"quantile does not apply to measure {question.measure}; remove it")
     if question.is_counted:
         if question.of:
-            raise QueryRefused(f"of means nothing with measure {question.measure}: leave it out")
+            raise QueryRefused(f"of does not apply to measure {question.measure}; remove it")
         return
     if question.of is None:
-        raise QueryRefused(f"measure {question.measure} needs `of`: the column it is taken of")
+        raise QueryRefused(f"measure {question.measure} needs `of`, the column to summarise")
     if not variables[question.of].is_numeric:
-        raise QueryRefused(f"measure {question.measure} needs numbers, and {question.of} has none")
+        raise QueryRefused(
+            f"measure {question.measure} needs a numeric column; {question.of} is not numeric"
+        )
     if question.of in question.columns:
-        raise QueryRefused(f"{question.of} cannot be a row or column and be measured at once")
+        raise QueryRefused(f"{question.of} cannot be both a row or column and the measured column")
     if question.percent != "none":
-        raise QueryRefused("percentages are of counts: leave out measure, or percent")
+        raise QueryRefused("percentages are available for counts only; remove measure or percent")
 
 
 def _check_values(question: Question, variables: Mapping[str, Variable]) -> None:
-    """Refuse values, ranges, bands and groups that are not there or do not go together."""
+    """Refuse unknown or contradictory values, ranges, bands and groups."""
     unused = sorted({*question.bands, *question.groups} - set(question.columns))
     if unused:
         raise QueryRefused(
-            f"{', '.join(unused)}: bands and groups are of rows or columns: put it there, or keep values by only "
-            "or a range"
+            f"{', '.join(unused)}: bands and groups apply to variables in rows or columns; add it there, or filter "
+            "with only, from and to"
         )
     both = sorted(set(question.only) & set(question.between))
     if both:
-        raise QueryRefused(f"{', '.join(both)}: give values to keep, or a range, not both")
+        raise QueryRefused(f"{', '.join(both)}: give either values or a range, not both")
     both = sorted(set(question.bands) & set(question.groups))
     if both:
-        raise QueryRefused(f"{', '.join(both)}: give the width of bands, or groups, not both")
+        raise QueryRefused(f"{', '.join(both)}: give either a band width or groups, not both")
     for c, keys in question.only.items():
         values_of(variables[c], keys)
     for c, ends in question.between.items():
@@ -252,7 +254,7 @@ _MOST_NAMED = 4
 
 
 def title_of(question: Question, variables: Mapping[str, Variable], unit: Unit) -> str:
-    """Return a question in words, as the page says it."""
+    """Return a query in words, as on the page."""
     by = [variables[c].label for c in question.columns]
     within = {"row": ", of each row", "column": ", of each column"}.get(question.percent, "")
     titles = _TITLES | {
@@ -277,13 +279,13 @@ def title_of(question: Question, variables: Mapping[str, Variable], unit: Unit) 
 
 
 def bands_in(question: Question, variable: Variable) -> list[Band]:
-    """Return the bands that a question puts a variable in; see `bands_of` for what it raises."""
+    """Return the bands of a variable in a query."""
     name = variable.name
     return bands_of(variable, question.bands[name], question.between.get(name))
 
 
 def sql_of(question: Question, variables: Mapping[str, Variable], logical_name: str) -> str:
-    """Return SQL that gives the same figures, without the noise intervals."""
+    """Return SQL for the same figures, without noise intervals."""
     derived = {*question.bands, *question.groups}
     heads = [f"{_expression(c, question, variables)} AS {quoted(c)}" if c in derived else quoted(c)
              for c in question.columns]  # fmt: skip
@@ -293,7 +295,8 @@ def sql_of(question: Question, variables: Mapping[str, Variable], logical_name: 
         f"FROM {quoted(logical_name)}",
     ]
     wheres = [
-        held_in(variables[c], values_of(variables[c], keys)) for c, keys in question.only.items()
+        membership_sql(variables[c], values_of(variables[c], keys))
+        for c, keys in question.only.items()
     ]
     wheres += [_ranged(ends, variables[c]) for c, ends in question.between.items()]
     if wheres:
@@ -305,7 +308,7 @@ def sql_of(question: Question, variables: Mapping[str, Variable], logical_name: 
 
 
 def _expression(column: str, question: Question, variables: Mapping[str, Variable]) -> str:
-    """What a column is grouped by: itself, the start of a value's band, or its group."""
+    """The grouping expression of a column: itself, the start of its band, or its group."""
     if question.groups.get(column):
         return case_of(variables[column], question.groups[column])
     if column not in question.bands:
@@ -318,14 +321,14 @@ def _expression(column: str, question: Question, variables: Mapping[str, Variabl
 
 
 def _measured(question: Question, variables: Mapping[str, Variable]) -> str:
-    """The aggregate."""
+    """The aggregate expression."""
     if not question.is_counted:
         of = quoted(question.of or "")
         names = {"mean": "avg", "sum": "sum", "median": "median"}
         if question.measure in ("median", "quantile") and variables[
             question.of or ""
         ].sql_type.startswith("DECIMAL"):
-            of = f"CAST({of} AS DOUBLE)"  # DuckDB cuts what lies between two decimals
+            of = f"CAST({of} AS DOUBLE)"  # DuckDB truncates quantiles between two decimals
         if question.measure == "quantile":
             return f"quantile_cont({of}, {question.quantile!r})"
         return f"{names[question.measure]}({of})"
@@ -342,7 +345,7 @@ def _measured(question: Question, variables: Mapping[str, Variable]) -> str:
 
 
 def _ranged(ends: tuple[str, str], variable: Variable) -> str:
-    """One condition on a range."""
+    """The condition for a range."""
     low, high = (
         constant(variable, bound_of(variable, text, is_high=bool(i))) for i, text in enumerate(ends)
     )

@@ -1,7 +1,7 @@
-"""What a server does with a release, without a word of HTTP: facts, tables, statements, files, each cached by question.
+"""The service behind the HTTP API: facts, tables, statements and files as finished replies, cached by query.
 
-Takes an open release and limits; gives finished replies. Work is done in a few places (`queries.serve.lanes`): those of
-the table builder and those of strangers' SQL do not take from each other.
+Table queries and SQL statements of untrusted users have separate worker places (`queries.serve.lanes`), so that neither
+blocks the other.
 """
 
 from __future__ import annotations
@@ -22,39 +22,35 @@ from queries.requests import TableRequest, leave_request, read_requests
 from queries.sandbox import LimitedProcesses
 from queries.serve import downloads
 from queries.serve import sql as statement
+from queries.serve.about import About, about_of, definition_of, outlines_of
 from queries.serve.cache import Reply, ReplyCache
-from queries.serve.formats.workbook import Shown, cross_table
 from queries.serve.guard import Limits
 from queries.serve.lanes import Lane, LaneLimits
 from queries.serve.question import Question, title_of
-from queries.serve.site.about import About, about_of
-from queries.serve.site.definitions import definition_of
-from queries.serve.site.outlines import outlines_of
 from queries.serve.tabulate import answer, as_json, plan, variables_of_answer
 from queries.serve.values import Variable, key_of, variable_of, variables_of
+from queries.serve.workbook import Shown, cross_table
 from queries.sql import marked, workbook_of
 
 Format = Literal["json", "csv", "parquet", "json-stat", "xlsx"]
 Kind = Literal["table", "sql"]
-"""What a question costs a place of: the table builder's, or those of strangers' SQL."""
-_FEW_VALUES = 60  # longer lists are fetched where they are needed: the first load is to be small
+"""The lane of a query: table builder, or SQL of untrusted users."""
+_FEW_VALUES = 60  # longer lists are loaded when needed, to keep the first load small
 _OWN_NOTES = (
     "SELECT note FROM catalog.notes WHERE topic = 'release' AND NOT starts_with(note, 'Universe of ') "
     "AND NOT starts_with(note, 'Bounds found in the data') ORDER BY position"
 )
-"""What heads the start page: what names columns as the source has them stands among the notes and definitions."""
+"""Notes shown on the start page; those that mention source columns are among the notes and definitions."""
 
-
-MOST_ASKED = 20
-"""Requests for tables that one client may leave while a server runs."""
+MOST_REQUESTS = 20
+"""Table requests that one client may submit while the server runs."""
 
 
 class Service:
-    """What all requests share: the release, its variables, finished replies, and how many are at work.
+    """Shared by all requests: the release, its variables, cached replies, and the lanes.
 
-    statements: Answer the SQL of strangers: in processes of their own, for DuckDB's memory limit alone is not
-        airtight.
-    takes_requests: Askers may leave requests for tables that are not released.
+    statements: Run the SQL of untrusted users in separate processes, as DuckDB's memory limit alone is not reliable.
+    takes_requests: Users may request tables that are not released.
     """
 
     def __init__(
@@ -70,9 +66,9 @@ class Service:
         self.release = release
         self.takes_requests = takes_requests
         if takes_requests:
-            read_requests(release.path)  # what cannot be read is said at the start
-        self._asked: Counter[str] = Counter()
-        self._asking = threading.Lock()
+            read_requests(release.path)  # an unreadable file is reported at start
+        self._requested: Counter[str] = Counter()
+        self._requesting = threading.Lock()
         self.formulas = formulas
         self.limits = limits
         self.statements = statements
@@ -96,30 +92,36 @@ class Service:
     async def reply(
         self, kind: Kind, client: str, question: str, make: Callable[[threading.Event], Reply]
     ) -> Reply:
-        """Return the reply to a question: the cached one, or a new one, made in a place of its kind."""
+        """Return the reply to a query, from the cache or newly made in its lane."""
         reply = self.cache.get(question)
         if reply is None:
             reply = await self.lanes[kind].run(client, make)
             self.cache.put(question, reply)
         return reply
 
-    def ask_for(self, client: str, columns: Sequence[str], reason: str, who: str) -> TableRequest:
-        """Leave a request for a table."""
+    def request_table(
+        self, client: str, columns: Sequence[str], reason: str, who: str
+    ) -> TableRequest:
+        """Submit a request for a table."""
         wanted = column_set(tuple(dict.fromkeys(columns)))
         for name in wanted:
             variable_of(self.variables, name)
         if any(set(wanted) <= set(table) for table in self.release.tables):
-            raise QueryRefused(f"{', '.join(wanted)}: is released already")
+            raise QueryRefused(f"{', '.join(wanted)}: already released")
         if self.release.mode == "sticky" and len(wanted) > MAX_WIDTH:
-            raise QueryRefused(f"A table has at most {MAX_WIDTH} columns, this has {len(wanted)}")
-        with self._asking:
-            if self._asked[client] >= MOST_ASKED:
-                raise TooLarge(f"{MOST_ASKED} requests came from you already: ask again later")
-            self._asked[client] += 1
+            raise QueryRefused(
+                f"A table can have at most {MAX_WIDTH} columns; this one has {len(wanted)}"
+            )
+        with self._requesting:
+            if self._requested[client] >= MOST_REQUESTS:
+                raise TooLarge(
+                    f"You have already submitted {MOST_REQUESTS} requests; try again later"
+                )
+            self._requested[client] += 1
         return leave_request(self.release.path, wanted, reason=reason, who=who)
 
-    def asked_for(self) -> list[dict[str, Any]]:
-        """All requests, without who asked and why."""
+    def table_requests(self) -> list[dict[str, Any]]:
+        """All requests, without names and reasons."""
         return [
             {
                 "number": one.number,
@@ -132,22 +134,22 @@ class Service:
         ]
 
     def _map(self, path: Path, key: str) -> Reply:
-        """The outlines in a file as they are sent: made once, at the start."""
+        """The outlines in a file as a reply, made once at start."""
         reply = json_reply(outlines_of(path, key))
         if len(reply.body) > self.limits.answer_bytes:
             raise SpecError(
-                f"{path}: its outlines take {len(reply.body):,} bytes, at most {self.limits.answer_bytes:,}: "
+                f"{path}: the outlines take {len(reply.body):,} bytes, the limit is {self.limits.answer_bytes:,}; "
                 "simplify them"
             )
         return reply
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Stop all work."""
         for lane in self.lanes.values():
             lane.close()
 
     def about(self) -> dict[str, Any]:
-        """What the release is, and its variables."""
+        """Facts about the release, and its variables."""
         release = self.release
         return {
             "title": release.title,
@@ -171,7 +173,7 @@ class Service:
         }
 
     def _variable(self, variable: Variable) -> dict[str, Any]:
-        """One variable, with its values where they are few."""
+        """One variable, with its values if they are few."""
         known, n_values = variable.known, len(variable.values)
         is_short = n_values <= _FEW_VALUES
         return {
@@ -192,24 +194,24 @@ class Service:
         }
 
     def definition(self, column: str, stop: threading.Event) -> Reply:
-        """One variable in words."""
+        """The definition of a variable."""
         variable_of(self.variables, column)
         release = self.release.until(stop.is_set)
         return json_reply(definition_of(release, self.variables, self.beside, column))
 
     def outlines(self, column: str) -> Reply:
-        """The areas of a variable that has a map."""
+        """The map of a variable."""
         variable_of(self.variables, column)
         if column not in self.maps:
-            raise NotAnswerable(f"{column} has no map beside the release")
+            raise NotAnswerable(f"{column} has no map")
         return self.maps[column]
 
     def plan(self, question: Question, stop: threading.Event) -> Reply:
-        """Say what would answer a question."""
+        """Return which table would answer a query."""
         return json_reply(plan(self.release.until(stop.is_set), self.variables, question))
 
     def tables(self, stop: threading.Event) -> Reply:
-        """All tables with what their cards say in numbers."""
+        """All tables with their key figures."""
         rows = (
             self.release.until(stop.is_set)
             .sql(
@@ -227,9 +229,9 @@ class Service:
         format: Format,
         stop: threading.Event,
         *,
-        look: tuple[str, bool] = ("", True),
+        layout: tuple[str, bool] = ("", True),
     ) -> Reply:
-        """Answer a question in a format; `look`: how a workbook sorts the rows, and whether it has intervals."""
+        """Answer a query in a format; `layout`: the row order of a workbook, and whether it has intervals."""
         release = self.release.until(stop.is_set)
         table = answer(release, self.variables, question)
         cells = table.cells
@@ -246,17 +248,17 @@ class Service:
             )
             return Reply(body=dataset, media_type=downloads.MEDIA[format])
         names, rows = downloads.rows_of(cells)
-        notes = [("Question", f"?{question.link()}")]
-        notes += [("How sure", sentence) for sentence in (cells.words, *card)]
+        notes = [("Query", f"?{question.link()}")]
+        notes += [("Accuracy", sentence) for sentence in (cells.words, *card)]
         shown = None
         if format == "xlsx":
             title = title_of(question, self.variables, self.release.unit)
             body = as_json(table, self.variables)
-            shown = Shown(title=title, body=body, sort=look[0], has_intervals=look[1])
+            shown = Shown(title=title, body=body, sort=layout[0], has_intervals=layout[1])
         return self._file(format, names, rows, notes, shown)
 
     def sql(self, text: str, stop: threading.Event, *, intervals: bool = False) -> Reply:
-        """Run a statement until it is answered, or nobody waits for it any more."""
+        """Run a statement until it is answered or the client disconnects."""
         return statement.run(
             self.statements,
             text,
@@ -267,12 +269,12 @@ class Service:
         )
 
     def sql_file(self, reply: Reply, format: Format, stop: threading.Event) -> Reply:
-        """Return a statement's answer as a file; in a workbook, which people read, with marks and what to say of it."""
+        """Return a statement's result as a file; workbooks, made for reading, also have marks and notes."""
         names, rows = statement.all_rows(reply, self.release.until(stop.is_set).go_on)
         if format != "xlsx":
             return self._file(format, names, rows, [])
         body = json.loads(reply.body)
-        notes = [("How sure", line) for line in (*body["footnotes"], body["source"])]
+        notes = [("Accuracy", line) for line in (*body["footnotes"], body["source"])]
         return self._file(format, names, marked(rows, reply.hidden), notes)
 
     def _file(
@@ -295,7 +297,7 @@ class Service:
             body = workbook_of(names, rows, [*origin, *notes, *general], first=cross)
         if len(body) > self.limits.answer_bytes:
             raise TooLarge(
-                f"The answer is too large: a file may have at most {self.limits.answer_bytes:,} bytes"
+                f"The result is too large: a file can have at most {self.limits.answer_bytes:,} bytes"
             )
         formulas = self.formulas if format == "csv" else ""
         return Reply(body=body, media_type=downloads.MEDIA[format], formulas=formulas)

@@ -1,7 +1,6 @@
-"""A statement's answer in pages: run once, its rows stored as JSON, so that all pages are of the same run.
+"""Results of SQL statements in pages: run once, with the rows stored as JSON, so that all pages belong to the same run.
 
-Takes processes that answer and a text; gives a `Reply`. Rows and bytes are bounded: a page says that there
-were more, a download refuses.
+Rows and bytes are limited: a page says that the result was cut, a download is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "DOUBLE": float,
     **dict.fromkeys(("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT"), int),
 }
-"""How to read what JSON holds as text, by SQL type."""
+"""Parsers for values that JSON stores as text, by SQL type."""
 PAGE_SIZES = (1, 1000)
 """Fewest and most rows of a page."""
 
@@ -74,21 +73,21 @@ def run(
 
 
 def page_of(reply: Reply, page: int, size: int, answer: str | None = None) -> bytes:
-    """Return one page of an answer as JSON; pages count from 1.
+    """Return one page of a result as JSON; pages count from 1.
 
-    answer: Name of the answer that an earlier page was of: a statement without ORDER BY may be run again in
-        between.
+    answer: Identifies the result of an earlier page: a statement may have been run again in between, and without
+        ORDER BY its rows may then come in another order.
     """
     if answer not in (None, reply.name):
         raise AnotherAnswer(
-            "This is another answer than that of the earlier page: start again at page 1, and say ORDER BY"
+            "The result has changed since the earlier page: start again at page 1, and add ORDER BY"
         )
     least, most = PAGE_SIZES
     if not least <= size <= most:
-        raise QueryRefused(f"size {size}: a page may have {least} to {most:,} rows")
+        raise QueryRefused(f"size {size}: a page can have {least} to {most:,} rows")
     n_pages = max(1, math.ceil(reply.n_rows / size))
     if not 1 <= page <= n_pages:
-        raise QueryRefused(f"page {page}: there are {n_pages:,}, from 1")
+        raise QueryRefused(f"page {page}: pages are numbered from 1 to {n_pages:,}")
     first = (page - 1) * size
     rows = b",".join(_lines(reply)[first : first + size])
     hidden = json.dumps([(i - first, at) for i, at in reply.hidden if first <= i < first + size])
@@ -97,44 +96,44 @@ def page_of(reply: Reply, page: int, size: int, answer: str | None = None) -> by
 
 
 def all_rows(
-    reply: Reply, go_on: Callable[[], None] = lambda: None
+    reply: Reply, check_cancelled: Callable[[], None] = lambda: None
 ) -> tuple[list[str], list[list[Any]]]:
-    """Return names and rows of an answer, for a download."""
+    """Return names and rows of a result, for a download."""
     body = json.loads(reply.body)
     if body["is_cut"]:
         raise TooLarge(
-            f"The answer has too many rows: {_cut(reply.n_rows)} Aggregate, filter, or use `tablepack sql --output`."
+            f"The result has too many rows. {_cut(reply.n_rows)} Aggregate, filter, or use `tablepack sql --output`."
         )
     readers = [_READERS.get(kind.partition("(")[0], str) for kind in body["types"]]
     rows = []
     for part in _lines(reply):
-        go_on()
+        check_cancelled()
         values = zip(json.loads(part), readers, strict=True)
         rows.append([_typed(value, reader) for value, reader in values])
     return body["columns"], rows
 
 
 def _lines(reply: Reply) -> list[bytes]:
-    """The rows of an answer, each as JSON; a row may be empty, but is never no line."""
+    """The rows of a result as JSON, one line each, even for empty rows."""
     return reply.rows.split(b"\n") if reply.n_rows else []
 
 
 def _typed(value: Any, read: Callable[[str], Any]) -> Any:
-    """A value as its column has it; JSON has text for what it cannot hold."""
+    """A value in its column's type; JSON stores some types as text."""
     if not isinstance(value, str):
         return value
     try:
         return read(value)
-    except (ValueError, ArithmeticError):  # a date beyond Python's
+    except (ValueError, ArithmeticError):  # a date outside Python's range
         return value
 
 
 def plain(value: Any) -> Any:
-    """Return a value that JSON holds: what is neither text, number, truth nor list of them as text."""
+    """Return a JSON value; types that JSON lacks become text."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
-        return value if abs(value) < 2**53 else str(value)  # beyond, browsers round
+        return value if abs(value) < 2**53 else str(value)  # browsers round larger ones
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, list | tuple):
@@ -145,4 +144,4 @@ def plain(value: Any) -> Any:
 
 
 def _cut(n: int) -> str:
-    return f"Only the first {n:,} rows are given: the answer has more."
+    return f"Only the first {n:,} rows are returned; the result has more."

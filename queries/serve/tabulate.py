@@ -1,7 +1,7 @@
-"""A question answered: cells with intervals and statuses laid out in rows and columns, with totals; its plan; its JSON.
+"""Answers to table builder queries: cross tables with intervals, statuses and totals; query plans; JSON.
 
-Every figure is `queries.intervals.CrossTable`'s: each band or group has the figure that anyone gets who asks for that
-range or those values. Totals come from their own, narrower tables.
+Every figure comes from `queries.intervals.CrossTable`: a band or group has the same figure as a query for that range or
+those values. Totals come from their own, narrower tables.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ Keys = tuple[tuple[Any, ...], ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """A question and its figures."""
+    """A query and its figures."""
 
     question: Question
-    cells: Tabulation  # All groups; a banded column's keys are the bands' labels
-    # rows, cols: Keys of the table's rows and columns; `((),)` where there are none.
+    cells: Tabulation  # All cells; keys of banded columns are the labels of the bands
+    # rows, cols: Keys of the table's rows and columns; `((),)` if there are none.
     rows: Keys
     cols: Keys
-    # row_total, col_total, total: Figures of whole rows, of whole columns, and of everything.
+    # row_total, col_total, total: Totals of rows, of columns, and of everything.
     row_total: Tabulation | None
     col_total: Tabulation | None
     total: Tabulation | None
 
 
 def answer(release: Release, variables: Mapping[str, Variable], question: Question) -> Answer:
-    """Answer a question."""
+    """Answer a query."""
     check(question, variables)
     _check_size(question, variables)
     route_of(release, question)
@@ -69,7 +69,7 @@ def answer(release: Release, variables: Mapping[str, Variable], question: Questi
 def variables_of_answer(
     question: Question, variables: Mapping[str, Variable]
 ) -> dict[str, Variable]:
-    """Return the variables as an answer displays them: own groups in the place of the values that they hold."""
+    """Return the variables with custom groups in place of their members."""
     grouped = {
         c: grouped_variable(variables[c], question.groups.get(c, ())) for c in question.columns
     }
@@ -77,13 +77,13 @@ def variables_of_answer(
 
 
 def route_of(release: Release, question: Question) -> Any:
-    """Return which table answers a question; see `queries.release.Release.explain` for what it raises."""
+    """Return which table answers a query; see `queries.release.Release.explain` for what it raises."""
     columns = ", ".join(quoted(c) for c in question.reads) or "count(*)"
     return release.explain(f"SELECT {columns} FROM {quoted(release.logical_name)}")
 
 
 def plan(release: Release, variables: Mapping[str, Variable], question: Question) -> dict[str, Any]:
-    """Say what would answer a question, how sure it would be, and what can be added to it; runs nothing."""
+    """Return which table would answer a query, with what accuracy, and which variables can be added; nothing is run."""
     check(question, variables)
     columns = frozenset(question.reads)
     others = [name for name in variables if name not in columns]
@@ -109,7 +109,7 @@ def plan(release: Release, variables: Mapping[str, Variable], question: Question
 
 
 def n_cells(question: Question, variables: Mapping[str, Variable]) -> int:
-    """Return the most cells that a question's table can have."""
+    """Return the most cells that a query's table can have."""
     return math.prod(_n_positions(c, question, variables[c]) for c in question.columns)
 
 
@@ -122,7 +122,7 @@ def _n_positions(column: str, question: Question, variable: Variable) -> int:
 
 
 def _check_size(question: Question, variables: Mapping[str, Variable]) -> None:
-    """Refuse a table that nobody can read and that takes long."""
+    """Refuse a table that is too large to read or compute."""
     size = n_cells(question, variables)
     bands = math.prod(
         len(question.groups[c]) + 1
@@ -132,24 +132,28 @@ def _check_size(question: Question, variables: Mapping[str, Variable]) -> None:
         if c in question.groups or c in question.bands
     )
     most = max(question.columns, default="", key=lambda c: _n_positions(c, question, variables[c]))
-    hint = f"put {most} in bands" if most and variables[most].widths else "filter, or drop one"
+    hint = (
+        f"put {most} in bands"
+        if most and variables[most].widths
+        else "add a filter or remove a variable"
+    )
     if size > MAX_CELLS:
         raise TooLarge(
-            f"The table would be too large: {size:,} cells, at most {MAX_CELLS:,}; {hint}"
+            f"The table would be too large: {size:,} cells, the limit is {MAX_CELLS:,}; {hint}"
         )
     has_periods = any(isinstance(width, str) for width in question.bands.values())
-    allowed = MOST_PERIODS + 1 if has_periods else _MAX_BANDS  # the blank is one more
+    allowed = MOST_PERIODS + 1 if has_periods else _MAX_BANDS  # one more for the blank
     if bands > allowed:
         raise TooLarge(
-            f"The table would be too large: {bands} combinations of bands and groups, at most "
-            f"{allowed}; take wider ones"
+            f"The table would be too large: {bands} combinations of bands and groups, the limit is "
+            f"{allowed}; use wider ones"
         )
 
 
 def _addable(
     name: str, columns: frozenset[str], release: Release, variables: Mapping[str, Variable]
 ) -> dict[str, Any]:
-    """Whether a variable can be added to some columns, and why not."""
+    """Whether a variable can be added to some columns, and if not, why."""
     release.go_on()
     tables = [frozenset(t) for t in release.tables]
 
@@ -180,7 +184,7 @@ def _listed(names: Sequence[str], variables: Mapping[str, Variable]) -> str:
 def _cross_table(
     release: Release, variables: Mapping[str, Variable], question: Question
 ) -> CrossTable:
-    """The question in the words of `queries.intervals`."""
+    """The query as a `queries.intervals.CrossTable`."""
     where: dict[str, Any] = {c: values_of(variables[c], keys) for c, keys in question.only.items()}
     for c, (low, high) in question.between.items():
         ends = (
@@ -197,7 +201,7 @@ def _cross_table(
                 _band_slices(variables[c], bands_in(question, variables[c]), where.get(c))
             )
     if not all(slices.values()):
-        raise QueryRefused("No band or group is left by the filters: widen them")
+        raise QueryRefused("The filters leave no band or group; widen them")
     return CrossTable(
         release=release,
         slices=slices,
@@ -209,7 +213,7 @@ def _cross_table(
 
 
 def _group_slices(variable: Variable, question: Question, limits: Any) -> Iterator[Slice]:
-    """The groups of a column that a filter leaves, then each of the values in none."""
+    """The groups of a column that pass the filter, then each ungrouped value."""
     grouped: set[Any] = set()
     for name, members in question.groups[variable.name]:
         values = members_of(variable, members)
@@ -221,7 +225,7 @@ def _group_slices(variable: Variable, question: Question, limits: Any) -> Iterat
 
 
 def _band_slices(variable: Variable, bands: list[Band], limits: Any) -> Iterator[Slice]:
-    """The bands of a column that a filter leaves, then the blank."""
+    """The bands of a column that pass the filter, then the blank."""
     for _, label, low, high in bands:
         if isinstance(limits, tuple):
             low, high = max(low, limits[0]), min(high, limits[1])
@@ -284,7 +288,7 @@ def as_json(answer: Answer, variables: Mapping[str, Variable]) -> dict[str, Any]
 
 
 def _labels(key: tuple[Any, ...], columns: Sequence[str], labels: Mapping[str, Any]) -> list[str]:
-    """What people read for a key; a band's key is its label."""
+    """Labels of a key; the key of a band is its label."""
     return [
         labels[c].get(v, BLANK_LABEL if v is None else str(v))
         for c, v in zip(columns, key, strict=True)

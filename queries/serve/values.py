@@ -1,7 +1,6 @@
-"""Variables of a release with their labels, released values, and ways to band them.
+"""Variables of a release with their labels, released values, and bands.
 
-Takes an open release; gives `Variable`s. Values travel as text keys in links and JSON: a blank is `~`, a text that
-begins with `~` has one more.
+In links and JSON, values are text keys: a blank is `~`, and a text that starts with `~` gets another one.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from queries.sql import near_names
 BLANK = "~"
 BLANK_LABEL = "(blank)"
 _OUTSIDE = {True: "does not apply", False: "does not apply, or blank"}
-"""What a blank means outside a universe, by whether it means nothing else."""
+"""Label of a blank outside a universe, by whether it has no other meaning."""
 _FEWEST_BANDS, _MOST_BANDS, _MOST_WIDTHS = 4, 40, 4
 _FEWEST_YEARS = 2
 MOST_PERIODS = 120
-"""Months or quarters that one table displays."""
+"""Most months or quarters in one table."""
 PERIODS = {"month": 1, "quarter": 3}
-"""Bands of dates that are shorter than a year, in months."""
+"""Bands shorter than a year, in months."""
 Width = int | Literal["month", "quarter"]
 Band = tuple[str, str, Any, Any]
 """Key, label, lowest and highest value (both included)."""
@@ -36,7 +35,7 @@ _DATED = ("DATE", "TIMESTAMP")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Value:
-    """One released value: its key in links, itself, what people read, and its fitted number of rows."""
+    """A released value: key, value, label, and fitted number of rows."""
 
     key: str
     value: Any
@@ -46,13 +45,13 @@ class Value:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variable:
-    """A column that can be variable for."""
+    """A column for tables and filters."""
 
     name: str
     label: str
     sql_type: str
-    step: Any  # Distance of neighbours on its grid; None: a list of categories, without ranges
-    values: tuple[Value, ...]  # Released values in order, the blank among them
+    step: Any  # Distance between neighbouring values; None: categorical, without ranges
+    values: tuple[Value, ...]  # Released values in order, including the blank
     by_key: Mapping[str, Value] = field(init=False, repr=False, compare=False)  # Values by key
     # Values without the blank.
     known: tuple[Any, ...] = field(init=False, repr=False, compare=False)
@@ -64,17 +63,17 @@ class Variable:
 
     @property
     def is_numeric(self) -> bool:
-        """Means and sums of it make sense."""
+        """Whether means and sums make sense."""
         return self.step is not None and not self.is_dated
 
     @property
     def blank_label(self) -> str | None:
-        """What people read for a blank; None: there is none."""
+        """Label of the blank; None if there is no blank."""
         return self.by_key[BLANK].label if BLANK in self.by_key else None
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Widths of bands worth offering; years for dates."""
+        """Suggested band widths; years for dates."""
         if self.step is None or len(self.known) < 2 * _FEWEST_BANDS:
             return ()
         low, high = _number(self.known[0]), _number(self.known[-1])
@@ -85,12 +84,12 @@ class Variable:
 
     @property
     def is_dated(self) -> bool:
-        """Its values are days or points in time."""
+        """Whether its values are dates or timestamps."""
         return self.sql_type in _DATED
 
     @property
     def periods(self) -> dict[str, int]:
-        """Months and quarters, and how many of them there are; none where one holds all."""
+        """Number of months and quarters; left out if one covers everything."""
         if not self.is_dated or not self.known:
             return {}
         months = _months(self.known[-1]) - _months(self.known[0]) + 1
@@ -98,7 +97,7 @@ class Variable:
 
 
 def variables_of(release: Release) -> dict[str, Variable]:
-    """Return the variables of a release in the source's order."""
+    """Return the variables of a release in source order."""
     rows = release.sql(
         "SELECT name, label, kind, sql_type, resolution_base, resolution_exponent "
         "FROM catalog.columns ORDER BY position"
@@ -128,7 +127,9 @@ def variable_of(variables: Mapping[str, Variable], name: str) -> Variable:
     """Return a variable by name."""
     if name not in variables:
         near = ", ".join(near_names(name, tuple(variables))) or "none"
-        raise NotAnswerable(f"The release has no column {name!r}. Near: {near}.", missing=(name,))
+        raise NotAnswerable(
+            f"The release has no column {name!r}. Nearest: {near}.", missing=(name,)
+        )
     return variables[name]
 
 
@@ -139,7 +140,7 @@ def values_of(variable: Variable, keys: Iterable[str]) -> list[Any]:
         if key not in variable.by_key:
             near = near_names(key, tuple(variable.by_key)[:5000]) or list(variable.by_key)[:5]
             raise QueryRefused(
-                f"{variable.name} has no released value {key!r}. Near: {', '.join(near)}."
+                f"{variable.name} has no released value {key!r}. Nearest: {', '.join(near)}."
             )
         out.append(variable.by_key[key].value)
     return out
@@ -148,7 +149,7 @@ def values_of(variable: Variable, keys: Iterable[str]) -> list[Any]:
 def bound_of(variable: Variable, text: str, *, is_high: bool) -> Any:
     """Return one end of a range from its text; empty: the lowest or highest released value."""
     if variable.step is None or not variable.known:
-        raise QueryRefused(f"{variable.name} is a list of categories: name its values, not a range")
+        raise QueryRefused(f"{variable.name} is categorical: select values instead of a range")
     if text == "":
         return variable.known[-1 if is_high else 0]
     try:
@@ -158,30 +159,30 @@ def bound_of(variable: Variable, text: str, *, is_high: bool) -> Any:
         return of_type(_finite(text))
     except (ValueError, ArithmeticError):
         raise QueryRefused(
-            f"{text!r} is no {variable.sql_type}, the type of {variable.name}; an example: {key_of(variable.known[0])}"
+            f"{text!r} is not a valid {variable.sql_type} for {variable.name}; example: {key_of(variable.known[0])}"
         ) from None
 
 
 def bands_of(variable: Variable, width: Width, ends: tuple[str, str] | None = None) -> list[Band]:
-    """Return the bands of a variable; of periods, those that a range leaves."""
+    """Return the bands of a variable; for months and quarters, those in a range."""
     if isinstance(width, str):
         return _periods(variable, width, ends)
     if not variable.widths:
-        raise QueryRefused(f"{variable.name} cannot be put in bands: take single values")
+        raise QueryRefused(f"{variable.name} cannot be put in bands; use single values")
     low, high = _number(variable.known[0]), _number(variable.known[-1])
     if width < 1 or _n_bands(low, high, width) > _MOST_BANDS:
         offered = ", ".join(map(str, variable.widths))
         raise QueryRefused(
-            f"Bands of {width} of {variable.name} are more than {_MOST_BANDS}: try {offered}"
+            f"A band width of {width} gives more than {_MOST_BANDS} bands of {variable.name}; try {offered}"
         )
     starts = range(math.floor(low / width) * width, math.floor(high / width) * width + 1, width)
     return [_band(variable, start, width) for start in starts]
 
 
 def _periods(variable: Variable, name: str, ends: tuple[str, str] | None) -> list[Band]:
-    """Months or quarters of a variable that a range leaves; those at its ends are whole."""
+    """Months or quarters in a range; those at its ends are complete."""
     if not variable.is_dated or not variable.known:
-        raise QueryRefused(f"{variable.name} has no {name}s: it holds no dates")
+        raise QueryRefused(f"{variable.name} has no {name}s: it is not a date column")
     of_type, long = type(variable.known[0]), PERIODS[name]
     limits = [bound_of(variable, t, is_high=bool(i)) for i, t in enumerate(ends or ("", ""))]
     low = max(variable.known[0], limits[0])
@@ -189,8 +190,8 @@ def _periods(variable: Variable, name: str, ends: tuple[str, str] | None) -> lis
     months = range(_months(low) // long * long, _months(high) + 1, long)
     if len(months) > MOST_PERIODS:
         raise QueryRefused(
-            f"{variable.name} has {len(months):,} {name}s, more than {MOST_PERIODS}: keep a shorter "
-            f"range by from.{variable.name} and to.{variable.name}"
+            f"{variable.name} covers {len(months):,} {name}s, the limit is {MOST_PERIODS}; select a shorter "
+            f"range with from.{variable.name} and to.{variable.name}"
         )
     out = []
     for start in months:
@@ -208,7 +209,7 @@ def _periods(variable: Variable, name: str, ends: tuple[str, str] | None) -> lis
 
 
 def _months(day: datetime.date) -> int:
-    """Months since the year 0."""
+    """Months since year 0."""
     return day.year * 12 + day.month - 1
 
 
@@ -216,7 +217,7 @@ _LAST_MONTH = 9999 * 12 + 11
 
 
 def key_of(value: Any) -> str:
-    """Return the text that stands for a value in links and JSON."""
+    """Return the key of a value in links and JSON."""
     if value is None:
         return BLANK
     if isinstance(value, bool):
@@ -230,7 +231,7 @@ def key_of(value: Any) -> str:
 
 
 def _band(variable: Variable, start: int, width: int) -> tuple[str, str, Any, Any]:
-    """One band from its lowest number."""
+    """The band that starts at a number."""
     of_type = type(variable.known[0])
     if variable.is_dated:
         first, after = max(start, 1), min(start + width, 9999)
@@ -245,7 +246,7 @@ def _band(variable: Variable, start: int, width: int) -> tuple[str, str, Any, An
 
 
 def _number(value: Any) -> float:
-    """A value on the axis that bands are cut on: years for dates."""
+    """A value as a number for banding; the year for dates."""
     return float(value.year if isinstance(value, datetime.date) else value)
 
 
@@ -254,7 +255,7 @@ def _n_bands(low: float, high: float, width: float) -> int:
 
 
 def _step(kind: str, type_: str, base: int | None, exponent: int | None) -> Any:
-    """Distance of neighbours, in the values' own type."""
+    """Distance between neighbouring values, in their own type."""
     if kind in ("category", "text", "boolean"):
         return None
     if type_ in _DATED:
@@ -266,19 +267,19 @@ def _step(kind: str, type_: str, base: int | None, exponent: int | None) -> Any:
 
 
 def _finite(text: str) -> str:
-    """The text of a number, refused where it is none that has a place on a grid."""
+    """Return the text of a finite number unchanged."""
     if not math.isfinite(float(text)):
         raise ValueError(text)
     return text
 
 
 def _grouped(value: Any) -> str:
-    """A number for people."""
+    """A number with thousands separators if it is large."""
     return f"{value:,}" if abs(value) >= 10_000 else key_of(value)
 
 
 def _distinct_labels(labels: Sequence[tuple[Any, str]]) -> list[str]:
-    """Labels of values; where two are the same, each has its code behind it."""
+    """Labels of values; duplicates get their code appended."""
     often = Counter(text for _, text in labels)
     return [
         text if often[text] == 1 else f"{text} [{'blank' if v is None else _label(v, None)}]"
@@ -287,7 +288,7 @@ def _distinct_labels(labels: Sequence[tuple[Any, str]]) -> list[str]:
 
 
 def _label(value: Any, text: str | None, blank: str = BLANK_LABEL) -> str:
-    """What people read for a value."""
+    """The label of a value."""
     if text:
         return text
     if value is None:

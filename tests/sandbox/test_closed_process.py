@@ -1,4 +1,4 @@
-"""What the operating system denies a process that runs statements of strangers."""
+"""What the operating system denies a worker process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fixtures.release import build_release
 
 
 def in_a_process(body):
-    """Run Python in a process of its own; what it printed."""
+    """Run Python in a separate process and return what it printed."""
     done = subprocess.run(
         [sys.executable, "-c", body],
         cwd=ROOT,
@@ -72,13 +72,13 @@ print(is_closed, *[tried(*t) for t in tries], tried(open, there))
     if printed[0] == "False":
         pytest.skip("this kernel has no Landlock")
     assert set(printed[1:-1]) <= {"13", "18"}  # permission denied; a rename is one across devices
-    assert printed[-1] == "done"  # reading is another matter: see close_process
+    assert printed[-1] == "done"  # reading is prevented by close_process
     assert (tmp_path / "there").read_text() == "x"
     assert len(fingerprints(tmp_path)) == 1
 
 
-def test_what_numpy_loads_late_is_there_before_the_process_is_closed(tmp_path):
-    """Values far apart are looked up by another way than near ones, which loads numpy.ma at its first use."""
+def test_numpys_lazy_imports_are_done_before_the_process_is_closed(tmp_path):
+    """Values far apart are looked up in another way, which imports numpy.ma at first use."""
     release = build_release(tmp_path / "r.duckdb")
     body = f"""
 import sys

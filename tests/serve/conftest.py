@@ -1,12 +1,55 @@
-"""The release that most tests of the server only read."""
+"""The release that most tests of the server only read, and a browser for those of the page."""
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import pytest
-from fixtures.serve import small_release
+from fixtures.page import needed
+from fixtures.serve import one_worker, served, small_release
+from serve_tasks import FLAGS
 
 
 @pytest.fixture(scope="session")
 def path(tmp_path_factory, census):
-    """1,500 simulated people in five tables; built once a run."""
+    """1,500 simulated people in five tables; built once per run."""
     return small_release(tmp_path_factory.mktemp("served"), census)
+
+
+@pytest.fixture(scope="session")
+def client(path):
+    """A client of a server of that release."""
+    pytest.importorskip("fastapi")
+    from queries.serve import app_of
+
+    with served(app_of(path, limits=one_worker())) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium; not for the whole session, as its event loop would block `asyncio.run` in other modules."""
+    api = needed("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("Chromium is not installed: ./scripts/browser installs it")
+        pytest.skip("Chromium is not installed")
+    with api.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def sheet(browser):
+    """A browser page that records its messages and requests."""
+    opened = browser.new_page(viewport={"width": 1180, "height": 860})
+    opened.messages, opened.requests = [], []
+    opened.on("console", lambda message: opened.messages.append(message.text))
+    opened.on("pageerror", lambda error: opened.messages.append(str(error)))
+    opened.on("dialog", lambda dialog: opened.messages.append("a dialog"))
+    opened.on("request", lambda request: opened.requests.append(request.url))
+    yield opened
+    opened.close()

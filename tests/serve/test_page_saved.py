@@ -1,18 +1,16 @@
-"""Tables that readers keep and compare: in this browser, by link, never more than links of this server."""
+"""Saved tables and comparisons: stored in the browser, shared by link, limited to this server."""
 
 from __future__ import annotations
 
 import json
 from urllib.parse import quote
 
-import fixtures.page
 import pytest
 from fixtures.page import open_page
 
 pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
 
-browser, client, path, sheet = fixtures.page.FIXTURES
+pytestmark = pytest.mark.slow
 
 
 def saved(sheet) -> list[str]:
@@ -21,12 +19,12 @@ def saved(sheet) -> list[str]:
 
 def test_tables_are_kept_opened_compared_and_forgotten(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=region&only.sex=Female")
-    sheet.get_by_text("Saved tables, and comparing").click()
+    sheet.get_by_text("Saved tables and comparisons").click()
     user.press("Save this table")
     user.press("Save this table")
     assert saved(sheet) == ["Number of people by region; only sex: Women"]
     open_page(sheet, f"{client.address}?rows=region&only.sex=Male")
-    sheet.get_by_text("Saved tables, and comparing").click()
+    sheet.get_by_text("Saved tables and comparisons").click()
     user.press("Compare with Number of people by region; only sex: Women")
     sheet.wait_for_selector("#compare tbody tr")
     assert "compare=" in sheet.url
@@ -44,16 +42,16 @@ def test_tables_are_kept_opened_compared_and_forgotten(sheet, client):
     assert ("may be noise" in first[2]) == is_noise
     sheet.reload()
     sheet.wait_for_selector("#compare tbody tr")
-    user.press("End the comparison")
+    user.press("Close the comparison")
     assert not sheet.locator("#compare").is_visible()
-    sheet.get_by_text("Saved tables, and comparing").click()
-    user.press("Forget Number of people by region; only sex: Women")
+    sheet.get_by_text("Saved tables and comparisons").click()
+    user.press("Delete Number of people by region; only sex: Women")
     assert saved(sheet) == []
     assert sheet.messages == []
 
 
 def test_a_table_is_compared_with_itself_turned(sheet, client):
-    """Variables meet by name: before, the heads of rows and columns were taken as they stand."""
+    """Variables are matched by name, not by position."""
     turned = quote("/?rows=sex&cols=region")
     open_page(sheet, f"{client.address}?rows=region&cols=sex&compare={turned}")
     sheet.wait_for_selector("#compare tbody tr")
@@ -75,7 +73,7 @@ def test_a_list_travels_as_a_link_and_a_foreign_one_is_dropped(sheet, client):
     assert "#" not in sheet.url
     sheet.reload()
     sheet.wait_for_selector("#table table")
-    sheet.get_by_text("Saved tables, and comparing").click()
+    sheet.get_by_text("Saved tables and comparisons").click()
     sheet.get_by_role("link", name="Mine <b>").click()
     sheet.wait_for_selector("#table tbody tr:nth-child(2)")
     assert "rows=sex" in sheet.url
@@ -89,12 +87,12 @@ def test_a_list_travels_as_a_link_and_a_foreign_one_is_dropped(sheet, client):
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ("/?rows=sex", "No row and column"),
+        ("/?rows=sex", "no cells in common"),
         ("/?rows=nothing", "no column"),
-        ("/?rows=region&percent=total", "different figures"),
+        ("/?rows=region&percent=total", "different measures"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_compared_is_told(sheet, client, other, words):
+def test_impossible_comparisons_are_reported(sheet, client, other, words):
     open_page(sheet, f"{client.address}?rows=region&compare={quote(other)}")
     sheet.locator("#compare p").first.wait_for()
     assert words in sheet.locator("#compare").inner_text()
@@ -114,16 +112,16 @@ def test_figures_of_another_kind_have_no_difference(sheet, client, this, other):
     open_page(sheet, f"{client.address}?{this}&compare={quote('/?' + other)}")
     sheet.wait_for_selector("#compare tbody tr")
     heads = sheet.locator("#compare thead th").all_inner_texts()
-    assert heads[-2:] == ["This table", "The other"]
+    assert heads[-2:] == ["This table", "Other table"]
     assert sheet.locator("#compare tbody tr").first.locator("td").count() == 2
-    assert "different figures" in sheet.locator("#compare").inner_text()
+    assert "different measures" in sheet.locator("#compare").inner_text()
 
 
 def test_another_unit_is_another_kind_of_figure(sheet, client):
     asked = []
 
     def stays(route):
-        """The first to ask is the page itself, the second its comparison."""
+        """The page asks first, its comparison second."""
         about = client.ask("/api/variables").json
         asked.append(1)
         unit = about["unit"]["en"] | ({"many": "stays"} if len(asked) > 1 else {})
@@ -133,7 +131,7 @@ def test_another_unit_is_another_kind_of_figure(sheet, client):
     open_page(sheet, f"{client.address}?rows=region&compare={quote('/?rows=region')}")
     sheet.wait_for_selector("#compare tbody tr")
     assert len(asked) == 2
-    assert "different figures" in sheet.locator("#compare").inner_text()
+    assert "different measures" in sheet.locator("#compare").inner_text()
 
 
 def test_statuses_are_said_in_a_comparison(sheet, client):
@@ -159,7 +157,7 @@ def test_statuses_are_said_in_a_comparison(sheet, client):
     assert {"not released", "unreliable"} <= set(wanted)
 
 
-def test_another_server_is_never_asked(sheet, client):
+def test_other_servers_are_never_contacted(sheet, client):
     open_page(
         sheet, f"{client.address}?rows=region&compare={quote('https://evil.example/?rows=sex')}"
     )

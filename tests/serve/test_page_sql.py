@@ -1,26 +1,20 @@
-"""The SQL box: completes names, remembers what was asked, pages through an answer, tells what is refused."""
+"""The SQL editor: completion, recent queries, pages, refusals."""
 
 from __future__ import annotations
 
-import re
-from importlib.resources import files
-
-import duckdb
-import fixtures.page
 import pytest
-from fixtures.page import needed, open_page
+from fixtures.page import open_page, violations
 
 pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
 
-browser, client, path, sheet = fixtures.page.FIXTURES
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def box(sheet, client):
     """The box, opened."""
     open_page(sheet, f"{client.address}?rows=sex")
-    sheet.get_by_text("Ask in SQL").click()
+    sheet.get_by_text("Query with SQL").click()
     sheet.locator("#history option").first.wait_for(state="attached")
     return sheet.locator("#statement")
 
@@ -42,17 +36,17 @@ def test_a_statement_is_run_with_intervals_and_remembered(sheet, client, box):
     assert given["source"] in sheet.locator("#answer").inner_text()
     sheet.reload()
     sheet.wait_for_selector("#table table")
-    sheet.get_by_text("Ask in SQL").click()
-    sheet.get_by_label("Asked before").select_option(sql)
+    sheet.get_by_text("Query with SQL").click()
+    sheet.get_by_label("Recent queries").select_option(sql)
     assert box.input_value() == sql
     assert sheet.messages == []
 
 
-def test_nobody_types_before_the_page_listens(sheet, client):
+def test_input_is_disabled_until_the_editor_is_loaded(sheet, client):
     waiting = []
     sheet.route("**/sql.js*", lambda route: waiting.append(route))
     open_page(sheet, client.address)
-    sheet.get_by_text("Ask in SQL").click()
+    sheet.get_by_text("Query with SQL").click()
     statement, run = sheet.locator("#statement"), sheet.locator("#run")
     sheet.wait_for_timeout(200)
     assert waiting
@@ -98,13 +92,6 @@ def test_names_that_are_words_of_sql_are_completed_in_quotes(sheet, client):
     assert found == ['"order"', '"order"', '"left"', "year", "age"]
 
 
-def test_all_words_that_need_quotes_are_known():
-    asked = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')"
-    text = (files("queries") / "serve" / "web" / "sql.js").read_text("utf-8")
-    known = re.search(r'RESERVED = new Set\("([^"]+)"', text)[1].split()
-    assert {word for (word,) in duckdb.sql(asked).fetchall()} <= set(known)
-
-
 def test_pages_are_of_one_answer(sheet, client, box):
     sql = "SELECT income FROM data WHERE income IS NOT NULL ORDER BY income"
     box.fill(sql)
@@ -112,13 +99,13 @@ def test_pages_are_of_one_answer(sheet, client, box):
     sheet.get_by_role("button", name="Run").click()
     assert len(answered(sheet)) == 100
     pages = client.sql(sql).json["n_pages"]
-    sheet.get_by_role("button", name="On", exact=True).click()
+    sheet.get_by_role("button", name="Next", exact=True).click()
     sheet.get_by_text(f"Page 2 of {pages}").wait_for()
     second = client.sql(sql, "&page=2").json["rows"][0]
     assert [text.replace(",", "") for text in answered(sheet)[0]] == [str(v) for v in second]
 
 
-def test_a_refusal_is_told_with_the_nearest_tables(sheet, box):
+def test_a_refusal_shows_the_nearest_tables(sheet, box):
     box.fill("SELECT age, education, count(*) FROM data GROUP BY ALL")
     sheet.get_by_role("button", name="Run").click()
     answered(sheet)
@@ -129,15 +116,14 @@ def test_a_refusal_is_told_with_the_nearest_tables(sheet, box):
     assert sheet.locator("#answer table").count() == 0
 
 
-def test_the_box_is_for_everybody(sheet, box):
-    axe = needed("axe_playwright_python.sync_playwright").Axe()
+def test_the_editor_is_accessible(sheet, box):
     box.fill("")
     box.press_sequentially("s")
     assert sheet.locator("#offers li").count() > 1
-    assert axe.run(sheet, options={"resultTypes": ["violations"]}).response["violations"] == []
+    assert violations(sheet) == []
 
 
-def test_figures_that_are_not_released_stand_as_marks(sheet, client, box):
+def test_figures_that_are_not_released_are_marked(sheet, client, box):
     sql = "SELECT income, sex, count(*) AS n FROM data GROUP BY ALL ORDER BY n, income, sex"
     box.fill(sql)
     sheet.get_by_label("with noise intervals").uncheck()

@@ -1,12 +1,11 @@
-"""What a newcomer sees first: pictures and questions, plain words for blanks, a first load that is small, phones."""
+"""The start page: charts and links, labels of blanks, a small first load, phones."""
 
 from __future__ import annotations
 
-import fixtures.page
 import pytest
 from fixtures.page import open_page
 from fixtures.pipeline import CENSUS, write_spec
-from fixtures.serve import served
+from fixtures.serve import one_worker, served
 from fixtures.stays import release_of_stays
 
 from engine.api.reading import read
@@ -14,32 +13,32 @@ from engine.release import build
 from queries.release import open_release
 
 pytest.importorskip("fastapi")
-pytest.importorskip("uvicorn")
 
 from queries.serve import app_of
 from queries.serve.values import variables_of
 
-browser, client, path, sheet = fixtures.page.FIXTURES
+pytestmark = pytest.mark.slow
+
 FIRST_LOAD = 150_000
 
 
 def loaded(sheet) -> None:
-    """Wait until no picture is on its way."""
+    """Wait until all charts are loaded."""
     sheet.wait_for_selector("#pictures svg")
     sheet.locator(".card:not(:has(svg))").first.wait_for(state="detached")
 
 
-def test_it_begins_with_pictures_and_questions(sheet, client):
+def test_the_start_page_has_charts_and_links(sheet, client):
     user = open_page(sheet, client.address)
     loaded(sheet)
     titles = sheet.locator(".card a").all_inner_texts()
-    assert "How many, by Age in years and sex" in titles
+    assert "People by Age in years and sex" in titles
     assert any(title.startswith("Average income") for title in titles)
     assert len(titles) >= 3
     assert (
         sheet.locator("#questions a").count() == 0 or sheet.locator("#questions-box").is_visible()
     )
-    sheet.get_by_role("link", name="How many, by Age in years and sex").click()
+    sheet.get_by_role("link", name="People by Age in years and sex").click()
     user.wait()
     assert user.title() == "Number of people by Age in years and sex"
     assert not sheet.locator("#start").is_visible()
@@ -48,7 +47,7 @@ def test_it_begins_with_pictures_and_questions(sheet, client):
     assert sheet.messages == []
 
 
-def test_it_comes_back_where_the_table_is_given_up(sheet, client):
+def test_the_start_page_returns_after_a_reset(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=sex")
     assert not sheet.locator("#start").is_visible()
     user.press("Start again")
@@ -66,15 +65,15 @@ def test_the_first_load_is_small(sheet, client):
 
 def test_an_average_is_never_of_a_row(sheet, client):
     user = open_page(sheet, f"{client.address}?rows=age&band.age=20")
-    user.pick("Figure", "Average")
+    user.pick("Measure", "Average")
     assert "Average of Age" not in sheet.locator("body").inner_text()
     assert sheet.get_by_label("of", exact=True).input_value() != "age"
     assert sheet.locator("#of option[value=age]").is_disabled()
     user = open_page(sheet, f"{client.address}?rows=sex&rows=income")
-    user.pick("Figure", "Average")
+    user.pick("Measure", "Average")
     assert sheet.get_by_label("of", exact=True).input_value() not in ("income", "")
     user = open_page(sheet, f"{client.address}?cols=sex")
-    user.pick("Figure", "Average")
+    user.pick("Measure", "Average")
     assert user.title() == "Average of Age in years by sex"
 
 
@@ -113,11 +112,11 @@ def test_a_blank_outside_a_universe_does_not_apply(tmp_path, census):
     assert said["age"] is None
 
 
-def test_the_page_says_what_rows_are(sheet, tmp_path):
-    """Over stays nothing is said of people."""
+def test_the_page_uses_the_releases_unit(sheet, tmp_path):
+    """A release of hospital stays does not mention people."""
     with release_of_stays(tmp_path) as release:
         path = release.path
-    with served(app_of(path)) as client:
+    with served(app_of(path, limits=one_worker())) as client:
         user = open_page(sheet, f"{client.address}?rows=ward&cols=urgent")
         assert user.title() == "Number of stays by ward and urgent"
         assert sheet.locator("#measure option").first.inner_text() == "Number of stays"

@@ -1,4 +1,4 @@
-// Starts the page, and asks again whenever the question changes.
+// Entry point: starts the page and loads a new table whenever the selection changes.
 
 import * as choose from "./choose.js";
 import { drawChart, listenChart, save } from "./chart.js";
@@ -12,14 +12,14 @@ import { number as spelled, t, unit, unitWords } from "./words.js";
 
 let shown = null, number = 0, waiting = 0, fading = 0, saved = null, takesRequests = false, release = t("Table builder");
 
-const WORKING = t("Working …");
+const WORKING = t("Calculating …");
 
 const isRead = () => !byId("live").classList.contains("hidden") && byId("live").textContent !== WORKING;
 
-// Tell what happened: to screen readers always, on screen for a while unless it is there to see.
+// Announce a message: always to screen readers, and on screen for a few seconds unless the change is visible anyway.
 function say(text, isSeen = true) {
   const live = byId("live");
-  if (!isSeen && isRead()) { // what is on screen is still being read
+  if (!isSeen && isRead()) { // a visible message is still being read
     live.querySelector("span")?.remove();
     live.append(make("span", { class: "hidden" }, " " + text));
     return;
@@ -32,7 +32,7 @@ function say(text, isSeen = true) {
 
 function changed() {
   choose.draw();
-  number++; // what is on its way is no longer asked for
+  number++; // answers to earlier requests are ignored
   document.body.setAttribute("aria-busy", "true");
   clearTimeout(waiting);
   waiting = setTimeout(refresh, 120);
@@ -42,10 +42,10 @@ const keepAddress = () => history.pushState(null, "", place(address()));
 
 async function refresh({ keep = false } = {}) {
   const mine = ++number, question = link();
-  drawStart(!address()).catch(() => {}); // without pictures the page is whole
+  drawStart(!address()).catch(() => {}); // the page works without the pictures
   if (!keep && location.pathname + location.search !== place(address())) keepAddress();
   document.body.setAttribute("aria-busy", "true");
-  const late = setTimeout(() => { if (!isRead()) say(WORKING); }, 700); // a remark stays until it is read
+  const late = setTimeout(() => { if (!isRead()) say(WORKING); }, 700); // never replaces a message that is still shown
   try {
     const plan = await askJson("api/plan", question);
     if (mine !== number) return;
@@ -56,7 +56,7 @@ async function refresh({ keep = false } = {}) {
     shown = { answer, plan, title: caption(answer, label, filters()) };
     byId("problem").replaceChildren();
     drawAll();
-    tellTable();
+    announceTable();
   } catch (error) {
     if (mine === number) refuse(error);
   } finally {
@@ -65,7 +65,7 @@ async function refresh({ keep = false } = {}) {
   }
 }
 
-function tellTable() {
+function announceTable() {
   const answer = shown.view, rows = answer.row_heads.length, columns = answer.col_heads.length;
   document.title = `${shown.title} – ${release}`;
   say(`${shown.title}: ${rows === 1 ? t("1 row") : t("{n} rows", { n: spelled(rows) })}, ${columns === 1 ? t("1 column") : t("{n} columns", { n: spelled(columns) })}.`, false);
@@ -83,7 +83,7 @@ function drawAll() {
   compare();
 }
 
-// The other table, where the address names one; its code comes with it.
+// The comparison, if the address names one; its module is loaded only then.
 function compare() {
   const other = comparison();
   byId("compare").hidden = !other;
@@ -96,10 +96,10 @@ function sort(at) {
   keepAddress();
   drawAll();
   byId("sort-" + at).focus();
-  say(!state.sort ? t("In the released order again.") : state.sort.way === "down" ? t("Sorted, largest first.") : t("Sorted, smallest first."), false);
+  say(!state.sort ? t("Original order restored.") : state.sort.way === "down" ? t("Sorted, largest first.") : t("Sorted, smallest first."), false);
 }
 
-// Say why there is no table, and what there is instead.
+// Show why there is no table, and the nearest ones that exist.
 function refuse(error) {
   const near = error.nearest || error.said?.nearest || [], spec = error.spec || "";
   shown = null;
@@ -108,21 +108,21 @@ function refuse(error) {
   saved?.drawSaved(null);
   for (const id of ["compare", "bar", "table", "sideways", "chart", "card-box", "sql-box"]) byId(id).hidden = true;
   for (const id of ["words", "legend", "more"]) byId(id).replaceChildren();
-  const together = error.columns?.length > 1 && spec, wish = makeWish(together && error.columns);
+  const together = error.columns?.length > 1 && spec, request = requestForm(together && error.columns);
   byId("problem").replaceChildren(make("div", { class: "why" },
-    make("p", { lang: together || !error.status ? null : "en" }, together ? t("{variables} are in no released table together. Take one of them away.", { variables: listed(error.columns.map(label)) }) : error.message),
+    make("p", { lang: together || !error.status ? null : "en" }, together ? t("No released table combines {variables}. Remove one of them.", { variables: listed(error.columns.map(label)) }) : error.message),
     near.length ? make("p", {}, t("Nearest tables:") + " ", ...near.flatMap((t, i) => [i ? "; " : "", tableLink(t)])) : null,
-    spec ? make("details", {}, make("summary", {}, t("For those who make the release")), make("p", {}, t("Put this in the spec and build again:")), make("pre", { tabindex: 0, "aria-label": t("Lines for the spec"), role: "region" }, spec)) : null,
-    wish));
+    spec ? make("details", {}, make("summary", {}, t("For data custodians")), make("p", {}, t("Add this to the spec and rebuild:")), make("pre", { tabindex: 0, "aria-label": t("Entry for the spec"), role: "region" }, spec)) : null,
+    request));
   byId("token-box").hidden = error.status !== 401;
   drawTables();
 }
 
-// Where to ask for a combination, if this server takes requests.
-function makeWish(columns) {
+// A form to request this combination, if the server accepts requests.
+function requestForm(columns) {
   if (!takesRequests || !columns) return null;
   const place = make("div");
-  import("./wish.js").then((m) => place.replaceChildren(m.form(columns, say)));
+  import("./request.js").then((m) => place.replaceChildren(m.form(columns, say)));
   return place;
 }
 
@@ -134,7 +134,7 @@ async function download(form) {
     save(await got.blob(), `${[...state.rows, ...state.cols].join("-") || "total"}.${ending}`);
     say(t("Downloaded."));
   } catch (error) {
-    say(t("Not downloaded: {why}", { why: error.message }));
+    say(t("Download failed: {why}", { why: error.message }));
   }
 }
 
@@ -143,7 +143,7 @@ async function copy(text, word) {
     await navigator.clipboard.writeText(text);
     say(t("{what} copied.", { what: word }));
   } catch {
-    say(text.length < 300 ? t("Copy it by hand: {text}", { text }) : t("This browser lets no page copy here: download the table, or open the SQL below."));
+    say(text.length < 300 ? t("Please copy manually: {text}", { text }) : t("The browser does not allow copying here. Download the table, or open the SQL below."));
   }
 }
 
@@ -160,9 +160,9 @@ async function begin() {
   byId("token-box").hidden = true;
   byId("title").textContent = about.title || t("Table builder");
   byId("about").textContent = about.about.join(" ");
-  byId("lead").textContent = t("No row here is a person: every figure carries noise, and says how much. Pick variables; the table follows.");
+  byId("lead").textContent = t("Synthetic data: every figure includes noise, shown beside it. Select variables to build a table.");
   byId("notes").replaceChildren(...about.notes.map((n) => make("li", {}, n)));
-  byId("foot").textContent = t("Vintage {vintage}, {tables} released tables, content hash {hash}; {signature}. Programs: /api/openapi.json.", { vintage: about.vintage, tables: spelled(about.n_tables), hash: about.content_hash, signature: about.signature });
+  byId("foot").textContent = t("Vintage: {vintage}; released tables: {tables}; content hash: {hash}; {signature}. API: /api/openapi.json.", { vintage: about.vintage, tables: spelled(about.n_tables), hash: about.content_hash, signature: t(about.signature) });
   takesRequests = about.takes_requests;
   Object.assign(unit, unitWords(about.unit));
   byId("measure").options[0].textContent = t("Number of {units}", { units: unit.many });
@@ -180,10 +180,10 @@ async function begin() {
   arrive();
 }
 
-// Show what the address asks for.
+// Show the table that the address describes.
 async function arrive() {
   readLink();
-  await Promise.all(Object.keys(state.only).map(find).filter(Boolean).map(loadValues)).catch(() => {}); // the title names them
+  await Promise.all(Object.keys(state.only).map(find).filter(Boolean).map(loadValues)).catch(() => {}); // the title shows their labels
   choose.draw();
   refresh({ keep: true });
 }

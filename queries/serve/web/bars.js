@@ -1,12 +1,12 @@
-// Bars with whiskers for the noise interval: side by side, back to back (a pyramid), or as parts of a hundred.
+// Bar charts with whiskers for the noise interval: grouped, back to back (a pyramid), or stacked to 100 %.
 
-import { LETTER, cut, draw, ends, frame, scale, told } from "./svg.js";
+import { LETTER, cut, draw, ends, frame, scale, titled } from "./svg.js";
 import { percentage } from "./show.js";
 import { locale, t } from "./words.js";
 
 const GAP = 10, fine = (x) => x.toLocaleString(locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 
-// Each row a group of bars, one a series.
+// One group of bars per row, one bar per series.
 export function bars(picture) {
   const { cells, rows, series, format, width } = picture, n = series.length, small = picture.isSmall;
   const tall = n > 3 ? 9 : n > 1 ? 12 : small ? 11 : 16, gap = small ? 5 : GAP, step = n * tall + gap, height = rows.length * step + 30;
@@ -16,29 +16,29 @@ export function bars(picture) {
   ticks.forEach((at) => out.append(draw("line", { class: "grid", x1: x(at), x2: x(at), y1: 0, y2: height - 24 }), draw("text", { class: "tick", x: x(at), y: height - 8, "text-anchor": "middle" }, format(at))));
   rows.forEach((keys, r) => {
     const top = r * step + gap / 2, words = keys.join(", ");
-    out.append(told(draw("text", { x: left - 8, y: top + (n * tall) / 2 + 4, "text-anchor": "end" }, cut(words, (left - 12) / LETTER)), words));
+    out.append(titled(draw("text", { x: left - 8, y: top + (n * tall) / 2 + 4, "text-anchor": "end" }, cut(words, (left - 12) / LETTER)), words));
     series.forEach((_, s) => bar(out, picture, r, s, { x, y: top + s * tall, tall }));
   });
   return out;
 }
 
-// One bar from zero, with its interval; a cross where there is no figure.
+// One bar from zero with its interval, or a cross where there is no figure.
 function bar(out, picture, r, s, { x, y, tall }) {
   const { cells, rows, series, format } = picture, i = r * series.length + s, value = cells.value[i], words = [...rows[r], ...series[s]].join(", ");
   if (value === null) {
     const why = cells.status[i] === "structural zero" ? t("impossible") : t("not released");
     const isLeft = x(1) < x(0), where = { x: x(0) + (isLeft ? -4 : 4), y: y + tall / 2 + 4, "text-anchor": isLeft ? "end" : "start" };
-    out.append(told(draw("text", { class: "tick", ...where }, "×"), `${words}: ${why}`));
+    out.append(titled(draw("text", { class: "tick", ...where }, "×"), `${words}: ${why}`));
     return;
   }
   const colour = "bar k" + ((picture.first || 0) + s), ending = Math.min(x(0), x(value));
-  out.append(told(draw("rect", { class: colour, x: ending, y: y + 1, width: Math.abs(x(value) - x(0)), height: tall - 2 }), `${words}: ${format(value)}`));
+  out.append(titled(draw("rect", { class: colour, x: ending, y: y + 1, width: Math.abs(x(value) - x(0)), height: tall - 2 }), `${words}: ${format(value)}`));
   if (cells.low[i] === null || cells.high[i] === null) return;
   const middle = y + tall / 2, from = x(cells.low[i]), to = x(cells.high[i]);
   out.append(draw("path", { class: "whisker", d: `M${from} ${middle}H${to}M${from} ${middle - 3}v6M${to} ${middle - 3}v6` }));
 }
 
-// Two series back to back, the last row on top: ages as a population pyramid shows them.
+// Two series back to back with the last row on top: a population pyramid.
 export function pyramid(picture) {
   const { cells, rows, series, format, width } = picture, tall = picture.isSmall ? 8 : rows.length > 30 ? 10 : 14, head = 20;
   const middle = Math.min(width * 0.26, 16 + LETTER * Math.max(...rows.map((r) => r.join(", ").length))), side = (width - middle - 24) / 2;
@@ -58,7 +58,7 @@ export function pyramid(picture) {
   return out;
 }
 
-// Each row a bar of a hundred per cent, divided by the series.
+// One bar of 100 % per row, divided by series.
 export function stacked(picture) {
   const { cells, rows, series, width } = picture, small = picture.isSmall, tall = small ? 12 : 20, step = tall + (small ? 4 : 8), height = rows.length * step + 28;
   const left = Math.min(width * 0.42, 12 + LETTER * Math.max(...rows.map((r) => r.join(", ").length))), room = width - left - 26;
@@ -70,12 +70,12 @@ export function stacked(picture) {
   }
   rows.forEach((keys, r) => {
     const values = series.map((_, s) => Math.max(0, cells.value[r * series.length + s] ?? 0)), sum = values.reduce((a, b) => a + b, 0), y = r * step + 4, words = keys.join(", ");
-    out.append(told(draw("text", { x: left - 8, y: y + tall / 2 + 4, "text-anchor": "end" }, cut(words, (left - 12) / LETTER)), words));
+    out.append(titled(draw("text", { x: left - 8, y: y + tall / 2 + 4, "text-anchor": "end" }, cut(words, (left - 12) / LETTER)), words));
     let x = left;
     values.forEach((value, s) => {
       if (!sum) return;
       const long = (room * value) / sum, share = percentage(fine((100 * value) / sum));
-      out.append(told(draw("rect", { class: "part k" + s, x, y, width: long, height: tall }), `${words}, ${series[s].join(", ")}: ${share}`));
+      out.append(titled(draw("rect", { class: "part k" + s, x, y, width: long, height: tall }), `${words}, ${series[s].join(", ")}: ${share}`));
       x += long;
     });
   });

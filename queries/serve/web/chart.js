@@ -1,4 +1,4 @@
-// The table as a picture: which kinds suit it, the one that is shown, and the picture as a file.
+// Charts: which kinds suit a table, drawing the selected one, and downloading it.
 
 import { bars, pyramid, stacked } from "./bars.js";
 import { lines, multiples } from "./lines.js";
@@ -12,7 +12,7 @@ const MOST_ROWS = 40, MOST_POINTS = 400, MOST_SERIES = 6, MOST_PARTS = 9, MOST_P
 const KINDS = { bars: t("Bars"), lines: t("Lines"), pyramid: t("Pyramid"), stacked: t("Stacked shares"), map: t("Map"), multiples: t("Small multiples") };
 let again = () => {}, say = () => {};
 
-// What a picture needs of an answer. A table without rows is turned.
+// The data a chart needs. A table without rows is transposed.
 function picture(answer, title, width) {
   const isTurned = !answer.rows.length && answer.cols.length > 0;
   const rows = isTurned ? answer.col_heads : answer.row_heads, series = isTurned ? [[]] : answer.col_heads;
@@ -20,12 +20,12 @@ function picture(answer, title, width) {
     isShare: answer.measure === "share" || answer.measure === "count", label: t("Chart: {title}. The table has the same figures.", { title }) };
 }
 
-// Whether the rows are single values that have areas: neither bands nor own groups.
+// Whether the rows are single values with areas on a map: neither bands nor custom groups.
 const hasAreas = (name) => Boolean(find(name)?.has_map) && !state.bands[name] && !state.groups[name]?.length;
 
 const isOver = (given) => given.over.length === 1 && Boolean(find(given.over[0].name)?.is_ordered) && given.rows.length > 2;
 
-// The same without the row of those that the order says nothing of.
+// The same without the blank row, which has no place in the order.
 function withoutBlank(given) {
   const blank = find(given.over[0].name)?.blank, kept = given.rows.map((_, r) => r).filter((r) => given.rows[r][0] !== blank), n = given.series.length;
   if (kept.length === given.rows.length) return given;
@@ -33,7 +33,7 @@ function withoutBlank(given) {
   return { ...given, rows: kept.map((r) => given.rows[r]), cells: Object.fromEntries(Object.entries(given.cells).map(([name, list]) => [name, places.map((i) => list[i])])) };
 }
 
-// Kinds that suit, the best first.
+// Suitable kinds, the best first.
 export function kinds(answer, given) {
   const rows = given.rows.length, n = given.series.length, ordered = isOver(given) && !answer.sorted, out = [];
   const isTime = ordered && isDated(find(given.over[0].name)), isPart = given.isShare && answer.percent !== "column" && n > 1 && n <= MOST_PARTS && rows <= MOST_ROWS;
@@ -56,7 +56,7 @@ export function paint(kind, given) {
   return { bars, pyramid, stacked }[kind](given);
 }
 
-// A small picture of an answer, for the start page; null where none suits.
+// A small chart for the start page; null if no kind suits.
 export function small(answer, title, width) {
   const given = { ...picture(answer, title, width), isSmall: true }, [kind] = kinds(answer, given).filter((k) => k !== "map");
   return kind ? paint(kind, given) : null;
@@ -73,7 +73,7 @@ export function drawChart(answer, title) {
   if (box.hidden) return;
   const given = picture(answer, title, box.clientWidth - 28), suited = kinds(answer, given), kind = suited.includes(state.chart) ? state.chart : suited[0];
   if (!kind) {
-    box.append(make("p", { class: "note" }, t("No chart: it would have {rows} groups of {series} bars (at most {most} of {many}). Wider bands, own groups or a filter help.", { rows: given.rows.length, series: given.series.length, most: MOST_ROWS, many: MOST_SERIES })));
+    box.append(make("p", { class: "note" }, t("No chart: the table has {rows} rows and {series} columns; a chart can show at most {most} and {many}. Use wider bands, custom groups or a filter.", { rows: given.rows.length, series: given.series.length, most: MOST_ROWS, many: MOST_SERIES })));
     return;
   }
   const svg = kind === "map" ? laterMap(given) : paint(kind, given);
@@ -85,9 +85,9 @@ export function listenChart(whenChanged, whenSaid) {
   [again, say] = [whenChanged, whenSaid];
 }
 
-// The map comes with its outlines, where one is wanted.
+// A placeholder until the map and its outlines are loaded.
 function laterMap(given) {
-  const place = make("p", { class: "note" }, t("Reading the map …"));
+  const place = make("p", { class: "note" }, t("Loading the map …"));
   import("./map.js").then((m) => m.map(given)).then((svg) => place.replaceWith(svg), (error) => { place.textContent = error.message; });
   return place;
 }
@@ -104,19 +104,19 @@ function tools(suited, kind, svg, title) {
 function caption(answer, kind, title) {
   const keys = ["multiples", "pyramid", "map"].includes(kind) ? null : legend(answer), by = listed(answer.cols.map((c) => c.label));
   keys?.prepend(make("li", { class: "note" }, by + ":"));
-  const sure = { stacked: t("Each bar is a hundred per cent of what is released; noise intervals stand in the table."), lines: t("The pale bands are the noise intervals."), map: t("The stronger the colour, the more. Point at an area for its figure and its noise interval.") }[kind] ?? t("The thin lines are the noise intervals.");
-  const marks = !["stacked", "lines", "map"].includes(kind) && answer.cells.value.some((v) => v === null) ? " " + t("× stands for what is not released or impossible.") : "";
+  const sure = { stacked: t("Each bar is 100\u00A0% of the released figures; the noise intervals are in the table."), lines: t("Shaded bands show the noise intervals."), map: t("A stronger colour means a higher figure. Point at an area to see its figure and noise interval.") }[kind] ?? t("Thin lines show the noise intervals.");
+  const marks = !["stacked", "lines", "map"].includes(kind) && answer.cells.value.some((v) => v === null) ? " " + t("× marks figures that are not released or impossible.") : "";
   return make("figcaption", {}, make("b", {}, title), keys, make("span", {}, sure + marks));
 }
 
-// The picture as the reader's file.
+// Download the chart as a file.
 async function asFile(svg, title, form) {
   const whole = alone(svg, title), text = new XMLSerializer().serializeToString(whole), name = [...state.rows, ...state.cols].join("-") || "chart";
   try {
     save(form === "svg" ? new Blob([text], { type: "image/svg+xml" }) : await pixels(text, whole), `${name}.${form}`);
     say(t("Downloaded."));
   } catch (error) {
-    say(t("Not downloaded: {why}", { why: error.message }));
+    say(t("Download failed: {why}", { why: error.message }));
   }
 }
 
@@ -128,12 +128,12 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(where), 60000);
 }
 
-// Twice as fine as on screen, for print.
+// Twice the screen resolution, for print.
 async function pixels(text, svg) {
   const image = new Image(), canvas = document.createElement("canvas");
   image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
   await image.decode();
   [canvas.width, canvas.height] = [2 * Number(svg.getAttribute("width")), 2 * Number(svg.getAttribute("height"))];
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((done, failed) => { canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error(t("this browser cannot draw it")))), "image/png"); });
+  return new Promise((done, failed) => { canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error(t("the browser cannot draw this image")))), "image/png"); });
 }

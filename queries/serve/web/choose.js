@@ -1,9 +1,9 @@
-// The left side: which variables can be added and where they stand, and which figure is shown.
+// The left panel: which variables can be added, where they are used, and which measure is shown.
 
 import { drawPicked } from "./picked.js";
 import { askJson, byId, isMeasured, make, percentages, percentNow, state } from "./state.js";
 import { FEW, find, firstBand, isRanged, variables } from "./variables.js";
-import { number, t } from "./words.js";
+import { number, reason, t } from "./words.js";
 
 let opened = "", others = new Map(), changed = () => {}, say = () => {};
 
@@ -20,7 +20,7 @@ export function start(whenChanged, whenSaid) {
   for (const option of byId("measure").options) if (!["count", "ratio"].includes(option.value)) option.hidden = option.disabled = !numbers.length;
 }
 
-// Once: what the fields of the page do.
+// Called once: connects the page's fields.
 export function listen() {
   byId("find").addEventListener("input", drawVariables);
   byId("measure").addEventListener("change", (e) => {
@@ -31,15 +31,15 @@ export function listen() {
   byId("percent").addEventListener("change", (e) => { state.percent = e.target.value; changed(); });
 }
 
-// What the plan says of every other variable: whether it can be added, and why not.
+// What the plan says about every other variable: whether it can be added, and if not, why.
 export function setOthers(given) {
   others = new Map(given.map((o) => [o.name, o]));
   drawVariables();
 }
 
-// What an average is of, unless the reader says: numbers that are no row or column, with whom they are released.
+// The default column to measure: a numeric one that is not a row or column and is released with those that are.
 function measurable() {
-  const numbers = variables().filter((v) => v.is_numeric && v.is_released && !held().includes(v.name));
+  const numbers = variables().filter((v) => v.is_numeric && v.is_released && !used().includes(v.name));
   return (numbers.find((v) => others.get(v.name)?.is_addable ?? true) ?? numbers[0])?.name ?? "";
 }
 
@@ -54,7 +54,7 @@ export function draw() {
 
 function drawShown() {
   const measure = byId("measure"), wanted = [state.measure, state.measure === "quantile" ? state.quantile || "0.5" : ""].join(" ").trim();
-  if (![...measure.options].some((o) => o.value === wanted)) measure.append(make("option", { value: wanted }, wanted)); // only links ask for it
+  if (![...measure.options].some((o) => o.value === wanted)) measure.append(make("option", { value: wanted }, wanted)); // possible in links only
   measure.value = wanted;
   const isRatio = state.measure === "ratio", shown = percentNow(), allowed = percentages();
   byId("of-box").hidden = !isMeasured();
@@ -75,19 +75,19 @@ function drawVariables() {
   const found = variables().filter((v) => (v.label + " " + v.name).toLowerCase().includes(wanted));
   const isOpen = (v) => !others.has(v.name) || others.get(v.name).is_addable;
   const shown = [...found.filter(isOpen), ...found.filter((v) => !isOpen(v))];
-  byId("variables").replaceChildren(...shown.map(item), ...(found.length ? [] : [make("li", { class: "note" }, t("No variable of that name."))]));
+  byId("variables").replaceChildren(...shown.map(item), ...(found.length ? [] : [make("li", { class: "note" }, t("No matching variable."))]));
   const open = [...others.values()].filter((o) => o.is_addable).length, isGrey = others.size > open;
-  byId("addable").textContent = !held().length ? t("Put one in rows or columns; a filter keeps some of its values only.")
-    : (open ? t("{n} more can be added to your table", { n: number(open) }) : t("No more can be added to your table")) + (isGrey ? t("; the grey ones cannot, and say why") : "") + ".";
+  byId("addable").textContent = !used().length ? t("Add a variable to rows or columns, or filter by its values.")
+    : (open ? t("Variables you can still add: {n}", { n: number(open) }) : t("No further variable can be added")) + (isGrey ? t("; for the others, the reason is shown") : "") + ".";
   if (focused && byId(focused)) byId(focused).focus();
 }
 
-export const held = () => [...state.rows, ...state.cols, ...Object.keys(state.only), ...Object.keys(state.between)];
+export const used = () => [...state.rows, ...state.cols, ...Object.keys(state.only), ...Object.keys(state.between)];
 
 function item(v) {
   const i = variables().indexOf(v), other = others.get(v.name);
   const measured = state.of === v.name && isMeasured();
-  const why = measured ? t("it is what is measured") : other && !other.is_addable ? other.reason : "";
+  const why = measured ? t("it is the measured variable") : other && !other.is_addable ? reason(other.reason) : "";
   const isShut = (side) => why && !(measured && side === "filter") && !isOn(side, v.name);
   const sides = [["rows", t("Rows")], ["cols", t("Columns")], ["filter", t("Filter")]];
   return make("li", { class: why ? "closed" : null },
@@ -102,14 +102,14 @@ function item(v) {
     opened === v.name ? definition(v) : null);
 }
 
-// What a variable means, and who says so; asked for where it is opened.
+// What a variable means and where that comes from; loaded when it is opened.
 function definition(v) {
   const box = make("dl", { class: "meaning" });
   const fill = (d) => {
     const line = (word, text) => (text ? [make("dt", {}, t(word)), make("dd", {}, text)] : []);
-    box.append(...line("Definition", d.definition), ...line("Only for those with", d.applies), ...line("Source", d.source), ...line("Contact", d.contact),
-      ...line("Held as", [t(d.kind), d.step ? t("in steps of {step}", { step: d.step }) : ""].filter(Boolean).join(", ")),
-      ...line("Released", t("{values} values, in {tables} tables", { values: number(d.n_values), tables: number(d.n_tables) })));
+    box.append(...line("Definition", d.definition), ...line("Applies to", d.applies), ...line("Source", d.source), ...line("Contact", d.contact),
+      ...line("Type", [t(d.kind), d.step ? t("in steps of {step}", { step: d.step }) : ""].filter(Boolean).join(", ")),
+      ...line("Released", t("values: {values}; tables: {tables}", { values: number(d.n_values), tables: number(d.n_tables) })));
   };
   v.meaning ||= askJson("api/definition", new URLSearchParams({ column: v.name }));
   v.meaning.then(fill, (error) => { v.meaning = null; box.append(make("dd", {}, error.message)); });

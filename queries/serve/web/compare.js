@@ -1,4 +1,4 @@
-// Two tables side by side: figures of both, their difference, and whether the noise alone could make it.
+// Two tables side by side: both figures, their difference, and whether noise alone could explain it.
 
 import { STATUS, formatter } from "./show.js";
 import { askJson, byId, make, state } from "./state.js";
@@ -8,14 +8,14 @@ import { number, t, unit } from "./words.js";
 const MOST = 400;
 const names = (answer) => [...answer.rows, ...answer.cols].map((c) => c.name);
 
-// Places of figures by their heads, in an order of variables: two of them may have values of one name.
+// Cell positions by row and column labels, in a fixed order of variables: two variables may share a label.
 const flat = (answer, order) => {
   const out = new Map(), n = answer.col_heads.length;
   answer.row_heads.forEach((row, r) => answer.col_heads.forEach((col, c) => { const heads = [...row, ...col]; out.set(JSON.stringify(order.map((i) => heads[i])), r * n + c); }));
   return out;
 };
 
-// How the other table's variables come in the order of this one's; as they stand where they are others.
+// The other table's variables in the order of this one's; unchanged if they are different variables.
 function matched(a, b) {
   const [mine, theirs] = [names(a), names(b)], order = mine.map((name) => theirs.indexOf(name));
   return mine.length === theirs.length && !order.includes(-1) ? order : theirs.map((_, i) => i);
@@ -23,14 +23,14 @@ function matched(a, b) {
 const stripped = (query) => [...new URLSearchParams(query)].filter(([name]) => !["sort", "chart", "compare"].includes(name));
 
 export async function drawCompare(answer, title, { place, query }, changed) {
-  const box = byId("compare"), stop = make("button", { type: "button", class: "plain", onclick: () => { state.compare = ""; changed(); } }, t("End the comparison"));
-  const head = make("h3", {}, t("Compared"));
+  const box = byId("compare"), stop = make("button", { type: "button", class: "plain", onclick: () => { state.compare = ""; changed(); } }, t("Close the comparison"));
+  const head = make("h3", {}, t("Comparison"));
   try {
     const asked = new URLSearchParams(stripped(query)), [plain, about] = await Promise.all([askJson(place + "api/tabulate", asked), askJson(place + "api/variables")]), other = inWords(plain);
     if (!state.compare) return;
     const same = ["measure", "of", "quantile", "percent"].every((name) => other[name] === answer[name]) && about.unit.en.many === unit.english;
-    box.replaceChildren(head, stop, make("p", { class: "note" }, t("The other table: {title}.", { title: `${about.title}, ${about.vintage}` }), " ",
-      same ? t("“More” and “less” are said where the noise intervals do not meet: what is smaller may be noise.") : t("The two show different figures: only look at their pattern.")), table(answer, other, title, same));
+    box.replaceChildren(head, stop, make("p", { class: "note" }, t("Compared with: {title}.", { title: `${about.title}, ${about.vintage}` }), " ",
+      same ? t("“More” and “less” mark differences whose noise intervals do not overlap; smaller differences may be noise.") : t("The two tables show different measures; compare their patterns only.")), table(answer, other, title, same));
   } catch (error) {
     box.replaceChildren(head, stop, make("p", { class: "why" }, error.message));
   }
@@ -39,7 +39,7 @@ export async function drawCompare(answer, title, { place, query }, changed) {
 
 function table(a, b, title, same) {
   const [mine, theirs] = [flat(a, names(a).map((_, i) => i)), flat(b, matched(a, b))], [left, right] = [formatter(a), formatter(b)], shared = [...mine.keys()].filter((key) => theirs.has(key));
-  if (!shared.length) return make("p", { class: "why" }, t("No row and column of the two tables have the same name."));
+  if (!shared.length) return make("p", { class: "why" }, t("The two tables have no cells in common."));
   const columns = [...a.rows, ...a.cols].map((c) => make("th", { scope: "col" }, c.label));
   const figure = (answer, i, format) => make("td", { class: "n" }, answer.cells.value[i] === null ? null : make("span", { class: "v" }, format(answer.cells.value[i])),
     answer.cells.value[i] !== null && answer.cells.low[i] !== null ? make("span", { class: "i" }, t("{low} to {high}", { low: format(answer.cells.low[i]), high: format(answer.cells.high[i]) })) : null,
@@ -50,12 +50,12 @@ function table(a, b, title, same) {
   };
   const rest = mine.size - shared.length, cut = shared.length - MOST;
   return make("div", { class: "scroll", role: "region", "aria-label": t("Comparison"), tabindex: 0 }, make("table", {}, make("caption", {}, make("span", {}, title)),
-    make("thead", {}, make("tr", {}, ...(columns.length ? columns : [make("td")]), ...[t("This table"), t("The other"), ...(same ? [t("Difference")] : [])].map((word) => make("th", { scope: "col", class: "n" }, word)))),
+    make("thead", {}, make("tr", {}, ...(columns.length ? columns : [make("td")]), ...[t("This table"), t("Other table"), ...(same ? [t("Difference")] : [])].map((word) => make("th", { scope: "col", class: "n" }, word)))),
     make("tbody", {}, ...shared.slice(0, MOST).map(line))),
-    rest > 0 || cut > 0 ? make("p", { class: "note" }, [rest > 0 ? t("{n} figures are not in the other table.", { n: number(rest) }) : "", cut > 0 ? t("The first {n} are shown.", { n: number(MOST) }) : ""].join(" ")) : "");
+    rest > 0 || cut > 0 ? make("p", { class: "note" }, [rest > 0 ? t("Figures missing from the other table: {n}.", { n: number(rest) }) : "", cut > 0 ? t("Only the first {n} are shown.", { n: number(MOST) }) : ""].join(" ")) : "");
 }
 
-// The other minus this, and in words whether it is more than noise.
+// The other figure minus this one, and in words whether that exceeds the noise.
 function difference(a, i, b, j, format) {
   const [x, y] = [a.value[i], b.value[j]];
   if (x === null || y === null) return make("td", { class: "n" });

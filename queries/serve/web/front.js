@@ -1,4 +1,4 @@
-// The front page: the releases that this server has, each with what it is about.
+// The front page: the releases on this server, with a short description of each.
 
 import { askJson, byId, make, place, useToken } from "./state.js";
 import { number, t } from "./words.js";
@@ -8,7 +8,7 @@ const NAMED = 12;
 function card(release) {
   const rest = release.variables.length - NAMED, names = release.variables.slice(0, NAMED).join(", ") + (rest > 0 ? ` ${t("and {n} more", { n: rest })}` : "");
   return make("li", { class: "card flat" }, make("a", { href: place("", release.place) }, release.title),
-    make("p", { class: "note" }, t("Vintage {vintage}; {tables} tables; {signature}", { vintage: release.vintage, tables: number(release.n_tables), signature: release.signature })), make("p", {}, names));
+    make("p", { class: "note" }, t("Vintage: {vintage}; tables: {tables}; {signature}", { vintage: release.vintage, tables: number(release.n_tables), signature: t(release.signature) })), make("p", {}, names));
 }
 
 async function begin() {

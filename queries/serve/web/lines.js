@@ -1,8 +1,8 @@
-// Lines over an order, with the noise interval as a band around each; and one small picture a series.
+// Line charts with the noise interval as a band around each line; and small multiples, one chart per series.
 
-import { LETTER, cut, draw, ends, frame, scale, told } from "./svg.js";
+import { LETTER, cut, draw, ends, frame, scale, titled } from "./svg.js";
 
-// One line a series over the rows.
+// One line per series over the rows.
 export function lines(picture) {
   const { cells, rows, series, format, width } = picture, height = picture.isSmall ? 190 : Math.min(380, 220 + width / 6), bottom = height - 30, n = series.length;
   const [least, most, ticks] = scale(...(picture.range ?? ends(cells)), picture.isSmall ? 3 : 5), left = 14 + LETTER * Math.max(...ticks.map((v) => format(v).length));
@@ -21,13 +21,13 @@ export function lines(picture) {
       const upper = sure.map((r) => `${x(r)},${y(cells.high[place(r)])}`), lower = sure.map((r) => `${x(r)},${y(cells.low[place(r)])}`).reverse();
       if (sure.length > 1) out.append(draw("polygon", { class: "band " + colour, points: [...upper, ...lower].join(" ") }));
       out.append(draw("polyline", { class: "line " + colour, points: run.map((r) => `${x(r)},${y(cells.value[place(r)])}`).join(" ") }));
-      run.forEach((r) => out.append(told(draw("circle", { class: "dot " + colour, cx: x(r), cy: y(cells.value[place(r)]), r: rows.length > 60 ? 1.5 : 3 }), `${[...rows[r], ...keys].join(", ")}: ${format(cells.value[place(r)])}`)));
+      run.forEach((r) => out.append(titled(draw("circle", { class: "dot " + colour, cx: x(r), cy: y(cells.value[place(r)]), r: rows.length > 60 ? 1.5 : 3 }), `${[...rows[r], ...keys].join(", ")}: ${format(cells.value[place(r)])}`)));
     }
   });
   return out;
 }
 
-// Neighbouring rows that have a figure.
+// Runs of neighbouring rows that have a figure.
 function runs(rows, isKnown) {
   const out = [];
   rows.forEach((_, r) => {
@@ -39,7 +39,7 @@ function runs(rows, isKnown) {
   return out;
 }
 
-// One picture a series, all on the same scale.
+// One chart per series, all on the same scale.
 export function multiples(picture, one) {
   const { cells, rows, series, width } = picture, each = Math.max(1, Math.min(series.length, Math.floor(width / 250))), wide = Math.floor(width / each), head = 22;
   const [least, most] = ends(cells), panels = series.map((keys, s) => {

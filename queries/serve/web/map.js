@@ -1,7 +1,7 @@
-// A map of areas: the stronger the colour, the more; areas without a figure are pale with a broken line. One map a series.
+// Choropleth maps, one per series; areas without a figure are pale with a dashed outline.
 
 import { askJson } from "./state.js";
-import { LETTER, cut, draw, ends, frame, told } from "./svg.js";
+import { LETTER, cut, draw, ends, frame, titled } from "./svg.js";
 import { find, loadValues } from "./variables.js";
 import { t } from "./words.js";
 
@@ -30,7 +30,7 @@ function maps(picture, outlines, v) {
       const range = value !== null && cells.low[i] !== null ? ` (${t("{low} to {high}", { low: format(cells.low[i]), high: format(cells.high[i]) })})` : "";
       const said = value !== null ? format(value) + range : cells.status[i] === "structural zero" ? t("impossible") : i < 0 ? t("not in the table") : t("not released");
       const look = value === null ? { class: "area none" } : { class: "area k0", "fill-opacity": shade(step(value)) };
-      group.append(told(draw("path", { d: area.path, "fill-rule": "evenodd", ...look }), `${words}: ${said}`));
+      group.append(titled(draw("path", { d: area.path, "fill-rule": "evenodd", ...look }), `${words}: ${said}`));
     }
     out.append(group);
   });

@@ -1,6 +1,6 @@
-// The rows of an answer in the order the reader wants: as released, or by a figure.
+// The order of the rows: as released, or by one column's figures.
 
-// The answer with its rows by one column's figures; what has no figure stays last.
+// The answer with its rows sorted by one column; rows without a figure stay last.
 export function ordered(answer, sort) {
   const width = answer.col_heads.length, at = sort && (sort.at === "all" ? -1 : Number(sort.at));
   const side = sort && at < 0 ? answer.row_total : answer.cells;
@@ -16,7 +16,7 @@ export function ordered(answer, sort) {
 
 const taken = (side, places) => Object.fromEntries(Object.entries(side).map(([name, list]) => [name, places.map((i) => list[i])]));
 
-// Runs of bands at both ends of which nothing is released, as one row each: the fill spreads wide there.
+// Merges the unreleased bands at each end into one row: imputed rows spread far out there.
 export function folded(answer) {
   const width = answer.col_heads.length, n = answer.row_heads.length;
   if (answer.rows.length !== 1 || !width) return answer;
@@ -39,7 +39,7 @@ const picked = (answer, rows, heads) => ({
   cells: taken(answer.cells, rows.flatMap((r) => answer.col_heads.map((_, c) => r * answer.col_heads.length + c))),
 });
 
-// Largest first, then smallest first, then as released.
+// The next order when a column head is pressed: largest first, smallest first, as released.
 export function turned(sort, at) {
   if (!sort || sort.at !== at) return { way: "down", at };
   return sort.way === "down" ? { way: "up", at } : null;

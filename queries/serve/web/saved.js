@@ -1,4 +1,4 @@
-// Tables that the reader keeps in this browser, as links; the list travels as a link, too. Any of them can be compared.
+// Tables saved in this browser as links; the whole list can be shared as a link, and each can be compared.
 
 import { PLACE, address, byId, make, place, state } from "./state.js";
 import { t } from "./words.js";
@@ -6,12 +6,12 @@ import { t } from "./words.js";
 const KEY = "tablepack.saved", MOST = 100;
 let shown = null, release = "", siblings = [], act = {};
 
-// What is kept: [{title, release, place, query}]; what somebody else wrote there is dropped.
+// Saved tables: [{title, release, place, query}]; malformed entries are dropped.
 export function kept() {
   try {
     return read(JSON.parse(localStorage.getItem(KEY) || "[]"));
   } catch {
-    return []; // no storage here, or not ours
+    return []; // no storage available, or not our data
   }
 }
 
@@ -21,7 +21,7 @@ function keep(list) {
   try {
     localStorage.setItem(KEY, JSON.stringify(list.slice(0, MOST)));
   } catch {
-    act.say(t("This browser keeps nothing for this page: copy the link."));
+    act.say(t("The browser does not store data for this page; copy the link instead."));
   }
   draw();
 }
@@ -30,7 +30,7 @@ const isSame = (a, b) => a.place === b.place && a.query === b.query;
 const join = (list, more) => [...list.filter((s) => !more.some((m) => isSame(s, m))), ...more];
 const now = () => ({ title: shown.title, release, place: location.pathname, query: address(false) });
 
-// Once: takes in a list that the address brings.
+// Called once: imports a list from the address.
 export function startSaved(about, acts) {
   [release, siblings, act] = [about.title, about.siblings || [], acts];
   if (!location.hash.startsWith("#saved=")) return;
@@ -54,11 +54,11 @@ function draw() {
   byId("saved").replaceChildren(
     make("p", { class: "bar" },
       shown ? make("button", { type: "button", id: "save", onclick: () => { keep(join(kept(), [now()])); act.say(t("Saved in this browser.")); byId("save").focus(); } }, t("Save this table")) : null,
-      list.length ? make("button", { type: "button", onclick: () => act.copy(whole(), t("Link to all saved tables")) }, t("Copy a link to all")) : null),
+      list.length ? make("button", { type: "button", onclick: () => act.copy(whole(), t("Link to all saved tables")) }, t("Copy link to all")) : null),
     ...(shown && others.length ? [make("p", { class: "bar" }, make("span", { class: "note" }, t("The same table in:")), ...others.map((s) => make("button", { type: "button", onclick: () => compare(s.place, address(false)) }, t("Compare with {title}", { title: s.title }))))] : []),
     make("ul", {}, ...list.map((s, i) => make("li", {}, make("a", { href: place(s.query, s.place) }, s.title), s.release === release ? null : make("small", {}, " " + s.release), " ",
       shown && !isSame(s, now()) ? make("button", { type: "button", class: "plain", "aria-label": t("Compare with {title}", { title: s.title }), onclick: () => compare(s.place, s.query) }, t("Compare")) : null,
-      make("button", { type: "button", class: "plain", "aria-label": t("Forget {title}", { title: s.title }), onclick: () => { keep(kept().filter((_, j) => j !== i)); byId("save")?.focus(); } }, t("Forget"))))));
+      make("button", { type: "button", class: "plain", "aria-label": t("Delete {title}", { title: s.title }), onclick: () => { keep(kept().filter((_, j) => j !== i)); byId("save")?.focus(); } }, t("Delete"))))));
 }
 
 function compare(place, query) {

@@ -1,19 +1,18 @@
-// The right side: the table with its noise intervals and statuses, and how sure it is, in words.
+// The right panel: the table with its noise intervals and statuses, and notes on its accuracy.
 
-import { marker } from "./differs.js";
 import { byId, make } from "./state.js";
 import { listed } from "./variables.js";
 import { locale, number, t, unit } from "./words.js";
 
 const FIRST_ROWS = 200;
 export const STATUS = {
-  low: [t("low"), t("few, or none: the figure is next to nothing beside its noise")],
-  unreliable: [t("unreliable"), t("the noise is a large share of the figure")],
-  "not released": [t("not released"), t("too few to show, or none: it is not told which")],
-  "structural zero": [t("impossible"), t("ruled out by how the data are defined")],
+  low: [t("low"), t("close to zero, within the noise")],
+  unreliable: [t("unreliable"), t("the noise is large relative to the figure")],
+  "not released": [t("not released"), t("too few to show, or none: we do not say which")],
+  "structural zero": [t("impossible"), t("excluded by the definition of the variables")],
 };
 
-const NOTHING = "–"; // a sign: tables of ages begin with a hundred of them
+const NOTHING = "–"; // a dash keeps long tables of ages readable
 
 const whole = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
 const one = new Intl.NumberFormat(locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
@@ -28,15 +27,15 @@ export function formatter(answer) {
 }
 
 const share = (x, digits) => (100 * x).toLocaleString(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: false });
-export const percentage = (text) => t("{n}%", { n: text });
+export const percentage = (text) => t("{n}\u00A0%", { n: text });
 
-// Digits of a table's percentages: as many as tell the ends of most intervals apart, the same in all cells.
+// Digits of a table's percentages: enough to separate the ends of most intervals, the same in all cells.
 function digitsOf(answer) {
   const { low, high } = answer.cells, known = low.map((_, i) => i).filter((i) => low[i] !== null && high[i] !== null);
   return [1, 2, 3].find((d) => 2 * known.filter((i) => share(low[i], d) !== share(high[i], d)).length >= known.length) ?? 1;
 }
 
-// How a table spells a figure, and its noise interval.
+// Formatters for a table's figures and noise intervals.
 function spelling(answer) {
   const format = formatter(answer), digits = isShare(answer) ? digitsOf(answer) : 0;
   if (!digits) return [format, (low, high) => t("{low} to {high}", { low: format(low), high: format(high) })];
@@ -54,7 +53,7 @@ export function caption(answer, labels, filters) {
   return word + of + (isRatio && percent ? " " + percent : "") + (isRatio && by.length ? "," : "") + (by.length ? t(" by {variables}", { variables: listed(by) }) : "") + (!isRatio && percent ? ", " + percent : "") + filters.map((f) => t("; only {filter}", { filter: f })).join("");
 }
 
-// The table. `sort` is called with a column's place when its head is pressed, `whenAll` when all rows are asked for.
+// Draws the table. `sort` is called with a column's position when its head is pressed, `whenAll` to show all rows.
 export function drawTable(answer, title, { intervals, differs, sort, all, whenAll }) {
   const seen = new Set(), cell = cells(answer, intervals, seen, marker(answer, differs));
   const rows = all ? answer.row_heads.length : Math.min(answer.row_heads.length, FIRST_ROWS);
@@ -64,10 +63,10 @@ export function drawTable(answer, title, { intervals, differs, sort, all, whenAl
   box.hidden = false;
   const more = () => { whenAll(); box.focus(); };
   byId("more").replaceChildren(...(rows < answer.row_heads.length ? [
-    make("span", { class: "note" }, t("The first {n} of {all} rows.", { n: number(FIRST_ROWS), all: number(answer.row_heads.length) }) + " "),
+    make("span", { class: "note" }, t("Showing the first {n} of {all} rows.", { n: number(FIRST_ROWS), all: number(answer.row_heads.length) }) + " "),
     make("button", { type: "button", onclick: more }, t("Show all {n} rows", { n: number(answer.row_heads.length) }))] : []));
-  const told = differs ? [make("li", {}, make("b", {}, "▲ " + t("more") + ", ▼ " + t("less")), ": " + t("the noise intervals do not meet; where nothing is said, the difference may be noise, or there is nothing to compare with"))] : [];
-  byId("legend").replaceChildren(...told, ...[...seen].map((s) => make("li", {}, make("b", {}, s === "structural zero" ? NOTHING + " " : "", STATUS[s][0]), ": " + STATUS[s][1])));
+  const marks = differs ? [make("li", {}, make("b", {}, "▲ " + t("more") + ", ▼ " + t("less")), ": " + t("the noise intervals do not overlap; unmarked differences may be noise, or there is nothing to compare with"))] : [];
+  byId("legend").replaceChildren(...marks, ...[...seen].map((s) => make("li", {}, make("b", {}, s === "structural zero" ? NOTHING + " " : "", STATUS[s][0]), ": " + STATUS[s][1])));
   hintSideways();
 }
 
@@ -76,7 +75,32 @@ export function hintSideways() {
   byId("sideways").hidden = box.hidden || box.scrollWidth <= box.clientWidth + 1;
 }
 
-// Makes cells: the figure, its noise interval, its status in words; and notes which statuses occur.
+// The figure that cell i is compared with, as [side, position]; null if there is none.
+function against(answer, way, i) {
+  const width = answer.col_heads.length, row = Math.floor(i / width), column = i % width;
+  if (way === "first") return row ? [answer.cells, column] : null;
+  if (way === "above") return row ? [answer.cells, i - width] : null;
+  if (way !== "total" || answer.measure === "ratio") return null;
+  if (answer.percent === "row" && answer.col_total) return [answer.col_total, column];
+  if (answer.percent === "column" && answer.row_total) return [answer.row_total, row];
+  return ["mean", "median", "quantile"].includes(answer.measure) && answer.total ? [answer.total, 0] : null; // a part of a count is always less
+}
+
+const ends = (side, i) => (["not released", "structural zero"].includes(side.status[i]) ? [null] : [side.low[i], side.high[i]]);
+
+// Marks cells whose noise interval does not overlap that of the total, the first row or the row above.
+function marker(answer, way) {
+  return (i) => {
+    const other = way ? against(answer, way, i) : null;
+    if (!other) return null;
+    const [mine, its] = [ends(answer.cells, i), ends(...other)];
+    if ([...mine, ...its].some((end) => end === null)) return null;
+    const word = mine[0] > its[1] ? "▲ " + t("more") : mine[1] < its[0] ? "▼ " + t("less") : "";
+    return word ? make("span", { class: "s d" }, word) : null;
+  };
+}
+
+// Makes cells (figure, noise interval, status in words) and records which statuses occur.
 function cells(answer, intervals, seen, marked) {
   const [format, between] = spelling(answer);
   return (side, i) => {
@@ -94,7 +118,7 @@ function cells(answer, intervals, seen, marked) {
 const hundred = () => make("td", { class: "n" }, make("span", { class: "v" }, percentage("100")));
 const isShare = (answer) => answer.measure !== "ratio" && answer.percent !== "none";
 
-// Whether a column "All" stands at the right.
+// Whether the last column is "All".
 const hasAll = (answer) => Boolean(answer.row_total || (answer.cols.length && ((answer.total && !answer.rows.length) || (isShare(answer) && answer.percent === "row"))));
 
 function* lines(answer, rows, cell) {
@@ -109,7 +133,7 @@ function* lines(answer, rows, cell) {
   }
 }
 
-// The last line: figures of whole columns, or the hundred per cent that they are shares of.
+// The last row: totals of the columns, or the 100 % that they are shares of.
 function foot(answer, cell) {
   const width = answer.col_heads.length, isWhole = isShare(answer) && answer.rows.length && (answer.percent === "column" || !answer.cols.length);
   const side = answer.col_total || (answer.total && answer.rows.length && !answer.cols.length ? answer.total : null);
@@ -123,7 +147,7 @@ function foot(answer, cell) {
 function head(answer, sort) {
   const hasCols = answer.cols.length > 0, depth = answer.cols.length + (hasCols ? 1 : 0) || 1, lines = [];
   const corner = answer.rows.length ? answer.rows.map((c) => make("th", { scope: "col", rowspan: depth }, c.label)) : [make("td", { rowspan: depth })];
-  const n = answer.col_heads.length, figure = isShare(answer) ? t("Percentage") : answer.measure === "count" ? t("All") : t("Figure");
+  const n = answer.col_heads.length, figure = isShare(answer) ? t("Percentage") : answer.measure === "count" ? t("All") : t("Value");
   const top = make("tr", {}, ...corner);
   if (hasCols) top.append(make("th", { scope: "colgroup", colspan: n, class: "over" }, make("span", {}, listed(answer.cols.map((c) => c.label)))));
   else top.append(sortable(answer, "0", figure, 1, sort));
@@ -137,17 +161,17 @@ function head(answer, sort) {
   return make("thead", {}, ...lines);
 }
 
-// A column's head; a button where the rows can be put in the order of its figures.
+// A column head; a button if the rows can be sorted by it.
 function sortable(answer, at, text, depth, sort) {
   const way = answer.sorted && answer.sorted.at === at ? answer.sorted.way : "";
   const attributes = { scope: "col", rowspan: depth > 1 ? depth : null, class: "n" };
   if (!sort || answer.row_heads.length < 2) return make("th", attributes, text);
   return make("th", { ...attributes, "aria-sort": { up: "ascending", down: "descending" }[way] || null },
-    make("button", { type: "button", class: "sort", id: "sort-" + at, title: t("Sort the rows by this column"), onclick: () => sort(at) },
-      text, make("span", { class: "way", "aria-hidden": "true" }, "\u2060" + ({ up: "▲", down: "▼" }[way] || "↕")))); // joined: never on a line of its own
+    make("button", { type: "button", class: "sort", id: "sort-" + at, title: t("Sort by this column"), onclick: () => sort(at) },
+      text, make("span", { class: "way", "aria-hidden": "true" }, "\u2060" + ({ up: "▲", down: "▼" }[way] || "↕")))); // word joiner: never wraps onto its own line
 }
 
-// Runs of equal heads down to a level: [text, how many, place of the first].
+// Runs of equal heads down to a level: [text, length, position of the first].
 function spans(heads, level) {
   const out = [];
   heads.forEach((keys, i) => {
@@ -161,12 +185,12 @@ function spans(heads, level) {
 export function drawWords(answer, plan) {
   Object.assign(byId("words"), { textContent: answer.words, lang: "en" });
   byId("card-box").hidden = !answer.card.length;
-  byId("card").replaceChildren(make("li", {}, answer.table.length ? t("Answered from the released table of {variables}.", { variables: answer.table.join(", ") }) : t("Answered from the released total.")), ...answer.card.map((s) => make("li", { lang: "en" }, s)));
+  byId("card").replaceChildren(make("li", {}, answer.table.length ? t("Source: released table of {variables}.", { variables: answer.table.join(", ") }) : t("Source: released total.")), ...answer.card.map((s) => make("li", { lang: "en" }, s)));
   byId("sql-box").hidden = false;
   byId("sql").textContent = plan.sql;
 }
 
-// The table as it is shown, for a spreadsheet's clipboard: one line a row, tabs between.
+// The table as tab-separated text, for pasting into a spreadsheet.
 export function asText(answer) {
   const width = answer.col_heads.length, flat = (text) => String(text).replace(/[\t\r\n]+/g, " ");
   const names = answer.cols.length ? answer.col_heads.map((k) => k.join(", ")) : [answer.measure];

@@ -1,11 +1,11 @@
-// What the page begins with: pictures of the main tables, and questions to go on from.
+// The start page: charts of the main tables, and links to more.
 
 import { legend, small } from "./chart.js";
 import { caption } from "./show.js";
 import { askJson, byId, make, place } from "./state.js";
 import { released } from "./tables.js";
 import { firstBand, inWords, isDated, label, listed, variables } from "./variables.js";
-import { t } from "./words.js";
+import { t, unit } from "./words.js";
 
 const PICTURES = 6, QUESTIONS = 10, FEW = 12;
 let number = 0, go = () => {};
@@ -15,7 +15,7 @@ export const listenStart = (whenGone) => { go = whenGone; };
 const isShort = (v) => v && !v.is_ordered && v.n_values > 1 && v.n_values <= FEW && !/_id$/.test(v.name);
 const isLong = (v) => v && v.is_ordered && firstBand(v);
 
-// Questions that the released tables answer, those worth a picture first.
+// Queries that the released tables answer, those worth a chart first.
 export function questions(tables) {
   const has = tables.map((table) => new Set(table.columns)), released = (...names) => has.some((columns) => names.every((c) => columns.has(c)));
   const known = variables().filter((v) => v.is_released), shorts = known.filter(isShort), longs = known.filter((v) => isLong(v) && !isDated(v)), dates = known.filter((v) => v.is_ordered && isDated(v) && firstBand(v));
@@ -31,7 +31,7 @@ export function questions(tables) {
   return mixed(out);
 }
 
-// One of each kind in turn, and no variable again before others had their turn.
+// Take the kinds in turn, preferring variables that have been used least.
 function mixed(kinds) {
   const out = [], often = new Map(), lists = Object.values(kinds);
   const names = (query) => [...new URLSearchParams(query)].filter(([name]) => ["rows", "cols", "of"].includes(name)).map(([, column]) => column);
@@ -48,11 +48,11 @@ function mixed(kinds) {
   return out;
 }
 
-// A question in words: "Average Income by Region".
+// A query in words: "Average Income by Region".
 function words(query) {
   const given = new URLSearchParams(query), by = listed([...given.getAll("rows"), ...given.getAll("cols")].map(label));
   if (given.get("measure") === "mean") return t("Average {of} by {by}", { of: label(given.get("of")), by });
-  return given.get("percent") === "row" ? t("{what} in each {row}, per cent", { what: label(given.get("cols")), row: label(given.get("rows")) }) : t("How many, by {by}", { by });
+  return given.get("percent") === "row" ? t("{what} by {row}, in\u00A0%", { what: label(given.get("cols")), row: label(given.get("rows")) }) : t("{units} by {by}", { units: unit.many[0].toUpperCase() + unit.many.slice(1), by });
 }
 
 const opened = (query) => (e) => {
@@ -61,7 +61,7 @@ const opened = (query) => (e) => {
   go(query);
 };
 
-// Draw it where nothing is asked for yet; else it makes room.
+// Shown as long as nothing is selected.
 export async function drawStart(isNothing) {
   const mine = ++number, box = byId("start");
   box.hidden = !isNothing;
@@ -74,11 +74,11 @@ export async function drawStart(isNothing) {
   const cards = shown.map((query) => make("li", { class: "card" }, make("a", { href: place(query), onclick: opened(query) }, words(query))));
   byId("pictures").replaceChildren(...cards);
   for (const [i, query] of shown.entries()) {
-    if (mine !== number) { byId("pictures").replaceChildren(); return; } // begun again where one comes back
+    if (mine !== number) { byId("pictures").replaceChildren(); return; } // redrawn when the user comes back
     try {
       await fill(cards[i], query);
     } catch {
-      cards[i].remove(); // not worth a word: the table itself says why
+      cards[i].remove(); // no message needed: opening the table shows the reason
     }
   }
 }

@@ -1,4 +1,4 @@
-// The question on screen, its link, and the way to the server. The link is the saved query.
+// The current query, its link, and requests to the server. The link is the saved query.
 
 import { t } from "./words.js";
 
@@ -9,7 +9,7 @@ export const nothing = () => ({
 });
 export const state = nothing();
 
-// The language that the address asks for: it stays in all addresses, while what the browser prefers need not.
+// The language named in the address is kept in all links; the browser's preference needs no mention.
 const language = new URLSearchParams(location.search).get("lang") || "";
 export function place(query, path = location.pathname, code = language) {
   const whole = [query, code && "lang=" + encodeURIComponent(code)].filter(Boolean).join("&");
@@ -30,16 +30,16 @@ export function useToken(text) {
   sessionStorage.setItem("token", token);
 }
 
-// Whether a column is measured, and not people counted.
+// Whether a column is measured instead of counting rows.
 export const isMeasured = () => !["count", "ratio"].includes(state.measure);
 
-// The question as the server takes it.
+// The query as the server expects it.
 export function link() {
   const out = new URLSearchParams();
   state.rows.forEach((c) => out.append("rows", c));
   state.cols.forEach((c) => out.append("cols", c));
   const shown = [...state.rows, ...state.cols];
-  const own = (c) => (state.groups[c] || []).length > 0; // without one, the bands from before hold
+  const own = (c) => (state.groups[c] || []).length > 0; // until there is one, the earlier bands apply
   for (const c of Object.keys(state.bands).sort()) if (shown.includes(c) && !own(c)) out.append("band." + c, state.bands[c]);
   for (const c of Object.keys(state.groups).sort()) {
     if (shown.includes(c)) for (const [label, keys] of state.groups[c]) out.append("group." + c, joined([label, ...keys]));
@@ -58,7 +58,7 @@ export function link() {
   return out.toString();
 }
 
-// The same with what only the page knows: the order of the rows, the kind of chart, what it is compared with.
+// The same with what only the page knows: sort order, kind of chart, comparison.
 export function address(isWhole = true) {
   const sort = state.sort ? `sort=${state.sort.way}.${state.sort.at}` : "";
   const compared = isWhole && state.compare && `compare=${encodeURIComponent(state.compare)}`;
@@ -80,15 +80,15 @@ export function readLink() {
     else if (/^(up|down)\.(\d+|all)$/.test(text) && name === "sort") state.sort = { way: text.split(".")[0], at: text.split(".")[1] };
     else if (name === "chart" && /^[a-z]+$/.test(text)) state.chart = text;
     else if (name === "compare") state.compare = text;
-    else state.odd.push([name, text]); // the server says what is wrong with it
+    else state.odd.push([name, text]); // the server reports what is wrong with it
   }
-  const asked = new Set(new URLSearchParams(link()).keys()); // what this page would leave out, the server is to judge
+  const asked = new Set(new URLSearchParams(link()).keys()); // what this page would drop is passed on, so that the server reports it
   for (const [name, text] of given) if (text && !["sort", "chart", "compare"].includes(name) && !asked.has(name)) state.odd.push([name, text]);
 }
 
 const readGroup = (column, [label, ...keys]) => (state.groups[column] ||= []).push([label, keys]);
 
-// A list in one text: separated by |, which a backslash escapes.
+// A list as one string, separated by |; a backslash escapes.
 export const joined = (list) => list.map((s) => String(s).replace(/[\\|]/g, "\\$&")).join("|");
 export function parts(text) {
   const out = [""];
@@ -100,7 +100,7 @@ export function parts(text) {
   return out;
 }
 
-// Which percentages make sense now; a ratio is always to the rest of something.
+// Which percentages make sense now; a ratio always has a base.
 export function percentages() {
   const isRatio = state.measure === "ratio", start = isRatio ? [] : ["none"];
   if (state.measure !== "count" && !isRatio) return ["none"];
@@ -113,7 +113,7 @@ export function percentNow() {
   return allowed.includes(state.percent) ? state.percent : allowed[0];
 }
 
-// The comparison that the address asks for: place and query of the other table; null: none, or one elsewhere.
+// The comparison named in the address: place and query of the other table; null if none or on another server.
 export const PLACE = /^\/([\w.~%-]+\/)?$/;
 export function comparison() {
   const [place, ...rest] = state.compare.split("?");
@@ -138,14 +138,14 @@ export async function ask(path, query, more = {}) {
   }
   if (got.ok) return got;
   let said = {};
-  try { said = await got.json(); } catch { /* not ours: a proxy, perhaps */ }
+  try { said = await got.json(); } catch { /* not from our server: perhaps a proxy */ }
   throw new Refused(got.status, said);
 }
 
 export const askJson = async (path, query) => (await ask(path, query)).json();
 export const send = async (path, body) => (await ask(path, "", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json();
 
-// Make an element: make("td", {class: "n"}, "text", child, ...). Text is text, never markup.
+// Make an element: make("td", {class: "n"}, "text", child, ...). Strings are inserted as text, never as markup.
 export function make(tag, attributes = {}, ...children) {
   const out = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {

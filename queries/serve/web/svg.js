@@ -1,7 +1,7 @@
-// Parts that all pictures share: elements, axes with round numbers, short texts.
+// Shared by all charts: SVG elements, axes with round numbers, shortened labels.
 
 const SPACE = "http://www.w3.org/2000/svg";
-export const LETTER = 7; // pixels of one, about
+export const LETTER = 7; // approximate width of a character in pixels
 
 export function draw(tag, attributes, text) {
   const out = document.createElementNS(SPACE, tag);
@@ -12,13 +12,13 @@ export function draw(tag, attributes, text) {
 
 export const frame = (width, height, label) => draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
 
-// Something with a text that is shown where the pointer rests.
-export function told(element, text) {
+// Add a tooltip.
+export function titled(element, text) {
   element.append(draw("title", {}, text));
   return element;
 }
 
-// Both ends of the axis, zero if it lies between, and round numbers on it.
+// Ends of an axis and the round numbers on it.
 export function scale(least, most, wanted = 4) {
   const end = most > least ? most : least + 1, raw = (end - least) / wanted, power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw);
@@ -27,7 +27,7 @@ export function scale(least, most, wanted = 4) {
   return [least, Math.max(end, ticks[ticks.length - 1]), ticks];
 }
 
-// The ends of what some cells hold, with their noise intervals and zero.
+// Lowest and highest value of some cells, including their noise intervals and zero.
 export function ends(cells, places = cells.value.map((_, i) => i)) {
   const known = places.filter((i) => cells.value[i] !== null);
   return [Math.min(0, ...known.map((i) => Math.min(cells.low[i] ?? 0, cells.value[i]))), Math.max(0, ...known.map((i) => Math.max(cells.high[i] ?? 0, cells.value[i])))];
@@ -35,7 +35,7 @@ export function ends(cells, places = cells.value.map((_, i) => i)) {
 
 export const cut = (text, n) => (text.length > n ? text.slice(0, Math.max(1, Math.floor(n) - 1)) + "…" : text);
 
-// The picture alone, as a file shows it: colours and letters stand in it, for there is no style sheet.
+// A standalone copy for download: styles are inlined, as the file has no style sheet.
 export function alone(svg, title) {
   const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
   from.forEach((element, i) => {

@@ -1,6 +1,6 @@
-// What else is released: links to tables, for those who look around and for those who were refused.
+// Links to released tables: the full list, and those suggested when a query is refused.
 
-import { held } from "./choose.js";
+import { used } from "./choose.js";
 import { askJson, byId, make, place } from "./state.js";
 import { label, listed, shownAs } from "./variables.js";
 import { locale, number, t } from "./words.js";
@@ -8,7 +8,7 @@ import { locale, number, t } from "./words.js";
 const LISTED = 30;
 let tables = null, go = () => {};
 
-// Once: `whenGone` is called with the query of the table that was picked.
+// Called once: `whenGone` gets the query of the selected table.
 export function listenTables(whenGone) {
   go = whenGone;
   byId("tables-box").addEventListener("toggle", () => { if (byId("tables-box").open) drawTables(); });
@@ -21,15 +21,15 @@ export function tableLink(columns) {
     if (e.ctrlKey || e.metaKey || e.shiftKey) return;
     e.preventDefault();
     go(query);
-  } }, listed(columns.map(label)) || t("Everybody"));
+  } }, listed(columns.map(label)) || t("Grand total"));
 }
 
-// All released tables; asked for once.
+// All released tables, loaded once.
 export async function released() {
   return (tables ||= (await askJson("api/tables")).tables);
 }
 
-// The list, those with what is on screen first.
+// The list, tables with the selected variables first.
 export async function drawTables() {
   if (!byId("tables-box").open) return;
   try {
@@ -38,16 +38,16 @@ export async function drawTables() {
     byId("tables").replaceChildren(make("li", {}, error.message));
     return;
   }
-  const mine = held(), wanted = byId("find-table").value.trim().toLowerCase();
+  const mine = used(), wanted = byId("find-table").value.trim().toLowerCase();
   const named = tables.filter((one) => one.columns.map((c) => label(c) + " " + c).join(" ").toLowerCase().includes(wanted));
   const shared = (one) => mine.filter((c) => one.columns.includes(c)).length;
   const found = mine.length && !wanted ? [...named].sort((a, b) => shared(b) - shared(a) || a.columns.length - b.columns.length) : named;
   const rest = found.length - LISTED;
-  byId("tables").replaceChildren(...found.slice(0, LISTED).map((one) => make("li", {}, tableLink(one.columns), make("small", {}, sure(one)))),
-    found.length ? "" : make("li", {}, t("No table has that.")), rest > 0 ? make("li", { class: "note" }, t("and {n} more: type to find them", { n: number(rest) })) : "");
+  byId("tables").replaceChildren(...found.slice(0, LISTED).map((one) => make("li", {}, tableLink(one.columns), make("small", {}, details(one)))),
+    found.length ? "" : make("li", {}, t("No matching table.")), rest > 0 ? make("li", { class: "note" }, t("{n} more: type to search", { n: number(rest) })) : "");
 }
 
-function sure(table) {
-  const filled = table.suppressed_share === null ? "" : t(", {share}% filled in", { share: (100 * table.suppressed_share).toLocaleString(locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 }) });
-  return ` ${t("{n} combinations", { n: number(table.cells) })}${filled}`;
+function details(table) {
+  const filled = table.suppressed_share === null ? "" : t("; imputed: {share}\u00A0%", { share: (100 * table.suppressed_share).toLocaleString(locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 }) });
+  return ` ${t("cells: {n}", { n: number(table.cells) })}${filled}`;
 }

@@ -1,10 +1,10 @@
-// What the release holds: its variables, their values and their labels.
+// The release's variables, their values and labels.
 
 import { askJson, state } from "./state.js";
 import { band, t } from "./words.js";
 
 const MANY = 40, BLANKS = ["(blank)", "does not apply", "does not apply, or blank"];
-export const MOST_PERIODS = 120; // months or quarters that one table has
+export const MOST_PERIODS = 120; // most months or quarters in one table
 export const FEW = 12;
 let known = [];
 
@@ -12,10 +12,10 @@ export function setVariables(given) {
   known = given.map((v) => ({ ...v, blank: v.blank && t(v.blank), values: v.values && named(v.values) }));
 }
 
-// Values with our word for a blank; the others are called what the release calls them.
+// Values with the page's own label for a blank; all others keep the release's labels.
 const named = (values) => values.map((w) => (BLANKS.includes(w.label) ? { ...w, label: t(w.label) } : w));
 
-// The heads of an answer in the reader's language: blanks, and the bands that the server cut.
+// Labels of an answer in the page's language: blanks, and bands made by the server.
 export function inWords(answer) {
   const word = (c) => {
     const v = find(c.name), isCut = !state.groups[c.name]?.length && v?.is_ordered;
@@ -32,7 +32,7 @@ export const isDated = (v) => /DATE|TIMESTAMP/.test(v.type);
 export const isRanged = (v) => v.is_ordered && v.n_values > MANY;
 export const listed = (words, last = t("and")) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${last} ${words[words.length - 1]}`);
 
-// Filters in words, for the table's title.
+// Filters in words, for the title.
 export function filters() {
   const kept = Object.entries(state.only).filter(([, keys]) => keys.length).map(([c, keys]) => {
     const v = find(c), words = keys.slice(0, 4).map((key) => ((v && v.values) || []).find((w) => w.key === key)?.label || key);
@@ -45,7 +45,7 @@ export function filters() {
   return [...kept, ...ranged];
 }
 
-// All values of a variable that has many, in pages; once. Resolves to whether there is anything new to draw.
+// Load all values of a variable in pages, once. Resolves to whether there is anything new to draw.
 export async function loadValues(v) {
   if (v.isLoading || v.values) return false;
   v.isLoading = true;
@@ -63,7 +63,7 @@ export async function loadValues(v) {
   }
 }
 
-// Show a released table: its narrowest short column across, the others down, long ones in bands.
+// The query for a released table: its shortest column across, the others down, long ones in bands.
 export function shownAs(columns) {
   const size = (c) => find(c)?.n_values ?? 0, out = new URLSearchParams();
   const across = columns.length > 1 ? [...columns].sort((a, b) => size(a) - size(b))[0] : "";
@@ -74,7 +74,7 @@ export function shownAs(columns) {
   return out.toString();
 }
 
-// The bands that a long ordered variable begins with, if any.
+// The default bands of a long ordered variable, if any.
 export function firstBand(v) {
   if (!v || v.n_values <= MANY) return 0;
   const short = Object.keys(v.periods).find((name) => v.periods[name] <= MOST_PERIODS);

@@ -1,4 +1,4 @@
--- What an analyst asks; each is answered.
+-- Ordinary analysis; every statement is answered.
 SELECT count(*) FROM data
 SELECT sex, count(*) AS n FROM data GROUP BY sex ORDER BY sex
 SELECT sex, age, count(*) FROM data GROUP BY ALL ORDER BY ALL

@@ -1,4 +1,4 @@
--- Where the release lies, and what else is attached.
+-- Where the release is, and what else is attached.
 FROM duckdb_databases()
 FROM duckdb_databases
 SELECT path FROM duckdb_databases()
@@ -71,3 +71,16 @@ FROM pragma_metadata_info('release')
 SELECT get_block_size('release')
 FROM duckdb_approx_database_count()
 FROM duckdb_connection_count()
+FROM system.main.duckdb_databases()
+SELECT hex(path) FROM "duckdb_databases"()
+SELECT * FROM query('FROM duckdb_' || 'databases()')
+SELECT * FROM query/* x */('FROM duckdb_' || 'databases()')
+SELECT * FROM query -- x{n} ('FROM duckdb_' || 'databases()')
+SELECT * FROM "query"('FROM duckdb_' || 'databases()')
+SELECT * FROM query -- é{r}('FROM duckdb_' || 'databases()')
+SELECT * FROM query /* a /* b */ c */ ('FROM duckdb_' || 'databases()')
+FROM 'duckdb_databases'
+EXPLAIN ANALYZE SELECT * FROM query('FROM duckdb_' || 'databases()')
+SELECT * FROM QUERY_TABLE('duckdb_' || 'databases')
+SELECT hex(('allowed_' || 'paths').current_setting()::VARCHAR)
+SELECT current_/* x */setting('allowed_paths')

@@ -1,4 +1,4 @@
--- Statements on which DuckDB itself fails, and then prints where it is installed.
+-- Statements on which DuckDB itself fails, and then prints its installation path.
 SELECT "="(1, 'a')
 SELECT "="(i, 'a') FROM range(2) AS r(i)
 SELECT "<"(1, 'a')

@@ -86,3 +86,47 @@ FROM truncate_duckdb_logs()
 FROM register_external_resource('a', 'b')
 FROM create_external_resource('a', 'b')
 FROM test_all_types()
+SELECT * FROM read_csv('{d}/secret.csv')
+SELECT * FROM read_csv_auto('{d}/secret.csv')
+SELECT * FROM '{d}/secret.csv'
+SELECT * FROM '{d}/secret.parquet'
+SELECT * FROM '{d}/secret.json'
+SELECT * FROM "{d}/secret.csv"
+SELECT * FROM read_parquet(['{d}/secret.parquet'])
+SELECT * FROM parquet_metadata('{d}/secret.parquet')
+SELECT * FROM parquet_schema('{d}/secret.parquet')
+SELECT * FROM read_json_objects('{d}/secret.json')
+SELECT * FROM read_json('{d}/secret.json')
+SELECT * FROM read_text('{d}/*.csv')
+SELECT * FROM read_blob('{d}/**')
+SELECT * FROM read_text('file://{d}/secret.csv')
+SELECT * FROM read_text('{f}/../{d}/secret.csv')
+SELECT * FROM read_text('/proc/self/environ')
+SELECT * FROM read_blob('/proc/self/fd/*')
+SELECT * FROM read_text('/dev/stdin')
+SELECT * FROM sniff_csv('{d}/secret.csv')
+SELECT * FROM read_duckdb('{d}/secret.duckdb')
+SELECT * FROM '{d}/secret.duckdb'
+SELECT * FROM query('FROM read_text(''{d}/secret.csv'')')
+SELECT * FROM query_table('{d}/secret.csv')
+WITH x AS (SELECT * FROM read_csv('{d}/secret.csv')) SELECT * FROM x, data
+SELECT (SELECT content FROM read_text('{d}/secret.csv'))
+EXPLAIN ANALYZE SELECT * FROM read_csv('{d}/secret.csv')
+PIVOT read_csv('{d}/secret.csv') ON a
+PIVOT data ON (SELECT content FROM read_text('{d}/secret.csv'))
+DESCRIBE SELECT * FROM '{d}/secret.csv'
+SELECT content FROM read_blob('{s}')
+SELECT content FROM read_text('{s}.manifest.json')
+SELECT * FROM glob('{d}/*')
+SELECT * FROM glob('{f}/*')
+SELECT * FROM glob('{d}/../*/*')
+SELECT * FROM frame
+SELECT * FROM canary_table
+SELECT a FROM canary_list
+SELECT * FROM python_map_function((SELECT 1))
+SELECT * FROM 'https://localhost/x.csv'
+SELECT * FROM 's3://bucket/x.parquet'
+SELECT * FROM sqlite_scan('{d}/x', 't')
+SELECT * FROM postgres_scan('host=localhost', 'public', 't')
+SET disabled_filesystems = ''
+SELECT write_blob('{d}/out', 'x')

@@ -1,4 +1,4 @@
--- Other kinds of statement, alone and behind what looks harmless.
+-- Other kinds of statement, alone and hidden behind harmless ones.
 ATTACH '{d}/secret.duckdb' AS other
 ATTACH ':memory:' AS other
 ATTACH IF NOT EXISTS '{s}' AS release
@@ -87,3 +87,19 @@ WITH x AS (INSERT INTO catalog.notes VALUES (1, 'a', 'b') RETURNING *) SELECT * 
 SELECT $1
 SELECT ?
 SELECT $name
+COPY (SELECT 1) TO '{s}.wal' (FORMAT csv)
+COPY (SELECT 1) TO '{s}.wal'
+SELECT * FROM force_checkpoint('release')
+SELECT * FROM enable_logging()
+SELECT * FROM enable_profiling()
+SELECT * FROM duckdb_extensions()
+CREATE TEMP VIEW "AGE" AS SELECT 1
+CREATE MACRO noise_interval(n) AS 1
+CREATE TEMP MACRO m() AS 1
+CREATE FUNCTION f() AS 1
+CHECKPOINT release
+SELECT 1; COPY (SELECT 1) TO '{d}/out.csv'
+EXPLAIN ANALYZE COPY (SELECT 1) TO '{d}/out.csv'
+/* EXPLAIN */ EXPLAIN (FORMAT json) DELETE FROM catalog.notes
+/* EXPLAIN */ EXPLAIN (FORMAT json) INSERT INTO catalog.notes VALUES (1, 'a', 'b')
+SELECT * FROM write_log('x')

@@ -1,4 +1,4 @@
--- The process, DuckDB itself, and places held without work.
+-- The process, DuckDB itself, and workers blocked without work.
 SELECT version()
 SELECT main.version()
 SELECT upper(version())

@@ -1,4 +1,4 @@
--- Settings and variables of the server, by every name they go by.
+-- Settings and variables of the server, under each of their names.
 SELECT current_setting('memory_limit')
 SELECT current_setting('allowed_' || 'paths')
 SELECT "current_setting"('threads')

@@ -1,4 +1,4 @@
--- What other clients asked for, and how many did.
+-- Other clients' statements, and how many there were.
 SELECT current_query()
 SELECT current_query_id()
 SELECT current_connection_id()

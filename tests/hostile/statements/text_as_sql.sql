@@ -1,4 +1,4 @@
--- Functions that make SQL, a table or a plan of a text, in which a name hides.
+-- Functions that turn text into SQL, a table or a plan, which hides names.
 FROM histogram_values('duckdb_databases', path)
 FROM histogram_values('duckdb_' || 'databases', path)
 FROM histogram_values('pg_settings', setting)

@@ -1,4 +1,4 @@
--- Names written so that a text search would miss them, or a parser trip; control signs stand as escapes of TOML would.
+-- Names written to evade a text search or confuse a parser; control characters are {n} and {r}.
 select PATH from DUCKDB_DATABASES ( )
 SELECT path FROM duckdb_databases/**/()
 SELECT path FROM "main"."duckdb_databases"()

@@ -1,7 +1,4 @@
-"""What the OpenAPI document says of questions that a link asks: their parameters, and the shape of the answers.
-
-Plain values in the words of OpenAPI 3.1; nothing here decides what is accepted (`queries.serve.question` does).
-"""
+"""OpenAPI 3.1 descriptions of query parameters and answers; validation itself is in `queries.serve.question`."""
 
 from __future__ import annotations
 
@@ -17,26 +14,26 @@ _TEXTS: Schema = {"type": "array", "items": _TEXT}
 _NUMBERS: Schema = {"type": "array", "items": {"type": ["number", "null"]}}
 _HEADS: Schema = {"type": "array", "items": _TEXTS}
 _PARAMETERS = {
-    "rows": ("Columns whose values label the rows; several: repeat it.", _TEXTS),
-    "cols": ("Columns whose values label the columns; several: repeat it.", _TEXTS),
+    "rows": ("Columns whose values label the rows; repeat for several.", _TEXTS),
+    "cols": ("Columns whose values label the columns; repeat for several.", _TEXTS),
     "band.COLUMN": (
-        "band.COLUMN=10: values in bands of that width; of dates, years, or month or quarter.",
+        "band.COLUMN=10: group values in bands of this width; for dates, years, or month or quarter.",
         _TEXT,
     ),
     "group.COLUMN": (
-        "group.COLUMN=Working age|16..64|70: an own group, a name and its members; several: repeat it. A backslash "
-        "makes the next sign a letter. Values in no group stay by themselves.",
+        "group.COLUMN=Working age|16..64|70: a custom group, its name and members; repeat for several. A backslash "
+        "escapes the next character. Values outside the groups stay separate.",
         _TEXTS,
     ),
-    "only.COLUMN": ("only.COLUMN=KEY: values to keep, several: repeat it; ~ is a blank.", _TEXTS),
-    "from.COLUMN": ("from.COLUMN=16: the lowest value to keep.", _TEXT),
-    "to.COLUMN": ("to.COLUMN=64: the highest value to keep.", _TEXT),
-    "measure": ("What is displayed; ratio: rows over the other rows of their total.", None),
-    "of": ("The column of numbers that is summed, averaged ...", None),
-    "quantile": ("Which quantile, between 0 and 1.", None),
-    "percent": ("Counts as shares of this total; for a ratio, which total.", None),
+    "only.COLUMN": ("only.COLUMN=KEY: a value to keep; repeat for several; ~ is a blank.", _TEXTS),
+    "from.COLUMN": ("from.COLUMN=16: the lowest value to include.", _TEXT),
+    "to.COLUMN": ("to.COLUMN=64: the highest value to include.", _TEXT),
+    "measure": ("The measure; ratio: rows divided by the other rows of their total.", None),
+    "of": ("The numeric column to summarise.", None),
+    "quantile": ("The quantile, between 0 and 1.", None),
+    "percent": ("Base of the percentages; for a ratio, its total.", None),
 }
-"""Description and shape of each; None: the shape that `Question` has."""
+"""Description and schema of each; None: the schema from `Question`."""
 
 
 def _object(**properties: Schema) -> Schema:
@@ -45,7 +42,7 @@ def _object(**properties: Schema) -> Schema:
 
 _CELLS = {
     **_object(value=_NUMBERS, low=_NUMBERS, high=_NUMBERS, status=_TEXTS),
-    "description": "Figures row by row; low and high are the noise interval. Null: nothing is released.",
+    "description": "Figures row by row; low and high are the ends of the noise interval. Null: not released.",
 }
 _MARGIN = {**_CELLS, "type": ["object", "null"]}
 _ERROR = {
@@ -73,14 +70,14 @@ _ANSWERS = {
     ),
 }
 _ERRORS = {
-    400: "Not understood, or its parts do not go together",
-    404: "No released table covers it",
-    413: "Too large",
+    400: "Invalid or contradictory query",
+    404: "No released table covers the query",
+    413: "Request or answer too large",
 }
 
 
 def parameters() -> list[dict[str, Any]]:
-    """Return the parameters of a link that asks a question; none is needed."""
+    """Return the query parameters; all are optional."""
     fields = Question.model_json_schema()["properties"]
     out = []
     for name, (text, given) in _PARAMETERS.items():
@@ -92,8 +89,8 @@ def parameters() -> list[dict[str, Any]]:
 
 
 def answers(kind: str) -> dict[int | str, dict[str, Any]]:
-    """Return what the document says of the answers of one kind: table, plan or page."""
-    shapes = {200: ("As asked", _ANSWERS[kind])}
+    """Return the responses for one kind of answer: table, plan or page."""
+    shapes = {200: ("Success", _ANSWERS[kind])}
     shapes |= {status: (text, _ERROR) for status, text in _ERRORS.items()}
     return {
         status: {"description": text, "content": {"application/json": {"schema": schema}}}
@@ -102,7 +99,7 @@ def answers(kind: str) -> dict[int | str, dict[str, Any]]:
 
 
 def without_422(document: dict[str, Any]) -> None:
-    """Take from a document the status that the framework foresees: a mistake is answered with 400."""
+    """Remove the framework's status 422 from a document: invalid requests get 400."""
     for path in document["paths"].values():
         for operation in path.values():
             operation["responses"].pop("422", None)

@@ -1,7 +1,4 @@
-"""The files of the pages: those of this package, and nothing else; each page in every language that has words.
-
-Takes what a reader asked for; gives finished replies. The words stand in `web/words.toml`.
-"""
+"""The files of the pages, and each page in every language of `web/words.toml`."""
 
 from __future__ import annotations
 
@@ -23,20 +20,20 @@ _MEDIA = {
     ".json": "application/json",
 }
 """Content type of each file; others are not served."""
-_FOLDER = Path(__file__).parents[1] / "web"
+_FOLDER = Path(__file__).parent / "web"
 _TEXT = re.compile(r'(?<=>)[^<>]+(?=<)|(?<=aria-label=")[^"]*')
-"""Texts of a page: between tags, and the names of regions."""
+"""Texts of a page: between tags, and in aria-label."""
 Words = Mapping[str, Mapping[str, str]]
 
 
 def page_words() -> Words:
-    """Words in each language but English, by what they are in English."""
+    """Translations by language and English text."""
     words: Words = tomllib.loads((_FOLDER / "words.toml").read_text("utf-8"))
     return words
 
 
 def page_files() -> dict[str, Mapping[str, Reply]]:
-    """Return the files by the path at which they are served, and by language; all but pages have one entry only."""
+    """Return the files by path and language; only HTML pages have more than one language."""
     out: dict[str, Mapping[str, Reply]] = {}
     words = page_words()
     for file in sorted(_FOLDER.iterdir()):
@@ -56,10 +53,10 @@ def page_files() -> dict[str, Mapping[str, Reply]]:
     return out
 
 
-def of_reader(
+def in_language(
     replies: Mapping[str, Reply], asked: str, accepted: str
 ) -> tuple[Reply, dict[str, str]]:
-    """The reply in a reader's language, and the headers that say so; see `language_of`."""
+    """The reply in the reader's language with its headers; see `language_of`."""
     if len(replies) == 1:
         return next(iter(replies.values())), {}
     code = language_of(asked, accepted, replies)
@@ -67,7 +64,7 @@ def of_reader(
 
 
 def language_of(asked: str, accepted: str, known: Collection[str]) -> str:
-    """The language of a page: the one asked for, else the first of those that a browser prefers; else English."""
+    """The requested language if available, else the first available one that the browser prefers, else English."""
     for code in (asked, *_preferred(accepted)):
         plain = code.strip().lower().partition("-")[0]
         if plain in known:
@@ -76,7 +73,7 @@ def language_of(asked: str, accepted: str, known: Collection[str]) -> str:
 
 
 def _preferred(accepted: str) -> list[str]:
-    """Languages of a header, best first; those of equal weight as they stand."""
+    """Languages of a header by weight; equal weights in their order."""
     found = []
     for part in accepted[:1000].split(","):
         code, _, weight = part.partition(";")
@@ -90,22 +87,26 @@ def _preferred(accepted: str) -> list[str]:
 
 
 def _page(text: str, code: str, words: Words) -> str:
-    """A page in one language, with links to itself in the others."""
+    """A page in one language, with links to the others."""
     own = words.get(code, {})
 
-    def said(match: re.Match[str]) -> str:
+    def translated(match: re.Match[str]) -> str:
         plain = html.unescape(match[0])
         known = plain.strip()
         return html.escape(plain.replace(known, own.get(known, known)), quote=True)
 
     begun, at, rest = text.partition("<body>")
-    title = re.sub(r"(?<=<title>)[^<]*", said, begun)
-    page = title.replace('<html lang="en">', f'<html lang="{code}">') + at + _TEXT.sub(said, rest)
+    title = re.sub(r"(?<=<title>)[^<]*", translated, begun)
+    page = (
+        title.replace('<html lang="en">', f'<html lang="{code}">')
+        + at
+        + _TEXT.sub(translated, rest)
+    )
     return page.replace("<!-- languages -->", _switch(code, words))
 
 
 def _switch(code: str, words: Words) -> str:
-    """Links to the page in each language, each called as it calls itself."""
+    """Links to the page in each language, under its own name."""
     names = {DEFAULT_LANGUAGE: "English"} | {c: own["language"] for c, own in words.items()}
     here = ' aria-current="true"'
     links = "".join(

@@ -1,7 +1,6 @@
-"""The sheet of a workbook on which a cross table stands as the page displays it, with intervals and marks.
+"""A workbook sheet with a cross table as on the page, with intervals and marks.
 
-Takes the plain values of an answer (`queries.serve.tabulate.as_json`) and a book; writes into it. Numbers stay numbers:
-what is unreliable is told by its format, so that a sum of cells still works.
+Numbers stay numbers: unreliable figures are marked by their number format, so that formulas over them still work.
 """
 
 from __future__ import annotations
@@ -14,35 +13,35 @@ from typing import Any
 from engine.errors import TooLarge
 
 MOST_COLUMNS = 16_384
-"""Columns of a sheet, in every program that reads it; further ones would be left out in silence."""
+"""Most columns of a sheet in common spreadsheet programs, which drop any more without a message."""
 Rows = Sequence[Sequence[Any]]
 _STATUS = {
-    "low": ("low", "few, or none: the figure is next to nothing beside its noise"),
-    "unreliable": ("unreliable", "the noise is a large share of the figure"),
-    "not released": ("not released", "too few to show, or none: it is not told which"),
-    "structural zero": ("impossible", "ruled out by how the data are defined"),
+    "low": ("low", "close to zero, within the noise"),
+    "unreliable": ("unreliable", "the noise is large relative to the figure"),
+    "not released": ("not released", "too few to show, or none: we do not say which"),
+    "structural zero": ("impossible", "excluded by the definition of the variables"),
 }
-"""The word for each status that is displayed, and what it means."""
+"""Word and meaning of each status that is shown."""
 _PARTS = ("figure", "from", "to")
 _TOO_WIDE = (
-    f"The ends of the intervals are left out here, as a sheet has at most {MOST_COLUMNS:,} columns: they stand on the "
+    f"The ends of the intervals are left out here, as a sheet can have at most {MOST_COLUMNS:,} columns; see the "
     "sheet Rows"
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
-    """How the page displays an answer."""
+    """An answer as shown on the page."""
 
-    title: str  # Of the table
+    title: str
     body: Mapping[str, Any]  # Heads, cells and totals as plain values
-    # Way and column by which the rows are ordered, as `down.0` or `up.all`; empty: as released.
+    # Row order, as `down.0` or `up.all`; empty: as released.
     sort: str = ""
-    has_intervals: bool = True  # The ends of the noise intervals stand beside the figures
+    has_intervals: bool = True  # Show the ends of the noise intervals next to the figures
 
 
 def cross_table(shown: Shown, book: Any) -> None:
-    """Add a sheet to a book: title, heads over and beside the figures, totals, and the marks that occur."""
+    """Add a sheet to a book: title, column and row heads, totals, and the meaning of marks."""
     body = shown.body
     left, depth = max(len(body["rows"]), 1), len(body["cols"])
     heads = [*body["col_heads"], *([["All"]] if _has_all(body) else [])]
@@ -75,20 +74,20 @@ def cross_table(shown: Shown, book: Any) -> None:
 
 
 def _fitting(shown: Shown, left: int, n_heads: int) -> tuple[str, ...]:
-    """What stands of each figure: without the ends of its interval where a sheet has no room for them."""
+    """The columns per figure: without interval ends if the sheet would be too wide."""
     for parts in (_PARTS, _PARTS[:1]) if shown.has_intervals else (_PARTS[:1],):
         if left + n_heads * len(parts) <= MOST_COLUMNS:
             return parts
     raise TooLarge(
-        f"The table would be too wide for a workbook: {left + n_heads:,} columns, and a sheet has at most "
-        f"{MOST_COLUMNS:,}; put a variable in rows, or take CSV"
+        f"The table would be too wide for a workbook: {left + n_heads:,} columns, and a sheet can have at most "
+        f"{MOST_COLUMNS:,}; move a variable to the rows, or use CSV"
     )
 
 
 def _heads(
     book: Any, sheet: Any, body: Mapping[str, Any], heads: Rows, parts: Sequence[str]
 ) -> None:
-    """The lines over the figures: variables, their values, and what each column of a figure is."""
+    """The head rows: variables, their values, and the parts of each figure."""
     bold = book.add_format({"bold": True, "text_wrap": True, "valign": "bottom"})
     over = book.add_format({"bold": True, "align": "center", "text_wrap": True, "bottom": 1})
     quiet = book.add_format({"italic": True, "align": "right", "font_color": "#5b6470"})
@@ -111,7 +110,7 @@ def _heads(
 
 
 def _across(sheet: Any, i: int, j: int, wide: int, text: str, form: Any) -> None:
-    """A head over one column or several."""
+    """A head over one or more columns."""
     if wide > 1:
         sheet.merge_range(i, j, i, j + wide - 1, "", form)
     sheet.write_string(i, j, text, form)
@@ -119,7 +118,7 @@ def _across(sheet: Any, i: int, j: int, wide: int, text: str, form: Any) -> None
 
 @dataclass(kw_only=True)
 class _Cells:
-    """Writes figures with their intervals; remembers which statuses occurred."""
+    """Writes figures with their intervals and records which statuses occur."""
 
     book: Any
     sheet: Any
@@ -132,7 +131,7 @@ class _Cells:
         self._formats: dict[tuple[str, bool], Any] = {}
 
     def cell(self, i: int, j: int, side: Mapping[str, Any] | None, at: int) -> None:
-        """One figure; without a side it is the hundred per cent that shares are of, and else nothing."""
+        """One figure; without a source, the 100 % that shares are of, or nothing."""
         if side is None:
             if self.is_share:
                 self.sheet.write_number(i, j, 1, self._format("", is_end=False))
@@ -150,14 +149,14 @@ class _Cells:
                 self.sheet.write_number(i, j + k, side[end][at], self._format("", is_end=True))
 
     def _format(self, status: str, *, is_end: bool) -> Any:
-        """How a number is displayed: its mark is part of the format, and not of the value."""
+        """The format of a number: marks are part of the format, not of the value."""
         if (status, is_end) not in self._formats:
             mark = f'{self.number} "({_STATUS[status][0]})"' if status in _STATUS else self.number
-            said: dict[str, Any] = {"num_format": mark, "align": "right"}
-            said |= {"font_color": "#5b6470"} if is_end else {}
-            said |= {"bg_color": "#fbf0d4"} if status in ("low", "unreliable") else {}
-            said |= {"font_color": "#5b6470", "italic": True} if status in _GREY else {}
-            self._formats[status, is_end] = self.book.add_format(said)
+            options: dict[str, Any] = {"num_format": mark, "align": "right"}
+            options |= {"font_color": "#5b6470"} if is_end else {}
+            options |= {"bg_color": "#fbf0d4"} if status in ("low", "unreliable") else {}
+            options |= {"font_color": "#5b6470", "italic": True} if status in _GREY else {}
+            self._formats[status, is_end] = self.book.add_format(options)
         return self._formats[status, is_end]
 
 
@@ -165,14 +164,14 @@ _GREY = ("not released", "structural zero")
 
 
 def _marks(book: Any, sheet: Any, at: int, seen: Mapping[str, None], words: Sequence[str]) -> None:
-    """What the words beside figures mean, and how sure the figures are."""
+    """The meaning of the marks, and notes on accuracy."""
     quiet = book.add_format({"font_color": "#5b6470"})
     for k, text in enumerate([*(": ".join(_STATUS[s]) for s in seen), *filter(None, words)]):
         sheet.write_string(at + k, 0, text, quiet)
 
 
 def _format(body: Mapping[str, Any]) -> str:
-    """How a spreadsheet displays the figures."""
+    """The number format of the figures."""
     if body["measure"] == "ratio":
         return "0.000"
     if body["percent"] != "none":
@@ -185,7 +184,7 @@ def _is_share(body: Mapping[str, Any]) -> bool:
 
 
 def _has_all(body: Mapping[str, Any]) -> bool:
-    """Whether a column of whole rows stands at the right, as on the page."""
+    """Whether the last column has row totals, as on the page."""
     if body["row_total"] is not None:
         return True
     is_whole = body["total"] is not None and not body["rows"]
@@ -193,7 +192,7 @@ def _has_all(body: Mapping[str, Any]) -> bool:
 
 
 def _row(body: Mapping[str, Any], r: int) -> Iterator[tuple[Mapping[str, Any] | None, int]]:
-    """Where each figure of a row is found."""
+    """Source and index of each figure in a row."""
     width = len(body["col_heads"])
     for c in range(width):
         yield body["cells"], r * width + c
@@ -204,7 +203,7 @@ def _row(body: Mapping[str, Any], r: int) -> Iterator[tuple[Mapping[str, Any] | 
 
 
 def _last_row(body: Mapping[str, Any]) -> list[tuple[Mapping[str, Any] | None, int]] | None:
-    """Where the figures of the last line are found; None: there is no such line."""
+    """Source and index of each figure in the total row; None if there is none."""
     width = len(body["col_heads"])
     side = body["col_total"]
     if side is None and body["rows"] and not body["cols"]:
@@ -219,7 +218,7 @@ def _last_row(body: Mapping[str, Any]) -> list[tuple[Mapping[str, Any] | None, i
 
 
 def _order(body: Mapping[str, Any], sort: str) -> list[int]:
-    """The rows as the reader ordered them; what has no figure stays last."""
+    """The selected row order; rows without a figure come last."""
     rows = list(range(len(body["row_heads"])))
     way, _, at = sort.partition(".")
     width = len(body["col_heads"])

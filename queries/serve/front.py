@@ -1,7 +1,6 @@
-"""Several releases behind one address: a front page, and each release below its own name.
+"""Several releases at one address: a front page, and each release under its own name.
 
-Takes a folder of releases; gives one application. Each release has the guard, the limits and the processes that it
-would have alone; the front page has a guard of its own.
+Each release has its own guard, limits and processes, as if it were served alone; the front page has its own guard.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from fastapi import FastAPI, Request, Response
 from engine.errors import StoreError
 from engine.store import said_of
 from queries.release import Release, open_release
-from queries.serve.app import LOCAL_HOSTS, add_errors, app_of, wish_of
+from queries.serve.app import LOCAL_HOSTS, add_errors, app_of, language_preference
 from queries.serve.cache import Reply
 from queries.serve.guard import App, Guard, Limits, Receive, Scope, Send
+from queries.serve.pages import in_language, page_files, page_words
 from queries.serve.service import json_reply
-from queries.serve.site.pages import of_reader, page_files, page_words
 
 _MOST = 20
 _OWN = {"/": "/front.html"} | {
@@ -37,13 +36,13 @@ _OWN = {"/": "/front.html"} | {
         *(f"words.{code}.json" for code in page_words()),
     )
 }
-"""What the front page is made of, by the paths at which it is asked for."""
+"""Files of the front page by path."""
 _TAKEN = frozenset({"api", *(path.lstrip("/") for path in _OWN)})
-"""Names that no release can have."""
+"""Names that are not available for releases."""
 
 
 class Front:
-    """The application: passes a request on to the release that its path names."""
+    """The application: forwards each request to the release named in its path."""
 
     def __init__(self, own: Guard, below: dict[str, Guard]) -> None:
         self._own, self._below = own, below
@@ -60,7 +59,7 @@ class Front:
         await self._own(scope, receive, send)
 
     def stop(self) -> None:
-        """Tell the work under way of all releases to end."""
+        """Stop the work in progress for all releases."""
         for app in (self._own, *self._below.values()):
             app.stop()
 
@@ -76,11 +75,11 @@ def front_of(
     trust: str | Path | None = None,
     **more: Any,
 ) -> Front:
-    """Return the application that serves all releases of a folder, in the order of their names."""
+    """Return the application that serves all releases in a folder, ordered by name."""
     paths = sorted(folder.glob("*.duckdb"))
     if not 0 < len(paths) <= _MOST:
         raise StoreError(
-            f"{folder}: holds {len(paths)} releases (*.duckdb); 1 to {_MOST} can be served"
+            f"{folder}: number of releases (*.duckdb): {len(paths)}; between 1 and {_MOST} can be served"
         )
     limits = limits or Limits()
     asked: dict[str, Any] = {"token": token, "limits": limits, "hosts": hosts, "memory": memory}
@@ -103,12 +102,14 @@ def front_of(
 
 
 def _named(paths: list[Path]) -> dict[str, Path]:
-    """Files by a name that an address can hold."""
+    """Files by URL-safe name."""
     plain = {
         path: re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "release" for path in paths
     }
     taken, names = set(_TAKEN), {}
-    for path in sorted(paths, key=lambda p: plain[p] != p.stem):  # its own name is a file's first
+    for path in sorted(
+        paths, key=lambda p: plain[p] != p.stem
+    ):  # files whose name is already safe keep it
         counted = (f"{plain[path]}-{i}" for i in count(1))
         names[path] = next(name for name in chain([plain[path]], counted) if name not in taken)
         taken.add(names[path])
@@ -116,7 +117,7 @@ def _named(paths: list[Path]) -> dict[str, Path]:
 
 
 def _front_page(apps: list[Guard], releases: dict[str, Release], resources: ExitStack) -> FastAPI:
-    """The front page itself; as long as it lives, all releases do."""
+    """The front page; all releases are open as long as it runs."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -133,7 +134,7 @@ def _front_page(apps: list[Guard], releases: dict[str, Release], resources: Exit
 
     def add(path: str, replies: Mapping[str, Reply]) -> None:
         def page(request: Request) -> Response:
-            reply, headers = of_reader(replies, *wish_of(request))
+            reply, headers = in_language(replies, *language_preference(request))
             headers["cache-control"] = "private, no-cache"
             return Response(reply.body, media_type=reply.media_type, headers=headers)
 
@@ -148,9 +149,11 @@ def _front_page(apps: list[Guard], releases: dict[str, Release], resources: Exit
 
 
 def _below(request: Request) -> Response:
-    """Send on to a release whose name was asked for without the last slash."""
+    """Redirect a release name without its trailing slash."""
     asked = f"?{request.url.query}" if request.url.query else ""
-    where = f"{request.url.path.rpartition('/')[2]}/{asked}"  # as seen from there: a proxy may add to the path
+    where = (
+        f"{request.url.path.rpartition('/')[2]}/{asked}"  # relative, as a proxy may prefix the path
+    )
     return Response(status_code=307, headers={"location": where})
 
 
@@ -173,7 +176,7 @@ def _about(name: str, release: Release) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _alive(app: App) -> AsyncIterator[None]:
-    """Start an application below another one, and end it."""
+    """Run the lifespan of an application inside another one."""
     inbox: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
     outbox: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
     running = asyncio.ensure_future(app({"type": "lifespan"}, inbox.get, outbox.put))

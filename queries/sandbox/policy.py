@@ -1,9 +1,9 @@
-"""What the SQL of strangers may call and read: decided by what DuckDB parses and binds, from a list of all it has.
+"""The statement policy: what untrusted SQL may call and read, checked against a list of all DuckDB functions.
 
-A statement passes twice. Before it is planned, DuckDB's own parser names its functions, and each must be on the list
-(`functions.toml`): what is computed while a statement is bound shows in no plan. Then each plan that DuckDB binds
-must scan the release and listed functions only, whatever view, macro or text named them.
-A function that is not on the list, because DuckDB is newer, is refused.
+Every statement is checked twice. Before planning, DuckDB's own parser lists its functions, and each must be allowed in
+`functions.toml`, because functions computed during binding do not appear in any plan. Then each plan that DuckDB binds
+may scan only the release and allowed functions, whatever view, macro or text named them. Functions of a newer DuckDB
+that are not on the list are refused.
 """
 
 from __future__ import annotations
@@ -27,28 +27,26 @@ from queries.sql import Plan, selected
 _LEAVES = frozenset(
     "COLUMN_DATA_SCAN CTE_SCAN DELIM_SCAN DUMMY_SCAN EMPTY_RESULT EXPRESSION_SCAN REC_CTE_SCAN REC_REC_CTE_SCAN".split()
 )
-"""Ends of a plan that read what the statement itself made."""
+"""Leaves of a plan that read what the statement itself created."""
 _OURS = (f"{ATTACHED}.", "temp.main.")
-"""Where tables of the release lie, and the stub of the logical one; a statement can make none."""
+"""Prefixes of the release's tables and of the logical table's stub; statements cannot create tables there."""
 _CALLED_ON_ROWS = "INOUT_FUNCTION"
-
-
 Kind = Literal["value", "table", "scan", "show"]
-"""Where a name stands in a statement: as a function of values or of a table, what is read, or what SHOW is asked of."""
+"""Role of a name in a statement: scalar function, table function, table that is read, or argument of SHOW."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FunctionList:
-    """Names of functions by what becomes of a statement that calls them."""
+    """Names of functions and views, allowed or refused."""
 
-    # values, tables: Allowed where a value stands, and where a table stands.
+    # values, tables: Allowed as a value, and as a table.
     values: frozenset[str]
-    bound: frozenset[str]  # Allowed where a value stands, and in no list of DuckDB
+    bound: frozenset[str]  # Allowed as a value, and not in DuckDB's own list
     tables: frozenset[str]
-    # Allowed in a plan where a view or SHOW brings them, and refused by name.
+    # Refused by name, but allowed in a plan if a view or SHOW uses them.
     beneath: frozenset[str]
-    views: frozenset[str]  # Views of DuckDB's own that are allowed
-    # refused_values, refused_tables, refused_views, pragmas: Known, and refused.
+    views: frozenset[str]  # Allowed system views
+    # refused_values, refused_tables, refused_views, pragmas: Known and refused.
     refused_values: frozenset[str]
     refused_tables: frozenset[str]
     refused_views: frozenset[str]
@@ -75,8 +73,8 @@ def listed() -> FunctionList:
     )
 
 
-class Wall:
-    """The list at work; made once for a process."""
+class StatementPolicy:
+    """Checks statements against the list; created once per process."""
 
     def __init__(self) -> None:
         names = listed()
@@ -93,7 +91,7 @@ class Wall:
     def _not_listed(
         self, con: duckdb.DuckDBPyConnection, allowed: frozenset[str]
     ) -> tuple[frozenset[str], frozenset[str]]:
-        """Functions of the installed DuckDB that are not allowed in every place, and its views that are not."""
+        """Functions and views of the installed DuckDB that are not allowed."""
         found = con.execute(
             "SELECT DISTINCT lower(function_name), function_type LIKE 'table%' FROM duckdb_functions() "
             "WHERE function_type <> 'pragma'"
@@ -107,10 +105,10 @@ class Wall:
     def check_text(
         self, sql: str, con: duckdb.DuckDBPyConnection, *, shown: frozenset[str] = frozenset()
     ) -> None:
-        """Refuse a statement that calls what is not on the list; it is parsed, not planned.
+        """Refuse a statement that calls anything not allowed; it is parsed, not planned.
 
-        shown: What SHOW may be asked of by a plain name, small. DuckDB answers it of a setting, too, and no
-            plan tells.
+        shown: Names that SHOW may be used with, in lower case. DuckDB also answers SHOW for settings, which no
+            plan reveals.
         """
         body, _ = selected(sql, con)
         ((parsed,),) = con.execute("SELECT json_serialize_sql(?)", [body]).fetchall()
@@ -118,7 +116,7 @@ class Wall:
             tree = json.loads(parsed)
         except RecursionError:
             raise QueryRefused("The statement is nested too deeply") from None
-        if tree["error"]:  # a PIVOT that looks up its values is none that DuckDB gives as a tree
+        if tree["error"]:  # DuckDB cannot serialise a PIVOT that looks up its values
             self._check_tokens(body)
             return
         for name, kind in _names(tree):
@@ -129,14 +127,14 @@ class Wall:
                 raise _refused(name)
 
     def _unknown(self, name: str, kind: Kind) -> QueryRefused:
-        """The refusal of a call that neither the list nor DuckDB has: a slip, most likely."""
+        """The refusal of a function unknown to the list and to DuckDB: most likely a typo."""
         there = sorted(self._tables if kind == "table" else self._values)
         nearest = difflib.get_close_matches(name[:100].lower(), there, n=3)
         near = f". Nearest: {', '.join(nearest)}" if nearest else ""
-        return QueryRefused(f"There is no function {name[:100]} here{near}")
+        return QueryRefused(f"Unknown function {name[:100]}{near}")
 
     def _is_open(self, name: str, kind: Kind, shown: frozenset[str]) -> bool:
-        """Whether a statement may name something where it stands."""
+        """Whether a statement may use a name in this role."""
         if kind == "scan":
             return name not in self._closed_views
         if kind == "show":
@@ -144,27 +142,29 @@ class Wall:
         return name in (self._tables if kind == "table" else self._values)
 
     def _check_tokens(self, sql: str) -> None:
-        """The same of a text in DuckDB's own tokens: stricter, for names are not told from one another."""
-        tokens, before = list(_tokens(sql)), ("", "sign")
-        for (name, kind), (following, _) in zip(tokens, [*tokens[1:], ("", "sign")], strict=True):
+        """Check a statement by DuckDB's tokens: stricter, as the roles of names are unknown."""
+        tokens, before = list(_tokens(sql)), ("", "operator")
+        for (name, kind), (following, _) in zip(
+            tokens, [*tokens[1:], ("", "operator")], strict=True
+        ):
             if kind == "odd":
                 raise QueryRefused(
-                    "A PIVOT may have no texts with escapes or $, and no unusual blanks: write texts in plain quotes, "
-                    "and names with such signs in double quotes"
+                    "A PIVOT cannot contain string escapes, dollar quotes or unusual white space: write strings in "
+                    "plain quotes, and names with such characters in double quotes"
                 )
             if kind == "keyword" and name == "show":
-                raise QueryRefused("A PIVOT may not read what SHOW lists: ask SHOW by itself")
-            is_call = kind != "sign" and following.startswith("(")
+                raise QueryRefused("A PIVOT cannot read from SHOW: run SHOW on its own")
+            is_call = kind != "operator" and following.startswith("(")
             is_value = (
                 before == ("using", "keyword") and name in self._values
-            )  # no table stands there
+            )  # tables are not possible there
             is_closed_call = is_call and not is_value and name in self._closed_calls
             if name in self._closed_views or is_closed_call:
                 raise _refused(name)
             before = (name, kind)
 
     def check_plan(self, plan: Plan) -> None:
-        """Refuse a statement whose plan scans anything but the release and listed functions."""
+        """Refuse a statement whose plan scans anything but the release and allowed functions."""
         for name, table in _scanned(plan):
             if table is not None:
                 if not table.startswith(_OURS):
@@ -175,13 +175,13 @@ class Wall:
 
 def _refused(name: str) -> QueryRefused:
     return QueryRefused(
-        f"{name[:100]} is not open to statements here: it may tell of the server, other statements or files. Open "
+        f"{name[:100]} is not available here, as it could reveal settings, files or other users' statements. Available "
         "are the release, its catalogue, information_schema, and functions that compute"
     )
 
 
 def _settings(con: duckdb.DuckDBPyConnection) -> frozenset[str]:
-    """Names of the installed DuckDB's settings, small, and their other names."""
+    """Names and aliases of the installed DuckDB's settings, in lower case."""
     found = con.execute(
         "SELECT lower(unnest(list_append(aliases, name))) FROM duckdb_settings()"
     ).fetchall()
@@ -189,7 +189,7 @@ def _settings(con: duckdb.DuckDBPyConnection) -> frozenset[str]:
 
 
 def _names(tree: Any) -> Iterator[tuple[str, Kind]]:
-    """Yield what a parsed statement names, however deep: functions by where they stand, and tables."""
+    """Yield all functions and tables in a parsed statement, at any depth, with their role."""
     nodes = [(tree, False)]
     while nodes:
         node, is_table = nodes.pop()
@@ -206,7 +206,7 @@ def _names(tree: Any) -> Iterator[tuple[str, Kind]]:
 
 
 def _scanned(plan: Plan) -> Iterator[tuple[str, str | None]]:
-    """Yield what a plan reads: the name of a function, or a stored table."""
+    """Yield what a plan reads: a function, or a stored table."""
     nodes = list(plan)
     while nodes:
         node = nodes.pop()
@@ -221,8 +221,8 @@ def _scanned(plan: Plan) -> Iterator[tuple[str, str | None]]:
         nodes += below
 
 
-def _tokens(sql: str) -> Iterator[tuple[str, Literal["sign", "odd", "keyword", "name"]]]:
-    """Yield DuckDB's tokens without comments, small, without quotes; a text may be a name, too."""
+def _tokens(sql: str) -> Iterator[tuple[str, Literal["operator", "odd", "keyword", "name"]]]:
+    """Yield DuckDB's tokens without comments, in lower case and unquoted; strings count as names (of tables)."""
     found = duckdb.tokenize(sql)
     raw = sql.encode()
     ends = [*(start for start, _ in found[1:]), len(raw)]
@@ -234,20 +234,20 @@ def _tokens(sql: str) -> Iterator[tuple[str, Literal["sign", "odd", "keyword", "
         if (is_text and not text.startswith("'")) or not _is_plain(text):
             yield text, "odd"
         elif kind == duckdb.token_type.operator:
-            yield text, "sign"
+            yield text, "operator"
         else:
             is_keyword = kind == duckdb.token_type.keyword
             yield _bare(text).lower(), "keyword" if is_keyword else "name"
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a token is quoted as a whole, or has no sign that only DuckDB's parser takes for a blank."""
+    """Whether a token is entirely quoted, or has no character that only DuckDB's parser treats as white space."""
     is_quoted = text[:1] in ("'", '"') and text.endswith(text[0]) and len(text) > 1
     return is_quoted or text.isascii() or text.replace("_", "a").replace("$", "a").isalnum()
 
 
 def _bare(text: str) -> str:
-    """A name or a text without its quotes."""
+    """A name or string without its quotes."""
     quote = text[:1]
     if quote in ("'", '"') and text.endswith(quote) and len(text) > 1:
         return text[1:-1].replace(quote * 2, quote)

@@ -1,0 +1,113 @@
+"""Translations of the page are complete: every text in use has one in every offered language, and no other exists."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+import queries.serve
+from engine.store import said_of
+from queries.serve.about import _KINDS
+from queries.serve.pages import language_of, page_files, page_words
+from queries.serve.values import _OUTSIDE, BLANK_LABEL
+
+WEB = Path(queries.serve.__file__).parent / "web"
+CALLS = (
+    r'\bt\(\s*"((?:[^"\\]|\\.)*)"',
+    r'\bt\(\w+ \? "((?:[^"\\]|\\.)*)"',
+    r'\bt\(\w+ \? "[^"]*" : "((?:[^"\\]|\\.)*)"',
+    r'\bline\("([^"]*)"',
+)
+"""Where scripts use a text."""
+OF_THE_SERVER = {
+    *_KINDS.values(),
+    *_OUTSIDE.values(),
+    *(BLANK_LABEL, said_of(None)),
+    *("in no released table", "not released with all of these"),
+    *("row", "rows", "person", "people"),
+}
+"""Texts from the server that the page translates."""
+
+
+def texts_of_scripts() -> set[str]:
+    found = set()
+    for file in WEB.glob("*.js"):
+        for pattern in CALLS:
+            found |= set(re.findall(pattern, file.read_text("utf-8")))
+    return {text.replace("\\u00A0", "\u00a0") for text in found}
+
+
+def texts_of_pages() -> set[str]:
+    whole = "".join(file.read_text("utf-8") for file in WEB.glob("*.html"))
+    between = re.findall(r">([^<>]*[A-Za-z][^<>]*)<", whole)
+    named = re.findall(r'aria-label="([^"]*)"', whole)
+    return {html.unescape(text).strip() for text in (*between, *named)}
+
+
+def test_every_text_in_use_is_translated_into_every_language_and_no_other():
+    used = {*texts_of_scripts(), *texts_of_pages(), *OF_THE_SERVER}
+    assert len(used) > 200
+    assert page_words().keys() == {"de"}
+    for code, words in page_words().items():
+        assert {*words} - {"language", "Language"} == used, code
+        assert all(words.values()), code
+
+
+def test_translations_keep_the_placeholders():
+    parts = re.compile(r"\{\w+\}")
+    for words in page_words().values():
+        for text, translated in words.items():
+            assert sorted(parts.findall(text)) == sorted(parts.findall(translated)), text
+            assert (text[:1] == " ") == (translated[:1] == " "), text
+
+
+def test_no_text_of_a_script_bypasses_the_translations():
+    """Sentences in quotes all go through t()."""
+    seen = []
+    for file in WEB.glob("*.js"):
+        text = re.sub(r"//[^\n]*", "", file.read_text("utf-8"))
+        for pattern in CALLS:
+            text = re.sub(pattern, "", text)
+        lines = [m for m in re.findall(r'["`]([A-Z][a-z]+ [^"`]*)["`]', text)]
+        seen += [(file.name, line) for line in lines if not line.startswith(("Bearer", "SELECT"))]
+    assert seen == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "accepted", "found"),
+    [
+        ("", "", "en"),
+        ("de", "en", "de"),
+        ("DE-at", "", "de"),
+        ("xx", "de", "de"),
+        ("en", "de", "en"),
+        ("", "de-AT,de;q=0.9,en;q=0.8", "de"),
+        ("", "fr, en;q=0.2, de;q=0.7", "de"),
+        ("", "de;q=0, fr", "en"),
+        ("", "de;q=x,;,", "en"),
+        ("", "d" * 5000, "en"),
+    ],
+)
+def test_the_language_is_chosen_by_address_then_browser(asked, accepted, found):
+    assert language_of(asked, accepted, page_files()["/"]) == found
+
+
+def test_the_server_gives_the_page_in_the_readers_language(client):
+    plain, german = client.ask("/"), client.ask("/?lang=de")
+    assert b'<html lang="en">' in plain.body
+    assert b'<html lang="de">' in german.body
+    assert german.headers["content-language"] == "de"
+    assert page_words()["de"]["Notes on this release"] in german.body.decode()
+    assert plain.headers["vary"] == "accept-language"
+    assert plain.headers["etag"] != german.headers["etag"]
+    assert b'lang="de"' in client.ask("/", accept_language="de-AT, en;q=0.5").body
+    words = json.loads(client.ask("/words.de.json").body)
+    assert words["Rows"] == "Zeilen"
+    assert client.ask("/words.toml").status == 404
+    assert client.ask("/words.fr.json").status == 404
