@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 from importlib import import_module
 from importlib.util import find_spec
 
 import duckdb
 import pytest
-import yaml
 from fixtures.pipeline import ROOT
 from test_layers import ENGINE_ROOT, MAY_IMPORT
 
@@ -24,10 +22,6 @@ PAPERS = [
     *("engine/evaluation/README.md", "queries/README.md", "queries/packs/README.md"),
 ]
 README_CHARACTERS = 8_000
-UNFASHIONABLE = re.compile(
-    r"\b(nought|dear|whither|thereof|herein|hitherto|whilst|amongst|lest)\b", re.IGNORECASE
-)
-"""Words that nobody has said in this century."""
 
 
 def text_of(name: str) -> str:
@@ -97,18 +91,6 @@ def test_every_path_that_a_paper_names_exists(name):
         assert (ROOT / path).exists(), path
 
 
-def test_comments_cite_headings_that_the_design_has():
-    cited = [
-        (name, heading)
-        for name, text in sources()
-        if not name.startswith("tests/")
-        for heading in re.findall(r'engine/DESIGN\.md,\s+"([^"]+)"', text)
-    ]
-    assert len(cited) >= 3
-    for name, heading in cited:
-        assert f"\n## {heading}\n" in DESIGN, (name, heading)
-
-
 def test_files_that_comments_name_exist():
     wanted = re.compile(r"(?<![\w/.])((?:engine|queries|scripts)/[\w/\-]+\.(?:py|toml))\b")
     missing = [
@@ -159,17 +141,6 @@ def test_the_keys_of_the_spec_are_all_in_the_design():
             assert re.search(rf"`{key}\b", text), f"{model.__name__}.{key}"
 
 
-def test_the_words_of_the_glossary_are_in_the_code():
-    words = re.findall(r"^\| ([a-z][a-z ]+) \|", section(DESIGN, "Words"), re.MULTILINE)[1:]
-    assert {"entity", "column set", "bucket", "suppressed", "vintage", "release"} <= set(words)
-    assert len(words) == len(set(words))
-    code = "\n".join(
-        t for n, t in sources() if n.startswith(("engine/", "queries/")) and ".md" not in n
-    )
-    for word in words:
-        assert re.search(re.escape(word).replace(r"\ ", r"[ _]"), code, re.IGNORECASE), word
-
-
 def test_the_exit_codes_are_those_of_the_errors():
     text = section(DESIGN, "Exit codes")
     listed = {int(n) for n in re.findall(r"(?:^|, )(\d) ", " ".join(text.split()))}
@@ -180,58 +151,6 @@ def test_the_exit_codes_are_those_of_the_errors():
     }
     assert listed == raised | {0, POOR_UTILITY}
     assert POOR_RISK in raised
-
-
-def test_words_are_those_of_today():
-    found = [
-        (name, word)
-        for name, text in sources()
-        if name != "tests/test_papers.py"
-        for word in UNFASHIONABLE.findall(text)
-        if word != "DEAR"  # a column of the census: difficulty hearing
-    ]
-    assert found == []
-
-
-def test_the_citation_is_valid():
-    """Keys and values as the schema of the Citation File Format 1.2.0 has them."""
-    held = yaml.safe_load(text_of("CITATION.cff"))
-    top = {
-        *("abstract", "authors", "cff-version", "commit", "contact", "date-released", "doi"),
-        *("identifiers", "keywords", "license", "license-url", "message", "preferred-citation"),
-        *("references", "repository", "repository-artifact", "repository-code", "title", "type"),
-        *("url", "version"),
-    }
-    assert set(held) <= top
-    assert {"authors", "cff-version", "message", "title"} <= set(held)
-    assert held["cff-version"] == "1.2.0"
-    assert held["type"] == "software"
-    assert held["authors"] == [{"name": "tablepack contributors"}]
-    project = tomllib.loads(text_of("pyproject.toml"))["project"]
-    assert (str(held["version"]), held["license"]) == (project["version"], project["license"])
-    assert len(held["keywords"]) == len(set(held["keywords"]))
-    for reference in held["references"]:
-        assert {"type", "title", "authors"} <= set(reference)
-        assert reference["authors"]
-
-
-def test_the_justfile_has_four_targets_that_call_scripts():
-    text = text_of("justfile")
-    targets = re.findall(r"^(\w+) \*ARGS:\n    \./scripts/(\w+) \{\{ARGS\}\}$", text, re.MULTILINE)
-    assert [target for target, _ in targets] == ["demo", "test", "bench", "docs"]
-    assert all((ROOT / "scripts" / script).stat().st_mode & 0o100 for _, script in targets)
-
-
-def test_issue_forms_have_what_github_wants():
-    forms = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
-    assert [f.stem for f in forms] == ["bug", "config", "feature"]
-    for form in (f for f in forms if f.stem != "config"):
-        held = yaml.safe_load(form.read_text(encoding="utf-8"))
-        assert {"name", "description", "body"} <= set(held)
-        inputs = [part for part in held["body"] if part["type"] != "markdown"]
-        assert inputs
-        assert len({part["id"] for part in inputs}) == len(inputs)
-        assert all(part["attributes"]["label"] for part in inputs)
 
 
 def test_every_entry_of_the_changelog_says_whether_numbers_change():

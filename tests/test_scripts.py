@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import subprocess
+import sys
 
 import pytest
 from fixtures.pipeline import ROOT
@@ -82,3 +84,17 @@ def test_what_is_installed_for_the_tests_is_not_installed_again(checkout):
     done = subprocess.run(words, cwd=checkout, capture_output=True, text=True)
     assert done.stdout.startswith("python -m pip install")
     assert (checkout / ".venv/installed-evaluate,dp").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(p.name for p in (ROOT / "scripts").glob("*.py")))
+def test_a_script_that_takes_arguments_says_which(name, monkeypatch, capsys):
+    script = ROOT / "scripts" / name
+    text = script.read_text("utf-8")
+    if "ArgumentParser" not in text or "__main__" not in text:
+        pytest.skip("takes no arguments")
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(script), run_name="__main__")
+    assert ended.value.code == 0
+    assert "usage" in capsys.readouterr().out

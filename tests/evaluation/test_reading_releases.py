@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError, SpecError
-from engine.evaluation.data import reading
 from engine.evaluation.data.columns import columns_in, on_grid_sql
 from engine.evaluation.data.kinds import kind_of_column
 from engine.evaluation.data.paired import Coded, Paired, distinct, pair
@@ -38,7 +37,7 @@ from engine.evaluation.study.files import (
     with_files,
 )
 from engine.evaluation.study.model import Study, read_study
-from engine.schema import Column, Resolution, column_set
+from engine.schema import Column, Resolution
 from engine.source import grid_code
 from engine.store import manifest_path
 from engine.store.decode import grid_value
@@ -131,53 +130,6 @@ def test_data_that_lacks_most_columns_is_refused(release):
     assert "half of its columns at least" in str(refused.value)
 
 
-@pytest.mark.parametrize("few", [0, 1, 2_000])
-def test_texts_are_read_the_same_row_by_row_and_as_types(release, monkeypatch, few):
-    original = pd.DataFrame({"AGE": [7, 40], "SEX": ["f", None], "TOWN": ["Lund", "it's"]})
-    sides = []
-    for most in (2_000, few):
-        monkeypatch.setattr(reading, "_FEW_TEXTS", most)
-        found = read_release(release)
-        tables = {c: t for c, t in found.tables.items() if "INCOME" not in c}
-        sides.append(pair(read_original(original, OF_N, like=found.columns), tables, OF_N))
-    as_types, as_rows = sides
-    assert {("TOWN",), ("AGE", "TOWN"), ("SEX",)} <= set(as_types.tables)
-    for name, values in as_types.values.items():
-        assert values.tolist() == as_rows.values[name].tolist()
-    for columns, table in as_types.tables.items():
-        for name, codes in table.codes.items():
-            assert codes.dtype == np.int32
-            assert (codes == as_rows.tables[columns].codes[name]).all()
-
-
-def test_a_column_may_be_called_n(tmp_path):
-    from engine.store import count_names
-
-    assert count_names(("n",)) == ("n_", "measured")
-    columns = {
-        name.replace("AGE", "n").replace("SEX", "measured"): a for name, a in SUPPORTS.items()
-    }
-    header, supports = renamed(columns)
-    path = build_release(tmp_path / "n.duckdb", header=header, supports=supports)
-    found = read_release(path).tables
-    assert list(found["measured", "n"].frame) == ["measured", "n"]
-    assert found["n",].n.sum() == make_table(("AGE",)).n_rows
-
-
-def renamed(supports: dict) -> tuple:
-    """The tiny release with columns of other names."""
-    from dataclasses import replace
-
-    from fixtures.release import HEADER
-
-    changed = {c: replace(a, column=replace(a.column, name=c)) for c, a in supports.items()}
-    other = dict(zip(SUPPORTS, supports, strict=True))
-    tables = tuple(column_set([other[c] for c in columns]) for columns in TABLES)
-    columns = tuple(changed[other[c.name]].column for c in HEADER.columns)
-    order = sorted(tables, key=lambda t: (len(t), t))
-    return replace(HEADER, columns=columns, tables=tuple(order)), changed
-
-
 def test_a_release_is_no_original_and_needs_its_manifest(release, tmp_path):
     with pytest.raises(DataError, match="is a release"):
         read_original(release, OF_N)
@@ -200,16 +152,6 @@ def test_control_rows_have_the_kinds_of_the_original(tmp_path):
     got = pair(original, tables, BARE, control=control)
     assert got.control.codes["a"].tolist() == [0, 1]
     assert got.values["a"].tolist() == ["1", "2", "x"]
-
-
-def test_an_original_that_is_any_frame_will_do():
-    frame = pd.DataFrame({"t": ["1", None], "b": [True, None], "d": pd.to_datetime(["2020", None])})
-    frame["b"] = frame["b"].astype(object)
-    assert [kind_of_column(frame[c]) for c in frame] == ["text", "number", "time"]
-    got = read_like(pd.DataFrame({"t": [1.0], "b": [False], "d": ["2021-01-01"]}), frame, BARE)
-    assert got["t"].tolist() == ["1"]
-    assert got["b"].tolist() == [0]
-    assert got["d"].tolist() == [pd.Timestamp("2021-01-01")]
 
 
 # Categoricals are coded as texts are.
@@ -239,14 +181,6 @@ def test_categoricals_with_spare_categories_are_coded_as_objects(left, right, da
     for first, second in ((0, 1), (1, 1), (1, 0)):
         sides = (coded if first else plain)[0], (coded if second else plain)[1]
         assert both(pair(sides[0], {("t",): distinct(sides[1])}, study)) == wanted
-
-
-@pytest.mark.parametrize("values", [[3, 1, None], [True, None, False], ["2020-01-01", None, None]])
-def test_categoricals_of_other_things_are_coded_as_those(values):
-    series = pd.Series(pd.to_datetime(values)) if isinstance(values[0], str) else pd.Series(values)
-    frames = [pd.DataFrame({"x": s}) for s in (series, series.astype("category"))]
-    wanted, got = (both(pair(f, {("x",): distinct(f)}, BARE)) for f in frames)
-    assert got == wanted
 
 
 # Files that a study names.
