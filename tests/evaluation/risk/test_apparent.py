@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from statistics import median
 
 import numpy as np
@@ -12,8 +11,7 @@ import pytest
 from fixtures.nist import NIST, needs_nist, nist_rows, nist_study
 from fixtures.risk import against, checked
 
-from engine.errors import StoreError
-from engine.evaluation.data.paired import Distinct, distinct, pair
+from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.risk.apparent import apparent_match
 from engine.evaluation.risk.attacker import Attacker
 from engine.evaluation.risk.baseline import model_baselines
@@ -72,9 +70,8 @@ def test_what_everybody_knows_is_left_out_and_counts_nought_in_the_mean():
     assert "everybody knows" in every.why_not["median_pi"]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_equals_the_public_tools_merge(seed):
-    original, synthetic = people(150, seed), people(90, seed + 70)
+def test_equals_the_public_tools_merge():
+    original, synthetic = people(150, 0), people(90, 70)
     risk = attack(against(original, synthetic), "a", "b", baselines=HALF)
     keys = ["a", "b"]
     both = original.drop_duplicates(keys, keep=False).merge(
@@ -85,17 +82,6 @@ def test_equals_the_public_tools_merge(seed):
     assert risk.values["matches"] == len(both) > 5
     assert risk.breakdown["precision"].tolist() == pytest.approx(shares)
     assert risk.values["median_pi"] == pytest.approx(median((s - 0.5) / 0.5 for s in shares))
-
-
-def test_distinct_rows_with_their_number_score_as_the_rows_do():
-    original, synthetic = people(120, 5), people(90, 6)
-    counted = synthetic.groupby(list(synthetic), dropna=False).size().reset_index(name="n")
-    n = counted.pop("n").to_numpy(np.int64)
-    held = {column_set(list(counted)): Distinct(frame=counted, n=n)}
-    control = people(110, 7)  # without control rows, other records are drawn
-    got = attack(pair(original, held, STUDY, control=control), "a", "b", baselines=HALF)
-    same = against(original, synthetic, control=control)
-    assert got.values == attack(same, "a", "b", baselines=HALF).values
 
 
 def test_each_target_is_attacked_through_its_own_table():
@@ -210,26 +196,6 @@ def test_a_baseline_equals_the_definition_where_nothing_is_cut():
     assert 0.8 < got.value < 0.95
 
 
-def test_no_baseline_of_few_rows_or_without_a_known_column():
-    assert guessed(people(19, 6), "a", "b") == {}
-    assert guessed(people(50, 6), "zz") == {}
-    pytest.importorskip("sklearn.linear_model")
-    constant = people(50, 6).assign(x=1, y=np.nan)
-    assert {r.value for r in guessed(constant, "a", "b").values()} == {1}
-
-
-def test_without_scikit_learn_the_attack_goes_on_and_says_what_to_install(monkeypatch):
-    for name in ("sklearn.linear_model", "scipy.sparse"):
-        monkeypatch.setitem(sys.modules, name, None)
-    original = people(100, 7)
-    with pytest.raises(StoreError, match=r"tablepack\[evaluate\]"):
-        guessed(original, "a", "b")
-    risk = attack(against(original, original), "a", "b")
-    assert risk.rate.value == 1
-    assert risk.baseline is None
-    assert "tablepack[evaluate]" in risk.why_not["median_pi"]
-
-
 # Published.
 
 
@@ -246,9 +212,9 @@ def read():
 @pytest.mark.parametrize(
     ("name", "mean", "largest", "coverage", "matches"),
     [
-        ("aindo", -0.34, 0.21, 0.060, 1_625),
+        pytest.param("aindo", -0.34, 0.21, 0.060, 1_625, marks=pytest.mark.slow),
         ("cart", -0.31, 0.49, 0.066, 1_797),
-        ("mwem_pgm", -0.26, 0.58, 0.042, 1_135),
+        pytest.param("mwem_pgm", -0.26, 0.58, 0.042, 1_135, marks=pytest.mark.slow),
         ("sample40", 0.94, 1.00, 0.153, 4_169),
     ],
 )
@@ -263,6 +229,7 @@ def test_published_figures_are_met(read, name, mean, largest, coverage, matches)
 
 
 @needs_nist
+@pytest.mark.slow
 def test_published_baselines_are_met(read):
     """On 4,000 rows instead of 19,077; within 0.02 of the published precision."""
     pytest.importorskip("sklearn.linear_model")
