@@ -13,7 +13,6 @@ from fixtures.measure import EXACT
 
 from engine.evaluation.attacks import Assumptions
 from engine.evaluation.attacks.averaging import averaged, averaging, figures_of
-from engine.evaluation.score import WHOLE
 
 NAMES = [f"x{j}" for j in range(6)]
 TABLES = [t for width in (1, 2) for t in combinations(NAMES, width)]
@@ -76,14 +75,6 @@ def test_noise_that_is_not_sticky_is_found_out():
     assert found["exact"] >= found["exact_alone"] + 0.15
 
 
-def test_the_figures_are_those_of_plain_counting():
-    people = columns()
-    found = figures_of(build(people, TABLES), "x2")
-    assert (found.truth == np.bincount(people["x2"])).all()
-    assert found.width.tolist() == [1, 2, 2, 2, 2, 2]
-    assert (found.seen == found.seen[0]).all()
-
-
 def test_estimates_by_hand():
     figures = figures_of(build(columns(), TABLES), "x2")
     by_hand = replace(
@@ -98,8 +89,3 @@ def test_estimates_by_hand():
     assert found.rmse["median"] == pytest.approx(np.sqrt(2))
     assert found.rmse["apart"] == pytest.approx(np.sqrt((0.5**2 + 1.5**2) / 2))
     assert found.exact_alone == 0.5
-
-
-def test_one_table_of_a_column_cannot_be_averaged():
-    found = attack(build(columns(), [("x0",), ("x1",)]))
-    assert "two tables" in found.why_not[WHOLE]
