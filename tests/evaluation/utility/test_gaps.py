@@ -75,12 +75,6 @@ def test_the_marginal_by_hand():
     assert score.values["marginal_rmse"] == pytest.approx(np.sqrt((0.25 + 0.25) / 4))
 
 
-def test_a_cell_without_synthetic_rows_has_no_gap_and_is_counted():
-    score = gap(ORIGINAL, {"sex": ["f"], "job": ["b"]})
-    assert score.breakdown.set_index("cell")["error"].to_dict() == {"a": 0.5, "b": 1.0}
-    assert any("1 cells" in note for note in score.notes)
-
-
 def test_where_keeps_rows_and_blanks_are_cells():
     frame = people()
     told = Gap(group="sex", values=("f", "m"), by=("job", "age"), where={"age": [1, 2]})
@@ -93,16 +87,6 @@ def test_where_keeps_rows_and_blanks_are_cells():
     found = score.breakdown.set_index("cell")["original"].to_dict()
     assert found == pytest.approx(truth)
     assert any("blank" in cell for cell in found)
-
-
-def test_groups_of_numbers_and_several_gaps():
-    frame = people()
-    by_age = Gap(group="age", values=(1, 2), by=("sex",))
-    both = gap(frame, people(seed=5), told=(BY_JOB, by_age, Gap(group="no", values=(0, 1), by=())))
-    assert both.values["n"] == 4 + 2
-    assert any("no table" in note for note in both.notes)
-    overall = Gap(group="sex", values=("f", "m"), by=())
-    assert gap(frame, frame, told=(overall,)).breakdown["cell"].tolist() == ["everybody"]
 
 
 def test_the_original_is_perfect_and_independent_columns_are_not():
@@ -121,18 +105,6 @@ def test_the_original_is_perfect_and_independent_columns_are_not():
     ours, theirs = (density(frame, f).values for f in (fresh, mixed))
     assert theirs["rmse_1"] == 0
     assert theirs["rmse_2"] > 2 * ours["rmse_2"]
-
-
-def expand(table: Distinct) -> pd.DataFrame:
-    return table.frame.loc[table.frame.index.repeat(table.n)].reset_index(drop=True)
-
-
-def test_distinct_rows_with_their_number_count_as_the_rows_do():
-    frame, other = people(), people(seed=5)
-    counted = other.groupby([*other], dropna=False).size().reset_index(name="n")
-    table = Distinct(n=counted.pop("n").to_numpy(), frame=counted)
-    assert gap(frame, table).values == gap(frame, other).values
-    assert density(frame, table).values == density(frame, expand(table)).values
 
 
 @pytest.mark.parametrize(
@@ -213,24 +185,3 @@ def test_columns_are_left_out_binned_and_too_large_ones_said():
         f.assign(age=pd.cut(f["age"], [-1, 3, 6], labels=False)) for f in (frame, people(seed=5))
     ]
     assert binned["age, sex"] == pytest.approx(slow_rmse(*cut, ["age", "sex"]))
-
-
-def test_more_marginals_than_allowed_are_drawn():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.integers(0, 2, (30, 9)), columns=[*"abcdefghi"])
-    score = density(frame, frame, told=Tables(widths=(1, 2), most=10))
-    assert (score.breakdown["width"] == 2).sum() == 10
-    assert any("10 marginals of 2 columns" in note for note in score.notes)
-    wide = pd.DataFrame(rng.integers(0, 2, (5, 120)), columns=[f"c{i}" for i in range(120)])
-    drawn = density(wide, wide, told=Tables(widths=(3,), most=20))
-    assert 1 <= len(drawn.breakdown) <= 20
-    assert drawn.values["rmse_3"] == 0
-
-
-def test_densities_of_empty_tables_are_not_computed():
-    for original, synthetic in ((people(), people().iloc[:0]), (people().iloc[:0], people())):
-        score = density(original, synthetic)
-        assert not score.values
-        assert score.why_not[WHOLE]
-    one = density(people(1), people(1, seed=7))
-    assert one.values["rmse_1"] > 0

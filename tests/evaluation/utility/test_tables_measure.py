@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from fixtures.pipeline import ROOT
 
-from engine.evaluation.data.paired import Distinct, distinct, pair
-from engine.evaluation.data.sampling import column_sets
+from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.figures import figures_of
 from engine.evaluation.study.model import Study
 from engine.evaluation.utility import Tables
@@ -74,12 +73,7 @@ def test_by_hand_with_other_sizes():
     assert got.one_sided == pytest.approx(2 / 3)
 
 
-def test_disjoint_tables_are_as_far_apart_as_can_be():
-    assert fit(*counts_of([5, 0], [0, 5])).pmse == pytest.approx(0.25)
-    assert fit(*counts_of([6, 0], [0, 2])).pmse == pytest.approx(0.25 * 0.75)
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_is_pearsons_chi_square(seed):
     stats = pytest.importorskip("scipy.stats")
     left, right = rng(seed).integers(0, 30, (2, 7 + seed))
@@ -178,16 +172,6 @@ def test_every_table_agrees_with_a_slow_twin():
         assert got.values[f"worst_s_pmse_{width}"] == mine["s_pmse"].max()
 
 
-def test_a_table_of_distinct_rows_scores_as_its_rows():
-    original, synthetic = people(200, 3), people(150, 4)
-    rows = synthetic.groupby(list(synthetic), dropna=False).size().reset_index(name="n")
-    n = rows.pop("n").to_numpy()
-    counted = pair(original, {column_set(list(rows)): Distinct(frame=rows, n=n)}, BARE)
-    got = table_fit(counted, Tables(), rng())
-    expanded = score(original, rows.loc[rows.index.repeat(n)].reset_index(drop=True))
-    assert got.values == pytest.approx(expanded.values)
-
-
 def test_the_original_itself_is_perfect_in_any_order_and_shuffled_columns_are_worse_than_a_sample():
     frame = people(2_000, 6)
     itself = score(frame, frame.sample(frac=1, random_state=1))
@@ -196,14 +180,6 @@ def test_the_original_itself_is_perfect_in_any_order_and_shuffled_columns_are_wo
     sample = score(frame, frame.sample(frac=1, replace=True, random_state=2))
     assert shuffled.values["s_pmse_1"] == 0
     assert shuffled.values["s_pmse_2"] > 5 > 2 > sample.values["s_pmse_2"]
-
-
-def test_each_table_is_read_from_the_smallest_that_covers_it():
-    original = {"a": [1, 1, 2, 2], "b": [1, 2, 1, 2]}
-    got = score(original, {"a": [1, 1, 2, 2]}, {"a": [1] * 4, "b": [1] * 4})
-    shown = got.breakdown.set_index("columns")["pmse"]
-    assert shown["a"] == 0
-    assert shown["b"] > 0
 
 
 def test_what_is_not_measured_is_said():
@@ -218,21 +194,6 @@ def test_what_is_not_measured_is_said():
     assert "1 tables of 1 columns are constant" in text
     assert "1 tables of 2 columns have too many cells" in text
     assert "1 of 6 tables of 2 columns are compared" in text
-
-
-def test_of_many_tables_some_are_drawn_each_once():
-    frame = pd.DataFrame(rng(8).integers(0, 3, (40, 9)), columns=list("abcdefghi"))
-    told = {"widths": (2,), "most": 10}
-    got = score(frame, frame, **told)
-    assert got.values["n_2"] == 10
-    assert got.breakdown["columns"].is_unique
-    for most_listed in (500_000, 5):
-        sets, n = column_sets(
-            against(frame, frame), "abcdefg", 2, 10, rng(), most_listed=most_listed
-        )
-        assert len(sets) == len(set(sets)) == 10
-        assert n == 21
-        assert all(set(s) <= set("abcdefg") for s in sets)
 
 
 def test_bad_input_is_answered_with_reasons():
@@ -256,7 +217,10 @@ def test_bad_input_is_answered_with_reasons():
     not (SHARED / "synthpop" / "SD2011.csv").is_file(),
     reason="SD2011 is not beside the checkout (../shared/synthpop)",
 )
-@pytest.mark.parametrize(("n_columns", "two_way", "three_way"), [(3, 0.97, 0.92), (7, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("n_columns", "two_way", "three_way"),
+    [(3, 0.97, 0.92), pytest.param(7, 1.0, 1.0, marks=pytest.mark.slow)],
+)
 def test_sd2011_drawn_from_its_own_table_scores_as_published(n_columns, two_way, three_way):
     columns = ["sex", "age", "placesize", "edu", "socprof", "income", "marital"][:n_columns]
     frame = pd.read_csv(SHARED / "synthpop" / "SD2011.csv")[columns]
