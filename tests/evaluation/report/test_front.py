@@ -11,7 +11,7 @@ from fixtures.report import CATALOGUE, HOSTILE, evaluation, result
 
 from engine.errors import DamagedRelease
 from engine.evaluation.data.facts import Facts, facts_of
-from engine.evaluation.report.attackers import attackers_of, told
+from engine.evaluation.report.attackers import attackers_of
 from engine.evaluation.report.front import RELEASED_IDENTIFIER, front_of
 from engine.evaluation.report.page import page
 from engine.evaluation.report.pictures.drawing import drawn_alike
@@ -155,16 +155,6 @@ def always_right(control):
     )
 
 
-def test_who_is_always_right_about_strangers_too_has_learnt_nothing():
-    assert told(always_right(wilson(50, 50))) == (
-        "Right about people of the data: 100.0 %; right about strangers: 100.0 %; beyond that: nothing."
-    )
-    alone = told(always_right(None))
-    assert "right about strangers: not known (nobody is outside)" in alone
-    assert "right by guessing: 40.0 %" in alone
-    assert told(Risk(attack="inference", words="")) == ""
-
-
 @pytest.mark.parametrize("control", [wilson(50, 50), None])
 def test_no_row_has_a_rate_without_what_it_is_on_strangers(control):
     one = replace(result("ours", 0.3), risks={"inference": always_right(control)})
@@ -175,19 +165,6 @@ def test_no_row_has_a_rate_without_what_it_is_on_strangers(control):
     assert rows
     for row in rows:
         assert "strangers" in row or "guessing" in row
-
-
-def test_counts_of_people_are_held_like_with_like():
-    rate, control = wilson(30, 1_000), wilson(60, 500)
-    for gain, words in ((0.02, "2 points"), (0.0, "nothing"), (float("nan"), "not known")):
-        one = Risk(
-            attack="linkage",
-            words="",
-            rate=rate,
-            control=control,
-            values={"excess_over_control": gain},
-        )
-        assert told(one).endswith(f"beyond that: {words}.")
 
 
 def test_the_first_attacker_is_judged_by_the_worst_figure_and_strong_ones_are_named():
