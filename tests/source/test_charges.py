@@ -197,14 +197,6 @@ def test_it_holds_names_and_numbers_only(key):
     }
 
 
-def test_a_small_one_is_held_by_a_large_one():
-    few, many = sketch(n=30), sketch()
-    assert few.held_by(many) == many.held_by(few) == 1
-    assert sketch(first=180, n=40).held_by(many) == 20 / 40
-    assert sketch(n=19).held_by(many) is None
-    assert few.held_by(sketch(of=("x",))) is None
-
-
 def test_the_share_of_two_sketches_is_that_of_their_people():
     assert sketch().shared_with(sketch()) == 1
     assert sketch(n=0).shared_with(sketch(n=0)) == 0

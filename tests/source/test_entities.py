@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 
-import numpy as np
 import pandas as pd
 import pytest
 from fixtures.measure import KEY, VINTAGE, column, columns_of, key_number
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine.source.entities.tokens
-from engine.errors import DataError, InternalError, SpecError
+from engine.errors import InternalError
 from engine.keys import entity_tokens
 from engine.schema import SourceSpec
 from engine.source import ROWS_WITH_TOKENS, open_source, scratch_directory
@@ -112,12 +111,6 @@ def test_every_strange_id_is_an_entity_of_its_own():
     assert len(set(lanes(rows))) == len(ids)
 
 
-def test_a_null_id_is_refused_without_a_number():
-    with pytest.raises(DataError, match="an entity id is null") as caught:
-        tokenised({"id": ["a", None, "b"], "A": [1, 2, 3]}, entities=("id",))
-    assert "1" not in str(caught.value)
-
-
 def test_tokens_of_an_id_do_not_depend_on_the_others():
     (few,), rows = tokenised({"id": [3, 9, 9], "A": [1, 2, 2]}, entities=("id",))
     (many,), other = tokenised({"id": [1, 3, 9, 9, 2], "A": [8, 1, 2, 2, 8]}, entities=("id",))
@@ -154,13 +147,6 @@ def test_row_order_never_matters(order):
     assert per_code(tokenised(frame.iloc[list(order)], COLUMNS)[1], names) == one
 
 
-def test_column_order_never_matters():
-    frame = pd.DataFrame(FRAME)
-    names = ["c0", "c1", "c2"]
-    one = per_code(tokenised(frame, COLUMNS)[1], names)
-    assert per_code(tokenised(frame[["C", "A", "B"]], COLUMNS[::-1])[1], names) == one
-
-
 def test_all_sources_give_the_same_tokens(tmp_path):
     frame = pd.DataFrame(FRAME)
     frame.to_csv(tmp_path / "x.csv", index=False)
@@ -170,13 +156,6 @@ def test_all_sources_give_the_same_tokens(tmp_path):
     for kind in ("csv", "parquet"):
         source = SourceSpec(path=str(tmp_path / f"x.{kind}"), format=kind)
         assert per_code(tokenised(None, COLUMNS, source=source)[1], names) == one
-
-
-def test_chunks_do_not_matter(monkeypatch):
-    names = ["c0", "c1", "c2"]
-    one = per_code(tokenised(FRAME, COLUMNS)[1], names)
-    monkeypatch.setattr(engine.source.entities.tokens, "CHUNK_ROWS", 3)
-    assert per_code(tokenised(FRAME, COLUMNS)[1], names) == one
 
 
 def test_rows_that_get_no_tokens_are_missed(monkeypatch):
@@ -253,11 +232,6 @@ def test_identity_key_and_vintage_decide():
     assert len(set(seen)) == 5
 
 
-def test_an_identity_column_that_is_not_there():
-    with pytest.raises(SpecError, match=r"source\.identity: no column Z, Q"):
-        tokenised({"A": [1]}, identity=("A", "Z", "Q"))
-
-
 # --- what a vintage is pinned to -----------------------------------------------------------------------------
 
 PEOPLE = {
@@ -296,13 +270,6 @@ def test_fingerprints_of_named_entities():
     assert moved("id", [2, 1, 3, 4]) == {"A", "B"}
 
 
-def test_fingerprints_notice_a_row_more():
-    frame = pd.DataFrame(PEOPLE)
-    extra = pd.concat([frame, frame.iloc[:1].assign(id=5)])
-    one = prints(frame, entities=("id",))
-    assert differing(one, prints(extra, entities=("id",))) == set(one)
-
-
 def test_fingerprints_of_two_kinds_of_entity():
     one = prints(VISITS, entities=("id", "home"))
     assert prints(pd.DataFrame(VISITS).iloc[::-1], entities=("id", "home")) == one
@@ -338,16 +305,6 @@ def test_extreme_codes_fit_the_sums():
     }
     one = prints(frame, (column("id"), column("A"), column("N")), entities=("id",))
     assert len(set(one.values())) == 3
-
-
-def test_scaling_up(tmp_path):
-    """Some thousands of rows in several chunks, one and two threads: the same tokens."""
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame({"A": rng.integers(0, 9, 4_000), "B": rng.choice(list("xyz"), 4_000)})
-    with opened(frame) as one, opened(frame.iloc[::-1], threads=2) as two:
-        assert source_fingerprints(
-            one, add_tokens(one, KEY, VINTAGE, ("A", "B")), KEY, VINTAGE
-        ) == (source_fingerprints(two, add_tokens(two, KEY, VINTAGE, ("A", "B")), KEY, VINTAGE))
 
 
 def test_fingerprints_of_entities_with_several_rows_see_values_that_change_places():

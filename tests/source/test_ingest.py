@@ -126,11 +126,6 @@ def test_cells_that_do_not_fit(column, cells, message):
     assert "CANARY" not in str(caught.value)
 
 
-def test_values_within_the_declared_bounds():
-    assert code_of([0, None, 5], col("integer", bounds=(0, 5))) == [0, N, 5]
-    assert code_of([None, None], col("integer", bounds=(0, 5))) == [N, N]
-
-
 @pytest.mark.parametrize(
     "column",
     [
@@ -256,15 +251,6 @@ def test_float_ids_that_are_null_or_too_large():
         load(pd.DataFrame({"v": [1.0, 2.0**60]}), [col("integer")], ["v"])
 
 
-def test_more_columns_than_rows_and_one_row():
-    names = [f"n{number:03d}" for number in range(300)]
-    ingested = load(
-        pd.DataFrame([list(range(300))], columns=names), [col("integer", name) for name in names]
-    )
-    assert ingested.con.execute("SELECT * FROM rows").fetchone() == tuple(range(300))
-    assert ingested.sql_names["n007"] == "c7"
-
-
 def test_long_values_weird_names_and_many_categories(tmp_path):
     names = ["a b", "SELECT", 'he said "hi"', "it's", "x.y", "größe"]
     frame = pd.DataFrame({name: ["x" * 10_000, f"y{number}"] for number, name in enumerate(names)})
@@ -278,21 +264,7 @@ def test_long_values_weird_names_and_many_categories(tmp_path):
     assert codes(ingested)[::999] == list(range(100_000))[::999]
 
 
-OUR_NAMES = [
-    "cell",
-    "n",
-    "m",
-    "v",
-    "value",
-    "source",
-    "rows",
-    "id",
-    "c0",
-    "e0",
-    "frame",
-    "c0_null",
-    "rowid",
-]
+OUR_NAMES = "cell n m v value source rows id c0 e0 frame c0_null rowid".split()
 
 
 def test_columns_named_like_ours(tmp_path):
@@ -350,7 +322,7 @@ def three_ways(tmp_path, frame, columns, entities=()):
     return out
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(
     cells=st.lists(
         st.tuples(
@@ -389,6 +361,7 @@ def test_csv_parquet_pandas_and_arrow_give_the_same_codes(tmp_path_factory, cell
     assert all(other == first for other in others)
 
 
+@pytest.mark.slow
 def test_a_source_larger_than_memory_streams(tmp_path):
     # Two million rows in 150 MB: a copy of all cells as text would not fit.
     path = tmp_path / "big.parquet"
