@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine.store.opening
-from engine.errors import DamagedRelease, DataError, SpecError
+from engine.errors import DamagedRelease, DataError
 from engine.evaluation.data.columns import columns_in, on_grid_sql
 from engine.evaluation.data.kinds import kind_of_column
 from engine.evaluation.data.paired import Coded, Paired, distinct, pair
@@ -24,16 +24,13 @@ from engine.evaluation.data.reading import (
     notes_of,
     read_like,
     read_original,
-    read_release,
     read_subject,
     released_columns,
 )
 from engine.evaluation.data.words import unshown
-from engine.evaluation.risk.attacker import Attacker
 from engine.evaluation.study.files import (
     BLANK_LABEL,
     labels_of,
-    read_baselines,
     with_files,
 )
 from engine.evaluation.study.model import Study, read_study
@@ -121,15 +118,6 @@ def test_tables_with_columns_of_one_side_are_left_out(release):
         read_subject(release, pd.DataFrame({"z": [1.0]}), OF_N, "r")
 
 
-def test_data_that_lacks_most_columns_is_refused(release):
-    """One column of four in common is no original; half of them are (above)."""
-    other = read_original(pd.DataFrame({"SEX": ["f", "m"], "POLICY": [1, 2]}), OF_N)
-    with pytest.raises(DataError, match=r"lacks 3 of the 4 columns") as refused:
-        read_subject(release, other, OF_N, "r")
-    assert "AGE, INCOME, TOWN" in str(refused.value)
-    assert "half of its columns at least" in str(refused.value)
-
-
 def test_a_release_is_no_original_and_needs_its_manifest(release, tmp_path):
     with pytest.raises(DataError, match="is a release"):
         read_original(release, OF_N)
@@ -203,50 +191,6 @@ def test_a_schema_gives_orders_texts_and_blanks(tmp_path):
     assert with_files(BARE, []) is BARE
 
 
-def test_labels_of_dictionary_study_and_release(tmp_path, release):
-    told = {
-        "AGE": {"description": "Age", "values": {"min": 0, "max": 9, "N": "none", "7": "seven"}},
-        "SEX": {"description": "Sex"},
-    }
-    (tmp_path / "d.json").write_text(json.dumps(told))
-    study = Study(title="", dictionary="d.json", nulls=("N",), labels={"SEX": "Own"})
-    labels, values = labels_of(study, [tmp_path])
-    assert labels == {"AGE": "Age", "SEX": "Own"}
-    assert values == {"AGE": {BLANK_LABEL: "none", "7": "seven"}}
-    assert labels_of(BARE, []) == ({}, {})
-    found = read_release(release)
-    carried = {"labels": found.labels, "value_labels": found.value_labels}
-    assert carried == {
-        "labels": {"AGE": "Age in years"},
-        "value_labels": {"SEX": {"f": "Women", "m": "Men"}},
-    }
-    assert labels_of(BARE, [], **carried) == ({"AGE": "Age in years"}, carried["value_labels"])
-    labels, values = labels_of(study, [tmp_path], **carried)
-    assert labels["AGE"] == "Age"
-    assert values["SEX"]["f"] == "Women"
-
-
-def test_baselines(tmp_path):
-    path = tmp_path / "b.json"
-    study = Study(title="", risks=Attacker(quasi_identifiers=("a",), baselines="b.json"))
-    path.write_text('{"x": 0.25, "y": 1}')
-    assert read_baselines(study, [tmp_path]) == {"x": 0.25, "y": 1.0}
-    assert read_baselines(BARE, []) is None
-    for wrong in ('{"x": 2}', '{"x": true}', '["x"]', "{"):
-        path.write_text(wrong)
-        with pytest.raises(SpecError, match=r"b\.json"):
-            read_baselines(study, [tmp_path])
-
-
-@pytest.mark.parametrize("wrong", ["{", "[]", '{"schema": 1}', '{"schema": {"a": 1}}'])
-def test_wrong_files_of_a_study_are_refused(tmp_path, wrong):
-    (tmp_path / "w.json").write_text(wrong)
-    with pytest.raises(SpecError, match=r"w\.json"):
-        with_files(Study(title="", schema_file="w.json"), [tmp_path])
-    with pytest.raises(SpecError, match="gone"):
-        labels_of(Study(title="", dictionary="gone.json"), [tmp_path])
-
-
 # The NIST excerpt.
 
 
@@ -293,15 +237,6 @@ def test_numbers_lie_on_the_grid_of_the_release(release):
     assert original["INCOME"].isna().tolist() == [False] * 4 + [True]
     assert read_like(given, original, BARE)["INCOME"].equals(original["INCOME"]), "strangers, too"
     assert read_original(given, BARE)["INCOME"][0] == -2.4999999, "no release, no grid"
-
-
-def test_a_spelling_of_a_blank_is_none_on_a_grid(release):
-    """0.96 is 1.0 on the grid, and no blank; 1.04 is declared one."""
-    given = pd.DataFrame({"INCOME": [0.96, 1.04, 1.0]})
-    reading_ = Study(title="", nulls=("1.04",))
-    original = read_original(given, reading_, like=released_columns(release))
-    assert original["INCOME"].isna().tolist() == [False, True, False]
-    assert original["INCOME"].tolist()[0] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -89,14 +89,6 @@ def test_columns_of_most_tables_are_the_known_ones():
     assert found.study.learning[0].target == "sex"
 
 
-def test_a_number_is_learned_where_no_column_has_few_values():
-    rng = np.random.default_rng(0)
-    found, _ = of(pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200)}))
-    assert found.study.learning[0].target == "b"
-    assert found.study.risks is None
-    assert "no attack" in text_of(found)
-
-
 ODD = {
     "one column": pd.DataFrame({"a": [1, 2, 2]}),
     "one row": people(1),

@@ -162,13 +162,6 @@ def test_vintages_are_told_apart_by_who_is_in_them(key, other, builds, looks):
     assert (found.builds, found.looks) == (builds, looks)
 
 
-def test_rows_without_names_are_taken_for_the_same_people(key):
-    """Rows change with what is in them: that they differ proves nothing."""
-    add_charge(key, charge("2023", sketch=sketch(first=1_000, named=False)))
-    found = past(key, "2024", of=sketch(named=False))
-    assert (found.builds, found.looks) == (1, 2)
-
-
 @pytest.mark.parametrize(
     "damage",
     [

@@ -104,27 +104,6 @@ def test_null_spellings():
     assert one(many("true", "false") + ["-"] * 10)[0].nulls == ("-", "")
 
 
-def test_what_may_be_a_category_is_no_null_among_texts():
-    for cells, listed in (
-        (many("a", "b") + ["None"] * 10, '"None", ""'),
-        (many("a", "b") + ["."] * 10 + ["NA"] * 10, '".", "NA", ""'),
-        (["None"] * 10, '"None", ""'),
-        (["none"] * 10 + ["?"] * 11 + ["x"], '"none", "?", ""'),
-    ):
-        column, detection = one(cells)
-        assert (column.kind, column.value_type) == ("category", "text")
-        assert column.nulls == (("NA", "") if "NA" in cells else ("",))
-        (remark,) = detection.column_remarks["v"]
-        assert (
-            remark == f"in doubt: a value looks like a null; if it is one, add nulls = [{listed}]"
-        )
-        assert f"# {remark}" in spec_text(detection)
-    detection = one(many("a", "b") + ["None"] * 10)[1]
-    assert detection.values["v"] == ("None", "a", "b")
-    assert one([str(n) for n in range(40)] + ["None"] * 10)[0].nulls == ("None", "")
-    assert one(["2020-01-01"] * 10 + ["."] * 10)[0].nulls == (".", "")
-
-
 HEADLESS = [
     "1,Smith\n2,Jones\n3,Brown\n",
     "Smith,2020-01-02\nJones,2021-01-02\n",
@@ -176,14 +155,6 @@ def test_resolution_is_what_ten_entities_show():
     fewer = [*cells[:39], *cells[40:]]
     assert one(fewer)[0].resolution == Resolution(exponent=-2), "three digits show two as well"
     assert one(cells[:39])[0].resolution == Resolution(exponent=-1)
-
-
-def test_resolution_counts_entities_not_rows():
-    frame = pd.DataFrame({"v": [n / 2 for n in range(40)] + [n + 0.125 for n in range(30)]})
-    frame["who"] = list(range(40)) + [7] * 30
-    column = found(frame, ["who"]).columns[0]
-    assert column.resolution == Resolution(exponent=-1)
-    assert found(frame[["v"]]).columns[0].resolution == Resolution(exponent=-3)
 
 
 def test_values_are_those_of_ten_entities():

@@ -91,18 +91,6 @@ def test_entities_of_many_rows_have_a_table_of_tokens():
     assert found == {1: of["x"], 2: of["y"], 3: of["x"], 4: of["z"]}
 
 
-def test_two_kinds_of_entity():
-    frame = {"person": [1, 2, 3, 4], "home": [1, 1, 2, 2], "A": [5, 6, 7, 8]}
-    kinds, rows = tokenised(frame, entities=("person", "home"))
-    assert kinds[0].tokens is None
-    assert kinds[1].tokens.shape == (2, 2)
-    assert len({row["e1"] for row in rows}) == 2
-    # person 1 and household 1 are different entities
-    people = set(lanes(rows))
-    assert len(people) == 4
-    assert not people & {tuple(t) for t in kinds[1].tokens.tolist()}
-
-
 def test_every_strange_id_is_an_entity_of_its_own():
     ids = ["0", "", "False", "-1", str(2**63), "é", "e\u0301", " 0", "0.0", "NaN", "null", "None"]
     columns = (column("id", "text", nulls=()), column("A"))
@@ -213,14 +201,6 @@ def test_the_token_of_null_does_not_depend_on_the_values():
     assert not nulls[0] & set(lanes(tokenised({"B": ["a", "x"]}, columns)[1]))
 
 
-def test_null_is_no_value():
-    found = [
-        lanes(tokenised({"A": pd.array([v], dtype="Int64"), "B": [t]}, COLUMNS[:2])[1])[0]
-        for v, t in ((None, None), (0, None), (None, "x"), (0, "x"))
-    ]
-    assert len(set(found)) == 4
-
-
 def test_identity_key_and_vintage_decide():
     frame = {"A": [1, 2], "B": ["x", "y"]}
     seen = [
@@ -294,17 +274,6 @@ def test_fingerprints_depend_on_key_and_vintage():
         prints(PEOPLE, entities=("id",), vintage="2025"),
     ):
         assert differing(one, other) == set(one)
-
-
-def test_extreme_codes_fit_the_sums():
-    huge = 2**63 - 2
-    frame = {
-        "id": list(range(40)),
-        "A": [huge, -huge] * 20,
-        "N": pd.array([None] * 40, dtype="Int64"),
-    }
-    one = prints(frame, (column("id"), column("A"), column("N")), entities=("id",))
-    assert len(set(one.values())) == 3
 
 
 def test_fingerprints_of_entities_with_several_rows_see_values_that_change_places():

@@ -19,7 +19,6 @@ from engine.source.encoding import cell_sql, value_sql
 from engine.source.forms.finding import found_form
 from engine.source.forms.writing import plain_sql
 from engine.spec import read_spec
-from engine.spec.source import is_encoding
 
 ROWS = [("Köln", "1,5"), ("Zürich", "2,5")]
 TEXT = "Ort;Größe\n" + "".join(f"{a};{b}\n" for a, b in ROWS)
@@ -162,14 +161,6 @@ def test_sql_joins_files_of_several_formats(tmp_path, database):
     assert rows(tmp_path / "who is.csv", **source)[1] == [("f", "1.5"), ("m", "free")]
 
 
-def test_sql_leaves_out_bytes_of_sqlite_as_is_advised(database):
-    with pytest.raises(DataError) as failed:
-        rows(database, "sqlite", table="scans")
-    advised = str(failed.value).partition("sql = '")[2].rstrip("'")
-    assert rows(database, "sqlite", sql=advised)[1] == [("1",)]
-    assert rows(database, "sqlite", sql="SELECT * FROM scans")[1] == [("1", None)]
-
-
 def test_tables_of_one_name_in_two_schemas(tmp_path):
     path = tmp_path / "two.duckdb"
     with duckdb.connect(path) as file:
@@ -195,15 +186,6 @@ def test_a_file_and_a_table_of_one_name(tmp_path, form, is_first):
     form = "csv" if is_first else form
     with pytest.raises(SpecError, match=r"second table [xX] "):
         rows(first, form, more=(str(then),), sql="SELECT * FROM x")
-
-
-def test_a_declared_format_stands_for_files_whose_names_tell_none(tmp_path):
-    for name in ("p", "q"):
-        (tmp_path / f"{name}.dat").write_text(f"a,{name}\n1,2\n")
-    pd.DataFrame({"a": ["1"]}).to_parquet(tmp_path / "r.parquet")
-    more = (str(tmp_path / "q.dat"), str(tmp_path / "r.parquet"))
-    sql = "SELECT a, p, q FROM p_dat JOIN q_dat USING (a) JOIN r USING (a)"
-    assert rows(tmp_path / "p.dat", more=more, sql=sql)[1] == [("1", "2", "2")]
 
 
 @pytest.mark.parametrize("form", ["postgres", "mysql"])
@@ -377,19 +359,6 @@ def test_the_advice_of_nulls_makes_them_null(tmp_path):
     assert found == [(80, 1)]
 
 
-def test_numbers_stored_as_numbers_want_sql(tmp_path):
-    path = tmp_path / "a.parquet"
-    pd.DataFrame({"x": [i % 40 if i % 5 else -9 for i in range(400)], "y": "v"}).to_parquet(path)
-    said = detect_source(path).column_remarks["x"][0]
-    cell = 'CASE WHEN "x" NOT IN (-9) THEN "x" END'
-    assert f'SELECT * REPLACE ({cell} AS "x")' in said
-    con = connection()
-    sql = f'SELECT * REPLACE ({cell} AS "x") FROM a'
-    open_source(con, SourceSpec(path=str(path), format="parquet", sql=sql))
-    least = con.execute("SELECT min(x), count(*) - count(x) FROM source").fetchall()
-    assert least == [(1, 80)]
-
-
 def test_days_and_months_follow_the_columns_that_leave_no_choice(tmp_path):
     path = tmp_path / "a.csv"
     lines = [f"{i % 12 + 1}/{i % 12 + 1}/2021,{i % 12 + 1}/{i % 28 + 1}/2021" for i in range(300)]
@@ -397,8 +366,3 @@ def test_days_and_months_follow_the_columns_that_leave_no_choice(tmp_path):
     detection = detect_source(path)
     assert {c.writing.date_format for c in detection.columns} == {"%m/%d/%Y"}
     assert "days and months can be exchanged" in detection.column_remarks["a"][0]
-
-
-@pytest.mark.parametrize("name", ["a\0b", "none", "ä"])
-def test_names_that_are_no_encoding(name):
-    assert not is_encoding(name)

@@ -244,13 +244,6 @@ def test_null_entity_ids_are_refused_without_a_number(cells):
     assert not any(sign.isdigit() for sign in str(caught.value))
 
 
-def test_float_ids_that_are_null_or_too_large():
-    with pytest.raises(DataError, match="entity id is null"):
-        load(pd.DataFrame({"v": [1.0, np.nan]}), [col("integer")], ["v"])
-    with pytest.raises(DataError, match=r"beyond 2\*\*53"):
-        load(pd.DataFrame({"v": [1.0, 2.0**60]}), [col("integer")], ["v"])
-
-
 def test_long_values_weird_names_and_many_categories(tmp_path):
     names = ["a b", "SELECT", 'he said "hi"', "it's", "x.y", "größe"]
     frame = pd.DataFrame({name: ["x" * 10_000, f"y{number}"] for number, name in enumerate(names)})

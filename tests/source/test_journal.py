@@ -113,21 +113,6 @@ def test_a_journal_that_cannot_be_read_is_never_taken_for_an_empty_one(key, text
     assert journal_path(key).read_text() == text
 
 
-def test_bytes_that_are_no_text_and_a_folder(key):
-    journal_path(key).write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(StoreError, match="cannot be read"):
-        pin_vintage(key, "2024", STATE)
-    journal_path(key).unlink()
-    journal_path(key).mkdir()
-    with pytest.raises(StoreError, match="cannot be read"):
-        pin_vintage(key, "2024", STATE)
-
-
-def test_a_folder_that_cannot_be_written(key):
-    with pytest.raises(StoreError, match="cannot write beside the key"):
-        pin_vintage(key.parent / "no" / "key", "2024", STATE)
-
-
 def test_a_full_disk_leaves_the_old_journal(key, monkeypatch):
     pin_vintage(key, "2024", STATE)
     before = journal_path(key).read_text()

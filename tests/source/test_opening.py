@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -93,18 +92,6 @@ def test_nothing_is_left_but_the_key_and_its_journal(spec, tmp_path):
     assert sorted(p.name for p in left) == ["key", "key.journal", "key.journal.lock", "sweep.lock"]
     for path in left:
         assert b"canary" not in path.read_bytes()
-
-
-def test_an_error_inside_sweeps_as_well(spec, tmp_path):
-    def fails():
-        with open_rows(spec, FRAME, silent):
-            raise KeyError("x")
-
-    with pytest.raises(KeyError):
-        fails()
-    assert not [
-        p for p in tmp_path.rglob("*") if p.is_dir() and p.name != f"tablepack-{os.getuid()}"
-    ]
 
 
 def test_the_same_source_opens_again(spec):

@@ -49,12 +49,6 @@ def test_the_bound_that_fewer_than_ten_entities_exceed(n_rows, expected):
     assert bounds(found(of_entities(*n_rows), ["id"])) == expected
 
 
-def test_the_bound_of_a_value_is_that_of_its_worst_value():
-    rows = of_entities(*[8] * 30)
-    rows["ward"] = np.where(rows["day"] < 3, "a", np.where(rows["id"] < 9, "b", rows["day"]))
-    assert bounds(found(rows, ["id"])) == (8, {"day": 1, "ward": 4})
-
-
 def in_wards(heavy: int, *, wards: int = 40) -> pd.DataFrame:
     """12 entities of one row in each ward, some of 64 rows in each, and 30 entities of 5 rows in every ward."""
     each = [(ward, n) for ward in range(wards) for n in [1] * 12 + [64] * heavy]

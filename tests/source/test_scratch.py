@@ -77,12 +77,6 @@ def test_whenever_a_signal_strikes_it_is_gone_when_the_process_ends(tmp_path, mo
     assert 40 < moment < 399
 
 
-def test_two_at_once_do_not_sweep_each_other():
-    with scratch_directory() as first, scratch_directory() as second:
-        assert first != second
-        assert first.exists()
-
-
 def test_left_overs_of_a_killed_process_are_swept(base):
     code = (
         "import sys, time\nfrom engine.source.scratch import scratch_directory\n"

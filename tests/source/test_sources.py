@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import gzip
-
 import duckdb
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,13 +59,6 @@ def test_csv_of_one_column_keeps_blank_lines_as_empty_cells(con, tmp_path):
     assert rows(con) == [("1",), ("",), ("2",)]
 
 
-def test_csv_byte_order_mark_and_gzip(con, tmp_path):
-    path = tmp_path / "d.csv.gz"
-    path.write_bytes(gzip.compress("\ufeffa,b\n1,2\n".encode()))
-    assert opened(con, path).columns == ("a", "b")
-    assert rows(con) == [("1", "2")]
-
-
 def test_file_names_with_glob_characters(con, tmp_path):
     folder = tmp_path / "a[1]"
     folder.mkdir()
@@ -113,11 +103,6 @@ def test_ragged_rows_far_down_and_long_values(con, tmp_path):
     assert "CANARY" not in str(caught.value)
     opened(con, write(tmp_path / "e.csv", f"a,b\n1,{'y' * 10_000}\n3,{'z' * 400_000}\n"))
     assert con.execute("SELECT max(length(b)) FROM source").fetchone() == (400_000,)
-
-
-def test_csv_that_cannot_be_opened(con, tmp_path):
-    with pytest.raises(DataError, match="cannot be read"):
-        opened(con, write(tmp_path / "d.csv.gz", "a,b\n1,2\n"))
 
 
 def test_weird_names_from_every_source(con, tmp_path):
@@ -167,18 +152,6 @@ def test_bad_parquet(con, tmp_path):
         opened(con, path)
 
 
-def test_parquet_names_are_read_from_the_file(con, tmp_path):
-    nested = pa.array([{"a": 1, "b": [2]}])
-    pq.write_table(pa.table([nested, pa.array([1])], names=["s", "a"]), tmp_path / "d.parquet")
-    assert opened(con, tmp_path / "d.parquet").columns == ("s", "a")
-    for names in (["a", "a"], ["a", "A"], ["a", ""]):
-        pq.write_table(
-            pa.table([pa.array([1]), pa.array([2])], names=names), tmp_path / "d.parquet"
-        )
-        with pytest.raises(DataError, match=r"the same|no name"):
-            opened(con, tmp_path / "d.parquet")
-
-
 def test_tables_of_a_duckdb_file(con, tmp_path):
     path = tmp_path / "d.duckdb"
     with duckdb.connect(path) as other:
@@ -210,41 +183,6 @@ def test_the_duckdb_file_is_not_written(con, tmp_path):
     with pytest.raises(duckdb.Error, match="read-only"):
         con.execute("INSERT INTO tablepack_source.t VALUES (2)")
     assert path.read_bytes() == before
-
-
-def test_pandas_types(con):
-    frame = pd.DataFrame(
-        {
-            "text": ["a", None],
-            "object": pd.Series(["a", np.nan], dtype=object),
-            "whole": pd.array([1, None], dtype="Int64"),
-            "float": [1.5, np.nan],
-            "flag": pd.array([True, None], dtype="boolean"),
-            "cat": pd.Categorical(["x", None]),
-            "cat_int": pd.Categorical([5, None]),
-            "day": pd.to_datetime(["2020-01-01", None]),
-            "objects": pd.Series([2**70, None], dtype=object),
-            "empty": pd.Series([None, None], dtype=object),
-        }
-    )
-    frame.index = [7, 7]
-    source = framed(con, frame)
-    assert source.unreadable == {}
-    assert source.types["objects"] == source.types["cat_int"] == source.types["empty"] == "VARCHAR"
-    first = con.execute("SELECT columns(*)::VARCHAR FROM source WHERE text = 'a'").fetchone()
-    assert first == (
-        "a",
-        "a",
-        "1",
-        "1.5",
-        "true",
-        "x",
-        "5",
-        "2020-01-01 00:00:00",
-        str(2**70),
-        None,
-    )
-    assert list(frame.index) == [7, 7]
 
 
 def test_pandas_columns_that_cannot_be_read_are_set_aside(con):

@@ -62,33 +62,6 @@ def test_texts_survive_toml(text):
     assert tomllib.loads(f"v = {toml(text)}  # {toml(text)}") == {"v": text}
 
 
-def test_bounds_are_asked_for_and_never_filled_in(tmp_path):
-    n = 60
-    frame = pd.DataFrame(
-        {
-            "whole": range(n),
-            "cent": [f"{i}.25" for i in range(n)],
-            "real": [f"{i}.5" for i in range(n - 1)] + ["0.125"],
-            "day": ["2020-01-01"] * n,
-            "time": ["2020-01-01 10:00:00"] * n,
-            "group": many("a", "b", times=n // 2),
-            "yes": many("true", "false", times=n // 2),
-            "code": [f"x{i}" for i in range(n)],
-            "person_id": range(n),
-        }
-    )
-    frame.to_csv(tmp_path / "d.csv", index=False)
-    text = spec_text(detect_source(tmp_path / "d.csv", key=KEY), spec_path=tmp_path / "r.toml")
-    sections = {
-        part.partition("]")[0]: part.count("# domain = {min = , max = }")
-        for part in text.split("[columns.")[1:]
-    }
-    asked = {name for name, times in sections.items() if times}
-    assert asked == {"whole", "cent", "real", "day", "time"}
-    assert set(sections) == set(frame.columns)
-    assert max(sections.values()) == 1
-
-
 def test_rare_values_are_in_no_written_spec(tmp_path):
     frame = pd.DataFrame(
         {

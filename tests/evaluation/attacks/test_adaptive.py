@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from fixtures.attacks import FLAG, TARGET, HalvedNoise, build, checked, flagged, rng
 
-from engine.evaluation.attacks import Assumptions
 from engine.evaluation.attacks.adaptive import adaptive, ask, order_of
 from engine.evaluation.attacks.systems import system_of
-from engine.evaluation.score import WHOLE
 from engine.measure import StickyDraws
 
 
@@ -75,9 +73,3 @@ def test_halved_noise_is_found_out():
         found[kind] = np.mean(rates)
     assert found[StickyDraws] <= 0.8
     assert found[HalvedNoise] >= found[StickyDraws] + 0.05
-
-
-def test_groups_that_nothing_splits_say_so():
-    assert "no group" in attack(released(n_known=1)).why_not[WHOLE]
-    none = Assumptions(smallest=2_000, largest=2_000)
-    assert "no group" in attack(released(n_known=3), none).why_not[WHOLE]

@@ -65,12 +65,3 @@ def test_without_strangers_the_control_is_what_others_tell():
     found, _ = both(1, with_strangers=False)
     assert found.control_note == OTHERS
     assert found.values["gain"] >= 0.15
-
-
-def test_unusual_people_and_few_columns_are_reported_beside():
-    found = attack(build(people(1), WIDE, strangers=people(2)), secrets=())
-    assert set(found.breakdown["column"]) == {"a", "b", "c", "s"}
-    assert found.values["targets"] == 4
-    assert found.values["worst"] == found.breakdown["gain"].max()
-    assert (found.breakdown["right_few"] >= 0).all()
-    assert "Knowing 3 to 7 columns" in found.verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import DataError, SpecError
-from engine.evaluation.audit import Cells, domain_of, safe_statistics
-from engine.evaluation.audit import directions as directions_module
-from engine.evaluation.audit.directions import Direction, Subspace, subspace_of
+from engine.evaluation.audit import domain_of, safe_statistics
+from engine.evaluation.audit.directions import Direction, subspace_of
 from engine.evaluation.audit.extremal import (
     candidates_of,
     extremal_data,
@@ -83,32 +82,6 @@ def test_narrow_margins_inside_others_are_left_out():
     assert safe.narrowest == ((0, 2), (1, 2))
     with pytest.raises(SpecError, match="no margin is about"):
         safe_statistics(domain((3, 4)), ["xy"])
-
-
-def test_a_sampled_subspace_is_a_projection():
-    """On all statistics of the narrowest column sets, the critical direction is the projection to their span."""
-    sizes = (3, 4, 2)
-    safe = safe_statistics(domain(sizes), ["ab", "ac", "bc"])
-    picked = Subspace(safe=safe, picked={(0, 1, 2): np.arange(24)})
-    whole = Subspace(safe=safe, picked=None)
-    rng = np.random.default_rng(4)
-    lots = [[Cells(codes=data(sizes, seed=s), n=rng.integers(1, 9, 400))] for s in (1, 2)]
-    cells = np.array(list(product(*map(range, sizes))))
-    one, other = (space.critical(*lots).of(cells) for space in (picked, whole))
-    np.testing.assert_allclose(one, other, atol=1e-10)
-    drawn = picked.random(rng).of(cells)
-    np.testing.assert_allclose(safe.unsafe_part(drawn.reshape(sizes)).ravel(), drawn, atol=1e-12)
-
-
-def test_a_large_space_is_sampled(monkeypatch):
-    safe = safe_statistics(domain((4, 5, 3, 3)), ["".join(p) for p in combinations("abcd", 2)])
-    rng = np.random.default_rng(0)
-    assert subspace_of(safe, rng).picked is None
-    monkeypatch.setattr(directions_module, "EXPLICIT", 10)
-    monkeypatch.setattr(directions_module, "SAMPLED", 30)
-    space = subspace_of(safe, rng)
-    assert space.dimension == 30 < safe.dimension()
-    assert set(space.picked) <= set(combinations(range(4), 3))
 
 
 def extremal(sizes, margins, *, rows=400, least=1, seed=1, n=400):

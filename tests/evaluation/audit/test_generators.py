@@ -123,35 +123,6 @@ def test_commands_that_cannot_be_run(domain, data):
         CommandGenerator(domain, "cp '{in} {out}")
 
 
-def test_what_goes_wrong_with_a_function(frame, domain, data):
-    def fails(f):
-        raise RuntimeError(f"what of {f.town[0]}?")
-
-    for town in range(3):
-        whole = Cells(
-            codes=data.codes[data.codes[:, 2] == town], n=data.n[data.codes[:, 2] == town]
-        )
-        with pytest.raises(DataError, match=r"RuntimeError: what of \[value\]\?"):
-            FrameGenerator(domain, fails).draw(whole, rng())
-    with pytest.raises(DataError, match="gave list, not a data frame"):
-        FrameGenerator(domain, lambda f: [1]).draw(data, rng())
-
-
-@pytest.mark.parametrize(
-    ("columns", "error", "said"),
-    [
-        (["none"], DataError, "the data has no column none"),
-        ([], SpecError, "wants 1 to 12 columns"),
-        (["void"], DataError, "'void' has no value"),
-        (["texts"], SpecError, "'texts' has more than 40 values"),
-    ],
-)
-def test_columns_that_cannot_be_audited(columns, error, said):
-    given = pd.DataFrame({"void": [None] * 50, "texts": [f"t{i}" for i in range(50)]})
-    with pytest.raises(error, match=said):
-        domain_of(given, columns)
-
-
 @pytest.mark.parametrize(
     ("what", "more", "said"),
     [
@@ -170,8 +141,15 @@ def test_audits_that_make_no_sense(frame, what, more, said):
         engine.audit(what, **({"data": frame} | more))
 
 
-def test_a_file_that_is_no_release(frame, tmp_path):
-    other = tmp_path / "notes.txt"
-    other.write_text("nothing")
-    with pytest.raises(SpecError, match="neither a spec"):
-        engine.audit(other, data=frame)
+def test_what_goes_wrong_with_a_function(frame, domain, data):
+    def fails(f):
+        raise RuntimeError(f"what of {f.town[0]}?")
+
+    for town in range(3):
+        whole = Cells(
+            codes=data.codes[data.codes[:, 2] == town], n=data.n[data.codes[:, 2] == town]
+        )
+        with pytest.raises(DataError, match=r"RuntimeError: what of \[value\]\?"):
+            FrameGenerator(domain, fails).draw(whole, rng())
+    with pytest.raises(DataError, match="gave list, not a data frame"):
+        FrameGenerator(domain, lambda f: [1]).draw(data, rng())

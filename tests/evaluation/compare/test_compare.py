@@ -8,14 +8,12 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from fixtures.compare import TWO_WAY, VALUES, Builder, made, make_small
 
 from engine.api.compare import compare
 from engine.api.reading import read
 from engine.errors import PrivacyError, SpecError, StoreError
-from engine.evaluation.attacks import Assumptions
 from engine.evaluation.compare.building import (
     SCRATCH,
     checked_epsilons,
@@ -23,7 +21,6 @@ from engine.evaluation.compare.building import (
     is_scratch,
     refuse_scratch,
     variants,
-    with_defaults,
 )
 from engine.evaluation.compare.runs import document
 from engine.release import build
@@ -73,15 +70,6 @@ def test_variants_are_marked_and_differ_in_mode_and_epsilon_alone(small):
         assert way.spec.tables == spec.tables
         assert way.spec.columns == spec.columns
     assert {replace(w.spec.dp, epsilon=None) for w in ways[1:]} == {replace(spec.dp, epsilon=None)}
-
-
-def test_a_spec_without_the_section_gets_its_defaults(tmp_path):
-    spec = read(make_small(tmp_path, dp=""))
-    with pytest.raises(SpecError, match="no parameters of dp mode"):
-        variants(spec, (1.0,))
-    params = with_defaults(spec).dp
-    assert (params.noise, params.columns) == ("laplace", ("a", "b", "c"))
-    assert params.margins == (("a", "b"), ("a", "c"), ("b", "c"))
 
 
 @pytest.mark.parametrize(
@@ -160,25 +148,6 @@ def test_every_release_is_attacked_alike(ran):
     assert any("No control rows were given" in note for note in found.notes)
 
 
-@pytest.mark.slow
-def test_strangers_and_the_number_of_people_are_the_callers(small):
-    found = compare_all(
-        read(small),
-        epsilons=(1.0,),
-        repeats=1,
-        build=Builder(),
-        control=pd.read_csv(small.with_name("small.csv")).sample(frac=0.3, random_state=1),
-        assumptions=Assumptions(people=30),
-    )
-    assert found.has_control
-    assert all(0 <= run.figures["membership"] <= 1 for run in found.runs)
-    assert any("up to 30 of the data" in note for note in found.notes)
-    assert not [note for note in found.notes if "No control" in note]
-    # 30 people and 30 strangers: shares of those guessed right are thirtieths, and so is their difference.
-    gain = found.runs[0].figures["attribute/a"] * 30
-    assert gain == pytest.approx(round(gain))
-
-
 def test_a_build_that_fails_leaves_nothing(small, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
@@ -207,14 +176,6 @@ def test_the_same_release_has_the_same_figures_whatever_built_it(small, tmp_path
     assert all(other == first for other in others)
 
 
-def test_gaussian_noise_without_a_delta_is_refused_before_anything_is_built(tmp_path):
-    path = make_small(tmp_path, dp='[dp]\nguarantee = false\nnoise = "gaussian"\n')
-    builder = Builder()
-    with pytest.raises(SpecError, match=r"wants a delta.*give it an epsilon and a delta"):
-        compare_all(read(path), epsilons=(1.0,), repeats=1, build=builder)
-    assert not builder.seen
-
-
 def test_a_scratch_release_says_so_and_is_refused(small, tmp_path):
     spec = read(small)
     marked = variants(spec, (1.0,))[0].spec
@@ -228,16 +189,6 @@ def test_a_scratch_release_says_so_and_is_refused(small, tmp_path):
 
 
 # --- what was found
-
-
-def test_spreads_by_hand():
-    found = made(tables__s_pmse_2=VALUES)
-    sticky = found.spread(TWO_WAY, "sticky")
-    assert (sticky.median, sticky.low, sticky.high, sticky.n) == (1.3, 1.1, 1.5, 3)
-    gap = found.spread(TWO_WAY, "dp", 2.0)
-    assert (gap.median, gap.low, gap.high, gap.n) == (6.0, 4.0, 8.0, 2)
-    assert found.spread(TWO_WAY, "dp", 3.0) is None
-    assert found.spread("tables.s_pmse_3", "sticky") is None
 
 
 def test_the_document_is_plain_and_confidential():
@@ -266,15 +217,3 @@ def test_the_python_face_refuses_before_it_builds(small, tmp_path):
 
 
 # --- scoring by groups
-
-
-@pytest.mark.slow
-def test_columns_with_breaks_are_scored_by_groups_too(ran):
-    found = ran[0]
-    assert found.figures()[0].name == "groups/tables.s_pmse_2"
-    assert found.figures()[0].title.endswith("by groups")
-    values, groups = (
-        found.spread(name, "sticky").median for name in (TWO_WAY, f"groups/{TWO_WAY}")
-    )
-    assert values != groups
-    assert any("scored twice" in note for note in found.notes)

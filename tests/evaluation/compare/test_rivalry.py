@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -93,21 +92,6 @@ def test_a_copy_loses_nothing_and_independent_columns_lose_what_they_tell(ran):
     assert loss("copy") == pytest.approx(0, abs=1e-12)
     assert 0 < loss("cart") < loss("margins")
     assert found.spread("tables.s_pmse_2", "copy").median == pytest.approx(0)
-
-
-@pytest.mark.slow
-def test_the_page_has_a_map_of_all_and_the_json_every_run(ran):
-    found, folder, _ = ran
-    page = (folder / "rivals.html").read_text("utf-8")
-    document = json.loads((folder / "rivals.json").read_text("utf-8"))
-    for one in found.generators():
-        assert one.name in page
-    assert page.count("<svg") == len(found.weighed()) - 1
-    assert "confidential until it is evaluated" in page
-    assert document["confidential"] is True
-    assert [run["generator"] for run in document["runs"]] == [g.name for g in found.generators()]
-    assert document["generators"][2]["promise"].startswith("No row is that of a person")
-    assert (folder / "rivals.html").stat().st_mode & 0o777 == 0o600
 
 
 # --- bad input

@@ -11,7 +11,6 @@ from fixtures.report import CATALOGUE, HOSTILE, evaluation, result
 
 from engine.errors import DamagedRelease
 from engine.evaluation.data.facts import Facts, facts_of
-from engine.evaluation.report.attackers import attackers_of
 from engine.evaluation.report.front import RELEASED_IDENTIFIER, front_of
 from engine.evaluation.report.page import page
 from engine.evaluation.report.pictures.drawing import drawn_alike
@@ -134,15 +133,6 @@ def test_mode_dp_says_what_it_guarantees(dp, part, standing):
     assert ("without any guarantee" in " ".join(found.accepted)) == (dp["epsilon"] is None)
 
 
-def test_of_another_tools_table_only_what_is_known_is_said():
-    one = result("theirs", 0.9, is_release=False)
-    found = front(replace(one, risks={}))
-    assert found.accepted == ("Not known: another tool made this table.",)
-    assert {a.standing for a in found.attackers} == {"not computed"}
-    assert found.pictures == ()
-    assert any("not attacked here" in text for text in found.unknown)
-
-
 def always_right(control):
     return Risk(
         attack="inference",
@@ -165,22 +155,6 @@ def test_no_row_has_a_rate_without_what_it_is_on_strangers(control):
     assert rows
     for row in rows:
         assert "strangers" in row or "guessing" in row
-
-
-def test_the_first_attacker_is_judged_by_the_worst_figure_and_strong_ones_are_named():
-    one = replace(released(), risks={**released().risks})
-    first, *_ = attackers_of(one, lines(evaluation(one), CATALOGUE), ["age"])
-    assert first.standing == "does not hold"
-    assert "age" in first.more
-    strong = Risk(
-        attack="membership", words="", values={"auc": 0.55}, verdict="It was measured.", rate=None
-    )
-    small = Risk(attack="reconstruction", words="", why_not={"": "no table shows it"})
-    ran = replace(released(), risks={"membership": strong, "reconstruction": small})
-    _, second, third = front(ran).attackers
-    assert "Attacked: It was measured." in third.learns
-    assert third.with_release == 0.55
-    assert any("no table shows it" in text for text in second.learns)
 
 
 def test_a_release_that_says_something_else_of_itself_is_refused():

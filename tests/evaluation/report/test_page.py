@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,15 +10,10 @@ import pytest
 from fixtures.report import CATALOGUE, HOSTILE, evaluation, result
 
 from engine.evaluation.report.files import write_report
-from engine.evaluation.report.naming import Names
 from engine.evaluation.report.page import page
-from engine.evaluation.report.pictures.all import groups_of
-from engine.evaluation.report.pictures.drawing import drawn_alike
-from engine.evaluation.report.pictures.picture import Picture
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
-NAMES = Names(labels={}, value_labels={HOSTILE: {"plain": "<i>Plain</i>"}})
 VOID = {"meta", "link", "input", "br"}
 
 
@@ -70,11 +64,6 @@ def many(files) -> str:
     return files["many"].read_text("utf-8")
 
 
-def pictures(given) -> dict[str, Picture]:
-    with drawn_alike():
-        return {p.title: p for g in groups_of(given, NAMES) for p in g.pictures}
-
-
 @pytest.mark.parametrize("which", ["one", "many"])
 def test_hostile_names_are_text(which, request):
     html = request.getfixturevalue(which)
@@ -119,17 +108,6 @@ def test_every_picture_has_a_title_and_the_page_sets_its_colours(one):
 
 def test_the_same_evaluation_gives_the_same_bytes(one):
     assert page(evaluation(), catalogue=CATALOGUE) == one
-
-
-def test_all_pictures_are_drawn_or_say_why():
-    got = pictures(result("x", 0.3))
-    missing = {title: p.why_not for title, p in got.items() if not p.svg}
-    assert not missing
-    assert all(len(p.table) for p in got.values())
-    bare = replace(result("x", 0.3), scores={}, risks={})
-    why = {t: p.why_not for t, p in pictures(bare).items() if not p.svg}
-    assert set(why.values()) == {"the study does not declare it"}
-    assert len(why) == 5
 
 
 # In a browser.

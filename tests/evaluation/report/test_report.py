@@ -29,8 +29,7 @@ from engine.evaluation.report.files import (
     write_report,
 )
 from engine.evaluation.report.improvement import factor
-from engine.evaluation.report.verdicts import NO_REASON, lines, verdict
-from engine.evaluation.score import Score
+from engine.evaluation.report.verdicts import verdict
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -62,23 +61,6 @@ def test_a_threshold_belongs_to_its_better_side(better, value, expected):
 
 
 @pytest.mark.parametrize(
-    ("reach", "value", "poor", "expected"),
-    [
-        ("<= 0.3", 0.3, None, "good"),
-        ("<= 0.3", 0.31, None, "poor"),
-        ("<= 0.3", 0.31, 0.5, "fair"),
-        ("<= 0.3", 0.51, 0.5, "poor"),
-        (">= 960", 960, None, "good"),
-        (">= 960", 959.9, None, "poor"),
-        ("<= 3", 2.5, 2.0, "good"),
-    ],
-)
-def test_what_the_study_wants_takes_the_place_of_the_threshold(reach, value, poor, expected):
-    one = figure("a.b", "higher" if reach[0] == ">" else "lower", good=0.0, poor=poor)
-    assert verdict(one, value, reach) == expected
-
-
-@pytest.mark.parametrize(
     ("better", "perfect", "value", "scale", "reach", "expected"),
     [
         ("lower", 0.0, 0.2, 0.2, "", "good"),
@@ -100,37 +82,7 @@ def test_without_a_threshold_a_figure_is_held_against_the_sample(
     assert verdict(one, value, reach, scale=scale) == expected
 
 
-def test_a_figure_that_is_nan_or_missing_is_never_good():
-    values = {"median_composite_error": math.nan, "new": 1.0}
-    one = replace(
-        result("x", 1.0), scores={"univariate": Score(measure="univariate", values=values)}
-    )
-    told = {line.figure.name: line for line in lines(evaluation(one), CATALOGUE)}
-    assert told[FIRST].verdict == "not computed"
-    assert told[FIRST].why == NO_REASON
-    assert told["univariate.n"].verdict == "not computed"
-    assert told["univariate.new"].verdict == "only stated", "a figure that the catalogue lacks"
-
-
 # Improvement factors.
-
-
-@pytest.mark.parametrize(
-    ("perfect", "first", "other", "expected"),
-    [
-        (0.0, 0.1, 0.3, 3.0),
-        (0.0, 0.3, 0.1, -3.0),
-        (1000.0, 990.0, 950.0, 5.0),
-        (1000.0, 950.0, 990.0, -5.0),
-        (1.0, 1.2, 0.4, 3.0),
-        (0.0, 0.2, 0.2, 1.0),
-        (0.0, 0.0, 0.0, 1.0),
-        (0.0, 0.0, 0.1, math.inf),
-        (0.0, 0.1, 0.0, -math.inf),
-    ],
-)
-def test_factors_by_hand(perfect, first, other, expected):
-    assert factor(perfect, first, other) == pytest.approx(expected)
 
 
 # JSON.
@@ -268,3 +220,21 @@ def test_publish_knows_a_confidential_file_by_its_content(tmp_path):
 
 
 # Tables.
+
+
+@pytest.mark.parametrize(
+    ("perfect", "first", "other", "expected"),
+    [
+        (0.0, 0.1, 0.3, 3.0),
+        (0.0, 0.3, 0.1, -3.0),
+        (1000.0, 990.0, 950.0, 5.0),
+        (1000.0, 950.0, 990.0, -5.0),
+        (1.0, 1.2, 0.4, 3.0),
+        (0.0, 0.2, 0.2, 1.0),
+        (0.0, 0.0, 0.0, 1.0),
+        (0.0, 0.0, 0.1, math.inf),
+        (0.0, 0.1, 0.0, -math.inf),
+    ],
+)
+def test_factors_by_hand(perfect, first, other, expected):
+    assert factor(perfect, first, other) == pytest.approx(expected)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from html.parser import HTMLParser
-from itertools import pairwise
 
 import pytest
 from fixtures.report import CATALOGUE, TRUE_COUNT, evaluation, figure, result
@@ -97,34 +94,3 @@ def test_a_publishable_summary_names_no_count():
 
 
 # The page.
-
-
-class Outline(HTMLParser):
-    """Headings, heads of tables, text of the summary."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.levels: list[int] = []
-        self.unscoped = 0
-        self.lang = ""
-
-    def handle_starttag(self, tag, attrs):
-        told = dict(attrs)
-        if re.fullmatch(r"h[1-6]", tag):
-            self.levels.append(int(tag[1]))
-        self.unscoped += tag == "th" and "scope" not in told
-        self.lang = told.get("lang", self.lang) if tag == "html" else self.lang
-
-
-@pytest.mark.parametrize(("n", "publishable"), [(2, False), (1, True)])
-def test_headings_have_an_order_and_heads_a_scope(n, publishable):
-    given_ = evaluation(*(result(f"r{i}", 0.3 + i) for i in range(n)))
-    html = page(given_, publishable=publishable, catalogue=CATALOGUE)
-    reader = Outline()
-    reader.feed(html)
-    assert reader.levels[0] == 1
-    assert reader.levels.count(1) == 1
-    assert all(b <= a + 1 for a, b in pairwise(reader.levels))
-    assert (reader.unscoped, reader.lang) == (0, "en")
-    assert html.index("Utility:") < html.index("<table"), "what it comes to stands first"
-    assert "Risk:" in html

@@ -121,19 +121,6 @@ def test_what_everybody_knows_is_flagged_as_synthpop_does():
     )  # 40 people are too few
 
 
-def test_several_narrow_tables_stand_in_for_one_that_has_all_keys():
-    original = pd.DataFrame(
-        {"a": [1, 1, 2, 2, 3, 3], "b": [1, 2, 1, 2, 1, 2], "c": [1] * 3 + [2] * 3, "t": [1, 2] * 3}
-    )
-    tables = [original[["a", "t"]], original[["b", "t"]], original[["a", "b"]]]
-    risk = attack(against(original, *tables), "a", "b", targets=("t",), keys=(("b",), ("b", "c")))
-    assert risk.breakdown["keys"].tolist() == ["a", "b", "b"]
-    assert risk.values["dcap"] == 1  # through b, the worst; a says nothing
-    assert risk.breakdown["dcap"].tolist() == [0.5, 1, 1]
-    assert any("through every table" in note for note in risk.notes)
-    assert any("b, c" in note for note in risk.notes)
-
-
 def test_bad_input_says_why():
     original = people(30, 8)
     assert "no rows" in attack(against(original, original[:0]), "a").why_not[WHOLE]
@@ -147,12 +134,3 @@ def test_bad_input_says_why():
     assert attack(against(blank, blank), "a", "b").why_not.keys() == {WHOLE}
     one = original[:1]
     assert attack(against(one, one), "a").why_not.keys() == {WHOLE}
-
-
-def test_nobody_matched_is_not_a_zero():
-    original = people(30, 9)
-    risk = attack(against(original, original.assign(a=99)), "a", "b")
-    assert risk.values["dcap"] == risk.values["disco"] == 0
-    assert {"cap", "tcap"} <= risk.why_not.keys()
-    assert risk.rate is None
-    assert risk.baseline is None

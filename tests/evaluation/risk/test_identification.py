@@ -112,12 +112,3 @@ def test_what_cannot_be_attacked_says_why(original, rows, known, why):
     assert why in found.why_not[WHOLE]
     assert found.rate is None
     assert not found.values
-
-
-def test_one_row_blanks_and_constants_are_no_trouble():
-    one = identification(against(PEOPLE[:1], PEOPLE[:1]), told("a"), rng())
-    assert checked(one).values["true_match_rate"] == 1
-    blank = pd.DataFrame({"a": [None, None], "b": ["x", "x"]})
-    found = checked(identification(against(blank, blank), told("a"), rng()))
-    assert found.values["uniquely_matched"] == 0
-    assert "false_match_rate" in found.why_not

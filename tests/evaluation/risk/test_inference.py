@@ -9,7 +9,6 @@ from fixtures.risk import against, checked, rng
 
 from engine.evaluation.risk.attacker import Attacker
 from engine.evaluation.risk.inference import inference
-from engine.evaluation.risk.people import DECLARED
 from engine.evaluation.risk.precision import (
     Claims,
     anonymity_loss,
@@ -21,7 +20,6 @@ from engine.evaluation.risk.precision import (
 from engine.evaluation.risk.several import (
     chances,
     guess,
-    sharpened,
 )
 from engine.evaluation.score import WHOLE
 
@@ -120,16 +118,6 @@ def test_several_tables_are_put_together_as_bayes_would():
         assert odds[found.code[i]] == pytest.approx(odds.max(), rel=0.05)
 
 
-def test_what_a_model_expects_is_mixed_with_who_agrees():
-    """Values 5 and 7 are known to the model, 9 is not; people are in cells 0, 1, 2."""
-    prior = np.array([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4]])
-    person, row = np.array([0, 1, 2]), np.array([1, 1, 2, 2, 8])
-    codes, n = np.array([7, 5, 9, 9, 5]), np.array([4, 1, 1, 2, 50])
-    code, confidence = sharpened(prior, np.array([5, 7]), (person, row), codes, n)
-    assert code.tolist() == [5, 7, 9]
-    assert confidence == pytest.approx([0.9, (4 + 0.1) / 6, 3 / 4])
-
-
 # The attack.
 
 
@@ -179,16 +167,6 @@ def test_several_tables_published_as_they_are_lose():
     assert lost.values["pi_largest"] > safe.values["pi_largest"] + 0.15
 
 
-def test_control_rows_are_attacked_where_given():
-    original, others = crowd(900, 1), crowd(500, 2)
-    found = checked(inference(against(original, original, control=others), TOLD, rng()))
-    assert found.control.n == 2 * 500
-    assert found.control.value < found.rate.value - 0.2
-    assert DECLARED.split(",")[0] in found.control_note
-    without = checked(inference(against(original, original), TOLD, rng()))
-    assert without.control == without.baseline
-
-
 def test_columns_that_cannot_be_attacked_are_told():
     original = crowd(300, 1).assign(same=1, blank=None)
     told = Attacker(quasi_identifiers=KNOWN, targets=("s", "same", "blank", "absent", "lonely"))
@@ -201,13 +179,6 @@ def test_columns_that_cannot_be_attacked_are_told():
     assert "blank is left out: constant" in text
     assert "absent is left out: in no table" in text
     assert "lonely is left out: no table" in text
-
-
-def test_a_column_that_others_tell_for_sure_leaves_nothing_to_gain():
-    original = crowd(400, 1)[["a", "b", "c"]].assign(s=lambda f: f["a"] > 4)
-    found = checked(inference(against(original, original), TOLD, rng()))
-    assert "nothing to gain" in found.why_not["pi"]
-    assert "pi_largest" in found.why_not
 
 
 @pytest.mark.parametrize(

@@ -187,17 +187,6 @@ def test_links_are_found_through_errors_and_m_is_found():
     assert by_column["u"].to_dict() == pytest.approx(by_chance, abs=0.003)
 
 
-@pytest.mark.slow
-def test_two_passes_find_what_one_misses(monkeypatch):
-    original = crowd(1_500, 3, times=3)
-    paired = against(original, noisy(original, 0.2))
-    one = linkage(paired, told(*KNOWN, block=("a",), aligned=True), rng())
-    monkeypatch.setattr("engine.evaluation.risk.linkage._MOST_PAIRS", 100_000)
-    two = linkage(paired, told(*KNOWN, aligned=True), rng())
-    assert any(" or in " in note for note in two.notes)
-    assert two.values["correct_all"] > one.values["correct_all"] + 0.08
-
-
 def test_one_link_by_hand():
     """The 1st has two records that agree, one with the secret; the 2nd one that has not; the 3rd none in its block."""
     people = pd.DataFrame({"a": [1, 2, 3], "b": [1, 2, 3], "s": [1, 2, 3]})
@@ -228,10 +217,3 @@ def test_what_cannot_be_linked_says_why(original, rows, risks, why):
     found = checked(linkage(against(original, rows), risks, rng()))
     assert why in found.why_not[WHOLE]
     assert found.rate is None
-
-
-def test_one_row_blanks_and_constants_are_no_trouble():
-    blank = pd.DataFrame({"a": [None] * 5, "b": ["x"] * 5, "s": [1, 2, None, None, 3]})
-    for original, rows in ((blank, blank), (blank[:1], blank), (PEOPLE[:1], PEOPLE[:1])):
-        found = checked(linkage(against(original, rows), told("a", "b"), rng()))
-        assert found.rate is not None

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from fixtures.risk import against, checked, rng, told
 
-from engine.evaluation.risk.attacker import Linkage
 from engine.evaluation.risk.linkage import linkage
 
 KNOWN = ("a", "b", "c")
@@ -65,14 +64,3 @@ def test_what_strangers_show_too_is_no_excess():
         assert found.baseline is not None
         assert found.baseline.value < 0.45
         assert abs(found.values["excess_over_control"]) < 0.05
-
-
-def test_all_secrets_count_or_those_that_are_named():
-    data = people(600, 1)
-    paired = against(data, *two_way(data, "s", "t"))
-    both = checked(linkage(paired, told(*KNOWN), rng()))
-    assert both.breakdown["column"].tolist() == ["s", "t"]
-    assert both.values["secrets_equal"] < both.values["secrets_share"]
-    one = checked(linkage(paired, told(*KNOWN, targets=("t",), linkage=Linkage(targets=50)), rng()))
-    assert one.breakdown["column"].tolist() == ["t"]
-    assert one.notes[0].startswith("50 people")

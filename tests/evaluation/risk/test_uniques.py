@@ -12,7 +12,7 @@ from fixtures.risk import against, checked
 
 from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.risk.attacker import Attacker
-from engine.evaluation.risk.matching import groups, usable
+from engine.evaluation.risk.matching import usable
 from engine.evaluation.risk.uniques import uniques
 from engine.evaluation.score import WHOLE
 from engine.evaluation.study.model import Study
@@ -67,19 +67,6 @@ def test_equals_a_slow_twin(seed):
     assert got["in_original"] == pytest.approx(100 * sum(s[k] == 1 and k in o for k in s) / 45)
     o, s = (counted(f, ["a", "b", "c"]) for f in (original, synthetic))
     assert got["exact_matches"] == sum(o[k] == 1 and k in s for k in o)
-
-
-def test_groups_stay_right_where_keys_outgrow_62_bits():
-    rng = np.random.default_rng(4)
-    columns = {f"c{i}": rng.permutation(300) for i in range(9)}  # 301 ** 9 > 2 ** 62
-    original = pd.DataFrame(columns)
-    synthetic = pd.concat([original.iloc[:50], original.iloc[50:80].assign(c0=-1)])
-    paired = against(original, synthetic)
-    table = next(iter(paired.tables.values()))
-    got = groups(paired, paired.original, table, list(columns))
-    assert got.size == 330
-    assert np.isin(got.right, got.left).sum() == 50
-    assert attack(paired, "c1").values["exact_matches"] == 50
 
 
 def test_the_original_published_as_it_is_loses_and_others_do_not():

@@ -86,32 +86,6 @@ def test_values_are_those_of_the_leaf_unless_they_are_smoothed(smoothing):
     assert (out["y"] == out["y"].round()).all()
 
 
-def test_kept_columns_stay_row_by_row_and_are_what_the_others_are_drawn_from():
-    frame = people()
-    schema = Schema(numbers=SCHEMA.numbers, kept=("age", "region"))
-    out = Cart().synthesize(frame, schema, np.random.default_rng(1))
-    pd.testing.assert_frame_equal(out[["age", "region"]], frame[["age", "region"]])
-    assert (out["income"].isna() == (frame["age"] < 16)).all()
-    assert not out["income"].equals(frame["income"])
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame({"a": [1.0], "b": ["x"]}),
-        pd.DataFrame({"a": [np.nan] * 12, "b": [None] * 12}),
-        pd.DataFrame({"a": [-1e300, 1e300] * 6, "b": pd.to_datetime(["1700-01-01", None] * 6)}),
-        pd.DataFrame({"a": np.arange(12.0), "b": [True, False] * 6, "c": 1}),
-    ],
-)
-def test_odd_shapes(frame):
-    numbers = frozenset({"a"} | {c for c in frame if frame[c].dtype.kind == "M"})
-    out = Cart().synthesize(frame, Schema(numbers=numbers), np.random.default_rng(1))
-    assert list(out.dtypes) == list(frame.dtypes)
-    for name in frame:
-        assert out[name].isin(frame[name]).all()
-
-
 def test_names_that_are_not_there_are_refused():
     with pytest.raises(SpecError, match="names nowhere, which the data lacks"):
         Cart(order=("nowhere",)).synthesize(people(50), SCHEMA, np.random.default_rng(1))

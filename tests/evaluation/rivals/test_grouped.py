@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import DataError, SpecError
 from engine.evaluation.rivals.anonymity import Anonymity, mondrian
 from engine.evaluation.rivals.microaggregation import Microaggregation, mdav
 from engine.evaluation.rivals.rival import Schema
@@ -116,13 +115,3 @@ def test_numbers_of_a_group_are_alike_means_stay_and_categories_are_kept():
     assert list(out.dtypes) == list(frame.dtypes)
     assert out["income"].mean() == pytest.approx(frame["income"].mean(), rel=0.01)
     assert (out["age"].dropna() == out["age"].dropna().round()).all()
-
-
-@pytest.mark.parametrize("make", [Anonymity, Microaggregation])
-def test_what_cannot_be_grouped_is_refused(make):
-    with pytest.raises(SpecError, match="at least 2"):
-        make(k=1)
-    with pytest.raises(DataError, match="fewer than 3 rows"):
-        make(k=3).synthesize(people(2), Schema(numbers=NUMBERS), RNG)
-    with pytest.raises(SpecError, match=r"every quasi-identifier is kept|none that it may change"):
-        make(k=2).synthesize(people(), Schema(known=("age",), kept=("age",)), RNG)

@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.errors import DataError
 from engine.evaluation.rivals import Dpmpm, Parametric, Schema
-from engine.evaluation.rivals.dpmpm import Mixture, _drawn, fitted, possible_rows
+from engine.evaluation.rivals.dpmpm import _drawn, fitted
 from engine.evaluation.rivals.rival import impossible
 from engine.params import ZeroPart, ZeroRule
 
@@ -74,17 +73,6 @@ def test_regressions_keep_slopes_chances_and_rates():
     assert out.loc[out["sex"] == "m", "children"].var() == pytest.approx(rates["m"], rel=0.25)
 
 
-def test_parameters_are_drawn_the_mean_varies_twice_as_much_as_a_sample_mean():
-    # Variance of a synthetic mean: sigma^2 / n of the parameter and as much of the draws.
-    frame = pd.DataFrame({"y": np.random.default_rng(1).normal(0, 1, 200)})
-    rival = Parametric(scores=False, counts=())
-    means = [
-        rival.synthesize(frame, Schema(numbers=frozenset({"y"})), rng)["y"].mean()
-        for rng in np.random.default_rng(2).spawn(400)
-    ]
-    assert np.var(means) / (frame["y"].var() / 200) == pytest.approx(2, rel=0.25)
-
-
 # --- DPMPM
 
 
@@ -138,15 +126,3 @@ def test_structural_zeros_are_respected_and_columns_stay_as_common(kept):
     assert out["married"].isna().mean() == pytest.approx(frame["married"].isna().mean(), abs=0.04)
     free = Dpmpm(classes=2, sweeps=10).synthesize(frame, Schema(numbers=frozenset({"age"})), rng)
     assert impossible(free, rules).any()
-
-
-def test_what_contradicts_the_zeros_is_refused():
-    frame = pd.DataFrame({"a": ["x", "y"] * 20, "b": ["x", "y"] * 20})
-    wrong = zeros(ZeroPart(column="a", values=("x",)), ZeroPart(column="b", values=("x",)))
-    with pytest.raises(DataError, match="some rows of the data is what the spec declares"):
-        Dpmpm(sweeps=2).synthesize(frame, Schema(zeros=(wrong,)), np.random.default_rng(1))
-    never = np.array([True, True])
-    half = np.full((1, 2), 0.5)
-    mixture = Mixture(weights=np.ones(1), chances=[half], classes=np.zeros(0, int))
-    with pytest.raises(DataError, match="more than 99 %"):
-        possible_rows(mixture, 50, [[(0, never)]], np.random.default_rng(1))

@@ -12,7 +12,6 @@ from fixtures.compare import make_small
 from engine.api.reading import read
 from engine.errors import DataError, SpecError
 from engine.evaluation.rivals import (
-    Partial,
     Schema,
     command_of,
     entrants,
@@ -20,7 +19,6 @@ from engine.evaluation.rivals import (
     schema_of,
 )
 from engine.evaluation.rivals.pram import Pram
-from engine.evaluation.rivals.rival import impossible
 
 pytest.importorskip("sklearn")
 FRAME = pd.DataFrame(
@@ -58,13 +56,6 @@ def test_a_command_gets_the_rows_and_a_seed_and_its_table_is_read_as_the_data_is
     seeded = made(HEAD + 'f["x"] = int(sys.argv[3])' + WRITE)
     assert seeded["x"].nunique() == 1
     assert 0 <= seeded["x"][0] < 2**31
-
-
-def test_kept_columns_are_put_back():
-    schema = Schema(numbers=SCHEMA.numbers, kept=("n",))
-    out = made(HEAD + "f = f.assign(n=5, x=7)" + WRITE, schema=schema)
-    pd.testing.assert_series_equal(out["n"], FRAME["n"])
-    assert (out["x"] == 7).all()
 
 
 @pytest.mark.parametrize(
@@ -105,15 +96,6 @@ def test_a_command_that_hangs_is_stopped_with_all_that_it_started():
         made(code, seconds=2)
 
 
-def test_what_cannot_be_started_says_so():
-    with pytest.raises(DataError, match="nothing-here: cannot be started"):
-        command_of("/nothing-here {in} {out}").synthesize(FRAME, SCHEMA, np.random.default_rng(1))
-    with pytest.raises(SpecError, match=r"lacks \{in\} and \{out\}"):
-        command_of("make")
-    with pytest.raises(SpecError, match="cannot be read"):
-        command_of("make '{in} {out}")
-
-
 # --- names
 
 
@@ -140,17 +122,6 @@ def test_names_are_read():
 # --- partial synthesis, several syntheses, schemas
 
 
-@pytest.mark.parametrize("name", ["cart", "dpmpm", "parametric", "pram", "margins", "bootstrap"])
-def test_partial_synthesis_changes_named_columns_alone_and_says_what_it_is(name):
-    frame = FRAME.assign(x=np.random.default_rng(7).random(len(FRAME)))
-    rival = Partial(rival=rival_of(name), columns=("name", "x"))
-    out = rival.synthesize(frame, SCHEMA, np.random.default_rng(1))
-    pd.testing.assert_frame_equal(out[["n", "day"]], frame[["n", "day"]])
-    assert not out[["name", "x"]].equals(frame[["name", "x"]])
-    assert "confidential until it is evaluated" in rival.promise
-    assert rival.origin
-
-
 def test_a_schema_says_what_the_spec_says_else_what_columns_look_like(tmp_path):
     spec = read(make_small(tmp_path))
     rows = pd.DataFrame({"a": ["a0"] * 30, "b": ["b0"] * 30, "c": np.arange(30.0)})
@@ -159,17 +130,3 @@ def test_a_schema_says_what_the_spec_says_else_what_columns_look_like(tmp_path):
     assert schema_of(rows.assign(c=1.0)).numbers == frozenset()
     assert schema_of(FRAME).numbers == {"day"}
     assert schema_of(FRAME.assign(n=np.arange(40))).numbers == {"day", "n"}
-
-
-def test_universes_are_structural_zeros(tmp_path):
-    path = make_small(tmp_path)
-    text = (
-        path.read_text("utf-8")
-        .replace('domain = ["b0"', 'universe = { column = "c", min = 10 }\ndomain = ["b0"', 1)
-        .replace("nullable = false\n\n[columns.c]", "\n[columns.c]")
-    )
-    path.write_text(text, "utf-8")
-    rows = pd.DataFrame({"a": "a0", "b": ["b0", None, "b1", None], "c": [5.0, 5.0, 12.0, 12.0]})
-    rules = schema_of(rows, read(path)).zeros
-    # A child with a value, and an adult without one, cannot be.
-    assert impossible(rows, rules).tolist() == [True, False, False, True]

@@ -6,15 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.utility import (
-    BARE,
     assert_in_catalogue,
-    marginal_tables,
     one_table,
     people,
     replace_bins,
 )
 
-from engine.evaluation.data.paired import Binning, pair
+from engine.evaluation.data.paired import Binning
 from engine.evaluation.figures import figures_of
 from engine.evaluation.utility import Components
 from engine.evaluation.utility.components import components, ks_distance
@@ -69,21 +67,6 @@ def test_blanks_groups_and_columns_are_as_told():
     assert score.values["mean_ks"] == 0, "other values of the same groups"
     assert score.values["columns"] == 2
     assert components(one_table(frame, other), told).values["mean_ks"] > 0
-
-
-def test_the_widest_table_counts_unless_it_has_fewer_than_half_of_the_columns():
-    frame = people(200).assign(c=RNG(0).integers(0, 5, 200), d=RNG(1).integers(0, 5, 200))
-    wide = marginal_tables(frame, ["age"], ["age", "income", "sex"], ["c"], ["d"], ["education"])
-    score = components(pair(frame, wide, BARE), Components())
-    assert score.values["columns"] == score.over == len(score.breakdown) == 3
-    assert score.notes == ("components of 3 of 6 columns, as no table is wider",)
-    narrow = {c: t for c, t in wide.items() if len(c) == 1} | marginal_tables(frame, ["age", "sex"])
-    narrow |= marginal_tables(frame, ["income"])
-    score = components(pair(frame, narrow, BARE), Components())
-    assert not score.values
-    assert "2 of the 6 columns" in score.why_not[""]
-    few = components(pair(frame, narrow, BARE), Components(leave_out=("c", "d")))
-    assert few.values["columns"] == 2, "half of the columns that are looked at"
 
 
 def test_constant_columns_are_in_no_component():

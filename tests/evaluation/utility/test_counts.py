@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,13 +17,12 @@ from fixtures.utility import (
 )
 
 from engine.errors import SpecError
-from engine.evaluation.data.paired import Binning, distinct, pair
+from engine.evaluation.data.paired import Binning
 from engine.evaluation.figures import figures_of
 from engine.evaluation.utility import Inconsistencies, Marginals, Rule, Univariate
 from engine.evaluation.utility.counts import univariate
 from engine.evaluation.utility.marginals import k_marginals
 from engine.evaluation.utility.rules import inconsistencies
-from engine.schema import column_set
 
 RNG = np.random.default_rng
 NO_SHARES = Marginals(width=2, leave_out=("income",), shares=())
@@ -67,18 +64,6 @@ def test_scaled_errors_are_those_of_a_table_as_large_as_the_original():
     assert same_size["scaled_median_composite_error"] == pytest.approx(
         same_size["median_composite_error"]
     )
-
-
-def test_groups_are_labelled_by_their_ends():
-    study = replace_bins(a=Binning(ranks=2))
-    got = one_table(
-        {"a": [1, 2, 3, 4, None], "b": ["x", "y", None, "x", "x"]}, {"a": [7], "b": ["z"]}, study
-    )
-    shown = univariate(got, Univariate()).breakdown
-    assert shown["label"].tolist() == ["1", "2 to 7", "blank", "x", "y", "z", "blank"]
-    days = pd.to_datetime(["2020-01-01", "2021-02-03"])
-    got = one_table({"d": days}, {"d": days[:1]})
-    assert univariate(got, Univariate()).breakdown["label"].tolist() == ["2020-01-01", "2021-02-03"]
 
 
 # Combinations.
@@ -139,18 +124,6 @@ def test_a_sample_is_equivalent_to_a_sample_of_its_size(percent):
     assert_in_catalogue(score, figures_of("marginals"))
 
 
-def test_too_many_combinations_are_drawn_once_each():
-    frame = pd.DataFrame({f"c{i}": RNG(i).integers(0, 3, 40) for i in range(8)})
-    got = one_table(frame, frame.iloc[::2])
-    few = k_marginals(got, Marginals(width=2, most=10, shares=()), RNG(1))
-    assert few.values["n"] == 10 == few.breakdown["columns"].nunique()
-    assert few.notes == ("10 of 28 combinations were drawn at random",)
-    assert set(few.breakdown["columns"]) <= {f"{a}, {b}" for a, b in combinations(frame, 2)}
-    told = Marginals(width=2, most=28, shares=())
-    first, second = (k_marginals(got, told, rng) for rng in (None, RNG(9)))
-    assert first.values == second.values, "nothing is drawn where nothing must be"
-
-
 # Records that cannot be.
 
 
@@ -187,29 +160,6 @@ def test_impossible_records_count_once_a_group_and_table():
         "rules that the study excepts for their table: unless",
     )
     assert_in_catalogue(score, figures_of("inconsistencies"))
-
-
-def test_rules_see_types_and_null_where_no_blank_is_spelled():
-    frame = pd.DataFrame(
-        {
-            "day": pd.to_datetime(["2020-01-01", None, "2021-01-01"]),
-            "care": pd.Series([True, None, False], dtype=object),
-            "n": [1.0, 2.0, None],
-        }
-    )
-    got = pair(frame, {column_set(list(frame)): distinct(frame)}, BARE)
-    rules = (
-        Rule(name="late", columns=("day",), violated="day > DATE '2020-06-30'"),
-        Rule(name="blank", columns=("care", "day"), violated="care IS NULL AND day IS NULL"),
-        Rule(name="odd", columns=("n",), violated="n % 2 = 1"),
-    )
-    score = inconsistencies(got, Inconsistencies(rules=rules))
-    assert score.breakdown["records"].tolist() == [1, 1, 1]
-    assert score.values["records"] == 3
-    for violated in ("n <", "n < (SELECT count(*) FROM glob('*'))"):
-        wrong = Rule(name="wrong", columns=("n",), violated=violated)
-        with pytest.raises(SpecError, match="rule wrong"):
-            inconsistencies(got, Inconsistencies(rules=(wrong,)))
 
 
 def test_a_rule_that_does_not_fit_the_synthetic_values_is_said_not_to():

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.evaluation.data.paired import Binning, Distinct, distinct, pair
+from engine.evaluation.data.paired import Distinct, distinct, pair
 from engine.evaluation.figures import figures_of
-from engine.evaluation.score import WHOLE
 from engine.evaluation.study.model import Study
 from engine.evaluation.utility import Gap, Tables
 from engine.evaluation.utility.gaps import density_rmse, gaps
@@ -107,34 +106,6 @@ def test_the_original_is_perfect_and_independent_columns_are_not():
     assert theirs["rmse_2"] > 2 * ours["rmse_2"]
 
 
-@pytest.mark.parametrize(
-    ("original", "synthetic", "told", "why"),
-    [
-        (ORIGINAL, {"sex": ["f"]}, BY_JOB, "no table"),
-        (ORIGINAL, people().iloc[:0][["sex", "job"]], BY_JOB, "no rows"),
-        ({"sex": ["x"], "job": ["a"]}, {"sex": ["f", "m"], "job": "a"}, BY_JOB, "no row"),
-        (ORIGINAL, ORIGINAL, Gap(group="sex", values=("f", "q"), by=("job",)), "neither"),
-        ({"sex": [None], "job": [None]}, {"sex": [None], "job": [None]}, BY_JOB, "neither"),
-        (
-            ORIGINAL,
-            ORIGINAL,
-            Gap(group="sex", values=("f", "m"), by=(), where={"job": ["q"]}),
-            "no row",
-        ),
-    ],
-    ids=["column", "empty", "group", "value", "blank", "where"],
-)
-def test_gaps_that_cannot_be_computed_say_why(original, synthetic, told, why):
-    if isinstance(original, dict):
-        original = pd.DataFrame(original)
-        if set(original) == {"sex", "job"} and isinstance(synthetic, pd.DataFrame):
-            synthetic = synthetic[list(original)]
-    score = gap(original, synthetic, told=(told,))
-    assert not score.values
-    assert why in score.why_not[WHOLE]
-    assert "q" not in score.why_not[WHOLE].split(), "values are not told"
-
-
 # Densities of marginals.
 
 
@@ -160,28 +131,3 @@ def test_densities_equal_a_slow_twin():
         assert score.values[f"rmse_{width}"] == pytest.approx(np.mean(slow))
     assert score.values["n"] == 7
     assert len(score.breakdown) == 7
-
-
-def test_each_marginal_reads_its_smallest_table_and_only_shown_ones_count():
-    frame = people(80)
-    release = [people(70, seed=5)[["age", "job"]], people(50, seed=6)[["age"]]]
-    score = density(frame, *release)
-    assert set(score.breakdown["columns"]) == {"age", "job", "age, job"}
-    assert score.breakdown.set_index("columns")["rmse"]["age"] == pytest.approx(
-        slow_rmse(frame, release[1], ["age"])
-    )
-    assert "rmse_3" in score.why_not
-
-
-def test_columns_are_left_out_binned_and_too_large_ones_said():
-    frame = people()
-    told = Tables(widths=(1, 2), leave_out=("sex",), most_cells=10)
-    score = density(frame, people(seed=5), told=told)
-    assert set(score.breakdown["columns"]) == {"age", "job"}
-    assert any("too many cells" in note for note in score.notes)
-    study = BARE.model_copy(update={"bins": {"age": Binning(edges=(-1, 3, 6))}})
-    binned = density(frame, people(seed=5), study=study).breakdown.set_index("columns")["rmse"]
-    cut = [
-        f.assign(age=pd.cut(f["age"], [-1, 3, 6], labels=False)) for f in (frame, people(seed=5))
-    ]
-    assert binned["age, sex"] == pytest.approx(slow_rmse(*cut, ["age", "sex"]))

@@ -13,7 +13,6 @@ from engine.evaluation.study.model import Study
 from engine.evaluation.utility import Learning, learners
 from engine.evaluation.utility.learners import (
     Sample,
-    agreement,
     importances,
     marks,
     sample_of,
@@ -120,34 +119,6 @@ def test_importances_are_those_of_shuffles_one_by_one(monkeypatch, at_once):
     assert found.tolist() == np.array(wanted).mean(axis=1).tolist()
 
 
-def test_a_task_reads_the_smallest_table_of_its_features_else_the_widest():
-    frame, other = people(), people(seed=8)
-    release = [other[[*c]] for c in (("works", "age"), ("works", "kind"), ("works", "age", "kind"))]
-    named = learned(frame, *release, features=("kind",))
-    assert set(named.breakdown["table"]) == {"kind, works"}
-    assert set(learned(frame, *release).breakdown["table"]) == {"age, kind, works"}
-    short = learned(frame, *release, features=("kind", "noise"))
-    assert set(short.breakdown["table"]) == {"kind, works"}
-    assert any("noise" in note for note in short.notes)
-
-
-def test_tasks_are_averaged_and_those_that_cannot_be_done_are_noted():
-    frame, other = people(), people(seed=8)
-    told = (
-        Learning(target="works", features=("age",), trees=10),
-        Learning(target="score", features=("age", "kind"), trees=10),
-        Learning(target="nothing", trees=10),
-    )
-    score = learned(frame, other, told=told)
-    mean = score.breakdown.pivot_table("accuracy", ["task", "learner"], "trained_on")
-    ratio = (mean["synthetic"] / mean["original"]).unstack("learner")["forest"].mean()
-    assert score.values["n"] == 2
-    assert score.values["forest_ratio"] == pytest.approx(ratio)
-    assert any("nothing" in note for note in score.notes)
-    assert any("median" in note for note in score.notes), "the numbers are cut"
-    assert "importance_agreement" in score.why_not, "less than three features"
-
-
 # Bad input: said in words, never a zero.
 
 
@@ -169,37 +140,7 @@ def test_what_cannot_be_learned_is_said(original, synthetic, task, why):
     assert why in score.why_not[WHOLE]
 
 
-def test_a_class_that_is_missing_is_missed_not_left_out():
-    frame = people()
-    score = learned(frame, people(seed=8).assign(works="yes"), **FEATURES)
-    told = score.breakdown.set_index(["learner", "trained_on"])
-    share = told.loc[("forest", "synthetic"), "accuracy"]
-    assert told.loc[("forest", "synthetic"), "auc"] == 0.5
-    assert told.loc[("forest", "synthetic"), "balanced_accuracy"] == 0.5
-    assert 0.2 < share < 0.8
-    assert any("in no synthetic row" in note for note in score.notes)
-
-
 # The pieces, against slow twins.
-
-
-def test_samples_hold_equal_rows_once_and_draw_without_replacement():
-    rng = np.random.default_rng(0)
-    codes = {
-        "a": rng.integers(0, 3, 70).astype(np.int32),
-        "b": rng.integers(0, 4, 70).astype(np.int32),
-    }
-    classes, n = rng.integers(0, 2, 70), rng.integers(0, 5, 70)
-    whole = sample_of(codes, classes, n, 10_000, rng)
-    frame = pd.DataFrame({**codes, "class": classes, "n": n})
-    truth = frame[frame["n"] > 0].groupby(["a", "b", "class"])["n"].sum()
-    got = pd.DataFrame({**whole.codes, "class": whole.classes, "n": whole.n})
-    assert got.set_index(["a", "b", "class"])["n"].sort_index().to_dict() == truth.to_dict()
-    drawn = sample_of(codes, classes, n, 30, rng)
-    assert drawn.n.sum() == 30
-    some = pd.DataFrame({**drawn.codes, "class": drawn.classes, "n": drawn.n})
-    some = some.set_index(["a", "b", "class"])["n"]
-    assert (some <= truth.reindex(some.index)).all()
 
 
 @pytest.mark.parametrize("n_classes", [2, 5])
@@ -220,25 +161,6 @@ def test_marks_are_those_of_scikit_learn(n_classes):
         balanced_accuracy_score(classes, best, sample_weight=n)
     )
     assert got["auc"] == pytest.approx(area)
-
-
-def test_marks_by_hand():
-    # Three rows of class 0 and one of class 1; a row of class 0 scores as high for class 1 as that of class 1.
-    sample = Sample(codes={}, classes=np.array([0, 0, 1]), n=np.array([2, 1, 1]))
-    got = marks(np.array([[0.9, 0.1], [0.4, 0.6], [0.4, 0.6]]), sample)
-    assert got == pytest.approx({"accuracy": 0.75, "balanced_accuracy": 5 / 6, "auc": 5 / 6})
-    alone = Sample(codes={}, classes=np.array([0]), n=np.array([3]))
-    assert np.isnan(marks(np.array([[1.0, 0.0]]), alone)["auc"])
-
-
-def test_agreement_is_spearmans():
-    from scipy.stats import spearmanr
-
-    rng = np.random.default_rng(1)
-    first, second = rng.integers(0, 4, 9).astype(float), rng.integers(0, 5, 9).astype(float)
-    assert agreement(first, second) == pytest.approx(spearmanr(first, second).statistic)
-    assert np.isnan(agreement(np.ones(4), np.arange(4.0)))
-    assert np.isnan(agreement(np.arange(2.0), np.arange(2.0)))
 
 
 @pytest.mark.parametrize("learner", ["logistic", "forest"])

@@ -12,7 +12,6 @@ from fixtures.utility import (
     assert_in_catalogue,
     marginal_tables,
     of_marginals,
-    one_table,
     people,
 )
 
@@ -53,25 +52,6 @@ def test_slopes_are_those_of_least_squares():
     assert_in_catalogue(score, figures_of("regression"))
     apart = regression(pair(frame, marginal_tables(frame, ["age"]), BARE), told)
     assert apart.why_not == {"": "no table has education, income, sex"}
-
-
-def test_groups_are_found_by_number_text_or_time():
-    frame = {
-        "a": [0, 1, 0, 1], "b": [0, 1, 0, 2], "code": [1, 1, 2, 2], "text": ["1", "1", "2", "2"],
-        "day": pd.to_datetime(["2020-01-01"] * 2 + ["2020-01-02"] * 2),
-    }  # fmt: skip
-    wheres = [
-        {"code": [2]},
-        {"code": ["2"]},
-        {"text": ["2"]},
-        {"text": [2]},
-        {"day": ["2020-01-02"]},
-    ]
-    groups = tuple(RegressionGroup(name=str(i), where=w) for i, w in enumerate(wheres))
-    groups += (RegressionGroup(name="never", where={"code": ["x"]}),)
-    shown = regression(one_table(frame, frame), Regression(x="a", y="b", groups=groups)).breakdown
-    assert shown["original"].tolist()[:5] == [2] * 5
-    assert math.isnan(shown["original"].iloc[5])
 
 
 # Trees.

@@ -85,21 +85,6 @@ def test_averaging_gains_nothing_where_margins_are_locked_and_much_where_they_ar
     assert free["n"] == 90
 
 
-def test_ranges_of_a_column():
-    frame = people()
-    exact = marginal_tables(frame, *EVERY_SET)
-    told = Ranges(column="age", random=20)
-    none = range_errors(pair(frame, exact, BARE), told, np.random.default_rng(1))
-    assert none.values["sd"] == none.values["largest"] == 0
-    assert set(2 ** np.arange(7)) <= set(none.breakdown["length"])
-    own = exact["age",]
-    exact["age",] = replace(own, n=own.n + (own.frame["age"] == 0))
-    off = range_errors(pair(frame, exact, BARE), told, np.random.default_rng(1))
-    assert off.values["largest"] == 1
-    assert 0 < off.values["sd_of_1"] < 1
-    assert off.breakdown[off.breakdown["width"] > 1]["sd"].max() == 0
-
-
 RNG = np.random.default_rng
 
 

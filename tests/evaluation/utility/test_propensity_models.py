@@ -14,7 +14,6 @@ from engine.evaluation.figures import figures_of
 from engine.evaluation.study.model import Study
 from engine.evaluation.utility import Models
 from engine.evaluation.utility.models import (
-    Propensities,
     expected_pmse,
     logistic,
     propensity_models,
@@ -89,25 +88,6 @@ def test_it_agrees_with_scikit_learn(n_rows, n_features, seed):
     assert n_parameters == n_features + 1
 
 
-def test_parameters_that_say_the_same_count_once_and_separable_groups_stay_finite():
-    features = np.array([[1.0, 0, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])
-    got, n_parameters = logistic(features, np.array([50.0, 0, 5]), np.array([0, 40.0, 5]))
-    assert n_parameters == 3
-    assert got.guess == pytest.approx([0, 1, 0.5], abs=1e-2)
-
-
-def test_auc_agrees_with_scikit_learn():
-    from sklearn.metrics import roc_auc_score
-
-    r = rng(3)
-    guess, original, synthetic = r.integers(0, 9, 30) / 9, *r.integers(0, 6, (2, 30)).astype(float)
-    mine = Propensities(guess=guess, original=original, synthetic=synthetic).auc
-    theirs = roc_auc_score(
-        np.repeat([0, 1], 30), np.tile(guess, 2), sample_weight=np.append(original, synthetic)
-    )
-    assert mine == pytest.approx(theirs)
-
-
 # The measure.
 
 
@@ -136,16 +116,6 @@ def test_chance_gives_about_one_and_shuffled_columns_are_noticed():
     alone = score(frame, shuffled(frame), interactions=False)
     assert alone.values["logistic_pmse"] < 0.01 * worst.values["logistic_pmse"]
     assert worst.values["cart_auc"] > 0.6
-
-
-def test_the_widest_table_or_the_named_columns_are_looked_at():
-    frame = people(300, 5)
-    wide, narrow = frame[["age", "sex", "region"]], shuffled(frame)[["age", "income"]]
-    assert score(frame, wide, narrow).values["cart_pmse"] == 0
-    assert "age, region, sex" in "".join(score(frame, wide, narrow).notes)
-    assert score(frame, wide, narrow, columns=("age", "income")).values["cart_pmse"] > 0.05
-    without = score(frame, wide, narrow, columns=("age", "income"), leave_out=("income",))
-    assert without.values["cart_pmse"] == 0
 
 
 def test_bad_input_is_answered_with_reasons():

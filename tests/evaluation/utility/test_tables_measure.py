@@ -122,22 +122,6 @@ def test_numbers_are_cut_at_quantiles_of_both_sides_together():
     assert got.group[-1] == 5
 
 
-def test_ties_that_leave_two_groups_give_groups_of_equal_width():
-    values = [0] * 50 + [1, 2, 7, 8, 9, 10]
-    paired = against({"a": values}, {"a": values})
-    got = quantile_groups(paired, "a", 5)
-    assert got.group.tolist() == [0, 0, 1, 3, 4, 4, 4, 5]  # cut at 2, 4, 6, 8
-
-
-def test_few_values_and_texts_stay_as_they_are_and_dates_are_numbers():
-    days = pd.date_range("2020-01-01", periods=10)
-    frame = {"few": [1, 2] * 5, "text": list("abcdefghij"), "day": days}
-    paired = against(frame, frame)
-    assert quantile_groups(paired, "few", 5).n_groups == 3
-    assert quantile_groups(paired, "text", 5).n_groups == 11
-    assert quantile_groups(paired, "day", 5).group.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
-
-
 # The measure.
 
 
@@ -180,20 +164,6 @@ def test_the_original_itself_is_perfect_in_any_order_and_shuffled_columns_are_wo
     sample = score(frame, frame.sample(frac=1, replace=True, random_state=2))
     assert shuffled.values["s_pmse_1"] == 0
     assert shuffled.values["s_pmse_2"] > 5 > 2 > sample.values["s_pmse_2"]
-
-
-def test_what_is_not_measured_is_said():
-    frame = people(60, 7).assign(one=1)
-    got = score(
-        frame, frame[["age", "region"]], frame[["one", "sex"]], most_cells=10, widths=(1, 2, 5)
-    )
-    assert got.values["n_1"] == 3
-    assert got.values["n_2"] == 1  # one, sex
-    text = "; ".join(got.notes)
-    assert "tables of more than 4 columns are not measured" in text
-    assert "1 tables of 1 columns are constant" in text
-    assert "1 tables of 2 columns have too many cells" in text
-    assert "1 of 6 tables of 2 columns are compared" in text
 
 
 def test_bad_input_is_answered_with_reasons():

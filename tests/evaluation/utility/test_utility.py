@@ -111,18 +111,6 @@ def test_ranks_are_equal_shares_of_the_original_ties_together():
 # Studies and the table.
 
 
-def test_unknown_keys_of_a_study_are_refused(tmp_path):
-    path = tmp_path / "x.study.toml"
-    path.write_text('title = ""\nspec = ""\nfolder = ""\n[univariate]\nleaveout = ["a"]\n')
-    with pytest.raises(SpecError, match=r"univariate\.leaveout"):
-        read_study(path)
-    with pytest.raises(SpecError, match="no study"):
-        read_study(tmp_path / "y.toml")
-    path.write_text("title = ")
-    with pytest.raises(SpecError, match="not TOML"):
-        read_study(path)
-
-
 @pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.name)
 def test_every_row_of_a_study_is_a_figure_that_exists(path, tmp_path):
     pytest.importorskip("sklearn.tree")
