@@ -8,7 +8,7 @@ import re
 import duckdb
 import pytest
 from fixtures.pipeline import tablepack
-from fixtures.stays import UNIT, release_of_stays, write_stays
+from fixtures.stays import release_of_stays, write_stays
 
 import engine
 from queries.intervals import tabulate
@@ -57,16 +57,6 @@ def test_nothing_calls_stays_people_or_rows(told):
         assert "patients" in told[name], name
     for name in ("plan", "sql", "intervals", "notes"):  # stays beyond the bound are left out
         assert "16 stays" in told[name], name
-
-
-def test_the_release_gives_its_words_to_whoever_asks(release):
-    assert release.unit.as_dict() == {
-        "en": {"one": "stay", "many": "stays"},
-        "de": UNIT["de"],
-    }
-    assert release.entity.many == "patients"
-    shown = tablepack("show", release.path, "--json", cwd=release.path.parent)
-    assert json.loads(shown.stdout)["unit"] == release.unit.as_dict()
 
 
 def test_the_server_and_packs_have_the_words(release, tmp_path):

@@ -1,6 +1,6 @@
 """Files as people have them, each nasty in one way that its name and its sentence tell.
 
-Takes a folder; makes a file there. Run as a script it takes all of them through the commands and prints a table.
+Takes a folder; makes a file there.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from fixtures.pipeline import ACCEPTED, write_spec
 
-from engine.api.compare import compare
 from engine.api.evaluate import evaluate
 from engine.api.reading import read
 from engine.errors import DataError, SpecError
@@ -141,30 +140,6 @@ def test_a_release_is_evaluated_with_its_spec(tmp_path):
         for one in (found, plain)
     ]
     assert scores[0] == pytest.approx(scores[1], nan_ok=True)
-
-
-@pytest.mark.slow
-def test_a_comparison_reads_what_a_build_reads(tmp_path):
-    pytest.importorskip("sklearn")
-    pytest.importorskip("opendp")
-    text, _ = spec_of(tmp_path, "several")
-    public = {
-        "town": {"kind": "category", "domain": ["Graz", "Köln", "Bülach"], "public": True},
-    }
-    said = text.read_text("utf-8")
-    head = said.partition("[columns")[0]
-    columns = "\n".join(
-        f"[columns.{name}]\n" + "\n".join(f"{k} = {json.dumps(v)}" for k, v in keys.items())
-        for name, keys in {
-            "id": {"kind": "integer"},
-            **public,
-            "cost": {"drop": True},
-            "day": {"drop": True},
-        }.items()
-    )
-    text.write_text(f'{head}{columns}\n[[tables]]\ncolumns = ["town"]\n', "utf-8")
-    found = compare(text, epsilon=[1.0], seeds=1)
-    assert {run.kind for run in found.runs} == {"sticky", "dp", "exact"}
 
 
 def test_cells_that_are_not_written_so_are_refused_without_them(tmp_path):

@@ -215,15 +215,6 @@ def test_an_index_that_another_tool_wrote_is_dropped(tmp_path):
         assert "index" in notes
 
 
-def test_columns_that_cannot_be_evaluated_are_left_out():
-    frame = pd.DataFrame({"a": [1, 2], "l": [[1], [2]], "o": [1, "x"]})
-    original = read_original(frame, BARE)
-    assert list(original) == ["a"]
-    assert {n.split(":")[0] for n in notes_of(original)} == {"l", "o"}
-    with pytest.raises(DataError, match="no column"):
-        read_original(frame[["l"]], BARE)
-
-
 def test_hostile_names_and_values(tmp_path):
     frame = pd.DataFrame({name: [name, "other", None] for name in HOSTILE})
     frame.to_csv(tmp_path / "x [1].csv", index=False)
@@ -247,13 +238,10 @@ def test_hostile_names_and_values(tmp_path):
         ("x.csv", b"", "empty"),
         ("x.csv", b"a,b\n", "has no rows"),
         ("x.csv", b"a,a\n1,2\n", "are the same"),
-        ("x.csv", b"a,A\n1,2\n", "are the same"),
         ("x.csv", b"a,,b\n1,2,3\n", "column 2 has no name"),
         ("x.csv", b"a,b\n1,2\n1,2,3\n", "more or fewer fields"),
         ("x.csv", b'a,b\n1,"2\n', "x.csv"),
         ("x.csv", "a\nsecré\n".encode("latin-1"), "UTF-8"),
-        ("x.csv", b"\x89PNG\r\n\x1a\n\x00\x00\xff\xfe", "UTF-8"),
-        ("x.csv.gz", b"a\nsecret\n", "cannot be read"),
         ("x.csv.gz", gzip.compress(b"a\n" + b"secret\n" * 9999)[:-30], "x.csv.gz"),
         ("x.parquet", b"PAR1 secret", "cannot be read"),
         ("x.duckdb", b"secret" * 99, "DuckDB"),

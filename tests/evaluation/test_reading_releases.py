@@ -12,14 +12,12 @@ import pytest
 from fixtures.nist import NIST, needs_nist, nist_rows
 from fixtures.pipeline import ROOT
 from fixtures.release import SUPPORTS, TABLES, build_release, expanded, make_table
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError
 from engine.evaluation.data.columns import columns_in, on_grid_sql
 from engine.evaluation.data.kinds import kind_of_column
-from engine.evaluation.data.paired import Coded, Paired, distinct, pair
+from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.data.reading import (
     notes_of,
     read_like,
@@ -143,32 +141,6 @@ def test_control_rows_have_the_kinds_of_the_original(tmp_path):
 
 
 # Categoricals are coded as texts are.
-
-
-def codes_of(table: Coded) -> dict:
-    return {c: code.tolist() for c, code in table.codes.items()}
-
-
-def both(paired: Paired) -> tuple:
-    (table,) = paired.tables.values()
-    values = {c: v.tolist() for c, v in paired.values.items()}
-    return values, codes_of(paired.original), codes_of(table)
-
-
-texts = st.lists(st.sampled_from(["a", "b", "c", "é", None]), min_size=1, max_size=8)
-
-
-@settings(deadline=None, max_examples=40)
-@given(left=texts, right=texts, data=st.data())
-def test_categoricals_with_spare_categories_are_coded_as_objects(left, right, data):
-    spare = data.draw(st.permutations(["a", "b", "c", "é", "spare"]))
-    study = Study(title="", order={"t": ["c", "a"]})
-    plain = [pd.DataFrame({"t": pd.Series(side, dtype=object)}) for side in (left, right)]
-    coded = [pd.DataFrame({"t": pd.Categorical(side, categories=spare)}) for side in (left, right)]
-    wanted = both(pair(plain[0], {("t",): distinct(plain[1])}, study))
-    for first, second in ((0, 1), (1, 1), (1, 0)):
-        sides = (coded if first else plain)[0], (coded if second else plain)[1]
-        assert both(pair(sides[0], {("t",): distinct(sides[1])}, study)) == wanted
 
 
 # Files that a study names.

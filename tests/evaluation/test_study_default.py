@@ -79,16 +79,6 @@ def test_ids_and_constants_are_left_out_and_noted():
     assert not any(v in text_of(found) for v in ("person 1", "here;")), "no value is told"
 
 
-def test_columns_of_most_tables_are_the_known_ones():
-    frame = people()
-    sets = (["sex"], ["sex", "age"], ["children", "sex"], ["children", "age"], ["region"])
-    found, _ = of(frame, *sets)
-    assert found.study.marginals.width == 2
-    assert found.study.risks.quasi_identifiers == ("sex", "age")
-    assert found.study.risks.targets == ("region", "children")
-    assert found.study.learning[0].target == "sex"
-
-
 ODD = {
     "one column": pd.DataFrame({"a": [1, 2, 2]}),
     "one row": people(1),

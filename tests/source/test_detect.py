@@ -2,21 +2,17 @@ from __future__ import annotations
 
 import datetime as dt
 import tomllib
-from pathlib import Path
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from fixtures.detect import accepted, found, many, one
+from fixtures.detect import found, many, one
 from fixtures.measure import KEY
 
 from engine.errors import DataError, SpecError
 from engine.schema import Resolution
-from engine.source import grid_code, open_source
 from engine.source.detection import detect_source, spec_text
-from engine.source.ingest import ingest
 
 
 @pytest.mark.parametrize(
@@ -227,28 +223,3 @@ def test_a_null_among_the_entities_is_told(entities):
     assert [r.startswith("column 'person_id': ") for r in told] == [True]
     whole = found(frame.iloc[1:], entities)
     assert not any("names nobody" in r for r in whole.remarks)
-
-
-@pytest.mark.nist
-def test_the_nist_file(tmp_path):
-    path = Path(__file__).resolve().parents[3] / "shared" / "nist" / "national2019.csv"
-    if not path.exists():
-        pytest.skip("the NIST excerpt is not beside the checkout")
-    detection = detect_source(path, key=KEY)
-    spec = accepted(tmp_path, detection)
-    columns = {c.name: c for c in spec.columns}
-    assert len(columns) == 24
-    assert spec.source.entities == ()
-    kinds = {name: (c.kind, c.value_type) for name, c in columns.items()}
-    assert kinds["PUMA"] == ("category", "text")
-    assert kinds["SEX"] == ("category", "integer")
-    for name in ("AGEP", "PINCP", "POVPIP", "PWGTP", "WGTP"):
-        assert kinds[name] == ("integer", "integer")
-    assert columns["PINCP"].nulls == ("N", "")
-    assert columns["AGEP"].nulls == ("",)
-    con = duckdb.connect()
-    ingested = ingest(con, open_source(con, spec.source), spec.columns)
-    assert ingested.n_rows == 27_253
-    assert ingested.dictionaries["SEX"] == (1, 2)
-    assert grid_code(columns["AGEP"], 7) == 7
-    con.close()

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -376,27 +375,6 @@ def test_a_source_larger_than_memory_streams(tmp_path):
     assert ingested.n_rows == 2_000_000
     assert len(ingested.dictionaries["b"]) == 50
     con.close()
-
-
-@pytest.mark.nist
-def test_the_nist_file():
-    path = Path(__file__).resolve().parents[3] / "shared" / "nist" / "national2019.csv"
-    if not path.exists():
-        pytest.skip("the NIST excerpt is not beside the checkout")
-    names = path.read_text().partition("\n")[0].split(",")
-    columns = [
-        col("category", name, nulls=("N",)) for name in names if name not in ("PINCP", "AGEP")
-    ]
-    columns += [col("integer", "PINCP", nulls=("N",)), col("integer", "AGEP", nulls=("N",))]
-    ingested = load_csv(path, columns)
-    assert ingested.n_rows == 27_253
-    assert ingested.dictionaries["SEX"] == ("1", "2")
-    frame = pd.read_csv(path, usecols=["PINCP"], na_values=["N"])
-    short = ingested.sql_names["PINCP"]
-    total = ingested.con.execute(
-        f"SELECT sum({short}) FILTER ({short} <> {N}) FROM rows"
-    ).fetchone()
-    assert total == (int(frame["PINCP"].sum()),)
 
 
 def test_a_source_whose_ids_change_between_two_looks_is_refused(monkeypatch):

@@ -109,41 +109,6 @@ def test_a_killed_build_goes_on_from_the_encoded_source(stage):
     assert left_over(stage.scratch) == []
 
 
-LONG = "SELECT sum(hash(range)) FROM range(1000000000000)"
-"""DuckDB scans it in one thread, which may be none of ours."""
-
-
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_in_the_middle_of_a_query_ends_it_and_leaves_what_is_kept(tmp_path, census, sent):
-    write_spec(tmp_path, census / "people.parquet", CENSUS, TABLES, privacy=ACCEPTED)
-    code = (
-        "import os, signal, sys, threading, duckdb\n"
-        "from pathlib import Path\n"
-        "from engine.api.reading import read\n"
-        "from engine.keys import MasterKey\n"
-        "from engine.signals import interruptible\n"
-        "from engine.source.kept import kept_rows\n"
-        "from engine.source.relation import fetch\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\n"
-        "con = duckdb.connect(config={'threads': '3'})\n"
-        f"threading.Timer(.5, os.kill, (os.getpid(), {int(sent)})).start()\n"
-        f"spec = read(Path({str(tmp_path / 'release.toml')!r}))\n"
-        f"with kept_rows(Path({str(tmp_path / 'r.duckdb')!r}), spec, MasterKey({KEY!r}), ()), interruptible(con):\n"
-        f"    fetch(con, {LONG!r}, 'here')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert done.returncode != 0
-    assert "interrupt" in done.stderr.lower() or done.returncode == 143
-    assert kept.kept_folder(tmp_path / "r.duckdb").exists()
-
-
 @pytest.mark.slow
 def test_what_changed_is_encoded_again(stage):
     """The file, a column of the spec; and the folder of a kill in the middle of reading holds nothing to go on from."""

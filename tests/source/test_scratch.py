@@ -12,7 +12,6 @@ import pytest
 
 from engine.errors import StoreError
 from engine.source import memory_connection, scratch_directory
-from engine.source import scratch as scratch_module
 from engine.source.scratch import confidential_connection
 
 REPO = Path(__file__).resolve().parents[2]
@@ -33,48 +32,10 @@ def test_directory_is_ours_alone_and_gone_afterwards(base):
     assert not scratch.exists()
 
 
-def struck(moment):
-    """Use a directory, and raise as a signal does at the n-th line of code that runs; whether it came to that."""
-    lines = 0
-
-    def trace(frame, event, _):
-        nonlocal lines
-        if "scratch" not in frame.f_code.co_filename and "shutil" not in frame.f_code.co_filename:
-            return None
-        if event == "line":
-            lines += 1
-            if lines == moment:
-                raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        with scratch_directory() as scratch:
-            sys.settrace(None)
-            (scratch / "rows").write_text("x")
-            (scratch / "spill").mkdir()
-            sys.settrace(trace)
-    except (KeyboardInterrupt, OSError):  # the latter: `shutil` closes a file twice
-        pass
-    finally:
-        sys.settrace(before)
-    return lines >= moment
-
-
-@pytest.mark.slow
-def test_whenever_a_signal_strikes_it_is_gone_when_the_process_ends(tmp_path, monkeypatch):
-    for moment in range(1, 400):
-        here = tmp_path / str(
-            moment
-        )  # its own: a lock that was struck is held until the process ends
-        here.mkdir()
-        monkeypatch.setattr(tempfile, "tempdir", str(here))
-        if not struck(moment):
-            break
-        scratch_module._remove_open()
-        assert [p for p in here.glob("*/*") if p.is_dir()] == [], moment
-    assert 40 < moment < 399
+def test_it_is_gone_after_an_error():
+    with pytest.raises(ZeroDivisionError), scratch_directory() as scratch:
+        raise ZeroDivisionError
+    assert not scratch.exists()
 
 
 def test_left_overs_of_a_killed_process_are_swept(base):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import DataError, SpecError
+from engine.errors import SpecError
 from engine.evaluation.audit import domain_of, safe_statistics
 from engine.evaluation.audit.directions import Direction, subspace_of
 from engine.evaluation.audit.extremal import (
@@ -84,19 +84,6 @@ def test_narrow_margins_inside_others_are_left_out():
         safe_statistics(domain((3, 4)), ["xy"])
 
 
-def extremal(sizes, margins, *, rows=400, least=1, seed=1, n=400):
-    rng = np.random.default_rng(seed)
-    safe = safe_statistics(domain(sizes), margins)
-    start = start_of(data(sizes, n=n, seed=seed), safe, rows=rows, least=least, rng=rng)
-    direction = subspace_of(safe, rng).random(rng)
-    return (
-        safe,
-        start,
-        direction,
-        extremal_data(start, safe, direction, candidates_of(start, safe, rng)),
-    )
-
-
 @settings(max_examples=15, deadline=None)
 @given(
     sizes=st.tuples(*[st.integers(2, 4)] * 4),
@@ -147,19 +134,3 @@ def test_no_room():
     rng = np.random.default_rng(1)
     direction = subspace_of(safe, rng).random(rng)
     assert extremal_data(start, safe, direction, candidates_of(start, safe, rng)) is None
-
-
-def test_counts_are_far_from_thresholds():
-    safe, start, _, found = extremal((6, 4, 2), ["ab", "ac", "bc"], rows=500, least=14, n=250)
-    assert start.repeats == 2
-    assert 0 < start.left_out < 0.7
-    assert found.smallest >= 14
-    assert min(n[n > 0].min() for n in safe.counts(found.plus)) == found.smallest
-    with pytest.raises(DataError, match="no row lies in safe counts of 14"):
-        start_of(
-            data((4, 4), n=10),
-            safe_statistics(domain((4, 4)), ["ab"]),
-            rows=10,
-            least=14,
-            rng=np.random.default_rng(0),
-        )

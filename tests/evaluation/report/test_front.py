@@ -15,7 +15,6 @@ from engine.evaluation.report.front import RELEASED_IDENTIFIER, front_of
 from engine.evaluation.report.page import page
 from engine.evaluation.report.pictures.drawing import drawn_alike
 from engine.evaluation.report.verdicts import lines
-from engine.evaluation.score import Risk, wilson
 from engine.units import unit_of
 
 pytest.importorskip("jinja2")
@@ -131,30 +130,6 @@ def test_mode_dp_says_what_it_guarantees(dp, part, standing):
     how = dict(found.released)["made how"]
     assert ("without a guarantee" in how) == (dp["epsilon"] is None)
     assert ("without any guarantee" in " ".join(found.accepted)) == (dp["epsilon"] is None)
-
-
-def always_right(control):
-    return Risk(
-        attack="inference",
-        words="",
-        rate=wilson(50, 50),
-        baseline=wilson(20, 50),
-        control=control,
-        values={"precision": 1.0},
-        control_note="" if control else "nobody is outside",
-    )
-
-
-@pytest.mark.parametrize("control", [wilson(50, 50), None])
-def test_no_row_has_a_rate_without_what_it_is_on_strangers(control):
-    one = replace(result("ours", 0.3), risks={"inference": always_right(control)})
-    html = page(evaluation(one))
-    rows = [
-        r for r in re.findall(r"<tr.*?</tr>", html, re.DOTALL) if "100.0 %" in r or "1.000" in r
-    ]
-    assert rows
-    for row in rows:
-        assert "strangers" in row or "guessing" in row
 
 
 def test_a_release_that_says_something_else_of_itself_is_refused():

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from fixtures.report import CATALOGUE, TRUE_COUNT, evaluation, figure, result
+from fixtures.report import TRUE_COUNT, figure
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.evaluation.report.document import document, is_publishable, published
-from engine.evaluation.report.page import page
+from engine.evaluation.report.document import is_publishable, published
 from engine.evaluation.report.summary import blocks, sentence
 from engine.evaluation.report.verdicts import Line
 
@@ -29,35 +26,6 @@ def line(name: str = "a.b", value: float | None = 1.0, **more) -> Line:
         "why": "",
     }
     return Line(value=value, **(told | more))
-
-
-def test_what_cannot_be_compared_has_no_factor_and_no_mark():
-    """Only figures of whole tables: what is read from small ones can be compared whatever the widest is."""
-    name = "correlations.median_difference"
-    catalogue = CATALOGUE | {name: replace(CATALOGUE[name], columns="all")}
-    ours, theirs = result("a", 0.3), result("b", 0.9)
-    wide = replace(ours.scores["correlations"], over=4)
-    narrow = replace(theirs.scores["correlations"], over=24)
-    pair = [
-        replace(one, scores={**one.scores, "correlations": score})
-        for one, score in ((ours, wide), (theirs, narrow))
-    ]
-    told = document(evaluation(*pair), catalogue=catalogue)["improvements"]
-    (one,) = [x for x in told if x["figure"] == name]
-    assert one["factor"] is None
-    assert one["words"] == "not comparable: 4 columns against 24"
-    html = page(evaluation(*pair), catalogue=catalogue)
-    assert "not comparable: 4 columns against 24" in html
-    versus = html[html.index('<section id="versus">') :]
-    picture = versus[versus.index("<svg") : versus.index("</svg>")]
-    assert "tau" not in picture
-    assert "Median error of counts" in picture
-    (small,) = [
-        x
-        for x in document(evaluation(*pair), catalogue=CATALOGUE)["improvements"]
-        if x["figure"] == name
-    ]
-    assert small["factor"] is not None
 
 
 # What may be published.

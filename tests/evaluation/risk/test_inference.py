@@ -167,20 +167,6 @@ def test_several_tables_published_as_they_are_lose():
     assert lost.values["pi_largest"] > safe.values["pi_largest"] + 0.15
 
 
-def test_columns_that_cannot_be_attacked_are_told():
-    original = crowd(300, 1).assign(same=1, blank=None)
-    told = Attacker(quasi_identifiers=KNOWN, targets=("s", "same", "blank", "absent", "lonely"))
-    original["lonely"] = rng().integers(0, 3, 300)
-    rows = original.drop(columns="lonely")
-    found = checked(inference(against(original, rows, original[["lonely"]]), told, rng()))
-    assert found.breakdown["column"].tolist() == ["s"]
-    text = " ".join(found.notes)
-    assert "same is left out: constant" in text
-    assert "blank is left out: constant" in text
-    assert "absent is left out: in no table" in text
-    assert "lonely is left out: no table" in text
-
-
 @pytest.mark.parametrize(
     ("original", "rows", "known", "why"),
     [

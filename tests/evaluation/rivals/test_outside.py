@@ -7,16 +7,13 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.compare import make_small
 
-from engine.api.reading import read
 from engine.errors import DataError, SpecError
 from engine.evaluation.rivals import (
     Schema,
     command_of,
     entrants,
     rival_of,
-    schema_of,
 )
 from engine.evaluation.rivals.pram import Pram
 
@@ -120,13 +117,3 @@ def test_names_are_read():
 
 
 # --- partial synthesis, several syntheses, schemas
-
-
-def test_a_schema_says_what_the_spec_says_else_what_columns_look_like(tmp_path):
-    spec = read(make_small(tmp_path))
-    rows = pd.DataFrame({"a": ["a0"] * 30, "b": ["b0"] * 30, "c": np.arange(30.0)})
-    assert schema_of(rows, spec).numbers == {"c"}
-    assert schema_of(rows.assign(c=1.0), spec).numbers == {"c"}
-    assert schema_of(rows.assign(c=1.0)).numbers == frozenset()
-    assert schema_of(FRAME).numbers == {"day"}
-    assert schema_of(FRAME.assign(n=np.arange(40))).numbers == {"day", "n"}

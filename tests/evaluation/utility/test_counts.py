@@ -16,7 +16,6 @@ from fixtures.utility import (
     table,
 )
 
-from engine.errors import SpecError
 from engine.evaluation.data.paired import Binning
 from engine.evaluation.figures import figures_of
 from engine.evaluation.utility import Inconsistencies, Marginals, Rule, Univariate
@@ -160,28 +159,6 @@ def test_impossible_records_count_once_a_group_and_table():
         "rules that the study excepts for their table: unless",
     )
     assert_in_catalogue(score, figures_of("inconsistencies"))
-
-
-def test_a_rule_that_does_not_fit_the_synthetic_values_is_said_not_to():
-    """Texts in the place of numbers: that rule is not computed; one that is wrong for the original too is a mistake."""
-    got = one_table(
-        {"age": [10, 40], "job": ["x", "y"]}, {"age": ["old", "young"], "job": ["x", "x"]}
-    )
-    rules = (
-        Rule(name="young", columns=("age", "job"), violated="age * 2 < 30 and job = 'x'"),
-        Rule(name="job", columns=("job",), violated="job = 'x'"),
-    )
-    score = inconsistencies(got, Inconsistencies(rules=rules))
-    assert score.breakdown["rule"].tolist() == ["job"]
-    assert score.values["records"] == 2
-    assert score.values["rules_not_computed"] == 1
-    assert "young" in score.notes[0]
-    only = inconsistencies(got, Inconsistencies(rules=rules[:1]))
-    assert not only.values
-    assert "other types" in only.why_not[""]
-    wrong = (Rule(name="off", columns=("job",), violated="nothing = 1"),)
-    with pytest.raises(SpecError, match="rule off"):
-        inconsistencies(got, Inconsistencies(rules=wrong))
 
 
 # All of them.

@@ -74,20 +74,6 @@ def test_the_marginal_by_hand():
     assert score.values["marginal_rmse"] == pytest.approx(np.sqrt((0.25 + 0.25) / 4))
 
 
-def test_where_keeps_rows_and_blanks_are_cells():
-    frame = people()
-    told = Gap(group="sex", values=("f", "m"), by=("job", "age"), where={"age": [1, 2]})
-    score = gap(frame, people(seed=5), told=(told,))
-    kept = frame[frame["age"].isin([1, 2])].fillna({"job": "blank"})
-    truth = {
-        f"{job} · {age:.0f}": ((own == "f").mean() - (own == "m").mean())
-        for (job, age), own in kept.groupby(["job", "age"])["sex"]
-    }
-    found = score.breakdown.set_index("cell")["original"].to_dict()
-    assert found == pytest.approx(truth)
-    assert any("blank" in cell for cell in found)
-
-
 def test_the_original_is_perfect_and_independent_columns_are_not():
     frame = people(2000)
     itself = gap(frame, frame)

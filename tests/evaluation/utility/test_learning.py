@@ -10,12 +10,10 @@ from engine.evaluation.data.paired import Distinct, distinct, pair
 from engine.evaluation.figures import figures_of
 from engine.evaluation.score import WHOLE
 from engine.evaluation.study.model import Study
-from engine.evaluation.utility import Learning, learners
+from engine.evaluation.utility import Learning
 from engine.evaluation.utility.learners import (
     Sample,
-    importances,
     marks,
-    sample_of,
     train,
 )
 from engine.evaluation.utility.learning import learning
@@ -85,38 +83,6 @@ def test_independent_columns_teach_no_more_than_guessing():
         assert told.loc[(learner, "original"), "auc"] > 0.95
         assert score.values[f"{learner}_auc_loss"] > 0.3
     assert score.values["logistic_ratio"] < 0.8
-
-
-@pytest.mark.parametrize("at_once", [7])
-def test_importances_are_those_of_shuffles_one_by_one(monkeypatch, at_once):
-    """The oracle asks about every row of every shuffle; what we ask about equal rows once comes to the same bits."""
-    draw = np.random.default_rng(5)
-    codes = {c: draw.integers(0, n, 300).astype(np.int32) for c, n in (("a", 3), ("b", 5))}
-    values = {"a": np.arange(3.0), "b": np.arange(5.0)}
-    classes = ((codes["a"] + draw.integers(0, 2, 300)) % 3).astype(np.int64)
-    sample = sample_of(codes, classes, np.ones(300, np.int64), 1000, draw)
-    asked = []
-    monkeypatch.setattr(learners, "_AT_ONCE", at_once)
-    forest = train("forest", values, sample, 3, trees=20, seed=1)
-
-    def predict(of):
-        asked.append(len(of["a"]))
-        return forest(of)
-
-    found = importances(predict, sample, 9)
-    assert asked == [7, 7, 1]
-    rng = np.random.default_rng(9)
-    some = sample_of(sample.codes, sample.classes, sample.n, 2000, rng)
-    rows = {c: np.repeat(code, some.n) for c, code in some.codes.items()}
-    truth = np.repeat(some.classes, some.n)
-
-    def sure(of):
-        return float(forest(of)[np.arange(len(truth)), truth].mean())
-
-    wanted = [
-        [sure(rows) - sure({**rows, c: rng.permutation(rows[c])}) for _ in range(3)] for c in rows
-    ]
-    assert found.tolist() == np.array(wanted).mean(axis=1).tolist()
 
 
 # Bad input: said in words, never a zero.

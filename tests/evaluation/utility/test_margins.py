@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -42,21 +41,6 @@ def test_margins_of_exact_tables_agree_and_a_planted_gap_is_found():
     assert values["up_to_2"] == 0
     assert values["above_2"] == values["above_2_on_1"] == values["above_2_on_2"] == 3
     assert values["share_equal_above_2"] == 0
-
-
-def test_one_way_counts_from_wider_tables():
-    frame = people()
-    exact = marginal_tables(frame, ["age"], ["education"], ["sex"], ["age", "education", "sex"])
-    values = one_way_from_wider(pair(frame, exact, BARE), Univariate()).values
-    assert values["rmse"] == values["rmse_of_1"] == 0
-    wide = exact["age", "education", "sex"]
-    exact["age", "education", "sex"] = replace(wide, n=2 * wide.n)
-    score = one_way_from_wider(pair(frame, exact, BARE), Univariate())
-    squares = sum(
-        (frame[c].value_counts(dropna=False) ** 2).sum() for c in ("age", "education", "sex")
-    )
-    assert score.values["rmse"] == pytest.approx(math.sqrt(squares / score.values["n"]))
-    assert score.values["rmse_of_1"] == 0
 
 
 def noisy_pairs(frame: pd.DataFrame, *, is_locked: bool) -> dict:

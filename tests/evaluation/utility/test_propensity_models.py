@@ -136,15 +136,3 @@ def test_without_scikit_learn_it_says_what_to_install(monkeypatch):
     frame = people(50, 8)
     with pytest.raises(StoreError, match="pip install"):
         score(frame, frame)
-
-
-def test_the_order_of_the_rows_says_nothing():
-    frame, other = people(500, 2), people(400, 3)
-    for rows in (20_000, 100):
-        got = score(frame, frame.sample(frac=1, random_state=1), rows=rows).values
-        assert got["logistic_pmse"] == pytest.approx(0, abs=1e-12)
-        assert got["cart_pmse"] == 0
-        first = score(frame, other, rows=rows)
-        again = score(frame, other.sample(frac=1, random_state=1), rows=rows)
-        assert first.values == again.values
-        assert first.over == len(other.columns)

@@ -15,7 +15,7 @@ from engine.evaluation.figures import figures_of
 from engine.evaluation.study.model import Study
 from engine.evaluation.utility import Tables
 from engine.evaluation.utility.models import logistic
-from engine.evaluation.utility.tables import fit, quantile_groups, table_fit
+from engine.evaluation.utility.tables import fit, table_fit
 from engine.schema import column_set
 
 FIGURES = figures_of("tables")
@@ -108,18 +108,6 @@ def test_chance_gives_one_and_a_second_sample_one_over_the_share_of_originals(n_
 
 
 # Groups of numbers.
-
-
-def test_numbers_are_cut_at_quantiles_of_both_sides_together():
-    r = rng(2)
-    left, right = r.normal(0, 1, 211), r.normal(0.4, 1, 97)
-    paired = against({"a": left}, {"a": right})
-    got = quantile_groups(paired, "a", 5)
-    breaks = np.quantile(np.concatenate([left, right]), np.arange(6) / 5)
-    expected = np.clip(np.searchsorted(breaks, left, side="right") - 1, 0, 4)
-    assert got.group[paired.original.codes["a"]].tolist() == expected.tolist()
-    assert got.n_groups == 6
-    assert got.group[-1] == 5
 
 
 # The measure.
