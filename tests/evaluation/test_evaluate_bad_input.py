@@ -242,6 +242,3 @@ def test_hostile_names_score_as_plain_ones():
     for measure in ("univariate", "marginals", "tables", "regression", "estimates"):
         told, found = wanted.scores[measure].values, got.scores[measure].values
         assert found == pytest.approx(told, abs=1e-9), measure
-
-
-# Rows have no order.

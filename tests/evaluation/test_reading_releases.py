@@ -140,9 +140,6 @@ def test_control_rows_have_the_kinds_of_the_original(tmp_path):
     assert got.values["a"].tolist() == ["1", "2", "x"]
 
 
-# Categoricals are coded as texts are.
-
-
 # Files that a study names.
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from fixtures.source import col
 
 from engine.errors import DataError
 from engine.schema import SourceSpec

@@ -189,6 +189,3 @@ def test_the_document_is_plain_and_confidential():
     }
     assert len(told["runs"]) == 12
     assert (told["weighed"], told["own"]) == ([], {"kind": "sticky", "epsilon": None})
-
-
-# --- scoring by groups

@@ -82,9 +82,6 @@ def test_without_a_threshold_a_figure_is_held_against_the_sample(
     assert verdict(one, value, reach, scale=scale) == expected
 
 
-# Improvement factors.
-
-
 # JSON.
 
 

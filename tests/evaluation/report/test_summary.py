@@ -59,6 +59,3 @@ def test_a_publishable_summary_names_no_count():
     assert "12,347" in sentence(told, is_risk=False)
     assert "12" not in sentence(told, is_risk=False, rows_published=100)
     assert blocks(told, ["x"], sample="s", width=80, rows_published=100) == []
-
-
-# The page.

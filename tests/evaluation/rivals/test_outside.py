@@ -114,6 +114,3 @@ def test_names_are_read():
         rival_of("kanon2.5")
     with pytest.raises(SpecError, match="there is no rival"):
         rival_of("")
-
-
-# --- partial synthesis, several syntheses, schemas

@@ -81,6 +81,3 @@ def test_propensity_is_nought_for_the_same_rows_and_a_quarter_for_others():
     assert values["pmse_wide"] == pytest.approx(0, abs=1e-12)
     other = of_marginals(frame, frame.assign(age=999), ["age", "sex"])
     assert propensity(other, Propensity()).values["pmse"] == pytest.approx(0.25)
-
-
-# Both.

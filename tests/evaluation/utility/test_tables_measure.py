@@ -107,9 +107,6 @@ def test_chance_gives_one_and_a_second_sample_one_over_the_share_of_originals(n_
     assert np.mean([f.s_pmse for f in second]) == pytest.approx(1 / (1 - share), rel=0.12)
 
 
-# Groups of numbers.
-
-
 # The measure.
 
 
