@@ -144,7 +144,7 @@ def test_without_noise_the_published_figures_are_met(k, repeats, method, of_pape
 
 @needs_sd2011
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 10.0])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_the_paper_is_met_on_s3(epsilon):
     loop = Loop(sd2011(SYNTHPOP).first(3))
     mean, error = figures(loop, 150, **PAPER, epsilon=epsilon)["s_pmse_2"]
@@ -159,9 +159,7 @@ def test_the_paper_is_met_on_s3(epsilon):
         (3, 1.0),
         *(
             pytest.param(k, epsilon, marks=pytest.mark.slow)
-            for k in (3, 5, 7)
-            for epsilon in (0.5, 1.0, 2.0)
-            if (k, epsilon) != (3, 1.0)
+            for k, epsilon in ((3, 0.5), (5, 1.0), (7, 0.5), (7, 2.0))
         ),
     ],
 )

@@ -154,7 +154,7 @@ def test_dictionaries(column, cells, values, expected):
     assert cells_in_order == expected
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(
     st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=30),
     st.sampled_from([CENT, EIGHTH, THOUSAND]),

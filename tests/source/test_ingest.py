@@ -314,7 +314,7 @@ def three_ways(tmp_path, frame, columns, entities=()):
     return out
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     cells=st.lists(
         st.tuples(

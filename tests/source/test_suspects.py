@@ -37,12 +37,15 @@ def found_in(frame: pd.DataFrame, *, entities: tuple[str, ...] = ()) -> dict[str
     return suspects(table, judged, EXACTLY_TEN)
 
 
-@pytest.mark.parametrize(("n_people", "rows_each"), [(2_500, 1), (400, 9)])
+@pytest.mark.parametrize(
+    ("n_people", "rows_each"), [(400, 9), pytest.param(2_500, 1, marks=pytest.mark.slow)]
+)
 def test_sixty_identifiers_are_found_whatever_their_names(n_people, rows_each):
     frame, names = identifiers(n_people, rows_each, seed=1)
     assert set(names) - set(found_in(frame)) == set()
 
 
+@pytest.mark.slow
 def test_identifiers_beside_a_declared_one_are_found():
     frame, names = identifiers(400, 9, seed=2)
     found = found_in(frame, entities=("v00",))

@@ -146,8 +146,8 @@ def test_a_part_of_the_people_published_as_they_are_is_found():
 
 def test_distinct_rows_with_their_number_are_attacked_as_the_rows_are():
     """For all attacks; with control rows, as otherwise other records are drawn."""
-    original, rows, control = people(300, 1), people(150, 2), people(200, 3)
-    n = np.random.default_rng(1).integers(1, 4, 150)
+    original, rows, control = people(120, 1), people(60, 2), people(100, 3)
+    n = np.random.default_rng(1).integers(1, 4, 60)
     repeated = rows.loc[rows.index.repeat(n)].reset_index(drop=True)
     counted, expanded = (
         attacked(original, table, control=control)
