@@ -29,13 +29,19 @@ def figures(*synthetic, world: World, place: int = 0, **more) -> dict[str, float
 
 
 @pytest.fixture(scope="module")
-def alone(world):
-    """Figures of the CSV by itself."""
-    return figures(world.csv, world=world)
+def evaluated(world):
+    """The CSV by itself."""
+    return engine.evaluate(world.csv, data=world.data, spec=world.study)
 
 
-def test_an_evaluation_shows_figures_and_nothing_of_the_original(world):
-    found = engine.evaluate(world.csv, world.csv, data=world.data, spec=world.study)
+@pytest.fixture(scope="module")
+def alone(evaluated):
+    """Its figures."""
+    return evaluated.results[0].figures()
+
+
+def test_an_evaluation_shows_figures_and_nothing_of_the_original(evaluated):
+    found = evaluated
     name, figure = next(iter(found.results[0].figures().items()))
     for text in (repr(found), found._repr_html_()):
         assert name in text
@@ -92,6 +98,7 @@ def test_the_same_rows_score_the_same_from_anywhere_and_beside_other_subjects(wo
         assert result.figures() == pytest.approx(alone, nan_ok=False)
 
 
+@pytest.mark.slow
 def test_a_release_spec_says_how_to_read_and_the_rest_is_chosen(world):
     found = engine.evaluate(world.csv, data=world.data, spec=world.spec)
     bare = engine.evaluate(world.csv, data=world.data)
@@ -101,6 +108,7 @@ def test_a_release_spec_says_how_to_read_and_the_rest_is_chosen(world):
     assert list(found.study.order["sex"]) == ["Female", "Male"]
 
 
+@pytest.mark.slow
 def test_data_that_are_not_read_as_the_build_did_are_doubted(world):
     """Many incomes are spelled -8, as where a build reads that as a blank: the release has no such value."""
     is_third = pd.Series(range(len(world.original)), index=world.original.index) % 3 == 0
@@ -119,6 +127,7 @@ def test_data_that_are_not_read_as_the_build_did_are_doubted(world):
     assert not doubts(engine.attack, data=people, spec=world.spec), "who gives it is told nothing"
 
 
+@pytest.mark.slow
 def test_sets_of_one_synthesis_are_means_and_combined_estimates(world):
     sets = [shuffled(world.original, seed) for seed in (5, 6, 7)]
     apart = engine.evaluate(*sets, data=world.data, spec=world.study)
@@ -149,6 +158,7 @@ def test_a_control_takes_the_place_of_the_held_out_half(world, alone):
 # What changes no figure.
 
 
+@pytest.mark.slow
 def test_the_seed_decides(world, alone):
     assert figures(world.csv, world=world, seed=2021) == alone
     other = figures(world.csv, world=world, seed=1)
@@ -230,10 +240,9 @@ def test_a_publishable_report_holds_no_value_count_or_path(world, tmp_path):
     assert all(float(f"{v:.2g}") == v for v in values)
 
 
-def test_a_sample_is_the_scale_as_if_it_were_as_large_as_the_original(world):
+def test_a_sample_is_the_scale_as_if_it_were_as_large_as_the_original(evaluated):
     """Unscaled, a 40 % sample is off by 60 % of every count, and any release would look good beside it."""
-    found = engine.evaluate(world.csv, data=world.data, spec=world.study)
-    (one,) = found.results
+    (one,) = evaluated.results
     scale = one.scale["univariate"].values
     assert scale["median_composite_error"] == scale["scaled_median_composite_error"]
     assert scale["median_composite_error"] < 40

@@ -202,6 +202,7 @@ def test_what_cannot_be_evaluated_is_refused(side, wrong):
     assert str(refused.value)
 
 
+@pytest.mark.slow
 def test_other_spellings_of_blanks_change_no_figure(tmp_path):
     original, synthetic = people(), people(80, 2)
     wanted = evaluated(original, synthetic).figures()

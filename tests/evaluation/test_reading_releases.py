@@ -163,6 +163,7 @@ def test_a_schema_gives_orders_texts_and_blanks(tmp_path):
 # The NIST excerpt.
 
 
+@pytest.mark.slow
 @needs_nist
 def test_peers_are_read_by_their_study_as_with_types_given():
     folders = [ROOT / "releases", NIST]
