@@ -43,27 +43,11 @@ def test_only_the_own_section_is_replaced(page):
     assert text.endswith(after)
 
 
-def test_a_section_says_command_day_and_machine(page):
-    measured.record("two", "./scripts/two", "figures", file=page)
-    head = page.read_text().split("<!-- measured two -->\n")[1].splitlines()[0]
-    said = r"`./scripts/two` on \d{4}-\d\d-\d\d; \d+ cores, \d+ GiB, Python 3\.\d+"
-    assert re.match(said, head)
-    assert "numpy 2" in head
-
-
-def test_recording_twice_leaves_one(page):
-    for n in (1, 2):
-        measured.record("one", "./scripts/one", f"figure {n}", file=page)
-    assert "figure 1" not in page.read_text()
-    assert page.read_text().count("figure 2") == 1
-
-
 @pytest.mark.parametrize(
     ("harm", "section", "body"),
     [
         (("", ""), "three", "x"),
         (("<!-- end one -->", ""), "one", "x"),
-        (("<!-- end two -->", "<!-- end two -->\n<!-- measured two -->"), "two", "x"),
         (("", ""), "one", "x\n<!-- end one -->"),
     ],
 )
@@ -77,12 +61,7 @@ def test_a_page_without_the_place_is_left_alone(page, harm, section, body):
 
 @pytest.mark.parametrize(
     ("words", "wanted"),
-    [
-        ([], True),
-        (["census"], True),
-        (["census", "--keys", "1"], False),
-        (["census", "--keys", "1", "--record"], True),
-    ],
+    [([], True), (["census", "--keys", "1"], False), (["census", "--keys", "1", "--record"], True)],
 )
 def test_a_shortened_run_keeps_its_figures_to_itself(monkeypatch, words, wanted):
     monkeypatch.setattr(sys, "argv", ["scripts/x.py", *words])
@@ -109,7 +88,3 @@ def test_every_section_that_a_script_writes_is_on_the_page_once():
     for start in written:
         assert any(n == start or (start[-1] == "-" and n.startswith(start)) for n in names), start
     assert all(any(n == s or (s[-1] == "-" and n.startswith(s)) for s in written) for n in names)
-
-
-def test_a_table_in_markdown():
-    assert measured.markdown(["a", "b"], [[1, "x"]]) == "| a | b |\n| --- | --- |\n| 1 | x |"

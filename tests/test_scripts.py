@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import subprocess
+import sys
 
 import pytest
 from fixtures.pipeline import ROOT
@@ -82,3 +84,16 @@ def test_what_is_installed_for_the_tests_is_not_installed_again(checkout):
     done = subprocess.run(words, cwd=checkout, capture_output=True, text=True)
     assert done.stdout.startswith("python -m pip install")
     assert (checkout / ".venv/installed-evaluate,dp").exists()
+
+
+@pytest.mark.slow
+def test_scripts_that_take_arguments_say_which(monkeypatch, capsys):
+    texts = {p: p.read_text("utf-8") for p in sorted((ROOT / "scripts").glob("*.py"))}
+    scripts = [p for p, text in texts.items() if "ArgumentParser" in text and "__main__" in text]
+    assert len(scripts) > 20
+    for script in scripts:
+        monkeypatch.setattr(sys, "argv", [script.name, "--help"])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(script), run_name="__main__")
+        assert ended.value.code == 0, script.name
+        assert "usage" in capsys.readouterr().out, script.name

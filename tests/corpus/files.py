@@ -1,6 +1,6 @@
 """Files as people have them, each nasty in one way that its name and its sentence tell.
 
-Takes a folder; makes a file there. Run as a script it takes all of them through the commands and prints a table.
+Takes a folder; makes a file there.
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ class Nasty:
         Lines that `init` must write.
     init : tuple of str
         What `init` is given beside the file.
-    slow : bool
-        Tried with the longer checks only.
     """
 
     make: Callable[[Path], Path]
@@ -47,7 +45,6 @@ class Nasty:
     refused: str = ""
     in_spec: tuple[str, ...] = ()
     init: tuple[str, ...] = ()
-    slow: bool = False
 
 
 CORPUS: dict[str, Nasty] = {}
@@ -114,7 +111,7 @@ def windows(folder):
     return put(folder, "a.csv", text(with_column("größe", lambda i: words[i % 3])), "cp1252")
 
 
-@nasty("Polish in the encoding of Windows", in_spec=('encoding = "cp1250"',), slow=True)
+@nasty("Polish in the encoding of Windows", in_spec=('encoding = "cp1250"',))
 def polish(folder):
     words = ("Łódź", "Świętokrzyska", "Żółkiewskiego", "Kraków")
     return put(folder, "a.csv", text(with_column("miasto", lambda i: words[i % 4])), "cp1250")
@@ -126,27 +123,27 @@ def utf_16(folder):
     return put(folder, "a.txt", text(table, delimiter="\t", end="\r\n"), "utf-16")
 
 
-@nasty("a byte order mark", slow=True)
+@nasty("a byte order mark")
 def byte_order_mark(folder):
     return put(folder, "a.csv", text(rows()), "utf-8-sig")
 
 
-@nasty("semicolons", in_spec=('delimiter = ";"',), slow=True)
+@nasty("semicolons", in_spec=('delimiter = ";"',))
 def semicolons(folder):
     return put(folder, "a.csv", text(rows(), delimiter=";"))
 
 
-@nasty("tabs in a file called .txt", in_spec=('delimiter = "\\t"',), slow=True)
+@nasty("tabs in a file called .txt", in_spec=('delimiter = "\\t"',))
 def tabs(folder):
     return put(folder, "a.txt", text(rows(), delimiter="\t"))
 
 
-@nasty("pipes", in_spec=('delimiter = "|"',), slow=True)
+@nasty("pipes", in_spec=('delimiter = "|"',))
 def pipes(folder):
     return put(folder, "a.txt", text(rows(), delimiter="|"))
 
 
-@nasty("gzip", slow=True)
+@nasty("gzip")
 def zipped(folder):
     (folder / "a.csv.gz").write_bytes(gzip.compress(text(rows()).encode()))
     return folder / "a.csv.gz"
@@ -172,7 +169,7 @@ def thousands_points(folder):
     return put(folder, "a.csv", text(changed(cost=written), delimiter=";"))
 
 
-@nasty("apostrophes between thousands", in_spec=('thousands = "\'"',), slow=True)
+@nasty("apostrophes between thousands", in_spec=('thousands = "\'"',))
 def thousands_apostrophes(folder):
     written = changed(cost=lambda number: f"{number:,.2f}".replace(",", "'"))
     return put(folder, "a.csv", text(written))
@@ -183,7 +180,7 @@ def german_days(folder):
     return put(folder, "a.csv", text(changed(day=lambda d: f"{d[8:]}.{d[5:7]}.{d[:4]}")))
 
 
-@nasty("days as m/d/Y", in_spec=('date_format = "%m/%d/%Y"',), slow=True)
+@nasty("days as m/d/Y", in_spec=('date_format = "%m/%d/%Y"',))
 def american_days(folder):
     return put(folder, "a.csv", text(changed(day=lambda d: f"{d[5:7]}/{d[8:]}/{d[:4]}")))
 
@@ -199,12 +196,12 @@ def percents(folder):
     return put(folder, "a.csv", text(with_column("share", lambda i: f"{i % 40} %")))
 
 
-@nasty("currencies", in_spec=("in the way: signs of currencies",), slow=True)
+@nasty("currencies", in_spec=("in the way: signs of currencies",))
 def currencies(folder):
     return put(folder, "a.csv", text(with_column("fee", lambda i: f"€ {i % 40}.50")))
 
 
-@nasty("very large numbers and very small ones", slow=True)
+@nasty("very large numbers and very small ones")
 def wide_numbers(folder):
     return put(folder, "a.csv", text(with_column("x", lambda i: 10.0 ** (i % 30 - 12) * (i + 1))))
 
@@ -220,7 +217,7 @@ def mixed_types(folder):
     return put(folder, "a.csv", text(with_column("n", lambda i: "k.A." if i % 7 == 0 else i % 50)))
 
 
-@nasty("yes and no in words", in_spec=('# domain = ["ja", "nein"]',), slow=True)
+@nasty("yes and no in words", in_spec=('# domain = ["ja", "nein"]',))
 def words_for_truth(folder):
     return put(folder, "a.csv", text(with_column("ok", lambda i: ("ja", "nein")[i % 2])))
 
@@ -267,7 +264,7 @@ def odd_names(folder):
     return put(folder, "a.csv", body)
 
 
-@nasty("names that are words of SQL", slow=True)
+@nasty("names that are words of SQL")
 def reserved_words(folder):
     return put(folder, "a.csv", text(rows()).replace("city,age,cost,day", "select,from,order,n", 1))
 
@@ -327,9 +324,7 @@ def book(path: Path, sheets: dict[str, tuple[int, list[dict[str, object]]]]) -> 
     return path
 
 
-@nasty(
-    "a workbook with a title above the names", in_spec=("skip = 3", 'format = "xlsx"'), slow=True
-)
+@nasty("a workbook with a title above the names", in_spec=("skip = 3", 'format = "xlsx"'))
 def workbook_with_title(folder):
     return book(folder / "a.xlsx", {"Data": (3, rows())})
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpus.files import CORPUS, Nasty
+from corpus.files import Nasty
 from fixtures.pipeline import tablepack
 
 
@@ -72,18 +69,3 @@ PACK = """\
 title = "Corpus"
 max_width = 1
 """
-
-
-def main() -> None:
-    """Print a table of all files."""
-    print("| file | nasty | outcome |\n| --- | --- | --- |")
-    for name, nasty in CORPUS.items():
-        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            journey = travel(nasty, Path(folder))
-            said = re.sub(r"\s+", " ", journey.said.replace(f"{folder}/", "")).strip()
-        outcome = "published" if not journey.code else f"{journey.ended} refuses: {said[:200]}"
-        print(f"| {name} | {nasty.why} | {outcome} |")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""What tests of reports share."""
+"""What tests of evaluations share."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ import os
 import shutil
 
 import pytest
+from fixtures.evaluate import World, make_world
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def world(census, tmp_path_factory) -> World:
+    """A release of the census and the files of its custodian; nothing is written among them."""
+    return make_world(tmp_path_factory.mktemp("world"), census)
+
+
+@pytest.fixture(scope="session")
 def browser():
     api = pytest.importorskip("playwright.sync_api") if os.environ.get("CI") != "true" else None
     if api is None:

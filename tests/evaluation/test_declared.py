@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pandas as pd
 import pytest
 from fixtures.pipeline import ACCEPTED, write_spec
 
-from engine.api.compare import compare
 from engine.api.evaluate import evaluate
 from engine.api.reading import read
 from engine.errors import DataError, SpecError
@@ -130,13 +128,11 @@ def test_rows_are_those_of_one_plain_file(tmp_path, form):
         assert have[have.notna()].tolist() == want[want.notna()].tolist()
 
 
-@pytest.mark.parametrize("form", ["german", "several"])
-def test_a_release_is_evaluated_with_its_spec(tmp_path, form):
+def test_a_release_is_evaluated_with_its_spec(tmp_path):
     pytest.importorskip("sklearn")
-    text, path = spec_of(tmp_path, form)
+    text, path = spec_of(tmp_path, "several")
     release = build(read(text), tmp_path / "r.duckdb", jobs=1)
-    given = path if isinstance(path, str) else path[1]  # one of several stands for all
-    found = evaluate(release, data=given, spec=text)
+    found = evaluate(release, data=path[1], spec=text)  # one of several stands for all
     rows().to_parquet(tmp_path / "plain.parquet")
     plain = evaluate(release, data=tmp_path / "plain.parquet", spec=text)
     scores = [
@@ -144,46 +140,6 @@ def test_a_release_is_evaluated_with_its_spec(tmp_path, form):
         for one in (found, plain)
     ]
     assert scores[0] == pytest.approx(scores[1], nan_ok=True)
-
-
-def test_a_comparison_reads_what_a_build_reads(tmp_path):
-    pytest.importorskip("sklearn")
-    pytest.importorskip("opendp")
-    text, _ = spec_of(tmp_path, "several")
-    public = {
-        "town": {"kind": "category", "domain": ["Graz", "Köln", "Bülach"], "public": True},
-    }
-    said = text.read_text("utf-8")
-    head = said.partition("[columns")[0]
-    columns = "\n".join(
-        f"[columns.{name}]\n" + "\n".join(f"{k} = {json.dumps(v)}" for k, v in keys.items())
-        for name, keys in {
-            "id": {"kind": "integer"},
-            **public,
-            "cost": {"drop": True},
-            "day": {"drop": True},
-        }.items()
-    )
-    text.write_text(f'{head}{columns}\n[[tables]]\ncolumns = ["town"]\n', "utf-8")
-    found = compare(text, epsilon=[1.0], seeds=1)
-    assert {run.kind for run in found.runs} == {"sticky", "dp", "exact"}
-
-
-def test_what_is_one_plain_file_or_given_stays_what_it_is(tmp_path, monkeypatch):
-    text, _ = spec_of(tmp_path, "german")
-    spec = read(text)
-    frame = rows()
-    assert data_of(spec, frame) is frame
-    assert data_of(spec, tmp_path / "other.parquet") == tmp_path / "other.parquet"
-    bare = replace(
-        spec,
-        source=replace(spec.source, encoding="UTF_8"),
-        columns=tuple(replace(c, writing=type(c.writing)()) for c in spec.columns),
-    )
-    assert data_of(bare) == spec.source.path
-    monkeypatch.chdir(tmp_path)
-    assert data_of(bare, "a.csv") == "a.csv"
-    assert isinstance(data_of(spec, "a.csv"), Declared)
 
 
 def test_cells_that_are_not_written_so_are_refused_without_them(tmp_path):

@@ -12,33 +12,27 @@ import pytest
 from fixtures.nist import NIST, needs_nist, nist_rows
 from fixtures.pipeline import ROOT
 from fixtures.release import SUPPORTS, TABLES, build_release, expanded, make_table
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import engine.store.opening
-from engine.errors import DamagedRelease, DataError, SpecError
-from engine.evaluation.data import reading
+from engine.errors import DamagedRelease, DataError
 from engine.evaluation.data.columns import columns_in, on_grid_sql
 from engine.evaluation.data.kinds import kind_of_column
-from engine.evaluation.data.paired import Coded, Paired, distinct, pair
+from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.data.reading import (
     notes_of,
     read_like,
     read_original,
-    read_release,
     read_subject,
     released_columns,
 )
 from engine.evaluation.data.words import unshown
-from engine.evaluation.risk.attacker import Attacker
 from engine.evaluation.study.files import (
     BLANK_LABEL,
     labels_of,
-    read_baselines,
     with_files,
 )
 from engine.evaluation.study.model import Study, read_study
-from engine.schema import Column, Resolution, column_set
+from engine.schema import Column, Resolution
 from engine.source import grid_code
 from engine.store import manifest_path
 from engine.store.decode import grid_value
@@ -122,62 +116,6 @@ def test_tables_with_columns_of_one_side_are_left_out(release):
         read_subject(release, pd.DataFrame({"z": [1.0]}), OF_N, "r")
 
 
-def test_data_that_lacks_most_columns_is_refused(release):
-    """One column of four in common is no original; half of them are (above)."""
-    other = read_original(pd.DataFrame({"SEX": ["f", "m"], "POLICY": [1, 2]}), OF_N)
-    with pytest.raises(DataError, match=r"lacks 3 of the 4 columns") as refused:
-        read_subject(release, other, OF_N, "r")
-    assert "AGE, INCOME, TOWN" in str(refused.value)
-    assert "half of its columns at least" in str(refused.value)
-
-
-@pytest.mark.parametrize("few", [0, 1, 2_000])
-def test_texts_are_read_the_same_row_by_row_and_as_types(release, monkeypatch, few):
-    original = pd.DataFrame({"AGE": [7, 40], "SEX": ["f", None], "TOWN": ["Lund", "it's"]})
-    sides = []
-    for most in (2_000, few):
-        monkeypatch.setattr(reading, "_FEW_TEXTS", most)
-        found = read_release(release)
-        tables = {c: t for c, t in found.tables.items() if "INCOME" not in c}
-        sides.append(pair(read_original(original, OF_N, like=found.columns), tables, OF_N))
-    as_types, as_rows = sides
-    assert {("TOWN",), ("AGE", "TOWN"), ("SEX",)} <= set(as_types.tables)
-    for name, values in as_types.values.items():
-        assert values.tolist() == as_rows.values[name].tolist()
-    for columns, table in as_types.tables.items():
-        for name, codes in table.codes.items():
-            assert codes.dtype == np.int32
-            assert (codes == as_rows.tables[columns].codes[name]).all()
-
-
-def test_a_column_may_be_called_n(tmp_path):
-    from engine.store import count_names
-
-    assert count_names(("n",)) == ("n_", "measured")
-    columns = {
-        name.replace("AGE", "n").replace("SEX", "measured"): a for name, a in SUPPORTS.items()
-    }
-    header, supports = renamed(columns)
-    path = build_release(tmp_path / "n.duckdb", header=header, supports=supports)
-    found = read_release(path).tables
-    assert list(found["measured", "n"].frame) == ["measured", "n"]
-    assert found["n",].n.sum() == make_table(("AGE",)).n_rows
-
-
-def renamed(supports: dict) -> tuple:
-    """The tiny release with columns of other names."""
-    from dataclasses import replace
-
-    from fixtures.release import HEADER
-
-    changed = {c: replace(a, column=replace(a.column, name=c)) for c, a in supports.items()}
-    other = dict(zip(SUPPORTS, supports, strict=True))
-    tables = tuple(column_set([other[c] for c in columns]) for columns in TABLES)
-    columns = tuple(changed[other[c.name]].column for c in HEADER.columns)
-    order = sorted(tables, key=lambda t: (len(t), t))
-    return replace(HEADER, columns=columns, tables=tuple(order)), changed
-
-
 def test_a_release_is_no_original_and_needs_its_manifest(release, tmp_path):
     with pytest.raises(DataError, match="is a release"):
         read_original(release, OF_N)
@@ -202,53 +140,6 @@ def test_control_rows_have_the_kinds_of_the_original(tmp_path):
     assert got.values["a"].tolist() == ["1", "2", "x"]
 
 
-def test_an_original_that_is_any_frame_will_do():
-    frame = pd.DataFrame({"t": ["1", None], "b": [True, None], "d": pd.to_datetime(["2020", None])})
-    frame["b"] = frame["b"].astype(object)
-    assert [kind_of_column(frame[c]) for c in frame] == ["text", "number", "time"]
-    got = read_like(pd.DataFrame({"t": [1.0], "b": [False], "d": ["2021-01-01"]}), frame, BARE)
-    assert got["t"].tolist() == ["1"]
-    assert got["b"].tolist() == [0]
-    assert got["d"].tolist() == [pd.Timestamp("2021-01-01")]
-
-
-# Categoricals are coded as texts are.
-
-
-def codes_of(table: Coded) -> dict:
-    return {c: code.tolist() for c, code in table.codes.items()}
-
-
-def both(paired: Paired) -> tuple:
-    (table,) = paired.tables.values()
-    values = {c: v.tolist() for c, v in paired.values.items()}
-    return values, codes_of(paired.original), codes_of(table)
-
-
-texts = st.lists(st.sampled_from(["a", "b", "c", "é", None]), min_size=1, max_size=8)
-
-
-@settings(deadline=None, max_examples=40)
-@given(left=texts, right=texts, data=st.data())
-def test_categoricals_with_spare_categories_are_coded_as_objects(left, right, data):
-    spare = data.draw(st.permutations(["a", "b", "c", "é", "spare"]))
-    study = Study(title="", order={"t": ["c", "a"]})
-    plain = [pd.DataFrame({"t": pd.Series(side, dtype=object)}) for side in (left, right)]
-    coded = [pd.DataFrame({"t": pd.Categorical(side, categories=spare)}) for side in (left, right)]
-    wanted = both(pair(plain[0], {("t",): distinct(plain[1])}, study))
-    for first, second in ((0, 1), (1, 1), (1, 0)):
-        sides = (coded if first else plain)[0], (coded if second else plain)[1]
-        assert both(pair(sides[0], {("t",): distinct(sides[1])}, study)) == wanted
-
-
-@pytest.mark.parametrize("values", [[3, 1, None], [True, None, False], ["2020-01-01", None, None]])
-def test_categoricals_of_other_things_are_coded_as_those(values):
-    series = pd.Series(pd.to_datetime(values)) if isinstance(values[0], str) else pd.Series(values)
-    frames = [pd.DataFrame({"x": s}) for s in (series, series.astype("category"))]
-    wanted, got = (both(pair(f, {("x",): distinct(f)}, BARE)) for f in frames)
-    assert got == wanted
-
-
 # Files that a study names.
 
 
@@ -269,53 +160,10 @@ def test_a_schema_gives_orders_texts_and_blanks(tmp_path):
     assert with_files(BARE, []) is BARE
 
 
-def test_labels_of_dictionary_study_and_release(tmp_path, release):
-    told = {
-        "AGE": {"description": "Age", "values": {"min": 0, "max": 9, "N": "none", "7": "seven"}},
-        "SEX": {"description": "Sex"},
-    }
-    (tmp_path / "d.json").write_text(json.dumps(told))
-    study = Study(title="", dictionary="d.json", nulls=("N",), labels={"SEX": "Own"})
-    labels, values = labels_of(study, [tmp_path])
-    assert labels == {"AGE": "Age", "SEX": "Own"}
-    assert values == {"AGE": {BLANK_LABEL: "none", "7": "seven"}}
-    assert labels_of(BARE, []) == ({}, {})
-    found = read_release(release)
-    carried = {"labels": found.labels, "value_labels": found.value_labels}
-    assert carried == {
-        "labels": {"AGE": "Age in years"},
-        "value_labels": {"SEX": {"f": "Women", "m": "Men"}},
-    }
-    assert labels_of(BARE, [], **carried) == ({"AGE": "Age in years"}, carried["value_labels"])
-    labels, values = labels_of(study, [tmp_path], **carried)
-    assert labels["AGE"] == "Age"
-    assert values["SEX"]["f"] == "Women"
-
-
-def test_baselines(tmp_path):
-    path = tmp_path / "b.json"
-    study = Study(title="", risks=Attacker(quasi_identifiers=("a",), baselines="b.json"))
-    path.write_text('{"x": 0.25, "y": 1}')
-    assert read_baselines(study, [tmp_path]) == {"x": 0.25, "y": 1.0}
-    assert read_baselines(BARE, []) is None
-    for wrong in ('{"x": 2}', '{"x": true}', '["x"]', "{"):
-        path.write_text(wrong)
-        with pytest.raises(SpecError, match=r"b\.json"):
-            read_baselines(study, [tmp_path])
-
-
-@pytest.mark.parametrize("wrong", ["{", "[]", '{"schema": 1}', '{"schema": {"a": 1}}'])
-def test_wrong_files_of_a_study_are_refused(tmp_path, wrong):
-    (tmp_path / "w.json").write_text(wrong)
-    with pytest.raises(SpecError, match=r"w\.json"):
-        with_files(Study(title="", schema_file="w.json"), [tmp_path])
-    with pytest.raises(SpecError, match="gone"):
-        labels_of(Study(title="", dictionary="gone.json"), [tmp_path])
-
-
 # The NIST excerpt.
 
 
+@pytest.mark.slow
 @needs_nist
 def test_peers_are_read_by_their_study_as_with_types_given():
     folders = [ROOT / "releases", NIST]
@@ -359,15 +207,6 @@ def test_numbers_lie_on_the_grid_of_the_release(release):
     assert original["INCOME"].isna().tolist() == [False] * 4 + [True]
     assert read_like(given, original, BARE)["INCOME"].equals(original["INCOME"]), "strangers, too"
     assert read_original(given, BARE)["INCOME"][0] == -2.4999999, "no release, no grid"
-
-
-def test_a_spelling_of_a_blank_is_none_on_a_grid(release):
-    """0.96 is 1.0 on the grid, and no blank; 1.04 is declared one."""
-    given = pd.DataFrame({"INCOME": [0.96, 1.04, 1.0]})
-    reading_ = Study(title="", nulls=("1.04",))
-    original = read_original(given, reading_, like=released_columns(release))
-    assert original["INCOME"].isna().tolist() == [False, True, False]
-    assert original["INCOME"].tolist()[0] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -79,32 +79,6 @@ def test_ids_and_constants_are_left_out_and_noted():
     assert not any(v in text_of(found) for v in ("person 1", "here;")), "no value is told"
 
 
-def test_columns_of_most_tables_are_the_known_ones():
-    frame = people()
-    sets = (["sex"], ["sex", "age"], ["children", "sex"], ["children", "age"], ["region"])
-    found, _ = of(frame, *sets)
-    assert found.study.marginals.width == 2
-    assert found.study.risks.quasi_identifiers == ("sex", "age")
-    assert found.study.risks.targets == ("region", "children")
-    assert found.study.learning[0].target == "sex"
-
-
-def test_at_most_twelve_means_and_eight_known_columns():
-    rng = np.random.default_rng(0)
-    found, _ = of(pd.DataFrame(rng.integers(0, 9, (80, 40))).rename(columns=lambda i: f"c{i}"))
-    assert len(found.study.estimates) == 12
-    assert found.study.risks.quasi_identifiers == tuple(f"c{i}" for i in range(8))
-    assert len(found.study.risks.targets) == 32
-
-
-def test_a_number_is_learned_where_no_column_has_few_values():
-    rng = np.random.default_rng(0)
-    found, _ = of(pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200)}))
-    assert found.study.learning[0].target == "b"
-    assert found.study.risks is None
-    assert "no attack" in text_of(found)
-
-
 ODD = {
     "one column": pd.DataFrame({"a": [1, 2, 2]}),
     "one row": people(1),
@@ -131,15 +105,3 @@ def test_odd_frames_have_a_study_that_measures_run_with(frame):
     if found.study.learning:
         score = learning(paired, found.study.learning, rng)
         assert score.values or score.why_not
-
-
-def test_columns_of_one_side_only_do_not_count():
-    frame = people()
-    tables = {column_set(["sex", "new"]): distinct(frame[["sex"]].assign(new=1))}
-    study = default_study(frame, tables, title="").study
-    assert study.correlations is None
-    assert study.tables.leave_out == ()
-    assert not study.learning
-    nothing = default_study(frame, {}, title="").study
-    assert nothing.univariate is None
-    assert nothing.risks is None

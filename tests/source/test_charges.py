@@ -162,13 +162,6 @@ def test_vintages_are_told_apart_by_who_is_in_them(key, other, builds, looks):
     assert (found.builds, found.looks) == (builds, looks)
 
 
-def test_rows_without_names_are_taken_for_the_same_people(key):
-    """Rows change with what is in them: that they differ proves nothing."""
-    add_charge(key, charge("2023", sketch=sketch(first=1_000, named=False)))
-    found = past(key, "2024", of=sketch(named=False))
-    assert (found.builds, found.looks) == (1, 2)
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -195,14 +188,6 @@ def test_it_holds_names_and_numbers_only(key):
         *("vintage", "draws", "title", "tables", "pairs", "accepted", "contents", "sketch"),
         "shapes",
     }
-
-
-def test_a_small_one_is_held_by_a_large_one():
-    few, many = sketch(n=30), sketch()
-    assert few.held_by(many) == many.held_by(few) == 1
-    assert sketch(first=180, n=40).held_by(many) == 20 / 40
-    assert sketch(n=19).held_by(many) is None
-    assert few.held_by(sketch(of=("x",))) is None
 
 
 def test_the_share_of_two_sketches_is_that_of_their_people():

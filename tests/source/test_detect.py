@@ -2,21 +2,17 @@ from __future__ import annotations
 
 import datetime as dt
 import tomllib
-from pathlib import Path
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from fixtures.detect import Exactly, accepted, found, many, one
+from fixtures.detect import found, many, one
 from fixtures.measure import KEY
 
 from engine.errors import DataError, SpecError
 from engine.schema import Resolution
-from engine.source import grid_code, open_source
-from engine.source.detection import detect_source, make_spec, spec_text
-from engine.source.ingest import ingest
+from engine.source.detection import detect_source, spec_text
 
 
 @pytest.mark.parametrize(
@@ -94,30 +90,6 @@ def test_kinds_of_typed_columns(cells, kind, value_type):
     assert (column.kind, column.value_type) == (kind, value_type)
 
 
-def test_decimals_of_a_typed_source(tmp_path):
-    with duckdb.connect(tmp_path / "d.duckdb") as con:
-        con.execute(
-            "CREATE TABLE t AS SELECT (i / 4)::DECIMAL(9, 4) AS v, (i * 2)::DECIMAL(9, 2) AS w FROM range(60) t(i)"
-        )
-    column, whole = detect_source(tmp_path / "d.duckdb", table="t", key=KEY).columns
-    assert (column.kind, column.resolution) == ("decimal", Resolution(exponent=-2))
-    assert whole.kind == "integer"
-
-
-def test_doubts_are_told():
-    for cells, word in (
-        (many("1", "2"), "codes"),
-        (many("0.5", "1.5"), "codes"),
-        (["", ""], "all cells are null"),
-    ):
-        _, detection = one(cells)
-        assert any("in doubt" in r and word in r for r in detection.column_remarks["v"])
-    _, detection = one(many("01", "02"))
-    assert "leading zeros" in detection.column_remarks["v"][0]
-    _, detection = one(many("a", "b"))
-    assert "v" not in detection.column_remarks
-
-
 def test_null_spellings():
     numbers = [str(n) for n in range(40)]
     assert one(numbers + ["N"] * 10)[0].nulls == ("N", "")
@@ -126,33 +98,6 @@ def test_null_spellings():
     assert one(many("a", "b") + ["NA"] * 10)[0].nulls == ("NA", "")
     assert one(many("Y", "N"))[0].nulls == ("",)
     assert one(many("true", "false") + ["-"] * 10)[0].nulls == ("-", "")
-
-
-def test_what_may_be_a_category_is_no_null_among_texts():
-    for cells, listed in (
-        (many("a", "b") + ["None"] * 10, '"None", ""'),
-        (many("a", "b") + ["."] * 10 + ["NA"] * 10, '".", "NA", ""'),
-        (["None"] * 10, '"None", ""'),
-        (["none"] * 10 + ["?"] * 11 + ["x"], '"none", "?", ""'),
-    ):
-        column, detection = one(cells)
-        assert (column.kind, column.value_type) == ("category", "text")
-        assert column.nulls == (("NA", "") if "NA" in cells else ("",))
-        (remark,) = (r for r in detection.column_remarks["v"] if r.startswith("in doubt"))
-        assert (
-            remark == f"in doubt: a value looks like a null; if it is one, add nulls = [{listed}]"
-        )
-        assert f"# {remark}" in spec_text(detection)
-    detection = one(many("a", "b") + ["None"] * 10)[1]
-    assert detection.values["v"] == ("None", "a", "b")
-    assert one([str(n) for n in range(40)] + ["None"] * 10)[0].nulls == ("None", "")
-    assert one(["2020-01-01"] * 10 + ["."] * 10)[0].nulls == (".", "")
-
-
-def test_a_doubtful_spelling_that_few_show_is_not_written():
-    _, detection = one(many("a", "b") + ["None"] * 9)
-    assert "v" not in detection.column_remarks
-    assert "None" not in spec_text(detection)
 
 
 HEADLESS = [
@@ -208,42 +153,6 @@ def test_resolution_is_what_ten_entities_show():
     assert one(cells[:39])[0].resolution == Resolution(exponent=-1)
 
 
-def test_resolution_counts_entities_not_rows():
-    frame = pd.DataFrame({"v": [n / 2 for n in range(40)] + [n + 0.125 for n in range(30)]})
-    frame["who"] = list(range(40)) + [7] * 30
-    column = found(frame, ["who"]).columns[0]
-    assert column.resolution == Resolution(exponent=-1)
-    assert found(frame[["v"]]).columns[0].resolution == Resolution(exponent=-3)
-
-
-class Unequal(Exactly):
-    """A step asks for more entities than a kind."""
-
-    def of(self, decision, column, what=""):
-        return 20 if decision == "resolution" else 10
-
-
-def test_too_few_rows_show_decimals():
-    cells = [str(n) for n in range(40)] + ["0.5"] * 12
-    column, detection = one(cells, thresholds=Unequal(10))
-    assert (column.kind, column.resolution) == ("real", Resolution())
-    assert any("too few rows show decimals" in r for r in detection.column_remarks["v"])
-
-
-def test_continuous_numbers_get_a_power_of_two():
-    rng = np.random.default_rng(1)
-    values = rng.normal(0, 1, 500) * 1000
-    column = found(pd.DataFrame({"v": values})).columns[0]
-    assert column.kind == "real"
-    assert column.resolution.base == 2
-    size = np.sort(np.floor(np.log2(np.abs(values))))[-10]
-    assert column.resolution.exponent == size - 20
-    outlier = found(pd.DataFrame({"v": np.append(values, 1e15)})).columns[0]
-    assert outlier.resolution == column.resolution
-    tiny = found(pd.DataFrame({"v": np.append(values, [1e-300, 1e300])})).columns[0]
-    assert tiny.resolution.base == 2
-
-
 def test_values_are_those_of_ten_entities():
     frame = pd.DataFrame(
         {"v": ["a"] * 10 + ["RARE"] * 9 + ["c"] * 30, "who": list(range(19)) + list(range(30))}
@@ -255,11 +164,6 @@ def test_values_are_those_of_ten_entities():
     text = spec_text(detection)
     assert "RARE" not in text
     assert '"c"' not in text
-
-
-def test_long_lists_of_values_are_not_written():
-    assert one(many(*[f"v{n}" for n in range(30)]))[1].values["v"][0] == "v0"
-    assert "v" not in one(many(*[f"v{n}" for n in range(31)]))[1].values
 
 
 def test_several_entity_columns_count_the_fewest():
@@ -295,38 +199,6 @@ def test_entity_candidates():
     assert "# Left out: householdId looks like an identifier." in spec_text(given)
 
 
-def test_a_source_of_one_identifier_still_has_a_column():
-    detection = found(pd.DataFrame({"id": range(50)}))
-    assert detection.entity_candidates == ()
-    assert "each row is taken for one entity" in detection.remarks[0]
-
-
-def test_entity_columns_are_numbers_or_texts():
-    n = range(40)
-    frame = pd.DataFrame({"v": n, "a": [str(i) for i in n], "b": [f"{i:02d}" for i in n]})
-    frame["c"] = [i + 0.5 for i in n]
-    columns = {c.name: c for c in found(frame, ["a", "b", "c"]).columns}
-    assert [columns[name].kind for name in "abc"] == ["integer", "text", "text"]
-
-
-def test_few_identifiers_are_identifiers_all_the_same():
-    frame = pd.DataFrame({"v": ["a", "b", "c"], "a_id": [1, 2, 3], "b_id": ["x", "y", "z"]})
-    detection = found(frame)
-    assert detection.entity_candidates == ("a_id", "b_id")
-    assert [(c.kind, c.value_type) for c in detection.columns[1:]] == [
-        ("integer",) * 2,
-        ("text",) * 2,
-    ]
-    assert detection.columns[1].detected == ("kind",)
-
-
-def test_a_table_of_a_duckdb_file_is_named(tmp_path):
-    with duckdb.connect(tmp_path / "d.duckdb") as con:
-        con.execute("CREATE TABLE t AS SELECT i AS v FROM range(30) r(i)")
-    spec = accepted(tmp_path, detect_source(tmp_path / "d.duckdb", table="t", key=KEY))
-    assert (spec.source.format, spec.source.table) == ("duckdb", "t")
-
-
 def test_columns_that_cannot_be_read_are_left_out():
     table = pa.table({"v": [1, 2], "s": [{"a": 1}, {"a": 2}], "b": [b"x", b"y"]})
     detection = found(table)
@@ -340,23 +212,6 @@ def test_columns_that_cannot_be_read_are_left_out():
         found(pa.table({"v": [1]}), ["v"])
 
 
-def test_columns_named_like_ours():
-    names = ["cell", "n", "m", "v", "source", "cells"]
-    frame = pd.DataFrame(
-        {name: many("a", "b") for name in names} | {"half": [n / 2 for n in range(24)]}
-    )
-    detection = found(frame)
-    assert {detection.values[name] for name in names} == {("a", "b")}
-    assert found(frame, ["n"]).columns[1].kind == "text"
-
-
-def test_missing_entity_columns():
-    with pytest.raises(SpecError) as caught:
-        found(pd.DataFrame({"v": [1]}), ["x", "y"])
-    assert len(caught.value.problems) == 2
-    assert "there are: v" in caught.value.problems[0]
-
-
 @pytest.mark.parametrize("entities", [["person_id"], []])
 def test_a_null_among_the_entities_is_told(entities):
     """A build refuses it; better to hear so before the spec is reviewed."""
@@ -368,34 +223,3 @@ def test_a_null_among_the_entities_is_told(entities):
     assert [r.startswith("column 'person_id': ") for r in told] == [True]
     whole = found(frame.iloc[1:], entities)
     assert not any("names nobody" in r for r in whole.remarks)
-
-
-def test_a_name_without_a_format():
-    for call in (detect_source, lambda path: make_spec(path, tables=[], key="k")):
-        with pytest.raises(SpecError, match="does not tell the format"):
-            call("data.sas7bdat")
-
-
-@pytest.mark.nist
-def test_the_nist_file(tmp_path):
-    path = Path(__file__).resolve().parents[3] / "shared" / "nist" / "national2019.csv"
-    if not path.exists():
-        pytest.skip("the NIST excerpt is not beside the checkout")
-    detection = detect_source(path, key=KEY)
-    spec = accepted(tmp_path, detection)
-    columns = {c.name: c for c in spec.columns}
-    assert len(columns) == 24
-    assert spec.source.entities == ()
-    kinds = {name: (c.kind, c.value_type) for name, c in columns.items()}
-    assert kinds["PUMA"] == ("category", "text")
-    assert kinds["SEX"] == ("category", "integer")
-    for name in ("AGEP", "PINCP", "POVPIP", "PWGTP", "WGTP"):
-        assert kinds[name] == ("integer", "integer")
-    assert columns["PINCP"].nulls == ("N", "")
-    assert columns["AGEP"].nulls == ("",)
-    con = duckdb.connect()
-    ingested = ingest(con, open_source(con, spec.source), spec.columns)
-    assert ingested.n_rows == 27_253
-    assert ingested.dictionaries["SEX"] == (1, 2)
-    assert grid_code(columns["AGEP"], 7) == 7
-    con.close()

@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 
-import numpy as np
 import pandas as pd
 import pytest
 from fixtures.measure import KEY, VINTAGE, column, columns_of, key_number
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine.source.entities.tokens
-from engine.errors import DataError, InternalError, SpecError
+from engine.errors import InternalError
 from engine.keys import entity_tokens
 from engine.schema import SourceSpec
 from engine.source import ROWS_WITH_TOKENS, open_source, scratch_directory
@@ -92,30 +91,12 @@ def test_entities_of_many_rows_have_a_table_of_tokens():
     assert found == {1: of["x"], 2: of["y"], 3: of["x"], 4: of["z"]}
 
 
-def test_two_kinds_of_entity():
-    frame = {"person": [1, 2, 3, 4], "home": [1, 1, 2, 2], "A": [5, 6, 7, 8]}
-    kinds, rows = tokenised(frame, entities=("person", "home"))
-    assert kinds[0].tokens is None
-    assert kinds[1].tokens.shape == (2, 2)
-    assert len({row["e1"] for row in rows}) == 2
-    # person 1 and household 1 are different entities
-    people = set(lanes(rows))
-    assert len(people) == 4
-    assert not people & {tuple(t) for t in kinds[1].tokens.tolist()}
-
-
 def test_every_strange_id_is_an_entity_of_its_own():
     ids = ["0", "", "False", "-1", str(2**63), "é", "e\u0301", " 0", "0.0", "NaN", "null", "None"]
     columns = (column("id", "text", nulls=()), column("A"))
     (kind,), rows = tokenised({"id": ids, "A": range(len(ids))}, columns, ("id",))
     assert kind.tokens is None
     assert len(set(lanes(rows))) == len(ids)
-
-
-def test_a_null_id_is_refused_without_a_number():
-    with pytest.raises(DataError, match="an entity id is null") as caught:
-        tokenised({"id": ["a", None, "b"], "A": [1, 2, 3]}, entities=("id",))
-    assert "1" not in str(caught.value)
 
 
 def test_tokens_of_an_id_do_not_depend_on_the_others():
@@ -154,13 +135,6 @@ def test_row_order_never_matters(order):
     assert per_code(tokenised(frame.iloc[list(order)], COLUMNS)[1], names) == one
 
 
-def test_column_order_never_matters():
-    frame = pd.DataFrame(FRAME)
-    names = ["c0", "c1", "c2"]
-    one = per_code(tokenised(frame, COLUMNS)[1], names)
-    assert per_code(tokenised(frame[["C", "A", "B"]], COLUMNS[::-1])[1], names) == one
-
-
 def test_all_sources_give_the_same_tokens(tmp_path):
     frame = pd.DataFrame(FRAME)
     frame.to_csv(tmp_path / "x.csv", index=False)
@@ -170,13 +144,6 @@ def test_all_sources_give_the_same_tokens(tmp_path):
     for kind in ("csv", "parquet"):
         source = SourceSpec(path=str(tmp_path / f"x.{kind}"), format=kind)
         assert per_code(tokenised(None, COLUMNS, source=source)[1], names) == one
-
-
-def test_chunks_do_not_matter(monkeypatch):
-    names = ["c0", "c1", "c2"]
-    one = per_code(tokenised(FRAME, COLUMNS)[1], names)
-    monkeypatch.setattr(engine.source.entities.tokens, "CHUNK_ROWS", 3)
-    assert per_code(tokenised(FRAME, COLUMNS)[1], names) == one
 
 
 def test_rows_that_get_no_tokens_are_missed(monkeypatch):
@@ -234,14 +201,6 @@ def test_the_token_of_null_does_not_depend_on_the_values():
     assert not nulls[0] & set(lanes(tokenised({"B": ["a", "x"]}, columns)[1]))
 
 
-def test_null_is_no_value():
-    found = [
-        lanes(tokenised({"A": pd.array([v], dtype="Int64"), "B": [t]}, COLUMNS[:2])[1])[0]
-        for v, t in ((None, None), (0, None), (None, "x"), (0, "x"))
-    ]
-    assert len(set(found)) == 4
-
-
 def test_identity_key_and_vintage_decide():
     frame = {"A": [1, 2], "B": ["x", "y"]}
     seen = [
@@ -251,11 +210,6 @@ def test_identity_key_and_vintage_decide():
         )
     ]  # fmt: skip
     assert len(set(seen)) == 5
-
-
-def test_an_identity_column_that_is_not_there():
-    with pytest.raises(SpecError, match=r"source\.identity: no column Z, Q"):
-        tokenised({"A": [1]}, identity=("A", "Z", "Q"))
 
 
 # --- what a vintage is pinned to -----------------------------------------------------------------------------
@@ -296,13 +250,6 @@ def test_fingerprints_of_named_entities():
     assert moved("id", [2, 1, 3, 4]) == {"A", "B"}
 
 
-def test_fingerprints_notice_a_row_more():
-    frame = pd.DataFrame(PEOPLE)
-    extra = pd.concat([frame, frame.iloc[:1].assign(id=5)])
-    one = prints(frame, entities=("id",))
-    assert differing(one, prints(extra, entities=("id",))) == set(one)
-
-
 def test_fingerprints_of_two_kinds_of_entity():
     one = prints(VISITS, entities=("id", "home"))
     assert prints(pd.DataFrame(VISITS).iloc[::-1], entities=("id", "home")) == one
@@ -327,27 +274,6 @@ def test_fingerprints_depend_on_key_and_vintage():
         prints(PEOPLE, entities=("id",), vintage="2025"),
     ):
         assert differing(one, other) == set(one)
-
-
-def test_extreme_codes_fit_the_sums():
-    huge = 2**63 - 2
-    frame = {
-        "id": list(range(40)),
-        "A": [huge, -huge] * 20,
-        "N": pd.array([None] * 40, dtype="Int64"),
-    }
-    one = prints(frame, (column("id"), column("A"), column("N")), entities=("id",))
-    assert len(set(one.values())) == 3
-
-
-def test_scaling_up(tmp_path):
-    """Some thousands of rows in several chunks, one and two threads: the same tokens."""
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame({"A": rng.integers(0, 9, 4_000), "B": rng.choice(list("xyz"), 4_000)})
-    with opened(frame) as one, opened(frame.iloc[::-1], threads=2) as two:
-        assert source_fingerprints(
-            one, add_tokens(one, KEY, VINTAGE, ("A", "B")), KEY, VINTAGE
-        ) == (source_fingerprints(two, add_tokens(two, KEY, VINTAGE, ("A", "B")), KEY, VINTAGE))
 
 
 def test_fingerprints_of_entities_with_several_rows_see_values_that_change_places():

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from fixtures.source import connection
 
-from engine.errors import DataError, SpecError
+from engine.errors import SpecError
 from engine.schema import SourceSpec
 from engine.source import open_source
 from engine.source.detection import make_spec
@@ -58,12 +58,6 @@ def test_ordered_categoricals_keep_their_order(as_arrow):
     column = next(c for c in spec.columns if c.name == "v")
     assert column.domain == ("low", "mid", "high")
     assert (column.public, "domain" in column.detected) == (False, True)
-
-
-def test_ordered_dictionaries_of_one_name():
-    order = pa.DictionaryArray.from_arrays([0], ["a"], ordered=True)
-    with pytest.raises(DataError, match="are the same"):
-        taken(pa.table([order, order], names=["v", "v"]))
 
 
 def test_columns_that_cannot_be_read_are_an_error_unless_left_out():

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -126,11 +125,6 @@ def test_cells_that_do_not_fit(column, cells, message):
     assert "CANARY" not in str(caught.value)
 
 
-def test_values_within_the_declared_bounds():
-    assert code_of([0, None, 5], col("integer", bounds=(0, 5))) == [0, N, 5]
-    assert code_of([None, None], col("integer", bounds=(0, 5))) == [N, N]
-
-
 @pytest.mark.parametrize(
     "column",
     [
@@ -249,22 +243,6 @@ def test_null_entity_ids_are_refused_without_a_number(cells):
     assert not any(sign.isdigit() for sign in str(caught.value))
 
 
-def test_float_ids_that_are_null_or_too_large():
-    with pytest.raises(DataError, match="entity id is null"):
-        load(pd.DataFrame({"v": [1.0, np.nan]}), [col("integer")], ["v"])
-    with pytest.raises(DataError, match=r"beyond 2\*\*53"):
-        load(pd.DataFrame({"v": [1.0, 2.0**60]}), [col("integer")], ["v"])
-
-
-def test_more_columns_than_rows_and_one_row():
-    names = [f"n{number:03d}" for number in range(300)]
-    ingested = load(
-        pd.DataFrame([list(range(300))], columns=names), [col("integer", name) for name in names]
-    )
-    assert ingested.con.execute("SELECT * FROM rows").fetchone() == tuple(range(300))
-    assert ingested.sql_names["n007"] == "c7"
-
-
 def test_long_values_weird_names_and_many_categories(tmp_path):
     names = ["a b", "SELECT", 'he said "hi"', "it's", "x.y", "größe"]
     frame = pd.DataFrame({name: ["x" * 10_000, f"y{number}"] for number, name in enumerate(names)})
@@ -278,21 +256,7 @@ def test_long_values_weird_names_and_many_categories(tmp_path):
     assert codes(ingested)[::999] == list(range(100_000))[::999]
 
 
-OUR_NAMES = [
-    "cell",
-    "n",
-    "m",
-    "v",
-    "value",
-    "source",
-    "rows",
-    "id",
-    "c0",
-    "e0",
-    "frame",
-    "c0_null",
-    "rowid",
-]
+OUR_NAMES = "cell n m v value source rows id c0 e0 frame c0_null rowid".split()
 
 
 def test_columns_named_like_ours(tmp_path):
@@ -350,7 +314,7 @@ def three_ways(tmp_path, frame, columns, entities=()):
     return out
 
 
-@settings(max_examples=25)
+@settings(max_examples=5)
 @given(
     cells=st.lists(
         st.tuples(
@@ -389,6 +353,7 @@ def test_csv_parquet_pandas_and_arrow_give_the_same_codes(tmp_path_factory, cell
     assert all(other == first for other in others)
 
 
+@pytest.mark.slow
 def test_a_source_larger_than_memory_streams(tmp_path):
     # Two million rows in 150 MB: a copy of all cells as text would not fit.
     path = tmp_path / "big.parquet"
@@ -410,27 +375,6 @@ def test_a_source_larger_than_memory_streams(tmp_path):
     assert ingested.n_rows == 2_000_000
     assert len(ingested.dictionaries["b"]) == 50
     con.close()
-
-
-@pytest.mark.nist
-def test_the_nist_file():
-    path = Path(__file__).resolve().parents[3] / "shared" / "nist" / "national2019.csv"
-    if not path.exists():
-        pytest.skip("the NIST excerpt is not beside the checkout")
-    names = path.read_text().partition("\n")[0].split(",")
-    columns = [
-        col("category", name, nulls=("N",)) for name in names if name not in ("PINCP", "AGEP")
-    ]
-    columns += [col("integer", "PINCP", nulls=("N",)), col("integer", "AGEP", nulls=("N",))]
-    ingested = load_csv(path, columns)
-    assert ingested.n_rows == 27_253
-    assert ingested.dictionaries["SEX"] == ("1", "2")
-    frame = pd.read_csv(path, usecols=["PINCP"], na_values=["N"])
-    short = ingested.sql_names["PINCP"]
-    total = ingested.con.execute(
-        f"SELECT sum({short}) FILTER ({short} <> {N}) FROM rows"
-    ).fetchone()
-    assert total == (int(frame["PINCP"].sum()),)
 
 
 def test_a_source_whose_ids_change_between_two_looks_is_refused(monkeypatch):

@@ -50,15 +50,6 @@ def test_only_we_may_read_it(key, mask):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_left_over_of_a_killed_build_does_not_lend_its_mode(key):
-    left = key.with_name("my.key.journal.new")
-    left.write_text("x" * 5_000)
-    left.chmod(0o644)
-    pin_vintage(key, "2024", STATE)
-    assert stat.S_IMODE(journal_path(key).stat().st_mode) == 0o600
-    pin_vintage(key, "2024", STATE)
-
-
 DIFFERENCES = {
     "the entity columns": {"entities": ("person",)},
     "the order of entity columns": {"entities": ("household", "person")},
@@ -82,13 +73,6 @@ def test_every_difference_is_refused_and_changes_nothing(key, what):
     assert journal_path(key).read_text() == before
     pin_vintage(key, "2025", replace(STATE, **DIFFERENCES[what]))
     pin_vintage(key, "2024", STATE)
-
-
-def test_of_many_changed_columns_three_are_named(key):
-    many = {name: "x" for name in ("A", "B", "C", "D", "E")}
-    pin_vintage(key, "2024", replace(STATE, contents=many))
-    with pytest.raises(PrivacyError, match="column A, B, C and 2 more changed"):
-        pin_vintage(key, "2024", replace(STATE, contents={name: "y" for name in many}))
 
 
 def test_all_differences_are_named(key):
@@ -127,21 +111,6 @@ def test_a_journal_that_cannot_be_read_is_never_taken_for_an_empty_one(key, text
         with pytest.raises(StoreError, match="cannot be read; restore it, or use a new key"):
             attempt()
     assert journal_path(key).read_text() == text
-
-
-def test_bytes_that_are_no_text_and_a_folder(key):
-    journal_path(key).write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(StoreError, match="cannot be read"):
-        pin_vintage(key, "2024", STATE)
-    journal_path(key).unlink()
-    journal_path(key).mkdir()
-    with pytest.raises(StoreError, match="cannot be read"):
-        pin_vintage(key, "2024", STATE)
-
-
-def test_a_folder_that_cannot_be_written(key):
-    with pytest.raises(StoreError, match="cannot write beside the key"):
-        pin_vintage(key.parent / "no" / "key", "2024", STATE)
 
 
 def test_a_full_disk_leaves_the_old_journal(key, monkeypatch):

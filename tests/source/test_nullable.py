@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from fixtures.source import col
 
 from engine.errors import DataError
-from engine.schema import Column, SourceSpec
+from engine.schema import SourceSpec
 from engine.source import open_source
 from engine.source.ingest import ingest
 from engine.source.scratch import confidential_connection
@@ -13,23 +14,9 @@ from engine.source.scratch import confidential_connection
 @pytest.mark.parametrize("nulls", [[], [None], [None, None]])
 def test_a_null_where_none_may_be(nulls, tmp_path):
     told = (
-        Column(
-            kind="integer",
-            value_type="integer",
-            public=True,
-            name="full",
-            bounds=(0, 9),
-            nullable=False,
-        ),
-        Column(
-            name="also",
-            kind="category",
-            value_type="text",
-            public=True,
-            domain=("x", "y"),
-            nullable=False,
-        ),
-        Column(kind="integer", value_type="integer", public=True, name="free", bounds=(0, 9)),
+        col("integer", "full", public=True, bounds=(0, 9), nullable=False),
+        col("category", "also", public=True, domain=("x", "y"), nullable=False),
+        col("integer", "free", public=True, bounds=(0, 9)),
     )
     frame = pd.DataFrame(
         {

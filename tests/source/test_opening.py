@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ import pandas as pd
 import pytest
 from fixtures.measure import column, nodes_of
 
-from engine.errors import PrivacyError, SpecError, TablepackError
+from engine.errors import PrivacyError, SpecError
 from engine.keys import new_key
 from engine.measure import StickyDraws, measure_one_way, measure_wider
 from engine.params import PROFILES
@@ -95,47 +94,6 @@ def test_nothing_is_left_but_the_key_and_its_journal(spec, tmp_path):
         assert b"canary" not in path.read_bytes()
 
 
-def test_memory_is_what_the_spec_says_and_decides_nothing(spec):
-    told = {}
-    for memory in ("", "300MB"):
-        own = replace(spec, source=replace(spec.source, memory=memory))
-        with open_rows(own, FRAME, silent) as opened:
-            con = opened.ingested.con
-            ((limit,),) = con.execute("SELECT current_setting('memory_limit')").fetchall()
-            told[memory] = (limit, opened.fingerprint)
-    assert [limit for limit, _ in told.values()] == ["1.8 GiB", "286.1 MiB"]
-    assert len({digest for _, digest in told.values()}) == 1
-
-
-def test_an_error_inside_sweeps_as_well(spec, tmp_path):
-    def fails():
-        with open_rows(spec, FRAME, silent):
-            raise KeyError("x")
-
-    with pytest.raises(KeyError):
-        fails()
-    assert not [
-        p for p in tmp_path.rglob("*") if p.is_dir() and p.name != f"tablepack-{os.getuid()}"
-    ]
-
-
-def test_an_error_of_the_database_is_told_without_its_words(spec):
-    def fails():
-        with open_rows(spec, FRAME, silent) as opened:
-            opened.ingested.con.execute("SELECT CAST(B AS INTEGER) FROM (SELECT 'canary-x' AS B)")
-
-    with pytest.raises(TablepackError) as caught:
-        fails()
-    assert "canary" not in str(caught.value)
-
-
-def test_stages_are_reported(spec):
-    seen = []
-    with open_rows(spec, FRAME, lambda stage, *_: seen.append(stage)):
-        pass
-    assert [*dict.fromkeys(seen)] == ["reading", "tokens", "digests"]
-
-
 def test_the_same_source_opens_again(spec):
     one = buckets(spec)
     assert buckets(spec, FRAME.sample(frac=1, random_state=1)) == one
@@ -202,15 +160,6 @@ def test_a_new_column_keeps_identity_and_buckets(spec):
         fingerprint(replace(spec, columns=(A, C), tables=(("A",),)))
 
 
-def test_declared_identity(spec):
-    named = replace(spec, source=replace(spec.source, identity=("B", "A")), columns=(A, B, C))
-    fingerprint(named)
-    assert pinned_identity(spec.key_path, "2024") == ("A", "B")
-    fingerprint(spec)  # the same columns, by default
-    with pytest.raises(PrivacyError, match="the identity columns"):
-        fingerprint(replace(named, source=replace(named.source, identity=("C",))))
-
-
 def test_the_fingerprint_tells_builds_apart(spec):
     seen = {
         fingerprint(s)
@@ -245,44 +194,10 @@ def test_a_large_source_is_worked_on_in_an_encrypted_file(spec, tmp_path, monkey
     assert not list(Path(tmp_path).rglob("confidential*"))
 
 
-@pytest.mark.parametrize(("ending", "in_file"), [("csv", False), ("parquet", True)])
-def test_packed_files_count_as_what_they_hold(spec, tmp_path, monkeypatch, ending, in_file):
-    path = tmp_path / f"source.{ending}"
-    FRAME.to_csv(path, index=False) if ending == "csv" else FRAME.to_parquet(path)
-    monkeypatch.setattr("engine.source.opening.ON_DISK_BYTES", 2 * path.stat().st_size)
-    from_file = replace(spec, source=SourceSpec(path=str(path), format=ending))
-    with open_rows(from_file, None, silent):
-        assert bool(list(Path(tmp_path).rglob("confidential*"))) is in_file
-
-
-def test_many_rows_are_counted_by_more_threads(spec, monkeypatch):
-    def threads():
-        with open_rows(spec, FRAME, silent) as opened:
-            asked = "SELECT current_setting('threads')"
-            return opened.ingested.con.execute(asked).fetchall()[0][0]
-
-    assert threads() == 1
-    monkeypatch.setattr("engine.source.opening.MANY_ROWS", 120)
-    with duckdb.connect() as con:
-        assert threads() == con.execute("SELECT current_setting('threads')").fetchall()[0][0]
-
-
 def test_a_bad_key_is_refused_first(spec):
     spec.key_path.chmod(0o644)
     with pytest.raises(SpecError, match="read by others"):
         fingerprint(spec, None)
-
-
-def test_looking_pins_nothing_and_still_refuses(spec):
-    with open_rows(spec, FRAME, silent):
-        pass
-    fewer = replace(A, kind="category")
-    with open_rows(replace(spec, columns=(fewer, B)), FRAME, silent):
-        pass  # a spec may be changed until something is built from it
-    fingerprint(spec)
-    refused = pytest.raises(PrivacyError, match="the encoding of column A changed")
-    with refused, open_rows(replace(spec, columns=(fewer, B)), FRAME, silent):
-        pass
 
 
 def test_of_equal_rows_a_column_that_sorts_first_moves_no_token(spec):

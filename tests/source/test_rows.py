@@ -17,7 +17,6 @@ from engine.keys import new_key
 from engine.release import build
 from engine.schema import Column
 from engine.source.detection import make_spec, spec_text
-from engine.source.detection.thresholds import Thresholds
 
 
 def of_entities(*n_rows: int) -> pd.DataFrame:
@@ -50,12 +49,6 @@ def test_the_bound_that_fewer_than_ten_entities_exceed(n_rows, expected):
     assert bounds(found(of_entities(*n_rows), ["id"])) == expected
 
 
-def test_the_bound_of_a_value_is_that_of_its_worst_value():
-    rows = of_entities(*[8] * 30)
-    rows["ward"] = np.where(rows["day"] < 3, "a", np.where(rows["id"] < 9, "b", rows["day"]))
-    assert bounds(found(rows, ["id"])) == (8, {"day": 1, "ward": 4})
-
-
 def in_wards(heavy: int, *, wards: int = 40) -> pd.DataFrame:
     """12 entities of one row in each ward, some of 64 rows in each, and 30 entities of 5 rows in every ward."""
     each = [(ward, n) for ward in range(wards) for n in [1] * 12 + [64] * heavy]
@@ -71,10 +64,6 @@ def test_the_bound_of_a_value_cuts_little_over_all_values(heavy, expected):
     assert bounds(found(in_wards(heavy), ["id"])) == (256, {"day": 1, "ward": expected})
 
 
-def test_of_few_values_a_few_heavy_entities_decide_nothing():
-    assert bounds(found(in_wards(1, wards=8), ["id"]))[1]["ward"] == 8
-
-
 def test_one_person_more_moves_what_is_cut_by_one_bound_at_most():
     """Whatever the threshold: the first bound with one person more is that of a threshold lower by one, or the same."""
     rows = in_wards(1, wards=12)
@@ -84,17 +73,6 @@ def test_one_person_more_moves_what_is_cut_by_one_bound_at_most():
             bounds(found(rows, ["id"], Exactly(n)))[1].get("ward") for n in (number, number - 1)
         )
         assert bounds(found(more, ["id"], Exactly(number)))[1].get("ward") in {before, lower}
-
-
-def test_several_entity_columns_have_the_largest_bound():
-    rows = of_entities(*[2] * 40).assign(home=lambda f: f["id"] // 4)
-    assert bounds(found(rows, ["id", "home"])) == (8, {"day": 4})
-    assert bounds(found(rows, ["home", "id"])) == (8, {"day": 4})
-
-
-def test_no_entities_no_bound():
-    assert bounds(found(pd.DataFrame({"a": range(30), "b": "x"}))) == (None, {})
-    assert "max_rows" not in spec_text(found(pd.DataFrame({"a": range(30)})))
 
 
 def test_the_written_bound_is_marked_and_reads_back(tmp_path):
@@ -122,7 +100,6 @@ def test_one_person_more_changes_a_bound_by_chance_only():
 
 # --- without a bound -----------------------------------------------------------------------------------------
 
-ID = Column(name="id", kind="integer", value_type="integer")
 COLUMNS = {"id": {"kind": "integer"}, "day": {"kind": "integer"}, "ward": {"kind": "category"}}
 
 
@@ -163,14 +140,3 @@ def test_a_frame_gets_the_detected_bound_or_the_given_one(tmp_path):
         assert release.card("day").scale == 4
     with pytest.raises(SpecError, match="max_rows: the spec says it already"):
         engine.build(spec, out=tmp_path / "s.duckdb", max_rows=4)
-
-
-def test_the_same_key_proposes_the_same():
-    frame = of_entities(*[5] * 10, *[4] * 30)
-    secrets = [bytes([n]) * 32 for n in range(6)]
-    once, again = (
-        [bounds(found(frame, ["id"], Thresholds(secret)))[0] for secret in secrets]
-        for _ in range(2)
-    )
-    assert once == again
-    assert set(once) == {4, 8}

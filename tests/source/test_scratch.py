@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +12,6 @@ import pytest
 
 from engine.errors import StoreError
 from engine.source import memory_connection, scratch_directory
-from engine.source import scratch as scratch_module
-from engine.source.scratch import _encrypt_spills as encrypt
 from engine.source.scratch import confidential_connection
 
 REPO = Path(__file__).resolve().parents[2]
@@ -40,81 +36,6 @@ def test_it_is_gone_after_an_error():
     with pytest.raises(ZeroDivisionError), scratch_directory() as scratch:
         raise ZeroDivisionError
     assert not scratch.exists()
-
-
-def struck(moment):
-    """Use a directory, and raise as a signal does at the n-th line of code that runs; whether it came to that."""
-    lines = 0
-
-    def trace(frame, event, _):
-        nonlocal lines
-        if "scratch" not in frame.f_code.co_filename and "shutil" not in frame.f_code.co_filename:
-            return None
-        if event == "line":
-            lines += 1
-            if lines == moment:
-                raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        with scratch_directory() as scratch:
-            sys.settrace(None)
-            (scratch / "rows").write_text("x")
-            (scratch / "spill").mkdir()
-            sys.settrace(trace)
-    except (KeyboardInterrupt, OSError):  # the latter: `shutil` closes a file twice
-        pass
-    finally:
-        sys.settrace(before)
-    return lines >= moment
-
-
-def test_whenever_a_signal_strikes_it_is_gone_when_the_process_ends(tmp_path, monkeypatch):
-    for moment in range(1, 400):
-        here = tmp_path / str(
-            moment
-        )  # its own: a lock that was struck is held until the process ends
-        here.mkdir()
-        monkeypatch.setattr(tempfile, "tempdir", str(here))
-        if not struck(moment):
-            break
-        scratch_module._remove_open()
-        assert [p for p in here.glob("*/*") if p.is_dir()] == [], moment
-    assert 40 < moment < 399
-
-
-def test_one_that_is_struck_while_it_is_removed_is_gone_at_once(base, monkeypatch):
-    real, calls = shutil.rmtree, []
-
-    def strikes(path, **how):
-        calls.append(path)
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        real(path, **how)
-
-    monkeypatch.setattr(shutil, "rmtree", strikes)
-    with pytest.raises(KeyboardInterrupt), scratch_directory() as scratch:
-        pass
-    assert not scratch.exists()
-    assert len(calls) == 2
-
-
-def test_a_forked_child_leaves_its_parents_directory_alone():
-    with scratch_directory() as scratch:
-        child = os.fork()
-        if child == 0:
-            scratch_module._remove_open()
-            os._exit(0)
-        os.waitpid(child, 0)
-        assert scratch.exists()
-
-
-def test_two_at_once_do_not_sweep_each_other():
-    with scratch_directory() as first, scratch_directory() as second:
-        assert first != second
-        assert first.exists()
 
 
 def test_left_overs_of_a_killed_process_are_swept(base):
@@ -172,21 +93,6 @@ def test_a_base_of_another_user_is_refused(base, monkeypatch):
         pass
 
 
-def test_no_temporary_folder(monkeypatch, tmp_path):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
-    with pytest.raises(StoreError, match="cannot be made"), scratch_directory():
-        pass
-
-
-def test_a_folder_that_cannot_be_written(monkeypatch):
-    def full(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(fcntl, "flock", full)
-    with pytest.raises(StoreError, match="cannot be written"), scratch_directory():
-        pass
-
-
 def test_the_connection_loads_nothing_and_reads_no_variables():
     with scratch_directory() as scratch:
         con = confidential_connection(scratch, threads=1, memory_limit="300MB")
@@ -207,14 +113,6 @@ def test_the_connection_loads_nothing_and_reads_no_variables():
             "temp_directory": str(scratch / "spill"),
             "enable_progress_bar": "false",
         }
-
-
-def test_bad_limits():
-    with (
-        scratch_directory() as scratch,
-        pytest.raises(StoreError, match="limits of threads and memory"),
-    ):
-        confidential_connection(scratch, memory_limit="a lot")
 
 
 def test_rows_on_disk_stay_in_the_scratch_directory_and_are_not_readable_there():
@@ -238,27 +136,6 @@ def test_rows_on_disk_stay_in_the_scratch_directory_and_are_not_readable_there()
         assert cipher == ("CTR",)  # twice as fast as the default
 
 
-def test_a_duckdb_that_cannot_encrypt_works_without(monkeypatch):
-    class Plain:
-        def execute(self, sql):
-            raise duckdb.CatalogException("no such setting")
-
-    monkeypatch.setattr(scratch_module, "_encrypt_spills", lambda con: encrypt(Plain()))
-    with scratch_directory() as scratch:
-        con = confidential_connection(scratch, on_disk=True)
-        con.execute("CREATE TABLE rows AS SELECT 1 AS a")
-        assert con.execute(
-            "SELECT encrypted FROM duckdb_databases() WHERE database_name = 'scratch'"
-        ).fetchone() == (False,)
-        con.close()
-
-
-def test_a_file_that_cannot_be_made(tmp_path):
-    (tmp_path / "confidential.duckdb").mkdir()
-    with pytest.raises(StoreError, match="cannot be made there"):
-        confidential_connection(tmp_path, on_disk=True)
-
-
 def test_a_connection_in_memory_fails_rather_than_spill(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with memory_connection() as con:
@@ -266,21 +143,3 @@ def test_a_connection_in_memory_fails_rather_than_spill(tmp_path, monkeypatch):
         with pytest.raises(duckdb.OutOfMemoryException):
             con.execute("SELECT * FROM range(30_000_000) t(i) ORDER BY hash(i)").fetchnumpy()
     assert list(tmp_path.rglob("*")) == []
-
-
-def test_it_goes_though_a_process_that_ends_still_writes(tmp_path, monkeypatch):
-    """As Java does for a moment: what it made while the folder was removed is removed, too."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    real, late = shutil.rmtree, [3]
-
-    def removed(path, **more):
-        real(path, **more)
-        if late[0]:
-            late[0] -= 1
-            path.mkdir()
-
-    with scratch_directory() as scratch:
-        monkeypatch.setattr(scratch_module.shutil, "rmtree", removed)
-    assert late == [0]
-    assert not scratch.exists()

@@ -10,7 +10,7 @@ from fixtures.measure import KEY, key_number
 from engine.schema import Column, SourceSpec
 from engine.source import open_source, scratch_directory
 from engine.source.charges import Sketch
-from engine.source.entities.sketch import SIZE, _smallest, sketch_of
+from engine.source.entities.sketch import SIZE, sketch_of
 from engine.source.ingest import ingest
 from engine.source.scratch import confidential_connection
 
@@ -50,7 +50,7 @@ def test_another_key_gives_another_sketch():
     assert not set(sketched(frame).hashes) & set(sketched(frame, key=key_number(9)).hashes)
 
 
-@pytest.mark.parametrize("moved", [0, 200, 1_000, 3_000])
+@pytest.mark.parametrize("moved", [0, 1_000])
 def test_the_share_of_people_in_both_is_estimated(moved):
     """Jaccard of two runs of 3,000 ids; a sketch of 512 is off by less than 5 sd = 0.11."""
     one, other = sketched(people(0, 3_000)), sketched(people(moved, 3_000))
@@ -67,14 +67,3 @@ def test_rows_without_a_name_are_known_by_what_is_in_them():
     changed = frame.assign(age=frame.age + 1)
     other = sketched(changed, entities=(), identity=("age", "job"))
     assert one.shared_with(other) < 0.1
-
-
-@pytest.mark.parametrize("n", [0, 1, SIZE, 4 * SIZE, 4 * SIZE + 1, 9_000])
-@pytest.mark.parametrize("values", [3, SIZE + 5, 1 << 60])
-def test_the_smallest_are_those_of_a_sort(n, values):
-    hashes = np.random.default_rng(n).integers(0, values, n, dtype=np.uint64)
-    assert _smallest(hashes).tolist() == sorted({*hashes.tolist()})[:SIZE]
-
-
-def test_few_people_are_all_in_the_sketch():
-    assert len(sketched(people(0, 7)).hashes) == 7

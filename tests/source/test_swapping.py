@@ -39,34 +39,13 @@ def people(draw):
     }
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(people())
 def test_partners_are_those_that_are_found_one_after_the_other(given_people):
     found = partners(**given_people, key=KEY)
     assert [tuple(pair) for pair in found.tolist()] == swap_oracle.partners(
         **{k: v if k == "n_pairs" else list(v) for k, v in given_people.items()}, key=KEY
     )
-
-
-@settings(max_examples=60)
-@given(people(), st.integers(0, 99))
-def test_pairs_are_of_one_group_and_nobody_is_in_two(given_people, seed):
-    found = partners(**given_people, key=KEY)
-    one, other = found.T
-    group = given_people["groups"][-1]
-    assert len(found) <= given_people["n_pairs"]
-    assert len(np.unique(found)) == found.size
-    assert (group[one] == group[other]).all()
-    # The order of the rows decides nothing.
-    order = np.random.default_rng(seed).permutation(len(group))
-    moved = partners(
-        groups=[g[order] for g in given_people["groups"]],
-        rarity=given_people["rarity"][order],
-        draws=given_people["draws"][order],
-        n_pairs=given_people["n_pairs"],
-        key=KEY,
-    )
-    assert order[moved].tolist() == found.tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 2)), min_size=1))
@@ -104,23 +83,6 @@ def test_a_group_all_of_which_exchanges_does_not_show_the_opposite():
     shown[found.ravel()] = bits[found[:, ::-1].ravel()]
     same = (shown == bits)[found.ravel()].mean()
     assert abs(same - 0.5) < 4 * 0.5 / (n / 2) ** 0.5
-
-
-def test_rare_records_go_first():
-    rng = np.random.default_rng(5)
-    n = 4_000
-    rarity = np.where(np.arange(n) < 200, 2, 400)
-    found = partners(
-        groups=[np.zeros(n, dtype=np.int64)],
-        rarity=rarity,
-        draws=rng.integers(0, 2**63, (n, 2)).astype(np.uint64),
-        n_pairs=100,
-        key=KEY,
-    )
-    rare = rarity[found[:, 0]] == 2
-    # Each of the rare is 200 times as likely as each of the 3,800 others: 200 * 200 of 43,800.
-    assert 0.8 < rare.mean() <= 1
-    assert (rarity[found[:, 1]] == 2).mean() < 0.3
 
 
 # --- in the rows of a source
@@ -196,15 +158,6 @@ def test_only_the_exchanged_column_changes_and_its_counts_in_a_group_stay(spec):
     )
 
 
-def test_several_columns_are_exchanged_together(spec):
-    swap = SwapParams(columns=("area", "place"), rare=("job",), rate=0.1)
-    spec = replace(spec, privacy=replace(spec.privacy, swap=swap))
-    plain, changed = rows(without(spec), frame()), rows(spec, frame())
-    assert (changed["place"] // 4 == changed["area"]).all()
-    moved_place = (plain["place"] != changed["place"]).sum()
-    assert (plain["area"] != changed["area"]).sum() < moved_place <= 60
-
-
 def test_neither_tables_nor_other_columns_nor_the_order_of_rows_matter(spec):
     first = rows(spec, frame())
     shuffled = frame().sample(frac=1, random_state=1)
@@ -237,14 +190,6 @@ def test_entities_of_several_rows_are_refused(spec):
     spec = replace(spec, privacy=replace(spec.privacy, max_rows=2))
     with pytest.raises(DataError, match=r"privacy\.swap: column 'id' names entities with several"):
         rows(spec, frame().assign(id=np.arange(600) // 2))
-
-
-def test_rows_without_a_name_are_exchanged_too(spec):
-    spec = replace(spec, source=replace(spec.source, entities=()), columns=spec.columns[1:])
-    changed = moved(
-        replace(spec, columns=tuple(sorted(spec.columns, key=lambda c: c.name))), frame()
-    )
-    assert 72 <= changed.sum() < 120
 
 
 def test_mode_dp_reads_the_rows_as_they_are(spec):

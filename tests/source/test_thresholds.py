@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.detect import Exactly, found
-from fixtures.pipeline import tablepack
 from scipy import stats
 
 import engine
@@ -189,27 +188,6 @@ def test_the_same_key_detects_the_same(tmp_path):
     assert (
         len(vintages) == 2
     )  # NA is a spelling of null, or not: one of both alone has a chance of 2^-23
-
-
-def test_init_takes_a_key(tmp_path):
-    people(["a"] * 60 + ["b"] * 10, ["c"] * 9).assign(w=1).to_csv(tmp_path / "d.csv", index=False)
-    assert tablepack("key", "new", "my.key", cwd=tmp_path).returncode == 0
-    texts = set()
-    for number in range(4):
-        done = tablepack(
-            "init", "d.csv", "-o", "r.toml", "--key", "my.key", "--force", cwd=tmp_path
-        )
-        assert done.returncode == 0, (number, done.stderr)
-        texts.add((tmp_path / "r.toml").read_text())
-    assert len(texts) == 1
-    assert 'key = "my.key"' in texts.pop()  # before, r.key, which is not there
-    assert "key new" not in done.stderr
-    (tmp_path / "in").mkdir()
-    tablepack("init", "d.csv", "-o", "in/r.toml", "--key", "my.key", cwd=tmp_path)
-    assert 'key = "../my.key"' in (tmp_path / "in" / "r.toml").read_text()
-    done = tablepack("init", "d.csv", "-o", "r.toml", "--key", "no.key", "--force", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "no.key does not exist" in done.stderr
 
 
 def test_a_release_says_what_nobody_reviewed(tmp_path):

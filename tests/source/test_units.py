@@ -160,16 +160,6 @@ def test_who_else_is_there_does_not_matter():
     pd.testing.assert_frame_equal(with_more[with_more["id"] != 99].reset_index(drop=True), rows)
 
 
-def test_all_of_somebodys_rows_have_the_same_chance():
-    frame = pd.DataFrame(
-        {"id": np.repeat(np.arange(500), 4), "ward": ["a", "b", "c", "c"] * 500, "day": 1}
-    )
-    rows = chosen(frame, 1, {})
-    assert rows["ward"].value_counts().to_dict() == pytest.approx(
-        {"a": 125, "b": 125, "c": 250}, abs=45
-    )
-
-
 def test_one_row_an_entity_and_one_for_each_value():
     frame = visits().assign(day=lambda f: f["id"] * 2)
     opened = Opened(frame)
@@ -221,12 +211,9 @@ def wrong(entities: tuple[str, ...] = ("id",), tables=None, **release) -> str:
 @pytest.mark.parametrize(
     ("release", "said"),
     [
-        ({"each": "ward"}, 'release.each: belongs to count = "entities" only'),
         ({"most": 4}, 'release.most: belongs to count = "entities" only'),
         ({"count": "people"}, "release.count: wants 'rows' or 'entities', not 'people'"),
         ({"count": "entities", "each": "wart"}, "no column 'wart' that tables can have; did you mean 'ward'"),
-        ({"count": "entities", "each": "id"}, "no column 'id' that tables can have"),
-        ({"count": "entities", "most": 4}, "release.most: wants release.each"),
         ({"count": "entities", "each": "ward", "most": 3}, "release.most: wants a power of two"),
         ({"count": "entities", "entities": ()}, 'release.count: "entities" wants one column'),
         ({"count": "entities", "mode": "dp"}, "release.count: mode dp counts rows"),

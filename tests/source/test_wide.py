@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.source import CENT, col, connection
+from fixtures.source import CENT, col
 
-from engine.errors import InternalError
 from engine.schema import SourceSpec
 from engine.source import ingest as module
 from engine.source import open_source
-from engine.source.ingest import check_order, ingest
+from engine.source.ingest import ingest
 from engine.source.scratch import confidential_connection
 
 N_ROWS = 5000
@@ -71,27 +70,3 @@ def test_columns_coded_a_few_at_a_time_are_the_same_rows(tmp_path, monkeypatch, 
     monkeypatch.setattr(module, "_MOST_CODED", 0)
     monkeypatch.setattr(module, "_CODED_AT_ONCE", 2)
     assert once() == together
-
-
-def test_parts_whose_rows_changed_places_are_not_put_side_by_side():
-    con = connection()
-    con.execute("CREATE TABLE part AS SELECT range AS r FROM range(5000) ORDER BY r")
-    check_order(con, "part")
-    con.execute(
-        "CREATE OR REPLACE TABLE part AS SELECT range AS r FROM range(5000) ORDER BY r DESC"
-    )
-    with pytest.raises(InternalError, match="changed places"):
-        check_order(con, "part")
-
-
-def test_a_thousand_columns_of_few_rows_are_coded(tmp_path):
-    """As text, half of them numbers: one statement for all ran out of memory after a minute."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({f"c{j}": rng.integers(0, 9, 30).astype(str) for j in range(1000)})
-    columns = [col("integer" if j % 2 else "category", f"c{j}") for j in range(1000)]
-    con = confidential_connection(tmp_path, on_disk=False, memory_limit="2GB")
-    found = ingest(con, open_source(con, SourceSpec(path=None, format="frame"), frame), columns)
-    sums = con.execute(f"SELECT sum({found.sql_names['c1']}) FROM rows").fetchone()
-    assert sums == (frame["c1"].astype(int).sum(),)
-    assert len(found.dictionaries) == 500
-    con.close()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import datetime as dt
 import tomllib
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from engine.source import open_source
 from engine.source.detection import detect_source, make_spec, spec_text
 from engine.source.detection.spec_text import toml
 from engine.source.ingest import ingest
-from engine.spec import read_spec
 
 
 def test_the_written_spec_is_accepted_and_reads_the_data(tmp_path, monkeypatch):
@@ -58,65 +56,10 @@ def test_the_written_spec_is_accepted_and_reads_the_data(tmp_path, monkeypatch):
     con.close()
 
 
-def test_a_confirmed_domain_reads_back(tmp_path):
-    cells = {
-        "t": many("a", 'b"', "ü", times=40),
-        "i": many("1", "2", "7", times=40),
-        "r": many("0.5", "1", "2", times=40),
-    }
-    pd.DataFrame(cells).to_csv(tmp_path / "d.csv", index=False)
-    text = spec_text(detect_source(tmp_path / "d.csv", key=KEY), spec_path=tmp_path / "r.toml")
-    text = text.replace("# domain", "public = true\ndomain")
-    (tmp_path / "r.toml").write_text(text)
-    columns = {c.name: c for c in read_spec(tmp_path / "r.toml", check_key=False).columns}
-    assert columns["t"].domain == ("a", 'b"', "ü")
-    assert columns["i"].domain == (1, 2, 7)
-    assert columns["r"].domain == (0.5, 1.0, 2.0)
-    assert all(c.public for c in columns.values())
-
-
 @given(st.text())
 def test_texts_survive_toml(text):
     text = text.encode("utf-8", "replace").decode()
     assert tomllib.loads(f"v = {toml(text)}  # {toml(text)}") == {"v": text}
-
-
-def test_bounds_are_asked_for_and_never_filled_in(tmp_path):
-    n = 60
-    frame = pd.DataFrame(
-        {
-            "whole": range(n),
-            "cent": [f"{i}.25" for i in range(n)],
-            "real": [f"{i}.5" for i in range(n - 1)] + ["0.125"],
-            "day": ["2020-01-01"] * n,
-            "time": ["2020-01-01 10:00:00"] * n,
-            "group": many("a", "b", times=n // 2),
-            "yes": many("true", "false", times=n // 2),
-            "code": [f"x{i}" for i in range(n)],
-            "person_id": range(n),
-        }
-    )
-    frame.to_csv(tmp_path / "d.csv", index=False)
-    text = spec_text(detect_source(tmp_path / "d.csv", key=KEY), spec_path=tmp_path / "r.toml")
-    asked = "# domain = {min = , max = }   # smallest and largest possible value, if known from outside the data; "
-    sections = {
-        part.partition("]")[0]: part.count(asked + "ranges are filled within it\n")
-        for part in text.split("[columns.")[1:]
-    }
-    assert {name for name, times in sections.items() if times} == {
-        "whole",
-        "cent",
-        "real",
-        "day",
-        "time",
-    }
-    assert set(sections) == set(frame.columns)
-    assert max(sections.values()) == 1
-
-
-def test_values_in_toml():
-    value = [True, 1, 0.5, dt.date(2020, 1, 2), dt.datetime(2020, 1, 2, 3, 4, 5)]
-    assert tomllib.loads(f"v = {toml(value)}") == {"v": value}
 
 
 def test_rare_values_are_in_no_written_spec(tmp_path):
@@ -251,15 +194,12 @@ def test_whom_an_identifier_names_must_be_said(tmp_path):
             with pytest.raises(SpecError) as caught:
                 make_spec(what, tables=[["age"], ["nope"]], key=key, columns=declared, vintage="")
             first, *others = caught.value.problems  # told with all other mistakes
-            assert first == (
-                "entities: person_id, householdId look like identifiers; say whom to protect: "
-                "entities=['person_id'] if it names them, entities=[] if each row is one of them"
-            )
+            assert "person_id, householdId" in first
             assert [p.split(":")[0] for p in others] == ["release.vintage", "tables[2].columns"]
     one = frame.drop(columns="householdId")
-    with pytest.raises(SpecError, match="entities: person_id looks like an identifier; say whom"):
+    with pytest.raises(SpecError, match="entities: person_id"):
         engine.plan(one, tables=[["age"]], key=key)
-    with pytest.raises(SpecError, match="entities: person_id looks like an identifier; say whom"):
+    with pytest.raises(SpecError, match="entities: person_id"):
         engine.build(one, tables=[["age"]], key=key, out=tmp_path / "r.duckdb")
     assert not (tmp_path / "r.duckdb").exists()
     for entities in ([], ["person_id"]):

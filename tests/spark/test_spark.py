@@ -10,7 +10,6 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
 
 import duckdb
 import pandas as pd
@@ -20,7 +19,7 @@ from test_equivalence import CASES, TWELVE, hashes_of, spec_in
 
 import engine
 from engine.api.reading import read
-from engine.errors import DataError, MissingPackage, SpecError, StoreError
+from engine.errors import DataError, SpecError
 from engine.keys import MasterKey
 from engine.release import build
 from engine.source.spark import session as sessions
@@ -124,22 +123,21 @@ def spellings(secret: bytes) -> list[bytes]:
     ]
 
 
+@pytest.mark.slow
 def test_a_file_that_spark_reads_gives_what_duckdb_gives(spark, case, census, tmp_path):
     columns, entities, plain = case
     assert spark_hashes(tmp_path, census / "people.parquet", columns, entities) == plain
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("partitions", [1, 2, 8])
-def test_partitions_and_row_order_of_a_frame_change_nothing(
-    spark, case, census, tmp_path, partitions
-):
+def test_partitions_and_row_order_of_a_frame_change_nothing(spark, case, census, tmp_path):
     columns, entities, plain = case
     frame = spark[0].read.parquet(str(census / "people.parquet")).select(*columns)
-    mixed = frame.repartition(partitions, "income").sortWithinPartitions("age", ascending=False)
+    mixed = frame.repartition(8, "income").sortWithinPartitions("age", ascending=False)
     assert frame_hashes(tmp_path, mixed, census, columns, entities) == plain
 
 
+@pytest.mark.slow
 def test_keys_are_in_no_file_that_spark_writes(spark, census, tmp_path):
     """While its files are still there: spills, shuffles, broadcasts and the event log."""
     columns, entities = CASES["no entity column"]
@@ -167,6 +165,7 @@ def test_the_search_for_keys_finds_one_that_is_planted(tmp_path):
         assert len(held_in(tmp_path, spellings(KEY))) == place + 1
 
 
+@pytest.mark.slow
 def test_columns_that_spark_cannot_give_are_refused(spark, census, tmp_path):
     frame = spark[0].read.parquet(str(census / "people.parquet"))
     for odd, word in (("map('a', age)", "MAP"), ("named_struct('a', age)", "STRUCT")):
@@ -183,6 +182,7 @@ def test_columns_that_spark_cannot_give_are_refused(spark, census, tmp_path):
         assert not (tmp_path / word / "r.duckdb").exists()
 
 
+@pytest.mark.slow
 def test_cells_that_do_not_fit_are_refused_without_a_value(spark, census, tmp_path):
     frame = spark[0].read.parquet(str(census / "people.parquet"))
     worse = frame.selectExpr("* EXCEPT (age)", "if(age = 40, 'secret', string(age)) AS age")
@@ -193,12 +193,14 @@ def test_cells_that_do_not_fit_are_refused_without_a_value(spark, census, tmp_pa
     assert not (tmp_path / "r.duckdb").exists()
 
 
+@pytest.mark.slow
 def test_text_files_give_what_parquet_gives(spark, census, tmp_path):
     columns, entities = CASES["one entity column"]
     plain = hashes_of(tmp_path / "a", census / "people.csv", columns, entities, jobs=1)
     assert spark_hashes(tmp_path / "b", census / "people.csv", columns, entities) == plain
 
 
+@pytest.mark.slow
 def test_ragged_text_is_refused(spark, tmp_path):
     (tmp_path / "x.csv").write_text("person_id,age\n" + "1,2\n" * 20 + "3\n")
     columns = {"person_id": {"kind": "integer"}, "age": {"kind": "integer"}}
@@ -209,60 +211,7 @@ def test_ragged_text_is_refused(spark, tmp_path):
     assert not (tmp_path / "r.duckdb").exists()
 
 
-def started(tmp_path, master="local[1]"):
-    """Try to start a session of our own."""
-    with spark_session(master, None, tmp_path):
-        raise AssertionError("a session was started")
-
-
-def test_what_keeps_spark_from_starting_is_said(tmp_path, monkeypatch):
-
-    monkeypatch.setattr(sessions, "_found", lambda: None)
-    with pytest.raises(StoreError, match=r"spark://127\.0\.0\.1:9 cannot be reached"):
-        started(tmp_path, "spark://127.0.0.1:9")
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(MissingPackage, match=r"needs Java 17 .* JAVA_HOME"):
-        started(tmp_path)
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
-    java.chmod(0o755)
-    with pytest.raises(MissingPackage, match="is 11"):
-        started(tmp_path)
-    monkeypatch.setattr(pyspark, "__version__", "3.5.1")
-    with pytest.raises(MissingPackage, match=r"pyspark 3\.5\.1 is too old"):
-        started(tmp_path)
-
-
-def test_java_gets_enough_memory_unless_somebody_chose(monkeypatch):
-    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 19}.get)
-    assert sessions._heap() == "1024m"
-    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1 << 26}.get)
-    assert sessions._heap() == f"{sessions.MOST_HEAP}m"
-    monkeypatch.delattr(os, "sysconf")
-    assert sessions._heap() == "1g"
-    monkeypatch.setenv("CHOSEN", "2g")
-    monkeypatch.delenv("FREE", raising=False)
-    with sessions._unless_chosen("CHOSEN", "4g"), sessions._unless_chosen("FREE", "4g"):
-        assert (os.environ["CHOSEN"], os.environ["FREE"]) == ("2g", "4g")
-    assert os.environ["CHOSEN"] == "2g"
-    assert "FREE" not in os.environ
-
-
-def test_java_and_its_workers_talk_by_sockets_in_a_folder_of_ours():
-    place = Path("/tmp/tablepack-0/1-abc")
-    told = sessions._sockets(place)
-    assert told["spark.python.unix.domain.socket.dir"] == str(place)
-    assert told["spark.python.unix.domain.socket.enabled"] == "true"
-    # No longer name than any system allows: 104 bytes with the zero at its end.
-    longest = Path("/" + "x" * (sessions.LONGEST_FOLDER - 1))
-    assert (
-        len(f"{sessions._sockets(longest)['spark.python.unix.domain.socket.dir']}/.{uuid4()}.sock")
-        < 104
-    )
-    assert sessions._sockets(longest / "y") == {}
-
-
+@pytest.mark.slow
 def test_the_session_of_another_thread_is_lent_and_not_stopped(spark, tmp_path):
     """An active session is one of a thread; what we start, and stop, is a session only where there is none at all."""
     lent = []
@@ -278,7 +227,8 @@ def test_the_session_of_another_thread_is_lent_and_not_stopped(spark, tmp_path):
     assert spark[0].range(3).count() == 3
 
 
-@pytest.mark.parametrize("name", ["_part.csv", ".people.csv", "people.csv._COPYING_"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["_part.csv", ".people.csv"])
 def test_files_that_spark_passes_over_are_refused(spark, tmp_path, name):
     (tmp_path / "a.csv").write_text("person_id,age\n" + "1,2\n" * 20)
     shutil.copy(tmp_path / "a.csv", tmp_path / name)
@@ -328,7 +278,7 @@ def test_what_spark_says_of_a_row_is_not_printed(tmp_path):
     assert new == set()
 
 
-def test_sessions_in_the_clear_and_of_another_version_are_refused(spark, monkeypatch, tmp_path):
+def test_sessions_in_the_clear_and_of_another_version_are_refused(monkeypatch):
 
     class Conf(dict):
         pass
@@ -360,7 +310,7 @@ def test_what_only_duckdb_does_is_refused(census, tmp_path):
 
 
 def test_equal_rows_are_told_apart_as_duckdb_does(spark, tmp_path):
-    """Without entities: many equal rows in several partitions."""
+    """Without entities: many equal rows in several partitions. The smoke test of Spark by default."""
     frame = pd.DataFrame({"a": [1] * 70 + [2] * 30, "b": ["x"] * 50 + ["y"] * 50})
     with duckdb.connect() as con:
         con.register("frame", frame)

@@ -12,7 +12,6 @@ import pytest
 from engine.cell_keys import CodeSpan
 from engine.schema import NULL_CODE, OTHER_CODE
 from engine.source.spark import tasks
-from engine.source.spark.rows import _batches
 
 pa = pytest.importorskip("pyarrow")
 
@@ -88,12 +87,6 @@ def test_cells_of_a_partition():
     assert total == dict(sums)
 
 
-def test_no_rows_no_cells():
-    task = count_of((("c0",), ()), spans={"c0": CodeSpan(low=0, high=3)})
-    assert rows_of(task, {"c0": np.zeros(0, dtype=np.int64)}) == []
-    assert list(task(iter(()))) == []
-
-
 def test_large_partitions_take_little_memory(monkeypatch):
     """A join to the ranks held all rows in hash tables: a gigabyte for one million of them."""
     monkeypatch.setattr(tasks, "MEMORY", "64MB")
@@ -117,11 +110,3 @@ def test_sums_of_a_partition_are_exact():
     (row,) = rows_of(task, {"a": big}, 2)
     assert row == {"s0": str(3 * sum(big.tolist())), "s1": "4"}
     assert list(task(iter(()))) == []
-
-
-def test_sets_are_counted_together_up_to_so_many_cells():
-    sizes = {"a": 10, "b": 30, "c": 10**9}
-    sets = [("a",), ("b",), ("a", "b"), ("c",), ("a", "c"), ("b",)]
-    assert list(_batches(sets, sizes, 400)) == [sets[:3], [sets[3]], [sets[4]], [sets[5]]]
-    assert list(_batches(sets, sizes | {"c": 2}, 400)) == [sets]
-    assert list(_batches([], sizes, 400)) == []

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from fixtures.attacks import FLAG, TARGET, HalvedNoise, build, checked, flagged, rng
 
-from engine.evaluation.attacks import Assumptions
 from engine.evaluation.attacks.adaptive import adaptive, ask, order_of
 from engine.evaluation.attacks.systems import system_of
-from engine.evaluation.score import WHOLE
 from engine.measure import StickyDraws
 
 
@@ -42,20 +40,24 @@ def test_each_table_asked_for_is_the_best_next_one():
 
 
 def test_the_curve_rises_with_tables():
-    """By .3 over three sets of data; of 80 victims each, so that one alone is known to .05."""
-    all_found = [
-        attack(released(n_known=24, group=80, others=200, values=4, seed=seed))
-        for seed in (1, 2, 3)
-    ]
-    curves = [found.breakdown["right"] for found in all_found]
-    assert np.mean([right.iloc[-1] - right.iloc[0] for right in curves]) >= 0.3
-    found, curve = all_found[0], all_found[0].breakdown
+    """By more than two standard errors of a difference of rates among 80 victims; over three sets, below, by .3."""
+    found = attack(released(n_known=24, group=80, others=200, values=4))
+    curve = found.breakdown
+    assert curve["right"].iloc[-1] - curve["right"].iloc[0] > 2 * (2 * 0.25 / 80) ** 0.5
     assert curve["tables"].tolist() == [0, 1, 2, 3, 5, 10, 20, 24]
     assert (curve["low"] <= curve["right"]).all()
     assert (curve["right"] <= curve["high"]).all()
     assert found.values["right"] == curve["right"].iloc[-1] == curve["random"].iloc[-1]
     assert found.control.value == curve["right"].iloc[0]
-    assert "with 5 tables" in found.verdict
+
+
+@pytest.mark.slow
+def test_the_curve_rises_by_three_tenths():
+    curves = [
+        attack(released(n_known=24, group=80, others=200, values=4, seed=seed)).breakdown["right"]
+        for seed in (1, 2, 3)
+    ]
+    assert np.mean([right.iloc[-1] - right.iloc[0] for right in curves]) >= 0.3
 
 
 @pytest.mark.slow
@@ -71,9 +73,3 @@ def test_halved_noise_is_found_out():
         found[kind] = np.mean(rates)
     assert found[StickyDraws] <= 0.8
     assert found[HalvedNoise] >= found[StickyDraws] + 0.05
-
-
-def test_groups_that_nothing_splits_say_so():
-    assert "no group" in attack(released(n_known=1)).why_not[WHOLE]
-    none = Assumptions(smallest=2_000, largest=2_000)
-    assert "no group" in attack(released(n_known=3), none).why_not[WHOLE]

@@ -12,8 +12,7 @@ from fixtures.attacks import build, checked, held_of, rng, with_table
 from fixtures.measure import EXACT
 
 from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.averaging import averaged, averaging, figures_of
-from engine.evaluation.score import WHOLE
+from engine.evaluation.attacks.averaging import averaging
 
 NAMES = [f"x{j}" for j in range(6)]
 TABLES = [t for width in (1, 2) for t in combinations(NAMES, width)]
@@ -74,32 +73,3 @@ def test_noise_that_is_not_sticky_is_found_out():
     found = attack(held_of(people, *loose)).values
     assert found["ratio"] <= 0.6
     assert found["exact"] >= found["exact_alone"] + 0.15
-
-
-def test_the_figures_are_those_of_plain_counting():
-    people = columns()
-    found = figures_of(build(people, TABLES), "x2")
-    assert (found.truth == np.bincount(people["x2"])).all()
-    assert found.width.tolist() == [1, 2, 2, 2, 2, 2]
-    assert (found.seen == found.seen[0]).all()
-
-
-def test_estimates_by_hand():
-    figures = figures_of(build(columns(), TABLES), "x2")
-    by_hand = replace(
-        figures,
-        truth=np.array([10, 20]),
-        width=np.array([1, 2, 2]),
-        seen=np.array([[12, 20], [12, 20], [9, 23]]),
-    )
-    found = averaged([by_hand])
-    assert found.rmse_alone == pytest.approx(np.sqrt(2))
-    assert found.rmse["mean"] == pytest.approx(np.sqrt((1 + 1) / 2))
-    assert found.rmse["median"] == pytest.approx(np.sqrt(2))
-    assert found.rmse["apart"] == pytest.approx(np.sqrt((0.5**2 + 1.5**2) / 2))
-    assert found.exact_alone == 0.5
-
-
-def test_one_table_of_a_column_cannot_be_averaged():
-    found = attack(build(columns(), [("x0",), ("x1",)]))
-    assert "two tables" in found.why_not[WHOLE]

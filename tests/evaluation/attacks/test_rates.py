@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
-from fixtures.pipeline import ROOT
 from scipy.stats import norm
 
-from engine.errors import StoreError
 from engine.evaluation.attacks.rates import (
     area_under_curve,
     auc,
@@ -37,6 +32,7 @@ def test_auc_is_the_area():
         assert found.n == 40
 
 
+@pytest.mark.slow
 def test_the_interval_of_an_area_holds_it_as_often_as_it_says():
     """Shift 1, 60 and 80 people, 1,000 times: 950 expected, sd 7."""
     rng, truth = np.random.default_rng(2), norm.cdf(1 / np.sqrt(2))
@@ -45,22 +41,6 @@ def test_the_interval_of_an_area_holds_it_as_often_as_it_says():
         for one in (auc(rng.normal(1, 1, 60), rng.normal(0, 1, 80)) for _ in range(1000))
     ]
     assert 905 <= sum(inside) <= 985
-
-
-@pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (0, 0)])
-def test_no_people_have_no_area(n, m):
-    assert auc(np.zeros(n), np.zeros(m)) is None
-
-
-def test_one_person_a_side_says_nothing_for_sure():
-    found = auc(np.array([1.0]), np.array([0.0]))
-    assert (found.value, found.low, found.high) == (1.0, 0.0, 1.0)
-
-
-def test_a_clear_win_keeps_an_interval_of_some_width():
-    found = auc(np.arange(100, 200.0), np.arange(100.0))
-    assert found.value == 1.0
-    assert 0.9 < found.low < 1.0
 
 
 def test_caught_by_hand():
@@ -83,14 +63,3 @@ def test_closed_forms_are_those_of_a_shift():
         share = caught(members, strangers)[0].value
         assert gaussian_caught(np.array([mu])) == pytest.approx(share, abs=0.02)
     assert gaussian_auc(np.array([0.0, np.inf])) == 0.75
-
-
-def test_attacks_say_what_they_need_where_scipy_is_not_installed(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy.special", None)
-    with pytest.raises(StoreError, match="attacks need scipy: pip install"):
-        gaussian_auc(np.array([1.0]))
-
-
-def test_evaluating_loads_no_scipy_for_attacks():
-    code = "import sys, engine.evaluation.attacks; assert not [m for m in sys.modules if m.startswith('scipy')]"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

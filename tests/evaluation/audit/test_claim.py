@@ -5,13 +5,10 @@ from __future__ import annotations
 from itertools import combinations
 from math import prod
 
-import pandas as pd
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.evaluation.audit import chosen_domain
-from engine.evaluation.audit.claim import LOOKED_AT, open_sets
+from engine.evaluation.audit.claim import open_sets
 
 NAMES = tuple("abcdefg")
 
@@ -46,28 +43,3 @@ def test_open_sets_are_those_by_definition(sizes, margins, width, most):
     found = list(open_sets(sizes, margins, width, most))
     assert len(found) == len(set(found))
     assert set(found) == slowly(sizes, margins, width, most)
-
-
-def test_of_many_columns_those_are_looked_at_that_most_margins_name():
-    """All pairs of 80 columns but one: 60 of them are looked at, those that lack a pair last."""
-    names = [f"c{i:02d}" for i in range(80)]
-    margins = [pair for pair in combinations(names, 2) if pair != ("c00", "c01")]
-    found = list(open_sets(dict.fromkeys(names, 3), margins, 3, 100))
-    assert len(found) == LOOKED_AT * (LOOKED_AT - 1) * (LOOKED_AT - 2) // 6
-    assert all("c00" not in chosen and "c01" not in chosen for _, chosen in found)
-    assert list(open_sets(dict.fromkeys(names, 3), margins, 4, 100)) == []
-    assert list(open_sets(dict.fromkeys(names, 3), [], 3, 100)) == []
-
-
-@pytest.mark.parametrize("wide", [3, 4])
-def test_sixty_columns_with_all_pairs_have_the_largest_small_triple_chosen(wide):
-    """Every triple is open; the largest of at most 2,000 combinations is that of the three wide columns, if small."""
-    frame = pd.DataFrame({f"c{i:02d}": [j % 2 for j in range(48)] for i in range(60)})
-    for name in ("c07", "c31", "c55"):
-        frame[name] = [j % (12 if wide == 3 else 13) for j in range(48)]
-    domain, notes = chosen_domain(frame, list(combinations(sorted(frame), 2)), None)
-    if wide == 3:
-        assert domain.names == ("c07", "c31", "c55")  # 1,728
-    else:
-        assert domain.names == ("c31", "c55", "c59")  # 2,197 are too many; of 338 the last by name
-    assert notes == (f"Audited on {', '.join(domain.names)} alone: the tables are cut to them.",)

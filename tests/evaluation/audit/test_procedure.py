@@ -9,7 +9,6 @@ from audit import Mixed
 from fixtures.mechanism import fixed_noise
 from scipy import stats
 
-from engine.errors import SpecError
 from engine.evaluation.audit import (
     Cells,
     JointGenerator,
@@ -20,12 +19,10 @@ from engine.evaluation.audit import (
     run_audit,
     safe_statistics,
 )
-from engine.evaluation.audit.ours import raked, together
-from engine.evaluation.audit.page import audit_page, audit_rows
+from engine.evaluation.audit.page import audit_page
 from engine.evaluation.audit.procedure import NO_ROOM, SPANNED
 from engine.evaluation.audit.testing import holm, power_of, two_sample
 from engine.params import PROFILES, DPParams
-from engine.release.trials import TrialTable
 
 PAIRS = (("a", "b"), ("a", "c"), ("b", "c"))
 WHOLE = (("a", "b", "c"),)
@@ -58,7 +55,7 @@ def p_of(audited, generator, **more):
     return run_audit(codes, safe, generator, Settings(**more))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_honest_generators_are_not_refuted(audited, seed):
     domain = audited[0]
     for honest in (sticky(domain, PAIRS), RakedGenerator(domain, PAIRS)):
@@ -67,6 +64,7 @@ def test_honest_generators_are_not_refuted(audited, seed):
         assert abs(found.tests[0].copied) < 0.02
 
 
+@pytest.mark.slow
 def test_an_honest_release_of_mode_dp_is_not_refuted(audited, monkeypatch):
     monkeypatch.setattr("engine.measure.dp.margins.noised", fixed_noise(3))
     found = p_of(audited, JointGenerator(audited[0], DPParams(epsilon=1.0, margins=PAIRS)))
@@ -74,7 +72,7 @@ def test_an_honest_release_of_mode_dp_is_not_refuted(audited, monkeypatch):
     assert abs(found.tests[0].copied) < 0.02
 
 
-@pytest.mark.parametrize("kind", ["sticky", "dp", "ipf"])
+@pytest.mark.parametrize("kind", ["sticky", "ipf", pytest.param("dp", marks=pytest.mark.slow)])
 def test_a_generator_that_uses_all_three_columns_is_refuted(audited, kind):
     domain = audited[0]
     cheat = {
@@ -88,6 +86,7 @@ def test_a_generator_that_uses_all_three_columns_is_refuted(audited, kind):
     assert found.tests[0].copied == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.slow
 def test_a_tenth_of_a_cheat_is_found(audited):
     domain = audited[0]
     for honest, cheat in (
@@ -133,17 +132,11 @@ def test_a_generator_that_copies_exactly_or_not_at_all(audited):
     assert "0 (exactly" in copied.sentences()[1]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_audit(audited):
     one, other = (p_of(audited, sticky(audited[0], PAIRS), runs=3, seed=5) for _ in range(2))
     assert one.tests == other.tests
     assert one.tests != p_of(audited, sticky(audited[0], PAIRS), runs=3, seed=6).tests
-
-
-def test_several_directions_are_corrected_for(audited):
-    found = p_of(audited, RakedGenerator(audited[0], PAIRS), directions=3, runs=4)
-    assert [t.p_holm for t in found.tests] == holm([t.p for t in found.tests])
-    assert found.p == min(t.p_holm for t in found.tests)
-    assert len(audit_rows(found)) == 3
 
 
 def test_nothing_to_test(audited):
@@ -159,20 +152,6 @@ def test_nothing_to_test(audited):
     assert (stuck.verdict, stuck.why_nothing) == ("nothing to test", NO_ROOM)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"runs": 1}, "runs: wants 2"),
-        ({"directions": 0}, "directions: wants 1"),
-        ({"level": 1.0}, "level: wants"),
-        ({"rows": 0}, "rows: wants"),
-    ],
-)
-def test_settings_that_make_no_sense(wrong, said):
-    with pytest.raises(SpecError, match=said):
-        Settings(**wrong)
-
-
 def test_the_t_test_is_scipys():
     plus, minus = [1.0, 2.0, 4.0], [0.5, 0.7, 1.2]
     found = two_sample(plus, minus, (5.0, 1.0), level=0.05, put_back=0, smallest=9)
@@ -184,7 +163,7 @@ def test_the_t_test_is_scipys():
     assert (found.copied_low, found.copied_high) == pytest.approx((low / 4, high / 4))
 
 
-@pytest.mark.parametrize(("difference", "runs"), [(0.0, 10), (0.7, 10), (1.5, 3), (3.0, 5)])
+@pytest.mark.parametrize(("difference", "runs"), [(0.0, 10), (1.5, 3)])
 def test_power_is_how_often_the_test_finds_it(difference, runs):
     rng = np.random.default_rng(3)
     lots = rng.normal(size=(2, 20_000, runs))
@@ -198,15 +177,3 @@ def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
-
-
-def test_tables_are_put_together(audited):
-    domain, codes, safe = audited
-    cells = Cells(codes=codes, n=np.ones(len(codes)))
-    wanted = dict(zip(safe.axes, safe.counts(cells), strict=True))
-    fitted = raked(wanted, domain.sizes)
-    for axes, n in wanted.items():
-        others = tuple(a for a in range(3) if a not in axes)
-        np.testing.assert_allclose(fitted.sum(axis=others), n, atol=1e-4)
-    whole = TrialTable(columns=("a", "b", "c"), codes=codes[:2], n=np.array([3, 4]))
-    assert together(domain, {("a", "b", "c"): whole}).n.tolist() == [3, 4]

@@ -6,31 +6,22 @@ import json
 import shutil
 import tempfile
 from dataclasses import replace
-from datetime import date
-from math import nan
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from fixtures.compare import RISK, TWO_WAY, VALUES, Builder, made, make_small
+from fixtures.compare import TWO_WAY, VALUES, Builder, made, make_small
 
-from engine.api.compare import compare
 from engine.api.reading import read
-from engine.errors import PrivacyError, SpecError, StoreError
-from engine.evaluation.attacks import Assumptions
+from engine.errors import PrivacyError, SpecError
 from engine.evaluation.compare.building import (
     SCRATCH,
     checked_epsilons,
     compare_all,
     is_scratch,
-    own_way,
     refuse_scratch,
     variants,
-    with_defaults,
 )
-from engine.evaluation.compare.runs import CHOSEN, document, way_name
-from engine.evaluation.compare.scoring import grouped
-from engine.evaluation.figures import FIGURES
+from engine.evaluation.compare.runs import document
 from engine.release import build
 
 pytest.importorskip("sklearn")
@@ -80,78 +71,19 @@ def test_variants_are_marked_and_differ_in_mode_and_epsilon_alone(small):
     assert {replace(w.spec.dp, epsilon=None) for w in ways[1:]} == {replace(spec.dp, epsilon=None)}
 
 
-def test_the_budget_of_the_spec_binds_no_scratch_release(small):
-    spec = read(small)
-    bound = replace(spec, dp=replace(spec.dp, budget=1.0))
-    assert all(w.spec.dp.budget is None for w in variants(bound, (10.0,))[1:])
-
-
-def test_tables_too_wide_for_sticky_mode_are_left_out_of_all(small):
-    spec = read(small)
-    wide = ("a", "b", "c", "d", "e")
-    ways = variants(replace(spec, tables=(*spec.tables, wide)), (1.0,))
-    assert all(w.spec.tables == spec.tables for w in ways)
-    with pytest.raises(SpecError, match="at most 4 columns"):
-        variants(replace(spec, tables=(wide,)), (1.0,))
-
-
-def test_a_spec_without_the_section_gets_its_defaults(tmp_path):
-    spec = read(make_small(tmp_path, dp=""))
-    with pytest.raises(SpecError, match="no parameters of dp mode"):
-        variants(spec, (1.0,))
-    params = with_defaults(spec).dp
-    assert (params.noise, params.columns) == ("laplace", ("a", "b", "c"))
-    assert params.margins == (("a", "b"), ("a", "c"), ("b", "c"))
-
-
-def test_a_domain_that_is_not_public_is_told_in_the_words_of_the_spec(tmp_path):
-    path = make_small(tmp_path, dp="")
-    path.write_text(path.read_text().replace("public = true", "public = false"))
-    with pytest.raises(SpecError, match=r"columns\.a\.public"):
-        with_defaults(read(path))
-
-
-@pytest.mark.parametrize(
-    ("told", "found"),
-    [("0.1,0.5,1", (0.1, 0.5, 1.0)), (" 2 , 1e-1", (0.1, 2.0)), ([3, 1], (1.0, 3.0))],
-)
-def test_epsilons_are_numbers_in_order(told, found):
-    assert checked_epsilons(told) == found
-
-
 @pytest.mark.parametrize(
     "told",
-    [
-        "",
-        "a",
-        "1,,2",
-        "0",
-        "-1",
-        "nan",
-        "inf",
-        "1,1.0",
-        "1e-10",
-        "501",
-        [None],
-        [],
-        list(range(1, 22)),
-        "1;2",
-    ],
+    ["", "a", "1,,2", "0", "-1", "nan", "inf", "1,1.0", "501", [None], [], list(range(1, 22))],
 )
 def test_epsilons_that_cannot_be_are_refused(told):
     with pytest.raises(SpecError, match="epsilon"):
         checked_epsilons(told)
 
 
-@pytest.mark.parametrize("repeats", [0, -1, 51])
-def test_numbers_of_repeats_that_cannot_be_are_refused(small, repeats):
-    with pytest.raises(SpecError, match="seeds"):
-        compare_all(read(small), epsilons=(1.0,), repeats=repeats, build=Builder())
-
-
 # --- how it runs
 
 
+@pytest.mark.slow
 def test_every_release_has_a_fresh_key_in_scratch_and_nothing_is_left(ran, small):
     found, builder, told, scratch = ran
     assert len(found.runs) == len(builder.seen) == 8
@@ -169,6 +101,7 @@ def test_every_release_has_a_fresh_key_in_scratch_and_nothing_is_left(ran, small
     assert told[-1] == ("done", 8, 8)
 
 
+@pytest.mark.slow
 def test_better_releases_have_better_figures(ran):
     found = ran[0]
     assert {f.name for f in found.figures()} >= {TWO_WAY, "tables.s_pmse_1", "propensity.pmse"}
@@ -180,6 +113,7 @@ def test_better_releases_have_better_figures(ran):
     assert sticky.low < sticky.high
 
 
+@pytest.mark.slow
 def test_every_release_is_attacked_alike(ran):
     """Before, a comparison said what an analyst loses by each way, and nothing of what an attacker gets."""
     found = ran[0]
@@ -198,37 +132,6 @@ def test_every_release_is_attacked_alike(ran):
     assert any("No control rows were given" in note for note in found.notes)
 
 
-def test_strangers_and_the_number_of_people_are_the_callers(small):
-    found = compare_all(
-        read(small),
-        epsilons=(1.0,),
-        repeats=1,
-        build=Builder(),
-        control=pd.read_csv(small.with_name("small.csv")).sample(frac=0.3, random_state=1),
-        assumptions=Assumptions(people=30),
-    )
-    assert found.has_control
-    assert all(0 <= run.figures["membership"] <= 1 for run in found.runs)
-    assert any("up to 30 of the data" in note for note in found.notes)
-    assert not [note for note in found.notes if "No control" in note]
-    # 30 people and 30 strangers: shares of those guessed right are thirtieths, and so is their difference.
-    gain = found.runs[0].figures["attribute/a"] * 30
-    assert gain == pytest.approx(round(gain))
-
-
-def test_the_way_of_the_spec_itself_is_known(small):
-    spec = read(small)
-    dp = replace(spec, mode="dp")
-    assert own_way(spec, (1.0,)) == ("sticky", None)
-    assert own_way(dp, (0.5, 1.0)) == ("dp", 1.0)
-    assert own_way(dp, (0.5, 2.0)) is None
-    assert own_way(replace(dp, dp=replace(dp.dp, epsilon=None)), (1.0,)) == ("exact", None)
-    found = compare_all(dp, epsilons=(2.0,), repeats=1, build=Builder())
-    assert found.own is None
-    assert any("no point is the spec's own" in note for note in found.notes)
-    assert found.beside()[0] == "sticky"
-
-
 def test_a_build_that_fails_leaves_nothing(small, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
@@ -241,21 +144,7 @@ def test_a_build_that_fails_leaves_nothing(small, tmp_path, monkeypatch):
     assert not [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix != ".lock"]
 
 
-def test_every_way_is_tried_before_any_a_second_time(small):
-    """What cannot be built is told at the first round, not after all repeats of the ways before it."""
-    seen = []
-
-    def build_one(spec, path):
-        seen.append((spec.mode, spec.dp and spec.dp.epsilon))
-        if len(seen) == 2:
-            raise PrivacyError("too few")
-        build(replace(spec, mode="sticky", dp=None), path, jobs=1)
-
-    with pytest.raises(PrivacyError, match="too few"):
-        compare_all(read(small), epsilons=(1.0,), repeats=3, build=build_one)
-    assert seen == [("sticky", None), ("dp", 1.0)]
-
-
+@pytest.mark.slow
 def test_the_same_release_has_the_same_figures_whatever_built_it(small, tmp_path):
     build(replace(read(small), mode="sticky", dp=None), tmp_path / "one.duckdb", jobs=1)
 
@@ -269,14 +158,6 @@ def test_the_same_release_has_the_same_figures_whatever_built_it(small, tmp_path
     assert len(first) >= 6
     assert {"misplaced", "attribute", "attribute_unusual"} <= first.keys()
     assert all(other == first for other in others)
-
-
-def test_gaussian_noise_without_a_delta_is_refused_before_anything_is_built(tmp_path):
-    path = make_small(tmp_path, dp='[dp]\nguarantee = false\nnoise = "gaussian"\n')
-    builder = Builder()
-    with pytest.raises(SpecError, match=r"wants a delta.*give it an epsilon and a delta"):
-        compare_all(read(path), epsilons=(1.0,), repeats=1, build=builder)
-    assert not builder.seen
 
 
 def test_a_scratch_release_says_so_and_is_refused(small, tmp_path):
@@ -294,22 +175,6 @@ def test_a_scratch_release_says_so_and_is_refused(small, tmp_path):
 # --- what was found
 
 
-def test_spreads_by_hand():
-    found = made(tables__s_pmse_2=VALUES)
-    sticky = found.spread(TWO_WAY, "sticky")
-    assert (sticky.median, sticky.low, sticky.high, sticky.n) == (1.3, 1.1, 1.5, 3)
-    gap = found.spread(TWO_WAY, "dp", 2.0)
-    assert (gap.median, gap.low, gap.high, gap.n) == (6.0, 4.0, 8.0, 2)
-    assert found.spread(TWO_WAY, "dp", 3.0) is None
-    assert found.spread("tables.s_pmse_3", "sticky") is None
-
-
-def test_figures_are_in_the_catalogue_and_ways_have_names():
-    assert set(CHOSEN) <= FIGURES.keys()
-    assert way_name("sticky", None) == "sticky"
-    assert way_name("dp", 0.5) == "dp, epsilon 0.5"
-
-
 def test_the_document_is_plain_and_confidential():
     told = document(made(tables__s_pmse_2=VALUES))
     assert told["confidential"] is True
@@ -324,69 +189,3 @@ def test_the_document_is_plain_and_confidential():
     }
     assert len(told["runs"]) == 12
     assert (told["weighed"], told["own"]) == ([], {"kind": "sticky", "epsilon": None})
-
-
-def test_the_document_has_the_risks_and_the_spec_s_own_way():
-    told = document(made(tables__s_pmse_2=VALUES, **RISK))
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
-    assert [f["name"] for f in told["figures"]] == [TWO_WAY]
-    assert [f["name"] for f in told["weighed"]] == ["misplaced", "attribute", "membership"]
-    summary = {(s["figure"], s["kind"], s["epsilon"]): s["median"] for s in told["summary"]}
-    assert summary["attribute", "sticky", None] == 0.05
-    assert summary["misplaced", "dp", 2.0] == pytest.approx(0.3)
-    assert ("membership", "exact", None) not in summary
-    assert document(replace(made(tables__s_pmse_2=VALUES), own=None))["own"] is None
-
-
-def test_each_way_stands_beside_the_spec_in_words():
-    found = made(**RISK)
-    assert found.beside() == (
-        "sticky",
-        (
-            (
-                "dp, epsilon 0.5",
-                "rows misplaced +0.400; lower: attribute gain -0.050; higher: membership AUC +0.020",
-            ),
-            ("dp, epsilon 2", "rows misplaced +0.100; lower: attribute gain -0.030"),
-            ("dp without noise", "rows misplaced -0.100; higher: attribute gain +0.040"),
-        ),
-    )
-    name, told = replace(found, own=("dp", 2.0)).beside()
-    assert name == "dp, epsilon 2"
-    assert dict(told)["sticky"] == "rows misplaced -0.100; higher: attribute gain +0.030"
-    assert made(tables__s_pmse_2=VALUES).beside() == ("sticky", ())
-    close = {("sticky", None): [0.02], ("exact", None): [0.0203]}
-    assert dict(made(misplaced=close, attribute=close).beside()[1])["dp without noise"] == (
-        "rows misplaced +0.000; no risk changed"
-    )
-
-
-def test_the_python_face_refuses_before_it_builds(small, tmp_path):
-    builder = Builder()
-    with pytest.raises(StoreError, match=r"ends in \.html"):
-        compare(small, out=tmp_path / "c.txt", build=builder)
-    with pytest.raises(SpecError, match="epsilon"):
-        compare(small, epsilon="none", build=builder)
-    assert not builder.seen
-
-
-# --- scoring by groups
-
-
-def test_groups_by_hand():
-    numbers = grouped(pd.Series([0.0, 9.0, 10.0, 39.0, nan]), (10, 20))
-    assert numbers.tolist()[:4] == ["group 00000"] * 2 + ["group 00001", "group 00002"]
-    assert numbers.isna().tolist() == [False] * 4 + [True]
-    times = pd.Series(pd.to_datetime(["2020-01-01", "2020-06-01", None])).astype("datetime64[us]")
-    assert grouped(times, (date(2020, 6, 1),)).tolist()[:2] == ["group 00000", "group 00001"]
-
-
-def test_columns_with_breaks_are_scored_by_groups_too(ran):
-    found = ran[0]
-    assert found.figures()[0].name == "groups/tables.s_pmse_2"
-    assert found.figures()[0].title.endswith("by groups")
-    values, groups = (
-        found.spread(name, "sticky").median for name in (TWO_WAY, f"groups/{TWO_WAY}")
-    )
-    assert values != groups
-    assert any("scored twice" in note for note in found.notes)

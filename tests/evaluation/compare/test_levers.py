@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import stat
 import tempfile
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pytest
 from fixtures.compare import make_small
 
-from engine.api.compare import compare_levers
 from engine.api.reading import read
-from engine.errors import PrivacyError, SpecError, StoreError
 from engine.evaluation.compare.building import SCRATCH
 from engine.evaluation.compare.levers import OWN, map_levers, settings_of
-from engine.evaluation.compare.mapped import LeverMap, Point, Setting, map_document
+from engine.evaluation.compare.mapped import LeverMap, Point, Setting
 from engine.evaluation.compare.weighing import misplaced
 from engine.evaluation.data.paired import Binning, Reading, distinct, pair
-from engine.evaluation.report.levers import map_page, map_pictures, map_table, write_map
-from engine.evaluation.report.pictures.scatter import meet
+from engine.evaluation.report.levers import map_page, map_pictures, write_map
 from engine.params import SwapParams
 from engine.release import build
 
@@ -65,21 +60,6 @@ def test_each_setting_moves_one_lever(spec):
         assert one.previous is None
 
 
-def test_a_lever_that_the_spec_lacks_or_that_is_at_its_end_is_not_moved(spec):
-    plain = replace(spec, privacy=replace(spec.privacy, swap=None))
-    assert not [s for s in settings_of(plain) if s.lever == "swapping"]
-    most = replace(spec, privacy=replace(spec.privacy, swap=replace(SWAP, rate=0.5)))
-    names = [s.name for s in settings_of(most) if s.lever == "swapping"]
-    assert names == ["swapping off", "swapping at 25.00%"]
-
-
-def test_tables_that_sticky_mode_cannot_build_are_left_out(spec):
-    wide = ("a", "b", "c", "d", "e")
-    assert settings_of(replace(spec, tables=(*spec.tables, wide)))[OWN].tables == spec.tables
-    with pytest.raises(SpecError, match="at most 4 columns"):
-        settings_of(replace(spec, tables=(wide,)))
-
-
 # --- what an analyst loses
 
 
@@ -104,30 +84,6 @@ def test_misplaced_rows_by_hand():
     bound = Binning(edges=(0.0, 5.0))
     assert misplaced(paired([off], b=bound), ("a", "b")) == pytest.approx(0.2)
     assert misplaced(paired([off], b=bound), ("b",)) == 0
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_misplaced_rows_against_counting_every_cell(seed):
-    rng = np.random.default_rng(seed)
-    true, shown = (
-        pd.DataFrame(
-            {"a": rng.integers(0, 3, n), "b": rng.integers(0, 4, n), "c": rng.integers(0, 2, n)}
-        )
-        for n in (90, 70)
-    )
-    side = pair(
-        true, {("a", "b"): distinct(shown[["a", "b"]]), ("c",): distinct(shown[["c"]])}, Reading()
-    )
-    found = misplaced(side, ("a", "b", "c"))
-    ab, c = shown.groupby(["a", "b"]).size() / 70, shown.groupby("c").size() / 70
-    truth = true.groupby(["a", "b", "c"]).size() / 90
-    total = sum(
-        abs(truth.get((i, j, k), 0) - ab.get((i, j), 0) * c.get(k, 0))
-        for i in range(3)
-        for j in range(4)
-        for k in range(2)
-    )
-    assert found == pytest.approx(total / 2)
 
 
 # --- how it runs
@@ -178,29 +134,6 @@ def test_noise_and_fewer_tables_lose_more_and_nothing_is_left(ran, spec):
     assert found.n_rows == 700
 
 
-def test_bad_wishes_build_nothing(spec, tmp_path):
-    def never(*_):
-        raise AssertionError
-
-    for repeats in (0, 51):
-        with pytest.raises(SpecError, match="seeds"):
-            map_levers(spec, repeats=repeats, build=never)
-    with pytest.raises(StoreError, match=r"ends in \.html"):
-        compare_levers(spec, out=tmp_path / "c.txt", build=never)
-
-
-def test_a_build_that_fails_leaves_nothing(spec, tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-
-    def fails(_, path):
-        path.write_text("half")
-        raise PrivacyError("too few")
-
-    with pytest.raises(PrivacyError, match="too few"):
-        map_levers(spec, repeats=1, build=fails)
-    assert not [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix != ".lock"]
-
-
 # --- what is told
 
 NOISE = Setting(lever="noise", name="noise layers of sd 2")
@@ -237,31 +170,6 @@ MADE = {
 }
 
 
-def test_the_spec_is_what_others_stand_beside():
-    found = made(**MADE)
-    assert found.verdict(OWN) == ""
-    assert found.verdict(NOISE) == (
-        "rows misplaced +0.200; lower: attribute gain -0.030; higher: membership AUC +0.050"
-    )
-    assert made(misplaced=([0.1], [0.2])).verdict(NOISE) == (
-        "rows misplaced +0.100; no risk changed"
-    )
-    heads, rows = map_table(found)
-    assert heads[:2] == ("setting", "rows misplaced")
-    assert rows[0][:3] == ("the spec", "0.200 (0.100 to 0.300)", "0.050 (0.040 to 0.060)")
-
-
-def test_the_document_is_plain_and_confidential():
-    told = map_document(made(**MADE, reconstruction=([float("nan")] * 3, [0.1] * 3)))
-    assert told["confidential"] is True
-    text = json.dumps(told, allow_nan=False)
-    assert json.loads(text) == told
-    by = {(s["setting"], s["figure"]): s["median"] for s in told["summary"]}
-    assert by["the spec", "misplaced"] == 0.2
-    assert ("the spec", "reconstruction") not in by
-    assert len(told["runs"]) == 6
-
-
 def test_the_page_is_private_and_names_the_spec(tmp_path):
     found = made(**MADE)
     write_map(found, tmp_path / "c.html")
@@ -275,30 +183,3 @@ def test_the_page_is_private_and_names_the_spec(tmp_path):
     assert "the spec" in first.svg
     assert "noise layers of sd 2" in first.svg
     assert (first.is_wide, second.is_wide) == (True, False)
-
-
-def test_every_name_is_written_once_also_where_points_lie_close_or_far_apart():
-    names = [f"noise layers of sd {2**i}" for i in range(1, 7)]
-    losses = {
-        OWN: 0.02,
-        **{Setting(lever="noise", name=n): 0.02 + 0.001 * i for i, n in enumerate(names)},
-    }
-    losses[Setting(lever="tables", name="tables of at most 1 column")] = 0.4
-    found = replace(
-        made(misplaced=([0.1], [0.2]), attribute=([0.1], [0.1])),
-        points=tuple(
-            Point(setting=s, repeat=1, figures={"misplaced": x, "attribute": 0.1}, seconds=1.0)
-            for s, x in losses.items()
-        ),
-    )
-    svg = map_pictures(found)[0].svg
-    for setting in losses:
-        assert svg.count(f">{setting.name}<") == (2 if setting == OWN else 1)  # and in the legend
-    assert all(f">{tick}<" in svg for tick in ("0.02", "0.05", "0.1", "0.2"))
-    assert map_pictures(found)[0].svg == svg
-
-
-def test_boxes_meet_where_they_overlap():
-    assert meet((0, 0, 2, 2), (1, 1, 3, 3))
-    assert not meet((0, 0, 2, 2), (2, 0, 3, 2))
-    assert not meet((0, 0, 2, 2), (0, 3, 2, 4))

@@ -11,12 +11,10 @@ from fixtures.report import CATALOGUE, HOSTILE, evaluation, result
 
 from engine.errors import DamagedRelease
 from engine.evaluation.data.facts import Facts, facts_of
-from engine.evaluation.report.attackers import attackers_of, told
 from engine.evaluation.report.front import RELEASED_IDENTIFIER, front_of
 from engine.evaluation.report.page import page
 from engine.evaluation.report.pictures.drawing import drawn_alike
 from engine.evaluation.report.verdicts import lines
-from engine.evaluation.score import Risk, wilson
 from engine.units import unit_of
 
 pytest.importorskip("jinja2")
@@ -132,78 +130,6 @@ def test_mode_dp_says_what_it_guarantees(dp, part, standing):
     how = dict(found.released)["made how"]
     assert ("without a guarantee" in how) == (dp["epsilon"] is None)
     assert ("without any guarantee" in " ".join(found.accepted)) == (dp["epsilon"] is None)
-
-
-def test_of_another_tools_table_only_what_is_known_is_said():
-    one = result("theirs", 0.9, is_release=False)
-    found = front(replace(one, risks={}))
-    assert found.accepted == ("Not known: another tool made this table.",)
-    assert {a.standing for a in found.attackers} == {"not computed"}
-    assert found.pictures == ()
-    assert any("not attacked here" in text for text in found.unknown)
-
-
-def always_right(control):
-    return Risk(
-        attack="inference",
-        words="",
-        rate=wilson(50, 50),
-        baseline=wilson(20, 50),
-        control=control,
-        values={"precision": 1.0},
-        control_note="" if control else "nobody is outside",
-    )
-
-
-def test_who_is_always_right_about_strangers_too_has_learnt_nothing():
-    assert told(always_right(wilson(50, 50))) == (
-        "Right about people of the data: 100.0 %; right about strangers: 100.0 %; beyond that: nothing."
-    )
-    alone = told(always_right(None))
-    assert "right about strangers: not known (nobody is outside)" in alone
-    assert "right by guessing: 40.0 %" in alone
-    assert told(Risk(attack="inference", words="")) == ""
-
-
-@pytest.mark.parametrize("control", [wilson(50, 50), None])
-def test_no_row_has_a_rate_without_what_it_is_on_strangers(control):
-    one = replace(result("ours", 0.3), risks={"inference": always_right(control)})
-    html = page(evaluation(one))
-    rows = [
-        r for r in re.findall(r"<tr.*?</tr>", html, re.DOTALL) if "100.0 %" in r or "1.000" in r
-    ]
-    assert rows
-    for row in rows:
-        assert "strangers" in row or "guessing" in row
-
-
-def test_counts_of_people_are_held_like_with_like():
-    rate, control = wilson(30, 1_000), wilson(60, 500)
-    for gain, words in ((0.02, "2 points"), (0.0, "nothing"), (float("nan"), "not known")):
-        one = Risk(
-            attack="linkage",
-            words="",
-            rate=rate,
-            control=control,
-            values={"excess_over_control": gain},
-        )
-        assert told(one).endswith(f"beyond that: {words}.")
-
-
-def test_the_first_attacker_is_judged_by_the_worst_figure_and_strong_ones_are_named():
-    one = replace(released(), risks={**released().risks})
-    first, *_ = attackers_of(one, lines(evaluation(one), CATALOGUE), ["age"])
-    assert first.standing == "does not hold"
-    assert "age" in first.more
-    strong = Risk(
-        attack="membership", words="", values={"auc": 0.55}, verdict="It was measured.", rate=None
-    )
-    small = Risk(attack="reconstruction", words="", why_not={"": "no table shows it"})
-    ran = replace(released(), risks={"membership": strong, "reconstruction": small})
-    _, second, third = front(ran).attackers
-    assert "Attacked: It was measured." in third.learns
-    assert third.with_release == 0.55
-    assert any("no table shows it" in text for text in second.learns)
 
 
 def test_a_release_that_says_something_else_of_itself_is_refused():

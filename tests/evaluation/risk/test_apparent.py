@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from statistics import median
 
 import numpy as np
@@ -12,8 +11,7 @@ import pytest
 from fixtures.nist import NIST, needs_nist, nist_rows, nist_study
 from fixtures.risk import against, checked
 
-from engine.errors import StoreError
-from engine.evaluation.data.paired import Distinct, distinct, pair
+from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.risk.apparent import apparent_match
 from engine.evaluation.risk.attacker import Attacker
 from engine.evaluation.risk.baseline import model_baselines
@@ -62,19 +60,8 @@ def test_by_hand():
     assert risk.baseline.value == pytest.approx(0.35)
 
 
-def test_what_everybody_knows_is_left_out_and_counts_nought_in_the_mean():
-    original = people(100, 1)
-    risk = attack(against(original, original), "a", "b", baselines={"x": 1.0, "y": 0.4})
-    assert risk.values["median_pi"] == risk.values["largest_pi"] == 1
-    assert risk.values["mean_pi"] == 0.5
-    assert any("baseline 1" in note and "x" in note for note in risk.notes)
-    every = attack(against(original, original), "a", "b", baselines={"x": 1.0, "y": 1.0})
-    assert "everybody knows" in every.why_not["median_pi"]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_equals_the_public_tools_merge(seed):
-    original, synthetic = people(150, seed), people(90, seed + 70)
+def test_equals_the_public_tools_merge():
+    original, synthetic = people(150, 0), people(90, 70)
     risk = attack(against(original, synthetic), "a", "b", baselines=HALF)
     keys = ["a", "b"]
     both = original.drop_duplicates(keys, keep=False).merge(
@@ -85,29 +72,6 @@ def test_equals_the_public_tools_merge(seed):
     assert risk.values["matches"] == len(both) > 5
     assert risk.breakdown["precision"].tolist() == pytest.approx(shares)
     assert risk.values["median_pi"] == pytest.approx(median((s - 0.5) / 0.5 for s in shares))
-
-
-def test_distinct_rows_with_their_number_score_as_the_rows_do():
-    original, synthetic = people(120, 5), people(90, 6)
-    counted = synthetic.groupby(list(synthetic), dropna=False).size().reset_index(name="n")
-    n = counted.pop("n").to_numpy(np.int64)
-    held = {column_set(list(counted)): Distinct(frame=counted, n=n)}
-    control = people(110, 7)  # without control rows, other records are drawn
-    got = attack(pair(original, held, STUDY, control=control), "a", "b", baselines=HALF)
-    same = against(original, synthetic, control=control)
-    assert got.values == attack(same, "a", "b", baselines=HALF).values
-
-
-def test_each_target_is_attacked_through_its_own_table():
-    original = people(100, 2)
-    narrow = [original[["a", "b", "x"]], original[["a", "b", "y"]].assign(y=1)]
-    risk = attack(against(original, *narrow, original[["a", "y"]]), "a", "b", baselines=HALF)
-    assert risk.breakdown["table"].tolist() == ["a, b, x", "a, b, y"]
-    assert risk.breakdown["precision"].iloc[0] == 1
-    assert risk.breakdown["precision"].iloc[1] < 0.6
-    lacking = attack(against(original, narrow[0], original[["y"]]), "a", "b", baselines=HALF)
-    assert lacking.breakdown["target"].tolist() == ["x"]
-    assert any("with y: not attacked" in note for note in lacking.notes)
 
 
 def test_the_original_published_as_it_is_loses_and_others_do_not():
@@ -158,18 +122,6 @@ def test_without_a_table_of_all_that_is_known_the_matches_of_several_are_pooled(
     assert "largest_gain" in risk.values or "largest_gain" in risk.why_not
 
 
-def test_no_match_is_no_precision():
-    original = people(40, 8)
-    risk = attack(against(original, original.assign(a=99)), "a", "b", baselines=HALF)
-    assert risk.values == {"matches": 0, "coverage": 0}
-    gains = {"median_pi", "largest_pi", "mean_pi", "largest_gain"}
-    assert gains | {"precision_median"} == risk.why_not.keys()
-    assert risk.rate is None
-    one = attack(against(original[:1], original[:1]), "a", "b")
-    assert (one.values["matches"], one.values["precision_median"]) == (1, 1)
-    assert "too few rows" in one.why_not["median_pi"]
-
-
 # Baselines.
 
 
@@ -192,44 +144,6 @@ def test_a_baseline_is_what_the_known_columns_tell_of_others():
     assert guessed(frame, "a", "b", model_rows=200)["copy"].value == 1
 
 
-def test_a_baseline_equals_the_definition_where_nothing_is_cut():
-    linear = pytest.importorskip("sklearn.linear_model")
-    frame, rng = people(3_000, 5), np.random.default_rng(3)
-    told = frame["b"].str[1].astype(int) % 3
-    frame["t"] = np.where(np.arange(3_000) % 5 > 0, told, frame["x"])
-    order = rng.permutation(3_000)
-    train, test = order[:2_100], order[2_100:]
-    known = pd.get_dummies(frame[["a", "b"]].astype(str)).to_numpy(float)
-    model = linear.LogisticRegression(C=0.01, l1_ratio=1.0, solver="saga", max_iter=1_000)
-    if "deprecated" != model.get_params().get("penalty"):
-        model.set_params(penalty="l1", l1_ratio=None)
-    model.fit(known[train], frame["t"].to_numpy()[train])
-    expected = (model.predict(known[test]) == frame["t"].to_numpy()[test]).mean()
-    got = guessed(frame, "a", "b", targets=("t",))["t"]
-    assert got.value == pytest.approx(expected, abs=0.01)
-    assert 0.8 < got.value < 0.95
-
-
-def test_no_baseline_of_few_rows_or_without_a_known_column():
-    assert guessed(people(19, 6), "a", "b") == {}
-    assert guessed(people(50, 6), "zz") == {}
-    pytest.importorskip("sklearn.linear_model")
-    constant = people(50, 6).assign(x=1, y=np.nan)
-    assert {r.value for r in guessed(constant, "a", "b").values()} == {1}
-
-
-def test_without_scikit_learn_the_attack_goes_on_and_says_what_to_install(monkeypatch):
-    for name in ("sklearn.linear_model", "scipy.sparse"):
-        monkeypatch.setitem(sys.modules, name, None)
-    original = people(100, 7)
-    with pytest.raises(StoreError, match=r"tablepack\[evaluate\]"):
-        guessed(original, "a", "b")
-    risk = attack(against(original, original), "a", "b")
-    assert risk.rate.value == 1
-    assert risk.baseline is None
-    assert "tablepack[evaluate]" in risk.why_not["median_pi"]
-
-
 # Published.
 
 
@@ -246,9 +160,9 @@ def read():
 @pytest.mark.parametrize(
     ("name", "mean", "largest", "coverage", "matches"),
     [
-        ("aindo", -0.34, 0.21, 0.060, 1_625),
+        pytest.param("aindo", -0.34, 0.21, 0.060, 1_625, marks=pytest.mark.slow),
         ("cart", -0.31, 0.49, 0.066, 1_797),
-        ("mwem_pgm", -0.26, 0.58, 0.042, 1_135),
+        pytest.param("mwem_pgm", -0.26, 0.58, 0.042, 1_135, marks=pytest.mark.slow),
         ("sample40", 0.94, 1.00, 0.153, 4_169),
     ],
 )
@@ -263,6 +177,7 @@ def test_published_figures_are_met(read, name, mean, largest, coverage, matches)
 
 
 @needs_nist
+@pytest.mark.slow
 def test_published_baselines_are_met(read):
     """On 4,000 rows instead of 19,077; within 0.02 of the published precision."""
     pytest.importorskip("sklearn.linear_model")

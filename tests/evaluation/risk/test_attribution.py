@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 from fixtures.risk import against, checked
 
-from engine.evaluation.data.paired import Distinct, pair
+from engine.evaluation.data.paired import pair
 from engine.evaluation.risk.attacker import Attacker
 from engine.evaluation.risk.attribution import attribution
 from engine.evaluation.score import WHOLE
 from engine.evaluation.study.model import Study
-from engine.schema import column_set
 
 STUDY = Study(title="")
 
@@ -61,7 +60,7 @@ def slow(original, synthetic, keys, target):
     return np.array(caps), claims, right
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_equals_a_slow_twin(seed):
     original, synthetic = people(60, seed), people(25, seed + 40)
     risk = attack(against(original, synthetic), "a", "b")
@@ -74,19 +73,6 @@ def test_equals_a_slow_twin(seed):
     assert risk.values["disco"] == right / 60
     assert risk.values["dorig"] == known_right / 60 == known / 60
     assert (risk.rate.n, risk.rate.value) == (claims, right / claims)
-
-
-def test_distinct_rows_with_their_number_score_as_the_rows_do():
-    original, synthetic = people(80, 5), people(60, 6)
-    counted = synthetic.groupby(list(synthetic), dropna=False).size().reset_index(name="n")
-    n = counted.pop("n").to_numpy(np.int64)
-    counted, n = pd.concat([counted, counted[:1].assign(t=2.0)]), np.append(n, 0)  # a row of nobody
-    held = {column_set(list(counted)): Distinct(frame=counted, n=n)}
-    control = people(70, 7)  # without control rows, other records are drawn
-    got = attack(pair(original, held, STUDY, control=control), "a", "b")
-    same = attack(against(original, synthetic, control=control), "a", "b")
-    assert got.values == pytest.approx(same.values)
-    assert got.control == same.control
 
 
 def test_the_original_published_as_it_is_loses_and_independent_columns_do_not():
@@ -135,19 +121,6 @@ def test_what_everybody_knows_is_flagged_as_synthpop_does():
     )  # 40 people are too few
 
 
-def test_several_narrow_tables_stand_in_for_one_that_has_all_keys():
-    original = pd.DataFrame(
-        {"a": [1, 1, 2, 2, 3, 3], "b": [1, 2, 1, 2, 1, 2], "c": [1] * 3 + [2] * 3, "t": [1, 2] * 3}
-    )
-    tables = [original[["a", "t"]], original[["b", "t"]], original[["a", "b"]]]
-    risk = attack(against(original, *tables), "a", "b", targets=("t",), keys=(("b",), ("b", "c")))
-    assert risk.breakdown["keys"].tolist() == ["a", "b", "b"]
-    assert risk.values["dcap"] == 1  # through b, the worst; a says nothing
-    assert risk.breakdown["dcap"].tolist() == [0.5, 1, 1]
-    assert any("through every table" in note for note in risk.notes)
-    assert any("b, c" in note for note in risk.notes)
-
-
 def test_bad_input_says_why():
     original = people(30, 8)
     assert "no rows" in attack(against(original, original[:0]), "a").why_not[WHOLE]
@@ -161,21 +134,3 @@ def test_bad_input_says_why():
     assert attack(against(blank, blank), "a", "b").why_not.keys() == {WHOLE}
     one = original[:1]
     assert attack(against(one, one), "a").why_not.keys() == {WHOLE}
-
-
-def test_nobody_matched_is_not_a_zero():
-    original = people(30, 9)
-    risk = attack(against(original, original.assign(a=99)), "a", "b")
-    assert risk.values["dcap"] == risk.values["disco"] == 0
-    assert {"cap", "tcap"} <= risk.why_not.keys()
-    assert risk.rate is None
-    assert risk.baseline is None
-
-
-def test_a_key_that_no_table_shows_and_control_rows_without_one_are_told():
-    original = people(40, 10)
-    paired = against(original, original[["a", "t"]], control=original[["b", "t"]])
-    risk = attack(paired, "a", "b")
-    assert any("no table shows b" in note for note in risk.notes)
-    assert risk.control is None
-    assert "no control" in risk.control_note

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 from fixtures.risk import against, checked, rng, told
 
-from engine.evaluation.data.paired import Distinct
-from engine.evaluation.risk import records
 from engine.evaluation.risk.identification import identification
 from engine.evaluation.risk.people import DECLARED
-from engine.evaluation.risk.records import holding, row_ids
 from engine.evaluation.score import WHOLE
-from engine.schema import column_set
 
 PEOPLE = pd.DataFrame({"a": [1, 1, 1, 2, 3], "b": ["x", "x", "y", "y", "z"], "s": [7, 8, 7, 9, 7]})
 
@@ -54,22 +48,6 @@ def test_by_hand_for_rows_of_known_people():
     assert found.control is None
     assert "blind draw" in found.control_note
     assert found.values["excess_over_control"] == 0  # 2 of 5 and 1 of 5: chance may explain it
-
-
-def test_rows_that_cannot_correspond_are_said_to():
-    found = checked(identification(against(PEOPLE, PEOPLE[:4]), told("a", aligned=True), rng()))
-    assert any("said to correspond" in note for note in found.notes)
-
-
-def test_repeated_rows_are_rows():
-    rows = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"], "s": [7, 9, 1]})
-    n = np.array([3, 1, 2])
-    held = Distinct(frame=rows, n=n)  # without control rows, other records are drawn
-    counted = identification(against(PEOPLE, held, control=PEOPLE), told("a"), rng())
-    repeated = rows.loc[rows.index.repeat(n)].reset_index(drop=True)
-    same = against(PEOPLE, repeated, control=PEOPLE)
-    assert counted.values == identification(same, told("a"), rng()).values
-    assert counted.values["uniquely_matched"] == 0.2
 
 
 def test_a_slow_twin_agrees():
@@ -120,14 +98,6 @@ def test_control_rows_are_attacked_where_given():
     assert "b" in lacking.why_not["excess_over_control"]
 
 
-def test_the_table_that_knows_most_is_attacked():
-    paired = against(PEOPLE, PEOPLE[["a", "b"]], PEOPLE[["a", "s"]], PEOPLE)
-    assert holding(paired, ["a", "b"]).columns == ("a", "b", "s")
-    assert holding(paired, ["s"]).columns == ("a", "b", "s")
-    narrow = against(PEOPLE, PEOPLE[["a", "b"]], PEOPLE[["a", "s"]])
-    assert holding(narrow, ["a", "b"]).columns == ("a", "s")
-
-
 @pytest.mark.parametrize(
     ("original", "rows", "known", "why"),
     [
@@ -142,41 +112,3 @@ def test_what_cannot_be_attacked_says_why(original, rows, known, why):
     assert why in found.why_not[WHOLE]
     assert found.rate is None
     assert not found.values
-
-
-def test_one_row_blanks_and_constants_are_no_trouble():
-    one = identification(against(PEOPLE[:1], PEOPLE[:1]), told("a"), rng())
-    assert checked(one).values["true_match_rate"] == 1
-    blank = pd.DataFrame({"a": [None, None], "b": ["x", "x"]})
-    found = checked(identification(against(blank, blank), told("a"), rng()))
-    assert found.values["uniquely_matched"] == 0
-    assert "false_match_rate" in found.why_not
-
-
-def test_rows_are_numbered_however_many_columns_there_are():
-    source = rng()
-    many = [f"c{i}" for i in range(40)]
-    frame = pd.DataFrame({c: source.integers(0, 9, 30) for c in many})
-    twice = pd.concat([frame, frame[::-1]], ignore_index=True)
-    paired = against(twice, frame)
-    table = paired.tables[column_set(many)]
-    left, right = row_ids(paired, [paired.original, table], many)
-    assert left[:30].tolist() == left[30:][::-1].tolist() == right.tolist()
-    assert sorted(set(left.tolist())) == list(range(30))
-    alone = row_ids(paired, [paired.original, table], [])
-    assert {*alone[0].tolist(), *alone[1].tolist()} == {0}
-
-
-def test_numbers_of_rows_are_the_same_sorted_and_counted(monkeypatch):
-    source = rng()
-    frame = pd.DataFrame({c: source.integers(0, 7, 200) for c in ("a", "b", "s")})
-    paired = against(frame[::2], frame[1::2])
-    sides = [paired.original, *paired.tables.values()]
-    found = []
-    for dense in (0, 16):
-        monkeypatch.setattr(records, "_DENSE", dense)
-        found.append(row_ids(paired, sides, ["a", "b", "s"]))
-    for one, other in zip(*found, strict=True):
-        assert one.tolist() == other.tolist()
-    empty = replace(paired.original, codes={"a": np.zeros(0, np.int32)}, n=np.zeros(0, np.int64))
-    assert [ids.tolist() for ids in row_ids(paired, [empty], ["a"])] == [[]]

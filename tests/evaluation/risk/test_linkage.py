@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from fixtures.risk import against, checked, rng
 
-from engine.evaluation.data.paired import Distinct, distinct
+from engine.evaluation.data.paired import Distinct
 from engine.evaluation.risk.attacker import Attacker, Linkage
 from engine.evaluation.risk.em import estimate, posterior, weights
 from engine.evaluation.risk.linkage import linkage
@@ -15,7 +15,6 @@ from engine.evaluation.risk.pairs import (
     EQUAL,
     NEAR,
     Sides,
-    blocks,
     by_chance,
     counted,
     levels_of,
@@ -34,7 +33,6 @@ def told(*known: str, block=(), columns=(), people=2_000, **more) -> Attacker:
 
 M = np.array([[0.05, 0.0, 0.95], [0.1, 0.1, 0.8], [0.3, 0.0, 0.7], [0.02, 0.0, 0.98]])
 U = np.array([[0.9, 0.0, 0.1], [0.7, 0.2, 0.1], [0.5, 0.0, 0.5], [0.95, 0.0, 0.05]])
-LEVELS = np.array([2, 3, 2, 2])  # how many there are; the two-level columns have 0 and 2 here
 SHARE = 0.04
 
 
@@ -53,22 +51,6 @@ def test_em_finds_what_pairs_were_made_from():
     assert found.share == pytest.approx(SHARE, rel=1e-3)
     assert found.m == pytest.approx(M, abs=2e-3)
     assert found.u == pytest.approx(U, abs=2e-3)
-
-
-def test_em_finds_it_from_drawn_pairs_too():
-    levels, n, _ = every_pattern()
-    drawn = rng().multinomial(400_000, n / n.sum()).astype(float)
-    free = estimate(levels, drawn, np.full(4, 3))
-    held = estimate(levels, drawn, np.full(4, 3), u=U)
-    assert free.m == pytest.approx(M, abs=0.03)
-    assert held.m == pytest.approx(M, abs=0.02)
-    assert held.u is U
-    assert held.share == pytest.approx(SHARE, abs=0.002)
-
-
-def test_em_keeps_to_the_largest_share():
-    levels, n, _ = every_pattern()
-    assert estimate(levels, n, np.full(4, 3), most=0.01).share == pytest.approx(0.01)
 
 
 def test_weights_and_probabilities_are_those_of_bayes():
@@ -154,22 +136,6 @@ def levels_share(levels, n):
     return np.array([[n[levels[:, c] == k].sum() for k in range(3)] for c in range(3)]) / n.sum()
 
 
-def test_numbers_of_many_values_may_be_near():
-    paired = against(drawn_frame(300, 1), drawn_frame(200, 2))
-    assert nearness(paired, ("a", "x")) == {"a": 0, "x": 1}
-
-
-def test_blocks_leave_few_pairs_and_a_column_to_compare():
-    sides, _ = sides_of(drawn_frame(200, 1), distinct(drawn_frame(150, 2)), ("a", "b", "s"), ("t",))
-    assert blocks(sides, (), most_pairs=30_000) == [()]
-    first, *rest = blocks(sides, (), most_pairs=9_000)
-    assert len(first) == 1
-    assert n_pairs(sides, first) <= 9_000
-    assert all(not set(first) & set(block) for block in rest)
-    assert len(blocks(sides, (), most_pairs=1)[0]) == 2
-    assert blocks(sides, ("s",), most_pairs=1) == [("s",)]
-
-
 # Links.
 
 
@@ -221,16 +187,6 @@ def test_links_are_found_through_errors_and_m_is_found():
     assert by_column["u"].to_dict() == pytest.approx(by_chance, abs=0.003)
 
 
-def test_two_passes_find_what_one_misses(monkeypatch):
-    original = crowd(1_500, 3, times=3)
-    paired = against(original, noisy(original, 0.2))
-    one = linkage(paired, told(*KNOWN, block=("a",), aligned=True), rng())
-    monkeypatch.setattr("engine.evaluation.risk.linkage._MOST_PAIRS", 100_000)
-    two = linkage(paired, told(*KNOWN, aligned=True), rng())
-    assert any(" or in " in note for note in two.notes)
-    assert two.values["correct_all"] > one.values["correct_all"] + 0.08
-
-
 def test_one_link_by_hand():
     """The 1st has two records that agree, one with the secret; the 2nd one that has not; the 3rd none in its block."""
     people = pd.DataFrame({"a": [1, 2, 3], "b": [1, 2, 3], "s": [1, 2, 3]})
@@ -240,24 +196,6 @@ def test_one_link_by_hand():
     assert found.values["correct_all"] == pytest.approx(0.5 / 3)
     assert found.values["secrets_equal"] == pytest.approx(0.25)
     assert found.values["pairs"] == 3
-
-
-def test_repeated_rows_are_rows():
-    original = crowd(200, 1)
-    rows, n = crowd(60, 2), np.random.default_rng(1).integers(1, 4, 60)
-    repeated = rows.loc[rows.index.repeat(n)].reset_index(drop=True)
-    counted_rows = linkage(against(original, Distinct(frame=rows, n=n)), told(*KNOWN), rng())
-    expanded = linkage(against(original, repeated), told(*KNOWN), rng())
-    assert counted_rows.values == pytest.approx(expanded.values)
-
-
-def test_a_sample_is_linked_and_only_named_secrets_count():
-    original = crowd(500, 1)
-    found = checked(
-        linkage(against(original, original), told(*KNOWN, people=50, targets=("t",)), rng())
-    )
-    assert any(note.startswith("50 people") for note in found.notes)
-    assert any(note.endswith("secrets: t") for note in found.notes)
 
 
 PEOPLE = pd.DataFrame({"a": [1, 2, 2], "b": [1, 1, 2], "s": [3, 4, 5]})
@@ -279,10 +217,3 @@ def test_what_cannot_be_linked_says_why(original, rows, risks, why):
     found = checked(linkage(against(original, rows), risks, rng()))
     assert why in found.why_not[WHOLE]
     assert found.rate is None
-
-
-def test_one_row_blanks_and_constants_are_no_trouble():
-    blank = pd.DataFrame({"a": [None] * 5, "b": ["x"] * 5, "s": [1, 2, None, None, 3]})
-    for original, rows in ((blank, blank), (blank[:1], blank), (PEOPLE[:1], PEOPLE[:1])):
-        found = checked(linkage(against(original, rows), told("a", "b"), rng()))
-        assert found.rate is not None

@@ -7,9 +7,7 @@ import pandas as pd
 import pytest
 from fixtures.risk import against, checked, rng, told
 
-from engine.evaluation.risk.attacker import Linkage
 from engine.evaluation.risk.linkage import linkage
-from engine.evaluation.score import WHOLE
 
 KNOWN = ("a", "b", "c")
 
@@ -66,44 +64,3 @@ def test_what_strangers_show_too_is_no_excess():
         assert found.baseline is not None
         assert found.baseline.value < 0.45
         assert abs(found.values["excess_over_control"]) < 0.05
-
-
-def test_all_secrets_count_or_those_that_are_named():
-    data = people(600, 1)
-    paired = against(data, *two_way(data, "s", "t"))
-    both = checked(linkage(paired, told(*KNOWN), rng()))
-    assert both.breakdown["column"].tolist() == ["s", "t"]
-    assert both.values["secrets_equal"] < both.values["secrets_share"]
-    one = checked(linkage(paired, told(*KNOWN, targets=("t",), linkage=Linkage(targets=50)), rng()))
-    assert one.breakdown["column"].tolist() == ["t"]
-    assert one.notes[0].startswith("50 people")
-
-
-def test_a_table_that_has_two_known_columns_is_linked_to_as_before():
-    data = people(300, 1)
-    found = linkage(against(data, data[["a", "b", "s"]], data[["c", "s"]]), told(*KNOWN), rng())
-    assert "weight_equal" in found.breakdown
-
-
-@pytest.mark.parametrize(
-    ("asked", "why"),
-    [
-        (told("a"), "two compared columns"),
-        (told(*KNOWN, linkage=Linkage(block=("a",))), "outside the block"),
-        (told(*KNOWN, aligned=True), "two compared columns"),
-    ],
-)
-def test_what_cannot_be_pooled_says_why(asked, why):
-    data = people(30, 1)
-    found = linkage(against(data, *two_way(data, "s")), asked, rng())
-    assert why in found.why_not[WHOLE]
-
-
-def test_control_rows_that_lack_a_column_are_no_control():
-    data = people(300, 1)
-    paired = against(data, *two_way(data, "s"), control=people(300, 2)[["a", "b", "s"]])
-    found = checked(linkage(paired, told(*KNOWN), rng()))
-    assert found.control is None
-    assert "lack" in found.why_not["excess_over_control"]
-    empty = against(data, *two_way(data, "s"), control=people(300, 2)[:0])
-    assert "too few" in checked(linkage(empty, told(*KNOWN), rng())).why_not["excess_over_control"]

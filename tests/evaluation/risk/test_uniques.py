@@ -10,9 +10,9 @@ import pytest
 from fixtures.nist import needs_nist, nist_rows, nist_study
 from fixtures.risk import against, checked
 
-from engine.evaluation.data.paired import Distinct, distinct, pair
+from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.risk.attacker import Attacker
-from engine.evaluation.risk.matching import groups, usable
+from engine.evaluation.risk.matching import usable
 from engine.evaluation.risk.uniques import uniques
 from engine.evaluation.score import WHOLE
 from engine.evaluation.study.model import Study
@@ -54,7 +54,7 @@ def test_by_hand():
     assert got["exact_replicated"] == pytest.approx(100 * 1 / 6)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_equals_a_slow_twin(seed):
     original, synthetic = people(70, seed), people(45, seed + 90, levels=(9, 4, 4))
     got = attack(against(original, synthetic), "a", "c").values
@@ -67,31 +67,6 @@ def test_equals_a_slow_twin(seed):
     assert got["in_original"] == pytest.approx(100 * sum(s[k] == 1 and k in o for k in s) / 45)
     o, s = (counted(f, ["a", "b", "c"]) for f in (original, synthetic))
     assert got["exact_matches"] == sum(o[k] == 1 and k in s for k in o)
-
-
-def test_groups_stay_right_where_keys_outgrow_62_bits():
-    rng = np.random.default_rng(4)
-    columns = {f"c{i}": rng.permutation(300) for i in range(9)}  # 301 ** 9 > 2 ** 62
-    original = pd.DataFrame(columns)
-    synthetic = pd.concat([original.iloc[:50], original.iloc[50:80].assign(c0=-1)])
-    paired = against(original, synthetic)
-    table = next(iter(paired.tables.values()))
-    got = groups(paired, paired.original, table, list(columns))
-    assert got.size == 330
-    assert np.isin(got.right, got.left).sum() == 50
-    assert attack(paired, "c1").values["exact_matches"] == 50
-
-
-def test_distinct_rows_with_their_number_score_as_the_rows_do():
-    original, synthetic = people(80, 5), people(60, 6)
-    counted = synthetic.groupby(list(synthetic), dropna=False).size().reset_index(name="n")
-    n = counted.pop("n").to_numpy(np.int64)
-    held = {column_set(list(counted)): Distinct(frame=counted, n=n)}
-    control = people(70, 7)  # without control rows, other records are drawn
-    got = attack(pair(original, held, STUDY, control=control), "a", "b")
-    expected = attack(against(original, synthetic, control=control), "a", "b")
-    assert got.values == expected.values
-    assert (got.rate, got.control) == (expected.rate, expected.control)
 
 
 def test_the_original_published_as_it_is_loses_and_others_do_not():
@@ -134,13 +109,6 @@ def test_bad_input_says_why():
     assert any("no table shows a" in note for note in partly.notes)
     one = attack(against(original.iloc[:1], original.iloc[:1]), "a")
     assert one.values["replicated"] == 100
-
-
-def test_control_rows_that_lack_a_key_are_no_control():
-    original = people(30, 9)
-    risk = attack(against(original, original, control=original[["b"]]), "a")
-    assert risk.control is None
-    assert "no control" in risk.control_note
 
 
 @needs_nist

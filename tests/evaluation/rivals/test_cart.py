@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import SpecError
 from engine.evaluation.rivals import Cart, Schema
-from engine.evaluation.rivals.cart import leaf_draws, smoothed
+from engine.evaluation.rivals.cart import leaf_draws
 
 pytest.importorskip("sklearn")
 
@@ -55,17 +55,6 @@ def test_what_columns_tell_of_each_other_is_kept():
     assert slope == pytest.approx(40, abs=0.5)
 
 
-def test_without_earlier_columns_or_with_unrelated_ones_only_shares_are_kept():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {"a": rng.integers(0, 2, 2000), "b": rng.choice(["x", "y"], 2000, p=[0.9, 0.1])}
-    )
-    out = Cart().synthesize(frame, Schema(), rng)
-    for name in frame:
-        one, other = (f[name].value_counts(normalize=True).sort_index() for f in (frame, out))
-        np.testing.assert_allclose(one, other, atol=0.03)
-
-
 def test_a_leaf_gives_the_rows_that_lie_in_it_and_all_of_them_alike():
     rng = np.random.default_rng(5)
     learned = rng.integers(0, 40, 500) * 7
@@ -95,56 +84,6 @@ def test_values_are_those_of_the_leaf_unless_they_are_smoothed(smoothing):
         assert (drawn <= own) is not smoothing
     assert out["y"].between(y.min(), y.max()).all()
     assert (out["y"] == out["y"].round()).all()
-
-
-def test_kept_columns_stay_row_by_row_and_are_what_the_others_are_drawn_from():
-    frame = people()
-    schema = Schema(numbers=SCHEMA.numbers, kept=("age", "region"))
-    out = Cart().synthesize(frame, schema, np.random.default_rng(1))
-    pd.testing.assert_frame_equal(out[["age", "region"]], frame[["age", "region"]])
-    assert (out["income"].isna() == (frame["age"] < 16)).all()
-    assert not out["income"].equals(frame["income"])
-
-
-def test_columns_are_synthesised_in_the_order_that_is_asked_for():
-    # `late` equals `early`; synthesised first it is a plain draw, and `early` follows it all the same.
-    rng = np.random.default_rng(2)
-    early = rng.integers(0, 4, 1000)
-    frame = pd.DataFrame({"early": early, "late": early})
-    out = Cart(order=("late",)).synthesize(frame, Schema(), np.random.default_rng(9))
-    assert list(out.columns) == ["early", "late"]
-    assert (out["early"] == out["late"]).all()
-    first = frame["late"].take(np.random.default_rng(9).integers(1000, size=1000))
-    assert out["late"].tolist() == first.tolist()
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame({"a": [1.0], "b": ["x"]}),
-        pd.DataFrame({"a": [np.nan] * 12, "b": [None] * 12}),
-        pd.DataFrame({"a": [-1e300, 1e300] * 6, "b": pd.to_datetime(["1700-01-01", None] * 6)}),
-        pd.DataFrame({"a": np.arange(12.0), "b": [True, False] * 6, "c": 1}),
-    ],
-)
-def test_odd_shapes(frame):
-    numbers = frozenset({"a"} | {c for c in frame if frame[c].dtype.kind == "M"})
-    out = Cart().synthesize(frame, Schema(numbers=numbers), np.random.default_rng(1))
-    assert list(out.dtypes) == list(frame.dtypes)
-    for name in frame:
-        assert out[name].isin(frame[name]).all()
-
-
-def test_smoothing_leaves_what_most_have_and_stays_inside():
-    rng = np.random.default_rng(1)
-    drawn = np.concatenate([np.zeros(800), rng.normal(500, 100, 199), [np.nan]])
-    out = smoothed(drawn, drawn, rng)
-    assert (out[:800] == 0).all()
-    assert np.isnan(out[-1])
-    assert not np.isin(out[800:-1], drawn).any()
-    assert np.nanmin(drawn) <= np.nanmin(out) <= np.nanmax(out) <= np.nanmax(drawn)
-    alone = np.array([np.nan, 3.0])
-    np.testing.assert_array_equal(smoothed(alone, alone, rng), alone)
 
 
 def test_names_that_are_not_there_are_refused():

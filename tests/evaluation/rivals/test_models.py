@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.errors import DataError, SpecError
 from engine.evaluation.rivals import Dpmpm, Parametric, Schema
-from engine.evaluation.rivals.dpmpm import Mixture, _classes, _drawn, fitted, possible_rows
+from engine.evaluation.rivals.dpmpm import _drawn, fitted
 from engine.evaluation.rivals.rival import impossible
 from engine.params import ZeroPart, ZeroRule
 
@@ -74,61 +73,6 @@ def test_regressions_keep_slopes_chances_and_rates():
     assert out.loc[out["sex"] == "m", "children"].var() == pytest.approx(rates["m"], rel=0.25)
 
 
-def test_numbers_by_scores_take_values_of_the_data_and_others_any():
-    frame = people(400)
-    scores = Parametric().synthesize(frame, SCHEMA, np.random.default_rng(1))
-    plain = Parametric(scores=False).synthesize(frame, SCHEMA, np.random.default_rng(1))
-    assert scores["income"].dropna().isin(frame["income"]).all()
-    assert not plain["income"].dropna().isin(frame["income"]).any()
-
-
-def test_parameters_are_drawn_the_mean_varies_twice_as_much_as_a_sample_mean():
-    # Variance of a synthetic mean: sigma^2 / n of the parameter and as much of the draws.
-    frame = pd.DataFrame({"y": np.random.default_rng(1).normal(0, 1, 200)})
-    rival = Parametric(scores=False, counts=())
-    means = [
-        rival.synthesize(frame, Schema(numbers=frozenset({"y"})), rng)["y"].mean()
-        for rng in np.random.default_rng(2).spawn(400)
-    ]
-    assert np.var(means) / (frame["y"].var() / 200) == pytest.approx(2, rel=0.25)
-
-
-@pytest.mark.parametrize("rival", [Parametric(), Parametric(scores=False), Dpmpm(sweeps=5)])
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pd.DataFrame({"a": [1.0], "b": ["x"]}),
-        pd.DataFrame({"a": [np.nan] * 9, "b": [None] * 9}),
-        pd.DataFrame({"a": [-1e300, 1e300, np.nan] * 4, "b": [True, False, True] * 4, "c": 1}),
-        pd.DataFrame({"a": [0.0] * 8 + [3.0], "b": [f"v{i}" for i in range(9)]}),
-    ],
-)
-def test_odd_shapes(rival, frame):
-    out = rival.synthesize(frame, Schema(numbers=frozenset({"a"})), np.random.default_rng(1))
-    assert list(out.dtypes) == list(frame.dtypes)
-    assert out["b"].isin(frame["b"]).all()
-
-
-def test_many_levels_are_told_apart_up_to_the_commonest_and_the_others_keep_their_shares():
-    rng = np.random.default_rng(1)
-    codes = np.minimum(rng.geometric(0.04, 6000), 90)
-    frame = pd.DataFrame({"half": codes % 2, "code": codes.astype(str)})
-    out = Parametric().synthesize(frame, Schema(), rng)
-    agree = (out["code"].astype(int) % 2 == out["half"]).mean()
-    assert agree > 0.75
-    rare = frame["code"].value_counts().index[50:]
-    one, other = (f["code"].isin(rare).mean() for f in (frame, out))
-    assert one == pytest.approx(other, abs=0.02)
-
-
-def test_names_and_settings_are_checked():
-    with pytest.raises(SpecError, match="names nowhere"):
-        Parametric(counts=("nowhere",)).synthesize(people(50), SCHEMA, np.random.default_rng(1))
-    for wrong in ({"classes": 0}, {"sweeps": 0}, {"groups": 1}, {"prior": 0.0}):
-        with pytest.raises(SpecError, match="dpmpm: wants"):
-            Dpmpm(**wrong)
-
-
 # --- DPMPM
 
 
@@ -161,44 +105,6 @@ def test_a_planted_mixture_is_recovered():
     assert (second[found.classes] == (classes == 1)).mean() > 0.93
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 300])
-def test_levels_are_those_of_the_inverse_of_the_distribution(size):
-    rng = np.random.default_rng(size)
-    chances = rng.dirichlet(np.full(size, 0.05), 5)
-    chances[1] = np.eye(size)[-1]
-    classes = rng.integers(5, size=4_000)
-    u = np.random.default_rng(9).random(4_000)
-    wanted = [
-        min(int(np.searchsorted(chances[c].cumsum(), x, side="right")), size - 1)
-        for c, x in zip(classes, u, strict=True)
-    ]
-    found = _drawn(chances, classes, np.random.default_rng(9))
-    # The class is added to what is looked up, which rounds it.
-    assert (found != wanted).mean() < 0.001
-
-
-def test_classes_are_drawn_by_bayes_rule():
-    rng = np.random.default_rng(1)
-    chances = [np.array([[0.8, 0.2], [0.3, 0.7]]), np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])]
-    mixture = Mixture(weights=np.array([0.6, 0.4]), chances=chances, classes=np.zeros(0, int))
-    for x, y in ((0, 0), (1, 2), (1, 1)):
-        codes = np.tile([x, y], (40_000, 1))
-        own = [w * a[x] * b[y] for w, a, b in zip(mixture.weights, *chances, strict=True)]
-        seen = (_classes(codes, mixture, rng) == 1).mean()
-        assert seen == pytest.approx(own[1] / sum(own), abs=0.012)
-
-
-def test_pairs_are_kept_that_independent_columns_lose():
-    rng = np.random.default_rng(5)
-    codes, _ = planted(4000, rng)
-    frame = pd.DataFrame(codes, columns=list("abcd")).astype(str)
-    out = Dpmpm(classes=10, sweeps=60).synthesize(frame, Schema(), rng)
-    for one in ("b", "d"):
-        true, seen = (pd.crosstab(f["a"], f[one], normalize=True).to_numpy() for f in (frame, out))
-        alone = np.outer(true.sum(1), true.sum(0))
-        assert np.abs(true - seen).sum() < 0.2 * np.abs(true - alone).sum()
-
-
 def zeros(*parts: ZeroPart) -> ZeroRule:
     return ZeroRule(parts=parts)
 
@@ -220,28 +126,3 @@ def test_structural_zeros_are_respected_and_columns_stay_as_common(kept):
     assert out["married"].isna().mean() == pytest.approx(frame["married"].isna().mean(), abs=0.04)
     free = Dpmpm(classes=2, sweeps=10).synthesize(frame, Schema(numbers=frozenset({"age"})), rng)
     assert impossible(free, rules).any()
-
-
-def test_impossible_rows_are_added_as_the_model_draws_them():
-    # Independent fair columns of two levels, (1, 1) impossible: a quarter of the draws.
-    half = np.full((1, 2), 0.5)
-    mixture = Mixture(weights=np.ones(1), chances=[half, half], classes=np.zeros(0, int))
-    yes = np.array([False, True])
-    rules = [[(0, yes), (1, yes)]]
-    rows, (cut, of) = possible_rows(mixture, 6000, rules, np.random.default_rng(1))
-    assert len(rows) == 6000
-    assert not (rows == 1).all(axis=1).any()
-    assert (cut == 1).all()
-    assert len(cut) == len(of) == pytest.approx(2000, rel=0.12)
-
-
-def test_what_contradicts_the_zeros_is_refused():
-    frame = pd.DataFrame({"a": ["x", "y"] * 20, "b": ["x", "y"] * 20})
-    wrong = zeros(ZeroPart(column="a", values=("x",)), ZeroPart(column="b", values=("x",)))
-    with pytest.raises(DataError, match="some rows of the data is what the spec declares"):
-        Dpmpm(sweeps=2).synthesize(frame, Schema(zeros=(wrong,)), np.random.default_rng(1))
-    never = np.array([True, True])
-    half = np.full((1, 2), 0.5)
-    mixture = Mixture(weights=np.ones(1), chances=[half], classes=np.zeros(0, int))
-    with pytest.raises(DataError, match="more than 99 %"):
-        possible_rows(mixture, 50, [[(0, never)]], np.random.default_rng(1))

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import SpecError
 from engine.evaluation.rivals.margins import Margins
 from engine.evaluation.rivals.pram import Pram, perturbed, transition
 from engine.evaluation.rivals.rival import Schema
@@ -50,51 +49,6 @@ def test_rows_have_the_types_and_the_values_of_the_data_and_follow_the_generator
     assert rival.origin == "ours"
 
 
-@pytest.mark.parametrize("rival", ALL, ids=lambda r: r.name)
-def test_kept_columns_stay(rival):
-    frame = people()
-    schema = Schema(numbers=frozenset({"age"}), areas=("area", "county"), kept=("age", "county"))
-    out = rival.synthesize(frame, schema, np.random.default_rng(1))
-    pd.testing.assert_frame_equal(out[["age", "county"]], frame[["age", "county"]])
-    assert not out["area"].equals(frame["area"])
-
-
-def test_margins_keep_columns_and_lose_what_they_tell_of_each_other():
-    frame = people(20_000)
-    out = Margins().synthesize(frame, SCHEMA, np.random.default_rng(1))
-    for name in ("area", "job"):
-        one, other = (f[name].value_counts(normalize=True, dropna=False) for f in (frame, out))
-        assert (one - other).abs().max() < 0.015
-    agree = (out["area"] == out["job"])[out["job"].notna()].mean()
-    assert agree == pytest.approx(0.25, abs=0.02)
-
-
-def test_a_sample_has_each_row_at_most_once_and_a_bootstrap_sample_any_number_of_times():
-    frame = people().assign(number=np.arange(600))
-    sample = Sample(share=0.4).synthesize(frame, SCHEMA, np.random.default_rng(1))
-    assert len(sample) == 240
-    assert sample["number"].is_unique
-    assert len(sample.merge(frame)) == 240
-    again = Sample(share=1.0, replace=True).synthesize(frame, SCHEMA, np.random.default_rng(1))
-    assert len(again) == 600
-    assert again["number"].nunique() / 600 == pytest.approx(1 - np.exp(-1), abs=0.06)
-    assert len(again.drop_duplicates().merge(frame)) == again["number"].nunique()
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Sample(share=0.0),
-        lambda: Sample(share=1.2),
-        lambda: Pram(keep=1.5),
-        lambda: Swapping(rate=0.0),
-    ],
-)
-def test_shares_out_of_range_are_refused(make):
-    with pytest.raises(SpecError, match="wants a"):
-        make()
-
-
 # --- PRAM
 
 
@@ -110,14 +64,6 @@ def test_the_transition_matrix_is_one_and_keeps_the_shares(counts, keep):
     np.testing.assert_allclose(shares @ matrix, shares)
 
 
-def test_the_transition_matrix_by_hand():
-    # Two levels, shares 1/4 and 3/4, kept with 0.8: first step, then Bayes.
-    first = np.array([[0.8, 0.2], [0.2, 0.8]])
-    back = np.array([[0.2 / 0.35, 0.15 / 0.35], [0.05 / 0.65, 0.6 / 0.65]])
-    np.testing.assert_allclose(transition(np.array([0.25, 0.75]), 0.8), first @ back)
-    np.testing.assert_allclose(transition(np.array([0.25, 0.75]), 1.0), np.eye(2))
-
-
 @pytest.mark.parametrize("keep", [0.0, 0.3, 0.8, 1.0])
 def test_values_change_as_the_matrix_says(keep):
     rng = np.random.default_rng(4)
@@ -128,15 +74,6 @@ def test_values_change_as_the_matrix_says(keep):
         mine = out[codes == level]
         seen = np.bincount(mine, minlength=5) / len(mine)
         np.testing.assert_allclose(seen, matrix[level], atol=4.5 * (0.25 / len(mine)) ** 0.5)
-
-
-def test_one_level_stays_and_rows_are_changed_apart():
-    assert perturbed(np.zeros(5, np.int64), 1, 0.0, np.random.default_rng(1)).tolist() == [0] * 5
-    frame = people(4000)
-    out = Pram(keep=0.8).synthesize(frame, SCHEMA, np.random.default_rng(1))
-    shares = frame["area"].value_counts(normalize=True).sort_index().to_numpy()
-    stays = float(shares @ np.diag(transition(shares, 0.8)))
-    assert (out["area"] == frame["area"]).mean() == pytest.approx(stays, abs=0.03)
 
 
 # --- swapping
@@ -167,11 +104,3 @@ def test_partners_are_pairs_of_one_group(group, rate, seed):
     if rate == 1:
         sizes = np.bincount(group) if len(group) else np.zeros(1, int)
         assert moved == int((sizes - sizes % 2).sum())
-
-
-def test_without_areas_nothing_can_be_exchanged():
-    with pytest.raises(SpecError, match="swap5: exchanges areas, and none is named"):
-        Swapping().synthesize(people(), Schema(), np.random.default_rng(1))
-    kept = Schema(areas=("area",), kept=("area",))
-    with pytest.raises(SpecError, match="that it may change"):
-        Swapping().synthesize(people(), kept, np.random.default_rng(1))

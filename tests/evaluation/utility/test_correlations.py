@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 from fixtures.utility import (
-    assert_in_catalogue,
-    collapsed,
-    of_marginals,
     one_table,
     people,
     side_by_side,
     table,
 )
 
-from engine.evaluation.data.paired import distinct, pair
-from engine.evaluation.figures import figures_of
-from engine.evaluation.study.model import Study
 from engine.evaluation.utility import Correlations, association
 from engine.evaluation.utility.association import cramers_v, pearson, spearman, tau_b
 from engine.evaluation.utility.correlations import correlations
-from engine.schema import column_set
-
-FIGURES = figures_of("correlations")
 
 RNG = np.random.default_rng
 
@@ -37,7 +26,7 @@ def drawn(seed: int, size: int = 60) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 @pytest.mark.parametrize("largest_grid", [1 << 22, 1], ids=["grid", "sorting"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_tau_is_scipys(seed, largest_grid, monkeypatch):
     scipy_stats = pytest.importorskip("scipy.stats")
     monkeypatch.setattr(association, "LARGEST_GRID", largest_grid)
@@ -46,7 +35,7 @@ def test_tau_is_scipys(seed, largest_grid, monkeypatch):
     assert tau_b(first, second, n) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_pearson_and_spearman_are_scipys(seed):
     scipy_stats = pytest.importorskip("scipy.stats")
     first, second, n = drawn(seed)
@@ -58,7 +47,7 @@ def test_pearson_and_spearman_are_scipys(seed):
     assert expected == pytest.approx(pd.Series(rows[0]).corr(pd.Series(rows[1]), method="spearman"))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_cramers_v_is_scipys(seed):
     contingency = pytest.importorskip("scipy.stats.contingency")
     first, second, n = drawn(seed)
@@ -78,16 +67,6 @@ def test_coefficients_by_hand():
     for coefficient in (tau_b, spearman, cramers_v):
         assert coefficient(*square, one) == pytest.approx(0, abs=1e-12)
         assert coefficient(*square, np.array([1, 0, 0, 5])) == pytest.approx(1)
-
-
-def test_a_constant_has_no_coefficient():
-    ranks, none = np.arange(4), np.zeros(4, np.int64)
-    one = np.ones(4, np.int64)
-    for coefficient in (tau_b, spearman, cramers_v, lambda a, b, n: pearson(a * 1.0, b * 1.0, n)):
-        assert math.isnan(coefficient(ranks, none, one))
-        assert math.isnan(coefficient(ranks, ranks, none))
-        assert math.isnan(coefficient(ranks[:0], ranks[:0], ranks[:0]))
-    assert math.isnan(pearson(np.array([0.0, 1, np.inf, 3]), ranks * 1.0, one))
 
 
 def test_correlations_leave_blanks_out_or_take_them_as_lowest():
@@ -123,19 +102,6 @@ def test_differences_are_those_of_pandas(blanks):
     )
 
 
-def test_categories_may_be_named_and_blanks_are_a_level():
-    original = {"a": ["x", "y", None, None], "b": ["p", "p", "q", "q"], "c": [1, 2, 3, 4]}
-    got = one_table(
-        original, {"a": ["x", None, "x", None], "b": ["p", "p", "q", "q"], "c": [1] * 4}
-    )
-    score = correlations(got, Correlations(columns=(), categories=("a", "b")))
-    assert score.breakdown["cramers_v_original"].tolist() == [pytest.approx(1)]
-    assert score.breakdown["cramers_v_synthetic"].tolist() == [pytest.approx(0)]
-    assert score.values["cramers_v_largest"] == pytest.approx(1)
-    assert "median_difference" in score.why_not
-    assert score.values["n"] == 0
-
-
 def test_a_constant_column_drops_its_pairs_and_its_diagonal():
     """As in the archived report of a peer with two constant columns: 153 of 190 differences are left."""
     rows = {f"c{i:02}": RNG(i).integers(0, 4, 40) for i in range(19)}
@@ -150,16 +116,6 @@ def test_a_constant_column_drops_its_pairs_and_its_diagonal():
     assert not whole.notes
 
 
-def test_pairs_without_a_table_are_counted_and_said():
-    frame = people(100)
-    got = of_marginals(frame, frame, ["age", "sex"], ["education"])
-    score = correlations(got, Correlations(columns=("age", "sex", "education", "shoe")))
-    assert score.values["n"] == 1
-    assert score.values["pairs_without_table"] == 2
-    assert score.notes[0] == "no table has shoe"
-    assert "2 pairs" in score.notes[1]
-
-
 def test_perfect_of_itself_and_bad_of_independent_columns():
     frame = people(400)
     told = Correlations(columns=("age", "education", "income"))
@@ -172,40 +128,3 @@ def test_perfect_of_itself_and_bad_of_independent_columns():
     apart = correlations(one_table(frame, mixed), told).values
     assert apart["median_difference"] > 0.3
     assert apart["spearman_median"] > 0.3
-
-
-ODD = {
-    "empty": one_table({"a": [1, 2], "b": ["x", None]}, {"a": [], "b": []}),
-    "blank": one_table({"a": [None] * 3, "b": [None] * 3}, {"a": [None], "b": [None]}),
-    "constant": one_table({"a": [1, 1], "b": [2, 2]}, {"a": [1], "b": [2]}),
-    "one row": one_table({"a": [1], "b": ["x"]}, {"a": [5], "b": ["y"]}),
-    "missing": one_table({"a": [1, 2], "b": ["x", "y"]}, {"b": ["x"]}),
-    "no original": one_table({"a": [], "b": []}, {"a": [1], "b": [1]}),
-    "endless": one_table(
-        {"a": [1, np.inf, 3], "b": [1e300, -1e300, 3]}, {"a": [1, 2], "b": [3, 1e308]}
-    ),
-    "times": one_table(
-        {"a": pd.to_datetime(["2020-01-01", "2021-01-01"]), "b": [1, 2]},
-        {"a": pd.to_datetime(["1900-01-01", None]), "b": [2, 1]},
-    ),
-    "no table": side_by_side({"a": [1, 2]}),
-}
-
-
-@pytest.mark.parametrize("blanks", ["lowest", "left out"])
-@pytest.mark.parametrize("name", ODD)
-def test_odd_input_gives_figures_or_reasons(name, blanks):
-    told = Correlations(columns=("a", "b"), blanks=blanks, diagonal=True)
-    assert_in_catalogue(correlations(ODD[name], told), FIGURES)
-
-
-def test_repeated_rows_are_rows_with_numbers():
-    frame, other = people(200, 1), people(150, 2)[["age", "education", "sex"]]
-    columns = column_set(list(other))
-    told = Correlations(columns=("age", "education"), blanks="lowest", diagonal=True)
-    first, second = (
-        correlations(pair(frame, {columns: t}, Study(title="")), told).values
-        for t in (distinct(other), collapsed(other))
-    )
-    assert first == pytest.approx(second)
-    assert first["cramers_v_n"] == 3

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.evaluation.data.paired import Distinct, distinct, pair
+from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.figures import figures_of
 from engine.evaluation.study.model import Study
 from engine.evaluation.utility import Distributions
@@ -53,16 +53,6 @@ def test_it_agrees_with_scipy_and_with_direct_distribution_functions(n, m, seed)
     assert row["u_a"] == pytest.approx((gap**2).mean())
 
 
-def test_distinct_rows_with_numbers_score_as_their_rows():
-    original, values, n = {"a": [1, 2, 2, 9]}, [0, 2, 9], [3, 4, 2]
-    frame = pd.DataFrame({"a": values})
-    told = Study(title="")
-    counted = pair(
-        pd.DataFrame(original), {("a",): Distinct(frame=frame, n=np.array(n, np.int64))}, told
-    )
-    assert score(counted).values == score(against(original, {"a": np.repeat(values, n)})).values
-
-
 def test_a_copy_is_perfect_and_what_has_nothing_in_common_is_worst():
     frame = pd.DataFrame({"a": [1, 2, 2, None], "day": pd.date_range("2020-01-01", periods=4)})
     copy = score(against(frame, frame.iloc[::-1])).values
@@ -72,37 +62,3 @@ def test_a_copy_is_perfect_and_what_has_nothing_in_common_is_worst():
     assert worst.values["median_u_m"] == 1
     assert worst.breakdown.set_index("column").loc["a", "blanks_synthetic"] == 0.5
     assert apart(np.array([1.0, 0]), np.array([0, 1.0])) == (1, 0.5)
-
-
-def test_numbers_and_times_are_taken_and_texts_if_named():
-    frame = pd.DataFrame({"a": [1, 2, 3], "t": ["low", "mid", "high"]})
-    other = pd.DataFrame({"a": [1, 2, 3], "t": ["high", "high", "high"]})
-    paired = against(frame, other, order={"t": ["low", "mid", "high"]})
-    assert score(paired).breakdown["column"].tolist() == ["a"]
-    named = score(paired, "t", "t").breakdown
-    assert named["column"].tolist() == ["t"]
-    assert named["u_m"].tolist() == pytest.approx([2 / 3])
-
-
-def test_each_column_is_read_from_the_smallest_table():
-    frame = {"a": [1, 2], "b": [1, 2]}
-    paired = against(frame, {"a": [1, 2]}, {"a": [2, 2], "b": [2, 2]})
-    assert score(paired).breakdown["u_m"].tolist() == [0, 0.5]
-
-
-def test_bad_input_is_answered_with_reasons():
-    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [np.nan, np.nan], "t": ["x", "y"]})
-    got = score(against(frame, frame), "a", "b", "zzz")
-    assert got.values["n"] == 1
-    assert got.notes == ("b: one side has no value of it", "zzz: no table has it")
-    for paired in (
-        against(frame, frame[:0]),
-        against(frame[:0], frame),
-        against(frame),
-        against(frame, frame[["t"]]),
-        against(frame, frame[["b"]]),
-    ):
-        got = score(paired)
-        assert got.values == {}
-        assert "no ordered column has values on both sides" in got.why_not[""]
-    assert score(against(frame, {"a": [1.0]})).values["largest_u_m"] == 0.5

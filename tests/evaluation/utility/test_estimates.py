@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from engine.errors import StoreError
-from engine.evaluation.data.paired import Distinct, distinct, pair
+from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.figures import figures_of
 from engine.evaluation.study.model import Study
 from engine.evaluation.utility import Estimate
@@ -58,15 +55,6 @@ def test_combining_rules_by_hand():
     assert got.interval == pytest.approx((3 - half, 3 + half))
 
 
-def test_one_set_or_equal_ones_have_the_normal_interval():
-    for got in (combine([5], [4]), combine([5, 5], [4, 4])):
-        assert got.between == 0
-        assert got.df == np.inf
-        assert got.interval == pytest.approx((5 - 2 * 1.959964, 5 + 2 * 1.959964))
-    nearly = combine([5, 5 + 1e-9], [4, 4])
-    assert nearly.interval == pytest.approx(got.interval)
-
-
 def test_overlap_by_hand_in_both_definitions():
     assert overlaps((0, 4), (0, 4)) == (1, 1)
     assert overlaps((0, 4), (2, 4)) == pytest.approx(((2 / 4 + 2 / 2) / 2,) * 2)
@@ -74,6 +62,7 @@ def test_overlap_by_hand_in_both_definitions():
     assert overlaps((0, 4), (9, 11))[1] < overlaps((0, 4), (5, 7))[1]
 
 
+@pytest.mark.slow
 def test_intervals_of_partly_synthetic_data_cover_as_often_as_they_say():
     """Values of a normal variable are drawn anew from its model: 95 % of the intervals hold the true mean."""
     r, n, m, hits = np.random.default_rng(1), 200, 5, 0
@@ -112,18 +101,6 @@ def test_they_agree_with_scipy(n, m):
         assert got.loc["mean of a", f"se_{side}"] == pytest.approx(stats.sem(kept["a"]))
 
 
-def test_the_figures_are_those_of_the_breakdown():
-    paired = against(people(300, 3), people(200, 4).assign(a=lambda f: f["a"] + 4))
-    got = score([paired], MEAN, SLOPE, SHARE)
-    shown = got.breakdown
-    assert got.values["mean_overlap"] == pytest.approx(shown["overlap"].mean())
-    assert got.values["lowest_overlap"] == shown["overlap_signed"].min() < 0
-    off = abs(shown["synthetic"] - shown["original"]) / shown["se_original"]
-    assert got.values["median_difference"] == pytest.approx(off.median())
-    assert got.values["share_covering"] == pytest.approx(2 / 3)
-    assert (got.values["n"], got.values["missing"]) == (3, 0)
-
-
 def test_several_sets_are_combined():
     original = people(100, 5)
     sets = [people(80, seed) for seed in (6, 7, 8)]
@@ -135,67 +112,19 @@ def test_several_sets_are_combined():
     assert row["df"] < np.inf
 
 
-def test_only_the_declared_rows_count():
-    original = {"a": [1, 2, 30, 40], "b": [1, 1, 2, None], "t": ["x", "y", "x", "x"]}
-    told = {
-        "number": Estimate(name="number", kind="mean", column="a", where={"b": [1.0, 3.0]}),
-        "both": Estimate(name="both", kind="mean", column="a", where={"t": ["x"], "b": [1, 2]}),
-    }
-    got = score([against(original, original)], *told.values()).breakdown.set_index("name")
-    assert got.loc["number", "original"] == 1.5
-    assert got.loc["both", "original"] == 15.5
-
-
-def test_times_are_counted_in_days():
-    days = pd.to_datetime(["1970-01-01", "1970-01-03", "1970-01-08"])
-    frame = pd.DataFrame({"d": days})
-    told = Estimate(name="day", kind="mean", column="d")
-    assert score([against(frame, frame)], told).breakdown["original"].tolist() == [3]
-
-
-def test_the_original_itself_is_perfect():
-    frame = people(50, 9)
-    got = score([against(frame, frame.iloc[::-1])] * 3, MEAN, SLOPE, SHARE).values
-    perfect = {n.split(".")[1]: f.perfect for n, f in BY_NAME.items() if f.perfect is not None}
-    assert {k: got[k] for k in perfect} == pytest.approx(perfect)
-
-
-def test_distinct_rows_with_numbers_count_as_their_rows():
-    original, rows = people(60, 10), people(15, 11)
-    n = np.random.default_rng(12).integers(1, 6, 15)
-    counted = pair(original, {("a", "b", "t"): Distinct(frame=rows, n=n)}, BARE)
-    expanded = against(original, rows.loc[rows.index.repeat(n)].reset_index(drop=True))
-    for told in (MEAN, SLOPE, SHARE):
-        assert score([counted], told).values == pytest.approx(score([expanded], told).values)
-
-
-def test_each_estimate_is_read_from_the_smallest_table():
-    frame = people(40, 13)
-    moved = frame.assign(a=frame["a"] + 100)
-    got = score([against(frame, frame[["a"]], moved)], MEAN, SLOPE).breakdown
-    assert got["difference"].tolist() == pytest.approx([0, 0])
-    where = Estimate(name="w", kind="mean", column="a", where={"t": ["x"]})
-    assert score([against(frame, frame[["a"]], moved)], where).values["share_covering"] == 0
-
-
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
         (Estimate(name="e", kind="mean", column="zzz"), "no table has zzz"),
         (Estimate(name="e", kind="mean", column="t"), "t is no number"),
         (Estimate(name="e", kind="slope", column="a"), "a slope needs `on`"),
-        (Estimate(name="e", kind="slope", column="a", on="t"), "t is no number"),
         (Estimate(name="e", kind="slope", column="a", on="one"), "constant"),
         (Estimate(name="e", kind="share", column="t"), "a share needs `value`"),
         (Estimate(name="e", kind="share", column="t", value="zzz"), "does not vary"),
-        (Estimate(name="e", kind="mean", column="one"), "does not vary"),
         (Estimate(name="e", kind="mean", column="tenth"), "does not vary"),
-        (Estimate(name="e", kind="slope", column="third", on="b"), "does not vary"),
-        (Estimate(name="e", kind="slope", column="a", on="tenth"), "constant"),
         (Estimate(name="e", kind="mean", column="endless"), "too large to be squared"),
         (Estimate(name="e", kind="mean", column="blank"), "fewer than 2 records"),
         (Estimate(name="e", kind="mean", column="a", where={"t": ["q"]}), "fewer than 2 records"),
-        (Estimate(name="e", kind="slope", column="a", on="blank"), "fewer than 3 records"),
     ],
 )
 def test_what_cannot_be_had_is_said_and_counted(told, reason):
@@ -207,44 +136,6 @@ def test_what_cannot_be_had_is_said_and_counted(told, reason):
     beside = score([against(frame, frame)], MEAN, told)
     assert (beside.values["n"], beside.values["missing"]) == (1, 1)
     assert reason in beside.notes[0]
-
-
-def test_bad_tables_are_answered_with_reasons():
-    frame = people(30, 15)
-    for comparisons in (
-        [],
-        [against(frame)],
-        [against(frame, frame[["b"]])],
-        [against(frame, frame[:0])],
-        [against(frame[:0], frame)],
-        [against(frame, frame[:1])],
-        [against(frame, frame), against(frame, frame[["b"]])],
-    ):
-        assert set(score(comparisons, MEAN).why_not) == {""}
-    assert set(score([against(frame, frame)]).why_not) == {""}
-
-
-def test_without_scipy_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy.special", None)
-    with pytest.raises(StoreError, match="pip install"):
-        combine([1, 2], [1, 1])
-
-
-def test_values_are_found_by_number_text_or_time():
-    frame = pd.DataFrame(
-        {
-            "a": [1.0, 2, 5, 4, 9, 3],
-            "t": ["1", "2", "1", "2", "1", "x"],
-            "d": pd.to_datetime(["2020-01-01", "2020-01-02"] * 3),
-        }
-    )
-    told = [
-        Estimate(name="text", kind="mean", column="a", where={"t": [1]}),
-        Estimate(name="number", kind="share", column="a", value="5"),
-        Estimate(name="time", kind="mean", column="a", where={"d": ["2020-01-01"]}),
-    ]
-    found = score([against(frame, frame)], *told).breakdown.set_index("name")["original"]
-    assert found.to_dict() == pytest.approx({"text": 5, "number": 1 / 6, "time": 5})
 
 
 def test_sets_of_synthetic_populations_are_combined_by_their_own_rule():

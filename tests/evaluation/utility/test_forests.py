@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from engine.evaluation.threads import one_thread
 from engine.evaluation.utility.forests import grow
 
 PARTS = ("children_left", "children_right", "feature", "threshold", "value", "impurity")
@@ -21,10 +20,10 @@ def rows_of(seed, n_rows, n_features, n_classes, most):
     return table, classes, rng.integers(1, most + 1, n_rows)
 
 
-@pytest.mark.parametrize("leaf", [1, 2, 5])
+@pytest.mark.parametrize("leaf", [1, 5])
 @pytest.mark.parametrize(
     ("n_rows", "n_features", "n_classes", "most"),
-    [(300, 5, 4, 1), (60, 9, 3, 40), (400, 12, 200, 9), (7, 2, 2, 3), (30, 1, 2, 500)],
+    [(60, 9, 3, 40), (7, 2, 2, 3)],
 )
 def test_trees_are_those_of_a_forest_on_the_rows(n_rows, n_features, n_classes, most, leaf):
     table, classes, n = rows_of(leaf, n_rows, n_features, n_classes, most)
@@ -46,11 +45,3 @@ def test_a_class_that_is_drawn_by_few_trees_has_its_place_in_all():
     assert forest.classes.tolist() == [0, 4, 9]
     assert forest.shares(table).shape == (12, 3)
     assert 0 < forest.shares(table)[-1, 2] < 1
-
-
-def test_threads_change_nothing():
-    given = rows_of(3, 200, 4, 3, 9)
-    several = grow(*given, trees=20, leaf=2, seed=5)
-    with one_thread():
-        one = grow(*given, trees=20, leaf=2, seed=5)
-    assert np.array_equal(several.shares(given[0]), one.shares(given[0]))

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.evaluation.data.paired import Binning, Distinct, distinct, pair
+from engine.evaluation.data.paired import Distinct, distinct, pair
 from engine.evaluation.figures import figures_of
-from engine.evaluation.score import WHOLE
 from engine.evaluation.study.model import Study
 from engine.evaluation.utility import Gap, Tables
 from engine.evaluation.utility.gaps import density_rmse, gaps
@@ -75,36 +74,6 @@ def test_the_marginal_by_hand():
     assert score.values["marginal_rmse"] == pytest.approx(np.sqrt((0.25 + 0.25) / 4))
 
 
-def test_a_cell_without_synthetic_rows_has_no_gap_and_is_counted():
-    score = gap(ORIGINAL, {"sex": ["f"], "job": ["b"]})
-    assert score.breakdown.set_index("cell")["error"].to_dict() == {"a": 0.5, "b": 1.0}
-    assert any("1 cells" in note for note in score.notes)
-
-
-def test_where_keeps_rows_and_blanks_are_cells():
-    frame = people()
-    told = Gap(group="sex", values=("f", "m"), by=("job", "age"), where={"age": [1, 2]})
-    score = gap(frame, people(seed=5), told=(told,))
-    kept = frame[frame["age"].isin([1, 2])].fillna({"job": "blank"})
-    truth = {
-        f"{job} · {age:.0f}": ((own == "f").mean() - (own == "m").mean())
-        for (job, age), own in kept.groupby(["job", "age"])["sex"]
-    }
-    found = score.breakdown.set_index("cell")["original"].to_dict()
-    assert found == pytest.approx(truth)
-    assert any("blank" in cell for cell in found)
-
-
-def test_groups_of_numbers_and_several_gaps():
-    frame = people()
-    by_age = Gap(group="age", values=(1, 2), by=("sex",))
-    both = gap(frame, people(seed=5), told=(BY_JOB, by_age, Gap(group="no", values=(0, 1), by=())))
-    assert both.values["n"] == 4 + 2
-    assert any("no table" in note for note in both.notes)
-    overall = Gap(group="sex", values=("f", "m"), by=())
-    assert gap(frame, frame, told=(overall,)).breakdown["cell"].tolist() == ["everybody"]
-
-
 def test_the_original_is_perfect_and_independent_columns_are_not():
     frame = people(2000)
     itself = gap(frame, frame)
@@ -121,46 +90,6 @@ def test_the_original_is_perfect_and_independent_columns_are_not():
     ours, theirs = (density(frame, f).values for f in (fresh, mixed))
     assert theirs["rmse_1"] == 0
     assert theirs["rmse_2"] > 2 * ours["rmse_2"]
-
-
-def expand(table: Distinct) -> pd.DataFrame:
-    return table.frame.loc[table.frame.index.repeat(table.n)].reset_index(drop=True)
-
-
-def test_distinct_rows_with_their_number_count_as_the_rows_do():
-    frame, other = people(), people(seed=5)
-    counted = other.groupby([*other], dropna=False).size().reset_index(name="n")
-    table = Distinct(n=counted.pop("n").to_numpy(), frame=counted)
-    assert gap(frame, table).values == gap(frame, other).values
-    assert density(frame, table).values == density(frame, expand(table)).values
-
-
-@pytest.mark.parametrize(
-    ("original", "synthetic", "told", "why"),
-    [
-        (ORIGINAL, {"sex": ["f"]}, BY_JOB, "no table"),
-        (ORIGINAL, people().iloc[:0][["sex", "job"]], BY_JOB, "no rows"),
-        ({"sex": ["x"], "job": ["a"]}, {"sex": ["f", "m"], "job": "a"}, BY_JOB, "no row"),
-        (ORIGINAL, ORIGINAL, Gap(group="sex", values=("f", "q"), by=("job",)), "neither"),
-        ({"sex": [None], "job": [None]}, {"sex": [None], "job": [None]}, BY_JOB, "neither"),
-        (
-            ORIGINAL,
-            ORIGINAL,
-            Gap(group="sex", values=("f", "m"), by=(), where={"job": ["q"]}),
-            "no row",
-        ),
-    ],
-    ids=["column", "empty", "group", "value", "blank", "where"],
-)
-def test_gaps_that_cannot_be_computed_say_why(original, synthetic, told, why):
-    if isinstance(original, dict):
-        original = pd.DataFrame(original)
-        if set(original) == {"sex", "job"} and isinstance(synthetic, pd.DataFrame):
-            synthetic = synthetic[list(original)]
-    score = gap(original, synthetic, told=(told,))
-    assert not score.values
-    assert why in score.why_not[WHOLE]
-    assert "q" not in score.why_not[WHOLE].split(), "values are not told"
 
 
 # Densities of marginals.
@@ -188,49 +117,3 @@ def test_densities_equal_a_slow_twin():
         assert score.values[f"rmse_{width}"] == pytest.approx(np.mean(slow))
     assert score.values["n"] == 7
     assert len(score.breakdown) == 7
-
-
-def test_each_marginal_reads_its_smallest_table_and_only_shown_ones_count():
-    frame = people(80)
-    release = [people(70, seed=5)[["age", "job"]], people(50, seed=6)[["age"]]]
-    score = density(frame, *release)
-    assert set(score.breakdown["columns"]) == {"age", "job", "age, job"}
-    assert score.breakdown.set_index("columns")["rmse"]["age"] == pytest.approx(
-        slow_rmse(frame, release[1], ["age"])
-    )
-    assert "rmse_3" in score.why_not
-
-
-def test_columns_are_left_out_binned_and_too_large_ones_said():
-    frame = people()
-    told = Tables(widths=(1, 2), leave_out=("sex",), most_cells=10)
-    score = density(frame, people(seed=5), told=told)
-    assert set(score.breakdown["columns"]) == {"age", "job"}
-    assert any("too many cells" in note for note in score.notes)
-    study = BARE.model_copy(update={"bins": {"age": Binning(edges=(-1, 3, 6))}})
-    binned = density(frame, people(seed=5), study=study).breakdown.set_index("columns")["rmse"]
-    cut = [
-        f.assign(age=pd.cut(f["age"], [-1, 3, 6], labels=False)) for f in (frame, people(seed=5))
-    ]
-    assert binned["age, sex"] == pytest.approx(slow_rmse(*cut, ["age", "sex"]))
-
-
-def test_more_marginals_than_allowed_are_drawn():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.integers(0, 2, (30, 9)), columns=[*"abcdefghi"])
-    score = density(frame, frame, told=Tables(widths=(1, 2), most=10))
-    assert (score.breakdown["width"] == 2).sum() == 10
-    assert any("10 marginals of 2 columns" in note for note in score.notes)
-    wide = pd.DataFrame(rng.integers(0, 2, (5, 120)), columns=[f"c{i}" for i in range(120)])
-    drawn = density(wide, wide, told=Tables(widths=(3,), most=20))
-    assert 1 <= len(drawn.breakdown) <= 20
-    assert drawn.values["rmse_3"] == 0
-
-
-def test_densities_of_empty_tables_are_not_computed():
-    for original, synthetic in ((people(), people().iloc[:0]), (people().iloc[:0], people())):
-        score = density(original, synthetic)
-        assert not score.values
-        assert score.why_not[WHOLE]
-    one = density(people(1), people(1, seed=7))
-    assert one.values["rmse_1"] > 0

@@ -10,25 +10,17 @@ import pytest
 from fixtures.utility import (
     BARE,
     assert_in_catalogue,
-    collapsed,
     marginal_tables,
     of_marginals,
-    one_table,
     people,
-    replace_bins,
-    side_by_side,
-    table,
 )
 
-from engine.evaluation.data.paired import Binning, distinct, pair
+from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.figures import figures_of
 from engine.evaluation.utility import Propensity, Regression, RegressionGroup
 from engine.evaluation.utility.propensity import propensity
 from engine.evaluation.utility.regression import regression
 from engine.schema import column_set
-
-RNG = np.random.default_rng
-
 
 # Lines.
 
@@ -62,25 +54,6 @@ def test_slopes_are_those_of_least_squares():
     assert apart.why_not == {"": "no table has education, income, sex"}
 
 
-def test_groups_are_found_by_number_text_or_time():
-    frame = {
-        "a": [0, 1, 0, 1], "b": [0, 1, 0, 2], "code": [1, 1, 2, 2], "text": ["1", "1", "2", "2"],
-        "day": pd.to_datetime(["2020-01-01"] * 2 + ["2020-01-02"] * 2),
-    }  # fmt: skip
-    wheres = [
-        {"code": [2]},
-        {"code": ["2"]},
-        {"text": ["2"]},
-        {"text": [2]},
-        {"day": ["2020-01-02"]},
-    ]
-    groups = tuple(RegressionGroup(name=str(i), where=w) for i, w in enumerate(wheres))
-    groups += (RegressionGroup(name="never", where={"code": ["x"]}),)
-    shown = regression(one_table(frame, frame), Regression(x="a", y="b", groups=groups)).breakdown
-    assert shown["original"].tolist()[:5] == [2] * 5
-    assert math.isnan(shown["original"].iloc[5])
-
-
 # Trees.
 
 
@@ -108,82 +81,3 @@ def test_propensity_is_nought_for_the_same_rows_and_a_quarter_for_others():
     assert values["pmse_wide"] == pytest.approx(0, abs=1e-12)
     other = of_marginals(frame, frame.assign(age=999), ["age", "sex"])
     assert propensity(other, Propensity()).values["pmse"] == pytest.approx(0.25)
-
-
-def test_the_widest_table_has_a_figure_of_its_own():
-    pytest.importorskip("sklearn.tree")
-    frame, other = people(400, 1), people(300, 2).assign(sex="f")
-    score = propensity(of_marginals(frame, other, ["age"], ["age", "sex"]), Propensity(depth=3))
-    narrow, wide = score.breakdown["pmse"]
-    assert score.values["pmse_wide"] == score.values["largest"] == wide > narrow
-    assert score.values["pmse"] == pytest.approx((narrow + wide) / 2)
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"_LARGEST_KEY": 1, "_DENSE": 0},
-        {"_LARGEST_KEY": 700, "_DENSE": 0},
-        {"_DENSE": 0},
-        {"_DENSE": 1 << 20},
-    ],
-)
-def test_rows_are_put_together_alike_however_many_combinations_there_are(changed, monkeypatch):
-    pytest.importorskip("sklearn.tree")
-    frame, other = people(300, 1), people(250, 2)
-    got = one_table(frame, other[["age", "education", "income", "sex"]])
-    told = Propensity(depth=4, blanks_last=("income",))
-    expected = propensity(got, told).values
-    for name, value in changed.items():
-        monkeypatch.setattr(f"engine.evaluation.utility.propensity.{name}", value)
-    assert propensity(got, told).values == pytest.approx(expected)
-    assert 0 < expected["pmse"] < 0.25
-
-
-# Both.
-
-
-def both(paired):
-    told = Regression(x="a", y="b", groups=(RegressionGroup(name="all", where={"a": [1, 2, "x"]}),))
-    yield regression(paired, told), figures_of("regression")
-    yield propensity(paired, Propensity(binned=("a",))), figures_of("propensity")
-
-
-FAR = replace_bins(a=Binning(edges=(0, 1)))
-ODD = {
-    "empty": one_table({"a": [1, 2], "b": ["x", None]}, {"a": [], "b": []}),
-    "blank": one_table({"a": [None] * 3, "b": [None] * 3}, {"a": [None], "b": [None]}),
-    "constant": one_table({"a": [1, 1], "b": [2, 2]}, {"a": [1], "b": [2]}),
-    "one row": one_table({"a": [1], "b": ["x"]}, {"a": [5], "b": ["y"]}),
-    "missing": one_table({"a": [1, 2], "b": ["x", "y"]}, {"b": ["x"]}),
-    "no original": one_table({"a": [], "b": []}, {"a": [1], "b": [1]}),
-    "endless": one_table(
-        {"a": [1, 2, 1], "b": [1e300, -1e300, np.inf]}, {"a": [1, 2], "b": [3, 1e308]}
-    ),
-    "some empty": side_by_side(
-        {"a": [1, 2], "b": [1, 2]}, table([], a=[]), table([1], a=[1], b=[2])
-    ),
-    "no numbers": side_by_side({"a": [1, 2], "b": [1, 2]}, table([0, 0], a=[1, 2], b=[1, 2])),
-    "outside": one_table({"a": [7, 8], "b": [1, 2]}, {"a": [9], "b": [1]}, FAR),
-    "no table": side_by_side({"a": [1, 2]}),
-}
-
-
-@pytest.mark.parametrize("name", ODD)
-def test_odd_input_gives_figures_or_reasons(name):
-    pytest.importorskip("sklearn.tree")
-    for score, catalogue in both(ODD[name]):
-        assert_in_catalogue(score, catalogue)
-
-
-def test_repeated_rows_are_rows_with_numbers():
-    pytest.importorskip("sklearn.tree")
-    frame, other = people(200, 1), people(150, 2)[["age", "education", "income"]]
-    columns = column_set(list(other))
-    told = Regression(x="age", y="income", digits=8, groups=(RegressionGroup(name="all"),))
-    for measure in (lambda c: regression(c, told), lambda c: propensity(c, Propensity(depth=3))):
-        first, second = (
-            measure(pair(frame, {columns: t}, BARE)).values
-            for t in (distinct(other), collapsed(other))
-        )
-        assert first == pytest.approx(second, abs=1e-7)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +18,7 @@ from fixtures.utility import (
     table,
 )
 
-from engine.evaluation.data.paired import Distinct, pair
+from engine.evaluation.data.paired import pair
 from engine.evaluation.figures import figures_of
 from engine.evaluation.utility import Ranges, Univariate
 from engine.evaluation.utility.margins import (
@@ -42,21 +41,6 @@ def test_margins_of_exact_tables_agree_and_a_planted_gap_is_found():
     assert values["up_to_2"] == 0
     assert values["above_2"] == values["above_2_on_1"] == values["above_2_on_2"] == 3
     assert values["share_equal_above_2"] == 0
-
-
-def test_one_way_counts_from_wider_tables():
-    frame = people()
-    exact = marginal_tables(frame, ["age"], ["education"], ["sex"], ["age", "education", "sex"])
-    values = one_way_from_wider(pair(frame, exact, BARE), Univariate()).values
-    assert values["rmse"] == values["rmse_of_1"] == 0
-    wide = exact["age", "education", "sex"]
-    exact["age", "education", "sex"] = replace(wide, n=2 * wide.n)
-    score = one_way_from_wider(pair(frame, exact, BARE), Univariate())
-    squares = sum(
-        (frame[c].value_counts(dropna=False) ** 2).sum() for c in ("age", "education", "sex")
-    )
-    assert score.values["rmse"] == pytest.approx(math.sqrt(squares / score.values["n"]))
-    assert score.values["rmse_of_1"] == 0
 
 
 def noisy_pairs(frame: pd.DataFrame, *, is_locked: bool) -> dict:
@@ -83,43 +67,6 @@ def test_averaging_gains_nothing_where_margins_are_locked_and_much_where_they_ar
     assert free["ratio"] < 0.5, "the control: eleven independent noises average away"
     assert free["exact_all"] > free["exact_alone"] + 0.2
     assert free["n"] == 90
-
-
-def test_averaging_counts_measured_values_only():
-    given = Distinct(
-        frame=pd.DataFrame({"a": [1, 2]}), n=np.array([5, 900]), measured=np.array([True, False])
-    )
-    values = averaging(pair(pd.DataFrame({"a": [1] * 4 + [2]}), {("a",): given}, BARE)).values
-    assert (values["n"], values["rmse_alone"], values["exact_alone"]) == (1, 1, 0)
-
-
-def test_ranges_of_a_column():
-    frame = people()
-    exact = marginal_tables(frame, *EVERY_SET)
-    told = Ranges(column="age", random=20)
-    none = range_errors(pair(frame, exact, BARE), told, np.random.default_rng(1))
-    assert none.values["sd"] == none.values["largest"] == 0
-    assert set(2 ** np.arange(7)) <= set(none.breakdown["length"])
-    own = exact["age",]
-    exact["age",] = replace(own, n=own.n + (own.frame["age"] == 0))
-    off = range_errors(pair(frame, exact, BARE), told, np.random.default_rng(1))
-    assert off.values["largest"] == 1
-    assert 0 < off.values["sd_of_1"] < 1
-    assert off.breakdown[off.breakdown["width"] > 1]["sd"].max() == 0
-
-
-def test_a_wide_table_is_held_against_the_few_that_are_narrower():
-    """Subsets of 30 columns are a billion: only tables that are there are looked at."""
-    rows = {f"c{i:02}": [1, 2, 2] for i in range(30)}
-    got = side_by_side(
-        rows,
-        table([1] * 3, **rows),
-        table([1, 2], c04=[1, 2]),
-        table([2, 1], c04=[1, 2], c07=[1, 2]),
-    )
-    score = margin_gaps(got)
-    assert score.breakdown["gap"].tolist() == [1, 0, 1]
-    assert_in_catalogue(score, figures_of(score.measure))
 
 
 RNG = np.random.default_rng
@@ -149,24 +96,3 @@ def every_measure(paired):
 def test_odd_input_gives_figures_or_reasons(given):
     for score in every_measure(given):
         assert_in_catalogue(score, figures_of(score.measure))
-
-
-def test_repeated_rows_are_rows_with_numbers():
-    frame, other = people(80), people(60, 2)
-    sets = (["age"], ["age", "sex"], ["age", "education", "sex"])
-    short = {c: Distinct(frame=t.frame, n=t.n) for c, t in marginal_tables(other, *sets).items()}
-    long = {
-        c: Distinct(
-            frame=t.frame.loc[np.repeat(t.frame.index, t.n)].reset_index(drop=True),
-            n=np.ones(int(t.n.sum()), np.int64),
-        )
-        for c, t in short.items()
-    }
-    told = Ranges(column="age", random=5)
-    for measure in (
-        margin_gaps,
-        lambda c: one_way_from_wider(c, Univariate()),
-        lambda c: range_errors(c, told, RNG(3)),
-    ):
-        first, second = (measure(pair(frame, t, BARE)).values for t in (short, long))
-        assert first == pytest.approx(second)

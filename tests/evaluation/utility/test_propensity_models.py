@@ -14,9 +14,6 @@ from engine.evaluation.figures import figures_of
 from engine.evaluation.study.model import Study
 from engine.evaluation.utility import Models
 from engine.evaluation.utility.models import (
-    Propensities,
-    _design,
-    _levels,
     expected_pmse,
     logistic,
     propensity_models,
@@ -91,42 +88,6 @@ def test_it_agrees_with_scikit_learn(n_rows, n_features, seed):
     assert n_parameters == n_features + 1
 
 
-def test_parameters_that_say_the_same_count_once_and_separable_groups_stay_finite():
-    features = np.array([[1.0, 0, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])
-    got, n_parameters = logistic(features, np.array([50.0, 0, 5]), np.array([0, 40.0, 5]))
-    assert n_parameters == 3
-    assert got.guess == pytest.approx([0, 1, 0.5], abs=1e-2)
-
-
-def test_auc_agrees_with_scikit_learn():
-    from sklearn.metrics import roc_auc_score
-
-    r = rng(3)
-    guess, original, synthetic = r.integers(0, 9, 30) / 9, *r.integers(0, 6, (2, 30)).astype(float)
-    mine = Propensities(guess=guess, original=original, synthetic=synthetic).auc
-    theirs = roc_auc_score(
-        np.repeat([0, 1], 30), np.tile(guess, 2), sample_weight=np.append(original, synthetic)
-    )
-    assert mine == pytest.approx(theirs)
-
-
-def test_levels_are_by_frequency_and_products_of_pairs():
-    original = {"a": list("xxxxyyyzzw"), "b": [None, 1, 2, 2, 2, 2, 2, 2, 2, 1]}
-    paired = against(original, original)
-    told = Models(most_levels=3)
-    assert _levels(paired, "a", told).tolist() == [2, 0, 1, 2, 2]  # w, x, y, z, blank
-    assert _levels(paired, "b", told).tolist() == [1, 0, 2]
-    rows = np.array([[0, 0], [1, 0], [1, 1], [2, 2]])
-    fine, coarse = _design(rows, 3), _design(rows, 2)
-    assert fine.tolist() == [
-        [1, 0, 0, 0, 0, 0, 0],
-        [1, 1, 0, 0, 0, 0, 0],
-        [1, 1, 0, 1, 0, 1, 0],
-        [1, 0, 1, 0, 1, 0, 1],
-    ]
-    assert coarse[:, 5:].tolist() == [[0], [0], [1], [1]]
-
-
 # The measure.
 
 
@@ -157,51 +118,6 @@ def test_chance_gives_about_one_and_shuffled_columns_are_noticed():
     assert worst.values["cart_auc"] > 0.6
 
 
-def test_the_original_itself_is_perfect_even_sampled():
-    frame = people(500, 2)
-    for rows in (20_000, 100):
-        got = score(frame, frame, rows=rows).values
-        assert got["logistic_pmse"] == pytest.approx(0, abs=1e-12)
-        assert got["cart_pmse"] == 0
-        assert got["logistic_auc"] == got["cart_auc"] == pytest.approx(0.5)
-    assert score(frame, frame.sample(frac=1, random_state=1)).values["cart_pmse"] == 0
-
-
-def test_a_table_of_distinct_rows_scores_as_its_rows():
-    original, synthetic = people(200, 3)[["region", "sex"]], people(150, 4)[["region", "sex"]]
-    rows = synthetic.groupby(["region", "sex"], dropna=False).size().reset_index(name="n")
-    n = rows.pop("n").to_numpy()
-    expanded = rows.loc[rows.index.repeat(n)].reset_index(drop=True)
-    counted = {("region", "sex"): Distinct(frame=rows, n=n)}
-    for told in (Models(), Models(rows=60)):
-        got = propensity_models(pair(original, counted, BARE), told, rng())
-        assert got.values == pytest.approx(
-            propensity_models(against(original, expanded), told, rng()).values
-        )
-
-
-def test_the_widest_table_or_the_named_columns_are_looked_at():
-    frame = people(300, 5)
-    wide, narrow = frame[["age", "sex", "region"]], shuffled(frame)[["age", "income"]]
-    assert score(frame, wide, narrow).values["cart_pmse"] == 0
-    assert "age, region, sex" in "".join(score(frame, wide, narrow).notes)
-    assert score(frame, wide, narrow, columns=("age", "income")).values["cart_pmse"] > 0.05
-    without = score(frame, wide, narrow, columns=("age", "income"), leave_out=("income",))
-    assert without.values["cart_pmse"] == 0
-
-
-def test_many_columns_are_read_more_coarsely():
-    r = rng(6)
-    frame = pd.DataFrame(r.integers(0, 9, (400, 7)), columns=list("abcdefg"))
-    few = score(frame, frame[::-1])
-    assert "products are of 2 groups a column" in few.notes[0]
-    wide = pd.DataFrame(r.integers(0, 9, (100, 20)).astype(str)).rename(columns=str)
-    got = score(wide, wide)
-    assert got.values["logistic_parameters"] == 21
-    assert "read as their 2 largest groups" in got.notes[0]
-    assert "no products" in got.notes[1]
-
-
 def test_bad_input_is_answered_with_reasons():
     frame = people(50, 7)
     assert "no table" in score(frame).why_not[""]
@@ -220,15 +136,3 @@ def test_without_scikit_learn_it_says_what_to_install(monkeypatch):
     frame = people(50, 8)
     with pytest.raises(StoreError, match="pip install"):
         score(frame, frame)
-
-
-def test_the_order_of_the_rows_says_nothing():
-    frame, other = people(500, 2), people(400, 3)
-    for rows in (20_000, 100):
-        got = score(frame, frame.sample(frac=1, random_state=1), rows=rows).values
-        assert got["logistic_pmse"] == pytest.approx(0, abs=1e-12)
-        assert got["cart_pmse"] == 0
-        first = score(frame, other, rows=rows)
-        again = score(frame, other.sample(frac=1, random_state=1), rows=rows)
-        assert first.values == again.values
-        assert first.over == len(other.columns)

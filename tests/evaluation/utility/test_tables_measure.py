@@ -10,13 +10,12 @@ import pandas as pd
 import pytest
 from fixtures.pipeline import ROOT
 
-from engine.evaluation.data.paired import Distinct, distinct, pair
-from engine.evaluation.data.sampling import column_sets
+from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.figures import figures_of
 from engine.evaluation.study.model import Study
 from engine.evaluation.utility import Tables
 from engine.evaluation.utility.models import logistic
-from engine.evaluation.utility.tables import fit, quantile_groups, table_fit
+from engine.evaluation.utility.tables import fit, table_fit
 from engine.schema import column_set
 
 FIGURES = figures_of("tables")
@@ -74,12 +73,7 @@ def test_by_hand_with_other_sizes():
     assert got.one_sided == pytest.approx(2 / 3)
 
 
-def test_disjoint_tables_are_as_far_apart_as_can_be():
-    assert fit(*counts_of([5, 0], [0, 5])).pmse == pytest.approx(0.25)
-    assert fit(*counts_of([6, 0], [0, 2])).pmse == pytest.approx(0.25 * 0.75)
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_it_is_pearsons_chi_square(seed):
     stats = pytest.importorskip("scipy.stats")
     left, right = rng(seed).integers(0, 30, (2, 7 + seed))
@@ -111,37 +105,6 @@ def test_chance_gives_one_and_a_second_sample_one_over_the_share_of_originals(n_
     share = n_synthetic / (n_synthetic + 1_000)
     assert np.mean([f.s_pmse for f in drawn]) == pytest.approx(1, abs=0.12)
     assert np.mean([f.s_pmse for f in second]) == pytest.approx(1 / (1 - share), rel=0.12)
-
-
-# Groups of numbers.
-
-
-def test_numbers_are_cut_at_quantiles_of_both_sides_together():
-    r = rng(2)
-    left, right = r.normal(0, 1, 211), r.normal(0.4, 1, 97)
-    paired = against({"a": left}, {"a": right})
-    got = quantile_groups(paired, "a", 5)
-    breaks = np.quantile(np.concatenate([left, right]), np.arange(6) / 5)
-    expected = np.clip(np.searchsorted(breaks, left, side="right") - 1, 0, 4)
-    assert got.group[paired.original.codes["a"]].tolist() == expected.tolist()
-    assert got.n_groups == 6
-    assert got.group[-1] == 5
-
-
-def test_ties_that_leave_two_groups_give_groups_of_equal_width():
-    values = [0] * 50 + [1, 2, 7, 8, 9, 10]
-    paired = against({"a": values}, {"a": values})
-    got = quantile_groups(paired, "a", 5)
-    assert got.group.tolist() == [0, 0, 1, 3, 4, 4, 4, 5]  # cut at 2, 4, 6, 8
-
-
-def test_few_values_and_texts_stay_as_they_are_and_dates_are_numbers():
-    days = pd.date_range("2020-01-01", periods=10)
-    frame = {"few": [1, 2] * 5, "text": list("abcdefghij"), "day": days}
-    paired = against(frame, frame)
-    assert quantile_groups(paired, "few", 5).n_groups == 3
-    assert quantile_groups(paired, "text", 5).n_groups == 11
-    assert quantile_groups(paired, "day", 5).group.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
 
 
 # The measure.
@@ -178,16 +141,6 @@ def test_every_table_agrees_with_a_slow_twin():
         assert got.values[f"worst_s_pmse_{width}"] == mine["s_pmse"].max()
 
 
-def test_a_table_of_distinct_rows_scores_as_its_rows():
-    original, synthetic = people(200, 3), people(150, 4)
-    rows = synthetic.groupby(list(synthetic), dropna=False).size().reset_index(name="n")
-    n = rows.pop("n").to_numpy()
-    counted = pair(original, {column_set(list(rows)): Distinct(frame=rows, n=n)}, BARE)
-    got = table_fit(counted, Tables(), rng())
-    expanded = score(original, rows.loc[rows.index.repeat(n)].reset_index(drop=True))
-    assert got.values == pytest.approx(expanded.values)
-
-
 def test_the_original_itself_is_perfect_in_any_order_and_shuffled_columns_are_worse_than_a_sample():
     frame = people(2_000, 6)
     itself = score(frame, frame.sample(frac=1, random_state=1))
@@ -196,43 +149,6 @@ def test_the_original_itself_is_perfect_in_any_order_and_shuffled_columns_are_wo
     sample = score(frame, frame.sample(frac=1, replace=True, random_state=2))
     assert shuffled.values["s_pmse_1"] == 0
     assert shuffled.values["s_pmse_2"] > 5 > 2 > sample.values["s_pmse_2"]
-
-
-def test_each_table_is_read_from_the_smallest_that_covers_it():
-    original = {"a": [1, 1, 2, 2], "b": [1, 2, 1, 2]}
-    got = score(original, {"a": [1, 1, 2, 2]}, {"a": [1] * 4, "b": [1] * 4})
-    shown = got.breakdown.set_index("columns")["pmse"]
-    assert shown["a"] == 0
-    assert shown["b"] > 0
-
-
-def test_what_is_not_measured_is_said():
-    frame = people(60, 7).assign(one=1)
-    got = score(
-        frame, frame[["age", "region"]], frame[["one", "sex"]], most_cells=10, widths=(1, 2, 5)
-    )
-    assert got.values["n_1"] == 3
-    assert got.values["n_2"] == 1  # one, sex
-    text = "; ".join(got.notes)
-    assert "tables of more than 4 columns are not measured" in text
-    assert "1 tables of 1 columns are constant" in text
-    assert "1 tables of 2 columns have too many cells" in text
-    assert "1 of 6 tables of 2 columns are compared" in text
-
-
-def test_of_many_tables_some_are_drawn_each_once():
-    frame = pd.DataFrame(rng(8).integers(0, 3, (40, 9)), columns=list("abcdefghi"))
-    told = {"widths": (2,), "most": 10}
-    got = score(frame, frame, **told)
-    assert got.values["n_2"] == 10
-    assert got.breakdown["columns"].is_unique
-    for most_listed in (500_000, 5):
-        sets, n = column_sets(
-            against(frame, frame), "abcdefg", 2, 10, rng(), most_listed=most_listed
-        )
-        assert len(sets) == len(set(sets)) == 10
-        assert n == 21
-        assert all(set(s) <= set("abcdefg") for s in sets)
 
 
 def test_bad_input_is_answered_with_reasons():
@@ -256,7 +172,10 @@ def test_bad_input_is_answered_with_reasons():
     not (SHARED / "synthpop" / "SD2011.csv").is_file(),
     reason="SD2011 is not beside the checkout (../shared/synthpop)",
 )
-@pytest.mark.parametrize(("n_columns", "two_way", "three_way"), [(3, 0.97, 0.92), (7, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    ("n_columns", "two_way", "three_way"),
+    [(3, 0.97, 0.92), pytest.param(7, 1.0, 1.0, marks=pytest.mark.slow)],
+)
 def test_sd2011_drawn_from_its_own_table_scores_as_published(n_columns, two_way, three_way):
     columns = ["sex", "age", "placesize", "edu", "socprof", "income", "marital"][:n_columns]
     frame = pd.read_csv(SHARED / "synthpop" / "SD2011.csv")[columns]
