@@ -55,7 +55,7 @@ def test_nothing_calls_stays_people_or_rows(told):
 
 def test_whoever_reads_a_count_is_told_that_stays_beyond_the_bound_are_left_out(told):
     """Intervals are about the noise: of a patient with 10,000 stays they hold those that count."""
-    said = "Of each patient 16 stays at most count in any figure: those beyond are left out"
+    said = "At most 16 stays per patient are counted in any figure"
     assert [
         name for name in ("plan", "build", "sql", "intervals", "notes") if said not in told[name]
     ] == []
@@ -63,7 +63,7 @@ def test_whoever_reads_a_count_is_told_that_stays_beyond_the_bound_are_left_out(
 
 def test_noise_of_ranges_is_told_beside_that_of_single_values(told):
     """A column's own bound holds for one value of it; ranges may hold all stays that count."""
-    said = "carries noise of sd 16.13 stays (of ranges of values, and of all: up to 22.63)"
+    said = "noise of sd 16.13 stays (up to 22.63 for ranges of values and the total)"
     assert [name for name in ("card", "sql", "intervals") if said not in told[name]] == []
 
 
@@ -71,10 +71,10 @@ def test_all_that_counts_says_stays_and_whom_it_protects(told):
     for name in ("plan", "show", "card", "sql", "intervals", "tabulate", "notes", "comments"):
         assert re.search(r"\bstays?\b", told[name]), name
     assert "synthetic stays in" in told["card"]
-    assert "Buckets of fewer than 3 patients" in told["card"]
+    assert "Cells with fewer than 3 patients" in told["card"]
     assert "too few patients, or none" in told["tabulate"]
-    assert "What is protected are patients." in told["notes"]
-    assert "one row a synthetic stay" in told["comments"]
+    assert "The release protects patients." in told["notes"]
+    assert "each row is a synthetic stay" in told["comments"]
 
 
 def test_the_release_gives_its_words_to_whoever_asks(release):

@@ -108,7 +108,7 @@ class _Watch:
         self.is_full = self.is_asked = False
 
     def look(self) -> None:
-        """Interrupt it if it is too large, late or abandoned; repeated, since an interrupt between statements is lost."""
+        """Interrupt it if it is too large, late or abandoned; repeated, since one between statements is lost."""
         if self._most is not None and resident_mb() > self._most:
             self.is_full = True
         is_left = self.is_asked or (self._is_stopped is not None and self._is_stopped())

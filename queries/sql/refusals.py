@@ -102,7 +102,7 @@ def unknown_column(name: str, columns: Sequence[str], *, is_quoted: bool = False
     if advice:
         return NotAnswerable(f"The release has no column {name!r}.{advice}", missing=(name,))
     near = near_names(name, columns)
-    hint = f"Similar: {', '.join(near)}." if near else f"Columns: {', '.join(columns[:40])}."
+    hint = f"Near: {', '.join(near)}." if near else f"Columns: {', '.join(columns[:40])}."
     if is_quoted:
         hint += f" Text needs single quotes: {literal(name)}."
     return NotAnswerable(f"The release has no column {name!r}. {hint}", missing=(name,))

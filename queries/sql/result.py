@@ -382,7 +382,7 @@ class Result:
         bare = [name for name in self.table or () if name in self.dp["uniform"]]
         if bare:
             sentences.append(
-                f"Not measured: {', '.join(bare)}; values are assumed to be equally frequent."
+                f"Nothing was measured for {', '.join(bare)}; values are assumed to be equally frequent."
             )
         return sentences
 

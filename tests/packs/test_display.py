@@ -61,7 +61,7 @@ def test_who_chose_tables_hands_out_the_release_only_if_told(release, tmp_path, 
     is_in = told is True
     assert (release.name in files) == (f"{release.name}.manifest.json" in files) == is_in
     assert [release.name in text for text in named] == [is_in, is_in]
-    assert ("SQL prompt" in named[0]) == is_in
+    assert ("Helpful in SQL" in named[0]) == is_in
     assert (release.name in (tmp_path / "p/SHA256SUMS").read_text()) == is_in
 
 

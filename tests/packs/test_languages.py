@@ -154,7 +154,7 @@ def test_notes_for_custodians_stay_in_the_release(german, made):
     readme = (german / "README.md").read_text("utf-8")
     for words in ("Exposure", "Most exposed", "SQL", "NULL", "everybody else", "raking", "margin"):
         assert words not in readme
-    assert "Every count carries noise" in readme
+    assert "Every count includes noise" in readme
 
 
 @pytest.mark.parametrize(("home", "code", "word"), [("", "de", "Hinweise"), ("en", "en", "Notes")])

@@ -191,7 +191,7 @@ def test_a_release_without_a_guarantee_is_refused_unless_asked_for(tmp_path):
         publish_pack(tmp_path / "r.duckdb", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     publish_pack(tmp_path / "r.duckdb", tmp_path / "out", unprotected=True)
-    assert "NOTHING IS GUARANTEED" in (tmp_path / "out/README.md").read_text("utf-8")
+    assert "NO PRIVACY GUARANTEE" in (tmp_path / "out/README.md").read_text("utf-8")
 
 
 def test_a_damaged_or_missing_release_is_refused(release, tmp_path):

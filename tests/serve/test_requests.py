@@ -77,14 +77,14 @@ def test_requests_are_kept_as_they_were_asked(tmp_path):
     assert stat.S_IMODE(requests_path(release).stat().st_mode) == 0o600
     assert settle_request(release, 1, "declined", "too\nfine").answer == "too fine"
     assert leave_request(release, ("age", "sex"), reason="again", who="Ada").number == 3
-    with pytest.raises(StoreError, match="no request 1 waits; waiting: 2, 3"):
+    with pytest.raises(StoreError, match="request 1; pending: 2, 3"):
         settle_request(release, 1, "added")
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"reason": " \n"}, "wants a reason"),
+        ({"reason": " \n"}, "a reason"),
         ({"reason": "x" * 1001}, "at most 1,000 signs"),
         ({"reason": "x", "who": "y" * 201}, "at most 200"),
     ],
@@ -100,7 +100,7 @@ def test_there_are_only_so_many(tmp_path, monkeypatch):
     release = tmp_path / "r.duckdb"
     for i in range(3):
         leave_request(release, (f"c{i}",), reason="x")
-    with pytest.raises(TooLarge, match="3 requests wait already"):
+    with pytest.raises(TooLarge, match="3 pending requests"):
         leave_request(release, ("c3",), reason="x")
     for i in range(4):
         settle_request(release, 1 + i, "declined")
@@ -131,7 +131,7 @@ def test_there_are_only_so_many(tmp_path, monkeypatch):
 )
 def test_a_file_that_is_none_of_ours(tmp_path, text):
     requests_path(tmp_path / "r.duckdb").write_text(text)
-    with pytest.raises(StoreError, match="is not a file of requests; move it away"):
+    with pytest.raises(StoreError, match="is not a valid requests file"):
         read_requests(tmp_path / "r.duckdb")
     with pytest.raises(StoreError):
         leave_request(tmp_path / "r.duckdb", ("age",), reason="x")
@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be(tmp_path, monkeypatch):
         read_requests(tmp_path / "r.duckdb")
     monkeypatch.setattr(noted, "_LARGEST", 10)
     requests_path(tmp_path / "s.duckdb").write_text(" " * 11)
-    with pytest.raises(StoreError, match="is not a file of requests"):
+    with pytest.raises(StoreError, match="is not a valid requests file"):
         read_requests(tmp_path / "s.duckdb")
     with pytest.raises(StoreError, match="the requests to a release"):
         check_output(tmp_path / "t.duckdb.requests.json")
@@ -190,7 +190,7 @@ def test_nobody_waits_for_long(tmp_path, monkeypatch):
     leave_request(release, ("age",), reason="x")
     with open(f"{requests_path(release)}.lock") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(StoreError, match="another process holds it"):
+        with pytest.raises(StoreError, match="locked by another process"):
             leave_request(release, ("sex",), reason="x")
     leave_request(release, ("sex",), reason="x")
 
@@ -200,7 +200,7 @@ def test_one_table_is_asked_for_so_often(tmp_path):
     for i in range(noted.MOST_ALIKE):
         leave_request(release, ("age",), reason=f"reason {i}")
     assert len(read_requests(release)) == noted.MOST_ALIKE
-    with pytest.raises(TooLarge, match="10 requests for this table wait already"):
+    with pytest.raises(TooLarge, match="10 pending requests for this table"):
         leave_request(release, ("age",), reason="x", who="Ada")
     leave_request(release, ("sex",), reason="x", who="Ada")
 
@@ -233,7 +233,7 @@ def test_a_file_that_cannot_be_kept_is_no_strangers_business(built):
             assert done.status == 503
             assert "Requests cannot be kept at the moment" in done.json["message"]
             assert str(built.parent) not in done.body.decode()
-    with pytest.raises(StoreError, match="is not a file of requests"):
+    with pytest.raises(StoreError, match="is not a valid requests file"):
         app_of(built, takes_requests=True)
 
 
@@ -348,7 +348,7 @@ def test_the_custodian_sees_costs_and_settles(built):
     assert done.returncode == 0
     done = tablepack("requests", built, "--approve", "3", cwd=folder)
     assert done.returncode == 2
-    assert "no request 3 waits; waiting: 4" in done.stderr
+    assert "request 3; pending: 4" in done.stderr
     states = [one.state for one in read_requests(built)]
     assert states == ["added", "added", "declined", "waiting"]
     assert "declined" in tablepack("requests", built, "--all", "--quick", cwd=folder).stdout
@@ -375,7 +375,7 @@ def test_prices_are_those_of_plans(built):
     [
         (("--approve", "1", "--decline", "2"), "give one of them"),
         (("--answer", "no"), "goes with --decline"),
-        (("--approve", "7"), "no request 7 waits; waiting: none"),
+        (("--approve", "7"), "request 7; pending: none"),
     ],
 )
 def test_slips(built, words, said):
