@@ -118,7 +118,7 @@ def kill_trials(tmp_path, trials, seed, packed):
 
 
 def test_killed_at_random_instants(tmp_path):
-    kill_trials(tmp_path, 4, 1, "often")
+    kill_trials(tmp_path, 2, 1, "often")
 
 
 @pytest.mark.slow
@@ -174,8 +174,8 @@ def test_killed_between_the_steps_of_publishing(tmp_path, monkeypatch, step):
 class Build:
     """A build whose columns are stored, with a clock of its own and a hook in every transaction that writes tables."""
 
-    def __init__(self, staging, monkeypatch):
-        self.staging, self.now = staging, 100.0
+    def __init__(self, monkeypatch):
+        self.staging, self.now = None, 100.0
         self.batches = []  # numbers of tables written together
         self.while_writing = lambda con: None
         real = engine.store.staging.insert_tables
@@ -187,8 +187,12 @@ class Build:
 
         monkeypatch.setattr(engine.store.staging, "insert_tables", insert)
         monkeypatch.setattr(engine.store.staging, "time", self)
+
+    def begin(self, staging):
+        self.staging = staging
         for support in SUPPORTS.values():
             staging.put_support(support)
+        return self
 
     def monotonic(self):
         return self.now
@@ -205,8 +209,9 @@ class Build:
 
 @pytest.fixture
 def begun(tmp_path, monkeypatch):
+    build = Build(monkeypatch)
     with Staging.open(tmp_path / "r.duckdb", HEADER, build_id="build 1") as staging:
-        yield Build(staging, monkeypatch)
+        yield build.begin(staging)
 
 
 def test_tables_that_come_quickly_are_written_together(begun, monkeypatch):
@@ -308,7 +313,8 @@ def test_a_kill_loses_the_last_batch_and_no_more(tmp_path, monkeypatch):
     child = os.fork()
     if child == 0:
         try:
-            begun = Build(Staging.open(path, HEADER, build_id="build 0"), monkeypatch)
+            build = Build(monkeypatch)
+            begun = build.begin(Staging.open(path, HEADER, build_id="build 0"))
             begun.put(TABLES[0])
             begun.put(*TABLES[1:4], after=1.0)
             begun.finished()
