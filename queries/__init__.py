@@ -1,7 +1,7 @@
-"""Questions to a release: SQL, tables, cards, exports.
+"""Queries on a release: SQL, tables, cards, exports.
 
-Reads a release and nothing else: no module here can reach rows, noise or keys. `open` a file, then `.sql()`:
-a statement over the logical table is answered from the smallest released table that covers its columns.
+Reads a release and nothing else: no module here can access rows, noise or keys. Open a file with `open_release`, then
+call `.sql()`: a statement over the logical table is answered from the smallest released table that covers its columns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Resolve a public name when it is first used: whoever wants one module here need not load all."""
+    """Import a public name when it is first used, so that importing one module here does not load all."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

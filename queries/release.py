@@ -1,6 +1,6 @@
 """The `Release` handle: SQL over the logical table, tables, cards, and noise intervals.
 
-`queries.sql.session` answers, `queries.intervals` adds the intervals; this handle joins them.
+`queries.sql.session` answers, `queries.intervals` adds the intervals; this handle combines them.
 """
 
 from __future__ import annotations
@@ -25,36 +25,41 @@ from queries.intervals import (
 from queries.sql import TIMEOUT_S, Marks, Oversight, Result, Session
 
 __all__ = ["TIMEOUT_S", "Release", "open_release"]
-_JOINED = Marks(unknown=("it reads tables of one's own.",))
+_JOINED = Marks(unknown=("the statement reads your own tables.",))
 
 
 class Release(Session):
-    """An open release; a context manager. Make one with `open_release`.
+    """An open release; a context manager. Create one with `open_release`.
 
     Attributes
     ----------
     path : Path
         The file.
     timeout_s : float
-        Seconds that a statement may take, from its plan to its rows.
+        Time limit of a statement in seconds, from planning to the last row.
     title, logical_name, vintage, mode, key_id, engine_version, content_hash : str
-        As in `catalog.release`; statements ask over the table `logical_name`, mode is "sticky" or "dp".
+        As in `catalog.release`. Statements query the table `logical_name`; mode is "sticky" or "dp".
     tables : tuple of ColumnSet
         The released tables, narrow ones first.
     columns : dict of str to str
         Columns of the logical table in the source's order, with their SQL types.
     labels : dict of str to str
-        Their labels, for people; the name where there is none.
+        Labels of the columns; the name if a column has none.
     notes : tuple of str
         How to read the release.
     unit, entity : Unit
-        What a row is called, and whom the release protects: `.one`, `.many`, and other languages in `.words`.
+        Names of a row and of the protected entity: `.one`, `.many`, and other languages in `.words`.
     is_reviewed : bool
-        A person says that what was detected in the data was looked at.
+        Whether settings that were detected in the data were reviewed by a person.
     unreviewed : dict of str to tuple of str
-        Settings by column that were detected and that nobody reviewed.
+        Detected settings that were not reviewed, by column.
     signature : Signature or None
-        Of whoever signed it, and whether that was checked; see `engine.store.signature`.
+        The signature and whether it was verified; see `engine.store.signature`.
+
+    Examples
+    --------
+    >>> with open_release("census.duckdb") as release:
+    ...     print(release.sql("SELECT sex, count(*) FROM data GROUP BY sex", intervals=True))
     """
 
     def sql(
@@ -65,25 +70,39 @@ class Release(Session):
         intervals: bool = False,
         status: bool = False,
     ) -> Result:
-        """Answer one SELECT-like statement; tables and errors as `Session.sql`.
+        """Answer one read-only statement.
 
-        What is not released stands as [c] where the answer is shown; `.marks` has the status of every figure.
+        Figures that are not released are shown as [c]; `.marks` of the result has the status of every figure.
         `differs(a, b)` may be selected: see `queries.intervals.statement.differences`. `FROM replicates('age', 'sex')`
-        reads copies of a table's counts: see `replicates`.
+        reads replicates of a table's counts: see `replicates`.
 
         Parameters
         ----------
+        text : str
+            One statement in DuckDB's SQL: SELECT, FROM, WITH, PIVOT, SUMMARIZE, DESCRIBE and the like.
+        tables : mapping of str to frame or path, or None
+            Your own tables to join with, as in `Session.sql`.
         intervals : bool
             Add noise intervals and statuses: see `queries.intervals.statement.aggregates.annotated`.
         status : bool
             Add a column `<name>_status` after each figure whose status is known.
+
+        Returns
+        -------
+        Result
+            The rows, with the table that answered and its noise.
+
+        Raises
+        ------
+        QueryRefused, NotAnswerable, StoreError
+            As `Session.sql`.
         """
         if has_replicates(text):
             text, tables = with_replicates(self, text, tables)
         if has_differs(text):
-            told = differing(self, text, tables, intervals=intervals, status=status)
-            if told is not None:
-                return told
+            answer = differing(self, text, tables, intervals=intervals, status=status)
+            if answer is not None:
+                return answer
         if not intervals:
             result = super().sql(text, tables=tables)
             result.marked_by(lambda rows: _JOINED if tables else marks_of(self, text, result, rows))
@@ -91,17 +110,29 @@ class Release(Session):
         return annotated(self, text, tables)
 
     def replicates(self, *columns: str) -> Result:
-        """Return 48 copies of a released table's counts: rows of `replicate`, the columns, `count`.
+        """Return 48 replicates of a released table's counts.
 
-        A figure reckoned on each copy has, over these, the standard deviation of its noise; how to use them, and for
-        what not: queries/intervals/README.md. They are the same every time.
+        The standard deviation over the replicates of a figure that is computed from each of them estimates the
+        standard deviation of its noise; for use and limits see queries/intervals/README.md. Replicates are the same at
+        every call.
+
+        Parameters
+        ----------
+        *columns : str
+            The columns of the table.
+
+        Returns
+        -------
+        Result
+            Rows of `replicate`, the columns, and `count`.
 
         Raises
         ------
         NotAnswerable
             There is no table of exactly these columns.
         QueryRefused
-            The table has no copies (mode dp, modelled), too many rows, or is asked for by strangers.
+            The table has no replicates (mode dp, or modelled), has too many rows, or the query comes from an untrusted
+            user of a server.
         """
         listed = ", ".join(literal(name) for name in columns)
         return self.sql(f"FROM replicates({listed})")
@@ -116,7 +147,20 @@ class Release(Session):
         over: Sequence[str] = (),
         quantile: float = 0.5,
     ) -> Tabulation:
-        """Tabulate one measure over groups with noise intervals: see `queries.intervals.tabulation.tabulate`."""
+        """Tabulate one measure over groups, with noise intervals.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Columns whose combinations of values are the groups.
+        where, measure, of, over, quantile
+            As `queries.intervals.tabulation.tabulate`.
+
+        Returns
+        -------
+        Tabulation
+            Groups with value, interval and status.
+        """
         return tabulate(
             self, columns, where=where, measure=measure, of=of, over=over, quantile=quantile
         )
@@ -132,7 +176,25 @@ def open_release(
     oversight: Oversight | None = None,
     trust: str | os.PathLike[str] | None = None,
 ) -> Release:
-    """Open a release for questions; parameters and errors as `Session.open`."""
+    """Open a release for queries.
+
+    Parameters
+    ----------
+    path : path-like
+        The release file.
+    verify, threads, memory, timeout_s, oversight, trust
+        As `Session.open`.
+
+    Returns
+    -------
+    Release
+        A context manager; close it when done.
+
+    Raises
+    ------
+    StoreError, DamagedRelease, UntrustedRelease
+        As `Session.open`.
+    """
     return Release.open(
         path,
         verify=verify,

@@ -1,7 +1,8 @@
-"""Requests for tables that a release does not have: a small file beside it, `RELEASE.requests.json`.
+"""Requests for tables that a release does not have: a small file next to it, `RELEASE.requests.json`.
 
-Strangers who may ask a server leave requests; whoever has source and key reads them (`tablepack requests`). Holds only
-what askers wrote. Invariant: bounded, written beside and renamed; two processes that write wait for each other.
+Untrusted users of a server leave requests; the custodian, who has source and key, reads them (`tablepack requests`).
+The file contains only what users wrote. Invariant: its size is bounded, it is replaced atomically, and a lock
+serialises writers.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from engine.texts import parsed_json
 
 State = Literal["waiting", "added", "declined"]
 MOST_WAITING = 200
-"""Requests that may wait at once."""
-MOST_ALIKE = 10
-"""Requests for one table that may wait at once."""
+"""Most pending requests."""
+MOST_PER_TABLE = 10
+"""Most pending requests for one table."""
 MOST_KEPT = 1_000
-"""Requests that are kept; the oldest settled ones go."""
+"""Most requests that are kept; the oldest settled ones are removed first."""
 LONGEST_REASON, LONGEST_NAME = 1_000, 200
-"""Signs of what an asker writes."""
+"""Most characters of a request's reason and name."""
 _PATIENCE_S = 2.0
 _LARGEST = 16 * 2**20
 _FORMAT = 1
@@ -39,25 +40,25 @@ _FORMAT = 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableRequest:
-    """One request."""
+    """A request for one table."""
 
-    number: int  # From 1, in the order of asking
+    number: int  # From 1, in order of arrival
     columns: ColumnSet
-    # reason, who: As the asker wrote them; who may be empty.
+    # reason, who: As the user wrote them; who may be empty.
     reason: str
     who: str
-    when: str  # Day and time in UTC, ISO
+    when: str  # Date and time in UTC, ISO 8601
     state: State = "waiting"  # "waiting", "added" or "declined"
     answer: str = ""  # What the custodian wrote
 
 
 def requests_path(release: Path) -> Path:
-    """Return where the requests to a release lie."""
+    """Return the path of the requests file of a release."""
     return release.with_name(release.name + REQUESTS)
 
 
 def read_requests(release: Path) -> tuple[TableRequest, ...]:
-    """Return all requests to a release, in the order of asking."""
+    """Return all requests for a release, in order of arrival."""
     path = requests_path(release)
     try:
         if path.stat().st_size > _LARGEST:
@@ -71,19 +72,19 @@ def read_requests(release: Path) -> tuple[TableRequest, ...]:
     except OSError as error:
         raise StoreError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, KeyError, TypeError):
-        raise StoreError(f"{path}: is not a file of requests; move it away") from None
+        raise StoreError(f"{path}: is not a valid requests file; move it away") from None
 
 
 def leave_request(
     release: Path, columns: ColumnSet, *, reason: str, who: str = "", now: datetime | None = None
 ) -> TableRequest:
-    """Leave a request; the one that waits already, where the same asker asks for the same again."""
+    """Add a request; return the pending one if the same user has already made it."""
     reason, who = _plain(reason), _plain(who)
     if not reason:
-        raise QueryRefused("A request wants a reason: what the table is for")
+        raise QueryRefused("A request needs a reason: what the table is for")
     if len(reason) > LONGEST_REASON or len(who) > LONGEST_NAME:
         raise QueryRefused(
-            f"A request takes a reason of at most {LONGEST_REASON:,} signs and a name of at most {LONGEST_NAME}"
+            f"A request can have a reason of at most {LONGEST_REASON:,} characters and a name of at most {LONGEST_NAME}"
         )
     with _locked(release):
         known = read_requests(release)
@@ -92,11 +93,11 @@ def leave_request(
         for one in same:
             if (one.who, one.reason if not who else "") == (who, reason if not who else ""):
                 return one
-        if len(waiting) >= MOST_WAITING or len(same) >= MOST_ALIKE:
+        if len(waiting) >= MOST_WAITING or len(same) >= MOST_PER_TABLE:
             raise TooLarge(
-                f"{len(same)} requests for this table wait already"
-                if len(same) >= MOST_ALIKE
-                else f"{len(waiting)} requests wait already: ask again later"
+                f"There are already {len(same)} pending requests for this table"
+                if len(same) >= MOST_PER_TABLE
+                else f"There are already {len(waiting)} pending requests: try again later"
             )
         made = TableRequest(
             number=max((one.number for one in known), default=0) + 1,
@@ -110,7 +111,7 @@ def leave_request(
 
 
 def settle_request(release: Path, number: int, state: State, answer: str = "") -> TableRequest:
-    """Say what became of a request that waits."""
+    """Record the outcome of a pending request."""
     with _locked(release):
         known = read_requests(release)
         found = waiting_request(release, known, number)
@@ -120,22 +121,22 @@ def settle_request(release: Path, number: int, state: State, answer: str = "") -
 
 
 def waiting_request(release: Path, known: tuple[TableRequest, ...], number: int) -> TableRequest:
-    """Return the request of a number that waits."""
+    """Return the pending request with a number."""
     for one in known:
         if one.number == number and one.state == "waiting":
             return one
     waiting = ", ".join(str(one.number) for one in known if one.state == "waiting")
-    raise StoreError(f"{release}: no request {number} waits; waiting: {waiting or 'none'}")
+    raise StoreError(f"{release}: no pending request {number}; pending: {waiting or 'none'}")
 
 
 def _plain(text: str) -> str:
-    """A text of people in one line, without signs that control anything."""
+    """Return text in one line, without control characters."""
     kept = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in text)
     return " ".join(kept.split())
 
 
 def _request_of(raw: Any) -> TableRequest:
-    """One request of the file, every field of it checked."""
+    """Return one request of the file, with every field checked."""
     texts = [raw[name] for name in ("reason", "who", "when", "state", "answer")]
     columns, number = raw["columns"], raw["number"]
     if not isinstance(columns, list) or not all(isinstance(t, str) for t in (*texts, *columns)):
@@ -149,7 +150,7 @@ def _request_of(raw: Any) -> TableRequest:
 
 @contextlib.contextmanager
 def _locked(release: Path) -> Iterator[None]:
-    """Hold the lock of a file of requests."""
+    """Hold the lock of a requests file."""
     path = requests_path(release)
     try:
         handle = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -163,7 +164,7 @@ def _locked(release: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > until:
-                    raise StoreError(f"{path}: another process holds it") from None
+                    raise StoreError(f"{path}: locked by another process") from None
                 time.sleep(0.02)
         yield
     finally:
@@ -171,7 +172,7 @@ def _locked(release: Path) -> Iterator[None]:
 
 
 def _write(release: Path, requests: tuple[TableRequest, ...]) -> None:
-    """Write all requests, the oldest settled ones left out of too many."""
+    """Write all requests; if there are too many, without the oldest settled ones."""
     surplus = len(requests) - MOST_KEPT
     settled = [one.number for one in requests if one.state != "waiting"][: max(surplus, 0)]
     kept = [asdict(one) for one in requests if one.number not in settled]

@@ -120,7 +120,7 @@ def test_everything_shows_itself_at_a_prompt(release, folder):
     assert "reliable" in repr(mean)
     assert "array(" not in repr(mean)
     assert re.match(r"[\d,]+ synthetic", repr(release.card("SEX")))
-    assert "Buckets of fewer than 3 entities" in repr(release.card("SEX"))
+    assert "Cells with fewer than 3 entities" in repr(release.card("SEX"))
 
 
 def test_answers_are_rounded_for_people_and_exact_in_frames(release):

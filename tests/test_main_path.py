@@ -326,7 +326,7 @@ def test_events_of_many_rows_a_person_build(tmp_path, census):
         card = opened.card("amount", "department")
         assert card.noise_sd_total == 32 * NOISE_SD
         assert card.noise_sd < 32 * NOISE_SD  # finer buckets hold fewer rows of one entity
-        assert "Of each person 32 rows at most count" in " ".join(card.sentences())
+        assert "at most 32 rows per person count" in " ".join(card.sentences())
         shown = opened.sql("SELECT department, count(*) FROM data GROUP BY 1").rows
         (middle,) = opened.sql("SELECT median(visit_at) FROM data").rows[0]
     truth = events["department"].value_counts()

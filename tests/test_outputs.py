@@ -216,7 +216,7 @@ def test_a_build_replaces_its_release_by_force_only(folder):
     before = content_of(folder)
     done = tablepack(*words, cwd=folder)
     assert done.returncode == 2
-    assert "r.duckdb: is a release already" in done.stderr
+    assert "r.duckdb: is already a release" in done.stderr
     assert "--force" in done.stderr
     assert content_of(folder) == before
     assert tablepack(*words, "--force", cwd=folder).returncode == 0
@@ -249,7 +249,7 @@ def test_an_interrupted_build_goes_on_without_force(folder):
     (staged / "build.json").write_text('{"build_id": "of another build"}')
     done = tablepack("build", "release.toml", "-o", "r.duckdb", cwd=folder)
     assert done.returncode == 2
-    assert "is a release already" in done.stderr
+    assert "is already a release" in done.stderr
     shutil.rmtree(staged)
     with engine.open(folder / "r.duckdb") as release:
         first = release.content_hash
@@ -273,7 +273,7 @@ def test_an_interrupted_build_goes_on_without_force(folder):
 def test_a_release_is_not_built_over_a_link_or_a_strange_manifest(folder):
     (folder / "current.duckdb").symlink_to(folder / "r.duckdb")
     (folder / "new.duckdb.manifest.json").write_text("my shopping list")
-    for name, said in (("current.duckdb", "is a link"), ("new.duckdb", "is no manifest")):
+    for name, said in (("current.duckdb", "link"), ("new.duckdb", "is not a manifest")):
         done = tablepack("build", "release.toml", "-o", name, "--force", cwd=folder)
         assert done.returncode == 2
         assert said in done.stderr

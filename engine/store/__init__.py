@@ -1,7 +1,7 @@
 """PUBLIC. The release file: its tables, catalogue, cards and manifest; staged, then put in place in one step.
 
-Takes fitted tables and cards, and what the release says of itself.
-Gives one DuckDB file that explains itself, with a manifest beside it; readers open it by that manifest.
+Takes fitted tables, their cards and the header of the release.
+Gives one self-describing DuckDB file with a manifest next to it, by which readers open it.
 May import the engine's root.
 """
 
@@ -10,13 +10,16 @@ from __future__ import annotations
 from engine.store.card import (
     UNREVIEWED,
     GeneratorCard,
+    bound_sentences,
+    bounds_rows,
     detected_of,
     exposure_sentences,
+    promises,
+    range_words,
     swap_of_table,
     swap_sentences,
     words_of,
 )
-from engine.store.card_words import bound_sentences, bounds_rows, promises, range_words
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
 from engine.store.decode import as_text, grid_value
 from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
@@ -35,8 +38,8 @@ from engine.store.signature import (
     said_of,
     signature_path,
 )
-from engine.store.staging import Staging
-from engine.store.target import (
+from engine.store.staging import (
+    Staging,
     check_target,
     remove_sets,
     removed_if_refused,

@@ -1,23 +1,25 @@
-"""Generator cards: what went into one released table, in plain values.
+"""Generator cards: what was measured and fitted for one released table, as plain values and in words.
 
 A card holds only what is public once the table is: parameters, noisy shares, fitted totals. It is stored with
-the table and shown by `tablepack show`.
+the table and shown by `tablepack show`. Whatever weakens a guarantee (no noise, a public number of rows, a fit that
+did not converge, unmeasured columns, a modelled table) is written in capitals.
 """
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from engine.errors import DamagedRelease
 from engine.schema import ColumnSet, ReleaseHeader
-from engine.store.card_words import dp_sentences, range_words, wide_sentences
 from engine.texts import html_sentences
 from engine.units import ENTITIES, ROWS, Unit
 
-UNREVIEWED = "Detected in the data, reviewed by nobody"
-"""How sentences begin on settings that were found in the data and that no person looked at."""
+UNREVIEWED = "Detected in the data, not reviewed"
+"""Begins every sentence on settings that were detected in the data and that nobody has confirmed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,62 +33,61 @@ class GeneratorCard:
     vintage: str
     key_id: str
     engine_version: str
-    # low_threshold, threshold_mean: Fewest entities of a released bucket, and mean of the noisy threshold
-    # (its sd is 1).
-    low_threshold: int
-    threshold_mean: int
-    # Standard deviation of the noise on a finest bucket, in rows: both layers together.
-    noise_sd: float
+    low_threshold: int  # Cells with fewer entities are never released
+    threshold_mean: int  # Mean of the noisy threshold; its sd is 1
+    noise_sd: (
+        float  # Standard deviation of the noise on a finest cell, in rows: both layers together
+    )
     noise_sd_total: float  # The same for the total
-    buckets_released: int  # Released buckets, ranges included
-    cells_released: int  # Released buckets of single values
+    buckets_released: int  # Released cells, ranges included
+    cells_released: int  # Released cells of single values
     cells: int  # Distinct synthetic rows
     rows: int  # Synthetic rows (the fitted total)
-    # Noisy share of rows that lie in no released bucket of single values, and were filled blindly.
-    suppressed_share: float
-    # Largest difference between a margin of this table and the narrower published table.
-    rounding_gap: int
+    suppressed_share: (
+        float  # Noisy share of rows outside released cells of single values, and so imputed
+    )
+    rounding_gap: (
+        int  # Largest difference between a margin of this table and the narrower published table
+    )
     rake_cycles: int
-    # Rows that the sums of a narrower table were off by when raking stopped, as a share of all rows.
-    rake_error: float
+    rake_error: float  # Largest difference from a narrower table when raking stopped, as a share of all rows
     rake_converged: bool  # That share was at most 1 %
-    # Independent released cells over the fitted number of rows: how much the table tells a person (r/n).
-    cells_per_entity: float
-    # Largest factor of the noise, the declared bound on the rows of one entity; 1: each has one row.
-    scale: int = 1
+    cells_per_entity: (
+        float  # Independent released cells over fitted rows (r/n): released figures per row
+    )
+    scale: int = 1  # Largest noise factor: the declared bound on the rows of one entity
     # Mode dp only, plain values: method, post, sample, noise, epsilon, delta, rho, max_rows, margins
     # (number), margins_inside (those inside this table), sd (smallest and largest of the margins' noise),
     # total ("noisy" or "public"), total_sd, strata, prior, how, cycles, error, converged, uniform (columns
-    # nothing was measured of), covered (the table lies inside a measured margin). Other fields then mean:
+    # that were not measured), covered (the table lies within a measured margin). Other fields then mean:
     # `noise_sd` that of a combination of levels (covered), or the largest of the margins that the table
-    # follows from; `cells_released` the combinations measured; `suppressed_share` rows whose own
-    # combination of values was not; thresholds are 0.
+    # is derived from; `cells_released` the combinations measured; `suppressed_share` rows whose own
+    # combination of values was not measured; thresholds are 0.
     dp: dict[str, Any] = field(default_factory=dict)
     # Wide tables of mode sticky only, plain values: pairs and triples (numbers of the locked tables it was
     # fitted to), off (by their width: share of rows that would have to change for one of them, mean),
-    # impossible (rows with two values that a locked table keeps apart), step (so many rows were searched as
-    # one, where there are many), set and sets (which it is of how many independent syntheses, where there
-    # are several). Nothing was measured of the table as such: counts of what was released, noise and scale
-    # are 0 or 1 and say nothing.
+    # impossible (rows with two values that a locked table excludes), step (rows that were placed together,
+    # for large tables), set and sets (number of this synthesis and of all independent ones, where there
+    # are several). Nothing was measured for the table itself: counts of released cells, noise and scale
+    # are 0 or 1 and carry no meaning.
     wide: dict[str, Any] = field(default_factory=dict)
-    # Mode sticky only: columns whose values some records exchanged before anything was counted, columns
-    # that the partners agree in, and the share of records if it is told. Empty: none did, or no count of
-    # this table changes by it.
+    # Mode sticky only: columns whose values some records swapped before counting, columns in which partners
+    # agree, and the share of records if it is published. Empty: no swapping, or it changes no count of this
+    # table.
     swap: dict[str, Any] = field(default_factory=dict)
-    # Columns that another one determines, with that one: the table shows what the one in `sub_tables`
-    # shows.
+    # Columns that are implied by another one (functional dependency), with that one: the table shows what
+    # the one in `sub_tables` shows.
     told: dict[str, str] = field(default_factory=dict)
     # Mode sticky only, of the whole release, plain values: see `engine.exposure.Exposure.as_dict`.
     exposure: dict[str, Any] = field(default_factory=dict)
-    # What one row (`one`) and many (`many`) are called, and whom the release protects (`entity`,
-    # `entities`).
+    # Names of one row (`one`) and several (`many`), and of the protected entity (`entity`, `entities`).
     words: dict[str, str] = field(default_factory=lambda: words_of(ROWS, ENTITIES))
-    # What was found in the data and reviewed by nobody: settings by column.
+    # What was detected in the data and not reviewed: settings by column.
     detected: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_converged(self) -> bool:
-        """Whether the fit ended as it should (mode dp; what sticky mode says is `rake_converged`)."""
+        """Whether the fit converged (mode dp; for sticky mode see `rake_converged`)."""
         return bool(self.dp.get("converged", True))
 
     def __repr__(self) -> str:
@@ -109,9 +110,9 @@ class GeneratorCard:
             raw["sub_tables"] = tuple(tuple(s) for s in raw["sub_tables"])
             card = cls(**{f.name: raw[f.name] for f in fields(cls) if f.name in raw})
             _check_kinds(card)
-            card.sentences()  # fails where something inside its mappings is missing or of another kind
+            card.sentences()  # fails if a value inside its mappings is missing or of the wrong type
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-            raise DamagedRelease("a card of the release is not one that tablepack wrote") from None
+            raise DamagedRelease("a card of the release was not written by tablepack") from None
         return card
 
     def sentences(self) -> list[str]:
@@ -123,68 +124,62 @@ class GeneratorCard:
         locked = ", ".join(" x ".join(s) for s in self.sub_tables) or "the noisy total"
         bounded = (
             [
-                f"Of each {one} {self.scale:,} {many} at most count in a bucket, perhaps fewer in finer ones, as "
-                "declared; the noise grows with that bound, whoever is in the data. What is beyond it is left out, so "
-                f"counts of groups with {entities} of very many {many} are too low, beyond the noise stated."
+                f"As declared, at most {self.scale:,} {many} per {one} count in a cell, perhaps fewer in finer ones; "
+                f"the noise grows with that bound, whatever the data. Further {many} are left out, so counts of groups "
+                f"with {entities} that have very many {many} are too low, by more than the noise stated."
             ]
             if self.scale > 1
             else []
         )
+        cycles = "1 raking cycle" if self.rake_cycles == 1 else f"{self.rake_cycles} raking cycles"
         raking = (
-            f"{self.rake_cycles} raking cycles, then sums off by {self.rake_error:.2%} of the {many} at most"
-            + (
-                ""
-                if self.rake_converged
-                else " (NOT converged: the narrower tables contradict each other)"
-            )
-        )
+            f"{cycles}; the largest remaining difference is {_percent(self.rake_error, 2)} of the {many}"
+            + ("" if self.rake_converged else " (NOT converged: the narrower tables contradict each other)")
+        )  # fmt: skip
+        were = "combination was" if self.cells_released == 1 else "combinations were"
         return [
-            f"{self.rows:,} synthetic {many} in {self.cells:,} distinct combinations of {', '.join(self.columns)}.",
-            f"Buckets of fewer than {self.low_threshold} {entities} are never released; the threshold is noisy, "
+            _size(self.rows, self.cells, self.columns, many),
+            f"Cells with fewer than {self.low_threshold} {entities} are never released; the threshold is noisy, "
             f"mean {self.threshold_mean}, sd 1.",
-            f"Each released count carries noise of sd {self.noise_sd:.2f} {many}{self._of_ranges()}, always the same "
-            f"for the same {entities}.",
+            f"Each released count includes noise of sd {self.noise_sd:.2f} {many}"
+            f"{range_words(self.noise_sd, self.noise_sd_total)}, always the same for the same {entities}.",
             *bounded,
             *swap_sentences(self.swap),
-            f"{self.cells_released:,} combinations were released as such; about {self.suppressed_share:.1%} of the "
-            f"{many} lie outside them and were filled in without looking at the data.",
+            f"{self.cells_released:,} {were} released; about {_percent(self.suppressed_share, 1)} of the {many} fall "
+            "outside released combinations and were imputed without reference to the data.",
             *(
-                f"{name} is told by {by}: for the same {entities} there is no second noise."
+                f"{name} is implied by {by}: it adds no further noisy figures about the same {entities}."
                 for name, by in self.told.items()
             ),
             f"Locked to {locked}: margins differ from them by at most {self.rounding_gap}.",
-            raking + "." if self.rake_cycles else "Nothing to rake to.",
+            raking + "." if self.rake_cycles else "No raking was needed.",
             *exposure_sentences(self.exposure),
             *self._unreviewed(),
             origin,
         ]
 
-    def _of_ranges(self) -> str:
-        """What counts of ranges carry, where finer ones have a lower bound of rows and so less noise."""
-        return range_words(self.noise_sd, self.noise_sd_total)
-
     def _modelled(self) -> list[str]:
-        """What the card of a table of mode dp says, or of a wide one."""
+        """The sentences of a table of mode dp, or of a wide one."""
         known: dict[str, Any] = {"columns": self.columns, "rows": self.rows, "cells": self.cells}
         many = self.words["many"]
         if self.dp:
-            return dp_sentences(self.dp, **known, noise_sd=self.noise_sd, many=many)
+            return _dp_sentences(self.dp, **known, noise_sd=self.noise_sd, many=many)
         return [
-            *wide_sentences(self.wide, **known, many=many),
+            *_wide_sentences(self.wide, **known, many=many),
             *swap_sentences(self.swap),
             *exposure_sentences(self.exposure),
         ]
 
     def _unreviewed(self) -> list[str]:
-        """What was found in the data and reviewed by nobody, in words; nothing where all was."""
+        """What was detected in the data and not reviewed, in words; nothing if all was."""
         if not self.detected:
             return []
-        told = "; ".join(f"{settings} of {name}" for name, settings in self.detected.items())
-        return [f"{UNREVIEWED}: {told}."]
+        listed = "; ".join(f"{settings} of {name}" for name, settings in self.detected.items())
+        return [f"{UNREVIEWED}: {listed}."]
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -197,11 +192,11 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "ColumnSet": tuple,
     "tuple[ColumnSet, ...]": tuple,
 }
-"""What a field of a card may hold, by its annotation."""
+"""Python types of a card's fields, by annotation."""
 
 
 def _check_kinds(card: GeneratorCard) -> None:
-    """Refuse a field that holds something of another kind."""
+    """Refuse a field that holds a value of the wrong type."""
     for field_ in fields(card):
         value = getattr(card, field_.name)
         is_flag = isinstance(value, bool) and field_.type != "bool"
@@ -214,12 +209,12 @@ def _check_kinds(card: GeneratorCard) -> None:
 
 
 def words_of(unit: Unit, entity: Unit) -> dict[str, str]:
-    """What cards and notes call rows and entities, by the name of the word."""
+    """What cards and notes call rows and entities, by the placeholder in their sentences."""
     return {"one": unit.one, "many": unit.many, "entity": entity.one, "entities": entity.many}
 
 
 def detected_of(header: ReleaseHeader, columns: ColumnSet) -> dict[str, str]:
-    """What the card of a table says was found in the data and reviewed by nobody: settings by column."""
+    """Settings of a table that were detected in the data and not reviewed, by column."""
     if header.is_reviewed:
         return {}
     return {
@@ -227,46 +222,247 @@ def detected_of(header: ReleaseHeader, columns: ColumnSet) -> dict[str, str]:
     }
 
 
-def swap_of_table(told: dict[str, Any] | None, columns: ColumnSet) -> dict[str, Any]:
-    """What the card of a table says of records that were exchanged.
+def swap_of_table(swap: dict[str, Any] | None, columns: ColumnSet) -> dict[str, Any]:
+    """What the card of a table says of record swapping.
 
-    told: What the release says of it; None: none were.
+    swap: What the release says of it; None: no records were swapped.
 
-    Returns: Empty if no count of the table changes by it: it has none of the exchanged columns, or beside
-    them only those that partners agree in.
+    Returns: Empty if swapping changes no count of the table: it has no swapped column, or otherwise only
+        columns in which partners agree.
     """
-    if told is None:
+    if swap is None:
         return {}
-    exchanged, within = {*told["columns"]}, {*told["within"]}
-    is_touched = exchanged & {*columns} and {*columns} - exchanged - within
-    return told if is_touched else {}
+    swapped, within = {*swap["columns"]}, {*swap["within"]}
+    is_affected = swapped & {*columns} and {*columns} - swapped - within
+    return swap if is_affected else {}
 
 
-def swap_sentences(told: dict[str, Any]) -> list[str]:
-    """Records that were exchanged, in plain words; nothing where none were."""
-    if not told:
+def swap_sentences(swap: Mapping[str, Any]) -> list[str]:
+    """Record swapping, in plain words; nothing if there was none."""
+    if not swap:
         return []
-    columns, within = ", ".join(told["columns"]), ", ".join(told["within"])
-    share = f"{told['rate']:.1%} of the records" if "rate" in told else "Some records"
-    partners = f"a partner who agrees in {within}" if within else "a partner"
+    columns, within = ", ".join(swap["columns"]), ", ".join(swap["within"])
+    share = f"{_percent(swap['rate'], 1)} of the records" if "rate" in swap else "Some records"
+    partners = f"a partner that agrees in {within}" if within else "a partner"
     return [
-        f"{share} exchanged their {columns} with {partners}, rare ones first, before anything was counted; the noise "
-        "stated, and noise intervals, say nothing of that"
-        + ("." if "rate" in told else ", and how many did is not told.")
+        f"{share} swapped their {columns} with {partners} before anything was counted, rare records first; the noise "
+        "stated and noise intervals do not cover this"
+        + ("." if "rate" in swap else ", and the share of records is not published.")
     ]
 
 
-def exposure_sentences(exposure: dict[str, Any]) -> list[str]:
-    """What a card says of the release that its table belongs to; nothing where that is not known."""
+def exposure_sentences(exposure: Mapping[str, Any]) -> list[str]:
+    """The exposure of the release that a table belongs to; nothing if it is unknown."""
     if not exposure:
         return []
     most = exposure["with_earlier_builds"]
     lines = [
-        f"All tables of this release together tell at most {exposure['figures_a_person']:.2f} noisy figures a person "
-        "in any group that one or two columns single out"
+        f"Together, the tables of this release publish at most {exposure['figures_a_person']:.2f} noisy figures per "
+        "person in any group that one or two columns define"
         + (f", {most:.2f} with earlier builds" if exposure["earlier_builds"] else "")
-        + f"; refused above {exposure['refuse_at']:g}, unless accepted."
+        + f"; builds above {exposure['refuse_at']:g} are refused unless the risk is accepted."
     ]
     if exposure["accept_risk"]:
-        lines.append(f"The owner accepted this risk: {exposure['accept_risk']}")
+        lines.append(f"The custodian accepted this risk: {exposure['accept_risk']}")
+    return lines
+
+
+def _percent(share: float, digits: int) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def _size(rows: int, cells: int, columns: ColumnSet, many: str) -> str:
+    of = "1 distinct combination" if cells == 1 else f"{cells:,} distinct combinations"
+    return f"{rows:,} synthetic {many} in {of} of {', '.join(columns)}."
+
+
+_SAMPLES = {
+    "rounded": "expected counts rounded up or down at random, then rows adjusted to bring the margins close; counts "
+    "that no margin covers have additional noise similar to sampling noise, beyond the sd above",
+    "multinomial": "drawn independently, which adds sampling noise",
+}
+_POSTS = {
+    "wls": "made consistent by least squares before the fit",
+    "paper": "each truncated at 0 and scaled to the total",
+    "synthpop": "each truncated and scaled to the total as synthpop does",
+}
+
+
+def guarantee(dp: Mapping[str, Any]) -> str:
+    """What the parameters guarantee, in plain words."""
+    if dp["epsilon"] is None:
+        return (
+            "NO PRIVACY GUARANTEE: counts were used as they are, without noise, so this release was fitted to "
+            "confidential figures. It is for comparison only and must not be published."
+        )
+    epsilon, delta = dp["epsilon"], dp["delta"]
+    factor = math.exp(epsilon) if epsilon < 700 else math.inf
+    return (
+        f"Differential privacy with epsilon {epsilon:g}{f' and delta {delta:g}' if delta else ''} for all tables of "
+        "this build together: adding or removing one entity changes the probability of any outcome by a factor of at "
+        f"most {factor:,.4g}{f', except with probability {delta:g}' if delta else ''}. Replacing an entity's rows "
+        "counts as two such changes. What other builds with the same key have spent is listed in catalog.ledger."
+    )
+
+
+def promises(dp: Mapping[str, Any]) -> list[str]:
+    """The guarantee and its limits, one or two sentences a line.
+
+    dp: `epsilon`, `delta`, `max_rows`, `total`; `is_bound_said` if the spec states a bound of 1 row.
+    """
+    return [guarantee(dp), *_weakened(dp)]
+
+
+def _dp_sentences(
+    dp: Mapping[str, Any], *, columns: ColumnSet, rows: int, cells: int, noise_sd: float, many: str
+) -> list[str]:
+    """The card of a table of mode dp in plain words, a sentence a line."""
+    bare = [name for name in columns if name in dp["uniform"]]
+    if dp["covered"]:
+        precision = (
+            f"This table lies within a measured margin: before fitting, its counts carry noise of sd {noise_sd:.4g} "
+            f"{many} at most."
+        )
+    else:
+        precision = (
+            "MODELLED: no measured margin contains all columns of this table. It is derived from narrower margins, "
+            f"whose counts carry noise of sd {noise_sd:.4g} {many} at most; the error of the model is not known."
+        )
+    return [
+        _size(rows, cells, columns, many),
+        *promises(dp),
+        _measured(dp, many),
+        precision,
+        *([f"UNIFORM: nothing was measured for {', '.join(bare)}; values are assumed to be equally frequent."] if bare else []),
+        _fit(dp),
+        f"Rows: {_SAMPLES[dp['sample']]}. All tables are projections of the same rows, so their margins agree exactly. "
+        "Values within a group of values are spread evenly.",
+    ]  # fmt: skip
+
+
+def bound_sentences(
+    max_rows: int | None, words: Mapping[str, str], *, is_said: bool = False
+) -> list[str]:
+    """The bound on rows of one entity, for all who read figures; nothing if each entity has one row.
+
+    is_said: Mention a bound of 1 row, too.
+    """
+    if max_rows is None or (max_rows <= 1 and not is_said):
+        return []
+    rows = f"1 {words['one']}" if max_rows == 1 else f"{max_rows:,} {words['many']}"
+    verb = "is" if max_rows == 1 else "are"
+    return [
+        f"At most {rows} per {words['entity']} {verb} counted in any figure: further ones are left out, so counts are "
+        f"too low where {words['entities']} have more. The noise stated and noise intervals do not cover this."
+    ]
+
+
+def range_words(noise_sd: float | None, noise_sd_most: float | None) -> str:
+    """A remark that ranges carry more noise than single values, to follow the latter's noise; empty if they do not.
+
+    noise_sd, noise_sd_most: Standard deviations of the noise of a finest count, and of one under the bound of
+        the whole release.
+    """
+    if noise_sd is None or noise_sd_most is None or noise_sd_most < noise_sd + 0.01:
+        return ""
+    return f" (up to {noise_sd_most:.2f} for ranges of values and the total)"
+
+
+def bounds_rows(dp: Mapping[str, Any]) -> bool:
+    """Whether rows of an entity may have been left out: under a guarantee, by a bound above 1 or a stated one."""
+    return dp["epsilon"] is not None and (dp.get("max_rows", 1) > 1 or "is_bound_said" in dp)
+
+
+def _weakened(dp: Mapping[str, Any]) -> list[str]:
+    """The limits of the guarantee."""
+    sentences = []
+    if dp["epsilon"] is not None and dp["total"] == "public":
+        sentences.append(
+            "THE NUMBER OF ROWS IS PUBLIC by declaration: the exact number was used, and the guarantee treats it as "
+            "known."
+        )
+    if bounds_rows(dp):
+        rows = (
+            "1 row per entity was"
+            if dp["max_rows"] == 1
+            else f"{dp['max_rows']:,} rows per entity were"
+        )
+        sentences.append(
+            f"At most {rows} counted; further rows were left out before counting, so counts are too low where "
+            "entities have more."
+        )  # fmt: skip
+    return sentences
+
+
+def _measured(dp: Mapping[str, Any], many: str) -> str:
+    """Which counts were taken."""
+    within = f" within each stratum of {', '.join(dp['strata'])}" if dp["strata"] else ""
+    number = f"{dp['margins']:,} {'margin was' if dp['margins'] == 1 else 'margins were'} measured{within}"
+    if dp["epsilon"] is None:
+        return f"{number}, without noise."
+    sds = f"sd {dp['sd'][0]:.4g}"
+    if dp["sd"][1] > dp["sd"][0]:
+        sds += f" to {dp['sd'][1]:.4g}"
+    total = "public" if dp["total"] == "public" else f"noisy, sd {dp['total_sd']:.4g}"
+    return f"{number}, each count with independent {dp['noise'].title()} noise of {sds} {many}; total {total}."
+
+
+def _fit(dp: Mapping[str, Any]) -> str:
+    """How margins became a joint distribution."""
+    if dp["method"] == "catall":
+        return f"Method catall: the full cross-tabulation, {_POSTS[dp['post']]}."
+    cycles = "1 cycle" if dp["cycles"] == 1 else f"{dp['cycles']:,} cycles"
+    start = f"Method ipf ({dp['how']}): margins were {_POSTS[dp['post']]}; {cycles}"
+    rows = "a stratum's rows" if dp["strata"] else "the rows"
+    off = f"margins differ from their targets by at most {_percent(dp['error'], 2)} of {rows}"
+    if dp["converged"] and dp["error"] <= dp["tolerance"]:
+        return f"{start}, converged: {off}."
+    if dp["converged"] and "support rows" in dp["how"]:
+        return f"{start}; the full table does not fit in memory, so rows were searched that come close: {off}."
+    if dp["converged"]:
+        return f"{start}, stationary: the noisy targets contradict each other, and {off}."
+    return f"{start}, NOT CONVERGED: {off}. The targets contradict each other, or more cycles are needed."
+
+
+def _wide_sentences(
+    wide: Mapping[str, Any], *, columns: ColumnSet, rows: int, cells: int, many: str
+) -> list[str]:
+    """The card of a wide table in plain words, a sentence a line."""
+    pairs, triples = int(wide["pairs"]), int(wide["triples"])
+    of = f"{pairs:,} locked {'table' if pairs == 1 else 'tables'} of two columns" + (
+        f" and {triples:,} of three" if triples else ""
+    )
+    near = [
+        f"by {_percent(float(share), 2)} in those of {'two' if width == '2' else 'three'} columns"
+        for width, share in sorted(wide["off"].items())
+    ]
+    lines = [
+        _size(rows, cells, columns, many),
+        f"MODELLED from {of}; nothing else was measured for it. It lacks relationships that only more columns together "
+        "show: the error of the model is not known, so there are no intervals.",
+        "Every column has exactly the counts of its own table.",
+    ]
+    if "sets" in wide:
+        lines.append(
+            f"Set {int(wide['set']):,} of {int(wide['sets']):,}: independent syntheses of one measurement. Combine the "
+            "estimates from all sets by the combining rules for synthetic data."
+        )
+    if "step" in wide:
+        lines.append(
+            f"For speed, {many} were placed {int(wide['step']):,} at a time and then partly refined, so identical "
+            f"{many} often come {int(wide['step']):,} at a time."
+        )
+    if "target" in wide:
+        lines.append(
+            f"Made to train models that predict {wide['target']}: tables with this column had more weight."
+        )
+    if near:
+        lines.append(f"Tables computed from it differ from those on average {' and '.join(near)}.")
+    left = int(wide["impossible"])
+    lines.append(
+        f"{'1 synthetic row has' if left == 1 else f'{left:,} synthetic rows have'} two values that never occur "
+        "together in a locked table, because the locked tables contradict each other."
+        if left
+        else "No two values occur together that a locked table excludes where more than a few would be expected."
+    )
     return lines

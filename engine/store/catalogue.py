@@ -1,8 +1,8 @@
-"""The catalogue of a release: the tables, views and comments with which the file explains itself.
+"""The catalogue of a release: the tables, views and comments that make the file self-describing.
 
-Takes public nouns only (header, supports, cards, fitted tables) and writes schema `catalog`, one view a table
-named for people, and a comment on everything. A bare DuckDB shell needs nothing else to understand the file.
-Invariant: no statement here reads anything but what it was handed, so no number can come from un-noised data.
+Takes public values only (header, supports, cards, fitted tables) and writes schema `catalog`, a view for each table,
+and a comment on everything. A plain DuckDB shell needs nothing else to understand the file.
+Invariant: no statement here reads anything but its arguments, so no number can come from data without noise.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from engine.units import Unit
 def table_arrays(
     table: SyntheticTable, carriers: Mapping[str, Carrier]
 ) -> tuple[dict[str, Any], str]:
-    """Return the arrays of a table, by the names the SELECT list beside them uses."""
+    """Return the arrays of a table, and the SELECT list that refers to them by name."""
     count, measured = count_names(table.columns)
     arrays: dict[str, Any] = {}
     expressions = []
@@ -60,7 +60,7 @@ def table_arrays(
 
 
 def group_arrays(groups: CellGroups, table_id: int) -> dict[str, Any]:
-    """Return the arrays of a table's cell ranges, by the names of their columns in `catalog.cell_ranges`."""
+    """Return the arrays of a table's cell ranges, by column of `catalog.cell_ranges`."""
     arrays: dict[str, Any] = {"table_id": np.full(len(groups.n), table_id, dtype=np.int32)}
     for j in range(groups.kind.shape[1]):
         kind, low = groups.kind[:, j], groups.low[:, j]
@@ -82,7 +82,7 @@ def group_arrays(groups: CellGroups, table_id: int) -> dict[str, Any]:
 
 
 KIND_WORDS = ("null", "negative", "value", "other")
-"""What `catalog.codes.kind` says, by kind of value."""
+"""Values of `catalog.codes.kind`, by kind of value."""
 
 
 def table_name(columns: Iterable[str]) -> str:
@@ -165,7 +165,7 @@ def _insert_column(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A table on its way into a release, with what the catalogue says of it."""
+    """A table to be written, with its catalogue entry."""
 
     table: SyntheticTable
     card: GeneratorCard
@@ -178,7 +178,8 @@ def insert_tables(
 ) -> None:
     """Write tables with their cell ranges and cards, in the running transaction.
 
-    Cell ranges and cards of all go in by few statements: planning one costs as much as writing a small table.
+    Cell ranges and cards of all tables are written by few statements: planning one costs as much as writing a small
+    table.
     """
     by_width: dict[int, list[dict[str, Any]]] = {}
     for entry in entries:
@@ -201,7 +202,7 @@ def insert_tables(
 
 
 def _joined(arrays: Sequence[Any]) -> Any:
-    """Arrays one after the other; masked where any of them is."""
+    """Concatenate arrays; masked if any of them is."""
     is_masked = any(isinstance(array, np.ma.MaskedArray) for array in arrays)
     return (np.ma.concatenate if is_masked else np.concatenate)(arrays)
 
@@ -230,7 +231,7 @@ def _row(entry: Entry) -> list[Any]:
 
 
 def open_again(con: duckdb.DuckDBPyConnection) -> None:
-    """Take out of a copied release what `write_release` writes, but for views; it is as open as a build's staging."""
+    """Remove what `write_release` wrote, except for views, from a copied release, so that tables can be added."""
     con.execute(
         "BEGIN; DELETE FROM catalog.release; DELETE FROM catalog.notes; DELETE FROM catalog.universes; "
         "DELETE FROM catalog.columns WHERE content_hash IS NULL; DROP TABLE IF EXISTS catalog.exposure; "
@@ -248,9 +249,9 @@ def write_release(
     ledger: Sequence[Mapping[str, Any]] = (),
     exposure: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write what closes a release: its row, notes, the columns of no table, views and comments.
+    """Write what completes a release: its row, notes, columns that are in no table, views and comments.
 
-    done: The finished tables and their numbers; those that have a view already keep it.
+    done: The finished tables and their numbers; existing views are kept.
     """
     con.execute("BEGIN")
     values: list[Any] = [
@@ -298,7 +299,7 @@ def write_release(
 def insert_views(
     con: duckdb.DuckDBPyConnection, header: ReleaseHeader, tables: Mapping[ColumnSet, int]
 ) -> None:
-    """Make the view of each of these tables, by their numbers, with comments, in the running transaction."""
+    """Create the view of each table, with comments, in the running transaction."""
     is_dp = header.mode == "dp"
     order = {c.name: i for i, c in enumerate(header.columns)}
     statements = [
@@ -311,7 +312,7 @@ def insert_views(
 
 
 def _insert_universes(con: duckdb.DuckDBPyConnection, columns: Sequence[Column]) -> None:
-    """Write the declared universes that a column of the release decides, values as text."""
+    """Write the declared universes whose deciding column is in the release, values as text."""
     names = {column.name for column in columns}
     for column in columns:
         universe = column.universe
@@ -332,8 +333,11 @@ def _column_comments(
     done: Mapping[ColumnSet, int], columns: Sequence[Column], *, is_dp: bool
 ) -> list[str]:
     """Return the comments on the columns of all tables and views."""
-    how = "it follows from other counts" if is_dp else "it was filled in without looking"
-    texts = ("Number of such synthetic rows.", f"That number was measured; else {how}.")
+    how = "derived from other counts" if is_dp else "imputed without reference to the data"
+    texts = (
+        "Number of such synthetic rows.",
+        f"Whether that number was measured; otherwise it was {how}.",
+    )
     added = {names: tuple(zip(count_names(names), texts, strict=True)) for names in done}
     places = {names: (table_name(names), physical_name(i)) for names, i in done.items()}
     return column_comments(places, columns, added)
@@ -342,16 +346,16 @@ def _column_comments(
 def _view_statements(
     columns: ColumnSet, table_id: int, order: Mapping[str, int], unit: Unit, *, is_dp: bool
 ) -> list[str]:
-    """Return the view of one table, one row one synthetic unit, and the comments on both."""
+    """Return the view of one table, with a row per synthetic record, and the comments on both."""
     listed = ", ".join(quoted(c) for c in sorted(columns, key=lambda c: order[c]))
     view, physical = quoted(table_name(columns)), physical_name(table_id)
     count, measured = count_names(columns)
     repeat = quoted(unused_name("i", (*columns, count, measured)))
     named = ", ".join(columns)
-    one = f"Synthetic rows over {named}: one row a synthetic {unit.one}. Noise: catalog.cards, table {table_id}."
+    one = f"Synthetic rows of {named}: each row is a synthetic {unit.one}. Noise: catalog.cards, table {table_id}."
     many = (
-        f"Distinct synthetic rows over {named}: {count} of each. {measured}: whether that number was measured; "
-        f"else {'it follows from other counts' if is_dp else 'it was filled in without looking'}."
+        f"Distinct synthetic rows of {named}, with their number {count}. {measured}: whether that number was measured; "
+        f"otherwise it was {'derived from other counts' if is_dp else 'imputed without reference to the data'}."
     )
     return [
         view_sql(view, listed, physical, quoted(count), repeat),
@@ -361,7 +365,7 @@ def _view_statements(
 
 
 def view_sql(view: str, listed: str, physical: str, count: str, repeat: str) -> str:
-    """Return the statement of a table's view; all names are quoted already where they must be."""
+    """Return the statement of a table's view; names are already quoted where necessary."""
     return (
         f"CREATE VIEW main.{view} AS SELECT {listed} FROM "
         f"(SELECT *, unnest(range({count})) AS {repeat} FROM tables.{physical})"
@@ -369,7 +373,7 @@ def view_sql(view: str, listed: str, physical: str, count: str, repeat: str) -> 
 
 
 def count_names(columns: Iterable[str]) -> tuple[str, str]:
-    """Return the names of the two added columns, count and measured, that no column of the table has."""
+    """Return the names of the two added columns, count and measured, which no column of the table has."""
     names = tuple(columns)
     return unused_name("n", names), unused_name("measured", names)
 

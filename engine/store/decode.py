@@ -1,9 +1,9 @@
 """From codes back to values: what a released `(kind, code)` pair means in Python and in SQL.
 
-Takes an `Support` and gives its values, their SQL type, and a carrier: a numpy array from which DuckDB
-makes the typed value with one expression, so that a whole table is decoded without a Python loop over rows.
-Reals are exactly rounded (one correctly rounded division of whole numbers), decimals exact, dates and
-times survive outside Python's years 1 to 9999.
+Takes a `Support` and gives its values, their SQL type, and a carrier: a numpy array that DuckDB converts to the
+typed value with one expression, so that a whole table is decoded without a Python loop over rows.
+Reals are correctly rounded (one division of integers), decimals exact; dates and times outside Python's years 1 to
+9999 are kept.
 Invariant: position i of everything returned belongs to code i of the support.
 """
 
@@ -29,7 +29,7 @@ from engine.schema import (
 )
 
 DECIMAL_DIGITS = 18
-"""Digits of a DECIMAL that DuckDB keeps in 64 bits; wider ones take 38."""
+"""Digits of a DECIMAL that DuckDB stores in 64 bits; wider ones get 38."""
 _PLAIN_TYPES = {
     "integer": "BIGINT",
     "real": "DOUBLE",
@@ -42,26 +42,26 @@ _FIRST_DAY = datetime.date(1970, 1, 1)
 _FIRST_SECOND = datetime.datetime(1970, 1, 1)
 _INT64 = np.iinfo(np.int64)
 _EXACT = 2**53
-"""Whole numbers up to here are floats."""
+"""Integers up to here are exact as floats."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Carrier:
-    """The values of an support in a form that numpy indexes and DuckDB types."""
+    """The values of a support as an array that numpy indexes and an SQL expression that gives them their type."""
 
-    array: NDArray[Any]  # shape (n_values,): What travels; anything where `is_null`
-    is_null: BoolArray  # shape (n_values,): The code stands for no value
+    array: NDArray[Any]  # shape (n_values,): Raw values; arbitrary where `is_null`
+    is_null: BoolArray  # shape (n_values,): The code has no value
     sql_type: str  # Type of the value in the release
-    expression: str  # SQL that makes the value; `{}` stands for the carrier
+    expression: str  # SQL for the value; `{}` stands for the carrier
 
     @property
     def has_nulls(self) -> bool:
-        """Whether some code stands for no value."""
+        """Whether some code has no value."""
         return bool(self.is_null.any())
 
 
 def sql_type(column: Column) -> str:
-    """Return the SQL type that a column has by its declaration alone."""
+    """Return the SQL type of a column by its declaration alone."""
     if column.value_type != "decimal":
         return _PLAIN_TYPES[column.value_type]
     digits = 0
@@ -75,7 +75,7 @@ def sql_type(column: Column) -> str:
 def support_type(support: Support) -> str:
     """Return the SQL type that holds every released value of a column.
 
-    The same as `sql_type`, but for whole numbers beyond 64 bits (HUGEINT) and decimals of more than 18
+    The same as `sql_type`, except for integers beyond 64 bits (HUGEINT) and decimals of more than 18
     digits or of an undeclared resolution.
     """
     column = support.column
@@ -94,8 +94,8 @@ def support_type(support: Support) -> str:
 def decode_values(support: Support) -> list[Any]:
     """Return the Python value of every code, in the support's order.
 
-    Returns: None for null; the placeholder for the unreleased values of a ranked text column (None where the
-    column is not text and has none); dates and times outside the years 1 to 9999 as `numpy.datetime64`.
+    Returns: None for null; the placeholder for the unreleased values of a ranked column (None if the column is not
+    text and has none); dates and times outside the years 1 to 9999 as `numpy.datetime64`.
     """
     column = support.column
     other = column.placeholder
@@ -115,7 +115,7 @@ def decode_values(support: Support) -> list[Any]:
 
 
 def carrier(support: Support) -> Carrier:
-    """Return the support's values in the form in which they reach DuckDB."""
+    """Return the support's values in the form in which they are passed to DuckDB."""
     if (plain := _plain_carrier(support)) is not None:
         return plain
     values = decode_values(support)
@@ -130,7 +130,7 @@ def carrier(support: Support) -> Carrier:
         expression = "CAST({} AS BOOLEAN)"
     elif type_ == "DOUBLE":
         array = np.array([0.0 if v is None else float(v) for v in values], dtype=np.float64)
-    else:  # an object array even where all values are of one length
+    else:  # an object array even if all values have the same length
         array = np.empty(len(values), dtype=np.object_)
         array[:] = [None if v is None else as_text(v) for v in values]
         expression = f"CAST({{}} AS {type_})"
@@ -138,7 +138,7 @@ def carrier(support: Support) -> Carrier:
 
 
 def _plain_carrier(support: Support) -> Carrier | None:
-    """The same for values that follow from their codes by arithmetic, of which there may be millions; else None."""
+    """The same for values that are computed from their codes, of which there may be millions; otherwise None."""
     column, grid = support.column, support.grid
     array: NDArray[Any] = grid
     is_null = support.kind == KIND_NULL
@@ -154,9 +154,7 @@ def _plain_carrier(support: Support) -> Carrier | None:
         largest = max(int(grid.max(initial=0)), -int(grid.min(initial=0)), scale)
         if column.resolution.exponent >= 0 or largest > _EXACT:
             return None
-        array = (
-            grid / scale
-        )  # of whole numbers that a float holds: rounded correctly, as Python's division
+        array = grid / scale  # correctly rounded, since floats represent both integers exactly
     else:
         return None
     return Carrier(
@@ -168,7 +166,7 @@ def _plain_carrier(support: Support) -> Carrier | None:
 
 
 def grid_value(column: Column, code: int) -> Any:
-    """Return the value of one grid code; exact, or exactly rounded for reals."""
+    """Return the value of one grid code; exact, or correctly rounded for reals."""
     if column.kind == "boolean":
         return bool(code)
     if column.kind == "date":
@@ -184,7 +182,7 @@ def grid_value(column: Column, code: int) -> Any:
     step = column.resolution or Resolution()
     if column.kind == "real":
         scale = step.base ** abs(step.exponent)
-        # Division of two Python integers is correctly rounded, as float() of one is.
+        # Python divides integers, and converts them to float, with correct rounding.
         return code / scale if step.exponent < 0 else float(code * scale)
     if column.kind == "decimal":
         with decimal.localcontext(prec=60):
@@ -193,7 +191,7 @@ def grid_value(column: Column, code: int) -> Any:
 
 
 def _fraction_digits(values: Sequence[Any]) -> int:
-    """Return the most digits after the point among some decimals."""
+    """Return the largest number of decimal places."""
     exponents = (decimal.Decimal(str(v)).as_tuple().exponent for v in values)
     return max((-e for e in exponents if isinstance(e, int) and e < 0), default=0)
 

@@ -1,7 +1,8 @@
-"""Macros and column comments with which a bare shell can ask the file what it would ask `tablepack`.
+"""Macros and column comments that let a plain DuckDB shell query the file much as `tablepack` does.
 
-Takes the mode and the columns of a release and writes macros into its schema main, and a comment on every column
-of every table and view. Invariant: macros hold no number but a factor and the largest `catalog.tables.noise_sd`.
+Takes the mode and the columns of a release, and writes macros into its schema main and a comment on every column of
+every table and view. The text of a macro is part of the file format: readers compare it with `macro_statements`.
+Invariant: macros contain no numbers but a factor and the largest `catalog.tables.noise_sd`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import duckdb
 from engine.schema import Column, ColumnSet, literal, quoted
 
 NORMAL_95, LAPLACE_95 = 1.96, 2.12
-"""Half width of the middle 95 % in standard deviations; the second is wider, and serves all noise of mode dp."""
+"""Half width of the central 95 % in standard deviations; the second is wider, and used for all noise of mode dp."""
 _MEASURED = "CASE WHEN cells_released > 0 THEN noise_sd END"
 _OF_TABLE = (
     f"CASE WHEN of_table IN (SELECT name FROM catalog.tables) THEN "
@@ -21,17 +22,17 @@ _OF_TABLE = (
     "ELSE error('there is no table of that name; names are in catalog.tables') END"
 )
 COMMENTS = {
-    "noise_interval": "The 95 % noise interval of one measured count: {low, high}. noise_interval(n): by the largest "
-    "noise of any table; noise_interval(n, 'age.sex'): by that of the table n was read from (catalog.tables.name); "
-    "noise_interval(n, 'age.sex', k): n is the sum of k counts of it. It tells of the noise only: not of groups too "
-    "small to be measured (measured is false in schema tables, see catalog.cells), nor of how the source was "
-    "sampled. NULL: no count of that table was measured.",
+    "noise_interval": "The 95 % noise interval of one measured count: {low, high}. noise_interval(n): from the largest "
+    "noise of any table; noise_interval(n, 'age.sex'): from that of the table n was read from (catalog.tables.name); "
+    "noise_interval(n, 'age.sex', k): n is the sum of k counts of it. It covers the noise only: not suppressed groups "
+    "(measured is false in schema tables, see catalog.cells), nor sampling error of the source. NULL: no count of "
+    "that table was measured.",
     "label_of": "Label of a value, or the value itself: label_of('sex', sex).",
-    "tables_with": "Tables that hold all of some columns, the one to ask first: FROM tables_with(['age', 'sex']).",
+    "tables_with": "Tables that have all of some columns, the best one first: FROM tables_with(['age', 'sex']).",
     "values_of": "Released values of a column in order, with labels and numbers of rows: FROM values_of('age').",
     "card_of": "The generator card of a table: FROM card_of('age.sex').",
 }
-"""Every macro, and what it does."""
+"""Every macro and its comment."""
 _SCALAR = ("noise_interval", "label_of")
 _CARD_COLUMNS = (
     "table_id",
@@ -47,7 +48,7 @@ _CARD_COLUMNS = (
 
 
 def create_macros(con: duckdb.DuckDBPyConnection, *, mode: str) -> None:
-    """Create the macros of a release whose tables are all there, in the running transaction."""
+    """Create the macros of a release whose tables are complete, in the running transaction."""
     largest = con.execute(f"SELECT max({_MEASURED}) FROM catalog.tables").fetchall()[0][0]
     comments = [
         f"COMMENT ON MACRO {'' if name in _SCALAR else 'TABLE '}main.{name} IS {literal(text)}"
@@ -57,7 +58,7 @@ def create_macros(con: duckdb.DuckDBPyConnection, *, mode: str) -> None:
 
 
 def drop_macros() -> list[str]:
-    """Return the statements that take the macros of a release away, where it has them."""
+    """Return the statements that drop the macros of a release if they exist."""
     return [
         f"DROP MACRO {'' if name in _SCALAR else 'TABLE '}IF EXISTS main.{name}"
         for name in COMMENTS
@@ -85,7 +86,7 @@ def macro_statements(largest: float | None, *, mode: str) -> list[str]:
 
 
 def _around(width: str) -> str:
-    """Return SQL for the whole numbers around n, at least 0."""
+    """Return SQL for the integer interval around n, at least 0."""
     half = f"CAST(ceil({width}) AS BIGINT)"
     return (
         f"CASE WHEN n IS NOT NULL AND {half} IS NOT NULL THEN struct_pack(low := greatest(CAST(n AS BIGINT) - {half}, "
@@ -103,10 +104,10 @@ def column_comments(
     columns: Iterable[Column],
     added: Mapping[ColumnSet, tuple[tuple[str, str], ...]],
 ) -> list[str]:
-    """Return the statements that explain the columns of released tables and their views.
+    """Return the statements that comment on the columns of released tables and their views.
 
     done: Names of a table's view in schema main and of its table in schema tables.
-    added: Names of the columns that a table in schema tables adds, with what they are.
+    added: Names and comments of the columns that a table in schema tables adds.
     """
     known = {c.name: _described(c) for c in columns}
     out = []
@@ -121,7 +122,7 @@ def column_comments(
 
 
 def catalog_comments() -> list[str]:
-    """Return the statements that explain the columns of the views of the catalogue."""
+    """Return the statements that comment on the columns of the catalogue's views."""
     views = {"cards": _CARD_COLUMNS, "cells": ("table_id", "name", "columns")}
     return [
         f"COMMENT ON COLUMN catalog.{view}.{c} IS {literal(f'See catalog.tables.{c}.')}"
@@ -131,6 +132,6 @@ def catalog_comments() -> list[str]:
 
 
 def _described(column: Column) -> str:
-    """What a column is, in a sentence."""
+    """The comment on a column."""
     label = column.label or f"Column {column.name} of the source"
     return f"{label}. Its released values: FROM values_of({literal(column.name)})."

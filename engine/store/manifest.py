@@ -1,11 +1,11 @@
-"""Manifests and content hashes: how a reader knows that a release is whole, and the one it was.
+"""Manifests and content hashes: how a reader knows that a release is complete and unchanged.
 
-Beside `r.duckdb` lies `r.duckdb.manifest.json`: format version, and the records of the files it accepts
+Next to `r.duckdb` is `r.duckdb.manifest.json`: format version, and the records of the files it accepts
 (size, SHA-256, content hashes, key id, vintage, engine version). File and manifest cannot be renamed in one
 step, so a manifest that accepts the old and the new file is written first, then the file is renamed, then the
-final manifest: at every instant the pair on disk is accepted.
-A content hash is xxh3-128 over canonical little-endian bytes of released values and counts; it depends on no
-platform, DuckDB version, date, timing or raking diagnostic. The SHA-256 protects the bytes.
+final manifest: at every instant, file and manifest on disk match.
+A content hash is xxh3-128 over canonical little-endian bytes of released values and counts; it does not depend on
+platform, DuckDB version, date, timing or raking diagnostics. The SHA-256 protects the bytes.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ SMALL_RELEASE = 64 * 2**20
 ATTACHED = "release"
 """Name under which a release is attached."""
 HASH, _SHA256 = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
-"""A content hash, and that of a file."""
+"""A content hash, and the hash of a file."""
 MOST_NAME = 10_000
-"""Bytes of a name: of a column, a vintage, a key."""
+"""Bytes of a name (column, vintage, key id)."""
 MOST_BYTES = 64 * 2**20
-"""Size of a manifest."""
+"""Largest size of a manifest."""
 _MOST_ACCEPTED = 4
 _MAGIC = b"DUCK"  # bytes 8 to 11 of every DuckDB file
 
@@ -73,15 +73,15 @@ class Manifest:
         try:
             raw = json.loads(text)
         except RecursionError:
-            raise ValueError("nested too deep") from None
+            raise ValueError("nested too deeply") from None
         if not isinstance(raw, dict) or not _is_whole(raw.get("format_version")):
             raise ValueError("not a manifest")
         version = raw["format_version"]
-        if version != FORMAT_VERSION:  # what else it says is for another version to read
+        if version != FORMAT_VERSION:  # the rest may have another layout
             return cls(format_version=version, accepts=())
         accepts = raw.get("accepts")
         if not isinstance(accepts, list) or not 1 <= len(accepts) <= _MOST_ACCEPTED:
-            raise ValueError("accepts no file, or too many")
+            raise ValueError("lists no file, or too many")
         return cls(format_version=version, accepts=tuple(map(_record_of, accepts)))
 
 
@@ -89,7 +89,7 @@ def _record_of(raw: Any) -> ReleaseRecord:
     """Return a record of a manifest, every field of it checked."""
     names = [f.name for f in fields(ReleaseRecord)]
     if not isinstance(raw, dict) or set(raw) != set(names):
-        raise ValueError("a file that it accepts is described by other fields")
+        raise ValueError("the record of a file has missing or unknown fields")
     checks = {
         "size": _is_whole(raw["size"]) and 0 <= raw["size"] < 2**63,
         "sha256": _is_hash(raw["sha256"], _SHA256),
@@ -103,7 +103,7 @@ def _record_of(raw: Any) -> ReleaseRecord:
     }
     wrong = [name for name, fits in checks.items() if not fits]
     if wrong:
-        raise ValueError(f"{wrong[0]} of a file it accepts is of no use")
+        raise ValueError(f"{wrong[0]} in the record of a file is invalid")
     return ReleaseRecord(**raw)
 
 
@@ -116,34 +116,34 @@ def _is_hash(value: Any, form: re.Pattern[str]) -> bool:
 
 
 def read_plain(path: Path, most: int) -> bytes:
-    """Return the first bytes of an ordinary file; a pipe or a device in its place is not waited for."""
+    """Return the first bytes of a regular file; do not block on a pipe or device in its place."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is no ordinary file")
+            raise OSError(errno.EINVAL, "not a regular file")
         return file.read(most)
 
 
 def manifest_path(release: Path) -> Path:
-    """Return where the manifest of a release lies."""
+    """Return the path of the manifest of a release."""
     return release.with_name(release.name + ".manifest.json")
 
 
 def read_manifest(release: Path) -> Manifest:
-    """Read the manifest beside a release."""
+    """Read the manifest of a release."""
     path = manifest_path(release)
     if not path.exists() and not release.exists():
-        raise StoreError(f"{release}: there is no such release")
+        raise StoreError(f"{release}: no such release")
     if release.is_dir():
-        raise StoreError(f"{release}: is a folder, not a release")
+        raise StoreError(f"{release}: is a directory, not a release")
     try:
         text = read_plain(path, MOST_BYTES + 1)
         if len(text) > MOST_BYTES:
-            raise DamagedRelease(f"{release}: its manifest {path.name} is too large to be one")
+            raise DamagedRelease(f"{release}: its manifest {path.name} is too large")
         manifest = Manifest.from_json(text.decode("utf-8"))
     except FileNotFoundError:
         raise DamagedRelease(
-            f"{release}: its manifest {path.name} is missing: this is no release, or the two were parted"
+            f"{release}: not a release, or its manifest {path.name} is missing"
         ) from None
     except (UnicodeError, OSError):
         raise DamagedRelease(f"{release}: its manifest {path.name} cannot be read") from None
@@ -153,20 +153,20 @@ def read_manifest(release: Path) -> Manifest:
         ) from None
     if manifest.format_version != FORMAT_VERSION:
         remedy = (
-            "build it again from its spec and key: tablepack build SPEC"
+            "rebuild it from its spec and key: tablepack build SPEC"
             if manifest.format_version < FORMAT_VERSION
-            else "a newer tablepack built it: use that one"
+            else "it was built by a newer version of tablepack: use that version"
         )
         raise DamagedRelease(
-            f"{release}: is of format {manifest.format_version}, this version reads {FORMAT_VERSION}; {remedy}"
+            f"{release}: has format {manifest.format_version}, this version reads {FORMAT_VERSION}; {remedy}"
         )
     return manifest
 
 
 def write_manifest(release: Path, manifest: Manifest, *, scratch: Path) -> None:
-    """Write a manifest beside a release in one step.
+    """Write the manifest of a release atomically.
 
-    scratch: A directory on the same file system, for the half-written file.
+    scratch: A directory on the same file system, for the temporary file.
     """
     part = scratch / "manifest.part"
     with part.open("w", encoding="utf-8") as file:
@@ -178,7 +178,7 @@ def write_manifest(release: Path, manifest: Manifest, *, scratch: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Flush a directory, so that a rename in it survives a power cut."""
+    """Flush a directory, so that a rename in it survives a power failure."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -197,7 +197,7 @@ def verify_release(
 ) -> ReleaseRecord:
     """Check a release against its manifest; return the record that it matches.
 
-    verify: "size" trusts a file of 64 MB and more by its size; "hash" always reads all of it.
+    verify: "size" checks only the size of a file of 64 MB or more; "hash" always reads all of it.
     """
     release = Path(path)
     manifest = read_manifest(release)
@@ -207,17 +207,19 @@ def verify_release(
     except OSError as error:
         raise DamagedRelease(f"{release}: cannot be read ({error.strerror})") from None
     if any(Path(f"{p}.wal").exists() for p in (release, os.path.realpath(release))):
-        raise DamagedRelease(f"{release}: a write-ahead log lies beside it; a release has none")
+        raise DamagedRelease(
+            f"{release}: there is a write-ahead log next to it; a release has none"
+        )
     if head[8:12] != _MAGIC:
         raise DamagedRelease(f"{release}: is not a DuckDB file")
     fitting = [r for r in manifest.accepts if r.size == size]
     if not fitting:
-        raise DamagedRelease(f"{release}: its size is not the one its manifest states")
+        raise DamagedRelease(f"{release}: its size does not match its manifest")
     if verify == "hash" or size < SMALL_RELEASE or len(fitting) > 1:
         digest = file_hash(release)
         fitting = [r for r in fitting if r.sha256 == digest]
     if not fitting:
-        raise DamagedRelease(f"{release}: its bytes are not the ones its manifest states")
+        raise DamagedRelease(f"{release}: its bytes do not match its manifest")
     return fitting[0]
 
 
@@ -229,7 +231,7 @@ def content_hash(
 ) -> str:
     """Return the content hash of one table: its columns, decoded codes and counts.
 
-    Returns: 32 hex digits; equal exactly where columns, values and counts are (but for collisions).
+    Returns: 32 hex digits; equal if and only if columns, values and counts are (apart from collisions).
     """
     return rows_hash(table.columns, table.codes, table.n, supports, lists=lists)
 
@@ -242,7 +244,7 @@ def rows_hash(
     *,
     lists: Mapping[str, bytes] | None = None,
 ) -> str:
-    """Return the content hash of a table's bare rows; see `content_hash`."""
+    """Return the content hash of a table's rows; see `content_hash`."""
     digest = xxhash.xxh3_128(b"tablepack table 1")
     for j, name in enumerate(columns):
         support = supports[name]
@@ -256,7 +258,7 @@ def rows_hash(
 
 
 def values_hash(support: Support) -> bytes:
-    """Return the digest of a ranked column's list: its type, then every value, length-prefixed."""
+    """Return the digest of a ranked column's values: their type, then every value, length-prefixed."""
     digest = xxhash.xxh3_128(b"tablepack values 1")
     _feed(digest, support.column.value_type.encode())
     for value in support.values or ():
@@ -279,7 +281,7 @@ def support_hash(support: Support) -> str:
 
 
 def release_hash(tables: Mapping[str, str], supports: Mapping[str, str]) -> str:
-    """Return the content hash of a release from those of its tables and columns, by name."""
+    """Return the content hash of a release, made from those of its tables and columns by name."""
     digest = xxhash.xxh3_128(b"tablepack release 1")
     for part in (tables, supports):
         _feed(digest, json.dumps(sorted(part.items())).encode())

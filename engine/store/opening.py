@@ -1,9 +1,10 @@
-"""The one way to open a release: locked before anything in it is looked at, then checked, then in use.
+"""The only way to open a release: the connection is locked down before the file is inspected, checked and used.
 
-A release comes from anywhere, and whoever can write a DuckDB file can write a fitting manifest. So the connection gives
-up the file system, the network, extensions, Python variables and its own settings around one read-only attachment; what
-is in the file is compared with what our writer makes (`engine.store.checks.structure`), and its catalogue with itself
-(`engine.store.checks.facts`). Only then is anything of it put in use.
+A release may come from anywhere, and anyone who can write a DuckDB file can write a matching manifest. So the
+connection gives up the file system, the network, extensions, Python variables and its own settings, and keeps one
+read-only attachment; the contents of the file are compared with what our writer makes
+(`engine.store.checks.structure`), and its catalogue is checked for consistency (`engine.store.checks.facts`). Nothing
+in the file is used before that.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import duckdb
 
 from engine.errors import DamagedRelease, StoreError
 from engine.schema import literal
-from engine.store.checks.counts import check_counts
+from engine.store.checks.contents import check_contents, check_counts
 from engine.store.checks.facts import check_facts
 from engine.store.checks.sizes import check_sizes
 from engine.store.checks.structure import (
@@ -33,14 +34,14 @@ from engine.store.manifest import ATTACHED, ReleaseRecord, verify_release
 from engine.store.signature import Signature, checked_signature, sign_record
 
 OPENING_S = 30.0
-"""Seconds that the checks of an opening may take: they take a fraction of one."""
+"""Time limit of the checks at opening; they take a fraction of a second."""
 _CLOSED = (
     "SET secret_directory = ''; SET temp_directory = ''; SET max_temp_directory_size = '0B'; "
     "SET autoload_known_extensions = false; SET autoinstall_known_extensions = false; "
     "SET allow_community_extensions = false; SET python_enable_replacements = false; "
     "SET enable_external_access = false"
 )
-"""Closes the network, extensions, Python variables, and all files but those allowed before."""
+"""Disables the network, extensions, Python variables, and all files except those allowed before."""
 _NO_FILES = "SET disabled_filesystems = 'LocalFileSystem'"
 _LOCKED = "SET lock_configuration = true"
 
@@ -53,12 +54,12 @@ def locked_connection(
     settings: str = "",
     folder: str | os.PathLike[str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
-    """Attach a file read-only, as `release`, to a connection that can reach nothing else.
+    """Attach a file read-only, as `release`, to a connection that can access nothing else.
 
-    Nothing in the file is checked, nor in use: that is for `open_release`.
+    The file is neither checked nor made the default database; `open_release` does both.
 
     path: The file; None: attach nothing.
-    folder: A folder that may be written (and read) all the same.
+    folder: A folder that may still be read and written.
     """
     con = duckdb.connect()
     try:
@@ -66,8 +67,8 @@ def locked_connection(
             f"SET threads = {int(threads)}; SET memory_limit = {literal(memory)}; {settings}"
         )
         if path is not None:
-            # DuckDB looks for a log beside the file, and a checkpoint beside that.
-            place = os.path.realpath(path)  # DuckDB follows links before it asks whether it may
+            # DuckDB looks for a log next to the file, and for a checkpoint of it.
+            place = os.path.realpath(path)  # DuckDB resolves links before it checks permissions
             own = ", ".join(literal(place + end) for end in ("", ".wal", ".wal.checkpoint"))
             con.execute(f"SET allowed_paths = [{own}]")
         if folder is not None:
@@ -93,12 +94,12 @@ def open_release(
     counts: bool = False,
     trust: str | os.PathLike[str] | None = None,
 ) -> tuple[duckdb.DuckDBPyConnection, ReleaseRecord]:
-    """Open a release read-only, by its manifest; it is attached, and in use, as `release`.
+    """Open a release read-only, by its manifest; it is attached as `release`, the default database.
 
-    counts: Add up the counts of all tables too: for whoever reads or writes all rows.
-    trust: File with a public key: the release must be signed by it, and is read whole.
+    counts: Check the counts of all tables, too: for callers that read or write all rows.
+    trust: File with a public key: the release must be signed with it, and every byte is checked.
 
-    Returns: The connection, locked down for good, and what the manifest says of the file.
+    Returns: The connection, locked down permanently, and the manifest's record of the file.
     """
     record = verify_release(path, verify="hash" if trust is not None else verify)
     if trust is not None:
@@ -117,21 +118,17 @@ def open_release(
 
 
 def check_release(path: str | os.PathLike[str]) -> tuple[ReleaseRecord, tuple[str, ...]]:
-    """Check a release to its last byte and row.
+    """Check every byte and row of a release.
 
-    Returns: What the manifest says, and the columns that `engine.store.checks.contents.check_contents` names.
+    Returns: The manifest's record, and the columns that `engine.store.checks.contents.check_contents` names.
     """
-    from engine.store.checks.contents import (
-        check_contents,
-    )  # pandas is slow to import, and nobody else needs it
-
     con, record = open_release(path, verify="hash")
     with con, _readable(path):
         return record, check_contents(con, Path(path))
 
 
 def sign_release(path: str | os.PathLike[str], key: str | os.PathLike[str]) -> Signature:
-    """Check a release as `check_release`, and write its signature beside it."""
+    """Check a release like `check_release`, and write its signature next to it."""
     record, _ = check_release(path)
     return sign_record(Path(path), record, Path(key))
 
@@ -139,13 +136,13 @@ def sign_release(path: str | os.PathLike[str], key: str | os.PathLike[str]) -> S
 def verify_signature(
     path: str | os.PathLike[str], trust: str | os.PathLike[str]
 ) -> tuple[ReleaseRecord, Signature]:
-    """Check every byte of a release, and that it is signed by a key; it is not opened."""
+    """Check every byte of a release and its signature by a key, without opening it."""
     record = verify_release(path, verify="hash")
     return record, checked_signature(Path(path), record, Path(trust))
 
 
 def _check(con: duckdb.DuckDBPyConnection, path: Path, record: ReleaseRecord) -> None:
-    """Refuse an attached file that holds anything but what tablepack writes."""
+    """Refuse an attached file that contains anything but what tablepack writes."""
     width = max((name.count(".") + 1 for name in record.tables), default=1)
     with reference(con, min(width, MOST_WIDTH)):
         outline = outline_of(con, path)
@@ -156,18 +153,18 @@ def _check(con: duckdb.DuckDBPyConnection, path: Path, record: ReleaseRecord) ->
 
 @contextmanager
 def _readable(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn what DuckDB cannot read into one of our errors, without its wording of values."""
+    """Turn errors of DuckDB into ours, without their text, which may quote values."""
     try:
         yield
     except (duckdb.Error, UnicodeError):
-        raise DamagedRelease(f"{path}: DuckDB cannot read it as a release") from None
+        raise DamagedRelease(f"{path}: cannot be read as a release by DuckDB") from None
 
 
 @contextmanager
 def _within(
     con: duckdb.DuckDBPyConnection, seconds: float, path: str | os.PathLike[str]
 ) -> Iterator[None]:
-    """Stop what runs on a connection after so many seconds."""
+    """Interrupt a connection after a time limit."""
     is_late = threading.Event()
 
     def stop() -> None:
@@ -182,6 +179,6 @@ def _within(
     except duckdb.InterruptException:
         if not is_late.is_set():
             raise KeyboardInterrupt from None
-        raise StoreError(f"{path}: was not opened within {seconds:g} seconds") from None
+        raise StoreError(f"{path}: could not be opened within {seconds:g} seconds") from None
     finally:
         timer.cancel()

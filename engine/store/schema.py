@@ -1,7 +1,7 @@
-"""The catalogue's tables, their comments, and the sentences that every release carries.
+"""The catalogue's tables, their comments, and the notes that every release contains.
 
-Gives the statements that create schema `catalog`, empty. Invariant: every table, view and column of it has a
-comment, so that a bare DuckDB shell explains the file.
+Gives the statements that create an empty schema `catalog`. Invariant: every table, view and column of it has a
+comment, so that a plain DuckDB shell explains the file.
 """
 
 from __future__ import annotations
@@ -16,51 +16,52 @@ from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, KIND_OTHER
 
 _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
     "release": (
-        "What this release is: one row.",
+        "Description of this release: one row.",
         (
-            ("title", "VARCHAR", "Title, for people."),
+            ("title", "VARCHAR", "Title."),
             (
                 "logical_name",
                 "VARCHAR",
-                "Name of the logical table that tablepack answers SQL over.",
+                "Name of the logical table that SQL queries refer to in tablepack.",
             ),
-            ("vintage", "VARCHAR", "State of the source that was measured."),
+            ("vintage", "VARCHAR", "Version of the source that was measured."),
             (
                 "mode",
                 "VARCHAR",
-                "How it was measured; sticky: the same entities draw the same noise; dp: under a budget.",
+                "How it was measured; sticky: the same entities always get the same noise; dp: differentially private, "
+                "under a budget.",
             ),
-            ("key_id", "VARCHAR", "Public name of the key; tells keys apart, reveals nothing."),
+            ("key_id", "VARCHAR", "Public identifier of the key; reveals nothing about it."),
             ("privacy", "VARCHAR", "Privacy parameters, as JSON."),
             ("engine_version", "VARCHAR", "Version of tablepack that built it."),
             ("format_version", "INTEGER", "Version of this catalogue."),
             (
                 "content_hash",
                 "VARCHAR",
-                "Hash of all tables and released values; not of dates or timings.",
+                "Hash of all tables and released values; does not cover dates or timings.",
             ),
             (
                 "unit",
                 "VARCHAR",
-                "What a row is called, one and many, by language, as JSON. Counts count these.",
+                "What counts count: name of a row, singular and plural, by language, as JSON.",
             ),
             (
                 "entity",
                 "VARCHAR",
-                "Whom the release protects, called so, as JSON: groups of too few of these are not released.",
+                "Name of the protected entity, as JSON: groups with too few of these are not released.",
             ),
             (
                 "reviewed",
                 "BOOLEAN",
-                "Whether a person says that what catalog.columns lists as detected was looked at.",
+                "Whether the settings that catalog.columns lists as detected were reviewed by a person.",
             ),
         ),
     ),
     "tables": (
-        "The released tables, one for each set of columns.",
+        "The released tables, one per set of columns.",
         (
             ("table_id", "INTEGER", "Number of the table."),
-            ("name", "VARCHAR", "Its view in schema main: its columns, sorted, joined with a dot."),
+            ("name", "VARCHAR", "Its view in schema main: its columns, sorted and joined by dots."),
             ("columns", "VARCHAR[]", "Its columns, sorted."),
             ("width", "INTEGER", "Number of columns."),
             (
@@ -68,57 +69,60 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
                 "VARCHAR",
                 "Its table in schema tables: distinct rows with their number n.",
             ),
-            ("rows", "BIGINT", "Number of synthetic rows; noisy, as every count here."),
+            ("rows", "BIGINT", "Number of synthetic rows; noisy, like every count here."),
             ("cells", "BIGINT", "Number of distinct synthetic rows."),
             ("content_hash", "VARCHAR", "Hash of its columns, values and counts."),
             ("cells_released", "BIGINT", "Combinations of single values that were measured."),
             ("noise_sd", "DOUBLE", "Standard deviation of the noise of a finest count, in rows."),
-            ("suppressed_share", "DOUBLE", "Share of rows filled in without looking (noisy)."),
-            ("rounding_gap", "BIGINT", "Largest difference to a margin of a narrower table."),
-            ("cells_per_entity", "DOUBLE", "Measured combinations over rows."),
+            (
+                "suppressed_share",
+                "DOUBLE",
+                "Share of rows imputed without reference to the data (noisy).",
+            ),
+            ("rounding_gap", "BIGINT", "Largest difference from a margin of a narrower table."),
+            ("cells_per_entity", "DOUBLE", "Measured combinations divided by rows."),
             (
                 "tops",
                 "INTEGER[]",
                 "Per column: level of its ranges at the top of the measured tree. At depth d a range holds "
-                "2 ** max(top - d, 0) codes, so that the bucket above a bucket follows from its depth. Empty in "
-                "mode dp.",
+                "2 ** max(top - d, 0) codes, so that the parent of a cell follows from its depth. Empty in mode dp.",
             ),
             (
                 "scale",
                 "BIGINT[]",
-                "Per depth of the measured tree, from 0: the power of two that the noise of its buckets was multiplied "
-                "with, for entities with several rows; else 1. Empty in mode dp.",
+                "Per depth of the measured tree, from 0: the power of two by which the noise of its cells was "
+                "multiplied, for entities with several rows; otherwise 1. Empty in mode dp.",
             ),
-            ("card", "VARCHAR", "Its generator card, as JSON: what was measured and fitted."),
+            ("card", "VARCHAR", "Its generator card, as JSON: parameters of measurement and fit."),
         ),
     ),
     "columns": (
-        "The columns of the source, in its order.",
+        "The columns of the source, in their order.",
         (
-            ("position", "INTEGER", "Place in the source, from 1."),
+            ("position", "INTEGER", "Position in the source, from 1."),
             ("name", "VARCHAR", "Name in the source."),
-            ("label", "VARCHAR", "Label, for people."),
+            ("label", "VARCHAR", "Label."),
             (
                 "kind",
                 "VARCHAR",
-                "How its values are laid out: on a grid, or as a list of categories.",
+                "How its values are coded: on a grid, or as a list of categories.",
             ),
-            ("value_type", "VARCHAR", "What a value is."),
+            ("value_type", "VARCHAR", "Type of a value in the source."),
             ("sql_type", "VARCHAR", "Type of the column in this file."),
             ("resolution_base", "INTEGER", "Reals and decimals are multiples of base ** exponent."),
             ("resolution_exponent", "INTEGER", "See resolution_base."),
             (
                 "public",
                 "BOOLEAN",
-                "Its values are known from outside the data and never suppressed.",
+                "Its values are publicly known and never suppressed.",
             ),
             (
                 "detected",
                 "VARCHAR[]",
-                "Detected in the data, not reviewed: settings that nobody has confirmed.",
+                "Settings detected in the data; catalog.release.reviewed says whether they were reviewed.",
             ),
-            ("placeholder", "VARCHAR", "Stands for values too rare to be released."),
-            ("null_spelling", "VARCHAR", "How CSV exports write a blank."),
+            ("placeholder", "VARCHAR", "Replaces values that are too rare to be released."),
+            ("null_spelling", "VARCHAR", "How CSV exports write a missing value."),
             ("released_values", "BIGINT", "Number of values in catalog.codes."),
             ("content_hash", "VARCHAR", "Hash of its declaration and released values."),
         ),
@@ -127,23 +131,31 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
         "The released values of every column.",
         (
             ("column_name", "VARCHAR", "The column."),
-            ("position", "INTEGER", "Place of the value among the column's values, from 0."),
-            ("value", "VARCHAR", "The value as text; NULL where it is a blank."),
-            ("label", "VARCHAR", "Label, for people."),
+            ("position", "INTEGER", "Position of the value among the column's values, from 0."),
+            ("value", "VARCHAR", "The value as text; NULL for a missing value."),
+            ("label", "VARCHAR", "Label."),
             ("kind", "VARCHAR", "null, negative, value, or other (the placeholder)."),
-            ("code", "BIGINT", "Place on the column's grid, or in its list; cell ranges use it."),
-            ("measured", "BOOLEAN", "Measured by itself; else drawn inside a measured range."),
+            (
+                "code",
+                "BIGINT",
+                "Position on the column's grid, or in its list; cell ranges refer to it.",
+            ),
+            (
+                "measured",
+                "BOOLEAN",
+                "Measured individually; otherwise drawn within a measured range.",
+            ),
             ("n", "BIGINT", "Fitted number of rows."),
         ),
     ),
     "universes": (
-        "For which rows a column has a value, as the custodian declared it; from the spec, not from the data.",
+        "Universes: the rows in which a column has a value, as declared in the spec; not derived from the data.",
         (
             ("column_name", "VARCHAR", "The column."),
             (
                 "decided_by",
                 "VARCHAR",
-                "The column that decides; where it is blank, a row is outside.",
+                "The deciding column; rows where it is missing are outside.",
             ),
             ("low", "VARCHAR", "Smallest value inside, as text; NULL: no limit."),
             ("high", "VARCHAR", "Largest value inside, as text; NULL: no limit."),
@@ -152,105 +164,118 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
                 "VARCHAR[]",
                 "The values inside, as text; NULL: all that low and high allow.",
             ),
-            ("outside", "VARCHAR", "What the column holds outside, as text; NULL: a blank."),
-            ("complete", "BOOLEAN", "True: inside, the column never holds that."),
+            (
+                "outside",
+                "VARCHAR",
+                "Value of the column outside the universe, as text; NULL: missing.",
+            ),
+            ("complete", "BOOLEAN", "True: the column never has that value inside the universe."),
         ),
     ),
     "notes": (
         "How to read this release.",
         (
             ("position", "INTEGER", "Order."),
-            ("topic", "VARCHAR", "What it is about."),
-            ("note", "VARCHAR", "The sentence."),
+            ("topic", "VARCHAR", "Topic."),
+            ("note", "VARCHAR", "Text."),
         ),
     ),
 }
 _EXPOSURE = (
-    ("columns", "VARCHAR[]", "One or two columns that single the group out."),
-    ("ranges", "VARCHAR[]", "Its value or range in each of them."),
+    ("columns", "VARCHAR[]", "One or two columns that define the group."),
+    ("ranges", "VARCHAR[]", "Its value or range in each of these columns."),
     ("people", "BIGINT", "Noisy number of rows in it."),
-    ("told", "VARCHAR", "The column that further tables tell of it."),
-    ("figures", "BIGINT", "Noisy figures that split the group and show that column."),
-    ("tables", "BIGINT", "Tables that they come from."),
-    ("figures_a_person", "DOUBLE", "Figures over people."),
+    (
+        "told",
+        "VARCHAR",
+        "The target column, about which further tables publish figures of the group.",
+    ),
+    ("figures", "BIGINT", "Noisy figures that split the group by the target column."),
+    ("tables", "BIGINT", "Tables that contain these figures."),
+    ("figures_a_person", "DOUBLE", "Figures divided by people."),
     (
         "guessed",
         "DOUBLE",
-        "How often an even bit in the column's place is guessed right by who knows their other columns; 0.5: chance.",
+        "Probability that an attacker who knows their other attributes guesses a 50:50 target attribute correctly; "
+        "0.5: chance.",
     ),
 )
-_CELLS = "What is known of the noise: one row a measured bucket or filled remainder of a table."
+_CELLS = "Noise of the counts: one row per measured cell or imputed remainder of a table."
+_MACROS_NOTE = (
+    "macros",
+    "Helpful in SQL: noise_interval, tables_with, values_of, label_of, card_of. Descriptions: SELECT DISTINCT "
+    "function_name, comment FROM duckdb_functions() WHERE NOT internal.",
+)
 NOTES = (
-    ("unit", "Counts are of {many}. What is protected are {entities}."),
-    ("noise", "Every count carries noise that is fixed for the same {entities}; asked again, it is the same."),
+    ("unit", "Counts are of {many}. The release protects {entities}."),
+    ("noise", "Every count includes noise, which is always the same for the same {entities}: repeating a query returns "
+     "the same figure."),
     ("noise", "No row is a real {one}: rows are synthetic, drawn from noisy counts."),
-    ("not released", "Combinations of too few {entities} are not released; about them nothing is told, not even "
-     "whether they exist. What is shown in their place was filled in without looking."),
-    ("blank", "NULL is a blank of the source, for example a question that does not apply. It never stands for "
-     "a suppressed value."),
-    ("placeholder", "A placeholder such as (other) stands for all values of a column that are too rare to show."),
-    ("locked margins", "A margin has one value however many tables show it; above two columns whole numbers "
-     "may differ by the rounding gap of the card."),
-    ("joins", "Rows of two tables must not be joined: they are not about the same {entities}. Use one table that "
-     "has all the columns."),
-    ("macros", "At a SQL prompt these help: noise_interval, tables_with, values_of, label_of, card_of. What each does: "
-     "SELECT DISTINCT function_name, comment FROM duckdb_functions() WHERE NOT internal."),
+    ("not released", "Combinations with too few {entities} are suppressed; nothing is disclosed about them, not even "
+     "whether they exist. The values shown in their place were imputed without reference to the data."),
+    ("blank", "NULL is a missing value of the source, for example a question that does not apply. It never marks a "
+     "suppressed value."),
+    ("placeholder", "A placeholder such as (other) stands for all values of a column that are too rare to be shown."),
+    ("locked margins", "A margin is the same in every table that contains it; in tables of more than two columns, "
+     "counts may differ by the rounding gap on the card."),
+    ("joins", "Rows of two tables must not be joined: they do not describe the same {entities}. Use one table that has "
+     "all the columns."),
+    _MACROS_NOTE,
 )  # fmt: skip
-"""Topic and sentence, with places for the words of the unit and the entity."""
+"""Topic and text, with placeholders for the names of rows and entities."""
 DP_NOTES = (
-    ("unit", "Counts are of {many}. What is protected are {entities}."),
-    ("noise", "Counts were measured once, and all that is here follows from them without another look at the data. "
-     "The cards say with how much noise, if any; counts that were 0 are noisy like all others."),
+    ("unit", "Counts are of {many}. The release protects {entities}."),
+    ("noise", "Counts were measured once, and everything here is derived from them without further access to the data. "
+     "The cards state the noise, if any; counts of zero are as noisy as all others."),
     ("noise", "No row is a real {one}: rows are synthetic, drawn from a distribution that was fitted to those counts."),
-    ("measured or modelled", "A table whose columns lie inside a measured margin has counts of its own; any other is "
-     "modelled from narrower margins, as its card says, and catalog.cells has no entry for it."),
-    ("domain", "Values come from public lists and limits, not from the data: that a value occurs here does not say "
-     "that it occurs there, nor the other way round."),
-    ("blank", "NULL is a blank of the source, for example a question that does not apply."),
-    ("margins", "All tables are projections of the same rows: a margin has one value however many tables show it."),
-    ("joins", "Rows of two tables must not be joined: their order says nothing. Use one table that has all the "
+    ("measured or modelled", "A table whose columns lie within a measured margin has measured counts; any other is "
+     "modelled from narrower margins, as its card says, and has no entry in catalog.cells."),
+    ("domain", "Values come from public lists and limits, not from the data: that a value occurs here does not mean "
+     "that it occurs in the data, or the other way round."),
+    ("blank", "NULL is a missing value of the source, for example a question that does not apply."),
+    ("margins", "All tables are projections of the same rows: a margin is the same in every table that contains it."),
+    ("joins", "Rows of two tables must not be joined: their order has no meaning. Use one table that has all the "
      "columns."),
-    ("macros", "At a SQL prompt these help: noise_interval, tables_with, values_of, label_of, card_of. What each does: "
-     "SELECT DISTINCT function_name, comment FROM duckdb_functions() WHERE NOT internal."),
+    _MACROS_NOTE,
 )  # fmt: skip
 """The same for a release of mode dp."""
 _LEDGER = (
-    ("number", "INTEGER", "Order of writing, from 1."),
+    ("number", "INTEGER", "Order of entry, from 1."),
     (
         "state",
         "VARCHAR",
-        "charged: before it was drawn; measured: kept; budget set: by the custodian.",
+        "charged: before the noise was drawn; measured: counts kept; budget set: by the custodian.",
     ),
-    ("vintage", "VARCHAR", "State of the source that was measured."),
-    ("title", "VARCHAR", "Title of the release it was measured for."),
+    ("vintage", "VARCHAR", "Version of the source that was measured."),
+    ("title", "VARCHAR", "Title of the release that it was measured for."),
     ("noise", "VARCHAR", "laplace (pure epsilon) or gaussian (rho, zero-concentrated)."),
     ("margins", "INTEGER", "Number of margins measured, without the total."),
-    ("epsilon", "DOUBLE", "What it cost by itself."),
-    ("delta", "DOUBLE", "What it cost by itself; 0 with Laplace noise."),
-    ("rho", "DOUBLE", "What it cost by itself; 0 with Laplace noise."),
-    ("budget", "DOUBLE", "Most epsilon that all entries together may cost, as it stood then."),
-    ("budget_delta", "DOUBLE", "The delta that this epsilon is reckoned at."),
+    ("epsilon", "DOUBLE", "Cost of this entry alone."),
+    ("delta", "DOUBLE", "Cost of this entry alone; 0 with Laplace noise."),
+    ("rho", "DOUBLE", "Cost of this entry alone; 0 with Laplace noise."),
+    ("budget", "DOUBLE", "Total epsilon allowed for all entries together at that time."),
+    ("budget_delta", "DOUBLE", "The delta at which this epsilon is computed."),
 )
 
 
 _DP_COMMENTS = {
     "tables.cells_released": "Combinations of levels (values, or public groups of values) that were measured; 0: "
     "no measured margin has all columns of the table.",
-    "tables.noise_sd": "Largest standard deviation of the noise of a combination of levels, or of the margins that a "
-    "modelled table follows from, in rows.",
-    "tables.suppressed_share": "Share of rows whose own combination of values was not measured: it follows from "
-    "narrower margins, or values were drawn inside a group.",
-    "tables.cells_per_entity": "Measured combinations of levels over rows.",
+    "tables.noise_sd": "Largest standard deviation of the noise of a combination of levels, or of the margins from "
+    "which a modelled table is derived, in rows.",
+    "tables.suppressed_share": "Share of rows whose own combination of values was not measured: it is derived from "
+    "narrower margins, or values were drawn within a group.",
+    "tables.cells_per_entity": "Measured combinations of levels divided by rows.",
     "cells.n": "Number of synthetic rows.",
     "cells.noise_sd": "Standard deviation of the noise of such a combination, in rows.",
-    "cells.measured": "True: a combination of single values. False: a group of values is in it.",
+    "cells.measured": "True: a combination of single values. False: it includes a group of values.",
 }
-"""What columns mean in mode dp, where it is not what they mean otherwise."""
-_DP_CELLS = "What was measured: one row a combination of levels that has synthetic rows, of tables inside a margin."
+"""Comments on columns that have another meaning in mode dp."""
+_DP_CELLS = "What was measured: one row per combination of levels that has synthetic rows, of tables within a margin."
 
 
 def explain_dp(con: duckdb.DuckDBPyConnection) -> None:
-    """Put the comments of mode dp in place of those that do not hold there, in the running transaction."""
+    """Replace comments that do not apply in mode dp, in the running transaction."""
     for column, text in _DP_COMMENTS.items():
         con.execute(f"COMMENT ON COLUMN catalog.{column} IS {literal(text)}")
     con.execute(f"COMMENT ON VIEW catalog.cells IS {literal(_DP_CELLS)}")
@@ -259,8 +284,8 @@ def explain_dp(con: duckdb.DuckDBPyConnection) -> None:
 def create_ledger(con: duckdb.DuckDBPyConnection, entries: Sequence[Mapping[str, Any]]) -> None:
     """Create `catalog.ledger`, in the running transaction, and copy the ledger's entries into it."""
     comment = (
-        "All that was ever measured of the same source in mode dp, as the ledger beside the key had it when this "
-        "release was built; empty where nothing is guaranteed."
+        "Everything that was ever measured of the same source in mode dp, according to the ledger next to the key when "
+        "this release was built; empty if there is no privacy guarantee."
     )
     for statement in _table_statements("ledger", comment, _LEDGER):
         con.execute(statement)
@@ -272,10 +297,10 @@ def create_ledger(con: duckdb.DuckDBPyConnection, entries: Sequence[Mapping[str,
 
 
 def insert_exposure(con: duckdb.DuckDBPyConnection, exposure: Mapping[str, Any]) -> None:
-    """Create `catalog.exposure`, in the running transaction, and note the release's exposure on every card."""
+    """Create `catalog.exposure`, in the running transaction, and add the release's exposure to every card."""
     comment = (
-        "The groups that the tables of this release tell most of, each with the column told; reckoned from noisy "
-        "counts. In words: catalog.notes, topic exposure."
+        "The most exposed groups of this release, each with its target column; computed from noisy counts. In words: "
+        "catalog.notes, topic exposure."
     )
     for statement in _table_statements("exposure", comment, _EXPOSURE):
         con.execute(statement)
@@ -298,9 +323,9 @@ def create_catalog(con: duckdb.DuckDBPyConnection, *, width: int) -> None:
 
 
 REQUIRED = (*_TABLES, "cell_ranges")
-"""Tables that the catalogue of every release has."""
+"""Tables in the catalogue of every release."""
 OPTIONAL = frozenset({"ledger", "exposure"})
-"""Tables that it may have."""
+"""Tables that it may have in addition."""
 
 
 def columns_of(name: str) -> tuple[tuple[str, str, str], ...]:
@@ -309,7 +334,7 @@ def columns_of(name: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def catalog_statements(width: int) -> list[str]:
-    """Return the statements of an empty catalogue without its comments, with all that it may have."""
+    """Return the statements of an empty catalogue without comments, optional tables included."""
     statements = ["CREATE SCHEMA tables", "CREATE SCHEMA catalog", *_cell_statements(width)]
     optional = {"ledger": ("", _LEDGER), "exposure": ("", _EXPOSURE)}
     tables = [
@@ -336,7 +361,7 @@ def _table_statements(
 
 
 def _cell_statements(width: int) -> list[str]:
-    """Return the statements for the stored cell ranges (flat: packs best) and the view that reads well."""
+    """Return the statements for the stored cell ranges (flat, which compresses best) and the readable view of them."""
     flat = ", ".join(f"low_{j} BIGINT, span_{j} BIGINT" for j in range(1, width + 1))
     places = range(1, width + 1)
     kind = ", ".join(
@@ -351,21 +376,21 @@ def _cell_statements(width: int) -> list[str]:
         "low": "Per column: lowest code of the range (catalog.codes.code).",
         "high": "Per column: highest code of the range.",
         "n": "Fitted number of rows.",
-        "noise_sd": "Standard deviation of the noise of the count it was read from, in rows.",
-        "measured": "True: a bucket of single values that was measured. False: what a measured box holds beyond "
-        "its measured parts, filled in without looking.",
-        "depth": "How often all columns were halved, from catalog.tables.tops, to come to the bucket, or the box. "
-        "NULL: in no measured box, or mode dp.",
+        "noise_sd": "Standard deviation of the noise of the count that it was derived from, in rows.",
+        "measured": "True: a measured cell of single values. False: the remainder of a measured range beyond its "
+        "measured parts, imputed without reference to the data.",
+        "depth": "How often all columns were halved, from catalog.tables.tops, to reach the cell or range. NULL: in "
+        "no measured range, or mode dp.",
     }
     return [
         f"CREATE TABLE catalog.cell_ranges (table_id INTEGER, {flat}, n BIGINT, noise_sd FLOAT, "
         "measured BOOLEAN, depth TINYINT)",
-        "COMMENT ON TABLE catalog.cell_ranges IS 'Storage of catalog.cells: read that. Column j of a table spans "
-        "low_j to low_j + span_j; where low_j is null, span_j tells a blank (0) from the placeholder (-1).'",
+        "COMMENT ON TABLE catalog.cell_ranges IS 'Storage of catalog.cells: query that view instead. Column j of a "
+        "table spans low_j to low_j + span_j; if low_j is null, span_j is 0 for missing and -1 for the placeholder.'",
         *(
             f"COMMENT ON COLUMN catalog.cell_ranges.{c} IS {literal(text)}"
             for j in places
-            for c, text in ((f"low_{j}", f"Lowest code of column {j}."), (f"span_{j}", "Highest code less it."))
+            for c, text in ((f"low_{j}", f"Lowest code of column {j}."), (f"span_{j}", f"Highest code minus low_{j}."))
         ),
         *(
             f"COMMENT ON COLUMN catalog.cell_ranges.{c} IS {literal(comments.get(c, 'The table.'))}"
@@ -377,9 +402,9 @@ def _cell_statements(width: int) -> list[str]:
         "FROM catalog.cell_ranges AS r JOIN catalog.tables AS t USING (table_id)",
         "CREATE VIEW catalog.cards AS SELECT table_id, name, rows, cells_released, noise_sd, "
         "suppressed_share, rounding_gap, cells_per_entity, card FROM catalog.tables",
-        "COMMENT ON VIEW catalog.cards IS 'One generator card a table; its columns are explained "
-        "in catalog.tables.'",
+        "COMMENT ON VIEW catalog.cards IS 'One generator card per table; see "
+        "catalog.tables for the columns.'",
         f"COMMENT ON VIEW catalog.cells IS {literal(_CELLS)}",
         *(f"COMMENT ON COLUMN catalog.cells.{c} IS {literal(text)}" for c, text in comments.items()),
-        "COMMENT ON COLUMN catalog.cells.scale IS 'What the noise was multiplied with: see catalog.tables.scale.'",
+        "COMMENT ON COLUMN catalog.cells.scale IS 'Factor of the noise: see catalog.tables.scale.'",
     ]  # fmt: skip

@@ -1,8 +1,8 @@
-"""Tables of one release in another: what was fitted once is copied, not fitted again.
+"""Tables shared between releases: tables that were fitted before are copied, not fitted again.
 
-A table depends on the recipe (data, spec, key, engine) and its columns alone, not on which other tables there are. So a
-build may take tables from an earlier release of the same recipe, and the result is what a build of all would be.
-Right of the wall but for `check_shared`, which asks before anything is read.
+A table depends only on the recipe (data, spec, key, engine) and its columns, not on which other tables there are. So a
+build may take tables from an earlier release of the same recipe, with the same result as a complete build.
+Everything but `check_shared`, which is called before anything is read, runs in the fit process.
 """
 
 from __future__ import annotations
@@ -26,31 +26,28 @@ _EARLIER = "earlier"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EarlierRelease:
-    """A release whose tables another one takes over."""
+    """A release whose tables are reused."""
 
     path: Path
-    # What the manifest said of the file, whose bytes were compared with it: what lies there later may be
-    # another.
+    # The manifest's record, which the bytes of the file matched; the file may be replaced later.
     record: ReleaseRecord
     tables: frozenset[ColumnSet]
 
     @property
     def file(self) -> tuple[Path, str]:
-        """What crosses the wall of it: the file, and its SHA-256."""
+        """What the fit process is given: the file and its SHA-256."""
         return self.path, self.record.sha256
 
 
 def earlier_release(path: Path, noted: Collection[str] = ()) -> EarlierRelease:
-    """Look at a release whose tables another one is to take over.
+    """Check a release whose tables are to be reused.
 
-    noted: SHA-256 of releases that were built here: these need not be opened, their manifest says what is in
-        them.
+    noted: SHA-256 of releases that were built here; these need not be opened, their manifest lists their tables.
     """
     record = verify_release(path, verify="hash")
     if record.sha256 not in noted:
-        con, record = open_release(
-            path, verify="hash"
-        )  # where the manifest agrees with the catalogue
+        # An opened release has a manifest that agrees with its catalogue.
+        con, record = open_release(path, verify="hash")
         con.close()
     return EarlierRelease(
         path=Path(os.path.abspath(path)),
@@ -70,51 +67,51 @@ def check_shared(
 ) -> None:
     """Refuse a release whose tables are not what a build by this recipe would make.
 
-    Asked of what was looked at; that the file is still that is asked by whoever copies of it.
+    This concerns the file as it was checked; `check_unchanged` makes sure that the file copied from is the same.
 
-    noted: Recipes of the releases that the journal beside the key knows, by their SHA-256.
+    noted: Recipes of the releases in the journal next to the key, by their SHA-256.
     """
     path, record = earlier.path, earlier.record
     if record.key_id != key_id:
-        why = f"it was built with another key ({record.key_id}, the spec's is {key_id})"
+        why = f"it was built with key {record.key_id}, but the spec's key is {key_id}"
     elif record.vintage != vintage:
-        why = f"it is of vintage {record.vintage!r}, the spec's is {vintage!r}"
+        why = f"its vintage is {record.vintage!r}, but the spec's vintage is {vintage!r}"
     elif record.engine_version != engine_version:
-        why = f"tablepack {record.engine_version} built it, this is {engine_version}"
+        why = f"it was built by tablepack {record.engine_version}, but this is {engine_version}"
     elif record.sha256 not in noted:
-        why = (
-            "the journal beside the key does not know this file: it was changed, or built elsewhere"
-        )
+        why = "the journal next to the key does not list this file: it was changed, or built elsewhere"
     elif noted[record.sha256] != recipe:
-        why = "the spec says something else than its tables, title and notes in another way than when it was built"
+        why = "the spec has changed in more than its tables, title and notes since it was built"
     else:
         return
     raise StoreError(
-        f"{path}: {why}, so its tables cannot be kept; build all of it: tablepack build SPEC -o {path} --force"
+        f"{path}: {why}, so its tables cannot be reused; rebuild it: tablepack build SPEC -o {path} --force"
     )
 
 
 def check_unchanged(earlier: tuple[Path, str], sha256: str | None = None) -> None:
-    """Refuse a release that is another file by now."""
+    """Refuse a release that has been replaced since it was checked."""
     path, known = earlier
     try:
         now = sha256 or file_hash(path)
     except OSError:
         now = ""
     if now != known:
-        raise StoreError(f"{path}: was changed meanwhile; nothing was done, say it again")
+        raise StoreError(
+            f"{path}: changed in the meantime; nothing was done, please run the command again"
+        )
 
 
 def copy_file(earlier: tuple[Path, str], to: Path) -> None:
     """Copy an earlier release, so that tables can be added to it."""
     shutil.copyfile(earlier[0], to)
-    check_unchanged(earlier, file_hash(to))  # what was copied, whatever lies there now
+    check_unchanged(earlier, file_hash(to))  # checks the copy, whatever the path contains now
 
 
 def can_grow(
     con: duckdb.DuckDBPyConnection, tables: Collection[ColumnSet], positions: Mapping[str, int]
 ) -> bool:
-    """Whether a release becomes another one by adding tables to it and closing its catalogue anew."""
+    """Whether adding tables to a release and completing its catalogue again gives the release to be built."""
     widest = max(map(len, tables))
     there = con.execute("SELECT columns FROM catalog.tables").fetchall()
     places = con.execute("SELECT name, position FROM catalog.columns").fetchall()
@@ -122,7 +119,7 @@ def can_grow(
         "SELECT count(*) FROM duckdb_columns() WHERE database_name = current_database() "
         "AND schema_name = 'catalog' AND table_name = 'cell_ranges' AND starts_with(column_name, 'low_')"
     ).fetchall()
-    # Tables wider than these are modelled: what is in them hangs on which others there are.
+    # Wider tables are modelled: they depend on which other tables there are.
     return (
         dict(places) == dict(positions)
         and ends == [(widest,)]
@@ -140,9 +137,11 @@ def copy_tables(
     """Copy the tables that two releases share into an empty staging database, in one transaction."""
     con.execute(f"ATTACH {literal(str(earlier[0]))} AS {_EARLIER} (READ_ONLY, TYPE duckdb)")
     try:
-        check_unchanged(earlier)  # attached: what is put there from now on is not what is read
+        check_unchanged(
+            earlier
+        )  # it is attached: replacing the file no longer changes what is read
         rows = con.execute(f"SELECT table_id, columns FROM {_EARLIER}.catalog.tables").fetchall()
-        # Wider ones are modelled: what is in them hangs on which others there are.
+        # Wider tables are modelled: they depend on which other tables there are.
         shared = {old: ids[tuple(c)] for old, c in rows if tuple(c) in ids and len(c) <= MAX_WIDTH}
         if shared:
             width = max(len(columns) for _, columns in rows if len(columns) <= MAX_WIDTH)
@@ -153,7 +152,7 @@ def copy_tables(
 
 
 def _statements(shared: Mapping[int, int], positions: Mapping[str, int], width: int) -> list[str]:
-    """The statements that copy tables, by their numbers there and here."""
+    """The statements that copy tables; `shared` maps old to new table numbers."""
     numbers = ", ".join(
         f"({old}, {new}, {literal(physical_name(new))})" for old, new in sorted(shared.items())
     )

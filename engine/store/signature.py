@@ -1,9 +1,9 @@
-"""Signatures of releases: an office's Ed25519 key says that a release is the one it made.
+"""Signatures of releases: an office's Ed25519 key certifies that it made a release.
 
-Beside `r.duckdb` lies `r.duckdb.sig`: public key and signature, as JSON. What is signed is the manifest's record of the
-file: its SHA-256, so every byte, cards and notes included; content hashes, key id, vintage, versions. Anybody can write
-a manifest; this only who holds the private key. Whose key it is must be known from elsewhere: a signature is checked
-only against a public key that the reader gives.
+Next to `r.duckdb` is `r.duckdb.sig`: public key and signature, as JSON. The manifest's record of the file is signed:
+its SHA-256 (so every byte, including cards and notes), content hashes, key id, vintage and versions. Anyone can write a
+manifest; only the holder of the private key can write this. Whose key it is must be known from elsewhere: a signature
+is checked only against a public key that the reader supplies.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
 
 _CONTEXT = b"tablepack release signature 1\n"
-"""Stands before what is signed: no other use of the key signs such bytes."""
+"""Prefix of what is signed, so that a signature made for another purpose is never valid here."""
 _MOST_BYTES = 10_000
 _ALGORITHM = "Ed25519"
 _PUBLIC_HEAD, _PRIVATE_HEAD = b"-----BEGIN PUBLIC KEY-----", b"-----BEGIN PRIVATE KEY-----"
@@ -41,42 +41,40 @@ _PUBLIC_HEAD, _PRIVATE_HEAD = b"-----BEGIN PUBLIC KEY-----", b"-----BEGIN PRIVAT
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Signature:
-    """A signature beside a release."""
+    """The signature of a release."""
 
-    public_key: bytes  # Of whoever signed, as the file says: 32 bytes
+    public_key: bytes  # Of the signer, according to the file: 32 bytes
     signature: bytes  # 64 bytes
-    is_checked: bool = False  # It was found to be made by a key that the reader trusts
+    is_checked: bool = False  # It was verified against a key that the reader trusts
 
     @property
     def fingerprint(self) -> str:
-        """Name of the public key: SHA-256 of its 32 bytes."""
+        """Fingerprint of the public key: SHA-256 of its 32 bytes."""
         return fingerprint_of(self.public_key)
 
 
 def fingerprint_of(public_key: bytes) -> str:
-    """Return the name of a public key, as people compare it."""
+    """Return the fingerprint of a public key, for people to compare."""
     digest = hashlib.sha256(public_key).digest()
     return "SHA256:" + base64.b64encode(digest).decode("ascii").rstrip("=")
 
 
 def said_of(signature: Signature | None) -> str:
-    """Return in words whether a release is signed, by whom, and whether that was checked."""
+    """Return in words whether a release is signed, by which key, and whether that was checked."""
     if signature is None:
         return "not signed"
     if signature.is_checked:
-        return f"signed by {signature.fingerprint}, which is trusted; checked"
-    return (
-        f"says that it is signed by {signature.fingerprint}; not checked: no public key was given"
-    )
+        return f"signed by the trusted key {signature.fingerprint} (verified)"
+    return f"claims to be signed by {signature.fingerprint} (not verified: no public key given)"
 
 
 def signature_path(release: Path) -> Path:
-    """Return where the signature of a release lies."""
+    """Return the path of the signature of a release."""
     return release.with_name(release.name + ".sig")
 
 
 def read_signature(release: Path) -> Signature | None:
-    """Read the signature beside a release; None where there is none. Nothing is checked but its form."""
+    """Read the signature of a release; None if there is none. Only its form is checked."""
     path = signature_path(release)
     try:
         raw = read_plain(path, _MOST_BYTES + 1)
@@ -90,28 +88,28 @@ def read_signature(release: Path) -> Signature | None:
         found = _parsed(raw)
     except (ValueError, RecursionError, binascii.Error):
         raise DamagedRelease(
-            f"{release}: its signature {path.name} is none; get it anew, or remove it"
+            f"{release}: its signature {path.name} is invalid; get a new copy, or remove it"
         ) from None
     return found
 
 
 def _parsed(raw: bytes) -> Signature:
-    """Return a signature from the text of its file; ValueError where it is none."""
+    """Return a signature from the text of its file; ValueError if it is invalid."""
     fields = json.loads(raw.decode("utf-8")) if len(raw) <= _MOST_BYTES else None
     names = {"format_version", "algorithm", "public_key", "signature"}
     if not isinstance(fields, dict) or set(fields) != names:
-        raise ValueError("other fields")
+        raise ValueError("missing or unknown fields")
     if fields["format_version"] != 1 or fields["algorithm"] != _ALGORITHM:
         raise ValueError("another format")
     key, signature = (_decoded(fields[k]) for k in ("public_key", "signature"))
     if (len(key), len(signature)) != (32, 64):
-        raise ValueError("of another length")
+        raise ValueError("wrong length")
     return Signature(public_key=key, signature=signature)
 
 
 def _decoded(text: Any) -> bytes:
     if not isinstance(text, str):
-        raise ValueError("not a text")
+        raise ValueError("not text")
     return base64.b64decode(text, validate=True)
 
 
@@ -122,11 +120,11 @@ def _message(record: ReleaseRecord) -> bytes:
 
 
 def checked_signature(release: Path, record: ReleaseRecord, trust: Path) -> Signature:
-    """Check the signature of a release whose bytes were found to be those of a record."""
+    """Check the signature of a release whose bytes match a record."""
     key = _public_key(trust)
     found = read_signature(release)
     if found is None:
-        raise UntrustedRelease(f"{release}: is not signed; {trust} asks for a signature")
+        raise UntrustedRelease(f"{release}: is not signed; a signature by {trust} is required")
     if found.public_key != key.public_bytes_raw():
         raise UntrustedRelease(
             f"{release}: is signed by {found.fingerprint}, not by {fingerprint_of(key.public_bytes_raw())} ({trust})"
@@ -137,13 +135,13 @@ def checked_signature(release: Path, record: ReleaseRecord, trust: Path) -> Sign
         key.verify(found.signature, _message(record))
     except InvalidSignature:
         raise UntrustedRelease(
-            f"{release}: its signature is of another release, or was altered"
+            f"{release}: its signature belongs to another release, or was altered"
         ) from None
     return Signature(public_key=found.public_key, signature=found.signature, is_checked=True)
 
 
 def sign_record(release: Path, record: ReleaseRecord, key: Path) -> Signature:
-    """Write the signature of a release beside it."""
+    """Write the signature of a release next to it."""
     private = _private_key(key)
     public = private.public_key().public_bytes_raw()
     known = read_signature(release)
@@ -158,18 +156,23 @@ def sign_record(release: Path, record: ReleaseRecord, key: Path) -> Signature:
         "public_key": base64.b64encode(made.public_key).decode("ascii"),
         "signature": base64.b64encode(made.signature).decode("ascii"),
     }
-    _write_beside(signature_path(release), json.dumps(fields, indent=1) + "\n")
+    _write_atomically(signature_path(release), json.dumps(fields, indent=1) + "\n")
     return made
 
 
 def new_signing_key(path: Path) -> tuple[Path, str]:
-    """Make a key pair: the private key at a path (mode 0600), the public one beside it, ending in .pub."""
+    """Write a key pair: the private key to a path (mode 0600), the public one next to it, with extension .pub.
+
+    Returns: Path and fingerprint of the public key.
+    """
     with _package():
         from cryptography.hazmat.primitives import serialization as forms
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     public_path = path.with_suffix(".pub")
     if public_path == path:
-        raise SpecError(f"{path}: name the private key otherwise; .pub is for the public one")
+        raise SpecError(
+            f"{path}: choose another name for the private key; .pub is for the public one"
+        )
     if os.path.lexists(public_path):
         raise StoreError(f"{public_path} exists; a key is never overwritten")
     private = Ed25519PrivateKey.generate()
@@ -202,8 +205,8 @@ def _create(path: Path, data: bytes, mode: int) -> None:
         os.fsync(file.fileno())
 
 
-def _write_beside(path: Path, text: str) -> None:
-    """Write a file in one step."""
+def _write_atomically(path: Path, text: str) -> None:
+    """Write a file atomically."""
     part = None
     try:
         handle, part = tempfile.mkstemp(prefix=f".{path.name[:60]}.", dir=path.parent)
@@ -221,7 +224,7 @@ def _write_beside(path: Path, text: str) -> None:
 
 @contextmanager
 def _package() -> Iterator[None]:
-    """Say which extra is missing."""
+    """Name the extra to install if the package is missing."""
     try:
         yield
     except ImportError:
@@ -250,24 +253,27 @@ def _public_key(path: Path) -> Ed25519PublicKey:
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise SpecError(f"{path}: holds no public Ed25519 key (PEM), as tablepack sign --new makes")
+        raise SpecError(
+            f"{path}: is not a public Ed25519 key (PEM), such as tablepack sign --new writes"
+        )
     return key
 
 
 def _private_key(path: Path) -> Ed25519PrivateKey:
-    """Read a private key that nobody else can read."""
+    """Read a private key, which must be readable by its owner only."""
     with _package():
         from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
     data = _key_bytes(path)
-    if _PUBLIC_HEAD in data:  # said before its mode, which is right for it
+    if _PUBLIC_HEAD in data:  # before its file mode, which is fine for a public key
         raise SpecError(
-            f"{path}: is the public key, which only checks signatures; sign with the private one, {_other_of(path)}"
+            f"{path}: is the public key, which can only verify signatures; sign with the private key, "
+            f"{_private_key_of(path)}"
         )
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise SpecError(
-            f"key file {path} can be read by others; allow its owner only: chmod 600 {path}"
+            f"key file {path} can be read by other users; restrict it to its owner: chmod 600 {path}"
         )
     try:
         key = load_pem_private_key(data, password=None)
@@ -275,15 +281,15 @@ def _private_key(path: Path) -> Ed25519PrivateKey:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise SpecError(
-            f"{path}: holds no private Ed25519 key without a password (PEM), as tablepack sign --new makes"
+            f"{path}: is not a private Ed25519 key without a password (PEM), such as tablepack sign --new writes"
         )
     return key
 
 
-def _other_of(public: Path) -> str:
-    """Which file holds the private key of a public one: a file beside it that is called so, but for the ending."""
+def _private_key_of(public: Path) -> str:
+    """The likely file of the private key of a public one: next to it, with the same name but for the extension."""
     for path in sorted(public.parent.glob(f"{glob.escape(public.stem)}*")):
         with contextlib.suppress(OSError):
             if path.stem == public.stem and _PRIVATE_HEAD in read_plain(path, _MOST_BYTES):
                 return str(path)
-    return "that tablepack sign --new made with it"
+    return "which tablepack sign --new wrote together with it"

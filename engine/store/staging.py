@@ -1,19 +1,27 @@
-"""The store: a release is staged table by table, then put in place in one step.
+"""Writing a release: tables are staged one by one, then the whole release is put in place in one step.
 
 `Staging` takes fitted tables and writes them to `<release>.tmp/staging.duckdb`: a fresh file that never held a
-source row, that older DuckDB versions open, and in which nothing is ever dropped. Tables that come in quick
-succession go in by one transaction, with their ledger rows, so a build killed at any instant resumes with all but
-those of its last moment; then checkpoint, fsync, manifest, rename. The old release is served until the new one is in
-its place (`engine.store.manifest`). A thread writes, so that whoever fits the tables goes on meanwhile.
+source row, that older DuckDB versions can open, and in which nothing is ever dropped. Tables that arrive in quick
+succession are written in one transaction, together with their entries in `catalog.tables`, so a build killed at any
+instant resumes with all but its last batch; then checkpoint, fsync, manifest, rename. The old release is served until
+the new one is in its place (`engine.store.manifest`). A thread writes, so that fitting goes on meanwhile.
+
+The staging folder belongs to one build (mode 0700, locked), and is only ever emptied if it contains our lock file. A
+build refuses to replace anything but a release; sets of an earlier build are removed only if their notes identify them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import itertools
+import json
 import os
+import re
+import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +29,14 @@ from typing import Any
 
 import duckdb
 
-from engine.errors import InternalError
+from engine.errors import (
+    DamagedRelease,
+    InternalError,
+    PrivacyError,
+    StoreError,
+    TablepackError,
+)
+from engine.outputs import RELEASE, check_output, kind_of
 from engine.schema import ColumnSet, ReleaseHeader, Support, SyntheticTable, literal
 from engine.store.card import GeneratorCard
 from engine.store.catalogue import (
@@ -32,6 +47,12 @@ from engine.store.catalogue import (
     open_again,
     write_release,
 )
+from engine.store.checks.sizes import (
+    check_card,
+    check_header,
+    check_support,
+    check_total_text,
+)
 from engine.store.decode import Carrier, carrier
 from engine.store.manifest import (
     ATTACHED,
@@ -40,46 +61,275 @@ from engine.store.manifest import (
     ReleaseRecord,
     content_hash,
     file_hash,
+    manifest_path,
+    read_manifest,
     release_hash,
     support_hash,
     sync_directory,
     values_hash,
     write_manifest,
 )
-from engine.store.room import check_card, check_header, check_room, check_support
+from engine.store.opening import open_release
 from engine.store.schema import create_catalog
 from engine.store.sharing import can_grow, check_unchanged, copy_file, copy_tables
 from engine.store.signature import signature_path
-from engine.store.target import (
-    DATABASE,
-    accepted_now,
-    check_names,
-    check_target,
-    lock_folder,
-    read_build_id,
-    remove_folder,
-    staging_folder,
-    sweep_folder,
-    write_build_id,
-    writing,
-)
 
 STORAGE = "STORAGE_VERSION 'v1.2.0', BLOCK_SIZE 16384"
-"""Older DuckDB versions open it; small blocks, for a release is hundreds of small tables."""
+"""Older DuckDB versions can open it; small blocks, because a release has hundreds of small tables."""
 _WAL_LIMIT = "32MB"
-"""What the log keeps, and memory with it, before DuckDB brings it into the file: on the way while others are fitted,
-at the end everybody waits. Each time some of the catalogue is written anew (12 MB: files 20 % larger, 32 MB: 3 %)."""
+"""Size of the write-ahead log (and so memory) at which DuckDB checkpoints: early checkpoints run while other tables are
+fitted, the last one is waited for. Each rewrites part of the catalogue (12 MB: files 20 % larger, 32 MB: 3 %)."""
 BATCH_S, BATCH_CELLS = 0.25, 200_000
-"""Tables wait for each other so long, or while others are written, and up to so many cells: a transaction costs several
-times what a small table in it does (of 449 of NIST's, 5.9 ms of processor time each by themselves, 2.2 in batches)."""
+"""Seconds and cells up to which tables are collected into one transaction (or while another is written): a transaction
+costs several times as much as a small table in it (449 NIST tables: 5.9 ms of CPU time each alone, 2.2 in batches)."""
 _MEMORY = "400MB"
-"""What DuckDB keeps of the file in memory: without a limit all of it, up to most of the machine's."""
+"""DuckDB's memory limit while staging: without one it caches the whole file, up to most of the machine's memory."""
 _SHORT_LIST = 256
-"""Released values of a column of text up to which its strings pack best as a dictionary."""
+"""Released values of a text column up to which its strings compress best as a dictionary."""
+DATABASE = "staging.duckdb"
+"""The staging database inside the staging folder."""
+_BUILD, _LOCK = "build.json", "lock"
+_OTHER_ENDINGS = frozenset(
+    f".{ending}"
+    for ending in (
+        "csv tsv txt md log sql json jsonl ndjson toml yaml yml xml html htm pdf parquet arrow feather "
+        "xlsx xls ods sqlite sqlite3 key pem pub zip gz py ipynb png svg"
+    ).split()
+)
+"""File name extensions of other kinds of files."""
+# What DuckDB raises on disk errors: at once, at commit, and after a failed checkpoint.
+_DISK_ERRORS = (
+    duckdb.IOException,
+    duckdb.TransactionException,
+    duckdb.FatalException,
+    duckdb.OutOfMemoryException,
+)
+
+
+def staging_folder(release: Path) -> Path:
+    """Return the folder in which a release is staged."""
+    return release.with_name(release.name + ".tmp")
+
+
+def check_names(header: ReleaseHeader) -> None:
+    """Refuse column names that DuckDB treats as equal."""
+    names = sorted(c.name.lower() for c in header.columns)
+    twice = {a for a, b in itertools.pairwise(names) if a == b}
+    if twice:
+        raise StoreError(f"column names that differ only in case cannot be stored: {sorted(twice)}")
+
+
+def set_path(release: Path, number: int) -> Path:
+    """Path of a further synthesis of a release's wide tables: a separate release in the same folder."""
+    return (
+        release if number == 1 else release.with_name(f"{release.stem}.set{number}{release.suffix}")
+    )
+
+
+def set_note(release: Path, number: int) -> str:
+    """Return the note that identifies a set; `remove_sets` looks for it."""
+    return f"Set {number}: another synthesis of the wide tables of {release.name}."
+
+
+def check_target(
+    path: Path,
+    *,
+    force: bool = False,
+    build_id: str | None = None,
+    inputs: Iterable[str | Path] = (),
+) -> bool:
+    """Refuse to replace anything but a release, and to replace a release without `force`.
+
+    build_id: The build, if known: an interrupted build may finish what it was allowed to begin.
+
+    Returns: Whether a release may be replaced.
+    """
+    claimed = read_build_id(staging_folder(path))
+    may = force or (claimed is not None and build_id in (None, claimed))
+    check_output(path, force=True, own=RELEASE, inputs=inputs)
+    if path.is_symlink():
+        raise StoreError(f"{path}: is a symbolic link; name the release file itself")
+    _check_manifest(path)
+    if not path.exists():
+        _check_ending(path)
+        return may
+    if kind_of(path) != RELEASE:
+        raise StoreError(
+            f"{path}: exists and is not a release; move it away, or choose another output path (-o)"
+        )
+    if not may:
+        raise StoreError(
+            f"{path}: is already a release. Use --force (in Python force=True) to replace it, or another output path "
+            "(-o, out); the old release is served until the new one is complete"
+        )
+    return may
+
+
+def _check_ending(path: Path) -> None:
+    """Refuse a new release with the extension of another file type, which other programs would try to open as such."""
+    if (ending := path.suffix.lower()) in _OTHER_ENDINGS:
+        raise StoreError(
+            f"{path}: a release is a DuckDB file, not {ending}; use the extension .duckdb, .db or none. Other formats "
+            "are written by tablepack export"
+        )
+
+
+def _check_manifest(path: Path) -> None:
+    """Refuse a path whose manifest is not a manifest, or belongs to another file."""
+    beside = manifest_path(path)
+    if not beside.exists():
+        return
+    try:
+        known = read_manifest(path).accepts
+    except DamagedRelease:
+        known = ()  # another format version, or damaged: still a manifest if it has the fields of one
+        if kind_of(beside) == "":
+            raise StoreError(f"{beside}: exists and is not a manifest; move it away") from None
+    if known and path.exists() and path.stat().st_size not in {r.size for r in known}:
+        raise StoreError(f"{path}: exists and does not match its manifest; move it away")
+
+
+def accepted_now(path: Path) -> tuple[ReleaseRecord, ...]:
+    """Return the manifest's records of the file that is about to be replaced; none if it is damaged."""
+    try:
+        size = path.stat().st_size
+        digest = file_hash(path)
+        known = read_manifest(path).accepts
+    except (OSError, StoreError):
+        return ()
+    return tuple(r for r in known if (r.size, r.sha256) == (size, digest))
+
+
+def _has_foreign_files(folder: Path) -> bool:
+    """Whether a folder contains files but not our lock; listed only once, since another build may be creating it."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return bool(names) and _LOCK not in names
+
+
+def lock_folder(folder: Path) -> int:
+    """Create the staging folder and take its lock; closing the returned descriptor releases it."""
+    while True:
+        if folder.is_symlink() or _has_foreign_files(folder):
+            raise StoreError(f"{folder}: exists and is not a staging folder; move it away")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o700)
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            continue  # a build that has just finished removed the folder
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.stat(folder / _LOCK).st_ino == os.fstat(lock).st_ino:
+                return lock
+        except FileNotFoundError:
+            pass
+        except BlockingIOError:
+            os.close(lock)
+            raise StoreError(f"{folder}: another build of this release is running") from None
+        os.close(lock)
+
+
+def read_build_id(folder: Path) -> str | None:
+    """Return the id of the build that a staging folder belongs to; None if there is none, or it is unreadable."""
+    try:
+        claim = json.loads((folder / _BUILD).read_text(encoding="utf-8"))
+        return str(claim["build_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def sweep_folder(folder: Path) -> None:
+    """Empty a staging folder except for the lock; the build id first, so that a kill leaves no claim on the rest."""
+    (folder / _BUILD).unlink(missing_ok=True)
+    for entry in folder.iterdir():
+        if entry.name == _LOCK:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def write_build_id(folder: Path, build_id: str) -> None:
+    """Record the build that a staging folder belongs to, atomically."""
+    part = folder / (_BUILD + ".part")
+    part.write_text(json.dumps({"build_id": build_id}), encoding="utf-8")
+    part.replace(folder / _BUILD)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a staging folder; the lock file last, so that a kill leaves it recognisable as ours."""
+    sweep_folder(folder)
+    (folder / _LOCK).unlink()
+    folder.rmdir()
+
+
+@contextlib.contextmanager
+def removed_if_refused(path: Path) -> Iterator[None]:
+    """Remove the staging folder of a release that is refused for privacy, so that nothing of it stays on disk."""
+    try:
+        yield
+    except PrivacyError:
+        with contextlib.suppress(OSError, StoreError):  # the refusal matters more
+            lock = lock_folder(staging_folder(path))
+            try:
+                remove_folder(staging_folder(path))
+            finally:
+                os.close(lock)
+        raise
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn errors of the disk or DuckDB into ours, without their text, which may quote values."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({_reason(error)})") from None
+    except _DISK_ERRORS as error:
+        full = "no space left" in str(error).lower() or "disk" in str(error).lower()
+        why = os.strerror(errno.ENOSPC) if full else "disk full, quota reached or folder read-only"
+        raise StoreError(f"{path}: cannot be written ({why})") from None
+    except duckdb.Error as error:
+        raise InternalError(f"{path}: staging failed ({type(error).__name__})") from None
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__
+
+
+def remove_sets(release: Path, last: int) -> list[Path]:
+    """Remove sets of a release beyond a number, left by an earlier build, with their manifests and signatures."""
+    named = re.compile(rf"{re.escape(release.stem)}\.set([1-9]\d*){re.escape(release.suffix)}")
+    removed: list[Path] = []
+    with contextlib.suppress(OSError):  # the release is in place: leftover sets do no harm
+        for path in sorted(release.parent.iterdir()):
+            found = named.fullmatch(path.name)
+            if found is None or path.is_symlink() or int(found[1]) <= last:
+                continue
+            if _has_note(path, set_note(release, int(found[1]))):
+                for file in (path, signature_path(path), manifest_path(path)):
+                    file.unlink(missing_ok=True)
+                removed.append(path)
+    return removed
+
+
+def _has_note(path: Path, note: str) -> bool:
+    """Whether a file is an intact release with this note."""
+    with contextlib.suppress(TablepackError, duckdb.Error, OSError):
+        con, _ = open_release(path)
+        with con:
+            asked = "SELECT count(*) FROM catalog.notes WHERE topic = 'release' AND note = ?"
+            rows = con.execute(asked, [note]).fetchall()
+            return bool(rows[0][0])
+    return False
 
 
 def _numbered(tables: Sequence[ColumnSet], stored: Mapping[ColumnSet, int]) -> dict[ColumnSet, int]:
-    """Numbers of tables: their places, but for those that have others; those come next that lost theirs to these."""
+    """Numbers of tables: stored ones keep theirs, others get their position, or the next free number if it is taken."""
     numbers, taken, counter = dict(stored), {*stored.values()}, itertools.count(1)
     for place, columns in enumerate(tables, 1):
         if columns not in numbers:
@@ -91,7 +341,7 @@ def _numbered(tables: Sequence[ColumnSet], stored: Mapping[ColumnSet, int]) -> d
 
 
 class Staging:
-    """A release while it is built; a context manager. Leaving it unfinished keeps what is finished.
+    """A release being built; a context manager. Leaving it early keeps the tables that are finished.
 
     path: Where the release will be.
     """
@@ -108,8 +358,8 @@ class Staging:
         self._carriers: dict[str, Carrier] = {}
         self._lists: dict[str, bytes] = {}
         self._done: set[ColumnSet] = set()
-        self._waiting: dict[ColumnSet, Entry] = {}
-        self._under_way: frozenset[ColumnSet] = frozenset()
+        self._pending: dict[ColumnSet, Entry] = {}
+        self._being_written: frozenset[ColumnSet] = frozenset()
         self._writer = ThreadPoolExecutor(max_workers=1)
         self._writing: Future[None] | None = None
         self._written = time.monotonic()
@@ -127,9 +377,10 @@ class Staging:
     ) -> Staging:
         """Begin a build, or resume the one that was interrupted.
 
-        build_id: Keyed fingerprint of all that decides the release; staging of another build is thrown away.
-        earlier: A release of the same recipe (`engine.store.sharing.check_shared`): the tables that both have
-            are finished.
+        build_id: Keyed fingerprint of everything that determines the release; staging of another build is
+            discarded.
+        earlier: A release of the same recipe (`engine.store.sharing.check_shared`), from which shared tables
+            are taken.
         """
         path = Path(release_path)
         check_names(header)
@@ -147,7 +398,7 @@ class Staging:
         return staging
 
     def _begin(self, build_id: str, earlier: tuple[Path, str] | None) -> None:
-        """Attach the staging database of this build, or a fresh one with what an earlier release has of it."""
+        """Attach the staging database of this build, or a fresh one with the tables that an earlier release has."""
         if read_build_id(self._folder) == build_id:
             if earlier is not None:
                 check_unchanged(earlier)
@@ -157,7 +408,7 @@ class Staging:
                 return
         self._disconnect()
         sweep_folder(self._folder)
-        if earlier is None or not self._grown(earlier):
+        if earlier is None or not self._grow(earlier):
             self._attach()
             width = max((len(t) for t in self._header.tables), default=1)
             create_catalog(self._connection, width=width)
@@ -166,8 +417,8 @@ class Staging:
         self._take_stored()
         write_build_id(self._folder, build_id)
 
-    def _grown(self, earlier: tuple[Path, str]) -> bool:
-        """Begin with a copy of an earlier release, if tables need only be added to it."""
+    def _grow(self, earlier: tuple[Path, str]) -> bool:
+        """Begin with a copy of an earlier release, if tables only need to be added to it."""
         copy_file(earlier, self._folder / DATABASE)
         self._attach()
         if can_grow(self._connection, {*self._header.tables}, self._positions):
@@ -178,7 +429,7 @@ class Staging:
         return False
 
     def _attach(self) -> None:
-        """Open an in-memory session with the staging database attached and in use."""
+        """Open an in-memory connection with the staging database attached as default."""
         self._con = con = duckdb.connect(
             config={
                 "threads": 1,
@@ -190,13 +441,13 @@ class Staging:
         con.execute(f"USE {ATTACHED}")
         con.execute(
             f"SET checkpoint_threshold = '{_WAL_LIMIT}'; SET pandas_analyze_sample = 0; "
-            "SET enable_optimizer = false"  # every statement is short, and planned for one run
+            "SET enable_optimizer = false"  # every statement is short and runs once
         )
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        """The open connection, once the thread that writes has done with it."""
-        self._settle()
+        """The open connection, once the writing thread has finished with it."""
+        self._drain()
         if self._con is None:
             raise InternalError("the staging store is closed")
         return self._con
@@ -206,12 +457,12 @@ class Staging:
         return self._connection.execute(sql).fetchall()
 
     def finished(self) -> frozenset[ColumnSet]:
-        """Return the tables that are safely stored; waits for those that are being written."""
-        self._settle()
+        """Return the tables that are stored; waits for those being written."""
+        self._drain()
         return frozenset(self._done)
 
     def _take_stored(self) -> None:
-        """Read which tables are stored, under which numbers; fails where the staging database is torn."""
+        """Read which tables are stored, under which numbers; fails if the staging database is corrupt."""
         for name in ("release", "cell_ranges", "codes", "columns", "universes", "notes"):
             self._execute(f"SELECT count(*) FROM catalog.{name}")
         listed = self._execute("SELECT columns, table_id FROM catalog.tables")
@@ -220,13 +471,13 @@ class Staging:
         self._done = {*stored}
 
     def put_support(self, support: Support) -> None:
-        """Store the released values of a column; again on resume, where it is only remembered."""
+        """Store the released values of a column; on resume, check that they are the stored ones."""
         name = support.column.name
         if name not in self._positions:
-            raise InternalError(f"column {name!r} is not in the header of the release")
+            raise InternalError(f"column {name!r} is not in the release header")
         if self._con is not None and self._supports.get(name) is support:
             if self._is_idle:
-                self._settle()  # tells what went wrong before the next table is fitted
+                self._drain()  # raises a writing error before the next table is fitted
             return
         con = self._connection
         check_support(support)
@@ -243,66 +494,68 @@ class Staging:
         self._lists[name] = values_hash(support)
 
     def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
-        """Store one table with its card; tables that come within `BATCH_S` of each other are written together.
+        """Store one table with its card; tables that arrive within `BATCH_S` of each other are written together.
 
-        They are written while others are fitted, so the error may be that of an earlier table; this one is kept then.
+        Writing happens while other tables are fitted, so an error may concern an earlier table; this one is then kept.
         """
         columns = table.columns
         check_card(card)
         if columns not in self._ids:
-            raise InternalError(f"table {columns} is not in the header of the release")
+            raise InternalError(f"table {columns} is not in the release header")
         missing = [c for c in columns if c not in self._supports]
         if missing:
-            raise InternalError(f"table {columns}: no support of {missing} was stored")
-        if any(columns in some for some in (self._done, self._waiting, self._under_way)):
-            raise InternalError(f"table {columns} is stored already")
-        self._waiting[columns] = Entry(
+            raise InternalError(f"table {columns}: no support was stored for {missing}")
+        if any(columns in some for some in (self._done, self._pending, self._being_written)):
+            raise InternalError(f"table {columns} is already stored")
+        self._pending[columns] = Entry(
             table=table,
             card=card,
             table_id=self._ids[columns],
             content_hash=content_hash(table, self._supports, lists=self._lists),
         )
-        n_cells = sum(len(entry.table.n) for entry in self._waiting.values())
+        n_cells = sum(len(entry.table.n) for entry in self._pending.values())
         is_due = self._is_idle and time.monotonic() - self._written >= BATCH_S
         if is_due or n_cells > BATCH_CELLS:
             self._hand_over()
 
     @property
     def _is_idle(self) -> bool:
-        """Whether the thread that writes has nothing to do."""
+        """Whether the writing thread is idle."""
         return self._writing is None or self._writing.done()
 
     def write(self) -> None:
-        """Write the tables that wait, in one transaction: all of them or none."""
+        """Write the pending tables in one transaction: all of them or none."""
         self._hand_over()
-        self._settle()
+        self._drain()
 
     def _hand_over(self) -> None:
-        """Have the thread write the tables that wait, once it has done with those before them."""
+        """Hand the pending tables to the writing thread, once it has finished the previous ones."""
         con = self._connection
-        entries, self._waiting = self._waiting, {}
+        entries, self._pending = self._pending, {}
         if entries:
-            self._under_way = frozenset(entries)  # not the tables: they go once they are written
+            self._being_written = frozenset(
+                entries
+            )  # not the tables: their memory is freed once written
             self._writing = self._writer.submit(self._write_all, con, entries)
         self._written = time.monotonic()
 
     def _write_all(
         self, con: duckdb.DuckDBPyConnection, entries: Mapping[ColumnSet, Entry]
     ) -> None:
-        """Write tables in one transaction, with a connection that nobody else uses meanwhile."""
+        """Write tables in one transaction; nothing else uses the connection meanwhile."""
         with writing(self.path):
-            self._choose_packing(con)
+            self._choose_compression(con)
             with _transaction(con):
                 insert_tables(con, list(entries.values()), self._carriers)
                 insert_views(con, self._header, {c: e.table_id for c, e in entries.items()})
 
-    def _settle(self) -> None:
-        """Wait for the tables that are being written; raise what went wrong with them."""
+    def _drain(self) -> None:
+        """Wait for the tables being written; raise the error if writing failed."""
         if self._writing is None:
             return
-        wait([self._writing])  # whoever is interrupted here finds it under way
+        wait([self._writing])  # an interrupt here leaves the write under way
         written, self._writing = self._writing, None
-        tables, self._under_way = self._under_way, frozenset()
+        tables, self._being_written = self._being_written, frozenset()
         written.result()
         self._done.update(tables)
 
@@ -312,20 +565,22 @@ class Staging:
         exposure: Mapping[str, Any] | None = None,
         placing: Callable[[ReleaseRecord], None] | None = None,
     ) -> ReleaseRecord:
-        """Close the catalogue and put the release in place; the staging folder goes.
+        """Close the catalogue, put the release in place and remove the staging folder.
 
-        exposure: Mode sticky: what the release tells of small groups, in plain values and sentences.
-        placing: Called with what the manifest will say once the file is whole, before it is put in place.
+        exposure: Mode sticky: exposure of small groups, as plain values and sentences.
+        placing: Called with the record of the complete file before it is put in place.
         """
         self.write()
         missing = set(self._header.tables) - self.finished()
         if missing:
-            raise InternalError(f"{len(missing)} tables of the header were not stored")
+            raise InternalError(f"tables of the header that were not stored: {len(missing)}")
         tables = dict(self._execute("SELECT name, content_hash FROM catalog.tables"))
         listed = "SELECT name, content_hash FROM catalog.columns WHERE content_hash IS NOT NULL"
         digest = release_hash(tables, dict(self._execute(listed)))
         with writing(self.path):
-            if not self._execute("SELECT 1 FROM catalog.release"):  # a resume may find it closed
+            if not self._execute(
+                "SELECT 1 FROM catalog.release"
+            ):  # a resumed build may have closed it already
                 write_release(
                     self._connection,
                     self._header,
@@ -335,8 +590,8 @@ class Staging:
                     ledger=ledger,
                     exposure=exposure,
                 )
-            self._pack()
-            check_room(self._connection, self.path, (self._folder / DATABASE).stat().st_size)
+            self._checkpoint()
+            check_total_text(self._connection, self.path, (self._folder / DATABASE).stat().st_size)
             self._disconnect()
             record = self._record(digest, tables)
         if placing is not None:
@@ -346,24 +601,24 @@ class Staging:
         self.close()
         return record
 
-    def _choose_packing(self, con: duckdb.DuckDBPyConnection) -> None:
-        """Say how what is written from now on may be compressed."""
+    def _choose_compression(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Choose the compression methods for what is written from now on."""
         of_text = (c for c in self._carriers.values() if c.sql_type == "VARCHAR")
         longest = max((len(carried.array) for carried in of_text), default=0)
-        # The method that costs most to try; short lists pack better as dictionaries.
-        needless = "fsst" if longest <= _SHORT_LIST else ""
-        con.execute(f"SET disabled_compression_methods = '{needless}'")
+        # FSST is the most expensive method to try; short lists compress better as dictionaries.
+        disabled = "fsst" if longest <= _SHORT_LIST else ""
+        con.execute(f"SET disabled_compression_methods = '{disabled}'")
 
-    def _pack(self) -> None:
-        """Bring what the log holds into the file, compressed."""
-        self._choose_packing(self._connection)
+    def _checkpoint(self) -> None:
+        """Checkpoint: move the log into the file, compressed."""
+        self._choose_compression(self._connection)
         self._execute(f"CHECKPOINT {ATTACHED}")
 
     def _record(self, digest: str, tables: dict[str, str]) -> ReleaseRecord:
         """Flush the staged file and describe it."""
         staged = self._folder / DATABASE
         if staged.with_name(DATABASE + ".wal").exists():
-            raise InternalError("a write-ahead log is left after the checkpoint")
+            raise InternalError("a write-ahead log remains after the checkpoint")
         with staged.open("rb") as file:
             os.fsync(file.fileno())
         return ReleaseRecord(
@@ -377,7 +632,7 @@ class Staging:
         )
 
     def _publish(self, record: ReleaseRecord) -> None:
-        """Put the staged file in place; at every instant the pair on disk is accepted."""
+        """Put the staged file in place; at every instant, file and manifest on disk match."""
         check_target(self.path, force=self._may_replace, build_id="")
         old = accepted_now(self.path)
         both = Manifest(format_version=FORMAT_VERSION, accepts=(record, *old))
@@ -386,7 +641,7 @@ class Staging:
         (self._folder / DATABASE).replace(self.path)
         sync_directory(self.path.parent)
         write_manifest(self.path, only, scratch=self._folder)
-        if record not in old:  # what another file was signed with says nothing of this one
+        if record not in old:  # the signature of another file does not cover this one
             signature_path(self.path).unlink(missing_ok=True)
         remove_folder(self._folder)
 
@@ -396,9 +651,9 @@ class Staging:
             self._con = None
 
     def close(self) -> None:
-        """Leave the build: finished tables stay in staging for a resume, and those that waited where they can."""
-        for step in (self._settle, self.write) if self._con is not None else ():
-            # What came first is told, and what is held is let go.
+        """Leave the build: finished tables stay in staging for a resume, and pending ones are written if possible."""
+        for step in (self._drain, self.write) if self._con is not None else ():
+            # The first error is the one reported; everything is released regardless.
             with contextlib.suppress(Exception):
                 step()
         self._writer.shutdown()
@@ -427,6 +682,6 @@ def _transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
         yield
         con.execute("COMMIT")
     except BaseException:
-        with contextlib.suppress(duckdb.Error):  # DuckDB may have left it already
+        with contextlib.suppress(duckdb.Error):  # DuckDB may have rolled back already
             con.execute("ROLLBACK")
         raise

@@ -1,6 +1,6 @@
-"""SQL over a release: a statement is planned on a stub, routed to one released table, run untouched over its view.
+"""SQL over a release: a statement is planned on a stub, routed to one released table, and run unchanged over its view.
 
-Takes a release file, and statements of anyone.
+Takes a release file, and statements of untrusted users.
 Gives `Session`, a read-only, locked-down handle; `Result`s; refusals that say what is allowed.
 May import `engine.errors`, `engine.schema`, `engine.store`, `engine.units`.
 """

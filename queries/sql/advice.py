@@ -1,8 +1,8 @@
-"""What a statement does with single synthetic rows: read off DuckDB's plan, never off its text.
+"""Warnings about statements that treat synthetic rows as people: read from DuckDB's plan, never from the text.
 
-A plan in; out come warnings that say why a question means less than it seems. Each operator is asked whether
-what it passes on are synthetic rows one by one, or figures of groups: joining, numbering or looking up the first
-means nothing, the same with the second is what a release is for.
+Takes a plan; gives warnings that say why a result means less than it seems. Each operator is classified by what it
+passes on: individual synthetic rows, or figures of groups. Joining, numbering or looking up the former is meaningless;
+doing the same with the latter is what a release is for.
 Invariant: a warning never refuses, and never depends on a value of the release.
 """
 
@@ -14,29 +14,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 FEW = 10
-"""Rows up to which an answer shows single synthetic rows, not a distribution."""
+"""Rows up to which an answer shows individual synthetic rows, not a distribution."""
 UNKNOWN = 1e18
-"""Rows that a LIMIT leaves which is a share, or known only as it runs."""
+"""Rows left by a LIMIT that is a percentage, or known only at run time."""
 SELF_JOIN = (
-    "Synthetic rows are joined with each other. No row is a person, and two rows have no bond (no household, couple "
-    "or friendship): which of them match was left to chance. Count groups first, then join the counts."
+    "The statement joins synthetic rows with each other. No row is a person, and two rows are not related (no "
+    "household, couple or friendship), so which of them match is arbitrary. Count groups first, then join the counts."
 )
 NUMBERED = (
-    "Synthetic rows are numbered or compared with their neighbours. Their order means nothing: the next row is not "
-    "the next person. Count groups first, then number or compare the groups."
+    "The statement numbers synthetic rows, or compares them with their neighbours. Their order has no meaning: the "
+    "next row is not the next person. Count groups first, then number or compare the groups."
 )
 LOOK_UP = (
-    "Single synthetic rows are looked up. No row is a person, so what one row says is true of nobody, and a row that "
-    "is not there proves nothing either. Ask for counts, sums or averages of groups."
+    "The statement looks up individual synthetic rows. No row is a person: a row says nothing about anybody, and a "
+    "missing row proves nothing. Query counts, sums or averages of groups instead."
 )
 SAMPLED = (
-    "Synthetic rows are sampled: another call may give other figures, and each is less sure than the table's. Ask the "
-    "whole table."
+    "The statement samples synthetic rows: running it again may give other figures, and each is less accurate than the "
+    "table's. Query the whole table instead."
 )
 _KEEPS_LEFT = ("SEMI", "ANTI", "MARK")
 _COMPARES = re.compile(r"[<>]|!=")
 _CORRELATED = "__duckdb_delim"
-"""How DuckDB names the rows that a correlated subquery runs for."""
+"""DuckDB's name for the rows that a correlated subquery runs for."""
 _NUMBERING = re.compile(
     r'\b(row_number|lag|lead|nth_value|first_value|last_value)"?(\(|$)|"?\b(first|last)"?\('
 )
@@ -51,13 +51,13 @@ _LISTING = re.compile(r"\b(list|array_agg|string_agg|group_concat|listagg)\((?!D
 class Advice:
     """Warnings about a statement."""
 
-    warnings: tuple[str, ...]  # What is sure from the plan
-    # A condition decides which synthetic rows the answer has: a look-up if it leaves few.
+    warnings: tuple[str, ...]  # Those that follow from the plan
+    # A condition selects the synthetic rows in the answer: it looks up rows if few are left.
     may_look_up: bool
 
     @property
     def foreseen(self) -> tuple[str, ...]:
-        """All warnings that are possible, before anything is run."""
+        """All possible warnings, before anything is run."""
         return (
             (*self.warnings, f"If few rows are left: {LOOK_UP}")
             if self.may_look_up
@@ -67,16 +67,13 @@ class Advice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Flow:
-    """What an operator passes on: rows one by one, rows a condition has chosen, distinct rows with a number.
+    """What an operator passes on."""
 
-    `correlated`: rows for each of which a subquery runs. `joined`: with what is no row of the release.
-    """
-
-    rows: bool = False
-    chosen: bool = False
-    stored: bool = False
-    correlated: bool = False
-    joined: bool = False
+    rows: bool = False  # Individual synthetic rows
+    chosen: bool = False  # Rows selected by a condition
+    stored: bool = False  # Distinct rows with their number
+    correlated: bool = False  # Rows for each of which a subquery runs
+    joined: bool = False  # Rows joined with something other than rows of the release
 
 
 _NOTHING = _Flow()
@@ -85,7 +82,7 @@ _NOTHING = _Flow()
 def advice_of(plan: list[dict[str, Any]], scanned: Callable[[str], str | None]) -> Advice:
     """Return the warnings about a plan.
 
-    scanned: Says what a scanned table holds, by its full name: "rows" (a row a synthetic record), "stored"
+    scanned: Gives the contents of a scanned table by its full name: "rows" (a row per synthetic record), "stored"
         (distinct rows with their number), or None (neither).
     """
     reader = _Reader(scanned)
@@ -96,7 +93,7 @@ def advice_of(plan: list[dict[str, Any]], scanned: Callable[[str], str | None]) 
 
 
 class _Reader:
-    """Walks one plan; remembers what common table expressions pass on, and the warnings."""
+    """Walks one plan; records what common table expressions pass on, and the warnings."""
 
     def __init__(self, scanned: Callable[[str], str | None]) -> None:
         self._scanned = scanned
@@ -104,7 +101,7 @@ class _Reader:
         self.warnings: dict[str, None] = {}
 
     def together(self, nodes: list[dict[str, Any]]) -> _Flow:
-        """All nodes as one: of a union, of what an operator reads."""
+        """Combine nodes: the branches of a union, or the inputs of an operator."""
         flows = [self.flow(node) for node in nodes]
         return _Flow(
             rows=any(f.rows for f in flows),
@@ -135,7 +132,7 @@ class _Reader:
     def _expression(
         self, name: str, info: Mapping[str, Any], children: list[dict[str, Any]]
     ) -> _Flow:
-        """A common table expression: what it holds, then what reads it."""
+        """A common table expression: its contents, then what reads it."""
         contents = self.flow(children[0])
         is_correlated = str(info.get("CTE Name", "")).startswith(_CORRELATED)
         self._shared[str(info.get("Table Index"))] = replace(contents, correlated=is_correlated)
@@ -143,7 +140,7 @@ class _Reader:
         return self._either(contents, rest) if name.startswith("REC") else rest
 
     def _join(self, info: Mapping[str, Any], children: list[dict[str, Any]]) -> _Flow:
-        """Rows with rows is a self-join; a set of values that rows are held against is a condition."""
+        """Rows joined with rows are a self-join; a set of values that rows are compared with is a condition."""
         left, right = self.flow(children[0]), self.together(children[1:])
         kind = str(info.get("Join Type", ""))
         is_condition = any(word in kind for word in _KEEPS_LEFT)
@@ -158,7 +155,7 @@ class _Reader:
         return replace(self._either(left, right), joined=not (left.rows and right.rows))
 
     def _unary(self, name: str, info: Mapping[str, Any], below: _Flow) -> _Flow:
-        """Whatever reads one thing: aggregates, filters, limits, windows, projections."""
+        """Operators with one input: aggregates, filters, limits, windows, projections."""
         if "GROUP_BY" in name or "AGGREGATE" in name:
             if below.rows and _shows_rows(name, str(info.get("Aggregates", "")), below):
                 self.warnings[LOOK_UP] = None
@@ -188,9 +185,9 @@ class _Reader:
 
 
 def _shows_rows(name: str, aggregates: str, below: _Flow) -> bool:
-    """Whether an aggregate picks single rows, or lists those that a condition has chosen.
+    """Whether an aggregate picks individual rows, or lists those selected by a condition.
 
-    Any value of a group may be a value that the whole group has, and so may what a public table brought.
+    `any_value` of a group may be a value that the whole group shares, and so may a value from a joined public table.
     """
     if _PICKING.search(aggregates) or (below.chosen and _LISTING.search(aggregates)):
         return True
@@ -198,7 +195,7 @@ def _shows_rows(name: str, aggregates: str, below: _Flow) -> bool:
 
 
 def _at_most(name: str, info: Mapping[str, Any]) -> float:
-    """How many rows a LIMIT, ORDER BY ... LIMIT or SAMPLE leaves; infinity where it is none."""
+    """Number of rows left by a LIMIT, ORDER BY ... LIMIT or SAMPLE; infinity for other operators."""
     if not any(word in name for word in ("LIMIT", "TOP_N", "SAMPLE")):
         return float("inf")
     for key in ("Limit", "Top", "Sample Size"):

@@ -1,7 +1,8 @@
-"""From a statement to its answer: plan it, choose the released table, run the text untouched over a view of it.
+"""From a statement to its answer: plan it, choose the released table, run the unchanged text over a view of it.
 
-Takes SQL and tables of one's own; gives a `Result`, or the `Reads` and the table of a `Routing`. Every run has a
-connection of its own. Columns that a plan cannot foresee (a PIVOT looks up its values first) are learnt by running.
+Takes SQL and the user's own tables; gives a `Result`, or the `Reads` and the table of a `Routing`. Every run has a
+connection of its own. Columns that a plan cannot show in advance (a PIVOT looks up its values first) are found by
+running the statement.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from queries.sql.views import Filling, GiveBack, LogicalViews, RowsBeyond
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Request:
-    """One statement with the tables its user brought, and the time that all its runs share."""
+    """One statement with the user's own tables, and the time budget that all its runs share."""
 
     text: str
     own: tuple[OwnTable, ...]
@@ -42,7 +43,7 @@ class _Request:
 class Answering:
     """Answers statements of one session; lives as long as its release is open.
 
-    connect: Gives a fresh connection, locked down; refuses where the session is closed.
+    connect: Gives a new locked-down connection; refuses if the session is closed.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Answering:
         )
 
     def route(self, columns: Collection[str], parts: Collection[ColumnSet] = ()) -> ColumnSet:
-        """Return the table that answers; in mode dp tables have any width."""
+        """Return the table that answers; in mode dp, tables have any width."""
         widest = None if self._facts.mode == "dp" else MAX_WIDTH
         return route(columns, self._facts.cells, max_width=widest, parts=parts)
 
@@ -97,7 +98,9 @@ class Answering:
             return self._run(request, table, advice=reads.advice, is_kept=not request.own)
         except LackingColumn:
             if not self._is_the_same_without(request, table):
-                self._run(request, table, filling="guard")  # raises the same, with the name
+                self._run(
+                    request, table, filling="guard"
+                )  # raises the same error, with the column's name
                 raise
         return self._run(request, table, advice=reads.advice, filling="blank")
 
@@ -115,7 +118,7 @@ class Answering:
         return reads, result.table
 
     def run(self, text: str, table: ColumnSet) -> Result:
-        """Run a text of our own over a table."""
+        """Run a statement of our own over a table."""
         return self._run(_Request(text=text, own=(), budget=self._budget()), table)
 
     def on_copies(
@@ -128,7 +131,7 @@ class Answering:
         tables: Mapping[str, Any] | None,
         seconds: float,
     ) -> list[list[tuple[Any, ...]]]:
-        """Run one statement on each of some copies of a table's counts; see `Session.on_copies`."""
+        """Run one statement on each replicate of a table's counts; see `Session.on_copies`."""
         budget = Budget(min(seconds, self._timeout_s()), self._is_stopped)
         until = time.monotonic() + budget.left
         answers = []
@@ -136,9 +139,11 @@ class Answering:
             self._views.put_copies(con, table, counts, beyond)
             put(con, self._own(tables))
             for at in range(counts.shape[1]):
-                if time.monotonic() >= until:  # copies so quick that no look at them falls on one
+                if (
+                    time.monotonic() >= until
+                ):  # runs may be too short for the watcher to interrupt one
                     raise TimedOut(
-                        f"Copies of a statement took more than {budget.seconds:g} seconds"
+                        f"The replicates of the statement took more than {budget.seconds:g} seconds"
                     )
                 self._views.use_copy(con, at)
                 try:
@@ -159,11 +164,11 @@ class Answering:
         is_listing: bool = False,
         is_kept: bool = False,
     ) -> Result:
-        """Run a statement on a connection over a table, or over none; `is_kept`: a later one may have it."""
+        """Run a statement on a connection over a table, or over none; `is_kept`: its connection may be reused."""
         give_back: GiveBack | None = None
         if table is not None and is_kept:
             con, give_back = self._views.lent(self._connect, table)
-        elif is_listing:  # where the views of this session do not show
+        elif is_listing:  # on a connection where the views of this session are invisible
             con = self._planner.cursor()
             self._views.use_alone(con)
         else:
@@ -200,34 +205,34 @@ class Answering:
         )
 
     def _budget(self) -> Budget:
-        """What one statement may take."""
+        """The time budget of one statement."""
         return Budget(self._timeout_s(), self._is_stopped)
 
     def until(self, is_stopped: Callable[[], bool]) -> Self:
-        """Return the same, for statements that end soon after somebody says so."""
+        """Return a copy whose statements stop soon after `is_stopped` returns true."""
         other = copy.copy(self)
         other._is_stopped = is_stopped
         return other
 
     def close(self) -> None:
-        """Close what plans statements."""
+        """Close the planner."""
         self._planner.close()
 
     def _own(self, tables: Mapping[str, Any] | None) -> tuple[OwnTable, ...]:
-        """Tables that the user brings; they may hide nothing of the release."""
+        """The user's own tables; their names must not hide objects of the release."""
         return own_tables(tables, taken=self._taken)
 
     def _is_the_same_without(self, request: _Request, table: ColumnSet) -> bool:
-        """Whether the columns that a table lacks can hold anything, and the answer is the same.
+        """Whether the answer does not depend on the values of the columns that a table lacks.
 
-        DuckDB carries whole rows through some correlated subqueries, though no column of them is looked at.
+        DuckDB passes whole rows through some correlated subqueries, although no column of them is used.
         """
         fillings: tuple[Filling, ...] = ("blank", "other")
         one, other = (self._run(request, table, filling=f).rows for f in fillings)
         return Counter(map(repr, one)) == Counter(map(repr, other))
 
     def _learned(self, request: _Request, planned: ColumnSet) -> tuple[Result, Reads]:
-        """Run a statement that looks up values before its plan is made, and read that plan."""
+        """Run a statement that looks up values before it is planned, and read the resulting plan."""
         table = self._table_by_trial(request, set(planned))
         con = self._connect()
         try:
@@ -244,7 +249,7 @@ class Answering:
         return self._run(request, answering, advice=reads.advice), reads
 
     def _table_by_trial(self, request: _Request, columns: set[str]) -> ColumnSet:
-        """Return the table over which a statement runs: each column that a table lacked is added."""
+        """Return the table over which a statement runs: columns that a table lacks are added one by one."""
         while True:
             table = self.route(columns)
             try:

@@ -1,7 +1,7 @@
-"""Time and memory of a statement in one's own process; DuckDB does not count memory once a row is Python's.
+"""Limits on the time and memory of a statement; DuckDB does not count the memory of rows fetched into Python.
 
-A statement that exceeds its limits is stopped and refused. Planning, running and fetching share one budget. Whoever
-runs statements of strangers oversees them: what each binds, and whether anybody still waits for it.
+A statement that exceeds its limits is interrupted and refused. Planning, running and fetching share one time budget.
+A process that runs statements of untrusted users checks what each binds, and whether anybody still waits for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.signals import Bell, is_main_thread
 from queries.sql.refusals import is_ctrl_c
 
 LOOK_S = 0.02
-"""Seconds between two looks at the memory taken."""
+"""Seconds between two checks of the memory in use."""
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(MB|GB|TB|MiB|GiB|TiB)", re.IGNORECASE)
 _UNITS = {"MB": 1, "GB": 1000, "TB": 10**6, "MIB": 1, "GIB": 1024, "TIB": 1024**2}
 _STATM = Path("/proc/self/statm")
@@ -31,24 +31,24 @@ _MIB = 2**20
 
 
 Plan = list[dict[str, Any]]
-"""What DuckDB bound, as its EXPLAIN says it in JSON."""
+"""The bound statement, as DuckDB's EXPLAIN gives it in JSON."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Oversight:
-    """What is held over statements of strangers; nothing is then shared between two of them, either."""
+    """Oversight of untrusted users' statements, which then share no state with each other."""
 
-    # Sees each plan before its rows are handed out, and raises QueryRefused where it should not run.
+    # Checks each plan before any rows are returned, and raises QueryRefused if it must not run.
     look: Callable[[Plan], None]
-    is_stopped: Callable[[], bool]  # Whether the statement at work should end
+    is_stopped: Callable[[], bool]  # Whether the running statement should stop
 
 
 class Budget:
-    """Seconds of one statement, spent by all that is done for it; what its user does in between is free.
+    """Time budget of one statement, spent by all work for it, but not by its user in between.
 
-    seconds: What it began with.
-    left: What is left of them; never below 0.
-    is_stopped: Whether it should end at once.
+    seconds: The initial budget.
+    left: What is left of it; never below 0.
+    is_stopped: Whether the statement should stop at once.
     """
 
     def __init__(self, seconds: float, is_stopped: Callable[[], bool] | None = None) -> None:
@@ -57,11 +57,11 @@ class Budget:
         self.is_stopped = is_stopped
 
     def again(self) -> Budget:
-        """Return one for a further run."""
+        """Return a full budget for another run."""
         return Budget(self.seconds, self.is_stopped)
 
     def spend(self, seconds: float) -> None:
-        """Take some seconds away."""
+        """Subtract seconds."""
         self.left = max(self.left - seconds, 0.0)
 
 
@@ -69,13 +69,13 @@ class Budget:
 def watched(
     con: duckdb.DuckDBPyConnection, budget: Budget, memory_mb: int | None = None
 ) -> Iterator[None]:
-    """Stop what runs on a connection when its time is up, or when this process has grown by so much meanwhile.
+    """Interrupt a connection when its time is up, or when this process has grown by more than `memory_mb` since.
 
     Memory is watched on Linux only, and only if it is limited.
     """
     start = time.monotonic()
     watch = _Watch(con, budget, memory_mb)
-    end = _looked_at(watch)
+    end = _checked(watch)
     try:
         yield
     except duckdb.InterruptException:
@@ -83,7 +83,7 @@ def watched(
             raise KeyboardInterrupt from None
         if watch.is_full:
             raise TooLarge(
-                f"The answer takes more than {memory_mb:,} MB: aggregate or LIMIT it, take its first rows "
+                f"The answer needs more than {memory_mb:,} MB: aggregate or LIMIT it, fetch its first rows "
                 "with .head(n), or open the release with more memory"
             ) from None
         raise TimedOut(f"The statement was stopped after {budget.seconds:g} seconds") from None
@@ -92,12 +92,12 @@ def watched(
             raise KeyboardInterrupt from None
         raise
     finally:
-        end()  # or it would stop what runs next on the connection
+        end()  # or it would interrupt the next statement on the connection
         budget.spend(time.monotonic() - start)
 
 
 class _Watch:
-    """One piece of work that is looked at now and then, and interrupted where it should end."""
+    """Work on a connection that is checked periodically, and interrupted if it should end."""
 
     def __init__(
         self, con: duckdb.DuckDBPyConnection, budget: Budget, memory_mb: int | None
@@ -108,7 +108,7 @@ class _Watch:
         self.is_full = self.is_asked = False
 
     def look(self) -> None:
-        """Interrupt it where it is too large, late, or waited for by nobody; again, should it not have been at work."""
+        """Interrupt it if it is too large, late or abandoned; repeated, since one between statements is lost."""
         if self._most is not None and resident_mb() > self._most:
             self.is_full = True
         is_left = self.is_asked or (self._is_stopped is not None and self._is_stopped())
@@ -117,7 +117,7 @@ class _Watch:
 
 
 class _Watcher:
-    """One thread that looks at all work of this process: to start one for each costs as much as many a statement."""
+    """One thread that checks all work of this process: starting one each time costs as much as a short statement."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -126,7 +126,7 @@ class _Watcher:
         self._is_asleep = False
 
     def begin(self, watch: _Watch) -> None:
-        """Look at one more."""
+        """Start checking."""
         with self._lock:
             self._watches.add(watch)
             if self._thread is None:
@@ -136,7 +136,7 @@ class _Watcher:
                 self._lock.notify()
 
     def end(self, watch: _Watch) -> None:
-        """Look at it no more, from now on."""
+        """Stop checking."""
         with self._lock:
             self._watches.discard(watch)
 
@@ -148,11 +148,9 @@ class _Watcher:
                 self._look()
 
     def _look(self) -> None:
-        """Look at each once; here, so that no name holds the last connection while the thread sleeps."""
+        """Check each once; in a function, so that no variable keeps a connection alive while the thread sleeps."""
         for watch in self._watches:
-            with suppress(
-                duckdb.Error
-            ):  # of one piece of work: the others are looked at all the same
+            with suppress(duckdb.Error):  # an error of one must not affect the others
                 watch.look()
 
 
@@ -161,24 +159,23 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_ALL.__init__)  # type: ignore[misc]  # the thread is the parent's
 
 
-def _looked_at(watch: _Watch) -> Callable[[], None]:
-    """Look at a piece of work until what is returned is called; in the main thread a signal wakes who looks at once."""
+def _checked(watch: _Watch) -> Callable[[], None]:
+    """Check work until the returned function is called; in the main thread, a signal triggers a check at once."""
 
     def look(is_asked: bool) -> None:
         watch.is_asked = watch.is_asked or is_asked
         watch.look()
 
     if is_main_thread():
-        with suppress(
-            OSError, RuntimeError
-        ):  # a process for strangers may open no pipe: its parent ends it
+        # A sandboxed process cannot open the pipe this needs; its parent enforces the limits.
+        with suppress(OSError, RuntimeError):
             return Bell(look, LOOK_S).close
     _ALL.begin(watch)
     return lambda: _ALL.end(watch)
 
 
 def resident_mb() -> int:
-    """Return the memory that this process has in use; 0 where the system does not tell."""
+    """Return the resident memory of this process in MB; 0 if the system does not report it."""
     try:
         pages = int(_STATM.read_text("ascii").split()[1])
     except OSError:
@@ -193,6 +190,6 @@ def _page_size() -> int:
 
 
 def megabytes_of(size: str) -> int | None:
-    """Return a size such as 500MB or 1.8 GiB in megabytes; None where it is none."""
+    """Return a size such as 500MB or 1.8 GiB in megabytes; None if it is not a size."""
     match = _SIZE.fullmatch(size.strip())
     return int(float(match[1]) * _UNITS[match[2].upper()]) if match else None

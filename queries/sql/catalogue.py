@@ -1,6 +1,6 @@
-"""What the catalogue of an open release says, as plain values.
+"""The catalogue of an open release as plain values.
 
-A connection that has the release in use goes in. Everything here was released: titles, labels, values, numbers of
+Takes a connection with the release as default database. Everything here is public: titles, labels, values, numbers of
 synthetic rows.
 """
 
@@ -19,7 +19,7 @@ from engine.units import ENTITIES, ROWS, Unit, unit_from_json
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """A release in a nutshell."""
+    """Description of a release."""
 
     # title, logical_name, vintage, mode, key_id, engine_version, content_hash: As in `catalog.release`.
     title: str
@@ -30,23 +30,21 @@ class Facts:
     engine_version: str
     content_hash: str
     cells: dict[ColumnSet, int]  # Distinct synthetic rows of every table, narrow tables first
-    # Noise sd of a finest count, and the share of rows that were filled in.
+    # Noise sd of a finest count, and the share of rows that were imputed.
     noise: dict[ColumnSet, tuple[float, float]]
     columns: dict[str, str]  # SQL type of every column, in the source's order
-    labels: dict[str, str]  # Label of every column; its name where it has none
+    labels: dict[str, str]  # Label of every column; its name if it has none
     notes: tuple[str, ...]  # How to read the release
-    # unit, entity: What a row is called, and whom the release protects.
+    # unit, entity: Names of a row and of the protected entity.
     unit: Unit = ROWS
     entity: Unit = ENTITIES
-    is_reviewed: bool = False  # A person says that what was detected was looked at
-    # Settings by column that were detected and that nobody reviewed; those of the whole release by
-    # "privacy".
+    is_reviewed: bool = False  # Detected settings were reviewed by a person
+    # Detected settings that were not reviewed, by column; those of the whole release under "privacy".
     unreviewed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    # Columns that records exchanged before anything was counted, and those that partners agree in; None:
-    # none did.
+    # Columns that records swapped before counting, and those in which partners agree; None: no swapping.
     swap: dict[str, Any] | None = None
-    # max_rows, range_sd: Rows of one entity that count, and the noise of counts that this bound holds for;
-    # None: no bound is declared.
+    # max_rows, range_sd: Bound on the rows of one entity, and the noise sd of counts under this bound; None:
+    # no bound is declared.
     max_rows: int | None = None
     range_sd: float | None = None
 
@@ -82,9 +80,9 @@ def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
 
 
 def _bound_of(privacy: dict[str, Any]) -> dict[str, Any]:
-    """Rows of one entity that count, and the noise of counts that this bound holds for; nothing in mode dp."""
-    told = [privacy.get(name) for name in ("max_rows", "noise_layers", "layer_sd")]
-    bound, layers, sd = (number if isinstance(number, int) else 0 for number in told)
+    """Bound on the rows of one entity, and the noise sd of counts under this bound; empty in mode dp."""
+    found = [privacy.get(name) for name in ("max_rows", "noise_layers", "layer_sd")]
+    bound, layers, sd = (number if isinstance(number, int) else 0 for number in found)
     return (
         {"max_rows": bound, "range_sd": layers**0.5 * sd * bound}
         if min(bound, layers, sd) > 0
@@ -95,7 +93,7 @@ def _bound_of(privacy: dict[str, Any]) -> dict[str, Any]:
 def _unreviewed(
     columns: Sequence[tuple[Any, ...]], tables: Sequence[tuple[Any, ...]], privacy: dict[str, Any]
 ) -> dict[str, tuple[str, ...]]:
-    """What was detected, of columns that a table shows, and of the parameters."""
+    """Detected settings of columns that are in a table, and of the parameters."""
     shown = {name for table, *_ in tables for name in table}
     found = {name: tuple(detected) for name, *_, detected in columns if detected and name in shown}
     of_all = privacy.get("detected")

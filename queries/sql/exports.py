@@ -1,7 +1,7 @@
-"""Every table of a release as a file of its own: CSV or Parquet, a row a synthetic record; and answers as workbooks.
+"""Exports: every table of a release as a CSV or Parquet file with a row per synthetic record; answers as workbooks.
 
-Files are named by the table's sorted columns joined with dots; columns stand in the source's order, a blank is
-written as in the source. All is written to a folder beside the target, which gets its name when it is complete.
+Files are named by the table's sorted columns joined by dots; columns are in the source's order, and missing values are
+written as in the source. Everything is written to a temporary folder, which is renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.store import count_names, table_name, unused_name
 from queries.sql.session import Session
 
 MAX_STEM = 200
-"""Longest file name in bytes, without its ending; longer ones are cut and end in a hash of the whole."""
+"""Longest file name in bytes, without extension; longer ones are cut and end in a hash of the whole name."""
 _CREATED = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _LONGEST_CELL = 32_767
 _UNSAFE = frozenset('%./\\:*?"<>|')
@@ -40,16 +40,40 @@ def export(
     status: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
-    """Write one file a table.
+    """Write one file per table.
 
-    tables: Tables to write; None: all.
-    status: Add a column that says of each row whether its combination is released, or was filled in.
+    Parameters
+    ----------
+    release : Session
+        The open release.
+    directory : path-like
+        A folder that is empty or does not exist.
+    format : str
+        "csv" or "parquet".
+    tables : tuple of ColumnSet or None
+        Tables to write; None: all.
+    status : bool
+        Add a column that says whether the combination of each row is released or was imputed.
+    progress : callable or None
+        Called with the numbers of tables written and to be written.
+
+    Returns
+    -------
+    list of Path
+        The files, in the order of the tables.
+
+    Raises
+    ------
+    StoreError
+        The format is unknown, the folder is not empty, or the release was replaced since it was opened.
+    NotAnswerable
+        There is no such table.
     """
     if format not in ("csv", "parquet"):
-        raise StoreError(f"format {format!r} is unknown: csv or parquet")
+        raise StoreError(f"unknown format {format!r}: choose csv or parquet")
     wanted = release.tables if tables is None else tables
     for columns in wanted:
-        release.card(*columns)  # says which tables there are
+        release.card(*columns)  # refuses unknown tables
     target = Path(directory)
     with output_folder(target) as part:
         with release.reopened(folder=part) as con:
@@ -58,9 +82,9 @@ def export(
 
 
 def file_stem(columns: Iterable[str]) -> str:
-    """Return the file name of a table without its ending; different tables have different ones.
+    """Return the file name of a table without extension; different tables have different names.
 
-    Characters that a file name cannot or should not hold, and dots inside a column's name, are
+    Characters that a file name cannot or should not contain, and dots inside a column's name, are
     percent-encoded; a name of more than `MAX_STEM` bytes is cut and ends in `~` and a hash of the whole.
     """
     stem = ".".join(_encoded(c) for c in sorted(columns))
@@ -109,18 +133,18 @@ def _write_all(
 def _rows_with_status(
     con: duckdb.DuckDBPyConnection, columns: ColumnSet, name: str, *, is_dp: bool
 ) -> str:
-    """Return SQL for the rows of a table as its view has them, with whether their combination was measured."""
+    """Return SQL for the rows of a table as in its view, with a column that says whether they were measured."""
     physical, noise_sd = con.execute(
         "SELECT physical, noise_sd FROM catalog.tables WHERE name = ?", [table_name(columns)]
     ).fetchall()[0]
     count, measured = map(quoted, count_names(columns))
-    # In mode dp nothing is suppressed: what is not measured is modelled, as the card says.
-    told = (
+    # In mode dp nothing is suppressed: what was not measured is modelled, as the card says.
+    value = (
         "'released'" if is_dp else f"CASE WHEN {measured} THEN 'released' ELSE 'not released' END"
     )
-    if not is_dp and noise_sd == 0:  # a wide table: nothing was measured of it as such
-        told = "'modelled'"
-    return f"(SELECT *, {told} AS {quoted(name)}, unnest(range({count})) FROM tables.{quoted(physical)})"
+    if not is_dp and noise_sd == 0:  # a wide table, for which nothing was measured
+        value = "'modelled'"
+    return f"(SELECT *, {value} AS {quoted(name)}, unnest(range({count})) FROM tables.{quoted(physical)})"
 
 
 def _copy_sql(
@@ -131,7 +155,7 @@ def _copy_sql(
     path: Path,
     format_: str,
 ) -> str:
-    """Return the COPY statement of one table; `added` are columns of the rows that are no columns of the source."""
+    """Return the COPY statement of one table; `added` are columns that are not in the source."""
     more = "".join(f", {quoted(name)}" for name in added)
     if format_ == "parquet":
         listed = ", ".join(quoted(c) for c in ordered) + more
@@ -139,11 +163,13 @@ def _copy_sql(
     spellings = {nulls[c] for c in ordered}
     if len(spellings) == 1 and spellings != {""}:
         listed, null = ", ".join(quoted(c) for c in ordered), spellings.pop()
-    else:  # each column its own spelling; an empty one is left to NULLSTR
+    else:  # each column has its own spelling; NULLSTR writes empty ones
         null = ""
         listed = ", ".join(
             f"coalesce(CAST({quoted(c)} AS VARCHAR), {literal(nulls[c])}) AS {quoted(c)}"
-            if nulls[c] or len(ordered) == 1  # alone, an empty blank is quoted: no empty line
+            if nulls[c]
+            or len(ordered)
+            == 1  # in a single column, an empty value is quoted to avoid an empty line
             else quoted(c)
             for c in ordered
         )
@@ -160,14 +186,16 @@ def workbook_of(
     *,
     first: Callable[[Any], None] | None = None,
 ) -> bytes:
-    """Return a workbook: one sheet with the table and nothing else, one that says what it is.
+    """Return a workbook with a sheet for the table, and one for notes.
 
-    first: Adds a sheet "Table" before them to the book; the table itself is then called "Rows".
+    first: Adds a sheet "Table" in front; the sheet of the table itself is then called "Rows".
     """
     try:
         import xlsxwriter
     except ImportError:
-        raise MissingPackage("a workbook needs xlsxwriter: pip install 'tablepack[pack]'") from None
+        raise MissingPackage(
+            "a workbook requires xlsxwriter: pip install 'tablepack[pack]'"
+        ) from None
     out = io.BytesIO()
     book = xlsxwriter.Workbook(out, {"in_memory": True, "strings_to_formulas": False})
     book.set_properties({"created": _CREATED, "title": notes[0][1] if notes else ""})
@@ -193,7 +221,7 @@ def workbook_of(
 
 
 def _write(sheet: Any, i: int, j: int, value: Any) -> None:
-    """One cell of a workbook: a number where it is one, never a formula."""
+    """Write one cell: numbers as numbers, never a formula."""
     if value is None:
         return
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
@@ -205,7 +233,7 @@ def _write(sheet: Any, i: int, j: int, value: Any) -> None:
 
 
 def _text(value: Any) -> str:
-    """A value that is no number of a spreadsheet."""
+    """Return the text of a value that a spreadsheet cannot hold as a number."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return format(value, "f") if isinstance(value, Decimal) else str(value)

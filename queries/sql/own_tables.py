@@ -1,7 +1,8 @@
-"""Tables of one's own beside a release: joined by value, for one statement, in memory.
+"""Users' own tables: joined with a release by value, for one statement, in memory.
 
-A DataFrame, an Arrow table or a file (CSV, Parquet, JSON) in; a temporary table of the statement's own connection
-out. It is copied before the statement is looked at: the statement itself reaches neither the file nor the frame.
+Takes a DataFrame, an Arrow table or a file (CSV, Parquet, JSON); creates a temporary table on the statement's own
+connection. The contents are copied before the statement is planned, so the statement itself can access neither the
+file nor the frame.
 """
 
 from __future__ import annotations
@@ -30,22 +31,22 @@ _SOURCE = "own_table_source"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnTable:
-    """A table that a user brings."""
+    """A user's own table."""
 
     name: str
-    frame: Any  # What DuckDB can register: a pandas or polars DataFrame, an Arrow table
-    # SQL types that its columns are cast to; those not named stay as they are.
+    frame: Any  # Anything that DuckDB can register: a pandas or polars DataFrame, an Arrow table
+    # SQL types that columns are cast to; other columns keep theirs.
     casts: Mapping[str, str]
 
 
 def own_tables(tables: Mapping[str, Any] | None, *, taken: Iterable[str]) -> tuple[OwnTable, ...]:
-    """Return the tables that a user brings, checked by name; files among them are read."""
+    """Return the user's own tables with checked names; files are read."""
     used = {name.casefold() for name in taken}
     out = []
     for name, content in (tables or {}).items():
         if not name or name.casefold() in used:
-            why = "is taken by the release or another table" if name else "is empty"
-            raise QueryRefused(f"own table {name!r}: the name {why}; give it another")
+            why = "is already used by the release or another table" if name else "is empty"
+            raise QueryRefused(f"own table {name!r}: the name {why}; choose another")
         used.add(name.casefold())
         is_file = isinstance(content, str | os.PathLike)
         out.append(_of_file(name, Path(content)) if is_file else _of_frame(name, content))
@@ -53,7 +54,7 @@ def own_tables(tables: Mapping[str, Any] | None, *, taken: Iterable[str]) -> tup
 
 
 def put(con: duckdb.DuckDBPyConnection, tables: Iterable[OwnTable], *, stub: bool = False) -> None:
-    """Copy own tables into a connection as temporary tables; as a stub, two rows of each."""
+    """Copy own tables into a connection as temporary tables; as a stub, at most two rows of each."""
     for table in tables:
         name = quoted(table.name)
         casts = ", ".join(
@@ -68,7 +69,7 @@ def put(con: duckdb.DuckDBPyConnection, tables: Iterable[OwnTable], *, stub: boo
                 )
             finally:
                 con.unregister(_SOURCE)
-            if stub:  # never empty: the plan of an empty table is no plan
+            if stub:  # never empty: DuckDB plans nothing for an empty table
                 first = con.execute(f"FROM {name} LIMIT 0").description[0][0]
                 con.execute(f"INSERT INTO {name} BY NAME SELECT NULL AS {quoted(first)}")
         except (duckdb.Error, TypeError, ValueError) as error:
@@ -80,19 +81,18 @@ def _of_frame(name: str, frame: Any) -> OwnTable:
     """Return a table in memory."""
     if not any(hasattr(frame, word) for word in ("columns", "schema", "__arrow_c_stream__")):
         raise QueryRefused(
-            f"own table {name!r}: {type(frame).__name__} is no table; allowed are a pandas or polars DataFrame, an "
-            "Arrow table and a path"
+            f"own table {name!r}: expected a path, or a pandas, polars or Arrow table, not {type(frame).__name__}"
         )
     return OwnTable(name=name, frame=frame, casts={})
 
 
 def _of_file(name: str, path: Path) -> OwnTable:
-    """Return a table in a file, as text with its types: so that whole numbers with blanks stay whole."""
+    """Return a table in a file, as text with its types, so that integers with missing values stay integers."""
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
-        raise StoreError(f"{path}: own tables end in one of {', '.join(_READERS)}")
+        raise StoreError(f"{path}: unsupported file type; own tables can be {', '.join(_READERS)}")
     if not path.is_file():
-        raise StoreError(f"{path}: there is no such file")
+        raise StoreError(f"{path}: no such file")
     with duckdb.connect(config={"threads": 1}) as con:
         try:
             con.execute(f"CREATE TEMP VIEW f AS FROM {reader}({literal(str(path))})")

@@ -1,9 +1,9 @@
-"""Which columns a statement reads: taken from DuckDB's own plan, on a stub of the logical table.
+"""Which columns a statement reads: taken from DuckDB's own plan on a stub of the logical table.
 
-The stub has the release's columns and two rows of nothing; a plan with the optimisers that could drop a scan
-switched off says, for every scan of it, which columns are projected. So COLUMNS(...), PIVOT, SUMMARIZE or
-`list(data)` are understood as DuckDB understands them, and no SQL is rewritten.
-Invariant: the statement is planned, not run; outside files are closed to it all the same.
+The stub has the release's columns and two dummy rows; a plan with those optimisers disabled that could remove a scan
+lists the projected columns of every scan. So COLUMNS(...), PIVOT, SUMMARIZE or `list(data)` are understood as DuckDB
+understands them, and no SQL is rewritten.
+Invariant: the statement is planned, not run; external files are inaccessible to it all the same.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = [
 _NO_PRUNING = (
     "expression_rewriter,statistics_propagation,filter_pushdown,empty_result_pullup,"
     "join_elimination,deliminator,in_clause,"
-    "cte_inlining"  # a recursive expression put in its place hides what the scans beside it read
+    "cte_inlining"  # an inlined recursive expression hides what scans next to it read
 )
 _AS_WRITTEN = "SET GLOBAL asof_loop_join_threshold = 0"
-"""On few rows DuckDB would plan an ASOF join as numbering and picking rows."""
+"""On few rows, DuckDB would plan an ASOF join as numbering and selecting rows."""
 _ALLOWED = (
     "one SELECT, or one of FROM, WITH, VALUES, PIVOT, UNPIVOT, SUMMARIZE, DESCRIBE, SHOW, EXPLAIN"
 )
@@ -57,7 +57,7 @@ _EXPLAIN = re.compile(
 _LOAD = re.compile(r"\A(?:\s|;|--[^\n]*\n|/\*.*?\*/)*LOAD\b", re.IGNORECASE | re.DOTALL)
 _PLANNING_S = 60.0
 _LISTINGS = ("DUCKDB_TABLES", "DUCKDB_VIEWS", "DUCKDB_COLUMNS", "DUCKDB_SCHEMAS")
-"""Operators that list what there is in a database."""
+"""Operators that list the objects of a database."""
 NO_ADVICE = Advice(warnings=(), may_look_up=False)
 
 
@@ -66,20 +66,20 @@ class Reads:
     """What a statement reads."""
 
     columns: ColumnSet  # Columns of the logical table
-    is_logical: bool  # The logical table is scanned at all
+    is_logical: bool  # The logical table is scanned
     advice: Advice = NO_ADVICE  # Warnings about it
-    # DuckDB runs more than one statement for it: a PIVOT looks up its values first. What it reads shows
-    # fully only when it is run.
+    # DuckDB runs more than one statement for it: a PIVOT looks up its values first. What it reads is fully
+    # known only when it is run.
     is_multi: bool = False
-    parts: tuple[ColumnSet, ...] = ()  # The same for each place in which the logical table is read
-    # It lists tables, views, columns or schemas that DuckDB has, and does not read the logical table.
+    parts: tuple[ColumnSet, ...] = ()  # The columns of each scan of the logical table
+    # It lists tables, views, columns or schemas, and does not read the logical table.
     is_listing: bool = False
 
 
 class StubPlanner:
     """Plans statements on a stub of the logical table; lives as long as its release is open.
 
-    release: A release to attach, so that its views and catalogue can be named beside the logical table.
+    release: A release to attach, so that statements can also name its views and catalogue.
     """
 
     def __init__(
@@ -114,14 +114,14 @@ class StubPlanner:
     ) -> Reads:
         """Return what a statement reads.
 
-        budget: Time that planning takes of its statement; None: a minute.
+        budget: Time budget of the statement; None: a minute.
         """
         budget = budget or Budget(_PLANNING_S)
-        with self._lock:  # DuckDB refuses a connection that is busy in another thread
+        with self._lock:  # a DuckDB connection serves one thread at a time
             body, is_multi = selected(sql, self._con, self._known)
             cursor = self._con.cursor() if is_multi or own else None
         try:
-            if cursor is not None:  # runs what looks up a PIVOT's values, and leaves types behind
+            if cursor is not None:  # it runs the look-up of a PIVOT's values, which creates types
                 with cursor as con, watched(con, budget):
                     con.execute(self._stub)
                     put(con, own, stub=True)
@@ -131,7 +131,9 @@ class StubPlanner:
                     plan = plan_of(self._con, body)
         except duckdb.Error as error:
             if is_multi and isinstance(error, duckdb.BinderException):
-                return Reads(columns=(), is_logical=True, is_multi=True)  # it names such values
+                return Reads(
+                    columns=(), is_logical=True, is_multi=True
+                )  # it names a PIVOT's values
             raise refusal(error, self._known) from None
         if self._oversight is not None:
             self._oversight.look(plan)
@@ -157,12 +159,12 @@ class StubPlanner:
         )
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Return a fresh connection that sees the release and nothing that a session made; locked down."""
+        """Return a new locked-down connection that sees the release, but nothing that a session created."""
         with self._lock:
             return self._con.cursor()
 
     def _unreleased(self, plan: Plan) -> list[str]:
-        """Remarks on values that the statement names and that are not released."""
+        """Remarks on values in the statement that are not released."""
         if not self._is_attached:
             return []
         constants = [(c, v) for c, v in compared(plan, self._is_stub) if c in self._names]
@@ -197,14 +199,14 @@ class StatementReader:
     """Reads the statements of a spec: `engine.spec.workload.SqlReader`."""
 
     def split(self, text: str) -> list[tuple[int, str]]:
-        """Return the statements of a text, each with the line in which it begins, as DuckDB's scanner parts them.
+        """Return the statements of a text with the numbers of their first lines, as DuckDB's scanner separates them.
 
-        What DuckDB cannot parse is a statement, too, up to its semicolon.
+        Text that DuckDB cannot parse counts as a statement, up to its semicolon.
         """
         data = text.encode()
         found: list[tuple[int, str]] = []
         line = counted = start = 0
-        first: int | None = None  # where the statement begins, comments aside
+        first: int | None = None  # where the statement begins, after comments
         for at, kind in [*duckdb.tokenize(text), (len(data), duckdb.token_type.operator)]:
             if kind == duckdb.token_type.comment:
                 continue
@@ -224,7 +226,7 @@ class StatementReader:
     def columns_of_each(
         self, statements: Sequence[str], types: Mapping[str, str], logical_name: str
     ) -> list[ColumnSet | TablepackError]:
-        """Return the columns that each statement reads, or why it gets no answer."""
+        """Return the columns that each statement reads, or the error that explains why it cannot be answered."""
         planner = StubPlanner(types, logical_name)
         try:
             return [_read_or_why(planner, sql, logical_name) for sql in statements]
@@ -233,14 +235,14 @@ class StatementReader:
 
 
 def _read_or_why(planner: StubPlanner, sql: str, logical_name: str) -> ColumnSet | TablepackError:
-    """Return the columns that a statement reads, or why it gets no answer."""
+    """Return the columns that a statement reads, or the error that explains why it cannot be answered."""
     try:
         reads = planner.read(sql)
     except TablepackError as error:
         return error
     if reads.is_multi and not reads.columns:
         return QueryRefused(
-            "what it reads shows only when it is run; name the columns in [[tables]]"
+            "the columns it reads are known only when it is run; list them in [[tables]]"
         )
     if not reads.is_logical:
         return QueryRefused(f"does not read {logical_name}")
@@ -248,7 +250,7 @@ def _read_or_why(planner: StubPlanner, sql: str, logical_name: str) -> ColumnSet
 
 
 def read_from(plan: Plan, columns: Sequence[str]) -> Reads:
-    """Return what a plan over a released table reads, made after the statement had to be run to learn it."""
+    """Return what a plan over a released table reads, for a statement that had to be run to find out."""
     projected = [names for table, names in scans(plan) if _stored(table)]
     read = {name for names in projected for name in _columns_in(names, columns)}
     return Reads(
@@ -263,7 +265,7 @@ def selected(
 
     Returns: The statement, and whether DuckDB runs more than one for it (a PIVOT looks up its values first).
     """
-    _refuse_half_signs(sql)
+    _refuse_surrogates(sql)
     try:
         statements = con.extract_statements(sql)
         if len(statements) == 1 and _kind(statements[0]) == "EXPLAIN":
@@ -272,30 +274,29 @@ def selected(
     except duckdb.Error as error:
         raise refusal(error, known) from None
     if not statements:
-        raise QueryRefused(f"no statement: allowed is {_ALLOWED}")
+        raise QueryRefused(f"no statement; allowed: {_ALLOWED}")
     if len(statements) != 1:
-        raise QueryRefused(f"{len(statements)} statements: allowed is {_ALLOWED}")
+        raise QueryRefused(f"{len(statements)} statements; allowed: {_ALLOWED}")
     kind = _kind(statements[0])
     if kind not in ("SELECT", "MULTI"):
-        if kind == "LOAD" and not _LOAD.match(sql):  # DuckDB counts INSTALL among them
+        if kind == "LOAD" and not _LOAD.match(sql):  # DuckDB reports INSTALL as LOAD
             kind = "INSTALL"
-        raise QueryRefused(f"{kind.replace('_', ' ')} is not allowed here: allowed is {_ALLOWED}")
+        raise QueryRefused(f"{kind.replace('_', ' ')} is not allowed here; allowed: {_ALLOWED}")
     return sql, kind == "MULTI"
 
 
-def _refuse_half_signs(sql: str) -> None:
-    r"""Refuse lone surrogates, which JSON can write (`"\ud800"`) and UTF-8, and so DuckDB, cannot."""
+def _refuse_surrogates(sql: str) -> None:
+    r"""Refuse lone surrogates, which JSON can contain (`"\ud800"`), but UTF-8, and so DuckDB, cannot."""
     try:
         sql.encode()
     except UnicodeEncodeError as error:
         raise QueryRefused(
-            f"sign {error.start + 1} of the statement is half of a sign (U+{ord(sql[error.start]):04X}), and no text: "
-            "write the whole one"
+            f"invalid Unicode: lone surrogate U+{ord(sql[error.start]):04X} at character {error.start + 1}"
         ) from None
 
 
 def _kind(statement: duckdb.Statement) -> str:
-    """What a statement is; some have no name in DuckDB's Python package."""
+    """The kind of a statement; some have no name in DuckDB's Python package."""
     try:
         return statement.type.name
     except ValueError:
@@ -303,14 +304,14 @@ def _kind(statement: duckdb.Statement) -> str:
 
 
 def plan_of(con: duckdb.DuckDBPyConnection, body: str) -> Plan:
-    """Return DuckDB's plan of one statement that has no EXPLAIN before it."""
+    """Return DuckDB's plan of one statement without EXPLAIN."""
     rows = con.execute(f"EXPLAIN (FORMAT json) {body}").fetchall()
     plan: Plan = json.loads(rows[-1][1])
     return plan
 
 
 def _columns_in(fragments: Sequence[str], known: Sequence[str]) -> Iterator[str]:
-    """Yield column names; DuckDB cuts a name that holds a line break in two."""
+    """Yield column names; DuckDB splits a name at a line break."""
     start = 0
     while start < len(fragments):
         for stop in range(len(fragments), start, -1):
@@ -324,29 +325,29 @@ def _columns_in(fragments: Sequence[str], known: Sequence[str]) -> Iterator[str]
 
 
 def _stored(table: str) -> Literal["stored"] | None:
-    """Return whether a scanned table is one of the release, which holds distinct rows with their number."""
+    """Return "stored" for a table of the release, which has distinct rows with their number."""
     is_ours = table.replace('"', "").startswith(f"{ATTACHED}.tables.")
     return "stored" if is_ours else None
 
 
 def _dummy(type_: str) -> str:
-    """Return SQL for a value of a type that differs between the stub's rows: a PIVOT wants values."""
+    """Return SQL for a value of a type that differs between the stub's rows: a PIVOT needs values."""
     if type_ in ("DATE", "TIMESTAMP"):
         return f"CAST(DATE '1970-01-01' + CAST(i AS INTEGER) AS {type_})"
     return f"CAST(i AS {type_})"
 
 
 def has_stored_figures(plan: Plan) -> bool:
-    """Return whether a plan reckons from the release's tables by their names, or shows their counts.
+    """Return whether a plan computes from the release's stored tables by name, or shows their counts.
 
-    A view repeats each distinct row as often as it counts: what only unnests is rows, not figures.
+    A view repeats each distinct row by its count: a plan that only unnests gives rows, not figures.
     """
     nodes = list(_nodes(plan))
     is_stored = any(_stored(table) for table, _ in scans(plan))
     names = [node.get("name", "").strip() for node in nodes]
-    is_reckoned = any((node.get("extra_info") or {}).get("Aggregates") for node in nodes)
+    is_aggregated = any((node.get("extra_info") or {}).get("Aggregates") for node in nodes)
     is_windowed = any("WINDOW" in name for name in names)
-    return is_stored and (is_reckoned or is_windowed or "UNNEST" not in names)
+    return is_stored and (is_aggregated or is_windowed or "UNNEST" not in names)
 
 
 def _nodes(plan: Plan) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""The answer to a statement: rows, and which table they came from with how much noise.
+"""The answer to a statement: rows, the table they came from, and its noise.
 
-A `Result` keeps its own read-only connection and so outlives the handle that created it. It fetches in the form
-asked for first; another form runs the statement again.
+A `Result` keeps its own read-only connection and so outlives the handle that created it. Rows are fetched in the form
+requested first; another form runs the statement again.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 
 Form = Literal["fetchall", "df", "to_arrow_table", "pl"]
-"""Names under which DuckDB hands over a result."""
-WORTH_SAYING = 0.01
-"""Filled share from which an answer speaks of it."""
+"""DuckDB's names for the forms of a result."""
+MENTIONED_FROM = 0.01
+"""Imputed share above which an answer mentions it."""
 N_SHOWN = 20
-"""Rows shown in a notebook or at the prompt."""
+"""Rows shown in a notebook or an interactive session."""
 
 
 class Statement:
-    """A statement on its own connection: started once, then fetched; run again for a second form.
+    """A statement on its own connection: started once, then fetched; run again for another form.
 
-    budget: Time of its first run, with what was done before; each further run has as much as that began with.
+    budget: Time budget of planning and the first run; each further run has a new one of the same size.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Statement:
         self._is_fresh = False
 
     def _again(self) -> None:
-        """Begin one more run."""
+        """Begin another run."""
         self._budget = self._budget.again()
 
     def start(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Run it; return names and types of its columns."""
+        """Run the statement; return names and types of the result's columns."""
         try:
             with watched(self._con, self._budget, self._memory_mb):
                 self._con.execute(self._text)
@@ -79,7 +79,7 @@ class Statement:
         return tuple(d[0] for d in description), tuple(str(d[1]) for d in description)
 
     def close(self) -> None:
-        """Give its connection up, once all of it was fetched."""
+        """Give the connection back after everything was fetched."""
         if self._give_back is not None:
             self._give_back(self._con)
             self._give_back = None
@@ -95,7 +95,7 @@ class Statement:
                 self._is_fresh = False
             else:
                 self._again()
-                if self._is_fresh:  # the open result stands in the way of another
+                if self._is_fresh:  # the open result must be closed first
                     self._con.execute("SELECT 1").fetchall()
                     self._is_fresh = False
                 source = self._con.sql(self._text)
@@ -105,7 +105,7 @@ class Statement:
             raise refusal(error, self._known) from None
 
     def head(self, n: int) -> list[tuple[Any, ...]]:
-        """Return the first rows of a run of its own, which is given up after them."""
+        """Return the first rows of a separate run, which is then abandoned."""
         try:
             if not self._is_fresh:
                 self._again()
@@ -118,7 +118,7 @@ class Statement:
 
 
 class Result:
-    """What a statement returned.
+    """The answer to a statement.
 
     Attributes
     ----------
@@ -127,23 +127,23 @@ class Result:
     types : tuple of str
         Their SQL types.
     table : ColumnSet or None
-        The released table that answered; None where the statement did not read the logical table.
+        The released table that answered; None if the statement did not read the logical table.
     noise_sd : float or None
         Standard deviation of the noise of that table's finest counts, in rows; see its card.
     filled_share : float or None
-        Noisy share of that table's rows that were filled in without looking at the data.
+        Noisy share of that table's rows that were imputed without reference to the data.
     dp : dict
-        What a card says of mode dp; empty in sticky mode.
+        Entries of the card about mode dp; empty in sticky mode.
     wide : dict
-        What a card says of a table that is modelled; empty: it is measured, or of mode dp.
+        Entries of the card about a modelled wide table; empty otherwise.
     swap : dict
-        What a card says of records that exchanged values; empty: no count of the table changes by it.
+        Entries of the card about record swapping; empty if it changes no count of the table.
     max_rows : int or None
-        Rows of one entity that count; None: no bound is declared.
+        Bound on the rows of one entity that are counted; None: no bound is declared.
     range_sd : float or None
-        Standard deviation of the noise of counts that this bound holds for, as ranges of values are.
+        Standard deviation of the noise of counts under this bound, such as those of ranges of values.
     unit, entity : Unit
-        What the table's rows are called, and whom the release protects.
+        Names of the table's rows and of the protected entity.
     """
 
     def __init__(
@@ -189,7 +189,9 @@ class Result:
         Raises
         ------
         TooLarge
-            They take more memory than the release was opened with; `head` gives the first ones.
+            They need more memory than the release was opened with; use `head` for the first ones.
+        TimedOut
+            Fetching them takes longer than the release's `timeout_s`.
         """
         if self._is_whole:
             return self._first
@@ -197,21 +199,21 @@ class Result:
         return rows
 
     def marked_by(self, mark: Callable[[list[tuple[Any, ...]]], Marks]) -> Self:
-        """Say what finds out, once it is asked for, which figures of some first rows are not released."""
+        """Set the function that determines, when needed, which figures of the first rows are not released."""
         self._mark = mark
         return self
 
     @cached_property
     def marks(self) -> Marks:
-        """Which figures are not released, as far as that is known; reckoned when first asked for."""
+        """Which figures are not released, as far as known; computed at first use."""
         return self._mark(self.rows)
 
     def marks_of_first(self, n: int) -> Marks:
-        """Return which figures of the first rows are not released, without the others in memory; see `head`."""
+        """Return which figures of the first `n` rows are not released, without holding the others in memory."""
         return self._mark(self.head(n))
 
     def shown(self, n: int | None = None) -> list[tuple[Any, ...]]:
-        """Return all rows, or the first ones, as people see them: with [c] for a figure that is not released."""
+        """Return all rows, or the first `n`, for display: with [c] for figures that are not released."""
         return self.marks.marked(self.rows[:n])
 
     def __len__(self) -> int:
@@ -224,9 +226,9 @@ class Result:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Why the answer means less than it seems.
+        """Why the answer may be misleading.
 
-        Where a condition chose the synthetic rows, they are counted: a few are a look-up.
+        If a condition selects synthetic rows, they are counted: few rows amount to a look-up of individual rows.
         """
         if not self._may_look_up:
             return self._warnings
@@ -234,7 +236,7 @@ class Result:
         return (*self._warnings, LOOK_UP) if is_few else self._warnings
 
     def head(self, n: int) -> list[tuple[Any, ...]]:
-        """Return the first rows, without holding the others in memory; fewer than before are those of then."""
+        """Return the first `n` rows, without holding the others in memory."""
         if "rows" in self.__dict__:
             return self.rows[:n]
         if len(self._first) < n and not self._is_whole:
@@ -243,17 +245,17 @@ class Result:
         return self._first[:n]
 
     def close(self) -> None:
-        """Say that only what was fetched is asked for from now on: a later statement may have the connection then."""
+        """Release the connection if all rows were fetched; call when nothing more will be requested."""
         if self._is_whole or "rows" in self.__dict__:
             self._statement.close()
 
     def df(self) -> pandas.DataFrame:
-        """Return a pandas DataFrame."""
+        """Return the rows as a pandas DataFrame."""
         frame: pandas.DataFrame = self._statement.fetch("df")
         return frame
 
     def arrow(self) -> Any:
-        """Return a pyarrow Table.
+        """Return the rows as a pyarrow Table.
 
         Raises
         ------
@@ -263,7 +265,7 @@ class Result:
         return self._fetch_with("to_arrow_table", "pyarrow", extra="arrow")
 
     def pl(self) -> Any:
-        """Return a polars DataFrame.
+        """Return the rows as a polars DataFrame.
 
         Raises
         ------
@@ -278,7 +280,7 @@ class Result:
                 importlib.import_module(package)
             except ImportError:
                 raise MissingPackage(
-                    f".{'arrow' if form == 'to_arrow_table' else form}() needs {package}: "
+                    f".{'arrow' if form == 'to_arrow_table' else form}() requires {package}: "
                     f"pip install 'tablepack[{extra}]'"
                 ) from None
         return self._statement.fetch(form)
@@ -290,9 +292,21 @@ class Result:
         null: str = "",
         force: bool = False,
     ) -> str:
-        """Return the rows as CSV with a header; write them to a file too, where a path is given.
+        """Return the rows as CSV with a header, and write them to a file if a path is given.
 
-        A file that is there is replaced with `force` only, and never one that is needed (a key, a release).
+        Parameters
+        ----------
+        path : path-like or None
+            The file to write; None: none.
+        null : str
+            Text for NULL.
+        force : bool
+            Replace an existing file, unless it is a key, a release or another file that tablepack needs.
+
+        Returns
+        -------
+        str
+            The CSV text.
         """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -301,9 +315,9 @@ class Result:
         return _written(out.getvalue(), path, force=force)
 
     def to_json(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> str:
-        """Return the rows as JSON with the table that answered and its noise; see `to_csv`.
+        """Return the rows as JSON with the table that answered and its noise; parameters as `to_csv`.
 
-        Columns and rows are lists, so that equal names stay apart; dates are ISO text, decimals text.
+        Columns and rows are lists, so that duplicate names are kept; dates are ISO 8601 text, decimals text.
         """
         answer = {
             "columns": list(self.columns),
@@ -319,42 +333,42 @@ class Result:
 
     @property
     def source(self) -> str:
-        """Which table answered, in words."""
+        """Which table answered, with its noise, in words."""
         if self.table is None:
             return "Not read from the logical table."
         if self.dp:
             return " ".join([f"Answered from table {', '.join(self.table)};", *self._dp_source()])
         bounded = bound_sentences(self.max_rows, words_of(self.unit, self.entity))
-        lost = "".join(f" {sentence}" for sentence in (*bounded, *swap_sentences(self.swap)))
+        limits = "".join(f" {sentence}" for sentence in (*bounded, *swap_sentences(self.swap)))
         if self.wide:
             return (
                 f"Answered from table {', '.join(self.table)}, which is MODELLED from locked tables of two and three "
-                f"columns: how far the model is off is not known.{lost}"
+                f"columns: the error of the model is not known.{limits}"
             )
-        filled = ""
-        if self.filled_share is not None and self.filled_share >= WORTH_SAYING:
-            filled = (
-                f" About {self.filled_share:.0%} of its {self.unit.many} lie in groups too small to show and were "
-                "filled in: figures in fine detail, and averages over such values, are rough."
+        imputed = ""
+        if self.filled_share is not None and self.filled_share >= MENTIONED_FROM:
+            imputed = (
+                f" About {100 * self.filled_share:.0f} % of its {self.unit.many} fall in suppressed groups and were "
+                "imputed: detailed figures, and averages over such values, are rough."
             )
         return (
             f"Answered from table {', '.join(self.table)}; "
-            f"each of its measured counts carries noise of sd {self.noise_sd:.2f} {self.unit.many}"
-            f"{range_words(self.noise_sd, self.range_sd)}.{filled}{lost}"
+            f"each measured count includes noise of sd {self.noise_sd:.2f} {self.unit.many}"
+            f"{range_words(self.noise_sd, self.range_sd)}.{imputed}{limits}"
         )
 
     def _dp_source(self) -> list[str]:
-        """How sure an answer of a release in mode dp is, in words."""
+        """The accuracy of an answer in mode dp, in words."""
         if not self.dp["covered"]:
             sentences = [
-                "MODELLED from narrower margins, so nobody measured these combinations; the margins' counts carry "
+                "MODELLED from narrower margins, so these combinations were not measured; the margins' counts carry "
                 f"noise of sd {self.noise_sd:.2f} {self.unit.many} at most."
             ]
         elif self.dp["epsilon"] is None:
             sentences = ["its counts were measured without noise."]
         else:
             sentences = [
-                f"each of its measured counts carries noise of sd {self.noise_sd:.2f} "
+                f"each measured count includes noise of sd {self.noise_sd:.2f} "
                 f"{self.unit.many} at most."
             ]
         if bounds_rows(self.dp):
@@ -362,13 +376,13 @@ class Result:
                 self.dp["max_rows"], words_of(self.unit, self.entity), is_said=True
             )
         if self.dp["epsilon"] is None:
-            sentences.append("NOTHING IS GUARANTEED.")
+            sentences.append("NO PRIVACY GUARANTEE.")
         if not self.dp["converged"]:
             sentences.append("The fit did NOT converge.")
         bare = [name for name in self.table or () if name in self.dp["uniform"]]
         if bare:
             sentences.append(
-                f"Of {', '.join(bare)} nothing was measured: evenly frequent by assumption."
+                f"Nothing was measured for {', '.join(bare)}; values are assumed to be equally frequent."
             )
         return sentences
 
@@ -379,15 +393,15 @@ class Result:
         return html_table(self.columns, self.shown(N_SHOWN), below=self._footer())
 
     def _footer(self) -> list[str]:
-        """Return the lines under the rows: how many more there are, the source, warnings."""
+        """Return the lines under the rows: number of further rows, source, warnings."""
         hidden = len(self.rows) - N_SHOWN
-        more = [f"... and {hidden:,} more rows"] if hidden > 0 else []
+        more = [f"... and {hidden:,} more {'row' if hidden == 1 else 'rows'}"] if hidden > 0 else []
         notes = self.marks.notes(self.entity, is_marked=True)
         return [*more, *notes, self.source, *(f"Warning: {text}" for text in self.warnings)]
 
 
 def _finite(value: Any) -> Any:
-    """Return a value that JSON can hold: NaN and infinities as text, wherever they stand; keys as text."""
+    """Return a value that JSON can represent: NaN and infinities as text, also when nested; keys as text."""
     if isinstance(value, list | tuple):
         return [_finite(v) for v in value]
     if isinstance(value, dict):
@@ -396,7 +410,7 @@ def _finite(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as text where it is not text or a number."""
+    """Return a value as text unless it is text or a number."""
     if isinstance(value, datetime.datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, decimal.Decimal):

@@ -1,7 +1,7 @@
-"""Which released table answers a question: always one, always the same.
+"""Which released table answers a question: always one, and always the same.
 
-Takes the columns a statement reads and the released tables with their sizes; gives the smallest table that covers
-them. One canonical table an answer: were it another each time, the same question would get two figures.
+Takes the columns that a statement reads and the released tables with their sizes; gives the smallest table that covers
+them. With one canonical table per answer, the same question always gets the same figure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.store import GeneratorCard
 from engine.texts import spec_entry
 
 N_NEAREST = 3
-"""How many near tables a refusal names."""
+"""Number of nearest tables that a refusal lists."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,15 +24,15 @@ class Routing:
     """How a statement would be answered."""
 
     columns: ColumnSet  # Columns of the logical table that it reads
-    # The released table that answers; None where it does not read the logical table.
+    # The released table that answers; None if it does not read the logical table.
     table: ColumnSet | None
     card: GeneratorCard | None  # That table's card
-    warnings: tuple[str, ...] = ()  # Why what it asks means less than it seems
+    warnings: tuple[str, ...] = ()  # Why the answer means less than it seems
 
     def __str__(self) -> str:
         warned = [f"Warning: {text}" for text in self.warnings]
         if self.table is None or self.card is None:
-            return "\n".join(["Reads no column of the logical table: run as it is.", *warned])
+            return "\n".join(["Does not read the logical table: runs unchanged.", *warned])
         reads = ", ".join(self.columns) or "no column (any table answers)"
         return "\n".join(
             [
@@ -53,9 +53,9 @@ def route(
 ) -> ColumnSet:
     """Return the table that answers: fewest columns, then fewest distinct rows, then first by name.
 
-    columns: The columns that are read; none (as of `count(*)`) lets any table answer.
-    max_width: Widest table that a spec could ask for; None: any.
-    parts: What each part of the statement reads; a refusal says whether each alone has a table.
+    columns: The columns that are read; with none (as for `count(*)`), any table can answer.
+    max_width: Widest table that a spec can request; None: any.
+    parts: Columns of each part of the statement; a refusal says whether each part alone has a table.
     """
     wanted = frozenset(columns)
     covering = [t for t in tables if wanted.issubset(t)]
@@ -65,7 +65,8 @@ def route(
     if len(set(parts)) > 1 and all(any(frozenset(p).issubset(t) for t in tables) for p in parts):
         alone = "; ".join(", ".join(p) or "no column" for p in sorted(set(parts)))
         raise NotAnswerable(
-            f"{error}\nOne table answers a statement. Each of its parts is released alone: {alone}. Ask one by one.",
+            f"{error}\nA statement is answered from one table. Each part alone has one: {alone}. Query the "
+            "parts separately.",
             missing=error.missing,
             nearest=error.nearest,
         )
@@ -73,25 +74,25 @@ def route(
 
 
 def nearest(columns: ColumnSet, tables: Collection[ColumnSet]) -> tuple[ColumnSet, ...]:
-    """Return the tables that share most columns with a combination, narrow ones first."""
+    """Return the tables that share the most columns with a combination, narrow ones first."""
     wanted = frozenset(columns)
     ranked = sorted(tables, key=lambda t: (-len(wanted & frozenset(t)), len(t), t))
     return tuple(t for t in ranked[:N_NEAREST] if wanted & frozenset(t))
 
 
 def _to_add(columns: ColumnSet, *, is_added: bool) -> str:
-    """How whoever built the release adds a table; in mode dp by a build, which costs nothing there."""
+    """How the custodian can add a table; in mode dp by a build, which costs no privacy budget there."""
     listed = ",".join(columns)
     if not is_added or "," in "".join(columns):
-        return f"To add it, put in the spec and build again:\n{spec_entry(columns)}"
+        return f"To add it, put this in the spec and rebuild:\n{spec_entry(columns)}"
     return (
         f"To add it: tablepack add RELEASE --columns {shlex.quote(listed)} "
-        f"(in Python: release.add([{list(columns)}])), or put in the spec and build again:\n{spec_entry(columns)}"
+        f"(in Python: release.add([{list(columns)}])), or put this in the spec and rebuild:\n{spec_entry(columns)}"
     )
 
 
 def no_such_table(columns: ColumnSet, tables: Collection[ColumnSet]) -> NotAnswerable:
-    """Return the refusal of a table given by its very columns."""
+    """Return the refusal of a table that is given by exactly its columns."""
     near = nearest(columns, tables)
     return NotAnswerable(
         f"There is no table of {', '.join(columns) or 'no column'}. Nearest: "
@@ -112,17 +113,17 @@ def uncovered(
     near = nearest(wanted, tables)
     best = max((frozenset(wanted) & frozenset(t) for t in near), key=len, default=frozenset())
     missing = tuple(c for c in wanted if c not in best)
-    names = "; ".join(", ".join(t) for t in near) or "none shares a column"
+    names = "; ".join(", ".join(t) for t in near) or "none has any of these columns"
     if max_width is not None and len(wanted) > max_width:
         return NotAnswerable(
-            f"{head}The statement reads {len(wanted)} columns, and tables have at most {max_width}: "
+            f"{head}The statement reads {len(wanted)} columns, but tables have at most {max_width}: "
             "name fewer columns (SELECT *, SUMMARIZE, whole rows and PIVOT without GROUP BY read all of them).\n"
             f"Nearest tables: {names}.",
             missing=missing,
             nearest=near,
         )
     return NotAnswerable(
-        f"{head}No released table holds {', '.join(wanted)} together.\n"
+        f"{head}No released table has {', '.join(wanted)} together.\n"
         f"Nearest tables: {names}.\n{_to_add(wanted, is_added=max_width is not None)}",
         missing=missing,
         nearest=near,

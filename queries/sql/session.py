@@ -1,8 +1,8 @@
 """An open release: SQL over the logical table, tables, cards; read-only, locked down.
 
-A statement is planned on a stub (`queries.sql.planner`), routed to one released table (`queries.sql.router`), and its
-text then run untouched over a view of that table on a fresh connection (`queries.sql.answering`). Invariant: the file
-system, extensions, Python variables and settings are closed to every statement.
+A statement is planned on a stub (`queries.sql.planner`), routed to one released table (`queries.sql.router`), and then
+run unchanged over a view of that table on a new connection (`queries.sql.answering`). Invariant: no statement can
+access the file system, extensions, Python variables or settings.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from queries.sql.router import Routing, no_such_table
 from queries.sql.views import RowsBeyond
 
 TIMEOUT_S = 60.0
-"""Seconds after which a statement is stopped by default."""
+"""Default time limit of a statement in seconds."""
 _MEMORY_MB = 2000
 
 
@@ -51,13 +51,13 @@ class Session:
     Attributes
     ----------
     path, timeout_s, title, tables, columns, ...
-        As `queries.release.Release` lists them.
+        As in `queries.release.Release`.
     record : ReleaseRecord
-        What the manifest said of the file: another opening of it must find the same.
+        The manifest's record of the file; reopening the file must find the same.
     verify : str
-        How closely the file was read: "hash" where its signature was asked for.
+        How the file was checked: "size" or "hash"; always "hash" if a signature was required.
     models : dict
-        Noise models of tables asked about before; see `queries.intervals.model`.
+        Cache of noise models by table; see `queries.intervals.model`.
     """
 
     def __init__(
@@ -113,31 +113,38 @@ class Session:
         oversight: Oversight | None = None,
         trust: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Open a release for questions.
+        """Open a release for queries.
 
         Parameters
         ----------
+        path : path-like
+            The release file; its manifest must be next to it.
         verify : str
-            "size" or "hash"; see `engine.store.manifest.verify_release`.
+            "size" checks only the size of files of 64 MB or more; "hash" reads all of every file.
         threads : int
-            Threads that all statements of this handle share.
+            Threads shared by all statements of this handle.
         memory : str
-            Their memory limit, and what one answer may take as Python's; nothing is spilled to disk.
+            Memory limit of all statements, and of one answer as Python objects; nothing is spilled to disk.
         timeout_s : float
-            Seconds after which a statement is stopped.
+            Time limit of a statement in seconds.
         oversight : Oversight or None
-            Held over statements of strangers.
+            Restrictions on statements of untrusted users.
         trust : path-like or None
-            File with a public key: a release that it did not sign is refused.
+            File with a public key: a release that is not signed with it is refused.
+
+        Returns
+        -------
+        Session
+            A context manager; close it when done.
 
         Raises
         ------
         StoreError
             There is no such release.
         DamagedRelease
-            It is not what its manifest states, or holds anything but what tablepack writes.
+            It does not match its manifest, or contains anything that tablepack does not write.
         UntrustedRelease
-            It is not signed by the key that is trusted.
+            It is not signed with the trusted key.
         """
         con, record = engine.store.opening.open_release(
             path, verify=verify, threads=threads, memory=memory, trust=trust
@@ -160,9 +167,19 @@ class Session:
             raise
 
     def until(self, is_stopped: Callable[[], bool]) -> Self:
-        """Return this handle for one piece of work: what it runs ends soon after somebody waits for it no more.
+        """Return a handle for one task, which is cancelled soon after `is_stopped` returns true.
 
-        It shares everything else with this one, which is the one to close.
+        It shares everything else with this handle, which remains the one to close.
+
+        Parameters
+        ----------
+        is_stopped : callable
+            Returns whether the task should stop, for example because its client has disconnected.
+
+        Returns
+        -------
+        Session
+            The handle for the task.
         """
         other = copy.copy(self)
         other._is_stopped = is_stopped
@@ -170,38 +187,47 @@ class Session:
         return other
 
     def go_on(self) -> None:
-        """Refuse where nobody waits any more; for work that takes long without asking the release anything.
+        """Raise if the task was cancelled; for long work between queries.
 
         Raises
         ------
         TimedOut
-            See `until`.
+            The task was cancelled: see `until`.
         """
         if self._is_stopped is not None and self._is_stopped():
-            raise TimedOut("The work was stopped: nobody waits for its answer")
+            raise TimedOut("Cancelled: the client no longer waits for the answer")
 
     def sql(self, text: str, *, tables: Mapping[str, Any] | None = None) -> Result:
-        """Answer one SELECT-like statement.
+        """Answer one read-only statement.
 
-        Over the logical table it is answered from the smallest released table that covers its columns; the
-        views of the tables and the catalogue can be read by name.
+        A statement over the logical table is answered from the smallest released table that covers its columns; the
+        views of the tables and the catalogue can be queried by name.
 
         Parameters
         ----------
+        text : str
+            One statement in DuckDB's SQL: SELECT, FROM, WITH, PIVOT, SUMMARIZE, DESCRIBE and the like.
         tables : mapping of str to frame or path, or None
-            Public tables of one's own to join: DataFrames, Arrow tables, or CSV, Parquet and JSON files. They are
-            copied, for this statement alone.
+            Your own public tables to join with, by name: DataFrames, Arrow tables, or CSV, Parquet and JSON files. They
+            are copied for this statement only.
+
+        Returns
+        -------
+        Result
+            The rows, with the table that answered and its noise.
 
         Raises
         ------
         QueryRefused
-            Not one SELECT-like statement, wrong SQL, outside the release, too long or too large.
+            It is not one read-only statement, is invalid SQL, or accesses something outside the release.
+        TimedOut, TooLarge
+            It exceeds the time or memory limit; both are kinds of QueryRefused.
         NotAnswerable
-            An unknown column, or no released table covers the columns.
+            A column is unknown, or no released table covers the columns.
         StoreError
-            A file of one's own cannot be read.
+            One of your own files cannot be read.
         """
-        _ = self._connection  # refuses where the handle is closed
+        _ = self._connection  # refuses if the handle is closed
         return self._answering.answer(text, tables)
 
     def on_copies(
@@ -214,38 +240,59 @@ class Session:
         tables: Mapping[str, Any] | None = None,
         seconds: float = TIMEOUT_S,
     ) -> list[list[tuple[Any, ...]]]:
-        """Run a statement that was answered already on copies of the table that answers it.
+        """Run a statement that was answered before on replicates of the table that answered it.
 
         Parameters
         ----------
-        counts : ndarray of int64, shape (n_rows + n_beyond, n_copies)
-            Counts of the table's distinct rows in each copy, and of rows that it does not have; at least 0.
+        text : str
+            The statement.
+        table : ColumnSet
+            The released table that answered it.
+        counts : ndarray of int64, shape (n_rows + n_beyond, n_replicates)
+            Counts of the table's distinct rows, and of rows that it does not have, in each replicate; at least 0.
         beyond : RowsBeyond
-            Those.
+            The rows that it does not have.
+        tables : mapping of str to frame or path, or None
+            As in `sql`.
         seconds : float
-            What all copies together may take.
+            Time limit for all replicates together.
 
         Returns
         -------
         list of list of tuple
-            The rows of each answer.
+            The rows of each replicate's answer.
 
         Raises
         ------
         TimedOut, TooLarge, QueryRefused
             As `sql`.
         """
-        _ = self._connection  # refuses where the handle is closed
+        _ = self._connection  # refuses if the handle is closed
         return self._answering.on_copies(
             text, table, counts, beyond, tables=tables, seconds=seconds
         )
 
     def explain(self, text: str, *, tables: Mapping[str, Any] | None = None) -> Routing:
-        """Return how a statement would be answered, without running it; errors as `sql`.
+        """Return how a statement would be answered, without running it.
 
-        A PIVOT whose values it names is run, since only that shows what it reads.
+        Only a PIVOT that refers to its own value columns is run, because nothing else shows what it reads.
+
+        Parameters
+        ----------
+        text, tables
+            As in `sql`.
+
+        Returns
+        -------
+        Routing
+            The columns read, the table that would answer, its card, and warnings.
+
+        Raises
+        ------
+        QueryRefused, NotAnswerable, StoreError
+            As `sql`.
         """
-        _ = self._connection  # refuses where the handle is closed
+        _ = self._connection  # refuses if the handle is closed
         reads, table = self._answering.routing(text, tables)
         card = self.card(*table) if table is not None else None
         return Routing(
@@ -253,9 +300,17 @@ class Session:
         )
 
     def values(self, column: str) -> list[tuple[Any, str | None, int]]:
-        """Return a column's released values in order: value, label (None where it has none), fitted rows.
+        """Return a column's released values in order.
 
-        A blank of the source is the value None.
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+
+        Returns
+        -------
+        list of tuple
+            Value (None: missing in the source), label (None: it has none), and fitted number of rows.
 
         Raises
         ------
@@ -270,6 +325,16 @@ class Session:
     def route(self, columns: Collection[str]) -> ColumnSet:
         """Return the table that answers questions over some columns.
 
+        Parameters
+        ----------
+        columns : collection of str
+            Names of the columns.
+
+        Returns
+        -------
+        ColumnSet
+            The smallest released table that covers them.
+
         Raises
         ------
         NotAnswerable
@@ -278,7 +343,17 @@ class Session:
         return self._answering.route(columns)
 
     def table(self, *names: str) -> Result:
-        """Return one released table, a row a synthetic record, columns in the source's order.
+        """Return one released table, with a row per synthetic record and columns in the source's order.
+
+        Parameters
+        ----------
+        *names : str
+            Its columns, in any order.
+
+        Returns
+        -------
+        Result
+            The rows.
 
         Raises
         ------
@@ -295,9 +370,9 @@ class Session:
         return self.table(*((names,) if isinstance(names, str) else names))
 
     def card(self, *names: str) -> GeneratorCard:
-        """Return the generator card of the table of exactly these columns; see `table`."""
+        """Return the generator card of the table of exactly these columns; parameters and errors as `table`."""
         columns = self._table_of(names)
-        with self.cursor() as con:  # refuses where the handle is closed
+        with self.cursor() as con:  # refuses if the handle is closed
             if columns not in self._cards:
                 rows = con.execute(
                     "SELECT card FROM catalog.tables WHERE name = ?", [table_name(columns)]
@@ -320,7 +395,7 @@ class Session:
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Lend a fresh connection with the release in use; as locked down as a statement's."""
+        """Provide a new locked-down connection with the release as default database."""
         self.go_on()
         con = self._new_cursor()
         try:
@@ -334,28 +409,33 @@ class Session:
             con.close()
 
     def _new_cursor(self) -> duckdb.DuckDBPyConnection:
-        """Return a fresh connection; one thread at a time, as DuckDB wants it."""
+        """Return a new connection; one thread at a time, as DuckDB requires."""
         with self._lock:
             return self._connection.cursor()
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:
         if self._con is None:
-            raise StoreError(f"{self.path}: this handle on the release is closed")
+            raise StoreError(f"{self.path}: the release is closed")
         return self._con
 
     def reopened(self, *, folder: Path | None = None) -> duckdb.DuckDBPyConnection:
-        """Open the file once more, read as closely as it was first, its counts added up.
+        """Open the file again, with the same checks as before and those of the counts of all tables.
 
         Parameters
         ----------
         folder : Path or None
-            As `engine.store.opening.locked_connection`.
+            A folder that the connection may read and write.
+
+        Returns
+        -------
+        DuckDBPyConnection
+            A locked-down connection.
 
         Raises
         ------
         StoreError
-            It was replaced since it was opened: size, SHA-256 or any field of the record is another.
+            The file was replaced since it was opened: size, SHA-256 or another field of its record differs.
         """
         con, record = engine.store.opening.open_release(
             self.path, verify=self.verify, folder=folder, counts=True
@@ -366,10 +446,10 @@ class Session:
         return con
 
     def close(self) -> None:
-        """Close the handle; results it gave stay usable, and hold the file open as long as they live."""
+        """Close the handle; its results remain usable, and keep the file open as long as they exist."""
         if self._con is not None:
             self._answering.close()
-            self._con = None  # closing it would close the results' connections too
+            self._con = None  # not closed: that would close the connections of its results
 
     def __enter__(self) -> Self:
         return self
@@ -384,12 +464,15 @@ class Session:
 
     def __repr__(self) -> str:
         return (
-            f"<Release {self.title or self.path.name!r}: {self._size()} of {len(self.columns)} columns, "
+            f"<Release {self.title or self.path.name!r}: {self._size()}, {self._width()}, "
             f"vintage {self.vintage}, {self.path}>"
         )
 
     def _size(self) -> str:
         return "1 table" if len(self.tables) == 1 else f"{len(self.tables):,} tables"
+
+    def _width(self) -> str:
+        return "1 column" if len(self.columns) == 1 else f"{len(self.columns):,} columns"
 
     def _repr_html_(self) -> str:
         more = len(self.tables) - 30
@@ -401,8 +484,10 @@ class Session:
                 for t in self.tables[:30]
             ],
             above=f"<p><b>{title}</b>, vintage {html.escape(self.vintage)}: {self._size()}; "
-            f"ask with <code>.sql()</code> over <code>{name}</code></p>",
-            below=[f"... and {more:,} more tables"] if more > 0 else [],
+            f"query <code>{name}</code> with <code>.sql()</code></p>",
+            below=[f"... and {more:,} more {'table' if more == 1 else 'tables'}"]
+            if more > 0
+            else [],
         )
 
 

@@ -1,9 +1,9 @@
-"""What a statement asks for and the release does not have: values, such as a slip of the keyboard, and figures.
+"""What a statement asks for but the release does not contain: values, such as a misspelt one, and figures.
 
-A plan in; out come the constants that columns of the logical table are compared with, and a sentence for each that no
-released value equals, with near ones. Only released values are compared, so a sentence reveals nothing of people.
-Statuses of figures in, as `queries.intervals` reckons them; out come marks and footnotes. The figures stay as they are
-for whoever computes with them: only what people read has a mark in the place of a figure.
+Takes a plan; gives the constants that columns of the logical table are compared with, and a remark, with similar
+values, on each that equals no released value. Only released values are compared, so a remark reveals nothing about
+people. Takes statuses of figures, as computed by `queries.intervals`; gives marks and footnotes. Figures stay unchanged
+for computation: only in displayed answers does a mark replace them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from queries.sql.refusals import near_names
 
 NOT_RELEASED = "not released"
 MARK = "[c]"
-"""That of the harmonised list of the UK guidance: confidential."""
+"""Symbol for confidential in the harmonised list of UK government statistics."""
 _COLUMN = r'(?P<{0}>"(?:[^"]|"")+"|\w+)'
 _CONSTANT = r"(?:CAST\()?(?P<constant>'(?:[^']|'')*'|-?\d+(?:\.\d+)?)(?: AS [A-Z]+\))?"
 _EQUALS = r" (?:=|!=|IS (?:NOT )?DISTINCT FROM) "
@@ -33,23 +33,23 @@ _COMPARED = re.compile(
 )
 _EACH = re.compile(_CONSTANT)
 MOST_REMARKS = 3
-"""Most remarks on one statement, and most near values in each."""
+"""Most remarks on one statement, and most similar values in each."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Released:
-    """The values of a column."""
+    """The released values of a column."""
 
-    labels: Mapping[str, str | None]  # Every released value as text, in order, with its label
-    is_category: bool  # Each stands for itself; else they are numbers or dates
+    labels: Mapping[str, str | None]  # Released values as text, in order, with their labels
+    is_category: bool  # Categories; otherwise numbers or dates
 
 
 def compared(
     plan: list[dict[str, Any]], is_logical: Callable[[str], bool]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the columns that a plan compares with constants, with these as text, each once.
+    """Return the columns that a plan compares with constants, with the constants as text, without duplicates.
 
-    is_logical: Whether a scanned table is the logical one; what is over others is left alone.
+    is_logical: Whether a scanned table is the logical table; expressions over others are ignored.
     """
     pairs: dict[tuple[str, str], None] = {}
     for text in _expressions(plan, is_logical):
@@ -80,27 +80,29 @@ def released(con: duckdb.DuckDBPyConnection, column: str) -> Released:
 
 
 def remark(column: str, constant: str, values: Released) -> str | None:
-    """Return a sentence on a constant that a column is compared with; None where it may be there.
+    """Return a remark on a constant that a column is compared with; None if it may be a released value.
 
-    values: Of a column that is no category, numbers between the first and the last pass.
+    values: For numbers, any value between the smallest and the largest is accepted.
     """
     names, is_category = values.labels, values.is_category
     if constant in names or not names or not (is_category or _is_outside(constant, names)):
         return None
-    head = f"{column} has no released value {constant!r}, so nothing equals it"
+    head = f"{column} has no released value {constant!r}, so no row matches it"
     labelled = [value for value, label in names.items() if label == constant]
     if labelled:
-        return f"{head}: that is the label of {labelled[0]!r}."
+        return f"{head}: it is the label of {labelled[0]!r}."
     if not is_category:
         numbers = sorted(map(float, names))
-        return f"{head}: they lie between {numbers[0]:g} and {numbers[-1]:g}."
+        return f"{head}: released values range from {numbers[0]:g} to {numbers[-1]:g}."
     near = near_names(constant, names)[:MOST_REMARKS] or list(names)[:MOST_REMARKS]
-    more = "" if len(near) == len(names) else f" (all of them: {column} in catalog.codes)"
-    return f"{head}: released are {', '.join(map(repr, near))}{more}."
+    some = ", ".join(map(repr, near))
+    if len(near) == len(names):
+        return f"{head}: released values are {some}."
+    return f"{head}: released values include {some} (complete list: {column} in catalog.codes)."
 
 
 def _is_outside(constant: str, names: Mapping[str, str | None]) -> bool:
-    """Whether a number lies beyond all released ones; False where any is no number."""
+    """Whether a number is outside the range of released ones; False if any is not a number."""
     try:
         numbers, number = [float(name) for name in names], float(constant)
     except ValueError:
@@ -109,7 +111,7 @@ def _is_outside(constant: str, names: Mapping[str, str | None]) -> bool:
 
 
 def _expressions(plan: list[dict[str, Any]], is_logical: Callable[[str], bool]) -> Iterator[str]:
-    """Yield the expressions of all operators that anything of the logical table flows through."""
+    """Yield the expressions of all operators with input from the logical table."""
     for node in plan:
         children = node.get("children") or []
         if any(map(is_logical, _below(node))):
@@ -128,29 +130,29 @@ def _below(node: Mapping[str, Any]) -> Iterator[str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Marks:
-    """Statuses of an answer's figures."""
+    """Statuses of the figures in an answer."""
 
-    # Status of every row, by place of the figure's column.
+    # Status of every row, by position of the figure's column.
     statuses: Mapping[int, Sequence[str]] = field(default_factory=dict)
-    # Figures whose status is not known, or the whole answer, with the reason.
+    # Reasons why the status of some or all figures is unknown.
     unknown: tuple[str, ...] = ()
 
     @property
     def n_figures(self) -> int:
-        """Figures whose status is known."""
+        """Number of figures whose status is known."""
         return sum(map(len, self.statuses.values()))
 
     @property
     def n_unreleased(self) -> int:
-        """Figures that are not released."""
+        """Number of figures that are not released."""
         return sum(status == NOT_RELEASED for of in self.statuses.values() for status in of)
 
     def marked(self, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-        """Return rows, from the first on, with a mark in the place of each figure that is not released."""
+        """Return rows, starting with the first, with a mark for each figure that is not released."""
         return marked(rows, self.places())
 
     def places(self) -> list[tuple[int, int]]:
-        """Row and column of each figure that is not released, row by row."""
+        """Row and column of each figure that is not released, in row order."""
         return sorted(
             (i, at)
             for at, of in self.statuses.items()
@@ -159,32 +161,32 @@ class Marks:
         )
 
     def notes(self, entity: Unit, *, is_marked: bool) -> list[str]:
-        """What to say below an answer.
+        """Footnotes of an answer.
 
-        is_marked: The figures were marked; else they stand there as they were filled in.
+        is_marked: Unreleased figures were replaced by marks; otherwise they are shown as imputed.
         """
         lines = []
         if self.n_unreleased:
             n, of = self.n_unreleased, self.n_figures
-            what = "figure is" if of == 1 else "figures are"
-            why = f"too few {entity.many}, or none: it is not told which"
-            filled = (
+            figures = "figure is" if of == 1 else "figures are"
+            why = f"too few {entity.many}, or none: we do not say which"
+            imputed = (
                 ""
                 if is_marked
-                else "; the numbers given were filled in without looking at the data"
+                else "; the numbers given were imputed without reference to the data"
             )
             lines.append(
-                f"{f'{MARK}: ' if is_marked else ''}{n:,} of {of:,} {what} not released ({why}){filled}. Totals count "
-                "them in, so that parts shown may add up to less."
+                f"{f'{MARK}: ' if is_marked else ''}{n:,} of {of:,} {figures} not released ({why}){imputed}. Totals "
+                "include them, so the figures shown may add up to less."
             )
-        lines += [f"Not known which figures are released: {why}" for why in self.unknown]
+        lines += [f"It is not known which figures are released: {why}" for why in self.unknown]
         return lines
 
 
 def marked(
     rows: Sequence[Sequence[Any]], places: Collection[tuple[int, int]]
 ) -> list[tuple[Any, ...]]:
-    """Return rows with a mark in some places."""
+    """Return rows with a mark at some positions."""
     hidden = set(places)
     return [
         tuple(MARK if (i, at) in hidden else value for at, value in enumerate(row))

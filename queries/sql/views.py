@@ -1,10 +1,10 @@
-"""The logical table over a released one: views that statements run on, made once and shared.
+"""Views of the logical table over a released one, on which statements run; created once and shared.
 
-A view has every column of the logical table, so that `*` and COLUMNS(...) mean what they meant in the plan; those
-that the released table lacks raise an error if anything should read them, or are filled to see that nothing does.
-Views lie in the session's memory, a schema for each table, and a connection finds its own by its search path:
-making one per request costs as much as many a statement. Where they are not shared, since no statement may see what
-others asked for, each lies on a connection of its own, which the next statement over that table may have.
+A view has every column of the logical table, so that `*` and COLUMNS(...) mean the same as in the plan; columns that
+the released table lacks raise an error when read, or are filled with a constant to verify that nothing depends on them.
+Views are in the session's in-memory database, one schema per table, and a connection finds its view by search path:
+creating one per request would cost as much as a short statement. If they must not be shared, because no statement may
+see what others asked for, each is on a connection of its own, which later statements over that table can reuse.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ from engine.schema import ColumnSet, Int64Array, literal, quoted
 from engine.store import ATTACHED, table_name, unused_name
 
 Filling = Literal["quick", "guard", "blank", "other"]
-"""What stands in the columns that a table lacks: an error, one that names the column, NULL, or some value."""
+"""Contents of the columns that a table lacks: an error, an error that names the column, NULL, or some value."""
 LACKING = "is not in the table that answers: "
-"""Stands in DuckDB's error before the name of a column that was read and that the table lacks; see `refusals`.
+"""Text in DuckDB's error before the name of a column that was read and that the table lacks; see `refusals`.
 
-A view that names each is twice as long in the making and the planning, so statements run on one that does not.
+A view with the names takes twice as long to create and to plan, so statements first run on one without.
 """
 
 Connect = Callable[[], duckdb.DuckDBPyConnection]
 GiveBack = Callable[[duckdb.DuckDBPyConnection], None]
 _MOST_KEPT = 32
-"""Connections that are kept, one a table."""
+"""Connections that are kept, one per table."""
 _CHANCE = random.SystemRandom()
 
 
 _COPIED, _COPIES, _COPY = "tablepack_copied", "tablepack_copies", "tablepack_copy"
-"""Names that copies of counts have on the connection that reads them; the last one's value says which copy is read."""
+"""Names of the replicates of counts on the connection that reads them; the last is a variable: which one is read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowsBeyond:
-    """Rows that a table does not have, each like one of its own in all columns but one."""
+    """Rows that a table does not have, each equal to one of its rows in all columns but one."""
 
-    # shape (n_rows,): Place of the row that it is like, in the order in which the table is stored.
+    # shape (n_rows,): Position of the similar row, in storage order.
     source: Int64Array
-    column: tuple[str, ...]  # Which of its columns has another value
-    value: tuple[str, ...]  # That value, as SQL casts it
+    column: tuple[str, ...]  # The column with another value
+    value: tuple[str, ...]  # That value, as text that SQL can cast
 
 
 class LogicalViews:
     """The views of one session; lives as long as its release is open.
 
-    is_shared: Views stay for later connections; else each has its own, and none can see what others asked
-        for.
+    is_shared: Views are kept for later connections; otherwise each connection has its own, and cannot see
+        what others asked for.
     """
 
     def __init__(
@@ -68,20 +68,20 @@ class LogicalViews:
     ) -> None:
         self._columns = dict(columns)
         self._logical_name = logical_name
-        # A released table of that very name would be found first: then the view is made on each connection.
+        # A released table with the same name would be found first: then each connection gets its own view.
         is_hidden = logical_name.lower() in {table_name(t).lower() for t in tables}
         self._is_shared = is_shared and not is_hidden
         self._schemas: dict[tuple[ColumnSet | None, Filling], str] = {}
         self._lock = threading.Lock()
-        self._kept: dict[ColumnSet, duckdb.DuckDBPyConnection] = {}  # the one used last is last
+        self._kept: dict[ColumnSet, duckdb.DuckDBPyConnection] = {}  # least recently used first
 
     def lent(
         self, connect: Connect, table: ColumnSet
     ) -> tuple[duckdb.DuckDBPyConnection, GiveBack | None]:
-        """Return a connection that sees the logical table over a released one, and what takes it back.
+        """Return a connection that sees the logical table over a released one, and a function that takes it back.
 
-        Only a statement that was answered to its end gives it back. One that may be asked of strangers makes no
-        table, type, setting or variable, and what it drew by chance is forgotten: nothing of it is left.
+        A connection is given back only after a statement was answered completely. Statements allowed for untrusted
+        users create no table, type, setting or variable, and the random seed is reset: no state is left behind.
         """
         if self._is_shared:
             con = connect()
@@ -95,7 +95,7 @@ class LogicalViews:
         return kept, partial(self._take_back, table)
 
     def _take_back(self, table: ColumnSet, con: duckdb.DuckDBPyConnection) -> None:
-        """Keep a connection for the next statement over a table."""
+        """Keep a connection for later statements over a table."""
         con.execute(f"SELECT setseed({_CHANCE.uniform(-1, 1)!r})").fetchall()
         with self._lock:
             self._kept[table] = con
@@ -108,7 +108,7 @@ class LogicalViews:
         table: ColumnSet | None,
         filling: Filling = "quick",
     ) -> None:
-        """Let a fresh connection see the logical table over a released one, or over none."""
+        """Give a new connection the logical table over a released one, or over none."""
         if not self._is_shared:
             self.use_alone(con, table, filling)
             return
@@ -127,7 +127,7 @@ class LogicalViews:
         table: ColumnSet | None = None,
         filling: Filling = "quick",
     ) -> None:
-        """The same by a view of this connection alone, which takes longer."""
+        """The same by a view on this connection alone, which takes longer."""
         con.execute(f"USE {ATTACHED}; {self._view_sql(table, filling, 'TEMP')}")
 
     def put_copies(
@@ -137,9 +137,9 @@ class LogicalViews:
         counts: Int64Array,
         beyond: RowsBeyond,
     ) -> None:
-        """Lay copies of a released table's counts under the logical table, for this connection alone.
+        """Give a connection the logical table over replicates of a released table's counts.
 
-        One view serves all copies: a variable says which one it reads (`use_copy`), so nothing is made anew for each.
+        One view serves all replicates: a variable (`use_copy`) selects the one it reads.
         """
         listed = ", ".join(quoted(c) for c in table)
         changed = ", ".join(
@@ -176,15 +176,15 @@ class LogicalViews:
         con.execute(self._view_sql(table, "quick", "TEMP", source))
 
     def use_copy(self, con: duckdb.DuckDBPyConnection, at: int) -> None:
-        """Let the logical table of the connection be one of its copies."""
+        """Select the replicate that the connection's logical table reads."""
         con.execute(f"SET VARIABLE {_COPY} = {at + 1}")
 
     def _view_sql(
         self, table: ColumnSet | None, filling: Filling, kind: str, rows: str | None = None
     ) -> str:
-        """Return the statement that puts the logical table over a released one, other rows of it, or over none.
+        """Return the statement that creates the logical table over a released one, over `rows`, or over none.
 
-        What a guarded column raises depends on a row: it is raised when read, not when planned.
+        The error of a missing column depends on a row, so that it is raised when read, not when planned.
         """
         present = table or ()
         poison = quoted(unused_name("missing", self._columns))
@@ -207,7 +207,7 @@ class LogicalViews:
 
 
 def _fill(column: str, type_: str, filling: Filling, poison: str) -> str:
-    """Return SQL for what stands in a column that the table lacks."""
+    """Return SQL for the contents of a column that the table lacks."""
     if filling == "quick":
         return poison
     if filling == "guard":

@@ -86,7 +86,7 @@ def test_no_argument_shows_help(tmp_path):
         (("nothing",), 2, "No such command"),
         (("build", "release.toml", "-o", "x.duckdb", "--jobs", "0"), 2, "--jobs"),
         (("build", "missing.toml", "-o", "x.duckdb"), 2, "no spec file"),
-        (("show", "missing.duckdb"), 2, "there is no such release"),
+        (("show", "missing.duckdb"), 2, "no such release"),
         (("sql", "r.duckdb", "SELECT 1", "--format", "xml"), 2, "'xml'"),
         (("sql", "r.duckdb", "SELECT 1", "--format", "parquet"), 2, "--output"),
         (("export", "r.duckdb", "x", "--format", "xml"), 2, "'xml'"),
@@ -97,7 +97,7 @@ def test_no_argument_shows_help(tmp_path):
         (("init", "data.xyz", "-o", "n.toml"), 2, "does not tell the format"),
         (("init", "missing.csv", "-o", "n.toml", "--width", "99"), 2, "--width 99: at most 4"),
         (("simulate", "x", "--people", "5"), 2, "people"),
-        (("sql", "r.duckdb", "SELECT income, age FROM data"), 5, "No released table holds"),
+        (("sql", "r.duckdb", "SELECT income, age FROM data"), 5, "No released table"),
         (("sql", "r.duckdb", "SELECT nonsense FROM data"), 5, "nonsense"),
         (("sql", "r.duckdb", "DROP TABLE data"), 5, ""),
         (("sql", "r.duckdb", "SELECT * FROM read_csv('my.key')"), 5, ""),
@@ -201,7 +201,7 @@ def test_without_a_terminal_there_is_no_colour_and_no_bar(built, tmp_path):
     *progress, wrote, exposure = done.stderr.splitlines()
     assert all(line.endswith(" ...") for line in progress)  # where it took long
     assert "content hash" in wrote
-    assert "noisy figures a person" in exposure
+    assert "noisy figures per person" in exposure
     for words in (("show", "r.duckdb"), ("plan", "release.toml"), ("sql", "r.duckdb", "FROM data")):
         assert ESCAPE not in tablepack(*words, cwd=built).stdout
 
@@ -241,7 +241,7 @@ def test_no_color(built):
     _, coloured = on_a_terminal(words, built, code=5)
     _, plain = on_a_terminal(words, built, code=5, NO_COLOR="1")
     assert "\x1b[31m" in coloured
-    assert "No released table holds" in plain
+    assert "No released table" in plain
     assert "\x1b[31m" not in plain
 
 

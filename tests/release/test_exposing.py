@@ -122,7 +122,7 @@ def test_an_accepted_risk_is_printed_wherever_people_look(made):
         for table in release.tables[:3]:
             sentences = " ".join(release.card(*table).sentences())
             assert "accepted this risk: agreed with the board" in sentences
-            assert "noisy figures a person" in sentences
+            assert "noisy figures per person" in sentences
 
 
 @pytest.mark.parametrize("as_vintages", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -145,7 +145,7 @@ def test_nobody_needs_to_declare_a_copy(made, declared):
     assert "area determines county, declared" in notes
     assert card.told == {"area_name": "area"}
     assert card.sub_tables == (("age", "area"),)
-    assert any("area_name is told by area" in sentence for sentence in card.sentences())
+    assert any("area_name is implied by area" in sentence for sentence in card.sentences())
 
 
 def test_a_copy_that_no_other_table_shows_is_the_same(made, declared):

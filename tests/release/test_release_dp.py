@@ -22,7 +22,7 @@ from engine.release import FitProcess, build, pipes
 from engine.release.joint_fitter import JointFitter
 from engine.release.pipes import Finish
 from engine.store import Staging
-from engine.store.target import staging_folder
+from engine.store.staging import staging_folder
 from queries import open_release
 
 pytest.importorskip("opendp")
@@ -119,7 +119,7 @@ def test_sql_says_how_sure_it_is(built):
         assert "MODELLED" not in known.source
         wide = release.sql("SELECT count(*) FROM data WHERE job = 'a' AND sex = 'f' AND age > 3")
         assert "MODELLED" in wide.source
-        assert "too small to show" not in wide.source
+        assert "imputed" not in wide.source
         json.loads(wide.to_json())
         assert not release.sql("SELECT 1").dp
         with pytest.raises(NotAnswerable, match="no column 'wage'"):

@@ -28,9 +28,9 @@ def test_without_a_guarantee_it_is_said_in_capitals(tmp_path):
     assert counts(tmp_path / "r.duckdb", "region") == {(name,): n for name, n in truth.items()}
     assert not ledger_path(spec.key_path).exists()
     with open_release(tmp_path / "r.duckdb") as release:
-        assert any("NOTHING IS GUARANTEED" in note for note in release.notes)
-        assert "NOTHING IS GUARANTEED" in " ".join(release.card("region").sentences())
-        assert "NOTHING IS GUARANTEED" in release.sql("SELECT count(*) FROM data").source
+        assert any("NO PRIVACY GUARANTEE" in note for note in release.notes)
+        assert "NO PRIVACY GUARANTEE" in " ".join(release.card("region").sentences())
+        assert "NO PRIVACY GUARANTEE" in release.sql("SELECT count(*) FROM data").source
         assert release.sql("SELECT count(*) FROM catalog.ledger").rows == [(0,)]
 
 
@@ -67,8 +67,8 @@ def test_columns_in_no_margin_are_uniform_and_said_to_be(tmp_path):
     with open_release(tmp_path / "r.duckdb") as release:
         card = release.card("age", "region")
         assert card.dp["uniform"] == ["region"]
-        assert "UNIFORM: of region" in " ".join(card.sentences())
-        assert "nothing was measured" in release.sql("SELECT region FROM data").source
+        assert "UNIFORM: nothing was measured for region" in " ".join(card.sentences())
+        assert "Nothing was measured" in release.sql("SELECT region FROM data").source
     found = counts(tmp_path / "r.duckdb", "region", "age")
     regions = Counter()
     for (region, _), n in found.items():
@@ -126,7 +126,7 @@ def test_dates_and_entities_with_several_rows(tmp_path):
     assert 450 < sum(found.values()) < 700  # two rows an entity at most
     assert all(datetime.date(2020, 1, 1) <= day <= datetime.date(2020, 2, 29) for day, _ in found)
     with open_release(tmp_path / "r.duckdb") as release:
-        assert "2 rows at most" in " ".join(release.card("day", "sex").sentences())
+        assert "At most 2 rows per entity" in " ".join(release.card("day", "sex").sentences())
 
 
 def test_a_public_number_of_rows_is_said_in_the_notes(tmp_path):
@@ -152,12 +152,12 @@ def test_entities_with_several_rows_want_a_bound_that_is_said_and_told(tmp_path)
     with open_release(tmp_path / "r.duckdb") as release:
         assert "counts with 1 row at most" in " ".join(release.card("region").sentences())
         assert "counts with 1 row at most" in " ".join(release.notes)
-        said = "Of each entity 1 row at most counts in any figure: those beyond are left out"
+        said = "At most 1 row per entity is counted in any figure"
         assert said in release.sql("SELECT count(*) FROM data").source
     assert said in repr(plan_dp(spec))
     path = tmp_path / "release.toml"
     path.write_text(path.read_text().replace("[release]", '[release]\nunit = "stays"', 1))
-    assert "Of each entity 1 stay at most counts" in repr(plan_dp(read_spec(path)))
+    assert "At most 1 stay per entity is counted" in repr(plan_dp(read_spec(path)))
     spec = spec_in(tmp_path, dp="guarantee = false", tables=[("region",)])
     build(replace(spec, vintage="exact"), tmp_path / "exact.duckdb")  # counts all rows
     assert sum(counts(tmp_path / "exact.duckdb", "region").values()) == N

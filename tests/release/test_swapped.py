@@ -76,7 +76,7 @@ def test_the_cards_of_touched_tables_and_the_notes_say_so_without_the_share(rele
     assert told.pop("[job, place]") == {"columns": ["place"], "within": ["area"]}
     assert not any(told.values())
     assert json.loads(privacy)["swap"] == {"columns": ["place"], "within": ["area"]}
-    said = "Some records exchanged their place with a partner who agrees in area"
+    said = "Some records swapped their place with a partner that agrees in area"
     assert said in notes
     assert b"0.1875" not in release.read_bytes()
     assert b"18.75%" not in release.read_bytes()
@@ -87,10 +87,10 @@ def test_an_answer_and_a_report_say_so_where_they_are_touched(release):
         touched = one.sql("SELECT job, place, count(*) FROM data GROUP BY ALL")
         widened = one.sql("SELECT job, place, count(*) FROM data GROUP BY ALL", intervals=True)
         others = one.sql("SELECT age, sex, count(*) FROM data GROUP BY ALL")
-    said = "Some records exchanged their place with a partner who agrees in area"
+    said = "Some records swapped their place with a partner that agrees in area"
     assert said in touched.source
     assert said in widened.source
-    assert "exchanged" not in others.source
+    assert "swapped" not in others.source
     original = read_original(release.parent / "people.parquet", Study(title=""))
     assert any(
         said in note for note in read_subject(str(release), original, Study(title=""), "r").notes
@@ -101,7 +101,7 @@ def test_the_share_is_told_where_that_is_wanted(tmp_path):
     path = built(tmp_path, swap=SWAP | {"publish_rate": True})
     with duckdb.connect(str(path), read_only=True) as con:
         notes = " ".join(n for (n,) in con.execute("SELECT note FROM catalog.notes").fetchall())
-    assert "18.8% of the records exchanged their place" in notes
+    assert "18.8 % of the records swapped their place" in notes
 
 
 def test_tables_that_it_does_not_touch_are_the_same_as_without(release, tmp_path):

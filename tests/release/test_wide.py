@@ -99,7 +99,7 @@ def test_the_card_says_what_is_modelled(built):
     told = " ".join(card.sentences())
     assert "MODELLED from 10 locked tables of two columns and 1 of three" in told
     assert "Every column has exactly the counts of its own table." in told
-    assert "noisy figures a person" in told
+    assert "noisy figures per person" in told
 
 
 def test_answers_say_so_and_have_no_intervals(built):

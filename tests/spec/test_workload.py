@@ -232,7 +232,7 @@ def test_a_spec_with_a_file_of_statements(write, tmp_path):
     assert sorted(reasons) == [6, 7, 8, 9, 10, 11]
     assert reasons[6].startswith("SET is not allowed here")
     assert reasons[7] == "reads 6 columns; tables have at most 4"
-    assert reasons[8].startswith("Table with name other does not exist.")
+    assert reasons[8].startswith("Table other does not exist.")
     assert reasons[9] == "does not read data"
     assert reasons[10].startswith("The release has no column 'id'.")
     assert "parameters" in reasons[11]

@@ -1,11 +1,10 @@
-"""A session answers as plain DuckDB does on the table, refuses with what is near, and is left quietly."""
+"""A session answers as plain DuckDB does on the table, refuses with alternatives, and ends without output."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import duckdb
@@ -20,6 +19,7 @@ from fixtures.release import (
     make_support,
     make_table,
 )
+from fixtures.tiny import tiny_release
 
 from engine.errors import DamagedRelease, NotAnswerable, QueryRefused, StoreError
 from engine.schema import Column
@@ -31,66 +31,13 @@ REPO = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    return build_release(tmp_path_factory.mktemp("session") / "r.duckdb")
+    return tiny_release(tmp_path_factory.mktemp("session") / "r.duckdb")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def release(path):
     with open_release(path) as release:
         yield release
-
-
-def plain(columns):
-    """The table's rows as a plain DuckDB table named data, in the source's order."""
-    con = duckdb.connect()
-    order = [c for c in ("TOWN", "AGE", "SEX", "INCOME") if c in columns]
-    types = {"TOWN": "VARCHAR", "AGE": "BIGINT", "SEX": "VARCHAR", "INCOME": "DOUBLE"}
-    con.execute(f"CREATE TABLE data ({', '.join(f'{c} {types[c]}' for c in order)})")
-    rows = [
-        [dict(zip(columns, row, strict=True))[c] for c in order]
-        for row in expanded(make_table(columns))
-    ]
-    con.executemany(f"INSERT INTO data VALUES ({', '.join('?' * len(order))})", rows)
-    return con
-
-
-ANSWERED = [
-    ("SELECT AGE, count(*) FROM data GROUP BY AGE ORDER BY ALL", ("AGE",)),
-    ("SELECT sex, avg(age) AS a FROM data GROUP BY sex ORDER BY sex", ("AGE", "SEX")),
-    ("SELECT count(*) FROM data", ("SEX",)),
-    ("FROM data SELECT town, max(age) GROUP BY ALL ORDER BY ALL", ("AGE", "TOWN")),
-    ("SELECT sum(income) FILTER (sex = 'f') FROM data", ("AGE", "INCOME", "SEX")),
-    ("SELECT COLUMNS('(AGE|SEX)') FROM data ORDER BY ALL", ("AGE", "SEX")),
-    ("SELECT * EXCLUDE (town, income) FROM data ORDER BY ALL", ("AGE", "SEX")),
-    ("PIVOT (SELECT age, sex FROM data) ON sex USING count(*) ORDER BY ALL", ("AGE", "SEX")),
-    ("PIVOT (SELECT age, sex FROM data WHERE income > 0) ON sex USING count(*) ORDER BY ALL", ("AGE", "INCOME", "SEX")),
-    ("WITH t AS (SELECT * FROM data) SELECT age, sex FROM t ORDER BY ALL", ("AGE", "SEX")),
-    ("SELECT age, sex, count(*) FROM data GROUP BY GROUPING SETS ((age), (sex), ()) ORDER BY ALL", ("AGE", "SEX")),
-    ("SELECT age, row_number() OVER (ORDER BY age) FROM data ORDER BY ALL", ("AGE",)),
-    ("SELECT age FROM data WHERE false", ("AGE",)),
-    ("SELECT 1 WHERE EXISTS (SELECT * FROM data WHERE age = 40)", ("AGE",)),
-    ("SELECT x FROM (SELECT age AS x FROM data UNION ALL SELECT age FROM data) ORDER BY ALL", ("AGE",)),
-    ("UNPIVOT (SELECT age FROM data) ON age", ("AGE",)),
-    ("SUMMARIZE SELECT age FROM data", ("AGE",)),
-    ("SELECT DISTINCT sex FROM data ORDER BY 1", ("SEX",)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("sql", "table"), ANSWERED)
-def test_answers_are_those_of_plain_duckdb_on_the_table(release, sql, table):
-    result = release.sql(sql)
-    assert result.table == table
-    assert result.noise_sd == 1.5
-    held = sql
-    if "EXCLUDE" in sql:  # the plain table lacks what the logical one has
-        held = sql.replace(" EXCLUDE (town, income)", "")
-    with plain(table) as con:
-        wanted = con.execute(held).fetchall()
-        assert list(result.columns) == [d[0] for d in con.description]
-    if "SUMMARIZE" in sql:  # approximate numbers depend on the order of rows
-        assert [r[:4] for r in result.rows] == [r[:4] for r in wanted]
-    else:
-        assert result.rows == wanted
 
 
 def test_position_and_alias_mean_the_logical_table(release):
@@ -123,18 +70,8 @@ def test_not_over_the_logical_table(release):
     assert ("AGE.SEX",) in release.sql("SHOW TABLES").rows
 
 
-def test_labels_join(release):
-    result = release.sql(
-        "SELECT label, count(*) FROM data JOIN catalog.codes ON column_name = 'SEX' AND value = sex "
-        "GROUP BY label ORDER BY label"
-    )
-    counts = Counter(v for (v,) in expanded(make_table(("SEX",))))
-    assert result.table == ("SEX",)
-    assert result.rows == [("Men", counts["m"]), ("Women", counts["f"])]
-
-
-def test_half_a_sign_is_no_text(release):
-    with pytest.raises(QueryRefused, match=r"half of a sign \(U\+DC00\)"):
+def test_a_lone_surrogate_is_refused(release):
+    with pytest.raises(QueryRefused, match=r"U\+DC00 at character 17"):
         release.sql("EXPLAIN SELECT '\udc00' FROM data")
 
 
@@ -178,14 +115,13 @@ def test_explain(release):
     assert "Answered from AGE, SEX." in str(routing)
     assert routing.card.sentences()[0] in str(routing)
     assert "any table answers" in str(release.explain("SELECT count(*) FROM data"))
-    assert "run as it is" in str(release.explain("SELECT 1"))
     assert release.explain("SELECT 1").table is None
 
 
 def test_replaced_while_open(tmp_path):
-    path = build_release(tmp_path / "r.duckdb")
+    path = tiny_release(tmp_path / "r.duckdb")
     with open_release(path) as old:
-        build_release(path, seed=1)
+        tiny_release(path, seed=1)
         with open_release(path) as new:
             assert old.content_hash != new.content_hash
             assert old.sql("SELECT count(*) FROM data").rows == [(make_table(("SEX",)).n_rows,)]
@@ -194,24 +130,14 @@ def test_replaced_while_open(tmp_path):
             ]
 
 
-def test_two_handles_and_a_plain_connection(path):
-    with (
-        open_release(path) as a,
-        open_release(path) as b,
-        duckdb.connect(str(path), read_only=True) as c,
-    ):
-        sql = "SELECT count(*) FROM catalog.tables"
-        assert a.sql(sql).rows == b.sql(sql).rows == c.execute(sql).fetchall()
-
-
 def test_opening_what_is_damaged(tmp_path):
     with pytest.raises(StoreError, match="no such release"):
         open_release(tmp_path / "none.duckdb")
-    path = build_release(tmp_path / "r.duckdb")
+    path = tiny_release(tmp_path / "r.duckdb")
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DamagedRelease):
         open_release(path)
-    good = build_release(tmp_path / "s.duckdb")
+    good = tiny_release(tmp_path / "s.duckdb")
     with pytest.raises(duckdb.Error):
         open_release(good, memory="a lot")
 
@@ -243,31 +169,6 @@ def test_no_tables_at_all(tmp_path):
         with pytest.raises(NotAnswerable):
             release.sql("SELECT count(*) FROM data")
         assert release.sql("SELECT 1").rows == [(1,)]
-
-
-def test_queries_reach_nothing_confidential():
-    """Importing the query side loads no module that sees rows, noise or keys."""
-    code = (
-        "import sys, queries, queries.sql.session\n"
-        "print(*(m for m in sys.modules if m.split('.')[0] == 'engine'))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=REPO, env={**os.environ, "PYTHONPATH": str(REPO)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    allowed = (
-        "engine.cell_keys",
-        "engine.errors",
-        "engine.outputs",
-        "engine.schema",
-        "engine.store",
-        "engine.signals",
-        "engine.texts",
-        "engine.units",
-    )
-    loaded = done.stdout.split()
-    assert "engine.store.manifest" in loaded
-    assert [m for m in loaded if m != "engine" and not m.startswith(allowed)] == []
 
 
 def test_leaves_quietly(path):

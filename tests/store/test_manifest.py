@@ -1,3 +1,5 @@
+"""Manifests and content hashes: a file that is not the one its manifest describes is refused."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -9,6 +11,7 @@ import duckdb
 import numpy as np
 import pytest
 from fixtures.release import AGE, SUPPORTS, TOWN, build_release, make_support, make_table
+from fixtures.tiny import tiny_release
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +33,7 @@ from engine.store.manifest import (
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    return build_release(tmp_path_factory.mktemp("manifest") / "r.duckdb")
+    return tiny_release(tmp_path_factory.mktemp("manifest") / "r.duckdb")
 
 
 @pytest.fixture
@@ -63,11 +66,6 @@ def test_opens_by_manifest(release):
     )  # fmt: skip
 
 
-def test_manifest_round_trip(release):
-    manifest = read_manifest(release)
-    assert Manifest.from_json(manifest.to_json()) == manifest
-
-
 def test_missing_file_and_manifest(release):
     with pytest.raises(StoreError, match="no such release") as error:
         open_release(release.with_name("none.duckdb"))
@@ -80,20 +78,18 @@ def test_missing_file_and_manifest(release):
     refused(release, "manifest r.duckdb.manifest.json is missing")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[]", "null", '{"format_version": 3, "accepts": [{}]}', "\xff"]
-)
-def test_manifest_that_is_none(release, text):
-    manifest_path(release).write_bytes(text.encode("latin-1"))
-    refused(release, "cannot be read")
+def test_a_file_that_is_no_manifest(release):
+    for text in ("", "{}", "[]", "null", '{"format_version": 3, "accepts": [{}]}', "\xff"):
+        manifest_path(release).write_bytes(text.encode("latin-1"))
+        refused(release, "cannot be read")
 
 
 def test_another_format_version(release):
     raw = json.loads(manifest_path(release).read_text())
-    for other, remedy in ((FORMAT_VERSION - 1, "tablepack build SPEC"), (99, "a newer tablepack")):
+    for other, remedy in ((FORMAT_VERSION - 1, "tablepack build SPEC"), (99, "a newer version")):
         raw["format_version"] = other
         manifest_path(release).write_text(json.dumps(raw))
-        refused(release, f"is of format {other}, this version reads {FORMAT_VERSION}; .*{remedy}")
+        refused(release, f"format {other}, .* {FORMAT_VERSION}; .*{remedy}")
 
 
 def test_a_release_of_the_old_format_is_replaced_by_a_build(release):
@@ -128,7 +124,7 @@ def test_cut_or_lengthened(release):
 def test_every_flipped_bit_is_refused(release):
     whole = release.read_bytes()
     rng = random.Random(5)
-    for _ in range(100):
+    for _ in range(50):
         place = rng.randrange(len(whole) * 8)
         data = bytearray(whole)
         data[place // 8] ^= 1 << place % 8
@@ -139,7 +135,7 @@ def test_every_flipped_bit_is_refused(release):
 
 
 def test_swapped_file(release, tmp_path):
-    other = build_release(tmp_path / "other.duckdb", seed=3)
+    other = tiny_release(tmp_path / "other.duckdb", seed=1)
     shutil.copy(other, release)
     refused(release, "bytes|size")
 
@@ -168,7 +164,7 @@ def test_database_that_is_no_release_or_another(release, tmp_path, monkeypatch):
     write_manifest(
         release, Manifest(format_version=FORMAT_VERSION, accepts=(lying,)), scratch=tmp_path
     )
-    refused(release, "not the release that its manifest describes")
+    refused(release, "described by its manifest")
 
     plain = tmp_path / "plain.duckdb"
     duckdb.connect(str(plain)).close()
@@ -224,7 +220,7 @@ def test_diagnostics_do_not_change_a_content_hash():
     assert content_hash(table, SUPPORTS, lists=lists) == content_hash(table, SUPPORTS)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(st.text(max_size=3), max_size=4), st.lists(st.text(max_size=3), max_size=4))
 def test_lists_of_values_do_not_run_together(a, b):
     one = make_support(TOWN, [(0, 0)], values=tuple(a))

@@ -1,4 +1,4 @@
-"""Forged catalogues that fit together, but not with the numbers in them: refused where they are reckoned with."""
+"""Forged catalogues that are consistent, but have impossible numbers: refused when computed with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import os
 
 import pytest
-from fixtures.forged import _alter, good_release
+from fixtures.forged import _alter
+from fixtures.tiny import tiny_release
 
 from engine.errors import DamagedRelease
 from engine.store.manifest import file_hash, manifest_path
@@ -21,7 +22,7 @@ from queries.release import open_release
     ],
 )
 def test_intervals_refuse_what_contradicts_itself(sql, tmp_path):
-    path = good_release(tmp_path)
+    path = tiny_release(tmp_path / "r.duckdb")
     _alter(path, sql, hashes=False)
     raw = json.loads(manifest_path(path).read_text())
     raw["accepts"][0] |= {"size": path.stat().st_size, "sha256": file_hash(path)}
@@ -33,7 +34,7 @@ def test_intervals_refuse_what_contradicts_itself(sql, tmp_path):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with names")
 @pytest.mark.parametrize("ending", ["", ".manifest.json", ".sig"])
 def test_a_pipe_is_not_waited_for(ending, tmp_path):
-    path = good_release(tmp_path)
+    path = tiny_release(tmp_path / "r.duckdb")
     beside = path.with_name(path.name + ending)
     beside.unlink(missing_ok=True)
     os.mkfifo(beside)

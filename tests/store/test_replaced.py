@@ -1,4 +1,4 @@
-"""A release that is replaced while it is open, by a forgery that repeats its content hash: nothing of it gets out."""
+"""A release that is replaced while open, by a forgery with the same content hash: nothing of the forgery gets out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from fixtures.forged import _alter, good_release
+from fixtures.forged import _alter
+from fixtures.tiny import tiny_release
 
 from engine.errors import DamagedRelease, ReplacedRelease, StoreError, TooLarge
 from engine.store import manifest_path, new_signing_key, sign_release
@@ -28,7 +29,7 @@ SAYS = "was replaced since it was opened"
 def signed(tmp_path):
     """A signed release and the public key."""
     public, _ = new_signing_key(tmp_path / "office.pem")
-    path = good_release(tmp_path)
+    path = tiny_release(tmp_path / "r.duckdb")
     sign_release(path, tmp_path / "office.pem")
     return path, public
 
@@ -44,17 +45,13 @@ def replace(path: Path, **lies) -> None:
     manifest_path(path).write_text(json.dumps(raw))
 
 
-def test_it_is_not_exported(signed, tmp_path):
+@pytest.mark.parametrize("is_trusted", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_it_is_not_exported(signed, tmp_path, is_trusted):
     path, public = signed
-    for trust in (public, None):
-        with open_release(path, trust=trust) as opened:
-            before = path.read_bytes(), manifest_path(path).read_bytes()
-            replace(path)
-            with pytest.raises(StoreError, match=SAYS):
-                export(opened, tmp_path / "out")
-            path.write_bytes(before[0])
-            manifest_path(path).write_bytes(before[1])
-            export(opened, tmp_path / f"good-{trust is None}")
+    with open_release(path, trust=public if is_trusted else None) as opened:
+        replace(path)
+        with pytest.raises(StoreError, match=SAYS):
+            export(opened, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -67,7 +64,7 @@ def test_a_large_one_that_is_trusted_is_read_whole_again(signed, tmp_path, monke
         at = data.index(b"label")
         data[at : at + 5] = b"LABEL"
         path.write_bytes(data)
-        with pytest.raises(DamagedRelease, match="its bytes are not"):
+        with pytest.raises(DamagedRelease, match="its bytes"):
             export(opened, tmp_path / "out")
 
 
@@ -128,6 +125,7 @@ def test_no_new_process_answers_from_it(signed):
 
 
 @LINUX
+@pytest.mark.slow
 def test_a_server_of_a_trusted_one_starts_no_process_on_another(signed):
     path, public = signed
     with open_release(path, trust=public) as opened:

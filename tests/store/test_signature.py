@@ -10,6 +10,7 @@ import stat
 import pytest
 from fixtures.release import build_release
 from fixtures.serve import served
+from fixtures.tiny import tiny_release
 from typer.testing import CliRunner
 
 from engine.cli.app import app
@@ -73,7 +74,7 @@ def test_keys_are_made_once(tmp_path):
     public.unlink()
     with pytest.raises(StoreError, match=r"k\.pem exists; a key is never overwritten"):
         new_signing_key(tmp_path / "k.pem")
-    with pytest.raises(SpecError, match="name the private key otherwise"):
+    with pytest.raises(SpecError, match=r"l\.pub"):
         new_signing_key(tmp_path / "l.pub")
     with pytest.raises(StoreError, match="cannot write"):
         new_signing_key(tmp_path / "none" / "k.pem")
@@ -96,7 +97,7 @@ def test_the_signature_covers_the_manifest(office, release, field):
     raw = json.loads(manifest_path(release).read_text())
     raw["accepts"][0][field] += "x"
     manifest_path(release).write_text(json.dumps(raw))
-    with pytest.raises(UntrustedRelease, match="of another release, or was altered"):
+    with pytest.raises(UntrustedRelease, match="its signature"):
         verify_signature(release, office / "office.pub")
 
 
@@ -104,9 +105,9 @@ def test_what_is_not_signed_by_the_trusted_key_is_refused(office, release):
     with pytest.raises(UntrustedRelease, match=r"is signed by SHA256:.*, not by SHA256:") as error:
         open_release(release, trust=office / "other.pub")
     assert error.value.exit_code == 6
-    other = build_release(release.with_name("s.duckdb"), seed=3)
+    other = tiny_release(release.with_name("s.duckdb"), seed=1)
     shutil.copy(signature_path(release), signature_path(other))
-    with pytest.raises(UntrustedRelease, match="of another release"):
+    with pytest.raises(UntrustedRelease, match="its signature"):
         open_release(other, trust=office / "office.pub")
     signature_path(release).unlink()
     with pytest.raises(UntrustedRelease, match="is not signed"):
@@ -122,29 +123,31 @@ def test_a_trusted_release_is_read_whole(office, release, monkeypatch):
     data = bytearray(release.read_bytes())
     data[-1] ^= 1
     release.write_bytes(data)
-    with pytest.raises(DamagedRelease, match="its bytes are not"):
+    with pytest.raises(DamagedRelease, match="its bytes"):
         open_release(release, trust=office / "office.pub")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "{}",
-        "[" * 9000,
-        "x" * 20000,
-        '{"format_version": 2, "algorithm": "Ed25519", "public_key": "", "signature": ""}',
-        '{"format_version": 1, "algorithm": "none", "public_key": "", "signature": ""}',
-        '{"format_version": 1, "algorithm": "Ed25519", "public_key": "AA==", "signature": "AA=="}',
-        '{"format_version": 1, "algorithm": "Ed25519", "public_key": "A", "signature": "AA=="}',
-        '{"format_version": 1, "algorithm": "Ed25519", "public_key": 7, "signature": "AA=="}',
-        '{"format_version": NaN}',
-    ],
+INVALID = (
+    "",
+    "[]",
+    "{}",
+    "[" * 9000,
+    "x" * 20000,
+    '{"format_version": 2, "algorithm": "Ed25519", "public_key": "", "signature": ""}',
+    '{"format_version": 1, "algorithm": "none", "public_key": "", "signature": ""}',
+    '{"format_version": 1, "algorithm": "Ed25519", "public_key": "AA==", "signature": "AA=="}',
+    '{"format_version": 1, "algorithm": "Ed25519", "public_key": "A", "signature": "AA=="}',
+    '{"format_version": 1, "algorithm": "Ed25519", "public_key": 7, "signature": "AA=="}',
+    '{"format_version": NaN}',
 )
-def test_a_signature_that_is_none(release, text):
-    signature_path(release).write_text(text)
-    with pytest.raises(DamagedRelease, match=r"its signature r\.duckdb\.sig is none"):
+
+
+def test_an_invalid_signature(release):
+    for text in INVALID:
+        signature_path(release).write_text(text)
+        with pytest.raises(DamagedRelease, match=r"r\.duckdb\.sig"):
+            read_signature(release)
+    with pytest.raises(DamagedRelease, match=r"r\.duckdb\.sig"):
         open_release(release)
 
 
@@ -156,26 +159,26 @@ def test_a_signature_that_cannot_be_read(release):
 
 
 def test_files_that_are_no_keys(office, release, tmp_path):
-    with pytest.raises(SpecError, match="holds no public Ed25519 key"):
+    with pytest.raises(SpecError, match="public Ed25519 key"):
         open_release(release, trust=office / "office.pem")
     with pytest.raises(SpecError, match="cannot be read"):
         open_release(release, trust=tmp_path / "none.pub")
     loose = tmp_path / "loose.pem"
     shutil.copyfile(office / "office.pem", loose)
     loose.chmod(0o644)
-    with pytest.raises(SpecError, match="can be read by others"):
+    with pytest.raises(SpecError, match="chmod 600"):
         sign_release(release, loose)
     loose.write_text("no key")
     loose.chmod(0o600)
-    with pytest.raises(SpecError, match="holds no private Ed25519 key"):
+    with pytest.raises(SpecError, match="private Ed25519 key"):
         sign_release(release, loose)
 
 
 def test_the_public_key_does_not_sign(office, release, tmp_path):
-    with pytest.raises(SpecError, match=r"office\.pub: is the public key, .* one, .*office\.pem$"):
+    with pytest.raises(SpecError, match=r"office\.pub: is the public key.*office\.pem$"):
         sign_release(release, office / "office.pub")
     alone = shutil.copy(office / "office.pub", tmp_path / "alone.pub")
-    with pytest.raises(SpecError, match="the private one, that tablepack sign --new made with it"):
+    with pytest.raises(SpecError, match="is the public key"):
         sign_release(release, alone)
 
 
@@ -204,13 +207,13 @@ def test_a_build_takes_the_old_signature_away(release):
 
 
 def test_commands(office, tmp_path):
-    release = build_release(tmp_path / "r.duckdb")
+    release = tiny_release(tmp_path / "r.duckdb")
     assert "fingerprint SHA256:" in run("sign", "--new", tmp_path / "k.pem")
     assert "not signed" in run("show", release)
     assert "signed by SHA256:" in run("sign", release, "--key", tmp_path / "k.pem")
-    assert "checked" in run("verify", release, "--with", tmp_path / "k.pub")
-    assert "not checked: no public key was given" in run("show", release)
-    assert "which is trusted; checked" in run("show", release, "--trust", tmp_path / "k.pub")
+    assert "SHA256:" in run("verify", release, "--with", tmp_path / "k.pub")
+    assert "not verified" in run("show", release)
+    assert "(verified)" in run("show", release, "--trust", tmp_path / "k.pub")
     said = json.loads(run("show", release, "--json", "--trust", tmp_path / "k.pub"))
     assert said["signed_by"].startswith("SHA256:")
     assert said["signature_checked"]
@@ -228,6 +231,7 @@ def test_commands(office, tmp_path):
         run("sign", release)
 
 
+@pytest.mark.slow
 def test_a_pack_carries_the_signature(office, release, tmp_path):
     spec = tmp_path / "pack.toml"
     spec.write_text("[pack]\nrelease_file = true\n")
@@ -235,12 +239,13 @@ def test_a_pack_carries_the_signature(office, release, tmp_path):
     assert verify_signature(tmp_path / "pack" / "r.duckdb", office / "office.pub")[1].is_checked
 
 
+@pytest.mark.slow
 def test_the_server_says_it(office, release):
     pytest.importorskip("fastapi")
     from queries.serve import app_of
 
     with served(app_of(release, trust=office / "office.pub")) as client:
-        assert client.ask("/api/variables").json["signature"].endswith("which is trusted; checked")
+        assert client.ask("/api/variables").json["signature"].endswith("(verified)")
     with pytest.raises(UntrustedRelease):
         app_of(release, trust=office / "other.pub")
 
@@ -255,7 +260,7 @@ def test_without_the_package(office, release, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with open_release(release) as opened:  # what is not checked needs nothing
-        assert "not checked" in said_of(opened.signature)
+        assert "not verified" in said_of(opened.signature)
     for call in (
         lambda: open_release(release, trust=office / "office.pub"),
         lambda: sign_release(release, office / "office.pem"),

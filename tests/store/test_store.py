@@ -1,3 +1,5 @@
+"""A release as a plain DuckDB reads it, and the staging folder that it comes from."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -10,7 +12,6 @@ import numpy as np
 import pytest
 from fixtures.release import (
     AGE,
-    COLUMNS,
     HEADER,
     INCOME,
     SEX,
@@ -24,6 +25,7 @@ from fixtures.release import (
     make_table,
     stage,
 )
+from fixtures.tiny import tiny_release
 
 import engine.store.staging
 from engine.errors import InternalError, StoreError
@@ -35,9 +37,9 @@ from engine.schema import (
     Universe,
     quoted,
 )
-from engine.store import GeneratorCard, Staging, manifest_path, table_name, verify_release
+from engine.store import GeneratorCard, Staging, table_name, verify_release
 from engine.store.manifest import FORMAT_VERSION, content_hash, read_manifest
-from engine.store.target import staging_folder
+from engine.store.staging import staging_folder
 from engine.units import ENTITIES, ROWS
 
 REPO = Path(__file__).resolve().parents[2]
@@ -45,7 +47,7 @@ REPO = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
-    return build_release(tmp_path_factory.mktemp("store") / "r.duckdb")
+    return tiny_release(tmp_path_factory.mktemp("store") / "r.duckdb")
 
 
 @pytest.fixture
@@ -58,11 +60,11 @@ def sql_list(con, sql):
     return con.execute(sql).fetchall()
 
 
-@pytest.mark.parametrize("columns", TABLES)
-def test_views_show_a_row_a_person(con, columns):
-    listed = ", ".join(quoted(c) for c in columns)
-    rows = sql_list(con, f"SELECT {listed} FROM {quoted(table_name(columns))}")
-    assert rows == expanded(make_table(columns))
+def test_views_show_a_row_per_synthetic_record(con):
+    for columns in TABLES:
+        listed = ", ".join(quoted(c) for c in columns)
+        rows = sql_list(con, f"SELECT {listed} FROM {quoted(table_name(columns))}")
+        assert rows == expanded(make_table(columns))
 
 
 def test_views_keep_the_sources_column_order(con):
@@ -195,19 +197,6 @@ def test_everything_has_a_comment(con):
     assert bare == []
 
 
-def test_file_of_the_old_storage_version(release):
-    with release.open("rb") as file:
-        head = file.read(64)
-    # 64 is what DuckDB 1.0 to 1.2 write; 2.0 alone reads what is above 65.
-    assert int.from_bytes(head[12:20], "little") in (64, 65)
-
-
-def test_another_name_in_another_database(release):
-    with duckdb.connect() as con:
-        con.execute(f"ATTACH '{release}' AS somewhere (READ_ONLY)")
-        assert con.execute('SELECT count(*) FROM somewhere."AGE.SEX"').fetchone() == (24,)
-
-
 AWKWARD = ("n", "measured", "a.b", 'q"uote', "it's", "SELECT", "with space", "naïve", "i")
 
 
@@ -225,11 +214,6 @@ def test_awkward_column_names(tmp_path):
             listed = ", ".join(quoted(c) for c in t)
             rows = con.execute(f"SELECT {listed} FROM {quoted(table_name(t))}").fetchall()
             assert rows == expanded(make_table(t, supports), supports)
-
-
-def test_view_names_are_injective():
-    sets = [("a.b",), ("a", "b"), ("a%2Eb",), ("a%2E", "b"), ("a.", "b")]
-    assert len({table_name(s) for s in sets}) == len(sets)
 
 
 def test_a_column_of_no_table_is_in_the_catalogue(tmp_path):
@@ -290,24 +274,6 @@ def test_staging_is_private_and_resumes(tmp_path):
     assert not staging_folder(path).exists()
 
 
-def test_what_the_log_holds_goes_into_the_file_on_the_way(tmp_path, monkeypatch):
-    whole = verify_release(build_release(tmp_path / "whole.duckdb"))
-    monkeypatch.setattr(engine.store.staging, "_WAL_LIMIT", "1KB")
-    monkeypatch.setattr(engine.store.staging, "BATCH_S", 0.0)
-    path = tmp_path / "r.duckdb"
-    log = staging_folder(path) / "staging.duckdb.wal"
-    with Staging.open(path, HEADER, build_id="one") as staging:
-        stage(staging, HEADER, SUPPORTS)
-        staging.write()
-        assert not log.exists() or log.stat().st_size < 1000
-        assert staging.finished() == frozenset(TABLES)
-    with Staging.open(path, HEADER, build_id="one") as staging:
-        assert staging.finished() == frozenset(TABLES)
-        record = staging.finish()
-    assert record == verify_release(path, verify="hash")
-    assert record.content_hash == whole.content_hash
-
-
 def test_another_build_starts_afresh(tmp_path):
     path = tmp_path / "r.duckdb"
     with Staging.open(path, HEADER, build_id="one") as staging:
@@ -337,14 +303,14 @@ def test_two_builders(tmp_path):
     path = tmp_path / "r.duckdb"
     with (
         Staging.open(path, HEADER, build_id="one"),
-        pytest.raises(StoreError, match="another build of this release is at work"),
+        pytest.raises(StoreError, match="another build of this release"),
     ):
         Staging.open(path, HEADER, build_id="one")
     Staging.open(path, HEADER, build_id="one").close()
 
 
 def test_a_release_is_replaced_but_nothing_else_is(tmp_path):
-    path = build_release(tmp_path / "r.duckdb")
+    path = tiny_release(tmp_path / "r.duckdb")
     first = verify_release(path).content_hash
     build_release(path, seed=1)
     assert verify_release(path).content_hash != first
@@ -352,10 +318,10 @@ def test_a_release_is_replaced_but_nothing_else_is(tmp_path):
 
     foreign = tmp_path / "mine.duckdb"
     foreign.write_bytes(b"my thesis")
-    with pytest.raises(StoreError, match="is not a release; move it away"):
+    with pytest.raises(StoreError, match="is not a release"):
         build_release(foreign)
     path.write_bytes(b"my other thesis")
-    with pytest.raises(StoreError, match="not what its manifest states"):
+    with pytest.raises(StoreError, match="does not match its manifest"):
         build_release(path)
     assert foreign.read_bytes() == b"my thesis"
     assert path.read_bytes() == b"my other thesis"
@@ -388,46 +354,8 @@ def test_read_only_folder(tmp_path, monkeypatch):
 def test_columns_that_differ_by_case_only(tmp_path):
     columns = tuple(Column(name=n, kind="integer", value_type="integer") for n in ("a", "A"))
     header = dataclasses.replace(HEADER, columns=columns, tables=())
-    with pytest.raises(StoreError, match="differ by case only"):
+    with pytest.raises(StoreError, match="differ only in case"):
         Staging.open(tmp_path / "r.duckdb", header, build_id="b")
-
-
-def test_misuse_is_our_bug(tmp_path):
-    age, table = SUPPORTS["AGE"], make_table(("AGE",))
-    with Staging.open(tmp_path / "r.duckdb", HEADER, build_id="b") as staging:
-        with pytest.raises(InternalError, match="no support of"):
-            staging.put_table(table, make_card(table))
-        staging.put_support(age)
-        staging.put_support(age)
-        with pytest.raises(InternalError, match="other released values"):
-            staging.put_support(dataclasses.replace(age, n=age.n + 1))
-        other = dataclasses.replace(age, column=dataclasses.replace(age.column, name="Z"))
-        with pytest.raises(InternalError, match="not in the header"):
-            staging.put_support(other)
-        with pytest.raises(InternalError, match="not in the header"):
-            staging.put_table(dataclasses.replace(table, columns=("Z",)), make_card(table))
-        staging.put_table(table, make_card(table))
-        with pytest.raises(InternalError, match="stored already"):
-            staging.put_table(table, make_card(table))
-        with pytest.raises(InternalError, match="were not stored"):
-            staging.finish()
-    with pytest.raises(InternalError, match="closed"):
-        staging.put_support(age)
-
-
-def test_log_left_after_the_checkpoint_is_our_bug(tmp_path, monkeypatch):
-    real = Staging._disconnect
-
-    def leave_log(self):
-        real(self)
-        (staging_folder(self.path) / "staging.duckdb.wal").write_text("left")
-
-    with Staging.open(tmp_path / "r.duckdb", HEADER, build_id="b") as staging:
-        stage(staging, HEADER, SUPPORTS)
-        monkeypatch.setattr(Staging, "_disconnect", leave_log)
-        with pytest.raises(InternalError, match="log is left"):
-            staging.finish()
-        monkeypatch.undo()
 
 
 def large_table() -> tuple[SyntheticTable, dict]:
@@ -481,8 +409,3 @@ def test_large_tables_keep_every_blank_and_range(tmp_path):
         assert np.array_equal(span, np.select([kind == 2, kind == 3], [7, -1], 0))
     assert np.array_equal(stored["n"], table.n)
     assert np.array_equal(ranges["n"], table.n)
-
-
-def test_manifest_lies_beside_the_release(release):
-    assert manifest_path(release).name == "r.duckdb.manifest.json"
-    assert {c.name for c in COLUMNS} == set(SUPPORTS)

@@ -1,7 +1,9 @@
-"""The released rows themselves against what the catalogue and the content hash say of them.
+"""The released rows themselves, compared with the catalogue and the content hashes.
 
-For `tablepack doctor`, which makes the content hash anew from the rows. A ranked column's list may hold values that no
-row has, and its hash then cannot be made from the file: such columns are named, not passed over.
+`check_counts` is for all who read or write all rows: a count may stand for any number of rows, so one that does not
+match its table could fill a disk. `check_contents` is for `tablepack doctor`, which recomputes the content hashes from
+the rows. A ranked column's list may contain values that no row has, and its hash then cannot be recomputed from the
+file: such columns are reported, not ignored.
 """
 
 from __future__ import annotations
@@ -9,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import duckdb
 import numpy as np
-import pandas as pd
 
 from engine.schema import (
     KIND_NULL,
@@ -28,26 +29,59 @@ from engine.schema import (
     quoted,
 )
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name
-from engine.store.checks.counts import check_counts
 from engine.store.checks.structure import damaged
 from engine.store.manifest import ATTACHED, rows_hash, support_hash
+
+if TYPE_CHECKING:  # slow to import, and only `check_contents` uses it
+    import pandas as pd
+
+_MANY = 100
+"""Tables whose counts are summed by one statement."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Stored:
-    """A column as the catalogue has it."""
+    """A column according to the catalogue."""
 
     support: Support
-    texts: pd.Index  # Its released values as text, None for a blank, in their order
-    # Its list of values can be told from the file, so that hashes can be made from it.
-    is_known: bool
+    texts: pd.Index  # Its released values as text in order, None for a missing value
+    is_known: (
+        bool  # Its list of values can be recovered from the file, so that hashes can be computed
+    )
+
+
+def check_counts(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Check that every table's counts are positive and sum to its number of rows."""
+    listed = con.execute(
+        f"SELECT table_id, columns, rows FROM {ATTACHED}.catalog.tables ORDER BY table_id"
+    ).fetchall()
+    for start in range(0, len(listed), _MANY):
+        some = listed[start : start + _MANY]
+        counted = con.execute(" UNION ALL ".join(_sums(i, columns) for i, columns, _ in some))
+        sums = {i: tuple(sums) for i, *sums in counted.fetchall()}
+        for table_id, _, rows in some:
+            total, least, n_blank = sums[table_id]
+            if (total or 0) != rows or n_blank or (least is not None and least < 1):
+                raise damaged(
+                    path,
+                    f"table {physical_name(table_id)}",
+                    "does not have the number of rows that its card states",
+                )
+
+
+def _sums(table_id: int, columns: list[str]) -> str:
+    """Return SQL for the sum, the minimum and the number of missing counts of a table."""
+    count, measured = map(quoted, count_names(columns))
+    return (
+        f"SELECT {table_id}, sum({count}), min({count}), count_if({count} IS NULL OR {measured} IS NULL) "
+        f"FROM {ATTACHED}.tables.{physical_name(table_id)}"
+    )
 
 
 def check_contents(con: duckdb.DuckDBPyConnection, path: Path) -> tuple[str, ...]:
-    """Make the content hashes of columns and tables anew from the rows, and compare.
+    """Recompute the content hashes of columns and tables from the rows, and compare.
 
-    Returns: Columns that have released values which no row has: hashes of their tables cannot be made from
-    the file.
+    Returns: Columns with released values that no row has: the hashes of their tables cannot be recomputed.
     """
     check_counts(con, path)
     stored = _columns(con, path)
@@ -62,7 +96,7 @@ def check_contents(con: duckdb.DuckDBPyConnection, path: Path) -> tuple[str, ...
         supports = {c: stored[c].support for c in columns}
         if rows_hash(columns, codes, n, supports) != expected:
             raise damaged(
-                path, f"table {physical_name(table_id)}", "is not what its content hash says"
+                path, f"table {physical_name(table_id)}", "does not match its content hash"
             )
     return tuple(name for name, column in stored.items() if not column.is_known)
 
@@ -74,7 +108,9 @@ def _rows(
     columns: ColumnSet,
     stored: Mapping[str, _Stored],
 ) -> tuple[Any, Any]:
-    """Return a table's rows as positions in its columns' released values, and their numbers."""
+    """Return a table's rows as positions in its columns' released values, and their counts."""
+    import pandas as pd
+
     physical = physical_name(table_id)
     texts = ", ".join(
         f"CAST({quoted(c)} AS VARCHAR) AS {quoted(f'c{j}')}" for j, c in enumerate(columns)
@@ -94,12 +130,12 @@ def _rows(
 
 
 def _places(texts: pd.Index, given: pd.Index) -> Any:
-    """Return the place of every text; where two values have one text, their hash is made from neither."""
+    """Return the position of every text; columns in which two values have the same text are not hashed."""
     return (texts if texts.is_unique else texts.drop_duplicates()).get_indexer(given)
 
 
 def _columns(con: duckdb.DuckDBPyConnection, path: Path) -> dict[str, _Stored]:
-    """Return the columns that tables have, each checked against its content hash where that can be made."""
+    """Return the columns of the tables, each checked against its content hash if that can be recomputed."""
     listed = con.execute(
         "SELECT name, kind, value_type, sql_type, placeholder, resolution_base, resolution_exponent, "
         f"content_hash FROM {ATTACHED}.catalog.columns WHERE content_hash IS NOT NULL ORDER BY position"
@@ -115,14 +151,16 @@ def _columns(con: duckdb.DuckDBPyConnection, path: Path) -> dict[str, _Stored]:
         )
         out[name] = stored = _stored(con, column, sql_type, expected)
         if not stored.is_known and column.kind not in RANKED_KINDS:
-            raise damaged(path, f"column {name[:80]!r}", "is not what its content hash says")
+            raise damaged(path, f"column {name[:80]!r}", "does not match its content hash")
     return out
 
 
 def _stored(
     con: duckdb.DuckDBPyConnection, column: Column, sql_type: str, expected: str
 ) -> _Stored:
-    """Return a column's released values as its content hash is made from."""
+    """Return a column's released values in the form from which its content hash is computed."""
+    import pandas as pd
+
     rows = con.execute(
         f"SELECT value, CAST(value AS {sql_type}), kind, code, measured, n FROM {ATTACHED}.catalog.codes "
         "WHERE column_name = ? ORDER BY position",

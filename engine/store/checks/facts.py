@@ -1,8 +1,8 @@
-"""What the catalogue of a release says, checked before anybody believes it: types, ranges, lengths, agreement.
+"""The contents of a release's catalogue, checked before use: types, ranges, lengths, consistency.
 
-Takes a connection on an attached release whose catalogue has the writer's own tables (`structure`). A name
-or a type in it becomes SQL, a number becomes a size: whatever does not fit is refused with its place.
-Invariant: no cost that grows with the synthetic rows; their counts are checked by `counts`.
+Takes a connection with an attached release whose catalogue has the writer's own tables (`structure`). A name
+or a type in it becomes SQL, a number becomes a size: anything invalid is refused, and its position named.
+Invariant: the cost does not grow with the synthetic rows; `contents.check_counts` checks their counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import duckdb
 from engine.errors import DamagedRelease
 from engine.schema import ColumnKind, ColumnSet, ValueType
 from engine.store.catalogue import KIND_WORDS, physical_name, table_name
-from engine.store.checks.sizes import MOST_LENGTH, MOST_LIST
+from engine.store.checks.sizes import MOST_LENGTH, MOST_LIST, MOST_SQL
 from engine.store.checks.structure import Listed, Outline, damaged
 from engine.store.manifest import (
     ATTACHED,
@@ -33,9 +33,7 @@ from engine.store.schema import columns_of
 from engine.units import unit_from_json
 
 MOST_ROWS = 10**12
-"""Synthetic rows of a table."""
-MOST_SQL = 300
-"""Bytes of the name of the logical table."""
+"""Largest number of synthetic rows of a table."""
 _LARGEST = 2**62
 _TOO_LONG = "(too long)\t"
 _TYPE = re.compile(
@@ -46,12 +44,12 @@ _Checks = Mapping[str, tuple[Callable[[Any], bool], str]]
 
 
 def is_text(value: Any, most: int = MOST_LENGTH) -> bool:
-    """Whether something is a text of no more than so many bytes."""
+    """Whether a value is text of at most a number of bytes."""
     return isinstance(value, str) and len(value.encode("utf-8", "surrogatepass")) <= most
 
 
 def is_whole(value: Any, low: int, high: int) -> bool:
-    """Whether something is a whole number between two, both included."""
+    """Whether a value is an integer between two bounds, inclusive."""
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
@@ -98,8 +96,8 @@ _RELEASE: _Checks = {
     "engine_version": _SHORT,
     "format_version": (lambda v: is_whole(v, 1, 2**31), "a whole number"),
     "content_hash": _HASH,
-    "unit": (lambda v: _is_unit(v), "words for one and many"),
-    "entity": (lambda v: _is_unit(v), "words for one and many"),
+    "unit": (lambda v: _is_unit(v), "names in singular and plural"),
+    "entity": (lambda v: _is_unit(v), "names in singular and plural"),
     "reviewed": (lambda v: isinstance(v, bool), "true or false"),
 }
 _TABLE: _Checks = {
@@ -142,7 +140,7 @@ _COLUMN: _Checks = {
 
 
 def _is_unit(text: Any) -> bool:
-    """Whether a text holds what one and many of something are called."""
+    """Whether a text holds the names of a unit in singular and plural."""
     try:
         return isinstance(text, str) and bool(unit_from_json(text))
     except ValueError:
@@ -150,7 +148,7 @@ def _is_unit(text: Any) -> bool:
 
 
 def is_object(text: Any) -> bool:
-    """Whether a text is a JSON object: no NaN, no nesting beyond what the parser takes."""
+    """Whether a text is a JSON object, without NaN and not nested beyond the parser's limit."""
     try:
         return isinstance(plain_json(text), dict)
     except ValueError:
@@ -158,24 +156,24 @@ def is_object(text: Any) -> bool:
 
 
 def plain_json(text: str) -> Any:
-    """Parse JSON that somebody else may have written."""
+    """Parse untrusted JSON."""
     try:
         return json.loads(text, parse_constant=_refuse)
     except (RecursionError, TypeError):
-        raise ValueError("not JSON, or nested too deep") from None
+        raise ValueError("not JSON, or nested too deeply") from None
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def check_facts(
     con: duckdb.DuckDBPyConnection, path: Path, outline: Outline, record: ReleaseRecord
 ) -> Listed:
-    """Check the catalogue's rows, and return what structure follows from them."""
+    """Check the catalogue's rows, and return what determines the structure of the file."""
     release = _rows(con, path, "release", _RELEASE)
     if len(release) != 1:
-        raise damaged(path, "catalog.release", "has not one row")
+        raise damaged(path, "catalog.release", "does not have exactly one row")
     _check_manifest(path, release[0], record)
     columns = _rows(con, path, "columns", _COLUMN, "ORDER BY position")
     names = [str(c["name"]) for c in columns]
@@ -186,7 +184,7 @@ def check_facts(
     for row in tables:
         _check_table(path, row, known, outline)
     if len({t["table_id"] for t in tables}) != len(tables):
-        raise damaged(path, "catalog.tables", "numbers two tables alike")
+        raise damaged(path, "catalog.tables", "has two tables of the same number")
     _check_hashes(path, tables, columns, record)
     _check_codes(con, path, columns)
     _check_ranges(con, path, tables)
@@ -203,7 +201,7 @@ def check_facts(
 def _rows(
     con: duckdb.DuckDBPyConnection, path: Path, name: str, checks: _Checks, order: str = ""
 ) -> list[dict[str, Any]]:
-    """Fetch a table of the catalogue, every field of it checked."""
+    """Fetch a table of the catalogue, with every field checked."""
     fields = [c for c, *_ in columns_of(name)]
     listed = ", ".join(_bounded(c, type_) for c, type_, _ in columns_of(name))
     fetched = con.execute(f"SELECT {listed} FROM {ATTACHED}.catalog.{name} {order}").fetchall()
@@ -218,7 +216,7 @@ def _rows(
 
 
 def _bounded(column: str, type_: str) -> str:
-    """Return SQL for a column, with a mark where a text is too long to be fetched; of a card, its length."""
+    """Return SQL for a column, with a marker for texts that are too long to fetch; for a card, its length."""
     if column == "card":
         return "strlen(card)"
     name, mark = f'"{column}"', f"'{_TOO_LONG}'"
@@ -230,16 +228,16 @@ def _bounded(column: str, type_: str) -> str:
 
 
 def _check_manifest(path: Path, release: _Row, record: ReleaseRecord) -> None:
-    """Compare the release's own row with what the manifest says."""
+    """Compare the release's own row with the manifest."""
     same = ("content_hash", "key_id", "vintage", "engine_version")
     if release["format_version"] != FORMAT_VERSION or any(
         release[k] != getattr(record, k) for k in same
     ):
-        raise DamagedRelease(f"{path}: is not the release that its manifest describes")
+        raise DamagedRelease(f"{path}: is not the release described by its manifest")
 
 
 def _check_table(path: Path, row: _Row, known: set[str], outline: Outline) -> None:
-    """Check what one row of catalog.tables says against itself, the columns and the file."""
+    """Check one row of catalog.tables for consistency with itself, the columns and the file."""
     where = f"catalog.tables, row of table {row['table_id']}"
     columns: ColumnSet = tuple(row["columns"])
     if not known.issuperset(columns):
@@ -248,17 +246,17 @@ def _check_table(path: Path, row: _Row, known: set[str], outline: Outline) -> No
     own = {"name": table_name(columns), "width": len(columns), "physical": physical}
     for field, value in own.items():
         if row[field] != value:
-            raise damaged(path, f"{where}: {field}", "does not follow from its columns and number")
+            raise damaged(path, f"{where}: {field}", "does not match its columns and number")
     if row["tops"] and len(row["tops"]) != len(columns):
-        raise damaged(path, f"{where}: tops", "are not one a column")
+        raise damaged(path, f"{where}: tops", "do not have one entry per column")
     if row["cells"] > row["rows"] or outline.rows.get(("tables", physical)) != row["cells"]:
-        raise damaged(path, f"{where}: cells", "are not the rows that the table has")
+        raise damaged(path, f"{where}: cells", "is not the number of rows of the table")
 
 
 def _check_hashes(
     path: Path, tables: Sequence[_Row], columns: Sequence[_Row], record: ReleaseRecord
 ) -> None:
-    """Check that the content hashes of tables and columns make that of the release."""
+    """Check that the content hashes of tables and columns give that of the release."""
     of_tables = {str(t["name"]): str(t["content_hash"]) for t in tables}
     of_columns = {str(c["name"]): str(c["content_hash"]) for c in columns if c["content_hash"]}
     if of_tables != record.tables:
@@ -268,7 +266,7 @@ def _check_hashes(
 
 
 def _check_codes(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[_Row]) -> None:
-    """Check the released values: places, kinds, counts, and that each can be read as its column's type."""
+    """Check the released values: positions, kinds, counts, and that each can be cast to its column's type."""
     words = ", ".join(f"'{w}'" for w in KIND_WORDS)
     readable = " ".join(
         f"WHEN '{t}' THEN TRY_CAST(k.value AS {t}) IS NOT NULL"
@@ -291,9 +289,11 @@ def _check_codes(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[_
             raise damaged(path, where, "is not in catalog.columns")
         places = (count * (count - 1) // 2, 0, count - 1)
         if count != expected[name] or (total, low, high) != places:
-            raise damaged(path, where, "has not the values that catalog.columns counts")
+            raise damaged(
+                path, where, "does not have the number of values stated in catalog.columns"
+            )
         if n_bad:
-            raise damaged(path, where, "has a kind, code, number or length that no value has")
+            raise damaged(path, where, "has an invalid kind, code, count or length")
         if n_unread:
             raise damaged(path, where, "has a value that is not of the column's type")
         expected[name] = 0
@@ -303,7 +303,7 @@ def _check_codes(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[_
 
 
 def _check_ranges(con: duckdb.DuckDBPyConnection, path: Path, tables: Sequence[_Row]) -> None:
-    """Check the limits of what is known of the noise; DuckDB keeps them, so that nothing is read."""
+    """Check the ranges of `cell_ranges`; DuckDB answers from its statistics, without reading the table."""
     row = con.execute(
         "SELECT min(table_id), max(table_id), min(n), max(n), min(noise_sd), max(noise_sd), min(depth), max(depth), "
         "count_if(table_id IS NULL OR n IS NULL OR noise_sd IS NULL OR measured IS NULL), "
@@ -334,11 +334,11 @@ def _check_ranges(con: duckdb.DuckDBPyConnection, path: Path, tables: Sequence[_
         and (low_depth is None or (is_whole(low_depth, 0, 127) and high_depth <= 127))
     )
     if not fits:
-        raise damaged(path, "catalog.cell_ranges", "has numbers that no bucket has")
+        raise damaged(path, "catalog.cell_ranges", "has numbers that are impossible for a cell")
 
 
 def _check_privacy(path: Path, release: _Row, tables: Sequence[_Row]) -> None:
-    """Check the parameters that readers reckon with or show."""
+    """Check the parameters that readers compute with or show."""
     privacy = plain_json(release["privacy"])
     swap = privacy.get("swap")
     fits = swap is None or (
@@ -349,7 +349,7 @@ def _check_privacy(path: Path, release: _Row, tables: Sequence[_Row]) -> None:
     )
     numbers = ["layer_sd", "noise_layers"] if any(t["scale"] for t in tables) else []
     if not fits or not all(_is_factor(privacy.get(k)) for k in numbers):
-        raise damaged(path, "catalog.release: privacy", "has not the parameters of its mode")
+        raise damaged(path, "catalog.release: privacy", "lacks valid parameters for its mode")
 
 
 def _is_factor(value: Any) -> bool:
@@ -357,7 +357,7 @@ def _is_factor(value: Any) -> bool:
 
 
 def _check_universes(con: duckdb.DuckDBPyConnection, path: Path, known: set[str]) -> None:
-    """Check that declared universes are about columns there are."""
+    """Check that universes refer to existing columns, and that notes have text."""
     rows = con.execute(
         f"SELECT column_name, decided_by, complete, strlen(concat(low, high, listed::VARCHAR, outside)) "
         f"FROM {ATTACHED}.catalog.universes"
@@ -365,10 +365,10 @@ def _check_universes(con: duckdb.DuckDBPyConnection, path: Path, known: set[str]
     for name, decided_by, complete, length in rows:
         fits = isinstance(complete, bool) and length <= MOST_LIST
         if not {name, decided_by} <= known or not fits:
-            raise damaged(path, "catalog.universes", "is about a column that is not there")
+            raise damaged(path, "catalog.universes", "refers to a column that does not exist")
     notes = con.execute(
         f"SELECT count_if(topic IS NULL OR note IS NULL OR strlen(topic) + strlen(note) > {MOST_LENGTH}) "
         f"FROM {ATTACHED}.catalog.notes"
     ).fetchall()
     if notes[0][0]:
-        raise damaged(path, "catalog.notes", "has a note without words, or one too long")
+        raise damaged(path, "catalog.notes", "has a note without text, or one that is too long")

@@ -1,9 +1,10 @@
-"""What a release may hold: the tables, views and macros that our own writer makes, and nothing else.
+"""What a release may contain: the tables, views and macros that our own writer makes, and nothing else.
 
-Everything is compared with what the writer's own statements become in the installed DuckDB, made in memory inside a
-transaction that is rolled back; views and tables of the released tables follow one pattern each. A view of another text
-could read anything, a column with a default or a macro in a function's place could run anything: none is ever bound.
-Invariant: while this looks, nothing of the release is in use, so that no name in it hides one of DuckDB's.
+Everything is compared with what the writer's own statements give in the installed DuckDB, executed in memory in a
+transaction that is rolled back; views and tables of the released tables follow one pattern each. A view with another
+definition could read anything, and a column with a default, or a macro in place of a function, could run anything: none
+of them is ever bound.
+Invariant: during the checks the release is not the default database, so no name in it can hide one of DuckDB's.
 """
 
 from __future__ import annotations
@@ -25,53 +26,53 @@ from engine.store.manifest import ATTACHED
 from engine.store.schema import OPTIONAL, REQUIRED, catalog_statements
 
 MOST_TABLES = 200_000
-"""Tables of a release; a census with all its triples has a tenth."""
+"""Largest number of tables; a census with all triples has a tenth of that."""
 MOST_WIDTH = 500
-"""Columns of its widest table."""
-_STRANGE = {
+"""Largest width of a table."""
+_FORBIDDEN = {
     "sequences": "sequence_name",
     "types": "type_name",
     "indexes": "index_name",
     "triggers": "trigger_name",
 }
-"""Kinds of things that no release has, with the column that names one; constraints stand in a table's statement."""
+"""Kinds of objects that no release has, with the column of their name; constraints are part of a table's statement."""
 _VIEW, _COLUMN, _COUNT, _REPEAT, _TABLE = '"v x"', '"c x"', '"n x"', '"i x"', '"t x"'
-"""Names of a sample, which always stand in quotes."""
+"""Names in a sample statement, which always need quotes."""
 _Pattern = Callable[[Mapping[str, str]], str]
 _SAMPLE = re.compile("(" + "|".join((_VIEW, _COLUMN, _COUNT, _REPEAT, _TABLE)) + ")")
 _ADDED = [name + "_" * i for name in ("n", "measured", "i") for i in range(9)]
-"""Names that may be added to those of a table's columns."""
+"""Possible names of columns that are added to a table."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outline:
-    """What is in a release, by schema and name."""
+    """The objects in a release, by schema and name."""
 
-    tables: dict[tuple[str, str], str]  # The statement that makes it
+    tables: dict[tuple[str, str], str]  # Their CREATE statements
     rows: dict[tuple[str, str], int]  # Rows of each table
-    views: dict[tuple[str, str], str]  # The statement that makes it
-    # made_tables, made_views: The same of the reference.
+    views: dict[tuple[str, str], str]  # Their CREATE statements
+    # made_tables, made_views: The same for the reference.
     made_tables: dict[tuple[str, str], str]
     made_views: dict[tuple[str, str], str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
-    """What the catalogue lists: by this, tables, views and macros must be as they are."""
+    """What the catalogue lists, which determines tables, views and macros."""
 
     mode: str
     columns: dict[str, str]  # SQL type of every column, in the source's order
     tables: dict[int, ColumnSet]  # The released tables by number
-    noise_sd: float | None  # Largest noise of a table that has a measured count
+    noise_sd: float | None  # Largest noise sd of a table with a measured count
 
 
 def damaged(path: Path, where: str, what: str) -> DamagedRelease:
-    """Return the error for something in a release that tablepack did not write."""
+    """Return the error for an object or value that tablepack did not write."""
     return DamagedRelease(f"{path}: {where} {what}; tablepack did not write this")
 
 
 def outline_of(con: duckdb.DuckDBPyConnection, path: Path) -> Outline:
-    """List what is in the attached release, and in the reference; refuse what no release has."""
+    """List the objects of the attached release and of the reference; refuse kinds that no release has."""
     _check_kinds(con, path)
     both = f"WHERE database_name IN ('{ATTACHED}', 'memory') LIMIT {MOST_TABLES}"
     tables = con.execute(
@@ -82,7 +83,7 @@ def outline_of(con: duckdb.DuckDBPyConnection, path: Path) -> Outline:
         f"SELECT database_name, schema_name, view_name, sql FROM duckdb_views() {both}"
     ).fetchall()
     if max(len(tables), len(views)) >= MOST_TABLES:
-        raise damaged(path, "its tables", f"are more than {MOST_TABLES:,}")
+        raise damaged(path, "its number of tables", f"is above {MOST_TABLES:,}")
     ours = [row for row in tables if row[0] == ATTACHED]
     return Outline(
         tables={(schema, name): sql for _, schema, name, sql, _ in ours},
@@ -94,24 +95,26 @@ def outline_of(con: duckdb.DuckDBPyConnection, path: Path) -> Outline:
 
 
 def _check_kinds(con: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Refuse other schemas, and kinds of things that no release has."""
+    """Refuse other schemas, and kinds of objects that no release has."""
     here = f"WHERE database_name = '{ATTACHED}'"
     parts = [f"SELECT 'schemas', schema_name FROM duckdb_schemas() {here}"]
-    for kind, column in _STRANGE.items():
+    for kind, column in _FORBIDDEN.items():
         also = "AND NOT internal" if kind == "types" else ""
         parts.append(f"SELECT '{kind}', {column} FROM duckdb_{kind}() {here} {also}")
     found = con.execute(" UNION ALL ".join(parts) + f" LIMIT {MOST_TABLES}").fetchall()
-    strange = {name for kind, name in found if kind == "schemas"} ^ {"main", "tables", "catalog"}
-    if strange:
-        raise damaged(path, f"schema {_shown(strange)}", "is missing, or should not be there")
+    wrong = {name for kind, name in found if kind == "schemas"} ^ {"main", "tables", "catalog"}
+    if wrong:
+        raise damaged(path, f"schema {_shown(wrong)}", "is missing or unexpected")
     for kind, name in found:
         if kind != "schemas":
-            raise damaged(path, _shown({str(name)}), f"is one of its {kind}")
+            raise damaged(
+                path, _shown({str(name)}), f"is among its {kind}, of which a release has none"
+            )
 
 
 @contextmanager
 def reference(con: duckdb.DuckDBPyConnection, width: int) -> Iterator[None]:
-    """Lend an empty catalogue in memory, made by the writer's own statements; it leaves nothing behind."""
+    """Provide an empty catalogue in memory, made by the writer's own statements, for the duration of a block."""
     sample = (
         f"CREATE TABLE tables.{_TABLE} ({_COLUMN} BIGINT, {_COUNT} BIGINT)",
         view_sql(_VIEW, _COLUMN, _TABLE, _COUNT, _REPEAT),
@@ -135,11 +138,11 @@ def check_catalog(con: duckdb.DuckDBPyConnection, path: Path, outline: Outline) 
     _compare(path, "view", parsed, made, frozenset())
     for name in REQUIRED:
         if outline.rows["catalog", name] > MOST_ROWS_OF.get(name, MOST_ROWS):
-            raise damaged(path, f"catalog.{name}", "has more rows than any release")
+            raise damaged(path, f"catalog.{name}", "has more rows than any release can have")
 
 
 MOST_ROWS = 2**40
-"""Rows that anything in a release may have."""
+"""Largest number of rows of any table in a release."""
 MOST_ROWS_OF = {
     "release": 1,
     "tables": MOST_TABLES,
@@ -149,13 +152,13 @@ MOST_ROWS_OF = {
     "ledger": 1_000_000,
     "exposure": 1_000_000,
 }
-"""The same of the catalogue's small tables."""
+"""The same for the catalogue's small tables."""
 
 
 def check_tables(
     con: duckdb.DuckDBPyConnection, path: Path, outline: Outline, listed: Listed
 ) -> None:
-    """Compare tables, views and macros with what the catalogue lists; inside `reference`."""
+    """Compare tables, views and macros with what the catalogue lists; call inside `reference`."""
     render = _renderer(con, listed.columns)
     table_like = _pattern(
         outline.made_tables["tables", "t x"].replace(f"{_COLUMN} BIGINT, {_COUNT} BIGINT", _COLUMN)
@@ -178,12 +181,12 @@ def check_tables(
     for schema, name in (*outline.tables, *outline.views):
         is_table = (schema, name) in outline.tables
         if (schema == "main" and is_table) or (schema == "tables" and not is_table):
-            raise damaged(path, f"{schema}.{name[:80]}", "should not be there")
+            raise damaged(path, f"{schema}.{name[:80]}", "is unexpected")
     _check_macros(con, path, listed)
 
 
 def _check_macros(con: duckdb.DuckDBPyConnection, path: Path, listed: Listed) -> None:
-    """Compare the macros, all overloads of them, with those that the writer makes."""
+    """Compare the macros, with all overloads, with those that the writer makes."""
     con.execute("; ".join(macro_statements(listed.noise_sd, mode=listed.mode)))
     rows = con.execute(
         "SELECT database_name, schema_name, function_name, function_type, parameters::VARCHAR, macro_definition "
@@ -193,17 +196,17 @@ def _check_macros(con: duckdb.DuckDBPyConnection, path: Path, listed: Listed) ->
     made = {tuple(row[1:]) for row in rows if row[0] == "memory"}
     if found != made:
         names = {f"{schema}.{name}" for schema, name, *_ in found ^ made}
-        raise damaged(path, f"macro {_shown(names)}", "is missing, differs, or should not be there")
+        raise damaged(path, f"macro {_shown(names)}", "is missing, different or unexpected")
 
 
 def _pattern(sample: str) -> _Pattern:
-    """Return what puts names in place of those of a sample."""
+    """Return a function that replaces the names in a sample statement."""
     parts = _SAMPLE.split(sample)
     return lambda names: "".join(names.get(part, part) for part in parts)
 
 
 def _renderer(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> Callable[[str], str]:
-    """Return what writes a name as DuckDB lists it: in quotes where it needs them."""
+    """Return a function that writes a name as DuckDB lists it: in quotes if needed."""
     known = [*names, *_ADDED]
     rows = con.execute(
         "SELECT json_deserialize_sql(json_serialize_sql('SELECT ' || q)) FROM (SELECT unnest(?) AS q)",
@@ -214,7 +217,7 @@ def _renderer(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> Callable[
 
 
 def _parsed(con: duckdb.DuckDBPyConnection, sql: str) -> str:
-    """Return a view's statement with its query parsed and written anew: a stored one keeps fewer parentheses."""
+    """Return a view's statement with its query parsed and rendered again: a stored one has fewer parentheses."""
     head, _, query = sql.partition(" AS ")
     rows = con.execute(
         "SELECT json_deserialize_sql(json_serialize_sql(?))", [query.rstrip(";")]
@@ -235,12 +238,12 @@ def _compare(
     optional: frozenset[str],
     schema: str = "catalog.",
 ) -> None:
-    """Refuse anything that is missing, differs, or should not be there."""
+    """Refuse anything that is missing, different or unexpected."""
     for name, sql in found.items():
         if name not in made:
-            raise damaged(path, f"{kind} {schema}{_shown({name})}", "should not be there")
+            raise damaged(path, f"{kind} {schema}{_shown({name})}", "is unexpected")
         if sql != made[name]:
-            raise damaged(path, f"{kind} {schema}{_shown({name})}", "is not what it should be")
+            raise damaged(path, f"{kind} {schema}{_shown({name})}", "has an unexpected definition")
     missing = set(made) - set(found) - optional
     if missing:
         raise damaged(path, f"{kind} {schema}{_shown(missing)}", "is missing")

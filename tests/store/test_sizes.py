@@ -1,4 +1,4 @@
-"""Who writes a release knows the limits of who reads it: nothing is written that cannot be opened."""
+"""The writer of a release knows the limits of the reader: nothing is written that cannot be opened."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from fixtures.release import (
     make_table,
     stage,
 )
+from fixtures.tiny import tiny_release
 
 import engine.store.staging
 from engine.errors import DataError, SpecError, StoreError
 from engine.release.header import detected_notes
 from engine.schema import Column, Universe
-from engine.store import Staging, open_release, room
+from engine.store import Staging, open_release
 from engine.store.checks import sizes
 
 LONG = "é" * 40_000
@@ -38,18 +39,18 @@ def column(given, **changes):
 @pytest.mark.parametrize(
     ("changes", "place"),
     [
-        ({"title": LONG}, r"release\.title: has 80,000 bytes, .* at most 65,536"),
-        ({"logical_name": "x" * 301}, r"release\.name: has 301 bytes, .* at most 300"),
-        ({"vintage": "x" * 10_001}, r"release\.vintage: has 10,001 bytes"),
-        ({"notes": ("short", LONG)}, r"release\.notes: has 80,000"),
-        ({"privacy": {"accept_risk": "x" * 70_000}}, r"privacy: has 70,0"),
-        ({"columns": column(AGE, label=LONG)}, r"columns\.AGE\.label: has 80,000"),
+        ({"title": LONG}, r"release\.title: .*80,000 bytes.*65,536"),
+        ({"logical_name": "x" * 301}, r"release\.name: .*301 bytes.*300"),
+        ({"vintage": "x" * 10_001}, r"release\.vintage: .*10,001 bytes"),
+        ({"notes": ("short", LONG)}, r"release\.notes: .*80,000"),
+        ({"privacy": {"accept_risk": "x" * 70_000}}, r"privacy: .*70,0"),
+        ({"columns": column(AGE, label=LONG)}, r"columns\.AGE\.label: .*80,000"),
         ({"columns": column(TOWN, placeholder=LONG)}, r"columns\.TOWN\.placeholder: has"),
         ({"columns": column(SEX, nulls=(LONG,))}, r"columns\.SEX\.nulls: has"),
         ({"columns": column(SEX, labels=(("f", LONG),))}, r"columns\.SEX\.labels: has"),
-        ({"columns": column(AGE, name="c" * 10_001)}, r"columns\.c+: has 10,001"),
-        ({"columns": column(AGE, universe=HUGE)}, r"columns\.AGE\.universe: has 600,000"),
-        ({"tables": (("AGE",),) * 100_001}, "tables: 100,001 of them, .* at most 100,000"),
+        ({"columns": column(AGE, name="c" * 10_001)}, r"columns\.c+: .*10,001"),
+        ({"columns": column(AGE, universe=HUGE)}, r"columns\.AGE\.universe: .*600,000"),
+        ({"tables": (("AGE",),) * 100_001}, "tables: 100,001 .*100,000"),
     ],
 )  # fmt: skip
 def test_a_spec_that_no_release_can_hold_is_refused_before_anything_is_written(
@@ -74,7 +75,7 @@ def test_what_just_fits_is_written_and_opened(tmp_path):
 def test_a_released_value_that_is_too_long_is_refused_without_telling_it(tmp_path):
     support = dataclasses.replace(SUPPORTS["TOWN"], values=("Bath", LONG))
     with Staging.open(tmp_path / "r.duckdb", HEADER, build_id="1") as staging:
-        with pytest.raises(DataError, match=r"column 'TOWN': .* 65,536 bytes") as refused:
+        with pytest.raises(DataError, match=r"column 'TOWN': .*65,536 bytes") as refused:
             staging.put_support(support)
     assert "éé" not in str(refused.value)
 
@@ -84,19 +85,19 @@ def test_a_card_that_is_too_long_is_refused(tmp_path):
     card = dataclasses.replace(make_card(table), profile="x" * 70_000)
     with Staging.open(tmp_path / "r.duckdb", HEADER, build_id="1") as staging:
         staging.put_support(SUPPORTS["AGE"])
-        with pytest.raises(StoreError, match=r"table AGE: its card would have 7\d,\d+ bytes"):
+        with pytest.raises(StoreError, match=r"table AGE: its card .*7\d,\d+ bytes"):
             staging.put_table(table, card)
 
 
 def test_a_catalogue_of_too_much_text_is_refused_before_it_takes_the_place(tmp_path, monkeypatch):
-    path = build_release(tmp_path / "r.duckdb")
+    path = tiny_release(tmp_path / "r.duckdb")
     before = path.read_bytes()
     monkeypatch.setattr(sizes, "MOST_ALL", 5000)
     monkeypatch.setattr(sizes, "MOST_EVER", 5000)
     header = dataclasses.replace(HEADER, title="Another")
     with Staging.open(path, header, build_id="2", force=True) as staging:
         stage(staging, header, SUPPORTS)
-        with pytest.raises(StoreError, match="at most 0: ask for fewer"):
+        with pytest.raises(StoreError, match="at most 0 MB"):
             staging.finish()
     assert path.read_bytes() == before
 
@@ -104,10 +105,12 @@ def test_a_catalogue_of_too_much_text_is_refused_before_it_takes_the_place(tmp_p
 def test_what_is_counted_is_what_the_reader_counts(tmp_path, monkeypatch):
     counted = []
     monkeypatch.setattr(
-        engine.store.staging, "check_room", lambda con, *_: counted.append(room.bytes_of_texts(con))
+        engine.store.staging,
+        "check_total_text",
+        lambda con, *_: counted.append(sizes.bytes_of_texts(con)),
     )
     con, _ = open_release(build_release(tmp_path / "r.duckdb"))
-    assert counted == [room.bytes_of_texts(con)]
+    assert counted == [sizes.bytes_of_texts(con)]
     con.close()
 
 
@@ -122,12 +125,10 @@ def test_a_note_on_thousands_of_columns_names_some(tmp_path):
         for i in range(4000)
     )
     (note,) = detected_notes(columns, ())
-    assert room.size(note) < 5000
-    assert note.endswith("a_column_of_some_length_99 and 3,900 more (catalog.columns).")
+    assert sizes.size(note) < 5000
+    assert "3,900 more" in note
     (short,) = detected_notes(columns[:3], ())
-    assert short.endswith(
-        "kind of a_column_of_some_length_0, a_column_of_some_length_1, a_column_of_some_length_2."
-    )
+    assert all(c.name in short for c in columns[:3])
 
 
 def test_a_large_file_may_have_more_text_but_no_more_than_twice_its_size():
