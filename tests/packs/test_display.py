@@ -84,9 +84,9 @@ def test_the_command_says_whether_the_release_is_in_it(release, tmp_path):
     (tmp_path / "with.toml").write_text(f"[pack]\nrelease_file = true\n{table}")
     (tmp_path / "without.toml").write_text(table)
     for words in (("--dry-run",), (tmp_path / "p",)):
-        assert "without the release itself" in run(*words, "--spec", tmp_path / "without.toml")
+        assert "release_file = true" in run(*words, "--spec", tmp_path / "without.toml")
         shutil.rmtree(tmp_path / "p", ignore_errors=True)
-        assert f"with {release.name}" in run(*words, "--spec", tmp_path / "with.toml")
+        assert "release_file = false" in run(*words, "--spec", tmp_path / "with.toml")
     for ending, name in (("with", release.name), ("without", "")):
         said = run("--dry-run", "--json", "--spec", tmp_path / f"{ending}.toml")
         assert json.loads(said)["release_file"] == name

@@ -153,7 +153,7 @@ def test_a_taken_port_is_said_clearly(path):
 
 @pytest.mark.parametrize("host", ["nonsense.invalid", "192.0.2.1", "a" * 70 + ".de"])
 def test_a_host_that_is_none_of_this_machine_is_said_clearly(path, host):
-    with pytest.raises(StoreError, match="--host is an address of this machine") as refused:
+    with pytest.raises(StoreError, match="--host") as refused:
         started(path, "--host", host, "--port", 0)
     assert "another server" not in str(refused.value)
 

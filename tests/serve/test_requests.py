@@ -341,7 +341,7 @@ def test_the_custodian_sees_costs_and_settles(built):
     for number, n_tables in ((1, 4), (2, 5)):
         done = tablepack("requests", built, "--approve", number, cwd=folder)
         assert done.returncode == 0, done.stderr
-        assert f"has {n_tables} tables now" in done.stderr
+        assert f"{n_tables} tables" in done.stderr
     assert ("age", "region") in earlier_release(built).tables
     assert 'columns = ["age", "region"]' in (folder / "r.toml").read_text()
     done = tablepack("requests", built, "--decline", "3", "--answer", "no such column", cwd=folder)
@@ -353,7 +353,7 @@ def test_the_custodian_sees_costs_and_settles(built):
     assert states == ["added", "added", "declined", "waiting"]
     assert "declined" in tablepack("requests", built, "--all", "--quick", cwd=folder).stdout
     settle_request(built, 4, "declined")
-    assert tablepack("requests", built, cwd=folder).stdout.strip() == "no request waits"
+    assert json.loads(tablepack("requests", built, "--json", cwd=folder).stdout) == []
 
 
 def test_prices_are_those_of_plans(built):
@@ -373,8 +373,8 @@ def test_prices_are_those_of_plans(built):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--approve", "1", "--decline", "2"), "give one of them"),
-        (("--answer", "no"), "goes with --decline"),
+        (("--approve", "1", "--decline", "2"), "--approve and --decline"),
+        (("--answer", "no"), "--answer"),
         (("--approve", "7"), "no request 7 waits; waiting: none"),
     ],
 )
