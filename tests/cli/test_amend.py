@@ -6,8 +6,6 @@ import json
 import shutil
 from dataclasses import replace
 
-import numpy as np
-import pandas as pd
 import pytest
 from fixtures.pipeline import (
     ACCEPTED,
@@ -25,10 +23,8 @@ from engine.api import amend
 from engine.api.amend import addition, removal
 from engine.api.built import changed
 from engine.api.reading import read
-from engine.api.requests import prices
 from engine.errors import SpecError, StoreError
 from engine.store import earlier_release, manifest_path
-from queries.requests import leave_request
 
 
 def test_a_release_built_from_a_frame_can_be_changed(tmp_path):
@@ -91,6 +87,7 @@ def test_the_command_line_updates_the_spec(spec_path, tmp_path):
     assert earlier_release(path).tables == {("age",), ("region", "sex")}
 
 
+@pytest.mark.slow
 def test_a_spec_changed_by_hand(spec_path, tmp_path):
     path = tmp_path / "r.duckdb"
     spec_path.rename(tmp_path / "mine.toml")
@@ -169,34 +166,6 @@ def test_edits_made_to_the_spec_meanwhile_are_kept(spec_path, tmp_path):
     assert now == f'# Meanwhile.\r\n{text}\r\n[[tables]]\r\ncolumns = ["sex"]\r\n'
     changed(removal(tmp_path / "r.duckdb", [["sex"]], None)).close()
     assert spec_path.read_bytes().decode() == f"# Meanwhile.\r\n{text}"
-
-
-@pytest.mark.slow
-def test_a_release_that_counts_entities_in_each_group(tmp_path):
-    visits = pd.DataFrame({"ID": np.arange(3000) % 1000, "WARD": np.arange(3000) % 7})
-    visits["AGE"] = visits["ID"] % 9
-    visits.to_parquet(tmp_path / "v.parquet")
-    kind = {"kind": "category", "type": "integer"}
-    path = write_spec(
-        tmp_path,
-        tmp_path / "v.parquet",
-        {"ID": {"kind": "integer"}, "WARD": kind, "AGE": kind},
-        [("WARD",)],
-        entities=("ID",),
-        release={"count": "entities", "each": "WARD", "most": 4},
-        privacy=ACCEPTED,
-        name="r.toml",
-    )
-    assert tablepack("build", path, cwd=tmp_path).returncode == 0
-    release, text = tmp_path / "r.duckdb", path.read_text()
-    (price,) = prices(release, (leave_request(release, ("AGE",), reason="x"),))
-    assert tablepack("add", release, "--columns", "AGE", cwd=tmp_path).returncode == 0
-    assert earlier_release(release).tables == {("WARD",), ("AGE", "WARD")}
-    with engine.open(release) as opened:
-        assert opened.card("AGE", "WARD").cells_released == price.cells
-    done = tablepack("drop", release, "--columns", "AGE", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (path.read_text(), earlier_release(release).tables) == (text, {("WARD",)})
 
 
 def test_key_and_source_are_needed(spec_path, tmp_path):

@@ -150,27 +150,6 @@ def test_an_internal_error_of_the_fit_process_is_not_quoted(built, tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_the_error_of_the_fit_process_is_reported_even_some_messages_later(built, monkeypatch):
-    """The second message is refused; the third finds a closed pipe, with an answer to the first still to read."""
-    import engine.release.sticky
-
-    real = engine.release.sticky.measurements
-
-    def out_of_order(measured, column_sets, draws):
-        total, *others = real(measured, column_sets, draws)
-        yield total
-        yield next(m for m in others if len(m.columns) == 2)
-        time.sleep(1)
-        yield from others
-
-    monkeypatch.setattr("engine.release.sticky.measurements", out_of_order)
-    monkeypatch.setattr("engine.exposure.Tally.add", lambda *_: None)  # it would notice first
-    done = tablepack("build", "release.toml", "-o", "order.duckdb", cwd=built)
-    assert done.returncode == 1
-    assert "InternalError: " in done.stderr
-    assert "narrower" in done.stderr  # the child's reason, not the broken pipe
-
-
 # Streams.
 
 
@@ -232,13 +211,6 @@ def test_answers_wider_than_the_screen_are_printed_one_value_a_line(built, monke
     )
     many = ", ".join(f"1 AS a_long_name_{i}" for i in range(20))
     assert "a_long_name_19" in asked(f"SELECT {many} WHERE false")
-
-
-def test_notes_are_not_wrapped_without_a_terminal(tmp_path):
-    name = f"{'long_' * 20}.key"
-    done = tablepack("key", "new", name, cwd=tmp_path)
-    assert name in done.stderr
-    assert done.stderr.count("\n") == 1
 
 
 def test_a_reader_that_closes_the_pipe_is_no_error(built):

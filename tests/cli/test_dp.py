@@ -107,6 +107,7 @@ def test_data_outside_a_declaration(folder, tmp_path, column, declared, rule):
 # --- releases that are made, but with a warning
 
 
+@pytest.mark.slow
 def test_a_fit_that_does_not_converge_is_marked_and_ends_with_4(folder, tmp_path):
     spec(folder, "epsilon = 1\nmax_cycles = 1")
     done = build(folder, tmp_path)

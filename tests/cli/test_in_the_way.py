@@ -82,6 +82,7 @@ LIMITED = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 def test_a_limit_on_file_sizes(tmp_path, census_spec, scratch):
     """The old release is unchanged; a later build without the limit is complete."""
     out = tmp_path / "r.duckdb"
@@ -111,6 +112,7 @@ def test_no_room_for_temporary_files(tmp_path, census_spec):
     assert not (tmp_path / "r.duckdb").exists()
 
 
+@pytest.mark.slow
 def test_a_large_source_that_fills_the_disk_of_the_release(
     tmp_path, census_spec, scratch, monkeypatch
 ):
@@ -124,6 +126,7 @@ def test_a_large_source_that_fills_the_disk_of_the_release(
     assert left_over(scratch) == []
 
 
+@pytest.mark.slow
 def test_a_source_processed_in_a_file_gives_the_same_tables(
     tmp_path, census_spec, scratch, undisturbed, monkeypatch
 ):
@@ -150,15 +153,7 @@ def test_a_python_that_cannot_be_started(tmp_path, census_spec, scratch, monkeyp
     check_refused(done, tmp_path, scratch, said="process")
 
 
-def test_modules_in_the_folder_of_the_release_are_not_imported(tmp_path, census_spec, scratch):
-    """Also not by the fit process, which runs there."""
-    (tmp_path / "out").mkdir()
-    for name in ("numpy", "duckdb", "engine", "json"):
-        (tmp_path / "out" / f"{name}.py").write_text("raise SystemExit(9)")
-    done = tablepack("build", census_spec, "-o", "out/r.duckdb", cwd=tmp_path, tmp=scratch)
-    assert done.returncode == 0, done.stderr
-
-
+@pytest.mark.slow
 def test_a_build_is_refused_while_another_holds_its_staging(tmp_path, census_spec, scratch):
     running = subprocess.Popen(
         [*COMMAND, "build", str(census_spec), "-o", "r.duckdb"],
