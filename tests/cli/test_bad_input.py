@@ -256,7 +256,7 @@ def test_a_damaged_release_is_refused_by_every_command(tmp_path, good_release):
     flipped = whole[:middle] + bytes([whole[middle] ^ 16]) + whole[middle + 1 :]
     for damaged in (whole[:-4096], b"", flipped, None):
         shutil.copy(good_release / "r.duckdb.manifest.json", tmp_path)
-        path.write_bytes(damaged or whole)
+        path.write_bytes(whole if damaged is None else damaged)
         if damaged is None:
             (tmp_path / "r.duckdb.manifest.json").unlink()
         for words in (("doctor",), ("show",), ("sql", "SELECT 1"), ("export", "csv")):
