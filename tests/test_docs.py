@@ -1,4 +1,4 @@
-"""The README is true: its commands exist and run, its words and files are there."""
+"""The README is true: its commands exist and run, and the files it names exist."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def demo_commands() -> list[list[str]]:
     """Words of every command that ./scripts/demo runs or recommends."""
     text = (ROOT / "scripts" / "demo").read_text().replace("\\\n", " ").replace("$people", "2000")
     ran = re.findall(r"^run (.*)$", text, re.MULTILINE)
-    told = re.findall(r'^echo "  \.venv/bin/tablepack (.*?)(?: {3,}.*)?"$', text, re.MULTILINE)
-    return [shlex.split(line.replace('\\"', '"')) for line in (*ran, *told)]
+    suggested = re.findall(r'^echo "  \.venv/bin/tablepack (.*?)(?: {3,}.*)?"$', text, re.MULTILINE)
+    return [shlex.split(line.replace('\\"', '"')) for line in (*ran, *suggested)]
 
 
 def parsed(words: list[str]) -> None:
-    """Understand a command without running it; raises what the command line would say."""
+    """Parse a command without running it; raises the usage error of the command line."""
     command, rest = get_command(app), words
     while hasattr(command, "commands"):
         assert rest, words
@@ -54,34 +54,24 @@ def parsed(words: list[str]) -> None:
 
 def test_commands_are_found_in_the_readme():
     names = {words[0] for words in shell_commands(README)}
-    assert {
-        "simulate",
-        "init",
-        "key",
-        "plan",
-        "build",
-        "sql",
-        "show",
-        "evaluate",
-        "export",
-    } <= names
+    assert {"simulate", "init", "key", "plan", "build", "sql", "evaluate"} <= names
     assert len(demo_commands()) >= 8
 
 
 @pytest.mark.parametrize("words", shell_commands(README), ids=" ".join)
-def test_every_command_of_the_readme_is_understood(words):
+def test_every_command_of_the_readme_is_valid(words):
     parsed(words)
 
 
 @pytest.mark.parametrize("words", demo_commands(), ids=" ".join)
-def test_every_command_of_the_demo_is_understood(words):
+def test_every_command_of_the_demo_is_valid(words):
     parsed(words)
 
 
 @pytest.mark.parametrize(
     "words", [["build", "a.toml", "--nonsense"], ["show"], ["export", "r.duckdb"]]
 )
-def test_what_is_wrong_is_not_understood(words):
+def test_invalid_commands_are_detected(words):
     with pytest.raises(Exception, match=r"nonsense|Missing"):
         parsed(words)
 
@@ -132,7 +122,7 @@ def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
         names["release"].close()
 
 
-def test_nothing_names_the_place_where_it_was_made():
+def test_no_path_of_a_developer_s_machine():
     for path in [ROOT / "README.md", ROOT / "pyproject.toml", *(ROOT / "scripts").iterdir()]:
         if path.is_file():
             assert not MACHINE_PATH.search(path.read_text(encoding="utf-8")), path

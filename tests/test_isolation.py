@@ -1,5 +1,7 @@
-"""Planted secrets: after good, failed, killed and resumed builds they are nowhere but in the source and the key.
-And the wall: the process right of it holds no handle on the data."""
+"""Planted secrets: after good, failed, killed and resumed builds they are only in the source and the key.
+
+And process isolation: the fit process has no access to the data.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def canary(kind: str) -> str:
 
 
 class Planted:
-    """A DuckDB file with secrets in all places where a release must not take them from, and commands run on it."""
+    """A DuckDB file with secrets wherever a release must not take them from, and commands run on it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -113,7 +115,7 @@ class Planted:
             con.execute(f"COMMENT ON COLUMN people.person IS '{comments[2]}'")
 
     def run(self, name: str, *words: object, code: int = 0):
-        # What a build's second process says goes past us unless it has a process of its own.
+        # The output of the fit process is captured only if the build runs in a process of its own.
         how = process if words[0] == "build" else tablepack
         done = how(*words, cwd=self.folder, tmp=self.tmp)
         assert done.returncode == code, done.stderr
@@ -138,7 +140,7 @@ class Planted:
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory):
-    """All commands run: a build, one that failed, one that was killed and then resumed, and all that shows."""
+    """A build, a failed one, a killed and resumed one, and every command that shows something of a release."""
     it = Planted(tmp_path_factory.mktemp("planted"))
     release, resumed = it.out / "r.duckdb", it.out / "resumed.duckdb"
     it.run("init", "init", "rows.duckdb", "-o", "out/found.toml", "--entity", "person")
@@ -157,7 +159,6 @@ def planted(tmp_path_factory):
     it.run("show", "show", release, "--json")
     it.run("card", "show", release, "--table", "age,city")
     it.run("export", "export", release, it.out / "csv")
-    it.run("export parquet", "export", release, it.out / "parquet", "--format", "parquet")
     for name in ("city", "remark", "income", "age"):
         it.run(
             f"sql {name}",
@@ -172,8 +173,8 @@ def planted(tmp_path_factory):
     return it
 
 
-def test_secrets_can_be_found_where_they_are(planted):
-    """The search itself works: it finds them in the source, and in every spelling."""
+def test_the_search_finds_secrets(planted):
+    """In the source, and in every spelling."""
     source = {"source": (planted.folder / "rows.duckdb").read_bytes()}
     assert places_of(planted.secrets[:20], source)
     secret = planted.secrets[0]
@@ -181,7 +182,7 @@ def test_secrets_can_be_found_where_they_are(planted):
         assert (("x", how)) in places_of([secret], {"x": b"ab" + spelled + b"yz"})
 
 
-def test_no_secret_is_in_what_was_made_or_shown(planted):
+def test_no_secret_is_in_any_output(planted):
     content = content_of(planted.out, planted.tmp) | planted.shown
     assert any(name.endswith("r.duckdb") for name in content)
     assert any(name.endswith(".csv") for name in content)
@@ -199,8 +200,8 @@ def test_no_secret_is_in_the_staging_of_a_killed_build(planted):
     assert places_of(planted.secrets, planted.after_kill) == []
 
 
-def test_numbers_of_one_person_are_not_stored_as_numbers_either(planted):
-    """Little-endian in the file, and as values in any table of it."""
+def test_values_of_one_person_are_not_stored_as_numbers_either(planted):
+    """Neither as little-endian integers in the file nor as values in a table."""
     data = (planted.out / "r.duckdb").read_bytes()
     for number in planted.numbers:
         for value in (number, -number):
@@ -211,7 +212,7 @@ def test_numbers_of_one_person_are_not_stored_as_numbers_either(planted):
             assert {abs(low), abs(high)}.isdisjoint(planted.numbers)
 
 
-def test_the_key_is_nowhere_but_in_its_file(planted):
+def test_the_key_is_only_in_its_file(planted):
     places = content_of(planted.folder, but=(planted.folder / "own.key",)) | planted.shown
     assert places_of([planted.key], places) == []
     for half in (planted.key[:16], planted.key[16:]):
@@ -236,12 +237,11 @@ def test_init_wrote_no_rare_value(planted):
         assert "~" not in text
 
 
-def test_a_failed_build_names_the_column_only(planted):
-    said = planted.shown["failed: stderr"].decode()
-    assert "column 'city'" in said
+def test_a_failed_build_names_only_the_column(planted):
+    assert "column 'city'" in planted.shown["failed: stderr"].decode()
 
 
-# The wall.
+# Process isolation.
 
 SPY = """
 import sys
@@ -273,8 +273,8 @@ if '-m' in sys.orig_argv and 'engine.release.fit_process' in sys.orig_argv[-1]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to see open files")
-def test_the_fit_process_holds_no_handle_on_the_data(planted, tmp_path):
-    """Looked at from inside, just before it writes the release."""
+def test_the_fit_process_has_no_access_to_the_data(planted, tmp_path):
+    """Seen from inside, just before it writes the release."""
     import json
 
     (tmp_path / "sitecustomize.py").write_text(SPY)
@@ -296,16 +296,16 @@ def test_the_fit_process_holds_no_handle_on_the_data(planted, tmp_path):
     opened = "\n".join(seen["files"].values()) + seen["maps"]
     for path in ("rows.duckdb", "own.key", str(planted.tmp)):
         assert path not in opened
-    told = json.dumps([seen["argv"], seen["environment"]])
-    assert "do not pass on" not in told
-    assert str(planted.tmp) not in told
-    assert "rows.duckdb" not in told
-    assert places_of([planted.key, *planted.secrets[-12:]], {"told": told.encode()}) == []
+    passed = json.dumps([seen["argv"], seen["environment"]])
+    assert "do not pass on" not in passed
+    assert str(planted.tmp) not in passed
+    assert "rows.duckdb" not in passed
+    assert places_of([planted.key, *planted.secrets[-12:]], {"passed": passed.encode()}) == []
     assert Path(seen["folder"]) == planted.out
 
 
-def test_what_crosses_the_wall_holds_no_secret(planted, monkeypatch):
-    """Every message to the fit process, byte for byte."""
+def test_messages_to_the_fit_process_hold_no_secret(planted, monkeypatch):
+    """Byte for byte."""
     import pickle
 
     from engine.api.reading import read
@@ -330,7 +330,7 @@ def test_what_crosses_the_wall_holds_no_secret(planted, monkeypatch):
         assert not any(number.to_bytes(8, "little") in raw for raw in sent)
 
 
-def test_importing_the_package_loads_nothing():
+def test_importing_the_package_imports_no_library():
     code = "import sys, engine; print([m for m in sys.modules if m.split('.')[0] in ('numpy', 'duckdb', 'pandas')])"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
@@ -338,8 +338,8 @@ def test_importing_the_package_loads_nothing():
     assert done.stdout.strip() == "[]"
 
 
-def test_the_working_file_of_a_large_source_shows_no_secret(planted, scratch, monkeypatch):
-    """Where a source is worked on in a file: that file, its log and spills, while the build is under way."""
+def test_the_working_file_of_a_large_source_holds_no_secret(planted, scratch, monkeypatch):
+    """The file in which a large source is processed, its log and spills, while the build is running."""
     seen = {}
 
     def look(*_):

@@ -1,4 +1,4 @@
-"""What people install is all that there is: pyproject's list of packages, a wheel's files, `import tablepack`."""
+"""The installed package is complete: the list of packages, the files of a wheel, `import tablepack`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ except AttributeError as error:
 
 
 def as_installed(path: Path) -> str:
-    """Where a file of the checkout lies in an installation."""
+    """The path of a file of the checkout in an installation."""
     name = path.relative_to(ROOT).as_posix()
     return name.removeprefix("engine/") if name.startswith("engine/tablepack/") else name
 
 
 def product_files() -> set[str]:
-    """All files of the product but what is only read in the checkout."""
+    """All files of the product except documents."""
     return {
         as_installed(path)
         for top in ("engine", "queries")
@@ -45,7 +45,7 @@ def product_files() -> set[str]:
     }
 
 
-def test_the_list_of_packages_is_that_of_the_folders():
+def test_pyproject_lists_every_package():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     folders = {name.rpartition("/")[0] for name in product_files() if name.endswith(".py")}
     listed = project["tool"]["setuptools"]["packages"]
@@ -53,8 +53,8 @@ def test_the_list_of_packages_is_that_of_the_folders():
     assert project["project"]["scripts"] == {"tablepack": "engine.cli:main"}
 
 
-def test_extra_dev_has_the_packages_of_all_others():
-    """So scripts that need others install nothing where it is there."""
+def test_extra_dev_includes_all_other_extras():
+    """So that scripts which need an extra install nothing more."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
@@ -77,7 +77,7 @@ def wheel(tmp_path_factory):
     return folder / done.stdout.splitlines()[-1]
 
 
-def test_a_wheel_holds_every_file(wheel):
+def test_a_wheel_has_every_file(wheel):
     with zipfile.ZipFile(wheel) as held:
         names = {n for n in held.namelist() if ".dist-info/" not in n}
     assert names == product_files()

@@ -64,12 +64,12 @@ def test_arguments_and_statements_that_are_no_utf_8(folder):
             [*COMMAND, *words], cwd=folder, env=environment(), capture_output=True, text=True
         )
         assert done.returncode == 2
-        assert f"argument {len(words)}: is not UTF-8" in done.stderr
+        assert f"argument {len(words)}: not valid UTF-8" in done.stderr
     done = subprocess.run(
         [*COMMAND, "sql", "r.duckdb", "-"], cwd=folder, env=environment(), capture_output=True, input=b"SELECT \xff",
     )  # fmt: skip
     assert done.returncode == 2
-    assert b"standard input: is not UTF-8" in done.stderr
+    assert b"standard input: not valid UTF-8" in done.stderr
 
 
 def test_what_is_hidden_is_shown():

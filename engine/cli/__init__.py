@@ -1,11 +1,11 @@
-"""The command line, and its door: every command ends with one message and an exit code, whatever ends it.
+"""The command line and its entry point: however a command ends, it prints one message and sets an exit code.
 
 Takes arguments.
 Gives text, JSON and exit codes.
 May import everything.
 
-`main` catches Ctrl-C and SIGTERM before it
-imports anything that takes time, so that a command ends cleanly at any moment: exit code 130 or 143, one sentence.
+`main` handles Ctrl-C and SIGTERM before it imports anything slow, so that a command can be stopped cleanly at any
+moment: exit code 130 or 143 and one sentence.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from typing import Any, NoReturn
 
 from engine.errors import InternalError, SpecError, TablepackError, place_of
 
-STOPPED = "stopped; run the same command again (a build goes on where it was)"
-PATIENCE = 2.0
-"""Seconds in which a second signal does not disturb what the first one ended."""
-_AGAIN = 0.02
-_LOOK = 0.5
-"""Seconds after which it is looked whether what was raised still ends the command."""
+STOPPED = "stopped; run the same command again (an interrupted build resumes)"
+GRACE_S = 2.0
+"""Seconds during which a second signal does not interrupt the clean-up that the first one started."""
+_RETRY_S = 0.02
+_RECHECK_S = 0.5
+"""Seconds after which we check that the exception we raised was not swallowed."""
 _IMPORT = "<frozen importlib._bootstrap>"
 ENVIRONMENT = {"OPENBLAS_THREAD_TIMEOUT": "4", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
-"""What libraries read as they are loaded: threads of OpenBLAS that have nothing to add up sleep at once, instead of
-keeping a processor busy for a while; and no plugin of others is looked for, or sees what a spec says."""
+"""Environment variables that libraries read when they are imported: idle OpenBLAS threads sleep at once instead of
+spinning, and no third-party pydantic plugin is loaded, so that none can read a spec."""
 
 
-class Ending:
-    """Handler of Ctrl-C and SIGTERM: raises in the main thread, and remembers which it was.
+class SignalHandler:
+    """Handler for Ctrl-C and SIGTERM: raises in the main thread and records which signal it was.
 
-    What comes out at the top may be another exception (libraries turn it into theirs); `received` says why.
+    Libraries may convert the exception into one of their own before it reaches the top; `received` keeps the reason.
 
     received: Number of the signal; 0: none.
     """
@@ -48,81 +48,83 @@ class Ending:
         self._since = 0.0
         self._is_over = False
         self._is_loading = False
-        self._is_waiting = False  # for a module to be loaded
-        self._is_to_end = False  # by a SIGTERM that came while a Ctrl-C was under way
-        self._beside: BaseException | None = None  # what was being handled when it was raised
-        self._last: int | None = None
+        self._is_waiting = False  # until a module is imported
+        self._has_sigterm = False  # a SIGTERM arrived while a Ctrl-C was being handled
+        self._handled: BaseException | None = (
+            None  # the exception being handled when we raised ours
+        )
+        self._exit_code: int | None = None
 
     @property
     def code(self) -> int:
-        """Exit code, as shells have it."""
+        """Exit code, by the convention of shells."""
         return 128 + self.received
 
     def __call__(self, number: int, frame: FrameType | None = None) -> None:
-        """Raise, unless all is over or what the signal before began is under way."""
+        """Raise, unless the command is over or an earlier signal is still being handled."""
         now = time.monotonic()
         if self._is_over:
             return
-        if self.received and now - self._since < PATIENCE:
-            self._is_to_end = self._is_to_end or number == signal.SIGTERM
+        if self.received and now - self._since < GRACE_S:
+            self._has_sigterm = self._has_sigterm or number == signal.SIGTERM
             return
-        may_wait = not self.received  # a module may never be loaded
+        may_wait = not self.received  # an import may hang: the second signal does not wait for it
         self.received, self._since = self.received or number, now
         if self._is_loading:
-            # Libraries of C abort where something is raised while they load; nothing is open yet that has to be closed.
-            _say(STOPPED)
+            # C libraries abort if an exception is raised while they load; nothing is open yet that needs closing.
+            _print_plain(STOPPED)
             os._exit(self.code)
         self._raise(frame, may_wait=may_wait)
 
-    def again(self, _number: int = 0, frame: FrameType | None = None) -> None:
-        """Raise what was received, where it had to wait, or something swallowed it: it is not being handled then."""
+    def raise_pending(self, _number: int = 0, frame: FrameType | None = None) -> None:
+        """Raise the received signal again if it had to wait or something swallowed it."""
         if not self.received or self._is_over:
             return
         handled = sys.exc_info()[1]
-        if self._is_waiting or handled is None or handled is self._beside:
+        if self._is_waiting or handled is None or handled is self._handled:
             self._raise(frame)
         else:
-            self._wake_in(_LOOK)
+            self._wake_in(_RECHECK_S)
 
     def _raise(self, frame: FrameType | None, *, may_wait: bool = True) -> None:
-        """Raise, and look later whether it counts; a moment later where a module is being loaded.
+        """Raise, and check later that it took effect; wait a moment while a module is being imported.
 
-        Libraries of C abort in the middle of that, and Python's own compiler swallows what ends a process.
+        C libraries abort in the middle of an import, and Python's compiler swallows exceptions that end a process.
         """
-        self._is_waiting = may_wait and _is_importing(frame) and self._wake_in(_AGAIN)
+        self._is_waiting = may_wait and _is_importing(frame) and self._wake_in(_RETRY_S)
         if self._is_waiting:
             return
-        self._beside = sys.exc_info()[1]
-        self._wake_in(_LOOK)
-        # SIGTERM is no KeyboardInterrupt: a prompt goes on after that.
+        self._handled = sys.exc_info()[1]
+        self._wake_in(_RECHECK_S)
+        # SIGTERM does not raise KeyboardInterrupt, because the SQL prompt continues after that.
         raise KeyboardInterrupt if self.received == signal.SIGINT else SystemExit(self.code)
 
     def _wake_in(self, seconds: float) -> bool:
-        """Have `again` called later; False where this is not the handler of the process."""
-        is_ours = signal.getsignal(signal.SIGALRM) == self.again
+        """Schedule `raise_pending`; False if this is not the handler of the process."""
+        is_ours = signal.getsignal(signal.SIGALRM) == self.raise_pending
         if is_ours:
             signal.setitimer(signal.ITIMER_REAL, seconds)
         return is_ours
 
-    def forget(self) -> bool:
-        """Take a Ctrl-C as answered, as a prompt does; whether there was one and nothing else."""
-        was_asked = self.received == signal.SIGINT
-        if was_asked:
-            self.received, self._beside = signal.SIGTERM if self._is_to_end else 0, None
-            self._is_waiting = bool(self.received) and self._wake_in(_AGAIN)
-        return was_asked
+    def clear_interrupt(self) -> bool:
+        """Mark a Ctrl-C as dealt with, as the SQL prompt does; whether there was one."""
+        was_interrupt = self.received == signal.SIGINT
+        if was_interrupt:
+            self.received, self._handled = signal.SIGTERM if self._has_sigterm else 0, None
+            self._is_waiting = bool(self.received) and self._wake_in(_RETRY_S)
+        return was_interrupt
 
     def __enter__(self) -> None:
-        """Begin what a signal ends."""
+        """Begin the part of a command that a signal ends."""
 
     def __exit__(self, *_: object) -> None:
-        """Hear no more where it was ended: what it held is let go of undisturbed."""
+        """After a signal ignore further ones, so that resources are released undisturbed."""
         if self.received:
             self.close()
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """End at once at a signal, while modules are loaded and nothing is open."""
+        """Exit at once on a signal, while modules are imported and nothing is open."""
         self._is_loading = True
         try:
             yield
@@ -130,47 +132,47 @@ class Ending:
             self._is_loading = False
 
     def close(self) -> None:
-        """Ignore what comes from now on, also while Python ends: the command is over."""
-        self._is_over, self._beside = True, None
+        """Ignore all further signals, also during interpreter shutdown: the command is over."""
+        self._is_over, self._handled = True, None
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)
 
-    def leave_with(self, code: int) -> NoReturn:
-        """End with this exit code."""
-        self._last = code
+    def exit_with(self, code: int) -> NoReturn:
+        """Exit with this code."""
+        self._exit_code = code
         sys.exit(code)
 
-    def leave(self) -> None:
-        """End at once, after all else that is done as Python ends: to take apart what it holds takes half a second."""
-        if self._last is not None:
+    def exit_now(self) -> None:
+        """Exit without freeing Python's objects one by one, which takes half a second; the last of the exit hooks."""
+        if self._exit_code is not None:
             for stream in (sys.stdout, sys.stderr):
                 with suppress(OSError, ValueError):
                     stream.flush()
-            os._exit(self._last)
+            os._exit(self._exit_code)
 
-    def ignored(self, what: Any) -> None:
-        """Hook for exceptions that Python cannot raise where they happen: ours is raised a moment later."""
-        if self.received and issubclass(what.exc_type, KeyboardInterrupt | SystemExit):
-            self._wake_in(_AGAIN)
+    def on_unraisable(self, unraisable: Any) -> None:
+        """Hook for exceptions that Python cannot raise where they occur: ours is raised a moment later."""
+        if self.received and issubclass(unraisable.exc_type, KeyboardInterrupt | SystemExit):
+            self._wake_in(_RETRY_S)
         else:
-            sys.__unraisablehook__(what)
+            sys.__unraisablehook__(unraisable)
 
-    def in_thread(self, what: Any) -> None:
-        """Hook for exceptions of other threads: silent once all is being ended."""
+    def on_thread_exception(self, args: Any) -> None:
+        """Hook for exceptions in other threads: silent once the command is being stopped."""
         if not self.received:
-            threading.__excepthook__(what)
+            threading.__excepthook__(args)
 
 
-def ending() -> Ending | None:
-    """Return what handles Ctrl-C in this process; None where that is not the command line."""
+def signal_handler() -> SignalHandler | None:
+    """Return the handler of Ctrl-C in this process; None if it is not the command line's."""
     handler = signal.getsignal(signal.SIGINT)
-    return handler if isinstance(handler, Ending) else None
+    return handler if isinstance(handler, SignalHandler) else None
 
 
 def loading() -> AbstractContextManager[None]:
-    """Load modules in this context: see `Ending.loading`."""
-    handler = ending()
+    """Import modules in this context: see `SignalHandler.loading`."""
+    handler = signal_handler()
     return nullcontext() if handler is None else handler.loading()
 
 
@@ -178,7 +180,7 @@ def main() -> NoReturn:
     """Run the command line; every error becomes one message and an exit code."""
 
     def application() -> None:
-        _check_words(sys.argv)
+        _check_arguments(sys.argv)
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         with loading():
@@ -188,29 +190,30 @@ def main() -> NoReturn:
     run_and_exit(application)
 
 
-def _check_words(words: list[str]) -> None:
-    """Refuse arguments that are no text: nothing behind could name them, or find them."""
-    for place, word in enumerate(words[1:], 1):
+def _check_arguments(arguments: list[str]) -> None:
+    """Refuse arguments that are not UTF-8 here, before code that assumes text fails on them."""
+    for position, argument in enumerate(arguments[1:], 1):
         try:
-            word.encode("utf-8")
+            argument.encode("utf-8")
         except UnicodeEncodeError as error:
             raise SpecError(
-                f"argument {place}: is not UTF-8 (its character {error.start + 1}); statements, names and paths are"
+                f"argument {position}: not valid UTF-8 at character {error.start + 1}; statements, names and paths "
+                "must be UTF-8"
             ) from None
 
 
 def run_and_exit(application: Callable[[], object]) -> NoReturn:
     """Run an application and end the process with its exit code."""
-    handler = Ending()
+    handler = SignalHandler()
     code = 0
     if _is_program():
-        atexit.register(handler.leave)  # what is registered first is done last
+        atexit.register(handler.exit_now)  # registered first, so run last
     try:
         signal.signal(signal.SIGINT, handler)
         signal.signal(signal.SIGTERM, handler)
-        signal.signal(signal.SIGALRM, handler.again)
-        sys.unraisablehook = handler.ignored
-        threading.excepthook = handler.in_thread
+        signal.signal(signal.SIGALRM, handler.raise_pending)
+        sys.unraisablehook = handler.on_unraisable
+        threading.excepthook = handler.on_thread_exception
         code = _exit_code(application, handler)
         _flush()
         handler.close()
@@ -220,13 +223,13 @@ def run_and_exit(application: Callable[[], object]) -> NoReturn:
             raise
     if handler.received:
         code = handler.code
-        _say(STOPPED)
-        _silence()
-    handler.leave_with(code)
+        _print_plain(STOPPED)
+        _mute_stderr()
+    handler.exit_with(code)
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being loaded in this frame or in one that called it, up to the door."""
+    """Whether a module is being imported in this frame or in one of its callers, up to `run_and_exit`."""
     while frame is not None and frame.f_code is not run_and_exit.__code__:
         if frame.f_code.co_filename == _IMPORT:
             return True
@@ -235,18 +238,18 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _is_program() -> bool:
-    """Whether this process is the command, and not one that calls it."""
+    """Whether this process is the command itself, not a program that calls `main`."""
     return getattr(sys.modules.get("__main__"), "main", None) is main
 
 
-def _silence() -> None:
-    """Print nothing more: libraries of C report leaks while Python ends, of what the signal left open."""
+def _mute_stderr() -> None:
+    """Discard further errors: during shutdown C libraries report leaks of what the signal left open."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
-def _exit_code(application: Callable[[], object], handler: Ending) -> int:
-    """Run an application; its exit code."""
+def _exit_code(application: Callable[[], object], handler: SignalHandler) -> int:
+    """Run an application and return its exit code."""
     try:
         with handler:
             application()
@@ -260,32 +263,32 @@ def _exit_code(application: Callable[[], object], handler: Ending) -> int:
         handler.received = handler.received or signal.SIGINT
     except TablepackError as error:
         if not handler.received:
-            _note(f"error: {_message(error)}")
+            _print_error(_message(error))
         return error.exit_code
-    except Exception as error:  # noqa: BLE001  # whatever it is, its text may hold a value of the data
+    except Exception as error:  # noqa: BLE001  # the text of a foreign error may contain a value of the data
         bug = InternalError(f"{type(error).__name__} in {place_of(error)}")
         if not handler.received:
-            _note(f"error: {_message(bug)}")
+            _print_error(_message(bug))
         return bug.exit_code
     return 0
 
 
 def _message(error: TablepackError) -> str:
-    """The message of an error of ours."""
+    """The text that is printed for one of our errors."""
     if isinstance(error, InternalError):
-        return f"InternalError: {error}; this is our bug, please report it"
+        return f"InternalError: {error}; this is a bug in tablepack, please report it"
     return str(error)
 
 
-def _note(message: str) -> None:
+def _print_error(message: str) -> None:
     """Print an error on standard error."""
     from engine.cli.console import notes
 
-    notes().print(message, soft_wrap=True, markup=False, style="red")
+    notes().print(f"error: {message}", soft_wrap=True, markup=False, style="red")
 
 
-def _say(message: str) -> None:
-    """Print a sentence with nothing that would have to be imported."""
+def _print_plain(message: str) -> None:
+    """Print a sentence on standard error without importing anything."""
     try:
         sys.stderr.write(message + "\n")
         sys.stderr.flush()
@@ -294,11 +297,11 @@ def _say(message: str) -> None:
 
 
 def _flush() -> None:
-    """Write what is left of the output."""
+    """Flush standard output."""
     if not sys.stdout:  # closed by the shell (`>&-`)
         return
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read us (`| head`) has enough; the interpreter flushes once more as it ends.
+        # The reader has closed the pipe (`| head`); the interpreter would flush once more as it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,10 +1,11 @@
-"""The command line's door: `tablepack COMMAND` finds the command, runs it, and ends with its exit code.
+"""The Typer application: `tablepack COMMAND` finds the command, runs it and exits with its code.
 
-`COMMANDS` is all that `tablepack --help` and the shell's completion read; a command's module is imported when it is
-called. Results go to standard output, all else to standard error. Exit codes: 0 ok, 1 our bug, 2 usage, spec or data,
-3 privacy check failed, 4 quality threshold failed, 5 query refused or not covered, 6 release damaged or of another
-format. The text of an error that is not one of our own is never shown, for it may hold a value of the data: its kind
-and its place in our code are.
+`tablepack --help` and shell completion read only `COMMANDS`; a command's module is imported when the command is called.
+Results go to standard output, everything else to standard error.
+
+Exit codes: 0 ok, 1 bug in tablepack, 2 usage, spec or data, 3 privacy check failed, 4 quality threshold failed, 5 query
+refused or not covered, 6 release damaged or in another format. The text of a foreign exception is never shown, because
+it may contain a value of the data; its type and its place in our code are.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["COMMANDS", "app", "loaded", "main", "run_and_exit"]
 
 
 class Command(NamedTuple):
-    """A command: its module, whose Typer `commands` holds it, and the first line of its help."""
+    """A command, the module whose Typer `commands` has it, and the first line of its help."""
 
     name: str
     module: str
@@ -32,64 +33,66 @@ class Command(NamedTuple):
 
 
 COMMANDS = (
-    Command("init", "engine.cli.start", "Look at the data and write a commented spec to review."),
-    Command("key", "engine.cli.start", "Make keys."),
+    Command(
+        "init", "engine.cli.start", "Inspect the data and write a commented spec for you to review."
+    ),
+    Command("key", "engine.cli.start", "Create keys."),
     Command(
         "plan",
         "engine.cli.build",
-        "Say what a release would hold: tables, cells, noise, time, and what it would cost. Builds nothing.",
+        "Show what a release would contain and cost: tables, cells, noise, exposure, time. Builds nothing.",
     ),
     Command(
         "build",
         "engine.cli.build",
-        "Build a release. Run again after an interruption, it goes on where it stopped.",
+        "Build a release. After an interruption, the same command resumes where it stopped.",
     ),
     Command(
         "add",
         "engine.cli.build",
-        "Add tables to a release; only what is new is fitted. The result is what a build of all would be.",
+        "Add tables to a release. Only new tables are fitted; the result equals a build of all tables together.",
     ),
     Command(
         "drop",
         "engine.cli.build",
-        "Take tables out of a release; the others stay as they are. What was told is told, and stays in the ledger.",
+        "Remove tables from a release. The others are unchanged, and the ledger still counts what was disclosed.",
     ),
     Command(
         "choose",
         "engine.cli.build",
-        "Choose tables of three columns that help a wide table most, from what the release shows of pairs.",
+        "Choose the tables of three columns that improve a wide table most, judged by the released pairs.",
     ),
     Command(
         "budget",
         "engine.cli.custody",
-        "Show what was given away with a key: the budget of mode dp, and the exposure of sticky releases.",
+        "Show what has been disclosed with a key: the budget of mode dp and the exposure of sticky releases.",
     ),
     Command(
         "show",
         "engine.cli.show",
-        "Show what is in a release; with --table the card of one table.",
+        "Show what a release contains; with --table, the card of one table.",
     ),
     Command(
         "sql",
         "engine.cli.sql",
-        "Ask a release anything in SQL; the smallest table that covers the columns answers.",
+        "Query a release in SQL; the smallest table that covers the columns answers.",
     ),
     Command(
         "serve",
         "engine.cli.serve",
-        "Serve a release, or all of a folder: tables in the browser, and the same as JSON. Read only.",
+        "Serve a release, or a folder of releases: table builder in the browser and JSON API. Read-only.",
     ),
     Command(
         "requests",
         "engine.cli.custody",
-        "List the tables that were asked for (`tablepack serve --requests`), and what each would cost; or settle one.",
+        "List the tables that users have requested (`tablepack serve --requests`) with their cost; approve or decline.",
     ),
     Command(
         "open",
         "engine.cli.serve",
-        "Open a release in the browser: serve it on this machine, for you alone, until Ctrl-C.",
+        "Open a release in the browser, served on this machine for you alone until Ctrl-C.",
     ),
-    Command("export", "engine.cli.show", "Write one file a table, a row a synthetic record."),
+    Command("export", "engine.cli.show", "Write one file per table, one row per synthetic record."),
     Command(
         "publish",
         "engine.cli.publish",
@@ -98,66 +101,66 @@ COMMANDS = (
     Command(
         "evaluate",
         "engine.cli.evaluate",
-        "Say how good and how safe a release, or any synthetic table, is. Needs the original; CONFIDENTIAL.",
+        "Measure the utility and risk of a release or any synthetic table. Needs the original data; CONFIDENTIAL.",
     ),
     Command(
         "attack",
         "engine.cli.attack",
-        "Attack finished releases as strong attackers would, each beside a control. Needs the data; CONFIDENTIAL.",
+        "Run strong attacks on finished releases, each compared with a control. Needs the original data; CONFIDENTIAL.",
     ),
     Command(
         "audit",
         "engine.cli.attack",
-        "Test whether a generator uses more of the data than its card says; if so, exit 3. CONFIDENTIAL.",
+        "Test whether a generator uses more of the data than its card states; exit code 3 if so. CONFIDENTIAL.",
     ),
     Command(
         "card",
         "engine.cli.attack",
-        "Write the generator card of a release: what was measured, what it came to, how. Public, as the release is.",
+        "Write the generator card of a release: what was measured, how, and the results. As public as the release.",
     ),
     Command(
         "compare",
         "engine.cli.evaluate",
-        "Compare sticky and dp releases of the same tables, --levers, or other generators (--with). CONFIDENTIAL.",
+        "Compare sticky and dp releases of the same tables, settings (--levers) or generators (--with). CONFIDENTIAL.",
     ),
     Command(
         "doctor",
         "engine.cli.doctor",
-        "Check the installation, and a release: every byte against its manifest, every row against its content hash.",
+        "Check the installation and a release: every byte against its manifest, every row against its content hash.",
     ),
     Command(
         "sign",
         "engine.cli.doctor",
-        "Sign a release with an office's key; the signature lies beside it. Or make the key pair.",
+        "Sign a release with an organisation's private key, or create a key pair. The signature is a separate file.",
     ),
     Command(
         "verify",
         "engine.cli.doctor",
-        "Check every byte of a release, and that an office's key signed it.",
+        "Check every byte of a release and its signature by an organisation's key.",
     ),
     Command(
         "simulate",
         "engine.cli.start",
-        "Simulate a census to try things on: people.parquet and events.parquet. No real person is in it.",
+        "Simulate a census to try things out: people.parquet and events.parquet. It contains no real person.",
     ),
 )
 
 
 class LazyGroup(TyperGroup):
-    """The commands of `COMMANDS`: listed by the table, imported when one is called."""
+    """The commands of `COMMANDS`, each imported when it is called."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = {c.name: TyperCommand(c.name, help=c.help) for c in COMMANDS}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
-        """Return name, command and further words of what is called; imports its module."""
+        """Return the called command's name, the command and the remaining arguments; imports its module."""
         name, listed, rest = super().resolve_command(ctx, args)
         return name, listed and loaded(str(listed.name)), rest
 
 
 def loaded(name: str) -> Any:
-    """Return a command of the table, its module imported."""
+    """Import a command's module and return the command."""
     (module,) = {c.module for c in COMMANDS if c.name == name}
     with loading():
         found = import_module(module)
@@ -166,7 +169,7 @@ def loaded(name: str) -> Any:
 
 app = typer.Typer(
     cls=LazyGroup,
-    help="Publish small synthetic tables from confidential microdata, and say how good and how safe they are.",
+    help="Publish small synthetic tables from confidential microdata and measure their utility and risk.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -174,7 +177,7 @@ app = typer.Typer(
 
 
 def _print_version(is_wanted: bool) -> None:
-    """Print the version, and nothing else."""
+    """Print the version and exit."""
     if is_wanted:
         sys.stdout.write(f"tablepack {ENGINE_VERSION}\n")
         raise typer.Exit
@@ -185,7 +188,7 @@ def _options(
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version.", is_eager=True, callback=_print_version
+            "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
         ),
     ] = False,
 ) -> None:

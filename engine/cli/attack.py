@@ -1,6 +1,6 @@
-"""The commands `tablepack attack`, `audit` and `card`: what attackers get, whether a card is true, and what it says.
+"""The commands `tablepack attack`, `audit` and `card`: attacks on releases, and audits and pages of generator cards.
 
-Write reports and JSON, print what they come to in words. The files of the first two are CONFIDENTIAL.
+They write reports and JSON and print a summary. Reports of `attack` and `audit` are CONFIDENTIAL.
 """
 
 from __future__ import annotations
@@ -12,30 +12,40 @@ import typer
 
 from engine.api.audit import audit, card
 from engine.api.evaluate import attack
-from engine.cli.console import Force, ReleasePath, notes, out, print_table, progress_bar, write
+from engine.cli.console import (
+    DataTable,
+    Force,
+    JsonOnly,
+    ReleasePath,
+    Report,
+    Seed,
+    out,
+    print_note,
+    print_table,
+    progress_bar,
+    split_names,
+    write,
+)
 from engine.errors import SpecError
 from engine.evaluation.audit import HEADS, Audit, audit_json, audit_rows
 from engine.evaluation.figures import TITLES
 from engine.evaluation.report import KEY, as_json, blocks, lines, reasons, sentence
 from engine.evaluation.result import Evaluation, Result
 
-EXAMPLE = "Example: `tablepack attack census.duckdb --data people.csv --control strangers.csv -o attacks.html`"
-Output = Annotated[
-    Path, typer.Option("-o", "--output", help="HTML report to write; JSON goes beside it.")
-]
+EXAMPLE = "Example: `tablepack attack census.duckdb --data people.csv --control holdout.csv -o attacks.html`"
 Command = Annotated[
     str | None,
     typer.Option(
         "--generator",
-        help="Command of another generator: reads the CSV file {in}, writes {out}.",
+        help="Command that runs another generator: reads the CSV file {in}, writes {out}.",
     ),
 ]
 Safe = Annotated[
     list[str] | None,
     typer.Option(
         "--safe",
-        help="Columns of a margin that may be used, with commas between; may be repeated. Or a width: all of so "
-        "many of --columns.",
+        help="Columns of a margin that the generator may use, separated by commas; may be repeated. Or a number: all "
+        "margins of that many of --columns.",
     ),
 ]
 REFUTED = 3
@@ -57,28 +67,31 @@ def attack_command(
         ),
     ],
     data: Annotated[
-        str, typer.Option("--data", help="The data that they were made from: CSV, Parquet, DuckDB.")
+        str,
+        typer.Option(
+            "--data", help="Original data they were made from: CSV, Parquet or DuckDB file."
+        ),
     ],
-    output: Output = Path("attacks.html"),
+    output: Report = Path("attacks.html"),
     spec: Annotated[
         str | None,
         typer.Option(
-            help="Study (TOML) that says what attackers know and want, or a release's spec."
+            help="Study (TOML) that defines the attackers' knowledge and targets, or a release's spec."
         ),
     ] = None,
     control: Annotated[
         str | None,
-        typer.Option(help="People of the same population whom the release is not made from."),
+        typer.Option(help="Holdout: people from the same population who are not in the data."),
     ] = None,
     together: Annotated[
-        bool, typer.Option("--together", help="One attacker holds all the releases.")
+        bool, typer.Option("--together", help="One attacker has all the releases.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Fixes all that is drawn.")] = 2021,
-    table: Annotated[str | None, typer.Option(help="Table of --data, if a DuckDB file.")] = None,
+    seed: Seed = 2021,
+    table: DataTable = None,
     force: Force = False,
-    as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no summary.")] = False,
+    as_json_: JsonOnly = False,
 ) -> None:
-    """Attack finished releases as strong attackers would, each beside a control. Needs the data; CONFIDENTIAL."""
+    """Run strong attacks on finished releases, each compared with a control. Needs the original data; CONFIDENTIAL."""
     with progress_bar(quiet=as_json_) as report:
         evaluation = attack(
             *synthetic,
@@ -96,14 +109,11 @@ def attack_command(
         write(as_json(evaluation))
     else:
         _print_summary(evaluation)
-    notes().print(
-        f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)",
-        soft_wrap=True,
-    )
+    print_note(f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)")
 
 
 def _print_summary(evaluation: Evaluation) -> None:
-    """What each attack comes to in words, and the headline figures."""
+    """Print the results of each attack in words, and the headline figures."""
     verdicts = lines(evaluation)
     screen = out()
     for result in evaluation.results:
@@ -115,15 +125,15 @@ def _print_summary(evaluation: Evaluation) -> None:
         for why in reasons(own):
             screen.print(why, markup=False)
         for note in result.subject.notes:
-            notes().print(f"{result.subject.name}: {note}", soft_wrap=True, markup=False)
+            print_note(f"{result.subject.name}: {note}")
         screen.print()
     screen.print(KEY, markup=False)
     for note in evaluation.notes:
-        notes().print(f"note: {note}", soft_wrap=True, markup=False)
+        print_note(f"note: {note}")
 
 
 def _print_words(result: Result) -> None:
-    """The verdicts of all attacks."""
+    """Print the verdicts of all attacks."""
     for name, risk in result.risks.items():
         if risk.verdict:
             out().print(f"  {TITLES[name]}: {risk.verdict}", markup=False)
@@ -133,38 +143,49 @@ def _print_words(result: Result) -> None:
 def audit_command(
     what: Annotated[
         str | None,
-        typer.Argument(help="Spec (TOML) or release of ours.", metavar="SPEC_OR_RELEASE"),
+        typer.Argument(help="Spec (TOML) or release made by tablepack.", metavar="SPEC_OR_RELEASE"),
     ] = None,
     generator: Command = None,
     data: Annotated[
-        str | None, typer.Option("--data", help="The data; by default the source of the spec.")
+        str | None, typer.Option("--data", help="Original data; by default the source in the spec.")
     ] = None,
     safe: Safe = None,
     columns: Annotated[
-        str | None, typer.Option("--columns", help="Columns to audit, with commas between.")
+        str | None, typer.Option("--columns", help="Columns to audit, separated by commas.")
     ] = None,
-    output: Output = Path("audit.html"),
-    runs: Annotated[int, typer.Option(help="Runs on each data set, twice.")] = 10,
+    output: Report = Path("audit.html"),
+    runs: Annotated[
+        int, typer.Option(help="Number of runs on each of the two data sets; done twice.")
+    ] = 10,
     directions: Annotated[
-        int, typer.Option(help="Random directions to begin with; p-values are corrected.")
+        int, typer.Option(help="Number of random directions to start from; p-values are corrected.")
     ] = 1,
-    rows: Annotated[int, typer.Option(help="Rows of the data sets compared, about.")] = 10_000,
-    level: Annotated[float, typer.Option(help="The card is refuted below it.")] = 0.01,
-    seed: Annotated[int, typer.Option(help="Fixes all that the audit draws.")] = 2021,
-    seconds: Annotated[float, typer.Option(help="Time that one run of a command may take.")] = 600,
-    table: Annotated[str | None, typer.Option(help="Table of --data, if a DuckDB file.")] = None,
+    rows: Annotated[
+        int, typer.Option(help="Approximate number of rows of the compared data sets.")
+    ] = 10_000,
+    level: Annotated[
+        float,
+        typer.Option(
+            help="Significance level: the card is refuted if a corrected p-value is below it."
+        ),
+    ] = 0.01,
+    seed: Seed = 2021,
+    seconds: Annotated[
+        float, typer.Option(help="Time limit in seconds for one run of a command.")
+    ] = 600,
+    table: DataTable = None,
     force: Force = False,
-    as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no summary.")] = False,
+    as_json_: JsonOnly = False,
 ) -> None:
-    """Test whether a generator uses more of the data than its card says; if so, exit 3. CONFIDENTIAL."""
+    """Test whether a generator uses more of the data than its card states; exit code 3 if so. CONFIDENTIAL."""
     if (what is None) == (generator is None):
-        raise SpecError("audit: give a spec or a release, or --generator with a command")
+        raise SpecError("audit: give either a spec or release, or --generator with a command")
     with progress_bar(quiet=as_json_) as report:
         found = audit(
             what or generator,
             data=data,
             safe=_margins(safe),
-            columns=None if columns is None else _names(columns),
+            columns=None if columns is None else split_names(columns),
             runs=runs,
             directions=directions,
             rows=rows,
@@ -180,10 +201,7 @@ def audit_command(
         write(audit_json(found))
     else:
         _print_audit(found)
-    notes().print(
-        f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)",
-        soft_wrap=True,
-    )
+    print_note(f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)")
     if found.is_refuted:
         raise typer.Exit(REFUTED)
 
@@ -191,35 +209,28 @@ def audit_command(
 @commands.command("card", epilog="Example: `tablepack card census.duckdb -o card.html`")
 def card_command(
     release: ReleasePath,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="HTML page to write; JSON goes beside it.")
-    ] = Path("card.html"),
+    output: Report = Path("card.html"),
     force: Force = False,
 ) -> None:
-    """Write the generator card of a release: what was measured, what it came to, how. Public, as the release is."""
-    page, beside = card(release, output, force=force)
-    notes().print(f"wrote {page} and {beside}", soft_wrap=True)
+    """Write the generator card of a release: what was measured, how, and the results. As public as the release."""
+    page, data = card(release, output, force=force)
+    print_note(f"wrote {page} and {data}")
 
 
 def _print_audit(found: Audit) -> None:
-    """The verdict in words, and the tests."""
+    """Print the verdict in words, and the tests."""
     for words in found.sentences():
         out().print(words, markup=False)
     if found.tests:
         print_table("", HEADS, audit_rows(found))
     for note in found.notes:
-        notes().print(f"note: {note}", soft_wrap=True, markup=False)
-
-
-def _names(text: str) -> list[str]:
-    """Names with commas between."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+        print_note(f"note: {note}")
 
 
 def _margins(given: list[str] | None) -> list[list[str]] | int | None:
-    """Margins of --safe, or a width."""
+    """The margins given with --safe, or a width."""
     if not given:
         return None
     if len(given) == 1 and given[0].strip().isdigit():
         return int(given[0])
-    return [_names(text) for text in given]
+    return [split_names(text) for text in given]

@@ -1,6 +1,6 @@
-"""The commands `tablepack plan` and `tablepack build`: from a spec, what a release would hold, and the release.
+"""The commands `tablepack plan`, `build`, `add`, `drop` and `choose`.
 
-In sticky mode a plan measures what a build would release and keeps sizes only; in mode dp it reads no data.
+In sticky mode a plan measures what a build would release and keeps only the sizes; in mode dp it reads no data.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from engine.api import amend
 from engine.api.reading import read
 from engine.cli.console import (
     AsJson,
+    Jobs,
     ReleasePath,
     SpecPath,
     Tables,
     Width,
     entries_of,
-    notes,
     number,
     out,
     print_json,
+    print_line,
+    print_note,
     print_table,
     progress_bar,
 )
@@ -47,13 +49,13 @@ if TYPE_CHECKING:
 commands = typer.Typer(rich_markup_mode="markdown")
 Changed = Annotated[
     list[str] | None,
-    typer.Option("--columns", help="Columns of one table, with commas between; may be repeated."),
+    typer.Option("--columns", help="Columns of one table, separated by commas; may be repeated."),
 ]
 SpecBeside = Annotated[
     Path | None,
     typer.Option(
         "--spec",
-        help="What the release was built from; by default the spec beside it, r.toml of r.duckdb. It is kept in line.",
+        help="Spec that the release was built from; by default r.toml next to r.duckdb. It is updated too.",
     ),
 ]
 
@@ -63,29 +65,32 @@ def plan_command(
     spec: SpecPath,
     top: Annotated[
         int | None,
-        typer.Option(min=1, help="Show so many tables, worst first.", show_default=str(N_SHOWN)),
+        typer.Option(
+            min=1, help="Number of tables to show, worst first.", show_default=str(N_SHOWN)
+        ),
     ] = None,
     is_all: Annotated[bool, typer.Option("--all", help="Show every table, worst first.")] = False,
     tables: Tables = None,
     width: Width = None,
     is_quick: Annotated[
-        bool, typer.Option("--quick", help="Time and memory only, from one table in ten.")
+        bool, typer.Option("--quick", help="Estimate only time and memory, from one table in ten.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a release would hold: tables, cells, noise, time, and what it would cost. Builds nothing.
+    """Show what a release would contain and cost: tables, cells, noise, exposure, time. Builds nothing.
 
-    Tables named here stand in the place of the spec's.
+    Tables given as options replace those of the spec.
 
-    Where the spec names a file of statements (`file = "queries.sql"` under `[[tables]]`, or a query log: `.jsonl`,
-    `.csv`, `.txt`, `.log`), it also says which table answers which of them, and which get no answer. Of what these
-    statements ask, a table is left out where another has its columns and one more: that one shows the same counts, up
-    to its rounding gap, with noise intervals two to three times as wide. Tables of one column are always kept.
+    If the spec names a file of SQL statements (`file = "queries.sql"` under `[[tables]]`, or a query log: `.jsonl`,
+    `.csv`, `.txt`, `.log`), the plan also shows which table answers each statement and which statements cannot be
+    answered. A table derived from these statements is left out if another has the same columns and one more: that one
+    gives the same counts, up to its rounding gap, with noise intervals two to three times as wide. Tables of one column
+    are always kept.
     """
     if is_all and top is not None:
-        raise SpecError("--all and --top: give one of them")
+        raise SpecError("--all and --top cannot be combined")
     if is_quick and (is_all or top is not None):
-        raise SpecError("--quick shows no tables: give it without --all and --top")
+        raise SpecError("--quick shows no tables; it cannot be combined with --all or --top")
     from engine.api.build import plan as planned
     from engine.release import PlanDP
 
@@ -103,14 +108,14 @@ def plan_command(
     _print_plan(plan, shown)
     _print_workload(wanted.workload, shown)
     for warning in plan.warnings:
-        notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
+        print_note(f"warning: {warning}")
     if not isinstance(plan, PlanDP) and plan.refused:
         joined = "\n".join(plan.refused)
-        notes().print(f"build would refuse: {joined}", soft_wrap=True, markup=False)
+        print_note(f"a build would be refused: {joined}")
 
 
 def _print_estimate(wanted: ReleaseSpec, top: int | None, *, as_json: bool) -> None:
-    """What a build would cost."""
+    """Print the time and memory that a build would take."""
     from engine.api.build import estimate
 
     with progress_bar(quiet=as_json) as report:
@@ -120,58 +125,55 @@ def _print_estimate(wanted: ReleaseSpec, top: int | None, *, as_json: bool) -> N
         print_json(found.as_dict() | ({"workload": workload.as_dict()} if workload else {}))
         return
     for line in found.sentences():
-        out().print(line, soft_wrap=True, markup=False)
+        print_line(line)
     _print_workload(workload, top)
 
 
 def _warn_of_many(spec: ReleaseSpec) -> None:
-    """Say beforehand what thousands of tables cost."""
+    """Warn before measuring if the spec has thousands of tables."""
     warning = warning_of_many(len(spec.tables)) if spec.mode == "sticky" else None
     if warning:
-        notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
+        print_note(f"warning: {warning}")
 
 
 def _print_plan(plan: Plan | PlanDP, top: int | None) -> None:
-    """The worst tables of a plan; where not all are shown, what there is of each width; what all are together."""
+    """Print the worst tables of a plan, a summary by width if not all are shown, and the totals."""
     from engine.release import PlanDP
 
     rows = plan.rows_of()
     print_table("", plan.heads, rows[:top])
     hidden = 0 if top is None else len(rows) - top
     if hidden > 0:
-        out().print(
-            f"... and {number(hidden, 'more table')}, better than these (--all shows them)\n",
-            soft_wrap=True,
+        print_line(
+            f"... and {number(hidden, 'more table')} with less suppressed (--all shows them)\n"
         )
         if not isinstance(plan, PlanDP):
             print_table("", plan.width_heads, plan.by_width())
     for line in plan.sentences():
-        out().print(line, soft_wrap=True, markup=False)
+        print_line(line)
 
 
 def _print_workload(workload: Workload | None, top: int | None) -> None:
-    """Which table answers which statements of files, what is asked most first; which statements get no answer."""
+    """Print which table answers each statement of the workload, most frequent first, and what is not answered."""
     if workload is None:
         return
     out().print()
     print_table("", workload.heads, workload.rows_of(top))
     hidden = 0 if top is None else len(workload.asked) - top
     if hidden > 0:
-        out().print(
-            f"... and {number(hidden, 'more combination')}, asked less often (--all shows them)",
-            soft_wrap=True,
+        print_line(
+            f"... and {number(hidden, 'more combination')}, less frequent (--all shows them)"
         )
     for line in workload.sentences(top):
-        out().print(line, soft_wrap=True, markup=False)
+        print_line(line)
 
 
-def _say_unanswered(spec: ReleaseSpec) -> None:
-    """How many statements of files a release will not answer."""
+def _print_unanswered(spec: ReleaseSpec) -> None:
+    """Print how many statements of the workload the release will not answer."""
     lost = sum(len(one.places) for one in spec.workload.unanswered) if spec.workload else 0
     if lost:
-        notes().print(
-            f"{number(lost, 'statement')} of the workload will have no answer: tablepack plan says which and why",
-            soft_wrap=True,
+        print_note(
+            f"{number(lost, 'statement')} of the workload cannot be answered: see tablepack plan for the reasons"
         )
 
 
@@ -181,24 +183,24 @@ def build_command(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", help="Release file to make; by default named after the spec."
+            "-o", "--output", help="Release file to write; by default named after the spec."
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="1: measure and fit take turns.")] = 2,
+    jobs: Jobs = 2,
     force: Annotated[
         bool,
         typer.Option(
             "--force",
-            help="Replace a release that is there, once the new one is whole; its signature goes, so sign it again.",
+            help="Replace an existing release once the new one is complete. Its signature is removed: sign it again.",
         ),
     ] = False,
     tables: Tables = None,
     width: Width = None,
     as_json: AsJson = False,
 ) -> None:
-    """Build a release. Run again after an interruption, it goes on where it stopped.
+    """Build a release. After an interruption, the same command resumes where it stopped.
 
-    Tables named here stand in the place of the spec's.
+    Tables given as options replace those of the spec.
     """
     from engine.api.build import default_output
     from engine.release import build
@@ -206,7 +208,7 @@ def build_command(
     output = output or default_output(spec)
     wanted = read(spec, tables=entries_of(tables, width))
     _warn_of_many(wanted)
-    _say_unanswered(wanted)
+    _print_unanswered(wanted)
     was_signed = signature_path(output).exists()
     with progress_bar(quiet=as_json) as report:
         build(wanted, output, jobs=jobs, force=force, progress=report)
@@ -218,12 +220,12 @@ def add_command(
     release: ReleasePath,
     columns: Changed = None,
     spec: SpecBeside = None,
-    jobs: Annotated[int, typer.Option(min=1, help="1: measure and fit take turns.")] = 2,
+    jobs: Jobs = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Add tables to a release; only what is new is fitted. The result is what a build of all would be.
+    """Add tables to a release. Only new tables are fitted; the result equals a build of all tables together.
 
-    Without --columns: the tables that the spec lists and the release has not.
+    Without --columns: the tables that the spec lists and the release does not have.
     """
     change = amend.addition(release, _column_sets(columns), spec)
     _print_changed(change, jobs=jobs, as_json=as_json)
@@ -234,10 +236,10 @@ def drop_command(
     release: ReleasePath,
     columns: Changed = None,
     spec: SpecBeside = None,
-    jobs: Annotated[int, typer.Option(min=1, help="1: measure and fit take turns.")] = 2,
+    jobs: Jobs = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Take tables out of a release; the others stay as they are. What was told is told, and stays in the ledger.
+    """Remove tables from a release. The others are unchanged, and the ledger still counts what was disclosed.
 
     Without --columns: the tables that the release has and the spec no longer lists.
     """
@@ -254,31 +256,33 @@ def choose_command(
         int | None,
         typer.Option(
             "--most",
-            help="So many tables at most.",
-            show_default=f"what max_added of the spec leaves, or {MOST_CHOSEN}",
+            help="Maximum number of tables.",
+            show_default=f"what max_added of the spec allows, or {MOST_CHOSEN}",
         ),
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
             "--columns",
-            help="The wide table, with commas between; needed where there are several.",
+            help="Columns of the wide table, separated by commas; needed if there are several.",
         ),
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option("--target", help="Tables with this column first; by default the spec's."),
+        typer.Option(
+            "--target", help="Prefer tables with this column; by default the target in the spec."
+        ),
     ] = None,
     spec: SpecBeside = None,
     is_added: Annotated[
         bool, typer.Option("--add", help="Add them to the release and its spec.")
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, help="1: measure and fit take turns.")] = 2,
+    jobs: Jobs = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Choose tables of three columns that help a wide table most, from what the release shows of pairs.
+    """Choose the tables of three columns that improve a wide table most, judged by the released pairs.
 
-    Prints what a spec says of them. None is chosen that would bring the release over its owner's bound.
+    Prints the entries for the spec. No table is chosen that would take the exposure above the bound in the spec.
     """
     from engine.api.choose import choose
 
@@ -302,31 +306,29 @@ def choose_command(
 
 
 def _print_choice(choice: Choice, *, is_added: bool) -> None:
-    """The entries of a spec, and what was left out."""
+    """Print the chosen tables as spec entries, and which were left out."""
     if not is_added:
         for table in choice.tables:
-            out().print(f"{spec_entry(table)}\n", soft_wrap=True, markup=False, highlight=False)
+            print_line(f"{spec_entry(table)}\n")
     for sentence in choice.sentences():
-        notes().print(sentence, soft_wrap=True, markup=False)
+        print_note(sentence)
 
 
 def _column_sets(listed: list[str] | None) -> list[list[str]]:
-    """The tables that options name."""
+    """The tables given by options."""
     return [entry["columns"] for entry in entries_of(listed, None, "--columns")]
 
 
 def _print_changed(change: amend.Change, *, jobs: int, as_json: bool) -> None:
-    """Make a change, and say what was made."""
+    """Carry out a change and print the result."""
     output = change.before.path
     was_signed = signature_path(output).exists()
     with progress_bar(quiet=as_json) as report:
         made = amend.carry_out(change, jobs=jobs, progress=report)
     if not as_json:
-        notes().print(
-            f"{'added' if change.is_more else 'taken out'}: {amend.some(change.tables) or 'nothing'}"
-            + (f"; {change.spec_path} says so" if change.edited and change.spec_path else ""),
-            soft_wrap=True,
-            markup=False,
+        print_note(
+            f"{'added' if change.is_more else 'removed'}: {amend.some(change.tables) or 'nothing'}"
+            + (f"; updated {change.spec_path}" if change.edited and change.spec_path else "")
         )
     if made is None:
         _print_built(output, was_signed=was_signed, as_json=as_json)
@@ -337,7 +339,7 @@ def _print_changed(change: amend.Change, *, jobs: int, as_json: bool) -> None:
 
 
 def _summary_of(made: Made, spec: ReleaseSpec) -> dict[str, Any]:
-    """What `engine.cli.show.summary_of` says of a release: that was just written here, and need not be opened."""
+    """The same as `engine.cli.show.summary_of`, without opening the release that was just written."""
     signature = read_signature(made.path)
     return {
         "path": str(made.path),
@@ -355,17 +357,13 @@ def _summary_of(made: Made, spec: ReleaseSpec) -> dict[str, Any]:
 
 
 def _warn_of_signature(output: Path, *, was_signed: bool) -> None:
-    """Say that a file lost its signature."""
+    """Warn that a release lost its signature."""
     if was_signed and not signature_path(output).exists():
-        notes().print(
-            f"{output} is another file now: its signature was removed; sign it again",
-            soft_wrap=True,
-            markup=False,
-        )
+        print_note(f"{output} was replaced, so its signature was removed; sign it again")
 
 
 def _print_built(output: Path, *, was_signed: bool, as_json: bool) -> None:
-    """Open a finished release, and say what it is; exit code 4 where a fit did not converge."""
+    """Open a finished release and print a summary; exit code 4 if the fit did not converge."""
     from engine.cli.show import summary_of
     from queries.release import open_release
 
@@ -374,44 +372,45 @@ def _print_built(output: Path, *, was_signed: bool, as_json: bool) -> None:
         summary = summary_of(release)
         card = release.card(*release.tables[0]) if release.tables else None
     remarks = _remarks(card) if card is not None and card.dp else []
-    told = [*remarks, *(_told(card) if card else ())]
-    _print_summary({**summary, "remarks": remarks} if remarks else summary, told, as_json=as_json)
+    sentences = [*remarks, *(_exposure_of(card) if card else ())]
+    _print_summary(
+        {**summary, "remarks": remarks} if remarks else summary, sentences, as_json=as_json
+    )
     if card is not None and card.dp and not card.dp["converged"]:
         raise typer.Exit(4)
 
 
-def _print_summary(summary: dict[str, Any], told: Sequence[str], *, as_json: bool) -> None:
-    """A finished release in one line, and what its owner must know of it."""
+def _print_summary(summary: dict[str, Any], sentences: Sequence[str], *, as_json: bool) -> None:
+    """Print one line about a finished release, and what its custodian must know."""
     if as_json:
         print_json(summary)
         return
-    notes().print(
+    print_note(
         f"wrote {summary['path']} ({summary['bytes'] / 1e6:.1f} MB): {number(summary['tables'], 'table')}, content "
-        f"hash {summary['content_hash']}",
-        soft_wrap=True,
+        f"hash {summary['content_hash']}"
     )
-    for sentence in told:
-        notes().print(sentence, soft_wrap=True, markup=False)
+    for sentence in sentences:
+        print_note(sentence)
 
 
-def _told(card: GeneratorCard) -> list[str]:
-    """What a custodian must know of a finished release in mode sticky."""
+def _exposure_of(card: GeneratorCard) -> list[str]:
+    """What a custodian must know about a finished sticky release."""
     if card.dp:
         return []
     return [*bound_sentences(card.scale, card.words), *exposure_sentences(card.exposure)]
 
 
 def _remarks(card: GeneratorCard) -> list[str]:
-    """What a custodian must know of a finished release in mode dp."""
+    """What a custodian must know about a finished release in mode dp."""
     remarks = list(promises(card.dp))
     if card.dp["uniform"]:
         remarks.append(
-            f"warning: in no margin, so evenly frequent: {', '.join(card.dp['uniform'])}"
+            f"warning: in no margin, so released as uniform: {', '.join(card.dp['uniform'])}"
         )
     if not card.rows:
-        remarks.append("warning: NO ROWS: the noisy total is 0 or below; spend more epsilon")
+        remarks.append("warning: NO ROWS: the noisy total is 0 or less; use a larger epsilon")
     if not card.dp["converged"]:
         remarks.append(
-            "warning: the fit did NOT converge, and the cards say so: more max_cycles, or other margins, may help"
+            "warning: the fit did NOT converge; the cards state this. Try a larger max_cycles or other margins"
         )
     return remarks

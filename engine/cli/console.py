@@ -1,6 +1,6 @@
-"""What all commands share: arguments, two streams, a progress bar with the time left, tables, JSON.
+"""Shared by all commands: common options, output streams, a progress bar with the time left, tables, JSON.
 
-Never shows anything of the data: only stages, numbers of tables, and what a release holds.
+Never shows confidential data: only stages, numbers of tables and the contents of releases.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Trust = Annotated[
     Path | None,
     typer.Option(
         "--trust",
-        help="Public key: refuse a release that it did not sign.",
+        help="Public key: refuse releases that are not signed by it.",
         envvar="TABLEPACK_TRUST",
         show_envvar=True,
     ),
@@ -40,33 +40,47 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Replace a file that is there; never a key and what belongs to it, a release or a spec, nor a source that "
-        "a spec beside it or in this folder names.",
+        help="Overwrite an existing file. Never overwrites a key or its ledgers, a release, a spec, or a data source "
+        "named by a spec in the same or the current folder.",
     ),
 ]
 Tables = Annotated[
     list[str] | None,
-    typer.Option("--tables", help="Columns of one table, with commas between; may be repeated."),
+    typer.Option("--tables", help="Columns of one table, separated by commas; may be repeated."),
 ]
 Width = Annotated[
     int | None,
-    typer.Option("--width", min=1, help="Every table of so many columns."),
+    typer.Option("--width", min=1, help="Include all tables of this many columns."),
 ]
+Report = Annotated[
+    Path,
+    typer.Option("-o", "--output", help="HTML file to write; the JSON file is written next to it."),
+]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+DataTable = Annotated[str | None, typer.Option(help="Table in --data, if it is a DuckDB file.")]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Tables fitted at the same time, while others are measured; 1: measure and fit in turn.",
+    ),
+]
+JsonOnly = Annotated[bool, typer.Option("--json", help="Print the JSON instead of a summary.")]
 SpecPath = Annotated[Path, typer.Argument(help="Spec (TOML).", metavar="SPEC")]
 
 FIRST_LINE, NEXT_LINE = 2.0, 10.0
-"""Seconds after which a long run reports in a log for the first time, and again."""
+"""Seconds until the first progress line in a log, and between later ones."""
 _UNBOUNDED = 1_000_000
 STAGES = {
     "reading": "reading the source",
-    "tokens": "naming the entities",
-    "taking up": "going on from the encoded source",
+    "tokens": "assigning entity tokens",
+    "taking up": "resuming from the encoded source",
     "digests": "checking the vintage",
     "tables": "measuring and fitting tables",
     "wide table": "fitting a wide table",
-    "columns": "looking at columns",
+    "columns": "profiling columns",
     "pairs": "comparing columns",
-    "exposure": "reckoning what the tables tell",
+    "exposure": "computing exposure",
     "margins": "counting margins",
     "noise": "drawing noise",
     "fit": "fitting the joint distribution",
@@ -77,23 +91,23 @@ STAGES = {
     "writing tables": "writing tables",
     "writing the workbook": "writing the workbook",
     "writing pages": "writing pages",
-    "writing the report": "drawing and writing the report",
+    "writing the report": "writing the report",
     "done": "done",
 }
 
 
 class PlainConsole(Console):
-    r"""A console in which no text does anything to the terminal: control characters are shown as `\x1b`."""
+    r"""A console that shows control characters in texts as `\x1b`, so that no text can control the terminal."""
 
     def render(self, *given: Any, **how: Any) -> Iterator[Segment]:
-        """Yield the segments of what is printed; those that Rich itself controls the terminal with stay."""
+        """Yield the segments to print, with control characters escaped except in Rich's own control segments."""
         for segment in super().render(*given, **how):
             text, style, control = segment
             yield segment if control else Segment(shown(text), style)
 
 
 def write(text: str) -> None:
-    """Write text to standard output as it is; on a terminal, so that it does nothing to it."""
+    """Write text to standard output unchanged; on a terminal, with control characters escaped."""
     sys.stdout.write(shown(text) if sys.stdout.isatty() else text)
 
 
@@ -103,13 +117,13 @@ def out() -> Console:
 
 
 def notes() -> Console:
-    """Console for everything that is not a result (standard error)."""
+    """Console for everything else (standard error)."""
     return PlainConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
 @contextmanager
 def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
-    """Progress bar with the time left; without a terminal, a line now and then."""
+    """Show a progress bar with the time left; without a terminal, a line every ten seconds."""
     if quiet:
         yield silent
         return
@@ -133,7 +147,7 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
 
         def report(stage: str, done: int, total: int) -> None:
             if stage == "left":
-                bar.update(task, left=f"in all about {_spelled(done)} left")
+                bar.update(task, left=f"about {_spelled(done)} left in total")
                 return
             bar.update(
                 task, description=STAGES.get(stage, stage), completed=done, total=total or None
@@ -143,14 +157,14 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
 
 
 def _spelled(seconds: float) -> str:
-    """A time as people say it."""
+    """A duration in a readable unit."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
 
 
 def _lines() -> Progress:
-    """Report by lines, for logs: one after some seconds, then one now and then."""
+    """Report progress as lines in a log: the first after `FIRST_LINE` seconds, then one every `NEXT_LINE` seconds."""
     due, end = time.monotonic() + FIRST_LINE, 0.0
 
     def report(stage: str, done: int, total: int) -> None:
@@ -172,23 +186,38 @@ def _lines() -> Progress:
 def entries_of(
     tables: Sequence[str] | None, width: int | None, option: str = "--tables"
 ) -> list[dict[str, Any]]:
-    """The entries [[tables]] that options mean; none: the options were not given."""
+    """The [[tables]] entries that options specify; empty if none was given."""
     entries: list[dict[str, Any]] = []
     for listed in tables or ():
-        columns = [name.strip() for name in listed.split(",") if name.strip()]
+        columns = split_names(listed)
         if not columns:
-            raise SpecError(f"{option} {listed!r}: names no column; write {option} age,sex")
+            raise SpecError(f"{option} {listed!r}: no column given; for example {option} age,sex")
         entries.append({"columns": columns})
     return entries + ([] if width is None else [{"all": width}])
 
 
+def split_names(text: str) -> list[str]:
+    """Split names separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def print_line(text: str) -> None:
+    """Print a sentence of the result on standard output, without wrapping: paths and commands can be copied."""
+    out().print(text, soft_wrap=True, markup=False)
+
+
+def print_note(text: str) -> None:
+    """Print a sentence that is not part of the result on standard error, without wrapping."""
+    notes().print(text, soft_wrap=True, markup=False)
+
+
 def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table for people; numbers are given as text, right-aligned where they look like numbers."""
+    """Print a table; columns of texts that look like numbers are right-aligned."""
     out().print(_table(title, headers, list(rows)))
 
 
 def print_answer(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows as a table; where that is wider than the screen, one line a value, a blank line between rows."""
+    """Print rows as a table; if it is wider than the screen, one line per value and a blank line between rows."""
     from rich.measure import Measurement
 
     console, rows = out(), list(rows)
@@ -203,7 +232,7 @@ def print_answer(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         )
         console.print(Text("\n\n".join(records)), soft_wrap=True)
     else:
-        console.print(Text(f"no rows of: {', '.join(headers)}"), soft_wrap=True)
+        console.print(Text(f"no rows; columns: {', '.join(headers)}"), soft_wrap=True)
 
 
 def print_json(value: object) -> None:
@@ -212,12 +241,12 @@ def print_json(value: object) -> None:
 
 
 def number(n: int, noun: str) -> str:
-    """Return a number with its noun, such as "1 table" or "1,200 tables"."""
+    """Return a number with its noun: "1 table", "1,200 tables"."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Make a table of rows of text."""
+    """Make a Rich table from rows of text."""
     from rich.table import Table
 
     table = Table(title=title or None, title_justify="left", show_edge=False, pad_edge=False)
@@ -227,7 +256,6 @@ def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) ->
             Text(shown(header)), justify="right" if numeric and rows else "left", overflow="fold"
         )
     for row in rows:
-        table.add_row(
-            *(Text(shown(cell)) for cell in row)
-        )  # as they are: "[bold]" in a name is no markup
+        # As Text: "[bold]" in a name is not markup.
+        table.add_row(*(Text(shown(cell)) for cell in row))
     return table

@@ -1,6 +1,7 @@
-"""What custodians look after: `tablepack budget`, the two ledgers beside a key; `tablepack requests`, tables asked for.
+"""Commands for custodians: `tablepack budget` (the two ledgers of a key) and `tablepack requests` (requested tables).
 
-All of it may be shown: the ledgers hold no value of the data, requests only what askers wrote and what plans say.
+Nothing printed here is confidential: ledgers contain no values of the data, requests only what users wrote and what
+plans report.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from engine.cli.build import SpecBeside
 from engine.cli.console import (
     AsJson,
     ReleasePath,
-    notes,
     number,
     out,
     print_json,
+    print_line,
+    print_note,
     print_table,
     progress_bar,
 )
@@ -34,53 +36,67 @@ from queries.requests import TableRequest, read_requests, settle_request
 EXAMPLE = "Example: `tablepack budget census.key --set 4`"
 commands = typer.Typer(rich_markup_mode="markdown")
 NOT_COUNTED = (
-    "Sticky releases carry no epsilon: they have a ledger of their own. Neither counts builds with guarantee = false, "
-    "which protect nobody, or with another key: the same people under two keys have the ledgers of both."
+    "Sticky releases have no epsilon; they are recorded in a separate ledger. Neither ledger includes builds with "
+    "guarantee = false, which protect nobody, or builds with other keys: exposure of the same people under two keys is "
+    "recorded in two places."
 )
 MOST_PRICED = 20
-"""Requests whose tables are planned at once: each takes as long as a plan."""
+"""Most requests that are planned at once: each takes as long as a plan."""
 _COUNTED = (
-    "Wider tables are those of two and more columns, also the ones that are measured for wider ones and not shown; "
-    "one of one column splits no group."
+    "Wider tables have two or more columns, including those measured only to lock wider ones and not released; a "
+    "table of one column splits no group."
 )
-_HEADS = ("number", "asked", "table", "who", "reason", "cells shown", "suppressed", "exposure")
+_HEADS = (
+    "number",
+    "date",
+    "table",
+    "requested by",
+    "reason",
+    "cells shown",
+    "suppressed share",
+    "exposure",
+)
 
 
 @commands.command("budget", epilog=EXAMPLE)
 def budget_command(
     what: Annotated[
-        Path, typer.Argument(help="Key file, or a spec (.toml) with one.", metavar="KEY_OR_SPEC")
+        Path,
+        typer.Argument(help="Key file, or spec (.toml) that names one.", metavar="KEY_OR_SPEC"),
     ],
     epsilon: Annotated[
         float | None,
-        typer.Option("--set", help="Change the budget: the most epsilon ever spent with this key."),
+        typer.Option(
+            "--set", help="Set the budget: the total epsilon that builds with this key may spend."
+        ),
     ] = None,
     delta: Annotated[
-        float | None, typer.Option(help="With --set: the delta of every guarantee.")
+        float | None, typer.Option(help="With --set: the delta of every guarantee with this key.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what was given away with a key: the budget of mode dp, and the exposure of sticky releases."""
+    """Show what has been disclosed with a key: the budget of mode dp and the exposure of sticky releases."""
     if delta is not None and epsilon is None:
-        raise SpecError("--delta goes with --set")
+        raise SpecError("--delta needs --set")
     key_path = key_of(what)
     ledger = balance(key_path) if epsilon is None else set_budget(key_path, epsilon, delta)
     vintages = pinned_vintages(key_path)
-    told = charges(key_path)
-    bounds = read(what).bounds if told and what.suffix.lower() == ".toml" else None
+    charged = charges(key_path)
+    bounds = read(what).bounds if charged and what.suffix.lower() == ".toml" else None
     if as_json:
-        print_json(as_dict(ledger, key_path, vintages) | exposure_of(told, bounds))
+        print_json(as_dict(ledger, key_path, vintages) | exposure_of(charged, bounds))
         return
     out().print(sentence(ledger, key_path), markup=False)
     if ledger.entries:
         _print_entries(ledger)
-    _print_charges(told, key_path, bounds)
-    known = f" This key's builds are of vintage {', '.join(vintages)}." if vintages else ""
-    notes().print(f"{NOT_COUNTED}{known}", soft_wrap=True, markup=False)
+    _print_charges(charged, key_path, bounds)
+    plural = "" if len(vintages) == 1 else "s"
+    known = f" Builds with this key: vintage{plural} {', '.join(vintages)}." if vintages else ""
+    print_note(f"{NOT_COUNTED}{known}")
 
 
 def key_of(what: Path) -> Path:
-    """The key file: the path itself, or the one that a spec names."""
+    """The key file: the path itself, or the key that a spec names."""
     if what.suffix.lower() == ".toml":
         return read(what).key_path
     problems = check_key_file(what)
@@ -90,21 +106,21 @@ def key_of(what: Path) -> Path:
 
 
 def sentence(ledger: Balance, key_path: Path) -> str:
-    """Budget, what is spent and what is left, in one sentence."""
+    """Budget, epsilon spent and epsilon left, in one sentence."""
     if ledger.budget is None or ledger.left is None:
         return (
-            f"Nothing was measured in mode dp with key {key_path} yet: there is no ledger. The first build pins its "
-            f"epsilon as the budget; or set one: tablepack budget {key_path} --set 4"
+            f"Nothing has been measured in mode dp with key {key_path}, so there is no ledger. The first build sets "
+            f"its own epsilon as the budget, unless you set one before: tablepack budget {key_path} --set 4"
         )
     at = f", at delta {ledger.delta:g}" if ledger.delta else ""
     return (
-        f"{ledger_path(key_path)}: epsilon {ledger.spent:.6g} of {ledger.budget:.6g} is spent, "
-        f"{ledger.left:.6g} is left{at}."
+        f"{ledger_path(key_path)}: epsilon {ledger.spent:.6g} of {ledger.budget:.6g} spent, "
+        f"{ledger.left:.6g} left{at}."
     )
 
 
 def as_dict(ledger: Balance, key_path: Path, vintages: tuple[str, ...]) -> dict[str, Any]:
-    """The balance as plain values; `vintages` are those of all builds with the key, sticky ones too."""
+    """The balance as plain values; `vintages` are those of all builds with the key, including sticky ones."""
     return {
         "ledger": str(ledger_path(key_path)),
         "budget": ledger.budget,
@@ -117,8 +133,8 @@ def as_dict(ledger: Balance, key_path: Path, vintages: tuple[str, ...]) -> dict[
     }
 
 
-def exposure_of(told: tuple[Charge, ...], bounds: ExposureBounds | None) -> dict[str, Any]:
-    """The ledger of exposure as plain values, without the sketches; `bounds` where a spec says them."""
+def exposure_of(charged: tuple[Charge, ...], bounds: ExposureBounds | None) -> dict[str, Any]:
+    """The exposure ledger as plain values, without the sketches; `bounds` are those of a spec, if given."""
     listed = [
         {
             "vintage": one.vintage,
@@ -128,26 +144,31 @@ def exposure_of(told: tuple[Charge, ...], bounds: ExposureBounds | None) -> dict
             "figures_a_person": one.worst,
             "accepted": one.accepted,
         }
-        for one in told
+        for one in charged
     ]
     return {
         "exposure": listed,
-        "exposure_together": round(added_up(told), 4),
+        "exposure_together": round(added_up(charged), 4),
         "exposure_refused_above": None if bounds is None else bounds.refuse_at,
     }
 
 
-def _print_charges(told: tuple[Charge, ...], key_path: Path, bounds: ExposureBounds | None) -> None:
-    """Every sticky build that told something new, one a line, and all together."""
-    if not told:
+def _print_charges(
+    charged: tuple[Charge, ...], key_path: Path, bounds: ExposureBounds | None
+) -> None:
+    """Print every sticky build that disclosed something new, one per line, and the total."""
+    if not charged:
         return
     bound = "" if bounds is None else f" (refused above {bounds.refuse_at:g})"
-    where = "" if bounds else " What is refused, a spec says: give it in the place of the key file."
-    out().print(
-        f"{charges_path(key_path)}: figures a person that sticky builds told at most of a group; for the same people "
-        f"they add up by group and column told, to at most {added_up(told):.2f}{bound}.{where}\n{_COUNTED}",
-        soft_wrap=True,
-        markup=False,
+    where = (
+        ""
+        if bounds
+        else " The bound is set in the spec: give the spec instead of the key file to see it."
+    )
+    print_line(
+        f"{charges_path(key_path)}: highest number of noisy figures per person that each sticky build released for a "
+        "group. For the same people these add up by group and target column, to at most "
+        f"{added_up(charged):.2f}{bound}.{where}\n{_COUNTED}"
     )
     rows = [
         (
@@ -157,15 +178,15 @@ def _print_charges(told: tuple[Charge, ...], key_path: Path, bounds: ExposureBou
             f"{one.worst:.2f}",
             one.accepted,
         )
-        for one in told
+        for one in charged
     ]
     print_table(
-        "", ("vintage", "title", "new wider tables", "figures a person", "accepted because"), rows
+        "", ("vintage", "title", "new wider tables", "figures per person", "accepted because"), rows
     )
 
 
 def _print_entries(ledger: Balance) -> None:
-    """Every entry, one a line."""
+    """Print the entries of the dp ledger, one per line."""
     heads = ("", "state", "vintage", "title", "noise", "margins", "epsilon", "delta", "budget")
     rows = [
         (
@@ -188,30 +209,33 @@ def _print_entries(ledger: Balance) -> None:
 def requests_command(
     release: ReleasePath,
     approved: Annotated[
-        int | None, typer.Option("--approve", help="Add the table of this request.")
+        int | None, typer.Option("--approve", help="Add the requested table to the release.")
     ] = None,
     declined: Annotated[
         list[int] | None,
         typer.Option("--decline", help="Decline this request; may be repeated."),
     ] = None,
     answer: Annotated[
-        str, typer.Option(help="With --decline: why; whoever asked can read it.")
+        str, typer.Option(help="With --decline: reason, shown to the requester.")
     ] = "",
     is_quick: Annotated[
-        bool, typer.Option("--quick", help="Do not say what tables would cost: needs no data.")
+        bool,
+        typer.Option("--quick", help="Omit the cost of the tables; needs no access to the data."),
     ] = False,
-    is_all: Annotated[bool, typer.Option("--all", help="Those that were settled, too.")] = False,
+    is_all: Annotated[
+        bool, typer.Option("--all", help="Include approved and declined requests.")
+    ] = False,
     spec: SpecBeside = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the tables that were asked for (`tablepack serve --requests`), and what each would cost; or settle one."""
+    """List the tables that users have requested (`tablepack serve --requests`) with their cost; approve or decline."""
     if approved is not None and declined:
-        raise SpecError("--approve and --decline: give one of them")
+        raise SpecError("--approve and --decline cannot be combined")
     if answer and not declined:
-        raise SpecError("--answer: goes with --decline")
+        raise SpecError("--answer needs --decline")
     for wanted in declined or ():
         settled = settle_request(release, wanted, "declined", answer)
-        notes().print(f"declined: {', '.join(settled.columns)}", soft_wrap=True, markup=False)
+        print_note(f"declined: {', '.join(settled.columns)}")
     if declined:
         return
     if approved is not None:
@@ -225,27 +249,25 @@ def requests_command(
         print_json([_as_dict(one, costs.get(one.number)) for one in listed])
         return
     if not listed:
-        out().print("no request waits")
+        out().print("No pending requests")
         return
     print_table("", _HEADS, [_row(one, costs.get(one.number)) for one in listed])
     waiting = sum(one.state == "waiting" for one in listed)
     if not is_quick and waiting > MOST_PRICED:
-        out().print(f"of {number(waiting, 'request')} the first {MOST_PRICED} were planned")
+        out().print(f"Only the first {MOST_PRICED} of {waiting:,} pending requests were planned")
     for request, price in priced:
-        said = price if isinstance(price, str) else price.refused and f"refused: {price.refused}"
-        if said:
-            out().print(f"{request.number}: {said}", soft_wrap=True, markup=False)
+        remark = price if isinstance(price, str) else price.refused and f"refused: {price.refused}"
+        if remark:
+            print_line(f"{request.number}: {remark}")
 
 
-def _approve(release: Path, number: int, spec: Path | None) -> None:
-    """Add the table of a request, and say so."""
+def _approve(release: Path, request: int, spec: Path | None) -> None:
+    """Add the table of a request and print the result."""
     with progress_bar() as report:
-        made, tables = approve(release, number, spec=spec, progress=report)
-    notes().print(
-        f"added: {some(tables) or 'nothing, it was there'}; {release} has {len(made.tables):,} tables now: start its "
-        "server again",
-        soft_wrap=True,
-        markup=False,
+        made, tables = approve(release, request, spec=spec, progress=report)
+    print_note(
+        f"added: {some(tables) or 'nothing, the table exists'}; {release} now has {number(len(made.tables), 'table')}: "
+        "restart its server"
     )
     made.close()
 
@@ -253,7 +275,7 @@ def _approve(release: Path, number: int, spec: Path | None) -> None:
 def _priced(
     release: Path, listed: tuple[TableRequest, ...], spec: Path | None, *, is_quiet: bool
 ) -> list[tuple[TableRequest, Price | str]]:
-    """What the tables of those that wait would cost."""
+    """What the tables of the pending requests would cost."""
     waiting = tuple(one for one in listed if one.state == "waiting")[:MOST_PRICED]
     if not waiting:
         return []
@@ -262,7 +284,7 @@ def _priced(
 
 
 def _row(one: TableRequest, price: Price | str | None) -> tuple[str, ...]:
-    """A request as texts under `_HEADS`."""
+    """A request as a row under `_HEADS`."""
     cost = ("", "", "") if one.state == "waiting" else (one.state, "", "")
     if isinstance(price, Price):
         cost = (
@@ -274,7 +296,7 @@ def _row(one: TableRequest, price: Price | str | None) -> tuple[str, ...]:
 
 
 def _as_dict(one: TableRequest, price: Price | str | None) -> dict[str, object]:
-    """A request in plain values."""
+    """A request as plain values."""
     plain: dict[str, object] = {
         "number": one.number,
         "columns": list(one.columns),

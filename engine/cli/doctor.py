@@ -1,4 +1,4 @@
-"""The commands `tablepack doctor`, `sign` and `verify`: is all whole, and whose release is it?
+"""The commands `tablepack doctor`, `sign` and `verify`: integrity and signatures.
 
 Each check gives one finding; the worst one decides the exit code.
 """
@@ -15,7 +15,14 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from engine.cli.console import AsJson, ReleasePath, notes, out, print_json
+from engine.cli.console import (
+    AsJson,
+    ReleasePath,
+    out,
+    print_json,
+    print_line,
+    print_note,
+)
 from engine.errors import SpecError, TablepackError
 from engine.schema import UInt64Array
 from engine.source import left_rows, scratch_directory
@@ -36,12 +43,10 @@ commands = typer.Typer(rich_markup_mode="markdown")
 
 @commands.command("doctor", epilog="Example: `tablepack doctor census.duckdb`")
 def doctor_command(
-    release: Annotated[
-        Path | None, typer.Argument(help="Release to check to the last byte.")
-    ] = None,
+    release: Annotated[Path | None, typer.Argument(help="Release to check, byte by byte.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the installation, and a release: every byte against its manifest, every row against its content hash."""
+    """Check the installation and a release: every byte against its manifest, every row against its content hash."""
     findings = examine(release)
     if as_json:
         print_json([{"check": f.check, "ok": f.ok, "detail": f.detail} for f in findings])
@@ -65,28 +70,23 @@ def sign_command(
     new: Annotated[
         Path | None,
         typer.Option(
-            "--new", help="Make a key pair: this file, and one beside it that ends in .pub."
+            "--new",
+            help="Create a key pair: this file, and the public key in a file ending in .pub.",
         ),
     ] = None,
 ) -> None:
-    """Sign a release with an office's key; the signature lies beside it. Or make the key pair."""
+    """Sign a release with an organisation's private key, or create a key pair. The signature is a separate file."""
     if (new is None) == (release is None) or (release is None) != (key is None):
-        raise SpecError("give --new FILE to make a key pair, or RELEASE and --key FILE to sign")
+        raise SpecError("give --new FILE to create a key pair, or RELEASE and --key FILE to sign")
     if new is not None:
         public, fingerprint = new_signing_key(new)
-        notes().print(
-            f"wrote {new} (mode 0600; keep it secret) and {public}, fingerprint {fingerprint}. Publish both the public "
-            "key and the fingerprint where readers trust it is yours.",
-            soft_wrap=True,
-            markup=False,
+        print_note(
+            f"wrote {new} (mode 0600; keep it secret) and {public}, fingerprint {fingerprint}. Publish the public key "
+            "and the fingerprint through a channel that readers trust."
         )
     elif release is not None and key is not None:
         signature = sign_release(release, key)
-        notes().print(
-            f"wrote {signature_path(release)}, signed by {signature.fingerprint}",
-            soft_wrap=True,
-            markup=False,
-        )
+        print_note(f"wrote {signature_path(release)}, signed by {signature.fingerprint}")
 
 
 @commands.command("verify", epilog="Example: `tablepack verify census.duckdb --with office.pub`")
@@ -99,31 +99,29 @@ def verify_command(
         ),
     ],
 ) -> None:
-    """Check every byte of a release, and that an office's key signed it."""
+    """Check every byte of a release and its signature by an organisation's key."""
     record, signature = verify_signature(release, trust)
-    out().print(
-        f"{release}: {said_of(signature)}; content hash {record.content_hash}, vintage {record.vintage}",
-        soft_wrap=True,
-        markup=False,
+    print_line(
+        f"{release}: {said_of(signature)}; content hash {record.content_hash}, vintage {record.vintage}"
     )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One check."""
+    """The result of one check."""
 
     check: str
     ok: bool
     detail: str
-    exit_code: int = 0  # 0 where all is well
+    exit_code: int = 0  # 0 if ok
 
 
 def examine(release: Path | None) -> list[Finding]:
-    """Run all checks; of a release too, where one is given."""
+    """Run all checks, including those of a release if one is given."""
     findings = [_versions(), _draws(), _scratch()]
     if release is not None:
         findings.append(_release(release))
-        findings += _left(release)
+        findings += _leftovers(release)
     return findings
 
 
@@ -141,42 +139,42 @@ def _versions() -> Finding:
 
 
 def _draws() -> Finding:
-    """Check a draw against the reference, since every released number hangs on it."""
+    """Check a keyed draw against its reference, since every released number depends on it."""
     words: list[UInt64Array] = []
     for first in (0, 8):
         words.append(np.frombuffer(bytes(range(first, first + 8)), dtype="<u8").astype(np.uint64))
     ok = int(siphash(bytes(range(16)), words)[0]) == _KNOWN_ANSWER
-    detail = (
-        "keyed draws give the reference's bits" if ok else "keyed draws differ from the reference"
-    )
+    detail = "keyed draws match the reference" if ok else "keyed draws differ from the reference"
     return Finding(check="draws", ok=ok, detail=detail, exit_code=0 if ok else 1)
 
 
 def _scratch() -> Finding:
-    """Check that confidential scratch space can be made (and sweep what a killed run left)."""
+    """Check that a confidential scratch folder can be created, and remove what killed runs left behind."""
     try:
         with scratch_directory() as place:
-            return Finding(check="scratch", ok=True, detail=f"{place.parent} is ours alone")
+            return Finding(
+                check="scratch", ok=True, detail=f"only this user can read {place.parent}"
+            )
     except TablepackError as error:
         return Finding(check="scratch", ok=False, detail=str(error), exit_code=error.exit_code)
 
 
-def _left(release: Path) -> list[Finding]:
-    """Say what a build that was stopped left beside its release; nothing where there is nothing."""
+def _leftovers(release: Path) -> list[Finding]:
+    """Report what an interrupted build left next to its release, if anything."""
     try:
-        told = left_rows(release)
+        leftover = left_rows(release)
     except TablepackError as error:
         return [Finding(check="rows", ok=False, detail=str(error), exit_code=error.exit_code)]
-    return [] if told is None else [Finding(check="rows", ok=True, detail=told)]
+    return [] if leftover is None else [Finding(check="rows", ok=True, detail=leftover)]
 
 
-def _left_out(columns: tuple[str, ...]) -> str:
-    """What of the content hash could not be made anew."""
+def _row_check(columns: tuple[str, ...]) -> str:
+    """How rows were checked: against the content hash, except where it cannot be recomputed."""
     if not columns:
-        return ", and so is every row"
+        return "; every row matches it"
     return (
-        f"; rows of tables with {', '.join(columns)} are checked by the file's hash only, for these have values "
-        "that no row shows"
+        f"; rows of tables with {', '.join(columns)} were checked by the hash of the file only, because these columns "
+        "have values that occur in no row"
     )
 
 
@@ -189,5 +187,5 @@ def _release(path: Path) -> Finding:
     return Finding(
         check="release",
         ok=True,
-        detail=f"{path} is what its manifest says, content hash {record.content_hash}{_left_out(unknown)}",
+        detail=f"{path} matches its manifest, content hash {record.content_hash}{_row_check(unknown)}",
     )

@@ -1,8 +1,8 @@
-"""The commands `tablepack evaluate`, how good and safe a release is, and `compare`: modes, levers, or rivals.
+"""The commands `tablepack evaluate` (utility and risk of a release) and `compare` (modes, settings or generators).
 
-Both write a page and JSON and print a summary. `evaluate --strict` ends with exit code 3 where an attack is beyond its
-threshold, 4 where a measure of utility is. Reports are CONFIDENTIAL unless --publishable is given; `compare` keeps
-nothing that it builds.
+Both write an HTML report and JSON and print a summary. `evaluate --strict` ends with exit code 3 if an attack exceeds
+its threshold, 4 if a utility measure does. Reports are CONFIDENTIAL unless --publishable is given; `compare` keeps
+none of the releases that it builds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,22 @@ import typer
 
 from engine.api.compare import compare, compare_levers, compare_rivals
 from engine.api.evaluate import evaluate
-from engine.cli.console import Force, SpecPath, notes, out, print_table, progress_bar, write
+from engine.cli.console import (
+    DataTable,
+    Force,
+    Jobs,
+    JsonOnly,
+    Report,
+    Seed,
+    SpecPath,
+    out,
+    print_line,
+    print_note,
+    print_table,
+    progress_bar,
+    split_names,
+    write,
+)
 from engine.errors import SpecError
 from engine.evaluation.compare import Contest, LeverMap, ModeComparison
 from engine.evaluation.report import (
@@ -42,88 +57,101 @@ EXAMPLE_OF_COMPARE = (
 )
 _EPSILONS = "0.1,0.5,1,2,10"
 NAMES, FIGURE = 22, 26
-"""Characters that names of ways, and one figure, take on a screen."""
+"""Width on the screen, in characters, of the names of the compared releases and of one figure."""
 
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict", help="Exit 3 (risk) or 4 (utility) if a figure of the summary is poor."
+        "--strict",
+        help="Exit with code 3 (risk) or 4 (utility) if a figure in the summary is poor.",
     ),
 ]
 Attacks = Annotated[
     bool,
-    typer.Option("--attacks", help="Run the strong attacks of `attack`, too; takes longer."),
+    typer.Option(
+        "--attacks", help="Also run the strong attacks of `tablepack attack`; takes longer."
+    ),
 ]
-Strangers = Annotated[
+Control = Annotated[
     str | None,
     typer.Option(
-        help="People of the same population whom the data lack: what attacks are held against."
+        help="Holdout: people from the same population who are not in the data; the control for attacks."
     ),
 ]
 Original = Annotated[
     str,
     typer.Option(
         "--data",
-        help="The original: CSV, Parquet or DuckDB file; with the spec of a release, any file of its source, which is "
-        "then read as the spec says.",
+        help="Original data: CSV, Parquet or DuckDB file. With a release's spec, any file of its source, read as the "
+        "spec defines.",
     ),
 ]
-OfData = Annotated[str | None, typer.Option(help="Table of --data, if a DuckDB file.")]
 StudyOrSpec = Annotated[
     str | None,
     typer.Option(
-        help="What is measured: a study (TOML), a preset such as nist-acs, or a release's spec."
+        help="What to measure: a study (TOML), a preset such as nist-acs, or a release's spec."
     ),
 ]
 Publishable = Annotated[
-    bool, typer.Option("--publishable", help="Rounded scores only; nothing of the original.")
+    bool,
+    typer.Option(
+        "--publishable", help="Report only rounded scores, nothing else about the original data."
+    ),
 ]
 Together = Annotated[
-    bool, typer.Option("--together", help="The tables are sets of one synthesis: take means.")
+    bool,
+    typer.Option(
+        "--together", help="The tables are replicates of one synthesis: average their results."
+    ),
 ]
 Full = Annotated[
     bool,
     typer.Option(
         "--full",
-        help="With --together: each table is a sample of a synthetic population of its own.",
+        help="With --together: combine as fully synthetic data, each table a sample of its own synthetic population.",
     ),
 ]
 Epsilons = Annotated[
     str | None,
-    typer.Option(help=f"Epsilons of the dp releases, with commas between; {_EPSILONS}."),
+    typer.Option(help="Epsilons of the dp releases, separated by commas.", show_default=_EPSILONS),
 ]
 Seeds = Annotated[
     int | None,
-    typer.Option(help="How many releases of each way are built; 3, or 1 with --levers or --with."),
+    typer.Option(
+        help="Number of releases built of each kind.",
+        show_default="3, or 1 with --levers or --with",
+    ),
 ]
 Levers = Annotated[
     bool,
     typer.Option(
         "--levers",
-        help="Compare settings of the sticky release instead: noise, threshold, fewer tables, swapping.",
+        help="Parameter sweep: compare settings of the sticky release (noise, threshold, fewer tables, swapping).",
     ),
 ]
-Rivals = Annotated[
+Generators = Annotated[
     list[str] | None,
     typer.Option(
         "--with",
-        metavar="RIVAL,...",
-        help="Hold both modes beside other generators: cart, pram80, sample40, a synthetic FILE.csv, or a command, "
-        "NAME='cmd {in} {out}'. An unknown name lists all.",
+        metavar="GENERATOR,...",
+        help="Compare both modes with other generators: cart, pram80, sample40, a synthetic FILE.csv, or a command, "
+        "NAME='cmd {in} {out}'. An unknown name prints the list.",
     ),
 ]
 Study = Annotated[
-    str | None, typer.Option(help="With --with: what is measured, as --spec of evaluate.")
+    str | None,
+    typer.Option(help="With --with: what to measure, as --spec of `tablepack evaluate`."),
 ]
-Jobs = Annotated[
+Processes = Annotated[
     int | None,
     typer.Option(
-        help="Processes that measure; one a processor, at most 4, as memory allows, and one where files are small."
+        help="Number of processes.",
+        show_default="one per processor, at most 4, fewer if memory is short, 1 for small files",
     ),
 ]
 Areas = Annotated[
     str | None,
-    typer.Option(help="With --with swap: columns that records exchange, with commas between."),
+    typer.Option(help="With --with swap: columns that records exchange, separated by commas."),
 ]
 
 
@@ -132,33 +160,32 @@ def evaluate_command(
     synthetic: Annotated[
         list[str],
         typer.Argument(
-            help="Releases, or synthetic tables of any tool (CSV, Parquet); the others are compared with the first.",
+            help="Releases, or synthetic tables of any tool (CSV, Parquet); the first is the reference for the others.",
             metavar="RELEASE_OR_CSV...",
         ),
     ],
     data: Original,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="HTML report to write; JSON goes beside it.")
-    ] = Path("report.html"),
+    output: Report = Path("report.html"),
     spec: StudyOrSpec = None,
-    control: Strangers = None,
+    control: Control = None,
     publishable: Publishable = False,
     together: Together = False,
     full: Full = False,
     attacks: Attacks = False,
     sample: Annotated[
-        float, typer.Option(help="Percentage of the original sampled as a scale for the scores.")
+        float,
+        typer.Option(help="Percentage of the original data sampled as a yardstick for the scores."),
     ] = 40,
-    seed: Annotated[int, typer.Option(help="Fixes all that is drawn.")] = 2021,
-    table: OfData = None,
-    jobs: Jobs = None,
+    seed: Seed = 2021,
+    table: DataTable = None,
+    jobs: Processes = None,
     strict: Strict = False,
     force: Force = False,
-    as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no summary.")] = False,
+    as_json_: JsonOnly = False,
 ) -> None:
-    """Say how good and how safe a release, or any synthetic table, is. Needs the original; CONFIDENTIAL."""
+    """Measure the utility and risk of a release or any synthetic table. Needs the original data; CONFIDENTIAL."""
     if full and not together:
-        raise SpecError("--full: says how several tables are combined; it goes with --together")
+        raise SpecError("--full needs --together")
     with progress_bar(quiet=as_json_) as report:
         evaluation = evaluate(
             *synthetic,
@@ -183,12 +210,12 @@ def evaluate_command(
     else:
         _print_summary(evaluation, verdicts, publishable=publishable)
     kind = "publishable: rounded scores only" if publishable else "CONFIDENTIAL, mode 0600"
-    notes().print(f"wrote {output} and {output.with_suffix('.json')} ({kind})", soft_wrap=True)
+    print_note(f"wrote {output} and {output.with_suffix('.json')} ({kind})")
     _end(verdicts, strict=strict)
 
 
 def _print_summary(evaluation: Evaluation, verdicts: list[Line], *, publishable: bool) -> None:
-    """Headline figures of all subjects, and the verdicts."""
+    """Print the headline figures of all subjects, and the verdicts."""
     names = [result.subject.name for result in evaluation.results]
     rows = evaluation.n_rows if publishable else None
     sample = f"{evaluation.share:.0%} sample"
@@ -208,13 +235,13 @@ def _print_summary(evaluation: Evaluation, verdicts: list[Line], *, publishable:
             screen.print(f"{before}{why}", markup=False)
     for result in evaluation.results:
         for note in result.subject.notes:
-            notes().print(f"{result.subject.name}: {note}", soft_wrap=True, markup=False)
+            print_note(f"{result.subject.name}: {note}")
     for note in evaluation.notes:
-        notes().print(f"note: {note}", soft_wrap=True, markup=False)
+        print_note(f"note: {note}")
 
 
 def _end(verdicts: list[Line], *, strict: bool) -> None:
-    """Exit with the code of what is poor, if --strict."""
+    """With --strict, exit with the code for what is poor."""
     poor = {line.is_risk for line in verdicts if line.fails}
     if strict and poor:
         raise typer.Exit(POOR_RISK if True in poor else POOR_UTILITY)
@@ -226,71 +253,50 @@ def compare_command(
     epsilon: Epsilons = None,
     seeds: Seeds = None,
     levers: Levers = False,
-    with_: Rivals = None,
+    with_: Generators = None,
     study: Study = None,
     areas: Areas = None,
-    control: Strangers = None,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="HTML page to write; JSON goes beside it.")
-    ] = Path("compare.html"),
-    jobs: Annotated[int, typer.Option(help="As in build.")] = 2,
+    control: Control = None,
+    output: Report = Path("compare.html"),
+    jobs: Jobs = 2,
     force: Force = False,
-    as_json_: Annotated[bool, typer.Option("--json", help="Print the JSON; no table.")] = False,
+    as_json_: JsonOnly = False,
 ) -> None:
-    """Compare sticky and dp releases of the same tables, --levers, or other generators (--with). CONFIDENTIAL.
+    """Compare sticky and dp releases of the same tables, settings (--levers) or generators (--with). CONFIDENTIAL.
 
-    Keeps nothing that it builds.
+    Keeps none of the releases that it builds.
     """
-    _refuse_options_of_others(epsilon, levers=levers, with_=with_, study=study, areas=areas)
-    with progress_bar(quiet=as_json_) as report:
-        shared: Any = dict(control=control, out=output, jobs=jobs, force=force, progress=report)
-        if with_:
-            names = areas.split(",") if areas else ()
-            contest = compare_rivals(
-                spec,
-                with_,
-                epsilon=epsilon,
-                study=study,
-                areas=names,
-                seeds=1 if seeds is None else seeds,
-                **shared,
-            )
-        elif levers:
-            n = 1 if seeds is None else seeds
-            found = compare_levers(spec, seeds=n, **shared)
-        else:
-            n = 3 if seeds is None else seeds
-            comparison = compare(spec, epsilon=epsilon or _EPSILONS, seeds=n, **shared)
-    if with_:
-        _print_contest(contest, as_json_=as_json_)
-    elif levers:
-        _print_map(found, as_json_=as_json_)
-    else:
-        _print_comparison(comparison, as_json_=as_json_)
-    notes().print(
-        f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)",
-        soft_wrap=True,
-    )
-
-
-def _refuse_options_of_others(
-    epsilon: str | None,
-    *,
-    levers: bool,
-    with_: list[str] | None,
-    study: str | None,
-    areas: str | None,
-) -> None:
-    """Refuse what belongs to another comparison than the one that is asked for."""
     if levers and (epsilon is not None or with_):
         other = "--with" if with_ else "--epsilon"
-        raise SpecError(f"{other}: is for several generators; --levers compares sticky releases")
+        raise SpecError(f"{other} cannot be combined with --levers, which compares sticky releases")
     if not with_ and (study or areas):
-        raise SpecError(f"{'--study' if study else '--areas'}: is for rivals; name them: --with")
+        raise SpecError(f"{'--study' if study else '--areas'} needs --with")
+    if seeds is None:
+        seeds = 1 if levers or with_ else 3
+    with progress_bar(quiet=as_json_) as report:
+        shared: Any = dict(
+            control=control, out=output, seeds=seeds, jobs=jobs, force=force, progress=report
+        )
+        if with_:
+            names = split_names(areas or "")
+            generators = compare_rivals(
+                spec, with_, epsilon=epsilon, study=study, areas=names, **shared
+            )
+        elif levers:
+            sweep = compare_levers(spec, **shared)
+        else:
+            modes = compare(spec, epsilon=epsilon or _EPSILONS, **shared)
+    if with_:
+        _print_generators(generators, as_json_=as_json_)
+    elif levers:
+        _print_sweep(sweep, as_json_=as_json_)
+    else:
+        _print_modes(modes, as_json_=as_json_)
+    print_note(f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)")
 
 
-def _print_comparison(comparison: ModeComparison, *, as_json_: bool) -> None:
-    """The table of a comparison of modes, or its JSON."""
+def _print_modes(comparison: ModeComparison, *, as_json_: bool) -> None:
+    """Print the comparison of modes as a table or JSON."""
     if as_json_:
         write(comparison_json(comparison))
         return
@@ -298,42 +304,42 @@ def _print_comparison(comparison: ModeComparison, *, as_json_: bool) -> None:
     at_once = max(1, (out().width - NAMES) // FIGURE)
     for start in range(0, len(rows), at_once):
         part = rows[start : start + at_once]
-        # Ways below each other: a screen is not as wide as the page.
-        ways = [[head, *(row[i] for row in part)] for i, head in enumerate(heads) if i]
-        print_table("", ("", *(row[0] for row in part)), ways)
-    own, beside = comparison.beside()
-    if beside:
-        out().print(f"Beside {own}:", markup=False, soft_wrap=True)
-    for name, told in beside:
-        out().print(f"{name}: {told}", markup=False, soft_wrap=True)
+        # One release per line: a screen is not as wide as the page.
+        lines = [[head, *(row[i] for row in part)] for i, head in enumerate(heads) if i]
+        print_table("", ("", *(row[0] for row in part)), lines)
+    own, others = comparison.beside()
+    if others:
+        print_line(f"Compared with {own}:")
+    for name, difference in others:
+        print_line(f"{name}: {difference}")
     for note in comparison.notes:
-        notes().print(f"note: {note}", soft_wrap=True, markup=False)
+        print_note(f"note: {note}")
 
 
-def _print_map(found: LeverMap, *, as_json_: bool) -> None:
-    """The table of a comparison of levers, and what each setting comes to; or its JSON."""
+def _print_sweep(sweep: LeverMap, *, as_json_: bool) -> None:
+    """Print the parameter sweep as a table with one sentence per setting, or as JSON."""
     if as_json_:
-        write(map_json(found))
+        write(map_json(sweep))
         return
-    heads, rows = map_table(found)
+    heads, rows = map_table(sweep)
     print_table("", heads, [list(row) for row in rows])
-    for setting in found.settings():
-        if told := found.verdict(setting):
-            out().print(f"{setting.name}: {told}", markup=False, soft_wrap=True)
-    for note in found.notes:
-        notes().print(f"note: {note}", soft_wrap=True, markup=False)
+    for setting in sweep.settings():
+        if verdict := sweep.verdict(setting):
+            print_line(f"{setting.name}: {verdict}")
+    for note in sweep.notes:
+        print_note(f"note: {note}")
 
 
-def _print_contest(contest: Contest, *, as_json_: bool) -> None:
-    """The table of a comparison with rivals, or its JSON."""
+def _print_generators(comparison: Contest, *, as_json_: bool) -> None:
+    """Print the comparison of generators as a table or JSON."""
     if as_json_:
-        write(contest_json(contest))
+        write(contest_json(comparison))
         return
-    heads, rows = contest_table(contest)
+    heads, rows = contest_table(comparison)
     at_once = max(1, (out().width - NAMES) // FIGURE)
     for start in range(1, len(heads), at_once):
         part = range(start, min(start + at_once, len(heads)))
         lines = [[row[0], *(row[i] for i in part)] for row in rows]
         print_table("", ("", *(heads[i] for i in part)), lines)
-    for note in contest.notes:
-        notes().print(f"note: {note}", soft_wrap=True, markup=False)
+    for note in comparison.notes:
+        print_note(f"note: {note}")

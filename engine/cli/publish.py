@@ -1,8 +1,7 @@
-"""The command `tablepack publish`: a folder that can be handed out, from a release and a pack.toml.
+"""The command `tablepack publish`: a folder for distribution, from a release and a pack.toml.
 
-Writes the pack and prints what is in it; or what would be in it (`--dry-run`), or what a pack.toml can say
-(`--example`). Refuses confidential reports, releases of `compare`, and releases that
-guarantee nothing.
+Writes the pack and prints its contents; with `--dry-run` only lists them; `--example` prints a commented pack.toml.
+Refuses confidential reports, releases made by `compare`, and releases without any guarantee.
 """
 
 from __future__ import annotations
@@ -15,7 +14,16 @@ from typing import Annotated, Any
 import typer
 
 from engine.api.publish import preview_pack, publish_pack
-from engine.cli.console import AsJson, ReleasePath, Trust, notes, print_table, progress_bar, write
+from engine.cli.console import (
+    AsJson,
+    ReleasePath,
+    Trust,
+    number,
+    print_note,
+    print_table,
+    progress_bar,
+    write,
+)
 from queries.packs import Pack, example_spec, files_by_format
 
 EXAMPLE = (
@@ -26,39 +34,40 @@ commands = typer.Typer(rich_markup_mode="markdown")
 
 
 def _show_example(is_wanted: bool) -> None:
-    """Print the commented pack.toml, and nothing else."""
+    """Print the commented pack.toml and exit."""
     if is_wanted:
         sys.stdout.write(example_spec())
         raise typer.Exit
 
 
 _Directory = Annotated[
-    Path | None, typer.Argument(help="Folder to make; empty or absent.", metavar="DIRECTORY")
+    Path | None,
+    typer.Argument(help="Folder to create; may exist if it is empty.", metavar="DIRECTORY"),
 ]
 _Spec = Annotated[
     Path | None,
     typer.Option(
-        help="Titles, labels, languages, tables (pack.toml); without it, 200 tables of at most 3 columns."
+        help="pack.toml with titles, labels, languages and tables; without it, up to 200 tables of at most 3 columns."
     ),
 ]
 _DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check the spec, list the tables; write nothing.")
+    bool, typer.Option("--dry-run", help="Check the pack.toml and list the tables; write nothing.")
 ]
 _Unprotected = Annotated[
-    bool, typer.Option("--unprotected", help="Publish a dp release that guarantees nothing.")
+    bool, typer.Option("--unprotected", help="Publish a dp release built with guarantee = false.")
 ]
 _AcceptDetected = Annotated[
     bool,
     typer.Option(
         "--accept-detected",
-        help="Publish what was detected in the data and reviewed by nobody; the pack says so.",
+        help="Publish although nobody has reviewed the detected columns; the pack states this.",
     ),
 ]
 _Example = Annotated[
     bool,
     typer.Option(
         "--example",
-        help="Print a pack.toml with every key, commented, and stop.",
+        help="Print a commented pack.toml with every key and exit.",
         is_eager=True,
         callback=_show_example,
     ),
@@ -79,7 +88,7 @@ def publish_command(
 ) -> None:
     """Write a pack: CSV, Parquet, workbook, web pages, SDMX, JSON-stat, PC-Axis, metadata, checksums."""
     if directory is None and not dry_run:
-        raise typer.BadParameter("name the folder to make, or --dry-run", param_hint="DIRECTORY")
+        raise typer.BadParameter("give the folder to create, or --dry-run", param_hint="DIRECTORY")
     with progress_bar(quiet=as_json) as report:
         shared: Any = {
             "spec": spec,
@@ -103,40 +112,38 @@ def publish_command(
     if not as_json:
         _print_release(handed_out)
         for warning in warnings:
-            notes().print(f"warning: {warning}", soft_wrap=True, markup=False)
+            print_note(f"warning: {warning}")
 
 
 def _print_release(handed_out: str) -> None:
-    """Print whether readers get the release itself: it answers more than the tables of the pack."""
+    """Print whether the pack includes the release file, which has more tables than the pack."""
     text = (
-        f"with {handed_out}, the release itself: all its tables can be read, not only these "
-        "(release_file = false in [pack] keeps it back)"
+        f"includes the release file {handed_out}: readers can read all its tables, not only those above "
+        "(release_file = false in [pack] leaves it out)"
         if handed_out
-        else "without the release itself (release_file = true in [pack] adds it, with all its tables)"
+        else "does not include the release file (release_file = true in [pack] adds it, with all its tables)"
     )
-    notes().print(text, soft_wrap=True, markup=False)
+    print_note(text)
 
 
 def _print_files(
     directory: Path, files: list[Path], common: dict[str, Any], *, as_json: bool
 ) -> None:
-    """Print what was written."""
+    """Print which files were written."""
     size = sum(f.stat().st_size for f in files)
     if as_json:
         paths = [f.relative_to(directory).as_posix() for f in files]
         _print_json({"directory": str(directory), "bytes": size, "files": paths, **common})
         return
     n_tables = sum(f.suffix == ".parquet" for f in files)
-    notes().print(
-        f"wrote {directory}: {n_tables:,} table{'' if n_tables == 1 else 's'}, {len(files):,} files, "
-        f"{size / 1e6:.1f} MB; start with {directory / 'index.html'} or {directory / 'README.md'}",
-        soft_wrap=True,
-        markup=False,
+    print_note(
+        f"wrote {directory}: {number(n_tables, 'table')}, {number(len(files), 'file')}, {size / 1e6:.1f} MB; "
+        f"start with {directory / 'index.html'} or {directory / 'README.md'}"
     )
 
 
 def _print_preview(pack: Pack, common: dict[str, Any], *, as_json: bool) -> None:
-    """Print what a pack would hold."""
+    """Print what a pack would contain."""
     formats = {name: len(paths) for name, paths in files_by_format(pack).items()}
     if as_json:
         tables = [
@@ -166,7 +173,7 @@ def _print_preview(pack: Pack, common: dict[str, Any], *, as_json: bool) -> None
     ]
     print_table("", heads, rows)
     files = ", ".join(f"{name} {n:,}" for name, n in formats.items())
-    notes().print(f"files: {files}; web pages and metadata", soft_wrap=True, markup=False)
+    print_note(f"files: {files}; web pages and metadata")
 
 
 def _print_json(value: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
-"""The command `tablepack serve`: the table builder and the JSON API of one release, until Ctrl-C.
+"""The commands `tablepack serve` and `open`: the table builder and JSON API of a release, until Ctrl-C.
 
-Takes a release file; prints where to open it. On any host but this one a token is needed and requests are limited.
+Prints the address. On any address but the loopback ones a token is required and the request rate is limited.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from engine.cli import loading
-from engine.cli.console import ReleasePath, Trust, notes, out
+from engine.cli.console import (
+    ReleasePath,
+    Trust,
+    print_line,
+    print_note,
+)
 from engine.errors import MissingPackage, SpecError, StoreError
 
 if TYPE_CHECKING:
@@ -38,33 +43,36 @@ _RATE = re.compile(r"(\d+)/(s|min|h)")
 _SECONDS = {"s": 1, "min": 60, "h": 3600}
 _SHORTEST_TOKEN = 16
 _STARTS_WITHIN_S = 60.0
-_GIVE_WAY_S = 0.0005  # a thread that computes soon gives way to the one that answers
+_GIVE_WAY_S = 0.0005  # a computing thread soon yields to the one that answers
 
-MaxRows = Annotated[int, typer.Option(min=1, max=10_000_000, help="Rows of one answer.")]
+MaxRows = Annotated[int, typer.Option(min=1, max=10_000_000, help="Maximum rows per answer.")]
 Proxy = Annotated[
     str | None,
     typer.Option(
-        help="Address of a proxy before this server: who asks is then told by its X-Forwarded-For."
+        help="Address of a reverse proxy: clients are then identified by its X-Forwarded-For header."
     ),
 ]
 Places = Annotated[
     int,
     typer.Option(
-        min=1, max=64, help="Statements answered at once, and as many tables; see --memory."
+        min=1, max=64, help="Statements run at the same time, and as many tables; see --memory."
     ),
 ]
-Share = Annotated[int, typer.Option(min=1, max=64, help="How many of these may be one client's.")]
+Share = Annotated[int, typer.Option(min=1, max=64, help="Of these, how many for one client.")]
 Waiting = Annotated[
-    int, typer.Option(min=0, max=200, help="Questions of each kind that may wait for a place.")
+    int, typer.Option(min=0, max=200, help="Queue length for each kind of request.")
 ]
 WaitingEach = Annotated[
-    int, typer.Option(min=0, max=100, help="How many of these may be one client's.")
+    int, typer.Option(min=0, max=100, help="Of these, how many from one client.")
 ]
-Wait = Annotated[float, typer.Option(min=0.1, max=600, help="Seconds a question may wait.")]
+Wait = Annotated[
+    float, typer.Option(min=0.1, max=600, help="Seconds a request may wait in the queue.")
+]
 Formulas = Annotated[
     Literal["quote", "keep"],
     typer.Option(
-        help="Text in CSV files that a spreadsheet would run (it begins with =, +, - or @): quote puts ' before it."
+        help="Text in CSV files that a spreadsheet would run as a formula (starting with =, +, - or @): quote puts ' "
+        "before it."
     ),
 ]
 
@@ -72,7 +80,7 @@ Requests = Annotated[
     bool,
     typer.Option(
         "--requests",
-        help="Whoever asks may leave requests for tables that are not released, in a file beside the release; see "
+        help="Let users request tables that are not released. Requests are kept in a file next to the release; see "
         "tablepack requests.",
     ),
 ]
@@ -82,23 +90,27 @@ Requests = Annotated[
 def serve_command(
     release: ReleasePath,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; any but this machine's own needs a token.")
+        str, typer.Option(help="Address to listen on; all but loopback addresses require a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one.")] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free one.")] = 8765,
     token_file: Annotated[
         Path | None,
         typer.Option(
-            help="File with the token to ask for; a new one is printed once if not given."
+            help="File with the access token; by default a new token is created and printed once."
         ),
     ] = None,
     rate: Annotated[
         str | None,
-        typer.Option(help="Requests a client may make, as 600/min; off on this machine."),
+        typer.Option(
+            help="Requests per client, for example 600/min (the default unless --host is a loopback address)."
+        ),
     ] = None,
     proxy: Proxy = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds a statement may run.")] = 10.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds that a statement may run.")
+    ] = 10.0,
     max_rows: MaxRows = 10_000,
-    memory: Annotated[str, typer.Option(help="Memory of all statements together.")] = "1GB",
+    memory: Annotated[str, typer.Option(help="Memory limit for all statements together.")] = "1GB",
     places: Places = 3,
     share: Share = 2,
     waiting: Waiting = 200,
@@ -108,7 +120,7 @@ def serve_command(
     takes_requests: Requests = False,
     trust: Trust = None,
 ) -> None:
-    """Serve a release, or all of a folder: tables in the browser, and the same as JSON. Read only."""
+    """Serve a release, or a folder of releases: table builder in the browser and JSON API. Read-only."""
     try:
         with loading():
             import uvicorn
@@ -146,11 +158,11 @@ def open_command(
     release: ReleasePath,
     has_browser: Annotated[
         bool,
-        typer.Option("--browser/--no-browser", help="Open the browser, or only print the address."),
+        typer.Option("--browser/--no-browser", help="Open the browser or only print the address."),
     ] = True,
     trust: Trust = None,
 ) -> None:
-    """Open a release in the browser: serve it on this machine, for you alone, until Ctrl-C."""
+    """Open a release in the browser, served on this machine for you alone until Ctrl-C."""
     port = _free_port(8765)
     if has_browser:
         threading.Thread(target=_browse, args=(port,), daemon=True).start()
@@ -158,15 +170,15 @@ def open_command(
 
 
 def _free_port(wanted: int) -> int:
-    """A port of this machine that is free: the one that is wanted, or any other."""
+    """A free port on this machine: the wanted one if possible."""
     for port in (wanted, 0):
         with suppress(StoreError), closing(_listening("127.0.0.1", port)) as listening:
             return int(listening.getsockname()[1])
-    raise StoreError("no port of this machine is free")
+    raise StoreError("no free port on this machine")
 
 
 def _browse(port: int) -> None:
-    """Open the browser as soon as the server answers."""
+    """Open the browser once the server answers."""
     until = time.monotonic() + _STARTS_WITHIN_S
     while time.monotonic() < until:
         try:
@@ -174,10 +186,10 @@ def _browse(port: int) -> None:
                 asked.request("GET", "/")
                 asked.getresponse().read()
             break
-        except (OSError, HTTPException):  # not there yet, or not ours: a port may change hands
+        except (OSError, HTTPException):  # not started yet, or another server has taken the port
             time.sleep(0.1)
     if not webbrowser.open(f"http://127.0.0.1:{port}/"):
-        notes().print("no browser was found here: open the address yourself", soft_wrap=True)
+        print_note("No browser found: open the address yourself")
 
 
 def _token(path: Path) -> str:
@@ -189,21 +201,21 @@ def _token(path: Path) -> str:
         raise SpecError(f"{path}: the token cannot be read ({why})") from None
     if len(token) < _SHORTEST_TOKEN or not token.isprintable() or " " in token:
         raise SpecError(
-            f"{path}: a token has at least {_SHORTEST_TOKEN} letters, digits or signs and no blank; for example: "
+            f"{path}: a token needs at least {_SHORTEST_TOKEN} printable characters and no spaces; for example: "
             "openssl rand -hex 24"
         )
     return token
 
 
 def _settings(proxy: str | None) -> dict[str, Any]:
-    """Settings of uvicorn that are ours."""
+    """Our settings for uvicorn."""
     from queries.serve import CONNECTIONS
 
     return CONNECTIONS | {
         "log_config": None,
         "access_log": False,
         "server_header": False,
-        "proxy_headers": proxy is not None,  # what anyone else says of an address is not believed
+        "proxy_headers": proxy is not None,  # forwarded addresses are trusted from the proxy only
         "forwarded_allow_ips": proxy,
         "ws": "none",
         "timeout_graceful_shutdown": 5,
@@ -211,17 +223,17 @@ def _settings(proxy: str | None) -> dict[str, Any]:
 
 
 def _network(text: str) -> str:
-    """An address, or a network of them, as it is written; refused where it is none."""
+    """Validate an IP address or network."""
     try:
         return str(ipaddress.ip_network(text, strict=False))
     except ValueError:
         raise SpecError(
-            f"--proxy {text}: give the address from which the proxy asks, as 127.0.0.1 or 10.0.0.0/24"
+            f"--proxy {text}: expected the IP address or network of the proxy, for example 127.0.0.1 or 10.0.0.0/24"
         ) from None
 
 
 def _limits(rate: str | None, max_rows: int) -> Limits:
-    """The limits that the options mean."""
+    """The limits set by the options."""
     from queries.serve import Limits
 
     if rate is None:
@@ -229,22 +241,24 @@ def _limits(rate: str | None, max_rows: int) -> Limits:
     parts = _RATE.fullmatch(rate)
     if parts is None or int(parts[1]) == 0:
         raise SpecError(
-            f"--rate {rate}: give a number a second, minute or hour, as 10/s, 600/min or 5000/h"
+            f"--rate {rate}: expected a number per second, minute or hour, for example 10/s, 600/min or 5000/h"
         )
     n = int(parts[1])
     return Limits(rows=max_rows, rate=n / _SECONDS[parts[2]], burst=max(20, min(n, 100)))
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Take the port, before the release is opened."""
+    """Bind the port, before the release is opened."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or no TCP_NODELAY
+    listening = socket.socket(
+        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )  # needed for TCP_NODELAY
     try:
         if os.name == "posix":  # elsewhere this would let two servers share a port
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
         listening.listen(128)
-    except (OSError, UnicodeError) as error:  # a name that is no name cannot be encoded
+    except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
         listening.close()
         why = (getattr(error, "strerror", None) or str(error)).lower()
         raise StoreError(
@@ -254,34 +268,34 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _hint(error: Exception, port: int) -> str:
-    """What to try where a port cannot be had."""
+    """What to try if a port cannot be bound."""
     code = getattr(error, "errno", None)
     if code == errno.EADDRINUSE:
-        return f": another server may be there; try --port {port + 1 if port < 65535 else 0}"
+        return f": the port is in use; try --port {port + 1 if port < 65535 else 0}"
     if code == errno.EACCES and 0 < port < 1024:
-        return ": ports below 1024 are the system's own; try --port 8765"
-    return ": --host is an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them"
+        return ": ports below 1024 are reserved for the system; try --port 8765"
+    return (
+        ": --host must be an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all of them"
+    )
 
 
 def _print_address(host: str, port: int, new_token: str | None) -> None:
-    """Print where to open it; a new token is printed this once."""
+    """Print the address and, once, a new token."""
     name = f"[{host}]" if ":" in host else host
     address = f"http://{name}:{port}/"
     if new_token is None:
-        out().print(f"serving at {address} (stop with Ctrl-C)", markup=False, soft_wrap=True)
+        print_line(f"serving at {address} (stop with Ctrl-C)")
     else:
-        out().print(f"serving at {address}#token={new_token}", markup=False, soft_wrap=True)
-        notes().print(
-            "The token is printed this once. Programs send it as `Authorization: Bearer TOKEN`. What travels is not "
-            "encrypted: put a proxy with TLS before it on any network you do not trust.",
-            markup=False,
-            soft_wrap=True,
+        print_line(f"serving at {address}#token={new_token}")
+        print_note(
+            "The token is printed once. Programs send it as `Authorization: Bearer TOKEN`. Traffic is not encrypted: "
+            "on untrusted networks put a TLS proxy in front of this server."
         )
     sys.stdout.flush()
 
 
 def _log_to_stderr() -> None:
-    """Send the log of requests, and the server's own, to standard error."""
+    """Send the request log and the server log to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     for name, level in (("tablepack.serve", logging.INFO), ("uvicorn", logging.WARNING)):

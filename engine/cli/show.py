@@ -1,4 +1,4 @@
-"""The commands `tablepack show` and `tablepack export`: what a release holds, for people and as files."""
+"""The commands `tablepack show` and `tablepack export`: the contents of a release, printed and as files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from engine.cli.console import (
     AsJson,
     ReleasePath,
     Trust,
-    notes,
     number,
     out,
     print_json,
+    print_line,
+    print_note,
     print_table,
     progress_bar,
+    split_names,
 )
 from engine.errors import TablepackError
 from engine.schema import column_set
@@ -30,8 +32,8 @@ commands = typer.Typer(rich_markup_mode="markdown")
 
 
 def _table_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """What --table may be, for the shell: a release that cannot be opened has none."""
-    given = (ctx.params.get("release"), *ctx.args)  # what stands before an unfinished option
+    """Shell completion of --table; empty if the release cannot be opened."""
+    given = (ctx.params.get("release"), *ctx.args)  # the arguments before an unfinished option
     names: list[str] = []
     for path in [str(word) for word in given if word][:1]:
         with suppress(TablepackError), open_release(path) as release:
@@ -43,7 +45,7 @@ TableName = Annotated[
     str | None,
     typer.Option(
         "--table",
-        help="One table only: its columns, with commas between.",
+        help="Only the table with these columns, separated by commas.",
         autocompletion=_table_names,
     ),
 ]
@@ -56,10 +58,10 @@ def show_command(
     as_json: AsJson = False,
     trust: Trust = None,
 ) -> None:
-    """Show what is in a release; with --table the card of one table."""
+    """Show what a release contains; with --table, the card of one table."""
     with open_release(release, trust=trust) as opened:
         if table is not None:
-            card = opened.card(*_columns(table))
+            card = opened.card(*split_names(table))
             if as_json:
                 print_json(json.loads(card.to_json()))
             else:
@@ -74,7 +76,7 @@ def show_command(
 
 
 def summary_of(release: Release) -> dict[str, Any]:
-    """What `build` and `show` say of a release, as plain values."""
+    """What `build` and `show` print about a release, as plain values."""
     return {
         "path": str(release.path),
         "bytes": release.path.stat().st_size,
@@ -91,14 +93,14 @@ def summary_of(release: Release) -> dict[str, Any]:
 
 
 def _print_release(release: Release) -> None:
-    """The contents of a release, for people."""
+    """Print the contents of a release."""
     summary = summary_of(release)
     out().print(
         f"{release.title or release.path.name}: vintage {release.vintage}, key {release.key_id}, "
         f"{number(summary['tables'], 'table')}, {summary['bytes'] / 1e6:.1f} MB",
         markup=False,
     )
-    out().print(said_of(release.signature), soft_wrap=True, markup=False)
+    print_line(said_of(release.signature))
     rows = []
     for columns in release.tables:
         card = release.card(*columns)
@@ -113,30 +115,41 @@ def _print_release(release: Release) -> None:
             )
         )
     print_table(
-        "", ("table", release.unit.many, "distinct", "suppressed share", "noise sd", "gap"), rows
+        "",
+        (
+            "table",
+            release.unit.many,
+            "combinations",
+            "suppressed share",
+            "noise sd",
+            "rounding gap",
+        ),
+        rows,
     )
-    for columns in release.tables[:1]:  # every card says the same of the whole release
+    for columns in release.tables[
+        :1
+    ]:  # every card has the same exposure, that of the whole release
         for sentence in exposure_sentences(release.card(*columns).exposure):
-            out().print(sentence, soft_wrap=True, markup=False)
+            print_line(sentence)
 
 
 @commands.command("export", epilog="Example: `tablepack export census.duckdb csv/ --format csv`")
 def export_command(
     release: ReleasePath,
-    directory: Annotated[Path, typer.Argument(help="Folder to make.")],
+    directory: Annotated[Path, typer.Argument(help="Folder to create.")],
     form: Annotated[
-        Literal["csv", "parquet"], typer.Option("--format", help="csv or parquet.")
+        Literal["csv", "parquet"], typer.Option("--format", help="File format.")
     ] = "csv",
     table: TableName = None,
     status: Annotated[
         bool,
         typer.Option(
-            "--status", help="Add a column: is a row's combination released, or filled in?"
+            "--status", help="Add a column: whether a row's combination is released or imputed."
         ),
     ] = False,
     trust: Trust = None,
 ) -> None:
-    """Write one file a table, a row a synthetic record."""
+    """Write one file per table, one row per synthetic record."""
     with (
         open_release(release, trust=trust) as opened,
         progress_bar() as report,
@@ -145,13 +158,8 @@ def export_command(
             opened,
             directory,
             format=form,
-            tables=None if table is None else (column_set(_columns(table)),),
+            tables=None if table is None else (column_set(split_names(table)),),
             status=status,
             progress=lambda done, total: report("exporting", done, total),
         )
-    notes().print(f"wrote {number(len(files), 'file')} to {directory}", soft_wrap=True)
-
-
-def _columns(table: str) -> list[str]:
-    """Column names of a --table option."""
-    return [name.strip() for name in table.split(",") if name.strip()]
+    print_note(f"wrote {number(len(files), 'file')} to {directory}")

@@ -1,14 +1,16 @@
-"""The command `tablepack sql`: one SELECT, answered from the smallest table that covers it.
+"""The command `tablepack sql`: one SELECT, answered from the smallest table that covers its columns.
 
-Without a statement it reads many from a prompt. Writes the answer as a table, CSV, JSON, Markdown, Parquet or a
-workbook, and notes which table answered, how noisy it is, and warnings.
+Without a statement it opens an interactive prompt. Writes the answer as a table, CSV, JSON, Markdown, Parquet or a
+workbook, and prints which table answered, how noisy it is, and warnings.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -17,13 +19,23 @@ from typing import Annotated, Literal
 import duckdb
 import typer
 
-from engine.cli.console import Force, ReleasePath, Trust, notes, out, print_answer, write
-from engine.cli.prompt import prompt
-from engine.errors import SpecError
+from engine.cli import signal_handler
+from engine.cli.console import (
+    Force,
+    ReleasePath,
+    Trust,
+    notes,
+    out,
+    print_answer,
+    print_line,
+    print_note,
+    write,
+)
+from engine.errors import QueryRefused, SpecError
 from engine.outputs import check_output, output_file
 from engine.schema import literal
 from engine.texts import figure_text, text_table
-from queries.release import open_release
+from queries.release import Release, open_release
 from queries.sql import Result, workbook_of
 
 Form = Literal["table", "csv", "json", "markdown", "parquet", "xlsx"]
@@ -34,13 +46,16 @@ FORMS: dict[str, Form] = {
     ".parquet": "parquet",
     ".xlsx": "xlsx",
 }
-"""Default of --format by the ending of --output."""
+"""Default of --format by the suffix of --output."""
 AS_TABLE = ("", ".txt")
-"""Endings of files that hold a table as it is printed."""
+"""Suffixes of files that contain the table as it is printed."""
 MOST_ROWS = 200
 """Rows printed on a terminal; a file or a pipe gets all."""
 MOST_IN_A_SHEET = 1_048_575
 EXAMPLE = 'Example: `tablepack sql census.duckdb "SELECT sex, count(*) FROM data GROUP BY sex"`'
+HELP = "End each statement with a semicolon. Commands: .tables, .columns, .notes; .quit or Ctrl-D to leave."
+FIRST, NEXT = "> ", ". "
+_QUIT = (".quit", ".exit", ".q")
 commands = typer.Typer(rich_markup_mode="markdown")
 
 
@@ -50,14 +65,14 @@ def sql_command(
     statement: Annotated[
         str | None,
         typer.Argument(
-            help="One SELECT; `-` reads it from standard input. Without one, a terminal has a prompt."
+            help="One SELECT; `-` reads it from standard input. Without a statement, a terminal opens a prompt."
         ),
     ] = None,
     form: Annotated[
         Form | None,
         typer.Option(
             "--format",
-            help="By default what the name of --output ends in (.txt or nothing: table).",
+            help="Output format; by default from the suffix of --output (none or .txt: table).",
             show_default=False,
         ),
     ] = None,
@@ -65,23 +80,26 @@ def sql_command(
         Path | None, typer.Option("-o", "--output", help="Write the answer to a file.")
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say which table would answer; run nothing.")
+        bool, typer.Option("--explain", help="Show which table would answer; run nothing.")
     ] = False,
     own: Annotated[
         list[str] | None,
-        typer.Option("--with", help="NAME=FILE: a public table of yours to join; may be repeated."),
+        typer.Option("--with", help="NAME=FILE: your own public table to join; may be repeated."),
     ] = None,
     intervals: Annotated[
-        bool, typer.Option("--intervals", help="Add noise intervals and statuses where known.")
+        bool, typer.Option("--intervals", help="Add noise intervals and statuses where available.")
     ] = False,
     status: Annotated[
         bool,
-        typer.Option("--status", help="Add columns <name>_status: which figures are released."),
+        typer.Option(
+            "--status",
+            help="Add a column <name>_status after each figure (reliable, low, unreliable, not released).",
+        ),
     ] = False,
     force: Force = False,
     trust: Trust = None,
 ) -> None:
-    """Ask a release anything in SQL; the smallest table that covers the columns answers."""
+    """Query a release in SQL; the smallest table that covers the columns answers."""
     if form in ("parquet", "xlsx") and output is None:
         raise SpecError(f"--format {form} needs --output FILE")
     chosen = form or _form_of(output)
@@ -98,51 +116,53 @@ def sql_command(
             result = opened.sql(text, tables=tables, intervals=intervals, status=status)
             put(result)
             for line in _remarks(result, chosen):
-                notes().print(line, soft_wrap=True, markup=False)
+                print_note(line)
 
         if statement is None and sys.stdin.isatty():
             if output is not None:
-                raise SpecError("--output is for one statement: give it as an argument")
+                raise SpecError(
+                    "--output needs a statement as an argument; the prompt writes no files"
+                )
             prompt(opened, answer)
         else:
             answer(_read() if statement in (None, "-") else str(statement))
 
 
 def _remarks(result: Result, form: Form) -> list[str]:
-    """What to say of an answer: what of it is not released, where it is from, what it does not mean."""
+    """The notes on an answer: which figures are not released, which table it is from, warnings."""
     unreleased = result.marks.notes(result.entity, is_marked=_is_shown(form))
     return [*unreleased, result.source, *(f"warning: {warning}" for warning in result.warnings)]
 
 
 def _read() -> str:
-    """The statement on standard input."""
+    """Read the statement from standard input."""
     try:
         text = sys.stdin.read()
         text.encode("utf-8")
     except UnicodeError as error:
         at = getattr(error, "start", 0) + 1
-        raise SpecError(f"standard input: is not UTF-8 (at place {at})") from None
+        raise SpecError(f"standard input: not valid UTF-8 at position {at}") from None
     return text
 
 
 def _form_of(output: Path | None) -> Form:
-    """The form of a file with this name."""
+    """The output format for a file of this name."""
     suffix = "" if output is None else output.suffix.lower()
     if suffix not in FORMS and suffix not in AS_TABLE:
         raise SpecError(
-            f"{output}: answers are not written as {suffix}; end its name in {', '.join(FORMS)} or .txt, "
-            "or say what it is to hold with --format"
+            f"{output}: answers cannot be written as {suffix}; use {', '.join(FORMS)} or .txt, or set the format with "
+            "--format"
         )
     return FORMS.get(suffix, "table")
 
 
 def _own_tables(given: list[str] | None) -> dict[str, Path]:
-    """Tables of --with options, by name."""
+    """The tables given with --with, by name."""
     tables = {}
     for pair in given or []:
         name, is_pair, file = pair.partition("=")
         if not (name and is_pair and file):
-            raise SpecError(f"--with {pair}: write NAME=FILE, such as areas=areas.csv")
+            raise SpecError(f"--with {pair}: expected NAME=FILE, for example areas=areas.csv")
         tables[name] = Path(file)
     return tables
 
@@ -150,7 +170,7 @@ def _own_tables(given: list[str] | None) -> dict[str, Path]:
 def _write_result(
     result: Result, form: str, output: Path | None, *, force: bool, inputs: Iterable[Path]
 ) -> None:
-    """Write an answer in one form, to a file or to standard output."""
+    """Write an answer in one format, to a file or to standard output."""
     texts = {"csv": result.to_csv, "json": result.to_json, "markdown": lambda: _markdown(result)}
     text = texts.get(form)
     if output is not None:
@@ -169,22 +189,24 @@ def _write_result(
         rows = result.shown(MOST_ROWS if hidden > 0 else None)
         print_answer(result.columns, [[figure_text(v) for v in row] for row in rows])
         if hidden > 0:
-            notes().print(f"... and {hidden:,} more rows: --format csv has all", markup=False)
+            print_note(
+                f"... and {hidden:,} more {'row' if hidden == 1 else 'rows'}; --format csv prints all"
+            )
 
 
 def _is_shown(form: str) -> bool:
-    """Whether a form is for people, with marks in the place of figures; else for programs, which get the figures."""
+    """Whether a format is read by people and shows marks instead of unreleased figures; programs get the figures."""
     return form in ("table", "markdown", "xlsx")
 
 
 def _whole(result: Result) -> str:
-    """An answer as text, all rows of it."""
+    """An answer as text, with all rows."""
     notes = result.marks.notes(result.entity, is_marked=True)
     return text_table(result.columns, result.shown(), [*notes, result.source]) + "\n"
 
 
 def _markdown(result: Result) -> str:
-    """An answer as a table of Markdown, numbers to the right."""
+    """An answer as a Markdown table, numbers right-aligned."""
     rows = [[figure_text(v) for v in row] for row in result.shown()]
     numeric = [
         any(v is not None for v in column)
@@ -198,14 +220,15 @@ def _markdown(result: Result) -> str:
 
 
 def _workbook(result: Result) -> bytes:
-    """An answer as a workbook, with a sheet that says where it is from."""
+    """An answer as a workbook, with a sheet on its origin and accuracy."""
     if len(result) > MOST_IN_A_SHEET:
         raise SpecError(
-            f"{len(result):,} rows: a worksheet holds {MOST_IN_A_SHEET:,}; write .csv or .parquet, or ask for fewer"
+            f"{len(result):,} rows: a worksheet holds at most {MOST_IN_A_SHEET:,}; write .csv or .parquet, or "
+            "select fewer rows"
         )
     warned = [("Warning", warning) for warning in result.warnings]
-    unreleased = [("How sure", line) for line in result.marks.notes(result.entity, is_marked=True)]
-    origin = [("How sure", result.source), *unreleased, *warned]
+    unreleased = [("Accuracy", line) for line in result.marks.notes(result.entity, is_marked=True)]
+    origin = [("Accuracy", result.source), *unreleased, *warned]
     return workbook_of(result.columns, result.shown(), origin)
 
 
@@ -214,3 +237,64 @@ def _write_parquet(result: Result, path: Path) -> None:
     with duckdb.connect() as con:
         con.register("answer", result.df())
         con.execute(f"COPY answer TO {literal(str(path))} (FORMAT parquet)")
+
+
+def prompt(
+    release: Release, answer: Callable[[str], None], *, read: Callable[[str], str] = input
+) -> None:
+    """Read and answer statements until the input ends."""
+    with suppress(ImportError):
+        importlib.import_module("readline")  # line editing and history
+    print_note(f"Example: SELECT count(*) FROM {release.logical_name};  {HELP}")
+    lines: list[str] = []
+    while True:
+        try:
+            lines.append(read(NEXT if lines else FIRST))
+        except KeyboardInterrupt:
+            _clear_interrupt()
+            lines = []
+            notes().print()
+            continue
+        except EOFError:
+            notes().print()
+            return
+        text = "\n".join(lines).strip()
+        if text.lower() in _QUIT:
+            return
+        if text.startswith(".") or _is_ended(text) or not text:
+            lines = []
+            _run(release, text, answer)
+
+
+def _is_ended(text: str) -> bool:
+    """Whether the text ends with a semicolon outside of strings, quoted names and comments."""
+    tokens = duckdb.tokenize(text) if text.endswith(";") else []
+    return bool(tokens) and tokens[-1][1] == duckdb.token_type.operator
+
+
+def _run(release: Release, text: str, answer: Callable[[str], None]) -> None:
+    """Run one statement or dot command."""
+    commands = {
+        ".tables": lambda: [", ".join(columns) for columns in release.tables],
+        ".columns": lambda: [f"{c}  {t}  {release.labels[c]}" for c, t in release.columns.items()],
+        ".notes": lambda: list(release.notes),
+    }
+    if text.startswith("."):
+        for line in commands.get(text.lower(), lambda: [HELP])():
+            print_line(line)
+    elif text:
+        try:
+            answer(text)
+        except QueryRefused as error:
+            notes().print(f"error: {error}", soft_wrap=True, markup=False, style="red")
+        except (Exception, KeyboardInterrupt) as error:
+            # While DuckDB runs, Ctrl-C arrives as a DuckDB error.
+            if not _clear_interrupt() and not isinstance(error, KeyboardInterrupt):
+                raise
+            print_note("stopped")
+
+
+def _clear_interrupt() -> bool:
+    """Mark a Ctrl-C as dealt with, so that the prompt continues; whether there was one."""
+    handler = signal_handler()
+    return handler is not None and handler.clear_interrupt()

@@ -1,4 +1,4 @@
-"""The commands one begins with: `tablepack init` (a spec), `key new`, `simulate` (a census to try things on)."""
+"""The commands to start with: `tablepack init` (write a spec), `key new`, `simulate` (a census to try things out)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Annotated
 import typer
 
 from engine.api.build import new_key
-from engine.cli.console import Tables, Width, entries_of, notes, progress_bar
+from engine.cli.console import (
+    Tables,
+    Width,
+    entries_of,
+    print_note,
+    progress_bar,
+)
 from engine.errors import SpecError
 from engine.keys import read_key
 from engine.outputs import SPEC, check_output, write_output
@@ -17,12 +23,12 @@ from engine.schema import MAX_WIDTH
 from engine.spec import example_spec
 
 commands = typer.Typer(rich_markup_mode="markdown")
-key_commands = typer.Typer(help="Make keys.", no_args_is_help=True)
+key_commands = typer.Typer(help="Create keys.", no_args_is_help=True)
 commands.add_typer(key_commands, name="key")
 
 
 def _show_example(is_wanted: bool) -> None:
-    """Print the commented spec, and nothing else."""
+    """Print the commented spec and exit."""
     if is_wanted:
         sys.stdout.write(example_spec())
         raise typer.Exit
@@ -35,37 +41,43 @@ def _show_example(is_wanted: bool) -> None:
 )
 def init_command(
     data: Annotated[
-        str, typer.Argument(help="Text, workbook, Parquet (file or glob), DuckDB or SQLite file.")
+        str,
+        typer.Argument(
+            help="CSV or other text file, workbook, Parquet (file or glob), DuckDB or SQLite file."
+        ),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Spec to write.")] = Path(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Spec file to write.")] = Path(
         "release.toml"
     ),
     table: Annotated[
-        str | None, typer.Option(help="Table of a database, or sheet of a workbook.")
+        str | None, typer.Option(help="Table of a database or sheet of a workbook.")
     ] = None,
     entity: Annotated[
-        list[str] | None, typer.Option(help="Column that names whom to protect; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            help="Column that identifies the protected person or other entity; may be repeated."
+        ),
     ] = None,
     key: Annotated[
         Path | None,
         typer.Option(
-            help="Key file that decides what is in doubt: the same data gives the same spec. Without it, chance does."
+            help="Key file that seeds the noise of detection, so that the same data give the same spec."
         ),
     ] = None,
     tables: Tables = None,
     width: Width = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the spec.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing spec.")] = False,
     _example: Annotated[
         bool,
         typer.Option(
             "--example",
-            help="Print a spec with every key, commented, and stop.",
+            help="Print a commented spec with every key and exit.",
             is_eager=True,
             callback=_show_example,
         ),
     ] = False,
 ) -> None:
-    """Look at the data and write a commented spec to review."""
+    """Inspect the data and write a commented spec for you to review."""
     _check_width(width)
     from engine.source import detection
 
@@ -86,44 +98,39 @@ def init_command(
     then = f"tablepack key new {output.with_name(detection.key_name(output))}"
     if key is not None:
         then = f"tablepack plan {output}"
-    notes().print(
-        f"wrote {output}: review every column, then: {then}",
-        soft_wrap=True,
-        markup=False,
-    )
+    print_note(f"wrote {output}: review every column, then run: {then}")
     for remark in source.remarks:
-        notes().print(f"  {remark}", soft_wrap=True, markup=False)
+        print_note(f"  {remark}")
 
 
 def _check_width(width: int | None) -> None:
-    """Refuse what no table can have, before the data are looked at."""
+    """Refuse a width that no table can have, before the data are read."""
     if width is not None and width > MAX_WIDTH:
         raise SpecError(
-            f"--width {width}: at most {MAX_WIDTH}; a wider table is named by itself (--tables)"
+            f"--width {width}: at most {MAX_WIDTH}; list wider tables by name (--tables)"
         )
 
 
 @key_commands.command("new", epilog="Example: `tablepack key new census.key`")
 def new_command(
-    file: Annotated[Path, typer.Argument(help="File to make; it must not exist.")],
+    file: Annotated[Path, typer.Argument(help="Key file to create; it must not exist.")],
 ) -> None:
-    """Make a key: 32 random bytes that only you can read. Keep it; never publish it."""
+    """Create a key: 32 random bytes in a file that only you can read. Keep it safe; never publish it."""
     key_id = new_key(file)
-    notes().print(
-        f"wrote {file} (mode 0600), key id {key_id}. Keep a copy in a safe place, with the files beside it "
-        "that begin with its name: they know what was released.",
-        soft_wrap=True,
+    print_note(
+        f"wrote {file} (mode 0600), key id {key_id}. Back it up in a safe place, together with the ledgers "
+        "next to it, whose names begin with the key's: they record what has been disclosed."
     )
 
 
 @commands.command("simulate", epilog="Example: `tablepack simulate census/ --people 20000`")
 def simulate_command(
-    directory: Annotated[Path, typer.Argument(help="Folder to make.")],
-    people: Annotated[int, typer.Option(help="1,000 to 100 million.")] = 20_000,
-    seed: Annotated[int, typer.Option(help="Chooses the census.")] = 2021,
-    csv: Annotated[bool, typer.Option("--csv", help="Write CSV beside Parquet.")] = False,
+    directory: Annotated[Path, typer.Argument(help="Folder to create.")],
+    people: Annotated[int, typer.Option(help="Number of people, 1,000 to 100 million.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 2021,
+    csv: Annotated[bool, typer.Option("--csv", help="Also write CSV files.")] = False,
 ) -> None:
-    """Simulate a census to try things on: people.parquet and events.parquet. No real person is in it."""
+    """Simulate a census to try things out: people.parquet and events.parquet. It contains no real person."""
     from engine.simulation import simulate_census
 
     with progress_bar() as report:
@@ -134,8 +141,7 @@ def simulate_command(
             csv=csv,
             progress=lambda done, total: report("people", done, total),
         )
-    notes().print(
+    print_note(
         f"wrote {census.people} ({census.n_people:,} people in {census.n_households:,} households) and "
-        f"{census.events} ({census.n_events:,} visits)",
-        soft_wrap=True,
+        f"{census.events} ({census.n_events:,} visits)"
     )

@@ -1,4 +1,4 @@
-"""`tablepack attack` as people run it: what it writes, prints and exits with, and what it never tells."""
+"""`tablepack attack`: files, summary and exit codes, and no value of the data in messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import stat
 
 import pytest
-from fixtures.evaluate import CANARY, World, make_world, shuffled
+from fixtures.evaluate import CANARY, World, shuffled
 from fixtures.pipeline import tablepack
 
 import engine
@@ -17,85 +17,62 @@ pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
-def world(census, tmp_path_factory) -> World:
-    return make_world(tmp_path_factory.mktemp("world"), census)
-
-
-@pytest.fixture(scope="module")
 def study(world):
     """Few people, so that runs are short."""
     path = world.folder / "attacks.study.toml"
-    path.write_text('title = "Attacks"\n[attacks]\npeople = 300\nmost_groups = 6\n')
+    path.write_text('title = "Attacks"\n[attacks]\npeople = 200\nmost_groups = 4\n')
     return path
 
 
 def run(world: World, study, *words: object, cwd=None, **more):
-    told = {"--data": world.data, "--spec": study} | more
-    options = [part for name, value in told.items() if value is not None for part in (name, value)]
+    given = {"--data": world.data, "--spec": study} | more
+    options = [part for name, value in given.items() if value is not None for part in (name, value)]
     return tablepack("attack", *words, *options, cwd=cwd or world.folder)
 
 
-def test_a_release_is_attacked(world, study, tmp_path):
+def test_a_release_is_attacked_and_the_report_cannot_be_published(world, study, tmp_path):
     out = tmp_path / "a.html"
     done = run(world, study, world.release, "-o", out, **{"--control": world.control})
     assert done.returncode == 0, done.stderr
     assert "Risk: " in done.stdout
-    assert "Membership: Who knows everybody else" in done.stdout
-    assert "Reconstruction: Who knows everything but one column" in done.stdout
+    assert "Membership: " in done.stdout
+    assert "Reconstruction: " in done.stdout
     assert "Utility" not in done.stdout
     assert "CONFIDENTIAL, mode 0600" in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.html", "a.json"]
     assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
-    told = json.loads(out.with_suffix(".json").read_text("utf-8"))
-    assert told["confidential"] is True
-    (subject,) = told["subjects"]
+    found = json.loads(out.with_suffix(".json").read_text("utf-8"))
+    assert found["confidential"] is True
+    (subject,) = found["subjects"]
     assert list(subject["attacks"]) == list(STRONG_ATTACKS)
     page = out.read_text("utf-8")
     for risk in subject["attacks"].values():
         assert not risk["verdict"] or risk["verdict"].split(";")[0][:60] in page
-    assert "tablepack attack" in page
-    assert "does not declare it" not in page
+    with pytest.raises(engine.PrivacyError, match="confidential"):
+        engine.publish_pack(out, tmp_path / "pack")
 
 
-def test_its_report_is_never_published(world, study, tmp_path):
-    done = run(world, study, world.release, "-o", tmp_path / "a.html")
+def test_json_of_two_tables_holds_no_value_of_the_data(world, study, tmp_path):
+    data = world.original.assign(region=CANARY, age=lambda f: f["age"] + 31_415)
+    data.to_csv(tmp_path / "d.csv", index=False)
+    shuffled(data, 1, 333).to_csv(tmp_path / "s.csv", index=False)
+    shuffled(data, 2, 333).to_parquet(tmp_path / "t.parquet")
+    words = (tmp_path / "s.csv", tmp_path / "t.parquet", "-o", tmp_path / "p.html", "--json")
+    done = run(world, study, *words, cwd=tmp_path, **{"--data": tmp_path / "d.csv"})
     assert done.returncode == 0, done.stderr
-    with pytest.raises(engine.PrivacyError, match="confidential report"):
-        engine.publish_pack(tmp_path / "a.html", tmp_path / "pack")
+    assert done.stdout == (tmp_path / "p.json").read_text("utf-8")
+    found = json.loads(done.stdout)
+    assert [s["name"] for s in found["subjects"]] == ["s", "t"]
+    assert {s["kind"] for s in found["subjects"]} == {"table"}
+    for secret in (CANARY, "31415", "31,415"):
+        assert secret not in done.stdout + done.stderr
 
 
-def test_evaluate_does_not_speak_of_attacks_that_it_does_not_run(world, tmp_path):
-    done = tablepack(
-        *("evaluate", world.csv, "--data", world.data, "--spec", world.study),
-        *("-o", tmp_path / "r.html"),
-        cwd=world.folder,
-    )
-    assert done.returncode == 0
-    told = json.loads((tmp_path / "r.json").read_text("utf-8"))["subjects"][0]["figures"]
-    assert not {f["name"].partition(".")[0] for f in told} & set(STRONG_ATTACKS)
-
-
-def test_tables_of_other_tools_are_attacked(world, study, tmp_path):
-    done = run(world, study, world.csv, world.parquet, "-o", tmp_path / "a.html", "--json")
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told == json.loads((tmp_path / "a.json").read_text("utf-8"))
-    assert len({s["name"] for s in told["subjects"]}) == 2
-    assert {s["kind"] for s in told["subjects"]} == {"table"}
-
-
-def test_one_attacker_may_hold_all(world, study, tmp_path):
+@pytest.mark.slow
+def test_one_attacker_may_have_all_releases(world, study, tmp_path):
     words = (world.release, world.csv, "--together", "--json", "-o", tmp_path / "a.html")
     (subject,) = json.loads(run(world, study, *words).stdout)["subjects"]
     assert subject["name"] == "2 together"
-    assert any("one attacker holds ours, theirs" in note for note in subject["notes"])
-
-
-def test_the_seed_fixes_all(world, study, tmp_path):
-    words = (world.release, "--json", "--force", "-o", tmp_path / "a.html")
-    first, again = (run(world, study, *words, **{"--seed": 3}).stdout for _ in range(2))
-    assert first == again
-    assert first != run(world, study, *words, **{"--seed": 4}).stdout
 
 
 @pytest.mark.parametrize(
@@ -105,7 +82,7 @@ def test_the_seed_fixes_all(world, study, tmp_path):
         ({"--spec": "bad.toml"}, "attacks.peple"),
         ({"--spec": "group.toml"}, "attacks.groups.0.where"),
         ({"-o": "no/such/r.html"}, "folder does not exist"),
-        ({"-o": "r.pdf"}, "ends in .html"),
+        ({"-o": "r.pdf"}, ".html"),
         ({"--control": "gone.csv"}, "gone.csv"),
     ],
 )
@@ -123,20 +100,8 @@ def test_mistakes_end_with_2_and_leave_nothing(world, study, tmp_path, more, sai
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.toml", "group.toml"]
 
 
-def test_nothing_to_attack_is_usage(world):
+def test_missing_arguments_are_usage_errors(world):
     assert tablepack("attack", "--data", world.data, cwd=world.folder).returncode == 2
     assert tablepack("attack", world.csv, cwd=world.folder).returncode == 2
     with pytest.raises(engine.SpecError, match="at least one release"):
         engine.attack(data=world.data)
-
-
-def test_messages_hold_no_value(world, study, tmp_path):
-    data = world.original.assign(region=CANARY, age=lambda f: f["age"] + 31_415)
-    data.to_csv(tmp_path / "d.csv", index=False)
-    shuffled(data, 1, 333).to_csv(tmp_path / "s.csv", index=False)
-    words = (tmp_path / "s.csv", "-o", tmp_path / "p.html")
-    done = run(world, study, *words, cwd=tmp_path, **{"--data": tmp_path / "d.csv"})
-    assert done.returncode == 0, done.stderr
-    for text in (done.stdout, done.stderr):
-        for secret in (CANARY, "31415", "31,415"):
-            assert secret not in text

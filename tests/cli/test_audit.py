@@ -1,4 +1,4 @@
-"""`tablepack audit` and `tablepack card` as people run them: specs, releases, commands; pages, JSON, exit codes."""
+"""`tablepack audit` and `tablepack card`: specs, releases and commands; pages, JSON and exit codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.mechanism import fixed_noise
 from fixtures.pipeline import tablepack
 
 import engine
@@ -101,8 +100,9 @@ determines = ["told"]
 """
 
 
-def test_a_table_of_five_columns_of_which_one_tells_another_is_measured(tmp_path):
-    """Only a table that is modelled stands for its pairs."""
+@pytest.mark.slow
+def test_a_table_of_five_columns_with_a_functional_dependency_is_measured(tmp_path):
+    """Only a modelled table contributes its pairs as margins."""
     rng = np.random.default_rng(8)
     frame = pd.DataFrame(rng.integers(0, 3, (900, 4)), columns=list("abcd"))
     frame["told"] = frame["a"] // 2
@@ -121,30 +121,19 @@ def test_a_table_of_five_columns_of_which_one_tells_another_is_measured(tmp_path
         assert set(claim.margins) == {measured, *combinations(modelled, 2)}
 
 
-@pytest.mark.parametrize("what", ["sticky.toml", "sticky.duckdb"])
-def test_a_release_keeps_to_its_card(folder, what, tmp_path):
+@pytest.mark.parametrize(
+    "what", ["sticky.toml", pytest.param("sticky.duckdb", marks=pytest.mark.slow)]
+)
+def test_the_card_of_a_release_is_not_refuted(folder, what, tmp_path):
     out = tmp_path / "a.html"
-    done = tablepack(
-        "audit",
-        what,
-        "--data",
-        "people.csv",
-        "--runs",
-        4,
-        "--rows",
-        1800,
-        "--seed",
-        3,
-        "-o",
-        out,
-        cwd=folder,
-    )
+    words = ("--data", "people.csv", "--runs", 4, "--rows", 1800, "--seed", 3)
+    done = tablepack("audit", what, *words, "-o", out, cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "The card is not refuted" in done.stdout
-    told = json.loads(out.with_suffix(".json").read_text("utf-8"))
-    assert (told["confidential"], told["verdict"], told["level"]) == (True, "not refuted", 0.01)
-    assert told["safe_margins"] == [["age", "sex"], ["age", "town"], ["sex", "town"]]
-    assert len(told["tests"][0]["plus"]) == 4
+    found = json.loads(out.with_suffix(".json").read_text("utf-8"))
+    assert (found["confidential"], found["verdict"], found["level"]) == (True, "not refuted", 0.01)
+    assert found["safe_margins"] == [["age", "sex"], ["age", "town"], ["sex", "town"]]
+    assert len(found["tests"][0]["plus"]) == 4
     page = out.read_text("utf-8")
     assert page.count("<svg") == 1
     assert "Pairs &lt;b&gt;" in page
@@ -155,13 +144,6 @@ def test_a_release_keeps_to_its_card(folder, what, tmp_path):
     assert again.returncode == 2
     with pytest.raises(PrivacyError, match="confidential"):
         refuse_confidential([tmp_path])
-
-
-def test_a_release_of_mode_dp(folder, monkeypatch):
-    monkeypatch.setattr("engine.measure.dp.margins.noised", fixed_noise(3))
-    found = engine.audit(folder / "dp.duckdb", data=folder / "people.csv", rows=1800, runs=4)
-    assert found.verdict == "not refuted"  # fixed by the seeds
-    assert found.generator.startswith("mode dp (epsilon 1)")
 
 
 def test_a_command_that_copies_is_refuted(folder, tmp_path):
@@ -186,38 +168,21 @@ def test_a_command_that_copies_is_refuted(folder, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "give a spec or a release"),
-        (["sticky.toml", "--generator", "x {in} {out}"], "give a spec or a release"),
-        (["--generator", "x {in}", "--data", "people.csv", "--safe", "age,sex"], "lacks {out}"),
-        (["sticky.duckdb"], "data: give the data"),
-        (["sticky.toml", "--columns", "shoe"], "no safe margin is about shoe"),
+        ([], "--generator"),
+        (["sticky.toml", "--generator", "x {in} {out}"], "--generator"),
+        (["--generator", "x {in}", "--data", "people.csv", "--safe", "age,sex"], "{out}"),
+        (["sticky.duckdb"], "data: "),
+        (["sticky.toml", "--columns", "shoe"], "shoe"),
     ],
 )
-def test_bad_words(folder, words, said, tmp_path):
+def test_bad_arguments(folder, words, said, tmp_path):
     done = tablepack("audit", *words, "-o", tmp_path / "a.html", cwd=folder)
     assert done.returncode == 2
     assert said in done.stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_a_command_that_fails_is_told_by_its_last_lines_without_a_value(folder, tmp_path):
-    script = tmp_path / "fails.py"
-    script.write_text("import sys; print('begun'); sys.exit('what of Gera and Ulm?')")
-    done = tablepack(
-        *("audit", "--generator", f"{sys.executable} {script} {{in}} {{out}}", "--safe", "2"),
-        *("--data", "people.csv", "--columns", "age,sex,town", "-o", tmp_path / "f.html"),
-        cwd=folder,
-    )
-    assert done.returncode not in (0, 1, 3)
-    told = " ".join(done.stderr.split())
-    assert "the generator ended with code 1. It said: " in told
-    assert "begun" in told
-    assert "what of [value] and [value]?" in told
-    assert "Traceback" not in told
-    assert not (tmp_path / "f.html").exists()
-
-
-def test_margins_that_span_everything(folder, tmp_path):
+def test_margins_that_leave_nothing_to_test(folder, tmp_path):
     done = tablepack(
         "audit", "sticky.toml", "--columns", "age,sex", "-o", tmp_path / "n.html", cwd=folder
     )

@@ -1,10 +1,9 @@
-"""Ctrl-C and SIGTERM at any moment of any command: exit 130 or 143, one sentence, no traceback, no orphan."""
+"""Ctrl-C and SIGTERM: exit code 130 or 143, one sentence, no traceback, no orphaned process."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
 import subprocess
 import time
@@ -21,28 +20,18 @@ from fixtures.pipeline import (
     write_spec,
 )
 
-from engine.cli import PATIENCE, STOPPED, Ending, ending
+import engine.cli
+from engine.cli import GRACE_S, STOPPED, SignalHandler, signal_handler
 
 COLUMNS = {"AGE": {"kind": "integer"}, "SEX": {"kind": "category"}, "INCOME": {"kind": "integer"}}
 FOREVER = "SELECT count(*) FROM range(100000000000) a"
 COMMANDS = {
-    "--help": ("--help",),
     "sql": ("sql", "r.duckdb", FOREVER),
     "build": ("build", "release.toml", "-o", "new.duckdb", "--force"),
-    "plan": ("plan", "release.toml"),
-    "init": ("init", "people.csv", "-o", "new.toml", "--force"),
     "evaluate": ("evaluate", "r.duckdb", "--data", "people.csv", "-o", "e.html", "--force"),
-    "attack": ("attack", "r.duckdb", "--data", "people.csv", "-o", "a.html", "--force"),
-    "compare": ("compare", "release.toml", "--levers", "-o", "c.html", "--force"),
-    "publish": ("publish", "r.duckdb", "pack"),
-    "export": ("export", "r.duckdb", "csv"),
     "serve": ("serve", "r.duckdb", "--port", "0"),
-    "show": ("show", "r.duckdb"),
-    "simulate": ("simulate", "census", "--people", "300000"),
-    "doctor": ("doctor", "r.duckdb"),
+    "compare": ("compare", "release.toml", "--levers", "-o", "c.html", "--force"),
 }
-MOMENTS = (0.0, 0.02, 0.1, 0.3, 0.7, 1.2, 2.0, 3.0)
-"""Seconds after the door has opened."""
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 
 
@@ -51,20 +40,12 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ends")
     make_frame(4000).to_csv(folder / "people.csv", index=False)
     tables = [("AGE",), ("AGE", "SEX"), ("AGE", "INCOME", "SEX")]
-    spec = write_spec(
-        folder,
-        "people.csv",
-        COLUMNS,
-        tables,
-        entities=(),
-        privacy=ACCEPTED,
-        release={"title": "People"},
-    )
+    spec = write_spec(folder, "people.csv", COLUMNS, tables, entities=(), privacy=ACCEPTED)
     assert tablepack("build", spec, "-o", "r.duckdb", cwd=folder).returncode == 0
     return folder
 
 
-def is_open(pid: int) -> bool:
+def has_handler(pid: int) -> bool:
     """Whether a process has our handler for SIGTERM; Python itself has none."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
@@ -73,8 +54,8 @@ def is_open(pid: int) -> bool:
     return False
 
 
-def group_of(pid: int) -> set[int]:
-    """Processes of a session: those that a command started, too, in groups of their own."""
+def session_of(pid: int) -> set[int]:
+    """The processes of a session, including those in process groups of their own."""
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -84,13 +65,13 @@ def group_of(pid: int) -> set[int]:
     return found
 
 
-def ended(folder, scratch, words, how, moment):
-    """How a command ends that gets a signal some time after its door has opened; None: it was over before."""
+def check(folder, scratch, name, how, moment):
+    """Send a signal some time after the command has installed its handler, and check how it ends."""
     running = subprocess.Popen(
-        [*COMMAND, *words], cwd=folder, env=environment(scratch), stdin=subprocess.DEVNULL,
+        [*COMMAND, *COMMANDS[name]], cwd=folder, env=environment(scratch), stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    while running.poll() is None and not is_open(running.pid):
+    while running.poll() is None and not has_handler(running.pid):
         time.sleep(0.002)
     try:
         running.wait(moment)
@@ -100,70 +81,59 @@ def ended(folder, scratch, words, how, moment):
     try:
         _, err = running.communicate(timeout=120)
     except subprocess.TimeoutExpired:
-        os.killpg(running.pid, signal.SIGKILL)  # one that hangs fails this test alone
+        os.killpg(running.pid, signal.SIGKILL)
         running.communicate(timeout=20)
         raise
-    until = time.monotonic() + 20
-    while group_of(running.pid):
-        assert time.monotonic() < until, f"an orphan lives on after {words}"
+    deadline = time.monotonic() + 60
+    while session_of(running.pid):
+        assert time.monotonic() < deadline, f"an orphan of {name}"
         time.sleep(0.02)
-    return running.returncode, err
-
-
-def check(folder, scratch, name, how, moment):
-    """Whether the command was ended by the signal; else it was over before."""
-    for made in ("pack", "csv", "census"):
-        subprocess.run(["rm", "-rf", str(folder / made)], check=True)
-    code, err = ended(folder, scratch, COMMANDS[name], how, moment)
-    case = (name, how.name, moment, code, err)
+    case = (name, how.name, moment, running.returncode, err)
     assert "Traceback" not in err, case
     assert "bug" not in err, case
-    if code in (0, 2):
-        return False
-    assert code == 128 + how, case
+    assert left_over(scratch) == [], case
+    if running.returncode == 0 and name not in ("sql", "serve"):
+        return  # it had finished before the signal
+    assert running.returncode == 128 + how, case
     assert err.splitlines()[-1] == STOPPED, case
     assert err.count(STOPPED) == 1, case
-    assert left_over(scratch) == [], case
-    return True
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
-@pytest.mark.parametrize("name", ["sql", "serve"])
-def test_what_runs_long_ends_cleanly(made, scratch, name, how):
-    check(made, scratch, name, how, 1.5)
+def test_a_query_that_runs_forever_is_interrupted(made, scratch):
+    check(made, scratch, "sql", signal.SIGINT, 1.5)
 
 
-@pytest.mark.parametrize("moment", [0.0, 0.1, 0.4])
-def test_a_command_that_is_still_loading_ends_cleanly(made, scratch, moment):
-    check(made, scratch, "evaluate", signal.SIGINT, moment)
-
-
-def test_a_build_ends_cleanly(made, scratch):
-    check(made, scratch, "build", signal.SIGTERM, 1.0)
+def test_a_command_that_is_still_importing_is_terminated(made, scratch):
+    check(made, scratch, "evaluate", signal.SIGTERM, 0.1)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
+@pytest.mark.parametrize("moment", [0.0, 0.3, 2.0])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_ends_cleanly_at_any_moment(made, scratch, name):
-    """At any moment until it is over: where it ended by itself before four signals in a row, later ones say no more."""
-    rng = random.Random(name)
-    met = []
-    for moment in MOMENTS:
-        for how in (signal.SIGINT, signal.SIGTERM):
-            met.append(check(made, scratch, name, how, moment * rng.uniform(0.7, 1.3)))
-        if len(met) >= 4 and not any(met[-4:]):
-            break
+def test_commands_end_cleanly_while_starting_importing_and_working(
+    made, scratch, name, moment, how
+):
+    check(made, scratch, name, how, moment)
 
 
 # The handler by itself.
 
 
-def test_the_first_signal_is_raised_and_later_ones_wait():
-    handler = Ending()
+@pytest.fixture
+def clock(monkeypatch):
+    """The time of the handler, set by the test."""
+    times = {"now": 100.0}
+    monkeypatch.setattr(engine.cli.time, "monotonic", lambda: times["now"])
+    return times
+
+
+def test_a_second_signal_waits_for_the_clean_up(clock):
+    handler = SignalHandler()
     with pytest.raises(KeyboardInterrupt):
         handler(signal.SIGINT)
-    handler(signal.SIGINT)  # what the first one ended is not disturbed
-    handler._since -= PATIENCE
+    handler(signal.SIGINT)  # not raised: it would interrupt the clean-up
+    clock["now"] += GRACE_S
     with pytest.raises(KeyboardInterrupt):
         handler(signal.SIGTERM)
     assert handler.code == 130
@@ -173,29 +143,26 @@ def test_the_first_signal_is_raised_and_later_ones_wait():
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     for number, one in before.items():
         signal.signal(number, one)
-    handler._since -= PATIENCE
-    handler(signal.SIGINT)
+    clock["now"] += GRACE_S
+    handler(signal.SIGINT)  # the command is over
 
 
-def test_a_request_to_terminate_is_no_keyboard_interrupt():
-    handler = Ending()
-    with pytest.raises(SystemExit) as told:
+def test_only_an_interrupt_can_be_cleared():
+    handler = SignalHandler()
+    with pytest.raises(SystemExit) as ended:
         handler(signal.SIGTERM)
-    assert told.value.code == handler.code == 143
-    assert not handler.forget()
+    assert ended.value.code == handler.code == 143
+    assert not handler.clear_interrupt()
     assert handler.received
-
-
-def test_a_prompt_takes_ctrl_c_as_answered():
-    handler = Ending()
+    handler = SignalHandler()
     with pytest.raises(KeyboardInterrupt):
         handler(signal.SIGINT)
-    assert handler.forget()
+    assert handler.clear_interrupt()
     assert not handler.received
-    assert ending() is None
+    assert signal_handler() is None
 
 
-SWALLOWING = """
+PROGRAM = """
 import os, signal, sys, time
 from engine.cli import run_and_exit
 def application():
@@ -206,153 +173,90 @@ def application():
     {body}
 run_and_exit(application)
 """
-AT_ONCE = """
-import atexit, os, sys, threading, time
-from engine.cli import main, run_and_exit
-if {is_called}:
-    del main
-class Held:
-    def __del__(self, write=os.write):
-        write(1, b"taken apart\\n")
-def application():
-    sys.held = Held()
-    atexit.register(print, "registered")
-    threading.Thread(target=lambda: time.sleep(0.3) or print("thread")).start()
-    print("output")
-    raise SystemExit(4)
-run_and_exit(application)
-"""
 KILL = "os.kill(os.getpid(), 2); time.sleep(5)"
-BODIES = {
-    "where nothing can be raised": "one = Last(); del one; time.sleep(20)",
-    "while Python ends": """
-    class Slow:
-        def __del__(self, sleep=time.sleep):
-            sleep(0.2)
-    sys.slow = Slow()
-    one = Last(); del one""",
+SWALLOWED = {
+    "in a destructor": "one = Last(); del one; time.sleep(20)",
     "turned into another error": f"""
     try: {KILL}
     except BaseException: raise RuntimeError('a value')""",
-    "swallowed": f"""
-    try: {KILL}
-    except BaseException: pass""",
-    "swallowed by what goes on": f"""
+    "caught by code that continues": f"""
     try: {KILL}
     except BaseException: pass
     time.sleep(600)""",
-    "swallowed after a while": f"""
-    try: {KILL}
-    except BaseException: time.sleep(0.7)
-    time.sleep(600)""",
-    "swallowed where another error is handled": f"""
+    "caught while another error is handled": f"""
     try: 1 / 0
     except ZeroDivisionError:
         try: {KILL}
         except BaseException: pass
         time.sleep(600)""",
-    "in a thread": f"""
-    import threading
-    threading.Thread(target=lambda: time.sleep(.2) or 1 / 0).start()
-    {KILL}""",
 }
-
-
-@pytest.mark.parametrize("is_called", [False, True])
-def test_a_command_ends_at_once_when_all_is_done(is_called, tmp_path):
-    """Only where it is the program: who calls the command line from Python may have something to end, too."""
-    code = AT_ONCE.replace("{is_called}", str(is_called))
-    done = subprocess.run(
-        [COMMAND[0], "-c", code], env=environment(), cwd=tmp_path, capture_output=True, text=True, check=False
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (4, "")
-    last = ["taken apart"] if is_called else []
-    assert done.stdout.split("\n")[:-1] == ["output", "thread", "registered", *last]
+CLEAN_UP = f"""
+    try: {KILL}
+    finally:
+        time.sleep(1.2)
+        print("clean", flush=True)"""
 
 
 def run(body, folder):
     """Exit code, output and errors of an application."""
     done = subprocess.run(
-        [COMMAND[0], "-c", SWALLOWING.replace("{body}", body)],
+        [COMMAND[0], "-c", PROGRAM.replace("{body}", body)],
         env=environment(), cwd=folder, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("body", BODIES)
-def test_a_signal_counts_whatever_becomes_of_it(body, tmp_path):
-    assert run(BODIES[body], tmp_path) == (130, "", STOPPED + "\n")
+@pytest.mark.parametrize("body", SWALLOWED)
+def test_a_swallowed_signal_is_raised_again(body, tmp_path):
+    assert run(SWALLOWED[body], tmp_path) == (130, "", STOPPED + "\n")
+
+
+def test_a_slow_clean_up_is_not_interrupted(tmp_path):
+    assert run(CLEAN_UP, tmp_path) == (130, "clean\n", STOPPED + "\n")
 
 
 def module(folder, seconds, *signals):
-    """Write a module that sends some signals as it is loaded, and takes long."""
+    """Write a module that sends signals while it is imported, and takes some time."""
     sent = "".join(f"os.kill(os.getpid(), {int(number)})\n" for number in signals)
     ends = f"time.sleep({seconds})\nprint('loaded', flush=True)\n"
     (folder / "large.py").write_text(f"import os, time\n{sent}{ends}")
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
-@pytest.mark.parametrize(
-    "where", ["import large", "\n    try: 1 / 0\n    except ArithmeticError: import large"]
-)
-def test_a_module_is_loaded_to_its_end(where, how, tmp_path):
-    """What is raised in the middle aborts libraries of C, and is swallowed by Python's compiler."""
-    module(tmp_path, 0.1, how)
-    assert run(f"{where}; time.sleep(600)", tmp_path) == (128 + how, "loaded\n", STOPPED + "\n")
+def test_an_import_is_finished_first(tmp_path):
+    """An exception in the middle aborts C libraries, and Python's compiler swallows it."""
+    module(tmp_path, 0.1, signal.SIGTERM)
+    body = "\n    try: 1 / 0\n    except ArithmeticError: import large; time.sleep(600)"
+    assert run(body, tmp_path) == (143, "loaded\n", STOPPED + "\n")
 
 
-def test_a_second_signal_ends_a_module_that_is_never_loaded(tmp_path):
+def test_a_second_signal_ends_an_import_that_hangs(tmp_path):
     module(tmp_path, 600, signal.SIGINT)
-    later = f"threading.Timer({PATIENCE + 0.3}, os.kill, (os.getpid(), 2))"
+    later = f"threading.Timer({GRACE_S + 0.3}, os.kill, (os.getpid(), 2))"
     body = f"import threading; t = {later}; t.daemon = True; t.start(); import large"
     assert run(body, tmp_path) == (130, "", STOPPED + "\n")
 
 
-def test_a_request_to_terminate_counts_though_a_ctrl_c_is_answered(tmp_path):
+def test_a_sigterm_counts_although_a_ctrl_c_is_cleared(tmp_path):
     module(tmp_path, 0.1, signal.SIGINT, signal.SIGTERM)
     body = """
-    from engine.cli import ending
+    from engine.cli import signal_handler
     try: import large; time.sleep(600)
-    except KeyboardInterrupt: print(ending().forget(), flush=True)
+    except KeyboardInterrupt: print(signal_handler().clear_interrupt(), flush=True)
     time.sleep(600)"""
     assert run(body, tmp_path) == (143, "loaded\nTrue\n", STOPPED + "\n")
 
 
-def test_an_answered_ctrl_c_is_not_raised_again(tmp_path):
+def test_a_cleared_ctrl_c_is_not_raised_again(tmp_path):
     body = f"""
-    from engine.cli import ending
+    from engine.cli import signal_handler
     try: {KILL}
-    except KeyboardInterrupt: ending().forget()
+    except KeyboardInterrupt: signal_handler().clear_interrupt()
     time.sleep(0.8)
-    print("goes on", flush=True)"""
-    assert run(body, tmp_path) == (0, "goes on\n", "")
+    print("continues", flush=True)"""
+    assert run(body, tmp_path) == (0, "continues\n", "")
 
 
-CLEANING = {
-    "under way": f"""
-    try: {KILL}
-    finally:
-        time.sleep(1.2)
-        print("clean", flush=True)""",
-    "as the last is let go of": f"""
-    class Held:
-        def __del__(self, sleep=time.sleep, print=print):
-            sleep(0.8)
-            print("clean", flush=True)
-    def inner():
-        held = Held()
-        {KILL}
-    inner()""",
-}
-
-
-@pytest.mark.parametrize("body", CLEANING)
-def test_what_ends_a_command_is_not_raised_again(body, tmp_path):
-    """Where cleaning up takes long it runs to its end."""
-    assert run(CLEANING[body], tmp_path) == (130, "clean\n", STOPPED + "\n")
-
-
-def test_a_request_to_terminate_ends_the_prompt(made, scratch):
+def test_sigterm_ends_the_prompt(made, scratch):
     import pty
 
     ours, theirs = pty.openpty()
@@ -361,8 +265,7 @@ def test_a_request_to_terminate_ends_the_prompt(made, scratch):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     os.close(theirs)
-    line = running.stderr.readline()
-    assert line.startswith("Ask:")
+    assert "SELECT" in running.stderr.readline()
     running.send_signal(signal.SIGTERM)
     _, err = running.communicate(timeout=60)
     os.close(ours)

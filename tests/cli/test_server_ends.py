@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM on a server at work: what runs is told to stop, clients to come back, and it ends soon."""
+"""Ctrl-C and SIGTERM on a busy server: running statements are cancelled and clients are told to come back."""
 
 from __future__ import annotations
 
@@ -20,44 +20,41 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 ENDLESS = (
     '{"sql": "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range <> b.range"}'
 )
-LONGEST_S = 3.0
 
 
-def ask(port, told):
-    """Ask what is never answered, and note what comes back."""
-    asking = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+def ask(port, replies):
+    """Send a statement that never ends, and keep the reply."""
+    asking = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     with contextlib.closing(asking):
         asking.request("POST", "/api/query", ENDLESS, {"content-type": "application/json"})
         reply = asking.getresponse()
-        told.append((reply.status, reply.getheader("retry-after"), reply.read().decode()))
+        reply.read()
+        replies.append((reply.status, reply.getheader("retry-after")))
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    return build_release(tmp_path_factory.mktemp("served") / "r.duckdb")
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "terminate"])
-def test_a_server_at_work_ends_soon(path, scratch, how):
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
+    ids=["terminate", "Ctrl-C"],
+)
+def test_a_busy_server_ends(tmp_path, scratch, how):
+    """A statement may run for 10 minutes here: a server that waited for it would not end in one."""
+    path = build_release(tmp_path / "r.duckdb")
     server = subprocess.Popen(
-        [*COMMAND, "serve", str(path), "--port", "0", "--timeout", "30"], env=environment(scratch),
+        [*COMMAND, "serve", str(path), "--port", "0", "--timeout", "600", "--wait", "600"],
+        env=environment(scratch),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    address = server.stdout.readline()
-    port = int(re.search(r":(\d+)/", address)[1])
-    told = []
-    clients = [threading.Thread(target=ask, args=(port, told)) for _ in range(3)]
-    for client in clients:  # one is at work, two wait for their turn
+    port = int(re.search(r":(\d+)/", server.stdout.readline())[1])
+    replies = []
+    clients = [threading.Thread(target=ask, args=(port, replies)) for _ in range(3)]
+    for client in clients:  # one client's share is two at once; the third waits
         client.start()
     time.sleep(1.5)
-    began = time.monotonic()
     server.send_signal(how)
     _, err = server.communicate(timeout=60)
-    seconds = time.monotonic() - began
     for client in clients:
         client.join(10)
     assert server.returncode == 128 + how, err
     assert "Traceback" not in err
-    assert seconds < LONGEST_S, err
-    assert [(status, wait) for status, wait, _ in told] == [(503, "5")] * 3
-    assert all("the server is being stopped" in text for *_, text in told)
+    assert replies == [(503, "5")] * 3

@@ -1,9 +1,8 @@
-"""The door of the command line: the table of commands is true, and help and version load next to nothing."""
+"""The table of commands agrees with the commands; help, version and `add` import little."""
 
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import tomllib
@@ -17,35 +16,31 @@ import engine
 from engine.cli.app import COMMANDS, app, loaded
 
 HEAVY = {"numpy", "duckdb", "pandas", "pydantic", "rich.progress"}
-SHARE, CONSTANT_S = 0.35, 0.15
-"""The door may take this share of the time that `import pandas` takes, and these seconds."""
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: c.name)
-def test_the_table_says_what_the_command_says(command):
-    real = loaded(command.name)
-    assert real.name == command.name
-    assert real.help.splitlines()[0] == command.help
-
-
-def test_every_command_of_the_modules_is_in_the_table():
+def test_the_table_lists_every_command_with_its_help():
+    assert [c.name for c in COMMANDS] == get_command(app).list_commands(None)
+    for command in COMMANDS:
+        real = loaded(command.name)
+        assert real.name == command.name
+        assert real.help.splitlines()[0] == command.help
     files = {
         p.stem
         for p in (ROOT / "engine" / "cli").glob("*.py")
         if "\ncommands = typer" in p.read_text()
     }
-    assert {c.module for c in COMMANDS} == {f"engine.cli.{f}" for f in files - {"app"}}
+    assert {c.module for c in COMMANDS} == {f"engine.cli.{f}" for f in files}
     for module in {c.module for c in COMMANDS}:
         listed = {c.name for c in COMMANDS if c.module == module}
         assert set(get_group(import_module(module).commands).commands) == listed
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"]])
-def test_the_door_loads_next_to_nothing(words):
+def test_help_and_version_import_next_to_nothing():
     code = (
         "import sys; from engine.cli.app import app\n"
-        f"try: app({words!r})\n"
-        "except SystemExit: pass\n"
+        "for word in ('--help', '--version'):\n"
+        "    try: app([word])\n"
+        "    except SystemExit: pass\n"
         "print(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
@@ -56,7 +51,7 @@ def test_the_door_loads_next_to_nothing(words):
     assert ours == {"engine.cli", "engine.cli.app", "engine.errors", "engine.version"}
 
 
-def test_what_adds_a_table_loads_nothing_that_answers_questions_or_fits_wide_tables():
+def test_adding_a_table_imports_nothing_that_answers_queries_or_fits_wide_tables():
     code = (
         "import sys, engine.cli.build, engine.release.sticky\n"
         "here = {*sys.modules}\n"
@@ -81,46 +76,26 @@ def test_what_adds_a_table_loads_nothing_that_answers_questions_or_fits_wide_tab
     assert not {m for m in here if m in ("engine.release.fitter", "engine.release.fit_workers")}
 
 
-def test_the_version(tmp_path):
+def test_the_version_and_a_misspelt_command(tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     done = tablepack("--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"tablepack {project['version']}\n")
     assert engine.__version__ == project["version"]
-
-
-def test_a_command_that_is_nearly_there_is_suggested(tmp_path):
+    assert project["scripts"] == {"tablepack": "engine.cli:main"}
     done = tablepack("bild", cwd=tmp_path)
     assert done.returncode == 2
-    assert "Did you mean 'build'" in done.stderr
-    assert [c.name for c in COMMANDS] == get_command(app).list_commands(None)
-
-
-def test_the_door_opens_fast():
-    """Processor time, which other work on the machine hardly changes; the best of up to 20 runs of each."""
-    door = {word: [*COMMAND, word] for word in ("--help", "--version")}
-    best = dict.fromkeys([*door, "pandas"], float("inf"))
-    for _ in range(20):
-        best["pandas"] = min(best["pandas"], _seconds([sys.executable, "-c", "import pandas"]))
-        for word, command in door.items():
-            best[word] = min(best[word], _seconds(command))
-        if max(best[word] for word in door) <= SHARE * best["pandas"] + CONSTANT_S:
-            break
-    for word in door:
-        assert best[word] <= SHARE * best["pandas"] + CONSTANT_S, best
-
-
-def _seconds(command):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, cwd=ROOT)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    assert "'build'" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("asked", "is_seen"), [({}, False), ({"PYDANTIC_DISABLE_PLUGINS": ""}, True)]
+    ("asked", "is_seen"),
+    [
+        ({}, False),
+        pytest.param({"PYDANTIC_DISABLE_PLUGINS": ""}, True, marks=pytest.mark.slow),
+    ],
 )
-def test_plugins_of_others_see_nothing_of_a_spec(asked, is_seen, tmp_path):
-    """The second case shows that the planted plugin works: whoever wants plugins says so."""
+def test_third_party_pydantic_plugins_see_no_spec(asked, is_seen, tmp_path):
+    """The second case shows that the planted plugin works: the environment can enable plugins."""
     about = tmp_path / "planted-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: planted\nVersion: 1\n")
