@@ -20,7 +20,7 @@ MOST_WORD = 60
 _PEOPLE = frozenset({"person", "persons", "people", "pers", "personen", "personne", "persona"})
 _PARTS = re.compile(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])")
 _IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "woman"}
-EXPECTED_WORDS = 'a plural, such as "stays", or both forms, such as { one = "stay", many = "stays" }; also by language: de = { ... }'
+EXPECTED_WORDS = 'a plural, such as "stays", or { one = "stay", many = "stays" }; other languages by code: de = { ... }'
 """What the keys `unit` and `entity` of a spec hold."""
 
 
