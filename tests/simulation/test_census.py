@@ -8,10 +8,17 @@ from hypothesis import strategies as st
 
 from engine.simulation import simulate_census
 from engine.simulation.census import SimulatedCensus
-from engine.simulation.codes import GEOGRAPHY, HOUSEHOLD_TYPES, REASONS, Relation
+from engine.simulation.codes import (
+    GEOGRAPHY,
+    HOUSEHOLD_TYPES,
+    INDUSTRIES,
+    INDUSTRY_SHARES,
+    OCCUPATIONS,
+    REASONS,
+    Relation,
+)
 from engine.simulation.columns import CENSUS_COLUMNS, EVENT_COLUMNS
-from engine.simulation.households import draw_skeleton
-from engine.simulation.occupations import INDUSTRIES, INDUSTRY_SHARES, OCCUPATIONS
+from engine.simulation.people import draw_skeleton
 
 
 def share(census: SimulatedCensus, condition: str, among: str = "true") -> float:
