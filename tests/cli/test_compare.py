@@ -44,7 +44,7 @@ def test_it_prints_a_table_and_writes_both_files(spec, tmp_path):
     for name in ("sticky", "dp, epsilon 0.1", "dp, epsilon 10", "dp without noise"):
         assert name in done.stdout
     assert "CONFIDENTIAL, mode 0600" in done.stderr
-    assert "defaults of dp mode" in done.stderr
+    assert "defaults of mode dp" in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c.html", "c.json"]
     assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
 

@@ -48,11 +48,12 @@ def test_quiet_is_quiet(capsys, monkeypatch):
 def test_what_many_tables_cost():
     assert warning_of_many(MANY_TABLES - 1) is None
     assert SECONDS_A_TABLE == 0.02
-    assert "2,000 tables: building them takes a minute or more" in (warning_of_many(2_000) or "")
-    assert "7,140 tables: building them takes 2 minutes or more" in (warning_of_many(7_140) or "")
-    assert "100,000 tables: building them takes 33 minutes" in (warning_of_many(100_000) or "")
-    assert "takes 6 hours" in (warning_of_many(1_000_000) or "")
-    assert "instead name the tables" in (warning_of_many(7_140) or "")
+    assert "2,000 tables: building them takes at least a minute" in (warning_of_many(2_000) or "")
+    assert "7,140 tables: building them takes at least 2 minutes" in (warning_of_many(7_140) or "")
+    assert "100,000 tables: building them takes at least 33 minutes" in (
+        warning_of_many(100_000) or ""
+    )
+    assert "takes at least 6 hours" in (warning_of_many(1_000_000) or "")
 
 
 @pytest.mark.parametrize("command", ["plan", "build"])

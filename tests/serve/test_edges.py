@@ -265,7 +265,7 @@ def test_added_columns_hide_none_of_the_statement(release):
 def test_an_answer_that_cannot_be_written_says_where_and_leaves_nothing(path, tmp_path, form):
     for output, why in (
         (tmp_path / "nowhere" / "x", "its folder does not exist"),
-        (tmp_path, "is a directory; name a file"),
+        (tmp_path, "is a directory"),
     ):
         done = tablepack("sql", path, "SELECT 1 AS a", "--format", form, "-o", output, cwd=tmp_path)
         assert done.returncode != 0
