@@ -2,8 +2,8 @@
 
 A value is (kind, code). Each sign has its own dyadic tree from 0, so that no boundary depends on the data: the
 magnitude of a non-negative code is the code, that of a negative one -1 - code. A range `(level, index)` holds the
-magnitudes index * 2**level .. (index + 1) * 2**level - 1 of one kind. Null and other are single values. Integers only, so equality
-is exact.
+magnitudes index * 2**level .. (index + 1) * 2**level - 1 of one kind. Null and other are single values. Integers only,
+so equality is exact.
 """
 
 from __future__ import annotations

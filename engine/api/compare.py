@@ -5,8 +5,8 @@ comparison = engine.compare("release.toml", epsilon=[0.5, 1, 2], seeds=3, out="c
 comparison.spread("tables.s_pmse_2", "dp", 1.0).median
 found = engine.compare_levers("release.toml", control="others.csv", out="sweep.html")
 found.spread("attribute", found.settings()[0]).median
-contest = engine.compare_rivals("release.toml", ["cart", "sample40", "theirs.csv"], out="rivals.html")
-contest.spread("misplaced", "cart").median
+comparison = engine.compare_rivals("release.toml", ["cart", "sample40", "theirs.csv"], out="others.html")
+comparison.spread("misplaced", "cart").median
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def evaluate(
     ------
     SpecError, DataError, StoreError, DamagedRelease
     """
-    tell = progress or silent
+    report = progress or silent
     if combining not in ("partial", "full"):
         raise SpecError(f"combining: must be partial or full, not {combining!r}")
     if out is not None:
@@ -133,7 +133,7 @@ def evaluate(
     ahead = None if out is None else load_packages
     with Workers(_jobs(jobs, [*synthetic, data]), ahead) as workers:
         with uncollected():
-            given = _given(synthetic, data, spec, control, table, tell)
+            given = _given(synthetic, data, spec, control, table, report)
         study, chosen = given.study()
         labels, value_labels = given.labels(study)
         drawn: dict[Any, Any] = {}
@@ -158,11 +158,11 @@ def evaluate(
             notes=(*notes_of(given.original), *chosen),
             workers=workers,
             aside=(lambda one: drawn.update(pictures_ahead(one, names))) if is_shown else None,
-            progress=tell,
+            progress=report,
         )
     evaluation = evaluation if spec is not None else _with_doubts(evaluation)
     if out is not None:
-        tell("writing the report", 0, 0)
+        report("writing the report", 0, 0)
         write_report(evaluation, Path(out), publishable=publishable, force=force, drawn=drawn)
     return evaluation
 
@@ -213,10 +213,10 @@ def attack(
     ------
     SpecError, DataError, StoreError, DamagedRelease
     """
-    tell = progress or silent
+    report = progress or silent
     if out is not None:
         check_target(Path(out), force=force, inputs=(*synthetic, data, control))
-    given = _given(synthetic, data, spec, control, table, tell)
+    given = _given(synthetic, data, spec, control, table, report)
     labels, value_labels = given.labels(given.reading)
     evaluation = attack_subjects(
         given.subjects,
@@ -229,11 +229,11 @@ def attack(
         labels=labels,
         value_labels=value_labels,
         notes=notes_of(given.original),
-        progress=tell,
+        progress=report,
     )
     evaluation = evaluation if spec is not None else _with_doubts(evaluation)
     if out is not None:
-        tell("writing the report", 0, 0)
+        report("writing the report", 0, 0)
         write_report(evaluation, Path(out), force=force)
     return evaluation
 
@@ -297,12 +297,12 @@ def _given(
     spec: str | Path | Study | None,
     control: Source | None,
     table: str | None,
-    tell: Progress,
+    report: Progress,
 ) -> _Given:
     """Read all inputs."""
     if not synthetic:
         raise SpecError("at least one release or synthetic table is needed")
-    tell("reading", 0, 0)
+    report("reading", 0, 0)
     folders = _folders(spec, data)
     reading, is_whole, rows = _reading(spec, data, folders, table)
     releases = [Path(what) for what in synthetic if is_release(what)]

@@ -1,7 +1,7 @@
 """The spec: what to release, from where, about whom, with what privacy.
 
-Takes a TOML file, or its values from Python; workload files beside it; the state of the key file. Never the
-    data.
+Takes a TOML file, or its values from Python; workload files next to it; the state of the key file. Never
+    the data.
 Gives a frozen `ReleaseSpec`, or one `SpecError` that lists every mistake with its place.
 May import the engine's root.
 """

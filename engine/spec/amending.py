@@ -99,8 +99,8 @@ def amended(
         problems.append("tables: no table would be left")
     if problems:
         raise SpecError(problems)
-    wishes = {table: wish for table, wish in spec.wishes.items() if table in left}
-    return replace(spec, tables=tuple(sorted(left, key=lambda t: (len(t), t))), wishes=wishes)
+    options = {table: one for table, one in spec.wishes.items() if table in left}
+    return replace(spec, tables=tuple(sorted(left, key=lambda t: (len(t), t))), wishes=options)
 
 
 def _without(text: str, index: int) -> str | None:

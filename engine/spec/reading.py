@@ -1,7 +1,7 @@
 """The spec: what to release, from where, about whom, with what privacy; one TOML file, checked in one pass.
 
 Takes a file (or, from Python, its values); gives a frozen `ReleaseSpec`, or one `SpecError` that lists every mistake
-with its place. It reads the spec, workload files beside it and the state of the key file; never the data. All keys
+with its place. It reads the spec, workload files next to it and the state of the key file; never the data. All keys
 are described in REFERENCE.md, from the models of `engine.spec.model`.
 """
 
@@ -78,7 +78,7 @@ class ReleaseSpec:
     # The vintage that this one updates: whatever did not change keeps its noise. Mode sticky only.
     previous: str | None = None
     bounds: ExposureBounds = BOUNDS["standard"]  # How much may be disclosed about small groups
-    # unit, entity: What a row is called, and whom the release protects.
+    # unit, entity: What a row and a protected entity are called.
     unit: Unit = ROWS
     entity: Unit = ENTITIES
     is_reviewed: bool = False  # A person has checked all settings marked as detected

@@ -201,8 +201,7 @@ def writing_of(section: SourceSection, problems: list[str]) -> Writing:
 
 def own_writing(section: ColumnSection, usual: Writing, place: str, problems: list[str]) -> Writing:
     """How a column is written: what it says itself, otherwise what `[source]` says."""
-    said = (section.decimal, section.thousands, section.date_format)
-    if said == (None, None, None):
+    if (section.decimal, section.thousands, section.date_format) == (None, None, None):
         return usual
     writing = Writing(
         decimal=usual.decimal if section.decimal is None else section.decimal,
@@ -219,7 +218,7 @@ def _wrong(writing: Writing, place: str) -> list[str]:
     if writing.decimal not in DECIMALS:
         problems.append(f'{place}.decimal: must be "." or ",", not {writing.decimal!r}')
     if writing.thousands not in THOUSANDS:
-        listed = ", ".join(f'"{sign}"' for sign in THOUSANDS)
+        listed = ", ".join(f'"{one}"' for one in THOUSANDS)
         problems.append(f"{place}.thousands: must be one of {listed}, not {writing.thousands!r}")
     elif writing.thousands == writing.decimal:
         problems.append(f"{place}.thousands: is the decimal separator, too")

@@ -182,7 +182,7 @@ def test_sets_of_synthetic_populations_are_combined_by_rules_of_their_own(world)
     assert found["partial"] == pytest.approx(between / 3 + within)
     assert found["full"] == pytest.approx(full if full > 0 else within)
     assert found["full"] != pytest.approx(found["partial"], rel=1e-6)
-    with pytest.raises(SpecError, match="combining: .*'half'"):
+    with pytest.raises(SpecError, match=r"combining: .*'half'"):
         engine.evaluate(*sets, data=world.data, spec=world.study, combining="half")
 
 

@@ -236,5 +236,5 @@ def test_audits_that_make_no_sense(frame, what, more, said):
 def test_a_file_that_is_no_release(frame, tmp_path):
     other = tmp_path / "notes.txt"
     other.write_text("nothing")
-    with pytest.raises(SpecError, match="notes.txt: "):
+    with pytest.raises(SpecError, match=r"notes\.txt: "):
         engine.audit(other, data=frame)
