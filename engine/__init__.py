@@ -1,20 +1,20 @@
 """tablepack: small synthetic tables from confidential microdata.
 
-The main path, each step a module:
+The main path, one module per step:
 
     spec       what to release, from where, about whom           engine.spec.reading
-    opening    read the source, name its entities, pin it        engine.source.opening
+    opening    read the source, identify entities, pin it        engine.source.opening
     measure    snapped ranges, sticky noise (sees real rows)     engine.measure.sticky
-    -------    the wall: a process boundary                      engine.release.fit_process
+    -------    process boundary: no real rows beyond it          engine.release.fit_process
     fit        lock every table to the narrower ones             engine.fit.locking
     sample     whole numbers, values of released leaves          engine.fit.support, engine.fit.whole.rounding
     store      one DuckDB file that explains itself              engine.store.staging
     query      SQL over the released tables                      queries.sql.session
 
-In mode dp engine.release.dp is the path: engine.measure.dp.margins measures, engine.fit.joint fits and samples.
-`engine.build(...)` runs it all and gives a `Release`; `engine.evaluate` holds it against the data, `engine.compare`
-both modes against each other; `engine.tabulate` says how sure figures are, `engine.publish_pack` hands them out.
-Importing this package loads nothing: public names are resolved when they are first used.
+In mode dp the path is engine.release.dp: engine.measure.dp.margins measures, engine.fit.joint fits and samples.
+`engine.build(...)` runs all steps and returns a `Release`; `engine.evaluate` compares it with the data,
+`engine.compare` compares both modes; `engine.tabulate` gives figures with intervals, `engine.publish_pack` writes them
+for publication. Importing this package loads nothing: public names are resolved when they are first used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One number for each combination of codes, and the distinct combinations: the one place where keys could overflow.
+"""One integer key for each combination of codes, and the distinct combinations: the only place where keys can overflow.
 
-Takes a column of codes for each place of the combination; gives int64 keys that are equal where combinations are, and
-in their lexicographic order. Says which way combinations of two columns are rounded, too: the fit does it, and noise
-intervals know of it.
+Takes one array of codes per column; gives int64 keys that are equal exactly if the combinations are, in their
+lexicographic order. Also decides in which direction tables of two columns are rounded, which the fit and the noise
+intervals must agree on.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from engine.schema import NULL_CODE, OTHER_CODE, Int64Array
 
 Columns = Sequence[NDArray[Any]] | NDArray[Any]
-"""Codes, a column each; as an array: shape (n_columns, n)."""
+"""Codes by column; as an array, shape (n_columns, n)."""
 KEY_LIMIT = 1 << 62
-"""Most combinations that one int64 can number."""
+"""Most combinations that keys of one int64 can number."""
 _DENSE = 4
-"""Combinations are numbered in place, and not sorted, where at most so many are possible for each that there is."""
+"""Combinations are numbered by a lookup table, not by sorting, if there are at most this many possible ones per row."""
 MOST_PLACES = 4
-"""Most combinations of a table of two columns, the shorter one's values filled up to a power of two, for each that may
-hold rows: with more of them its fibres are rounded one by one."""
+"""Largest ratio of all combinations of a table of two columns (the shorter one's values padded to a power of two) to
+those that may hold rows: above it, its slices are rounded one by one."""
 
 
 def cell_keys(
@@ -33,9 +33,9 @@ def cell_keys(
 ) -> tuple[Int64Array, int]:
     """Number combinations in mixed radix, the first column slowest.
 
-    Where the sizes allow more combinations than one int64 can number, those that occur are numbered instead.
+    If the sizes allow more combinations than one int64 can number, those that occur are numbered instead.
 
-    Returns: keys; n_keys: Every key is smaller; the product of the sizes, unless that is too large.
+    Returns: keys; n_keys, an exclusive upper bound of the keys: the product of the sizes, unless that is too large.
     """
     keys = np.zeros(len(columns[0]) if len(columns) else (n or 0), dtype=np.int64)
     n_keys = 1
@@ -52,7 +52,7 @@ def cell_keys(
 def comparable_keys(
     one: NDArray[Any], other: NDArray[Any], sizes: Sequence[int]
 ) -> tuple[Int64Array, Int64Array, int]:
-    """Number the combinations of two lists so that equal ones have equal keys; see `cell_keys`."""
+    """Number the combinations of two lists such that equal ones have equal keys; see `cell_keys`."""
     if math.prod(max(int(size), 1) for size in sizes) > KEY_LIMIT:
         keys, n_keys = cell_keys(np.concatenate([one, other]).T, sizes, n=len(one) + len(other))
         return keys[: len(one)], keys[len(one) :], n_keys
@@ -61,10 +61,7 @@ def comparable_keys(
 
 
 def distinct_cells(columns: Columns, sizes: Sequence[int]) -> tuple[list[NDArray[Any]], Int64Array]:
-    """Distinct combinations in lexicographic order, and which of them each one is.
-
-    columns, sizes: As in `cell_keys`; at least one column.
-    """
+    """Distinct combinations in lexicographic order, and the position of each row's combination among them."""
     keys, n_keys = cell_keys(columns, sizes)
     if n_keys > _DENSE * len(keys):
         _, one, number = np.unique(keys, return_index=True, return_inverse=True)
@@ -81,32 +78,32 @@ _NARROW = (("UTINYINT", np.uint8), ("USMALLINT", np.uint16), ("UINTEGER", np.uin
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeSpan:
-    """The codes of one column, which can be stored as small numbers: 0 null, 1 other, then from 2 the codes."""
+    """The range of codes of one column, to store them as small numbers: 0 null, 1 other, and the codes from 2 on."""
 
-    # low, high: Smallest and largest code but null and other; high < low where there is none.
+    # low, high: Smallest and largest code except null and other; high < low if there is none.
     low: int
     high: int
 
     @property
     def n_codes(self) -> int:
-        """How many codes there can be, with null and other."""
+        """Number of possible codes, including null and other."""
         return self.high - self.low + 3
 
     @property
     def sql_type(self) -> str | None:
-        """The smallest type that holds them; None: none of 32 bits does, they stay as they are."""
+        """The smallest sufficient type; None: they do not fit into 32 bits, and stay as they are."""
         largest = self.high - self.low + 2
         return next((name for name, held in _NARROW if largest <= np.iinfo(held).max), None)
 
     def small(self, code: str) -> str:
-        """SQL of the small number of a code."""
+        """SQL for the small number of a code."""
         return (
             f"CAST(CASE WHEN {code} = {NULL_CODE} THEN 0 WHEN {code} = {OTHER_CODE} THEN 1 "
             f"ELSE {code} - ({self.low}) + 2 END AS {self.sql_type})"
         )
 
     def numbers(self, codes: Int64Array) -> NDArray[Any]:
-        """The small numbers of codes, where there is a type that holds them; else the codes."""
+        """The small numbers of codes if a type can hold them, otherwise the codes."""
         if self.sql_type is None:
             return codes
         small = codes - (self.low - 2)
@@ -123,12 +120,12 @@ class CodeSpan:
 
 
 def shorter(sizes: Sequence[int]) -> int:
-    """Place of the column that is split in halves: that of fewer values, the second one of two that have as many."""
+    """Position of the column that is halved: the one with fewer values, the second one if both have as many."""
     return int(sizes[1] <= sizes[0])
 
 
 def ordered_first(sizes: Sequence[int], is_ordered: Sequence[bool]) -> int | None:
-    """Place of the column of two along which values are near each other, the longer one where both are ordered."""
+    """Position of the ordered one of two columns, of the longer one if both are ordered; None if neither is."""
     long = 1 - shorter(sizes)
     return next((j for j in (long, 1 - long) if is_ordered[j]), None)
 

@@ -1,8 +1,8 @@
-"""The one error tree of tablepack.
+"""The exceptions of tablepack.
 
-Every message says what is wrong, where (spec entry, table, column) and what is allowed. A message is an
-output like any other: it never holds a value of the data, a true count or a key.
-Each class carries the exit code the command line returns for it (engine/DESIGN.md, "Exit codes").
+Every message says what is wrong, where (spec entry, table, column) and what is allowed. A message is an output like
+any other: it never contains a value of the data, a true count or a key. Each class has the exit code that the command
+line returns for it (engine/DESIGN.md, "Exit codes").
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from pathlib import Path
 
 
 class TablepackError(Exception):
-    """Base of all errors that tablepack raises on purpose."""
+    """Base class of all errors that tablepack raises deliberately."""
 
     exit_code = 2
 
 
 class SpecError(TablepackError, ValueError):
-    """The spec, an argument or the key file is not as it must be; carries every mistake found.
+    """The spec, an argument or the key file is invalid; lists every mistake found.
 
     Parameters
     ----------
     problems : str or sequence of str
-        One sentence a mistake.
+        One sentence per mistake.
     """
 
     def __init__(self, problems: str | Sequence[str]) -> None:
@@ -39,7 +39,7 @@ class DataError(TablepackError, ValueError):
 
 
 class PrivacyError(TablepackError):
-    """A rule that protects the entities would be broken: nothing is built."""
+    """A rule that protects the entities would be violated: nothing is built."""
 
     exit_code = 3
 
@@ -49,17 +49,17 @@ class BudgetError(PrivacyError):
 
 
 class StoreError(TablepackError):
-    """A file cannot be written: disk full, folder read-only, another build at work, name taken."""
+    """A file cannot be written: disk full, folder read-only, another build running, name taken."""
 
 
 class DamagedRelease(StoreError):
-    """A release file is cut, swapped, altered or of another format version."""
+    """A release file is truncated, replaced, altered or of another format version."""
 
     exit_code = 6
 
 
 class UntrustedRelease(DamagedRelease):
-    """A release is not signed by the key that the reader trusts."""
+    """A release is not signed with the key that the reader trusts."""
 
 
 class ReplacedRelease(StoreError):
@@ -67,29 +67,29 @@ class ReplacedRelease(StoreError):
 
 
 class MissingPackage(StoreError):
-    """A package that this needs, and that is an extra, is not installed."""
+    """An optional package (an extra) that is needed here is not installed."""
 
 
 class QueryRefused(TablepackError):
-    """A statement that is not one SELECT, or that reaches outside the release."""
+    """A statement is not a single SELECT, or reads outside the release."""
 
     exit_code = 5
 
 
 class TimedOut(QueryRefused):
-    """A statement ran longer than it may."""
+    """A statement exceeded its time limit."""
 
 
 class TooLarge(QueryRefused):
-    """A statement needs more memory, or its answer more rows or bytes, than it may."""
+    """A statement exceeded its memory limit, or its answer the limit of rows or bytes."""
 
 
 class DuckDBFailed(QueryRefused):
-    """A statement on which DuckDB itself failed; what it ran on is of no further use."""
+    """DuckDB itself failed on a statement; its connection can no longer be used."""
 
 
 class AnotherAnswer(QueryRefused):
-    """A further page was asked for, and the statement, run again, gave other rows or another order."""
+    """The statement, run again for a further page, returned other rows or another order."""
 
 
 class NotAnswerable(QueryRefused):
@@ -98,11 +98,11 @@ class NotAnswerable(QueryRefused):
     Parameters
     ----------
     message : str
-        What is missing and which tables come nearest.
+        What is missing, and which tables come closest.
     missing : tuple of str
-        The columns that the statement reads and no single table holds.
+        Columns that the statement reads and that no single table has together.
     nearest : tuple of tuple of str
-        The column sets of the nearest released tables.
+        Column sets of the closest released tables.
     """
 
     def __init__(
@@ -118,13 +118,13 @@ class NotAnswerable(QueryRefused):
 
 
 class InternalError(TablepackError):
-    """A promise of our own code is broken: our bug, please report it."""
+    """An invariant of our own code is violated: a bug in tablepack, please report it."""
 
     exit_code = 1
 
 
 def place_of(error: BaseException) -> str:
-    """File, line and function of the innermost frame of ours: enough to report, nothing of the data."""
+    """File, line and function of our innermost frame: enough for a bug report, and nothing about the data."""
     place, step = "?", error.__traceback__
     ours = Path(__file__).parent.parent
     while step is not None:

@@ -4,8 +4,8 @@ Takes a key file of 32 random bytes (mode 0600); gives keys derived per vintage 
 tokens. Everything is keyed BLAKE2b (RFC 7693) over injective, length-prefixed bytes: no two different inputs
 share a message. Only this module reads the secret; nothing here is ever logged or shown.
 
-Keys for entity tokens, entity-set noise and suppression depend on (vintage, purpose) alone, so that
-the same people draw the same in every table; label and sampling keys depend on the column set as well.
+Keys for entity tokens, entity-set noise and suppression depend on (vintage, purpose) alone, so that the same people
+get the same draw in every table; label and sampling keys depend on the column set as well.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _COMMON_LENGTH = 64
 _TOKEN, _PERSON = 16, b"tablepack"
 _LONGEST_HEAD, _MOST_DIGITS = 128, 21
 _LOOPS: list[SimpleNamespace] = []
-"""The same in machine code, where there is any: see `use_loop`."""
+"""The compiled loop, if there is one: see `use_loop`."""
 EntityId = int | str | float | bool | bytes | datetime.date
 
 
 class MasterKey:
-    """The secret of a key file; shows itself only to this module."""
+    """The secret of a key file, readable only in this module."""
 
     __slots__ = ("_secret",)
 
@@ -71,7 +71,7 @@ class MasterKey:
 
     @property
     def id(self) -> str:
-        """Public name of the key: 16 hex digits that tell keys apart and reveal nothing of them."""
+        """Public name of the key: 16 hex digits that identify it and reveal nothing about it."""
         return blake2b(b"key id", key=self._secret, person=b"tablepack", digest_size=8).hexdigest()
 
     def derive(self, purpose: Purpose, vintage: str, columns: ColumnSet | None = None) -> bytes:
@@ -96,36 +96,36 @@ def pack_strings(parts: Iterable[str]) -> bytes:
 def check_key_file(path: Path) -> list[str]:
     """Say what is wrong with a key file.
 
-    Returns: Problems as sentences; empty if the file is as it must be.
+    Returns: Problems as sentences; empty if there are none.
     """
     try:
         info = path.lstat()
     except FileNotFoundError:
         return [f"key file {path} does not exist; {_way_out(path)}"]
     except OSError:
-        return [f"key file {path} cannot be looked at"]
+        return [f"key file {path} cannot be accessed"]
     if stat.S_ISLNK(info.st_mode) or not stat.S_ISREG(info.st_mode):
         return [f"key file {path} is not a regular file"]
     problems = []
     if info.st_mode & 0o077:
         problems.append(
-            f"key file {path} can be read by others; allow its owner only: chmod 600 {path}"
+            f"key file {path} can be read by others; restrict it to its owner: chmod 600 {path}"
         )
     if info.st_uid != os.getuid():
         problems.append(f"key file {path} belongs to another user")
     if info.st_size != KEY_BYTES:
-        problems.append(f"key file {path} does not hold exactly {KEY_BYTES} bytes")
+        problems.append(f"key file {path} does not have exactly {KEY_BYTES} bytes")
     return problems
 
 
 def _way_out(path: Path) -> str:
-    """What to do about a key that is not there: a new one only where none of that name was used."""
+    """What to do about a missing key: make a new one only if no key of this name was used before."""
     for ending in OF_KEYS:
         beside = path.with_name(path.name + ending)
         if os.path.lexists(beside):
             return (
-                f"what was built with it lies beside it ({beside.name}), so it was moved or lost: put it back. A new "
-                "key would draw noise anew for the same people, which protects them less"
+                f"{beside.name} shows that it was used before, so it was moved or lost: restore it. A new key would "
+                "draw fresh noise for the same people, which protects them less"
             )
     return f"make one with: tablepack key new {path} (in Python: new_key({str(path)!r}))"
 
@@ -174,7 +174,7 @@ def typed_id(value: EntityId) -> bytes:
         return b"i" + str(value).encode()
     if isinstance(value, float):
         if value != value:
-            raise DataError("an entity id is null; every row must name its entity")
+            raise DataError("an entity id is null; every row must identify its entity")
         return b"f" + struct.pack("<d", value + 0.0)
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
@@ -185,8 +185,8 @@ def typed_id(value: EntityId) -> bytes:
     if isinstance(value, datetime.date):
         return b"d" + value.isoformat().encode()
     if value is None:
-        raise DataError("an entity id is null; every row must name its entity")
-    raise DataError("an entity id is neither a number, a text, a boolean, bytes nor a date")
+        raise DataError("an entity id is null; every row must identify its entity")
+    raise DataError("an entity id is not a number, text, boolean, bytes or date")
 
 
 def entity_tokens(
@@ -194,14 +194,14 @@ def entity_tokens(
 ) -> UInt64Array:
     """Token of each entity: keyed 128-bit BLAKE2b of its typed, length-prefixed id.
 
-    entity_column: Name of the column, part of the message: person 1 and household 1 are different entities.
+    entity_column: Name of the column, a part of the message: person 1 and household 1 are different entities.
     """
     head = pack_strings([entity_column])
     if _LOOPS and key and len(head) < _LONGEST_HEAD:
         return _compiled_tokens(_LOOPS[0], key, head, ids)
     state = blake2b(key=key, digest_size=_TOKEN, person=_PERSON)
     state.update(head)
-    # A call for a single id costs more than its hash: no call more than needed.
+    # A call per id costs more than its hash, so there are as few calls as possible.
     sizes = [n.to_bytes(8, "little") for n in range(_COMMON_LENGTH)]
     copied, digests = state.copy, []
     typed: Iterable[bytes] = (
@@ -216,14 +216,14 @@ def entity_tokens(
 
 
 def use_loop(module: SimpleNamespace | None) -> None:
-    """From now on make tokens by a compiled loop, which gives the same bits; None: by hashlib, one at a time."""
+    """From now on make tokens with a compiled loop, which gives the same bits; None: with hashlib, one at a time."""
     _LOOPS[:] = [] if module is None else [module]
 
 
 def _compiled_tokens(
     loop: SimpleNamespace, key: bytes, head: bytes, ids: Iterable[EntityId] | Int64Array
 ) -> UInt64Array:
-    """As `entity_tokens`, by a compiled loop."""
+    """As `entity_tokens`, with a compiled loop."""
     if isinstance(ids, np.ndarray):
         texts = np.empty(_MOST_DIGITS * len(ids), dtype=np.uint8)
         ends = np.empty(len(ids), dtype=np.int64)
@@ -243,14 +243,14 @@ def _compiled_tokens(
 
 
 def _bytes(raw: bytes) -> UInt8Array:
-    """As an array of its own."""
+    """Bytes as a writable array."""
     return np.frombuffer(bytearray(raw), dtype=np.uint8)
 
 
 def row_tokens(key: bytes, fingerprints: UInt64Array, occurrence: UInt64Array) -> UInt64Array:
-    """Token of each row where no column names the entity.
+    """Token of each row if no column identifies the entity.
 
-    occurrence: Number of the row among those of the same fingerprint.
+    occurrence: Number of the row among those with the same fingerprint.
     """
     records = np.column_stack([fingerprints, occurrence]).astype("<u8").tobytes()
     state = blake2b(key=key, digest_size=16, person=b"tablepack")

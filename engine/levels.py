@@ -1,7 +1,7 @@
-"""The nouns of dp mode that both sides of the wall share: public levels, noisy margins, structural zeros.
+"""The types of mode dp on both sides of the process boundary: public levels, noisy margins, structural zeros.
 
-A level is one value of a column's public domain, or one of the groups that `breaks` cut it into, or null. Margins are
-dense arrays over levels, one axis a column in the order of the sorted column set. All nouns are frozen; arrays inside
+A level is one value of a column's public domain, one of the groups that `breaks` make of it, or null. Margins are dense
+arrays over levels, with one axis per column in the order of the sorted column set. All types are frozen; their arrays
 are never written to after construction.
 """
 
@@ -16,7 +16,7 @@ from engine.schema import BoolArray, Column, ColumnSet, Int64Array
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Levels:
-    """The public levels of one column. Null, where the column may be null, is level 0; the others ascend."""
+    """The public levels of one column. Null, if the column may be null, is level 0; the others ascend."""
 
     column: Column
     # low, high: shape (n_levels,): Codes of each level, both ends included; for ranked columns ranks in the
@@ -33,18 +33,16 @@ class Levels:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Margin:
-    """What crosses the wall in dp mode for one margin: a noisy count for every combination of levels."""
+    """One margin as it crosses the process boundary in mode dp: a noisy count for every combination of levels."""
 
-    # Columns of the strata among them; empty for the total, whose `n` has shape ().
+    # Including the columns of the strata; empty for the total, whose `n` has shape ().
     columns: ColumnSet
-    n: Int64Array  # One axis a column; may be negative
+    n: Int64Array  # One axis per column; may be negative
     variance: float  # Of the noise of each count; 0: the count is exact
-    # 0: measured once, flat. Else a one-way margin measured as a tree: every node holds so many nodes of
-    # the depth below, or as many leaves as are left; level i stands under node i // branching**k, k depths
-    # up.
+    # 0: measured flat. Otherwise a one-way margin measured as a tree: every node has this many children, or as
+    # many as are left; level i is below node i // branching**k, k depths up.
     branching: int = 0
-    # Noisy counts of the tree's inner depths, the coarsest first; without the root (the total) and the
-    # leaves (`n`).
+    # Noisy counts of the tree's inner depths, coarsest first; without the root (the total) and the leaves (`n`).
     tree: tuple[Int64Array, ...] = ()
 
 
@@ -53,7 +51,7 @@ class StructuralZero:
     """Combinations of levels that a rule of the spec declares impossible."""
 
     columns: ColumnSet
-    cells: BoolArray  # One axis a column: True where nobody can be
+    cells: BoolArray  # One axis per column; True: impossible
     why: str  # The rule, for cards
 
 
@@ -68,7 +66,7 @@ def n_cells(sizes: tuple[int, ...]) -> int:
 
 
 def tree_sizes(n_leaves: int, branching: int) -> tuple[int, ...]:
-    """Number of nodes at each inner depth of a tree over so many leaves, the coarsest first; see `Margin.tree`."""
+    """Number of nodes at each inner depth of a tree over this many leaves, coarsest first; see `Margin.tree`."""
     sizes = []
     nodes = -(-n_leaves // branching)
     while nodes > 1:

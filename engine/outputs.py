@@ -1,10 +1,10 @@
-"""Where results may be written: the one place that decides, for every command and every Python function.
+"""Where results may be written: decided here for every command and every Python function.
 
-Takes the path of an output. Never replaced, whatever is asked for: a key, journal, ledger, manifest, release or spec;
-they are known by what they hold, so a link, another name or another spelling of it does not help. Nor a source that a
-spec names which lies beside it or in the working folder, or that the command reads. Any other file, so a source whose
-spec lies elsewhere, is replaced only if the caller was told to (`--force`). All is written beside its place and gets
-its name when it is whole; what appeared there meanwhile stays.
+Never replaced, even with `--force`: keys, journals, ledgers, manifests, releases and specs, which are recognised by
+their content, so that links or other names make no difference; sources named by a spec that lies next to them or in
+the working folder; and whatever the command reads. Any other file (including a source whose spec is elsewhere) is
+replaced only with `--force`. Everything is written to a temporary file in the same folder and renamed when complete; a
+file that appeared there meanwhile is left alone.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from engine.errors import StoreError
 
 StrPath = str | os.PathLike[str]
 KEY, SPEC, RELEASE = "a key", "a spec", "a release"
-"""Kinds of files that callers name."""
+"""Kinds of files that callers may name."""
 REQUESTS = ".requests.json"
-"""Ending of the file of requests for tables beside a release."""
+"""Suffix of the file of table requests for a release."""
 RESERVED = {
     ".journal": "the journal of a key",
     ".exposure.json": "a ledger of a key",
@@ -45,11 +45,11 @@ RESERVED = {
     ".sig": "the signature of a release",
     REQUESTS: "the requests to a release",
 }
-"""Endings of names that we read by their name alone: never those of results, also where nothing is there yet."""
+"""Suffixes of files that are found by name: not allowed for results, even if no such file exists yet."""
 OF_KEYS = (".journal", ".exposure.json", ".ledger.json", ".measured")
-"""Endings of what lies beside a key that was used, and goes with it."""
+"""Suffixes of the files next to a key that was used; they belong to it."""
 _BY_NAME = {".key": KEY, ".toml": SPEC}
-"""Endings that say what a file is where one is there."""
+"""Suffixes that identify an existing file."""
 _BY_FIELDS = {
     frozenset({"format_version", "accepts"}): "the manifest of a release",
     frozenset({"format", "digest", "charges"}): "a ledger of a key",
@@ -57,15 +57,15 @@ _BY_FIELDS = {
     frozenset({"format_version", "algorithm", "signature"}): "the signature of a release",
     frozenset({"format", "vintages"}): "the journal of a key",
 }
-"""Fields at the top of our JSON files."""
+"""Top-level fields of our JSON files."""
 _KEY_BYTES = 32
 _PLAIN = re.compile(rb"[\t\n\r\x20-\x7e]*")
 _DUCKDB, _MAGIC = slice(8, 12), b"DUCK"
 _SPEC_TABLE = re.compile(rb"^\s*\[\[?(release|source|tables|privacy|pack)\]", re.MULTILINE)
 _LARGEST = 64 * 2**20
-"""Text of more bytes is no JSON or TOML of ours."""
+"""Larger files are not JSON or TOML of ours."""
 _SPECS_READ = 200
-_APPEARED = "{}: appeared while its result was made; it was left alone"
+_APPEARED = "{}: a file of this name appeared meanwhile; it was left alone"
 _OURS = {
     **dict.fromkeys(("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"), 1),
     **dict.fromkeys(("/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"), 2),
@@ -80,10 +80,10 @@ def check_output(
     own: str = "",
     inputs: Iterable[StrPath] = (),
 ) -> None:
-    """Refuse a path that no result may be written to; call it before anything is computed.
+    """Refuse a path to which no result may be written; call it before anything is computed.
 
-    own: The kind of file that this output is, such as `SPEC`: one of it may be replaced, with `force`.
-    inputs: Files, or globs, that are read to make it: never replaced.
+    own: The kind of this output, such as `SPEC`: a file of this kind may be replaced, with `force`.
+    inputs: Files or globs that are read to make it: never replaced.
     """
     target = Path(path)
     with _readable(target):
@@ -92,13 +92,13 @@ def check_output(
         _check_name(target)
         there = target.resolve()
         if os.path.exists(target) and not there.exists():
-            raise StoreError(f"{target}: is a file that was removed; name a file")
+            raise StoreError(f"{target}: is a file that was deleted; give another output")
         if target.is_symlink():
             _check_link(target, there)
         if there != target.absolute():
             _check_name(there)
         if there.is_dir():
-            raise StoreError(f"{target}: is a directory; name a file")
+            raise StoreError(f"{target}: is a directory; give a file")
         if not there.parent.is_dir():
             raise StoreError(f"{target}: its folder does not exist")
         if os.path.lexists(there):
@@ -106,8 +106,8 @@ def check_output(
 
 
 def check_new_key(path: StrPath) -> None:
-    """Refuse a name for a new key beside which files of an older one lie: its ledgers would be lost, or taken
-    for new.
+    """Refuse a name for a new key if files of an older key of that name exist: its ledgers would be lost, or would
+    count for the new key.
     """
     target = Path(path)
     with _readable(target):
@@ -116,38 +116,38 @@ def check_new_key(path: StrPath) -> None:
             beside = target.with_name(target.name + ending)
             if os.path.lexists(beside):
                 raise StoreError(
-                    f"{target}: {RESERVED[ending]} of that name lies beside it ({beside.name}); restore that key, "
+                    f"{target}: {RESERVED[ending]} of that name exists already ({beside.name}); restore that key, "
                     "or give another name"
                 )
 
 
 def _check_name(path: Path) -> None:
-    """Refuse names that say what a file of ours is, and folders of ours."""
+    """Refuse names with a reserved suffix, and files in folders with one."""
     for name in (path.name, path.parent.name):
         for ending, what in RESERVED.items():
             if name.lower().removesuffix(".lock").endswith(ending):
                 raise StoreError(
-                    f"{path}: a name on {ending} is that of {what}; give another output"
+                    f"{path}: names ending in {ending} are reserved for {what}; give another output"
                 )
 
 
 def _check_link(path: Path, there: Path) -> None:
-    """Refuse a link to nothing, or of somebody else: who may write in a folder decides by it what is written where."""
+    """Refuse dangling links, and links of other users: who can write to a folder could redirect our output."""
     if not os.path.lexists(there):
-        raise StoreError(f"{path}: is a link to {there}, which is not there; name a file")
+        raise StoreError(f"{path}: is a link to {there}, which does not exist; give a file")
     if hasattr(os, "geteuid") and path.lstat().st_uid not in (0, os.geteuid()):
-        raise StoreError(f"{path}: is a link that somebody else made; name a file")
+        raise StoreError(f"{path}: is a link made by another user; give a file")
 
 
 def _check_replaced(
     path: Path, there: Path, *, force: bool, own: str, inputs: Iterable[StrPath]
 ) -> None:
-    """Refuse to replace a file that must stay, or any without `force`."""
+    """Refuse to replace a protected file, or any file without `force`."""
     if not there.is_file():
-        raise StoreError(f"{path}: is neither a file nor a pipe; name a file")
+        raise StoreError(f"{path}: is not a file or a pipe; give a file")
     read = next((other for other in inputs if _is_same(there, other)), None)
     if read is not None:
-        raise StoreError(f"{path}: is read here ({read}); give another output")
+        raise StoreError(f"{path}: is an input ({read}); give another output")
     kind = kind_of(there)
     if kind and kind != own:
         raise StoreError(f"{path}: is {kind}, which is never replaced; give another output")
@@ -163,11 +163,11 @@ def _check_replaced(
 
 
 def kind_of(path: Path) -> str:
-    """Say which of our files a file is, by what it holds and then by its name; empty: none of ours."""
+    """The kind of our file that a file is, by its content and then by its name; empty: none."""
     size = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(2**16)
-        is_database = head[_DUCKDB] == _MAGIC  # known by its head, however large
+        is_database = head[_DUCKDB] == _MAGIC  # recognised by its header, however large
         whole = head + file.read() if len(head) < size <= _LARGEST and not is_database else head
     if is_database:
         beside = path.with_name(path.name + ".manifest.json")
@@ -183,12 +183,12 @@ def kind_of(path: Path) -> str:
 
 
 def _kind_of_json(text: bytes) -> str:
-    """Which of our JSON files a text is."""
+    """The kind of our JSON file that a text is."""
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
         fields = {}
-        # A cut ledger is a ledger still.
+        # A truncated ledger is still a ledger.
         if re.search(rb'"digest"\s*:|"accepts"\s*:|"vintages"\s*:', text[: 2**16]):
             return "a ledger, journal or manifest"
     if not isinstance(fields, dict):
@@ -197,12 +197,12 @@ def _kind_of_json(text: bytes) -> str:
 
 
 def _is_spec(text: bytes) -> bool:
-    """Whether a text is a spec of ours: TOML with one of its tables."""
+    """Whether a text is a spec: TOML with one of its sections."""
     return bool(_SPEC_TABLE.search(text)) and bool(_toml(text))
 
 
 def _toml(text: bytes) -> dict[str, Any]:
-    """What a text of TOML holds; nothing where it is none."""
+    """What a text of TOML holds; empty if it is not TOML."""
     try:
         return tomllib.loads(text.decode("utf-8"))
     except (ValueError, RecursionError):
@@ -210,7 +210,7 @@ def _toml(text: bytes) -> dict[str, Any]:
 
 
 def _spec_of_source(path: Path) -> str:
-    """Name of a spec, beside a file or in the working folder, that names the file as its source; empty: none."""
+    """A spec, next to a file or in the working folder, that names the file as its source; empty: none."""
     for folder in dict.fromkeys((path.parent, Path.cwd())):
         for spec in sorted(folder.glob("*.toml"))[:_SPECS_READ]:
             with contextlib.suppress(OSError):
@@ -227,7 +227,7 @@ def _is_small(path: Path) -> bool:
 
 
 def _is_same(path: Path, other: StrPath) -> bool:
-    """Whether a path, or one that a glob finds, is a file: also by links, or another spelling."""
+    """Whether a path or glob leads to a file, also through links or another spelling."""
     for candidate in (str(other), *glob.glob(str(other))):
         with contextlib.suppress(OSError, ValueError):
             if os.path.samefile(path, candidate):
@@ -236,18 +236,18 @@ def _is_same(path: Path, other: StrPath) -> bool:
 
 
 def _descriptor(path: Path) -> int:
-    """The number of our own standard output or error, where a path is one; 0: it is none."""
+    """The descriptor of our own standard output or error if a path means one; 0 otherwise."""
     return _OURS.get(os.path.normpath(path), 0)
 
 
 @contextlib.contextmanager
 def _sent_to(descriptor: int) -> Iterator[Path]:
-    """Lend a file that is sent to a descriptor when it is whole.
+    """Lend a file that is copied to a descriptor when it is complete.
 
-    To open its name would empty the file behind it (`>> all.csv`).
+    Opening the descriptor's name would truncate the file behind it (`>> all.csv`).
     """
     stream = sys.__stdout__ if descriptor == 1 else sys.__stderr__
-    if stream is None:  # closed by the shell: its number may be another file's by now
+    if stream is None:  # closed by the shell: its number may belong to another file by now
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     with tempfile.TemporaryDirectory(prefix="tablepack-") as folder:
         part = Path(folder) / "part"
@@ -258,7 +258,7 @@ def _sent_to(descriptor: int) -> Iterator[Path]:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether a path is a pipe or a terminal: written as it is; never a file that a descriptor leads to."""
+    """Whether a path is a pipe or a terminal, which is written directly."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -275,12 +275,12 @@ def output_file(
     inputs: Iterable[StrPath] = (),
     private: bool = False,
 ) -> Iterator[Path]:
-    """Lend a file beside an output, which gets its name when it is whole; a pipe is lent itself.
+    """Lend a temporary file in the output's folder, which is renamed when it is complete; a pipe is lent itself.
 
-    What goes to `/dev/stdout` follows what is there.
+    Output to `/dev/stdout` is appended to what was written there before.
 
-    private: Mode 0600 from its first byte; otherwise what the umask lets, and no more than the file that it
-        replaces had.
+    private: Mode 0600 from the first byte on; otherwise what the umask allows, restricted to the mode of the file that
+        is replaced.
     """
     target = Path(path)
     given = tuple(inputs)
@@ -294,7 +294,7 @@ def output_file(
             yield target
             return
         there = target.resolve()
-        # As short a name as another file's may need; hidden, for it is half a result.
+        # Short enough for any file system; hidden, because it is incomplete.
         part = there.with_name(f".{there.name[:40]}.{secrets.token_hex(4)}.part")
         try:
             if private:
@@ -319,18 +319,18 @@ def write_output(
     inputs: Iterable[StrPath] = (),
     private: bool = False,
 ) -> None:
-    """Write text as UTF-8, lines as they are; parameters and errors as for `output_file`."""
+    """Write text as UTF-8 with line ends unchanged; parameters and errors as for `output_file`."""
     data = text.encode("utf-8", "replace")
     with output_file(path, force=force, own=own, inputs=inputs, private=private) as part:
         part.write_bytes(data)
 
 
 def _check_part(part: Path, target: Path) -> None:
-    """Refuse to give a name to what is not the file that was lent, as when somebody put a link in its place."""
+    """Refuse to rename anything but the file that was lent, such as a link that somebody put in its place."""
     found = part.lstat()
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
         raise StoreError(
-            f"{target}: what was written for it was exchanged meanwhile; nothing was given its name"
+            f"{target}: its temporary file was replaced meanwhile; nothing was written"
         )
 
 
@@ -361,7 +361,7 @@ def _sync(path: Path) -> None:
 
 
 def _place(part: Path, there: Path, *, force: bool) -> None:
-    """Give a finished file its name; without `force`, what appeared there meanwhile stays."""
+    """Rename a finished file; without `force`, a file that appeared there meanwhile stays."""
     if force:
         part.replace(there)
         return
@@ -369,13 +369,13 @@ def _place(part: Path, there: Path, *, force: bool) -> None:
         os.link(part, there)
     except FileExistsError:
         raise StoreError(_APPEARED.format(there)) from None
-    except OSError:  # a file system without hard links: take the name first, which only one can
+    except OSError:  # no hard links here: take the name first, which only one process can
         _take_name(there)
         part.replace(there)
 
 
 def _take_name(there: Path) -> None:
-    """Make an empty file of a name that nothing has, also no link."""
+    """Create an empty file under a name that does not exist, not even as a link."""
     try:
         os.close(os.open(there, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
@@ -383,18 +383,18 @@ def _take_name(there: Path) -> None:
 
 
 def check_folder(path: StrPath) -> None:
-    """Refuse a folder that results may not be written to: anything but an empty or absent one."""
+    """Refuse any folder for results that is not empty or new."""
     target = Path(path)
     with _readable(target):
         there = target.resolve()
         _check_name(there)
         if os.path.lexists(there) and (not there.is_dir() or any(there.iterdir())):
-            raise StoreError(f"{target}: is not an empty directory; name an empty or a new one")
+            raise StoreError(f"{target}: is not an empty directory; give an empty or a new one")
 
 
 @contextlib.contextmanager
 def output_folder(path: StrPath) -> Iterator[Path]:
-    """Lend a folder beside an output, which gets its name when all in it is whole."""
+    """Lend a temporary folder, which is renamed when everything in it is complete."""
     target = Path(path)
     check_folder(target)
     with _readable(target):
@@ -404,16 +404,16 @@ def output_folder(path: StrPath) -> Iterator[Path]:
         try:
             yield part
             part.chmod(0o777 & ~_umask())
-            part.replace(there)  # fails where something lies in it by now
+            part.replace(there)  # fails if it is not empty by now
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Turn what the system, or DuckDB, says of a path into a StoreError."""
+    """Turn errors of the system, or of DuckDB, about a path into a StoreError."""
     if "\0" in str(path):
-        raise StoreError("an output's path holds a null character; name a file")
+        raise StoreError("the path of an output contains a null character")
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How long jobs report progress: builds, evaluations, comparisons, packs; and how long a build will take still."""
+"""Progress of long jobs (builds, evaluations, comparisons, packs), and the time that a build still needs."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 
 Progress = Callable[[str, int, int], None]
-"""Called with the stage, and how much of how much is done. Stage "left": seconds still to go, of all seconds."""
+"""Called with the stage, the work done and the total. Stage "left": seconds remaining, and seconds in all."""
 READ = frozenset(("reading", "tokens"))
-"""Stages that a build does not go through which goes on from an encoded source."""
+"""Stages that a build skips when it resumes from an encoded source."""
 EARLIEST = 0.02
-"""Less than this share of the work says nothing of the speed."""
-# Seconds that two cores take for a million rows, as measured on builds of 0.1 to 100 million (`./scripts/bench scale`);
-# only their ratios count.
+"""Share of the work below which the speed is not known yet."""
+# Seconds of two cores per million rows, measured on builds of 0.1 to 100 million (`./scripts/bench scale`); only their
+# ratios matter.
 LIST, CODE, TOKEN, DIGEST, PAIRS = 0.03, 0.036, 1.65, 0.029, 0.55
 FIRST_LOOK = 0.4
-"""To find columns that determine each other, of however few rows."""
+"""To find functional dependencies, however few rows there are."""
 LOOK = 0.06
-"""To count the cells of a table, of which others may be summed."""
+"""To count the cells of a table that is not summed from others."""
 CELL, TABLE = 1.0, 0.02
-"""To fit, round and store: a million cells; a table, however small."""
+"""To fit, round and store: per million cells, and per table."""
 A_CELL_HOLDS = 20
-"""Rows, of cells that are released where there could be far more."""
+"""Rows per released cell, if far more cells are possible."""
 ANY_SIZE = 10_000
-"""Values of a column that does not say how many it has."""
+"""Values assumed for a column whose number of values is unknown."""
 
 
 def silent(_stage: str, _done: int, _total: int) -> None:
@@ -39,17 +39,17 @@ def work_of_build(
     tables: Sequence[Sequence[str]],
     looks: Sequence[bool],
 ) -> dict[str, list[float]]:
-    """What the steps of a build cost, in the order of its stages.
+    """What the steps of a build cost, by stage in order.
 
-    sizes: Values of each column; 0: not known.
-    looks: For which of them the rows are looked at; all others are summed from finer cells.
+    sizes: Number of values of each column; 0: unknown.
+    looks: Which tables are counted from the rows; the others are summed from finer cells.
     """
     millions, n = n_rows / 1e6, len(sizes)
     could_be = [
         math.prod(((sizes.get(name) or ANY_SIZE) for name in columns), start=1.0)
         for columns in tables
     ]
-    # Between the two bounds lies what is released of a table whose cells are many and uneven.
+    # A table with many uneven cells releases a number between these two bounds.
     cells = [min(n, math.sqrt(n * n_rows / A_CELL_HOLDS), n_rows) / 1e6 for n in could_be]
     return {
         "reading": [LIST * millions] * (lists + 1) + [CODE * n * millions],
@@ -64,10 +64,10 @@ def work_of_build(
 
 
 class TimeLeft:
-    """Passes reports on, and says after each how long it will take still.
+    """Passes progress on, and estimates the time left after each report.
 
-    What is left of a stage is reckoned by the pace of that stage, the more of it is done the more so; all else by the
-    pace so far.
+    The rest of the current stage is estimated at the pace of that stage, weighted by how much of it is done; everything
+    else at the overall pace.
     """
 
     def __init__(self, report: Progress, clock: Callable[[], float] = time.monotonic) -> None:
@@ -77,7 +77,7 @@ class TimeLeft:
         self._stage, self._since = "", 0.0
 
     def expect(self, work: Mapping[str, Sequence[float]]) -> None:
-        """Reckon with this work from now on: by stage, in their order, of each step."""
+        """Expect this work from now on: cost of each step, by stage in order."""
         self._work = {
             stage: list(accumulate(steps, initial=0.0))
             for stage, steps in work.items()
@@ -85,7 +85,7 @@ class TimeLeft:
         }
 
     def report(self, stage: str, done: int, total: int, begun: int | None = None) -> None:
-        """A step was done; of a stage whose steps overlap also how many are begun, which are half done."""
+        """Report a finished step; of a stage with overlapping steps also how many have begun, which count half."""
         self._report(stage, done, total)
         if stage == "taking up":
             self._skipped = READ
@@ -102,7 +102,7 @@ class TimeLeft:
             self._report("left", round(left), round(passed + left))
 
     def _left(self, whole: float, inside: float, passed: float) -> float | None:
-        """Seconds to go, where so much of the work of the stage under way is done; None: too early to tell."""
+        """Seconds left, given the work done of the current stage; None: too early to say."""
         ends = [steps[-1] for steps in self._work.values()]
         before = sum(ends[: list(self._work).index(self._stage)])
         if before + inside < EARLIEST * sum(ends) or not passed:
@@ -116,5 +116,5 @@ class TimeLeft:
 
 
 def _after(steps: Sequence[float], done: int, total: int) -> float:
-    """Work of the first steps, of so many in all."""
+    """Work of the first `done` steps of `total`."""
     return steps[round(min(done / total, 1.0) * (len(steps) - 1))] if total else 0.0

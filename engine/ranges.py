@@ -1,9 +1,9 @@
 """Snapped ranges: power-of-two ranges on absolute grids anchored at 0.
 
-A value is (kind, code). Each sign has its own dyadic tree from 0: the magnitude of a non-negative code is the
-code, that of a negative one is -1 - code, so that no boundary depends on the data. A range `(level, index)` holds
-the magnitudes index * 2**level .. (index + 1) * 2**level - 1 of one kind. Null and other are single values.
-Integers only, so equality is exact.
+A value is (kind, code). Each sign has its own dyadic tree from 0, so that no boundary depends on the data: the
+magnitude of a non-negative code is the code, that of a negative one -1 - code. A range `(level, index)` holds the
+magnitudes index * 2**level .. (index + 1) * 2**level - 1 of one kind. Null and other are single values. Integers only,
+so equality is exact.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ ROOT_LEVEL = 63
 def split_codes(codes: Int64Array) -> tuple[UInt8Array, Int64Array]:
     """Split stored codes into kinds and magnitudes.
 
-    codes: As ingest stores them: `NULL_CODE` and `OTHER_CODE` stand for these kinds.
+    codes: As stored, with `NULL_CODE` and `OTHER_CODE` for these kinds.
 
-    Returns: kind; magnitude: 0 for null and other.
+    Returns: kind; magnitude, 0 for null and other.
     """
     kind = np.where(codes < 0, KIND_NEGATIVE, KIND_NONNEGATIVE).astype(np.uint8)
     magnitude = np.where(codes < 0, ~codes, codes)
@@ -58,7 +58,7 @@ def code_bounds(
 
 
 def levels_at(tops: tuple[int, ...], depth: int) -> tuple[int, ...]:
-    """Level of each column at a depth of its column set: all halve together, down to single values."""
+    """Level of each column at a depth of its column set: all ranges are halved together, down to single values."""
     return tuple(max(top - depth, 0) for top in tops)
 
 
@@ -71,5 +71,5 @@ def bit_length(x: UInt64Array) -> Int64Array:
 
 
 def chosen_places(where: BoolArray | Int64Array) -> Int64Array:
-    """Places of what is chosen by marks or by places: arrays are taken by places sooner than by marks."""
+    """Positions of a selection given as a mask or as positions: indexing by positions is faster than by mask."""
     return np.flatnonzero(where) if where.dtype == np.bool_ else where.astype(np.int64, copy=False)

@@ -1,9 +1,9 @@
-"""Columns that determine each other: which tables need no measurement of their own.
+"""Functional dependencies between columns, and the tables that need no measurement of their own because of them.
 
-A column (the finer) determines another (the coarser) if rows that agree in the finer agree in the coarser too. Then a
-table of both holds nothing that the table without the coarser does not; and of two columns that determine each other,
-copies, one stands for both. What is left of a column set is its base: only bases are measured and locked, so that no
-table shows the same people again under fresh noise. Public: it is made from released buckets.
+A column (the finer) implies another (the coarser) if rows that agree in the finer agree in the coarser too. Then a
+table of both contains nothing that the table without the coarser does not; and of two columns that imply each other
+(one-to-one columns), one represents both. What is left of a column set is its base: only bases are measured and locked,
+so that no table shows the same people again with fresh noise. Public, because it is made from released buckets.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from engine.schema import MAX_WIDTH, ColumnSet, Int64Array
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Relation:
-    """One column tells another."""
+    """One column implies another."""
 
     finer: str
     coarser: str
-    # shape (n_values,): Codes of the finer column's released values (as in `engine.schema`, null and other
-    # included), ascending.
+    # shape (n_values,): Codes of the finer column's released values (as in `engine.schema`, including null and
+    # other), ascending.
     of: Int64Array
     to: Int64Array  # shape (n_values,): The coarser column's code for each
-    # The coarser column determines the finer one too: its tables are those of the finer, relabelled.
+    # One-to-one: the coarser column implies the finer one too, and its tables are those of the finer, relabelled.
     is_copy: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Relations:
-    """All relations of a release.
+    """All functional dependencies of a release.
 
-    relations: Closed: what a determined column determines in turn is among them. A copy is the coarser column
-        of one relation, with the column that stands for it, and of no other.
+    relations: Transitively closed. A one-to-one column is the coarser column of one relation only, with the column that
+        represents it.
     """
 
     relations: tuple[Relation, ...] = ()
 
     @cached_property
     def copies(self) -> dict[str, Relation]:
-        """By copy: its relation to the column that stands for it."""
+        """Relations of one-to-one columns to the columns that represent them, by name."""
         return {one.coarser: one for one in self.relations if one.is_copy}
 
     @cached_property
     def coarser(self) -> dict[str, dict[str, Relation]]:
-        """By finer column: what it determines, copies left out."""
+        """Relations by finer and coarser column, without one-to-one columns."""
         out: dict[str, dict[str, Relation]] = {}
         for one in self.relations:
             if not one.is_copy:
@@ -55,24 +55,24 @@ class Relations:
         return out
 
     def base(self, columns: ColumnSet) -> ColumnSet:
-        """The column set without what the others in it tell, copies replaced by what stands for them."""
+        """The column set without implied columns, one-to-one columns replaced by those that represent them."""
         names = {self.copies[name].finer if name in self.copies else name for name in columns}
-        told = {c for name in names for c in self.coarser.get(name, {})}
-        return tuple(sorted(names - told))
+        implied = {c for name in names for c in self.coarser.get(name, {})}
+        return tuple(sorted(names - implied))
 
     def source(self, name: str, base: ColumnSet) -> Relation | None:
-        """What tells a column of a table from the columns of its base; None: it is one of them."""
+        """The relation that yields a column of a table from its base; None: the column is in the base."""
         if name in base:
             return None
         if name in self.copies and self.copies[name].finer in base:
             return self.copies[name]
-        # A copy of a coarser column is told by the finer, too: the relations are closed.
+        # A one-to-one column of a coarser one is implied by the finer, too: the relations are closed.
         return next(
             self.coarser[finer][name] for finer in base if name in self.coarser.get(finer, {})
         )
 
     def coarsened(self, base: ColumnSet) -> tuple[tuple[Relation, ColumnSet], ...]:
-        """The tables that a base table's sums must equal: one of its columns replaced by the next coarser one."""
+        """Tables that must equal sums of a base table: one of its columns replaced by the next coarser one."""
         out = []
         for name in base:
             for one in self.next_coarser(name).values():
@@ -82,15 +82,15 @@ class Relations:
         return tuple(out)
 
     def next_coarser(self, name: str) -> dict[str, Relation]:
-        """What a column determines, without copies and what follows from others."""
-        told = self.coarser.get(name, {})
-        further = {c for other in told for c in self.coarser.get(other, {})}
-        return {c: one for c, one in told.items() if c not in further and c not in self.copies}
+        """Relations to the columns that a column implies directly, without one-to-one columns."""
+        implied = self.coarser.get(name, {})
+        further = {c for other in implied for c in self.coarser.get(other, {})}
+        return {c: one for c, one in implied.items() if c not in further and c not in self.copies}
 
     def needed(self, published: Iterable[ColumnSet]) -> tuple[ColumnSet, ...]:
-        """Base tables of two and more columns, of published tables and of all that these are locked to.
+        """Base tables of at least two columns, of published tables and of all tables that these are locked to.
 
-        A table whose base is wider than `MAX_WIDTH` is modelled: its pairs are needed, not itself.
+        A table whose base is wider than `MAX_WIDTH` is modelled: its pairs are needed instead.
         """
         needed: set[ColumnSet] = set()
         bases = {base for columns in published if len(base := self.base(columns)) > 1}
@@ -112,7 +112,7 @@ class Relations:
     def left(
         self, published: Iterable[ColumnSet], finished: Collection[ColumnSet]
     ) -> tuple[ColumnSet, ...]:
-        """The same for the tables that are not finished; what is inside a modelled one is needed again for its fit."""
+        """The same for unfinished tables; tables inside a modelled one are needed again for its fit."""
         tables = tuple(published)
         unfinished = [columns for columns in tables if columns not in finished]
         wide = [{*columns} for columns in unfinished if len(self.base(columns)) > MAX_WIDTH]
@@ -124,7 +124,7 @@ class Relations:
         return self.needed([*unfinished, *again])
 
     def _rank(self, name: str) -> int:
-        """How many columns it tells: a coarser one tells fewer, for what it tells the finer tells too."""
+        """Number of columns that it implies: fewer for a coarser column."""
         return len(self.coarser.get(name, {}))
 
 

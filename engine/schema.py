@@ -1,12 +1,12 @@
-"""The nouns that both sides of the wall share: columns, measurements, supports, synthetic tables.
+"""The core types, on both sides of the process boundary: columns, measurements, supports, synthetic tables.
 
-All are frozen and keyword-only; arrays inside are never written to after construction.
+All are frozen and keyword-only; their arrays are never written to after construction.
 
 A value of a column is a pair `(kind, grid)`: `kind` is one of the four constants below, `grid` an int64, its grid
 code. For grid columns (integer, real, decimal, boolean, date, timestamp) that is the value in units of the column's
 resolution, on an absolute grid anchored at 0. For ranked columns (category, text) it is the rank of the value in
-the column's released list (the declared domain, where it is public). `codes` of a table are something else: positions
-in its columns' supports.
+the column's released list (the declared domain, if it is public). The `codes` of a table are something else: positions
+in the supports of its columns.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ from engine.units import ENTITIES, ROWS, Unit
 class Universe:
     """For which rows a column has a value."""
 
-    column: str  # The column that decides; a row where it is null is outside
+    column: str  # The column that decides; rows where it is null are outside
     # low, high: Smallest and largest value inside, for columns on a grid. None: no limit.
     low: Any = None
     high: Any = None
     # The values inside, for columns with a list of values. None: all.
     values: tuple[Any, ...] | None = None
     complete: bool = True  # Every row inside has a value: the column is null exactly outside
-    outside: Any = None  # What a column with a list of values holds outside, if not null
+    outside: Any = (
+        None  # The value of all rows outside, if not null (columns with a list of values)
+    )
 
     @property
     def condition(self) -> tuple[Any, ...]:
-        """What it takes to be inside: equal for columns that share a universe."""
+        """The condition for being inside: equal for columns that share a universe."""
         values = None if self.values is None else frozenset(self.values)
         return self.column, self.low, self.high, values
 
     def __str__(self) -> str:
-        """In words, as code books have it."""
+        """In words, as in a code book."""
         parts = [f"{self.column} from {self.low}"] if self.low is not None else []
         parts += [f"{self.column} up to {self.high}"] if self.high is not None else []
         if self.values is not None:
@@ -51,7 +53,7 @@ class Universe:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodedUniverse:
-    """A universe in grid codes of the column that decides it."""
+    """A universe in grid codes of the deciding column."""
 
     declared: Universe
     # low, high: Its limits.
@@ -60,7 +62,7 @@ class CodedUniverse:
 
 
 ColumnSet = tuple[str, ...]
-"""Sorted tuple of column names; names one table."""
+"""Sorted tuple of column names; identifies a table."""
 Int64Array = NDArray[np.int64]
 UInt64Array = NDArray[np.uint64]
 UInt8Array = NDArray[np.uint8]
@@ -68,9 +70,9 @@ BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
 KIND_NULL, KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_OTHER = 0, 1, 2, 3
-"""Kinds of a value: null; below 0; 0 and above; an unreleased value of a ranked column (its placeholder)."""
+"""Kinds of values: null; below 0; 0 and above; an unreleased value of a ranked column (its placeholder)."""
 NULL_CODE, OTHER_CODE = -(2**63), -(2**63) + 1
-"""Grid codes of null and of the placeholder in the confidential table `rows`: every value's own is larger."""
+"""Grid codes of null and of the placeholder in the confidential table `rows`: smaller than all other codes."""
 
 ColumnKind = Literal[
     "integer", "real", "decimal", "boolean", "category", "text", "date", "timestamp"
@@ -83,7 +85,7 @@ RANKED_KINDS = frozenset({"category", "text"})
 MAX_WIDTH = 4
 """Widest table that mode sticky measures; wider ones are modelled from narrower ones."""
 WIDEST = 64
-"""Widest table of mode sticky: all its pairs of columns are measured for it."""
+"""Widest modelled table of mode sticky: all its pairs of columns are measured."""
 DEFAULT_PLACEHOLDER = "(other)"
 
 
@@ -96,17 +98,17 @@ class Resolution:
 
     @property
     def step(self) -> float:
-        """The step as a float (for showing it; never for encoding)."""
+        """The step as a float, for display, never for encoding."""
         return float(self.base) ** self.exponent
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Writing:
-    """How numbers and dates are written in a source of text."""
+    """How numbers and dates are written in text."""
 
-    decimal: str = "."  # Sign before the decimals
-    thousands: str = ""  # Sign between groups of three digits; empty: none
-    date_format: str = ""  # As `strftime` has it, such as "%d.%m.%Y"; empty: ISO, 2021-12-31
+    decimal: str = "."  # Decimal separator
+    thousands: str = ""  # Thousands separator; empty: none
+    date_format: str = ""  # In `strftime` notation, such as "%d.%m.%Y"; empty: ISO 8601
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,25 +120,25 @@ class Column:
     name : str
         As in the source.
     kind : str
-        How its values lie on the grid; see `ColumnKind`.
+        How its values are encoded; see `ColumnKind`.
     value_type : str
-        What a released value is; differs from `kind` only for categories (of integers, say).
+        Type of a released value; differs from `kind` only for categories (such as categories of integers).
     resolution : Resolution or None
-        Grid step of real and decimal columns, None for all others.
+        Grid step of real and decimal columns; None for all others.
     domain : tuple or None
-        Declared list of values of a ranked column, in their order. None: not declared.
+        Declared values of a category or text column, in order. None: not declared.
     bounds : tuple of (value, value) or None
-        Declared smallest and largest value of a grid column, in the column's own type.
+        Declared smallest and largest value of any other column, in its own type.
     public : bool
-        The domain (or bounds) is public knowledge: its values are never suppressed as values.
+        The domain (or bounds) is public knowledge, so no value is suppressed for being rare.
     detected : tuple of str
-        Names of the settings that `init` detected from the data and nobody has confirmed.
+        Settings that `tablepack init` detected in the data and nobody has confirmed.
     nulls : tuple of str
-        Spellings of null in text sources; the first is written by CSV export.
+        Spellings of null in text sources; CSV export writes the first.
     placeholder : str or None
-        Stands for the unreleased values of a ranked text column. None: their share goes to released values.
+        Text shown for unreleased values of a text column. None: their share goes to released values.
     label : str
-        For people.
+        Label for readers.
     labels : tuple of (str, str)
         Labels of single values, as (value as text, label).
     step : int
@@ -144,19 +146,19 @@ class Column:
     universe : Universe or None
         For which rows the column has a value, where declared.
     breaks : tuple or None
-        Grid columns with bounds: where the public groups begin that mode dp counts by; the first begins at the
-        smallest value. None: every value is a group.
+        Columns with bounds, mode dp: lower ends of the groups that are counted, without the first, which starts at
+        the smallest value. None: every value is a group.
     nullable : bool
         Whether a value may be null; public knowledge.
     max_rows : int or None
-        Mode sticky: most rows that one entity contributes to a bucket of a single value, a power of two. None: as
-        many as to any bucket.
+        Mode sticky: most rows of one entity that count in a bucket of a single value, a power of two. None: as many
+        as in any bucket.
     determines : tuple of str
-        Other columns that it tells: rows that agree in this column agree in them.
+        Columns implied by this one: rows that agree in this column agree in them.
     release : str
-        Why it is published although it looks like an identifier. Empty: nobody said so.
+        Why it may be published although it looks like an identifier. Empty: no reason was given.
     writing : Writing
-        How its numbers or dates are written, where the source is text.
+        How its numbers or dates are written in a text source.
     """
 
     name: str
@@ -182,31 +184,30 @@ class Column:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether values are coded by rank in a list, not by their place on a grid."""
+        """Whether values are encoded by rank in a list, not by position on a grid."""
         return self.kind in RANKED_KINDS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:
-    """What crosses the wall for one column set: its released buckets, every one of them noisy.
+    """What crosses the process boundary for one column set: its released buckets, all of them noisy.
 
-    Nodes are sorted by depth, then by place; a node is listed only if it and all its ancestors pass.
+    Nodes are sorted by depth, then by position; a node is listed only if it and all its ancestors pass the threshold.
     """
 
     columns: ColumnSet  # Empty for the total, which is one node of depth 0
     depth: UInt8Array  # shape (n_nodes,)
-    # kind, level: shape (n_nodes, n_columns): A range of column j holds 2**level[:, j] grid codes of its
-    # kind.
+    # kind, level: shape (n_nodes, n_columns): A range of column j holds 2**level[:, j] grid codes of its kind.
     kind: UInt8Array
     level: UInt8Array
     # shape (n_nodes, n_columns): Offset of the range in units of its size. Negative values are mirrored:
     # grid code -1 has index 0 at level 0.
     index: Int64Array
-    # shape (n_nodes,): Position of the node that holds this one, one depth up; -1 at depth 0.
+    # shape (n_nodes,): Position of the node that contains this one, one depth up; -1 at depth 0.
     parent: Int64Array
     n: Int64Array  # shape (n_nodes,): Noisy number of rows; may be negative
-    # shape (max_depth + 1,): Per depth: the power of two that both noise layers were multiplied with (1:
-    # one row an entity).
+    # shape (max_depth + 1,): By depth, the power of two by which both noise layers were multiplied (1: one row per
+    # entity).
     scale: Int64Array
     # One-way tables of a ranked column only: the released values in rank order.
     values: tuple[Any, ...] | None = None
@@ -217,10 +218,7 @@ class Measurement:
         return len(self.n)
 
     def kept(self, where: BoolArray) -> Measurement:
-        """The measurement of some of its buckets only.
-
-        where: A bucket is kept only with the one that holds it.
-        """
+        """The measurement restricted to some buckets; each must come with the one that contains it."""
         at, place = np.flatnonzero(where), np.cumsum(where) - 1
         parent = self.parent.take(at)
         return replace(
@@ -236,19 +234,19 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Support:
-    """The leaf support of one column: its released values, which the cells of every table are combinations of.
+    """The leaf support of one column: its released values, of which the cells of every table are combinations.
 
-    Sorted: null first, then negative, non-negative, other; each ascending by grid. A value inside a released
-    range was drawn once, when the one-way table was fitted, so that every table shows the same values.
+    Sorted: null first, then negative, non-negative, other; each ascending by grid. A value inside a released range was
+    drawn once, when the one-way table was fitted, so that every table shows the same values.
     """
 
     column: Column
     kind: UInt8Array  # shape (n_values,)
-    # shape (n_values,): Place on the column's grid, or rank in `values` for ranked columns; 0 where kind is
-    # null or other.
+    # shape (n_values,): Position on the column's grid, or rank in `values` for ranked columns; 0 if kind is null or
+    # other.
     grid: Int64Array
     n: Int64Array  # shape (n_values,): Fitted number of rows, all > 0
-    # shape (n_values,): The value is itself a released bucket (else it was drawn inside a released range).
+    # shape (n_values,): The value is itself a released bucket (otherwise it was drawn inside a released range).
     measured: BoolArray
     values: tuple[Any, ...] | None = None  # Ranked columns: the released values in rank order
     # Standard deviation of the error of a measured value's count, in rows (root mean square).
@@ -260,45 +258,44 @@ class Support:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CellGroups:
-    """What is known of the noise: one entry for each released finest bucket and each filled remainder."""
+    """What is known about the noise: one entry for each finest released bucket and each imputed remainder."""
 
     kind: UInt8Array  # shape (n_groups, n_columns)
-    # low, high: shape (n_groups, n_columns): The box of grid codes, both ends included (0, 0 where kind is
-    # null or other).
+    # low, high: shape (n_groups, n_columns): The box of grid codes, both ends included (0, 0 if kind is null or other).
     low: Int64Array
     high: Int64Array
     n: Int64Array  # shape (n_groups,): Fitted number of rows in the group
-    # shape (n_groups,): Standard deviation, in rows, of the noise of the bucket it was read from.
+    # shape (n_groups,): Standard deviation, in rows, of the noise of its bucket.
     noise_sd: FloatArray
-    # shape (n_groups,): True: a released bucket of single values. False: the remainder of a box, filled
-    # blindly. A synthetic row is measured where its group is: `SyntheticTable.measured` says the same.
+    # shape (n_groups,): True: a released bucket of single values. False: the remainder of a box, imputed. A synthetic
+    # row is measured if its group is: `SyntheticTable.measured` says the same.
     measured: BoolArray
-    # shape (n_groups,): Depth in the measured tree of the bucket, or of the one whose remainder the group
-    # is; -1 where no released bucket holds the rows, and everywhere in mode dp.
+    # shape (n_groups,): Depth in the measured tree of the bucket, or of the one whose remainder the group is; -1 if no
+    # released bucket contains the rows, and always in mode dp.
     depth: NDArray[np.int8]
-    # Per column: level of its ranges at depth 0. At depth d it is max(top - d, 0). Empty in mode dp.
+    # By column, level of its ranges at depth 0; at depth d it is max(top - d, 0). Empty in mode dp.
     tops: tuple[int, ...] = ()
     scale: tuple[int, ...] = ()  # As in `Measurement`. Empty in mode dp.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SyntheticTable:
-    """One fitted table: distinct synthetic rows with their number."""
+    """One fitted table: distinct synthetic rows with their counts."""
 
     columns: ColumnSet
     # shape (n_cells, n_columns): Positions in the columns' supports; rows distinct, in lexicographic order.
     codes: NDArray[np.int32]
     n: Int64Array  # shape (n_cells,): Number of synthetic rows, all > 0
-    # shape (n_cells,): The cell is itself a released bucket (else filled within a larger one).
+    # shape (n_cells,): The cell is itself a released bucket (otherwise it was imputed within a larger one).
     measured: BoolArray
     groups: CellGroups
-    # Standard deviation of the error of a measured cell, in rows: that of its own noise, or of a narrower
-    # table it is locked to if that is larger.
+    # Standard deviation of the error of a measured cell, in rows: that of its own noise, or of a narrower table that
+    # it is locked to, if that is larger.
     noise_sd: float = 0.0
     # Largest difference between a margin of this table and the published narrower table.
     gap: int = 0
     rake_cycles: int = 0  # Raking cycles run (0: nothing to rake to)
-    # Rows that a margin's sums were off by when raking stopped, as a share of all rows.
+    # Rows by which a margin's sums were off when raking stopped, as a share of all rows.
     rake_error: float = 0.0
 
     @property
@@ -308,7 +305,7 @@ class SyntheticTable:
 
 
 def column_set(names: Sequence[str]) -> ColumnSet:
-    """Return the canonical name of a table: its columns, sorted by code point."""
+    """The canonical name of a table: its columns, sorted by code point."""
     return tuple(sorted(names))
 
 
@@ -326,25 +323,25 @@ def literal(text: str) -> str:
 class SourceSpec:
     """Where the rows are and whom they are about."""
 
-    # File or glob, or how to reach a database; None where a frame was handed over in Python.
+    # File, glob or database connection; None for a frame given in Python.
     path: str | None
-    # "csv" (any text with a delimiter), "parquet", "xlsx" (any workbook), "duckdb", "sqlite", "postgres",
-    # "mysql", "table" (of Spark's catalogue) or "frame".
+    # "csv" (any delimited text), "parquet", "xlsx" (any workbook), "duckdb", "sqlite", "postgres", "mysql", "table" (of
+    # Spark's catalogue) or "frame".
     format: SourceFormat
     table: str | None = None  # Table (or schema.table) of a database
-    # Columns that name the protected entities; empty: each row is one.
+    # Columns that identify the protected entities; empty: each row is one.
     entities: tuple[str, ...] = ()
-    # Columns that identify a row where there are no entity columns; empty: all columns of the spec.
+    # Columns that identify a row if there are no entity columns; empty: all columns of the spec.
     identity: tuple[str, ...] = ()
     more: tuple[str, ...] = ()  # Files or globs besides `path`
-    # encoding, delimiter: Of text; None: UTF-8, and the one that fits the first records.
+    # encoding, delimiter: Of text; None: UTF-8, and the delimiter that fits the first records.
     encoding: str | None = None
     delimiter: str | None = None
     skip: int = 0  # Lines of text, or rows of a sheet, above the column names
     sheet: str | None = None  # Of a workbook; None: its only one
-    sql: str | None = None  # A SELECT over the files, each a table named as the file is
-    # engine, master, memory: What reads and counts the rows: "duckdb" or "spark"; where Spark runs, empty:
-    # as Spark itself is told; most memory of the working database, such as "4GB", empty: the default.
+    sql: str | None = None  # A SELECT over the files, each a table named after its file
+    # engine, master, memory: What reads and counts the rows, "duckdb" or "spark"; the Spark master, empty: as Spark is
+    # configured; memory limit of the working database, such as "4GB", empty: the default.
     engine: Literal["duckdb", "spark"] = "duckdb"
     master: str = ""
     memory: str = ""
@@ -357,20 +354,20 @@ class SourceSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseHeader:
-    """What a release says of itself before any table: all of it public."""
+    """What a release says about itself, apart from its tables: all of it public."""
 
     title: str
     logical_name: str  # Name of the logical table in SQL
     vintage: str
     mode: str  # "sticky"
-    # Public name of the key (a keyed digest, 16 hex digits); tells keys apart, reveals nothing.
+    # Public name of the key (a keyed digest, 16 hex digits); reveals nothing about it.
     key_id: str
     privacy: dict[str, Any] = field(default_factory=dict)  # The privacy parameters as plain values
     engine_version: str = ""
     columns: tuple[Column, ...] = ()  # The columns of the tables, without the entity columns
     tables: tuple[ColumnSet, ...] = ()  # The tables to be published, by width, then name
     notes: tuple[str, ...] = ()  # Sentences for readers of the release
-    # unit, entity: What a row is called, and whom the release protects.
+    # unit, entity: What a row and a protected entity are called.
     unit: Unit = ROWS
     entity: Unit = ENTITIES
-    is_reviewed: bool = False  # A person says that what is marked as detected was looked at
+    is_reviewed: bool = False  # A person has checked all settings marked as detected

@@ -1,10 +1,10 @@
 """Sticky randomness: SipHash-2-4 in numpy, and draws that are the same bits on every platform.
 
-Takes a 16-byte key and messages of 64-bit words; gives 64 random bits a message, and from these integer
-Gaussians and threshold tests by tables of 64-bit integers. The tables come from `decimal` arithmetic (exactly
-rounded, no libm); equal keys and messages give equal draws, on any machine and in any order.
+Takes a 16-byte key and messages of 64-bit words; gives 64 random bits per message, and from these integer Gaussians and
+threshold tests by tables of 64-bit integers. The tables come from `decimal` arithmetic (exactly rounded, no libm), so
+equal keys and messages give equal draws on any machine and in any order.
 
-Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012; the 128-bit variant is of the
+Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012; the 128-bit variant is from the
 authors' reference code.
 """
 
@@ -21,12 +21,12 @@ import numpy as np
 from engine.schema import BoolArray, Int64Array, UInt64Array
 
 CHUNK = 16_384
-"""Messages hashed at a time: enough to pay for the calls, few enough for the processor's cache."""
+"""Messages hashed at a time: enough to amortise the calls, few enough for the processor's cache."""
 MAX_TABLE_LOG2_SD = 10
 """Largest sd with a table of its own; larger ones add uniform low bits to it."""
 _TWO_64 = 1 << 64
 _LOOPS: list[SimpleNamespace] = []
-"""The same loop in machine code, where there is one: see `use_loop`."""
+"""The compiled loop, if there is one: see `use_loop`."""
 _SHIFTS = {bits: (np.uint64(bits), np.uint64(64 - bits)) for bits in (13, 16, 17, 21, 32)}
 
 
@@ -59,7 +59,7 @@ def _rounds(v: list[UInt64Array], spare: UInt64Array, count: int) -> None:
 
 
 def _state(key: bytes, *, wide: bool) -> tuple[int, int, int, int]:
-    """The state that a key gives."""
+    """The initial state for a key."""
     k0, k1 = struct.unpack("<QQ", key[:16])
     return (
         0x736F6D6570736575 ^ k0,
@@ -79,7 +79,7 @@ def _absorb(
 ) -> list[UInt64Array]:
     """Initialise the state with the key and compress the words and the closing length block.
 
-    `state` has shape (5, n): four words of state, one to work with.
+    `state` has shape (5, n): four words of state and one of scratch space.
     """
     v, spare = list(state[:4]), state[4]
     for part, start in zip(v, _state(key, wide=wide), strict=True):
@@ -92,12 +92,12 @@ def _absorb(
 
 
 def use_loop(module: SimpleNamespace | None) -> None:
-    """From now on hash by a compiled loop, which gives the same bits; None: in numpy."""
+    """From now on hash with a compiled loop, which gives the same bits; None: with numpy."""
     _LOOPS[:] = [] if module is None else [module]
 
 
 def siphash(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
-    """SipHash-2-4 of many messages at once, compiled where that was brought in."""
+    """SipHash-2-4 of many messages at once, by the compiled loop if there is one."""
     n = len(words[0])
     out = np.empty(n, dtype=np.uint64)
     if _LOOPS:
@@ -142,14 +142,13 @@ def siphash128(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
 def gaussian_table(log2_sd: int) -> tuple[int, UInt64Array]:
     """Cumulative table of the discrete Gaussian with sd 2**log2_sd, p(k) proportional to exp(-k^2 / 2 sd^2).
 
-    Returns: first: The smallest value drawn; thresholds: A draw with bits u is first + (number of thresholds
-    <= u).
+    Returns: first, the smallest value drawn; thresholds: bits u draw first + (number of thresholds <= u).
     """
     reach = 9 << log2_sd
     with localcontext() as context:
         context.prec = 40
         width = Decimal(2) ** (2 * log2_sd + 1)
-        # exp(-k^2 / width) by its ratios exp(-(2k + 1) / width): two products each, where an exponential takes forty.
+        # exp(-k^2 / width) by its ratios exp(-(2k + 1) / width): two products each instead of an exponential.
         half, ratio, slower = [Decimal(1)], (-1 / width).exp(), (-2 / width).exp()
         for _ in range(reach):
             half.append(half[-1] * ratio)
@@ -169,7 +168,7 @@ def integer_gaussian(bits: UInt64Array, log2_sd: int) -> Int64Array:
     drawn = np.searchsorted(thresholds, bits, side="right") + first
     if not spare:
         return drawn.astype(np.int64)
-    # The table's steps are 2**spare wide here; fresh low bits fill them evenly.
+    # The table's steps are 2**spare wide here; fresh low bits spread draws evenly within them.
     low = (bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - spare)
     return (drawn << spare) + low.astype(np.int64) - (1 << (spare - 1))
 

@@ -1,6 +1,6 @@
-"""Texts of others: TOML and JSON that people wrote, and values on their way to a terminal or a notebook.
+"""Text from outside: TOML and JSON that people wrote, and values to be shown in a terminal or notebook.
 
-Takes text; gives what it holds, or what can be shown of it. Nothing here fails on hostile text but by ValueError.
+Nothing here fails on hostile text except with a ValueError.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 DEEPEST = 100
-"""Levels within each other that a document of people may have."""
+"""Deepest nesting that a document may have."""
 _DIGITS = re.compile(r"\d{4301}")  # more than Python reads as one number
 _BRACKETS = re.compile(r"[\[{\]}\n]")
 _ODD = re.compile(r"[^\x20-\x7e]")
 _BREAKS = "\n\t"
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-"""Control characters, those that turn the direction of text or show nothing, halves of characters, line separators."""
+"""Unicode categories: control and format characters, lone surrogates, line and paragraph separators."""
 _JOINERS = "\u200c\u200d\u00ad"
-"""Hidden characters that words of some languages, and emoji, are spelled with."""
+"""Invisible characters that some languages and emoji need."""
 N_SHOWN = 20
-"""Tables that people see of a plan unless they ask for more."""
+"""Number of tables that a plan shows by default."""
 MANY, TOO_MANY = 1e5, 1e15
-"""Between these, numbers with a fraction have one decimal place; others six digits."""
+"""Between these, fractional numbers are shown with one decimal place, others with six digits."""
 
 
 def parsed_toml(text: str) -> dict[str, Any]:
-    """Return what TOML holds."""
+    """Parse TOML."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -40,7 +40,7 @@ def parsed_toml(text: str) -> dict[str, Any]:
 
 
 def parsed_json(text: str) -> Any:
-    """Return what JSON holds."""
+    """Parse JSON."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:
@@ -50,34 +50,34 @@ def parsed_json(text: str) -> Any:
 
 
 def _why_unread(text: str) -> str:
-    """Say why a parser gave up, and at which line."""
+    """Say why a parser failed, and at which line."""
     long = _DIGITS.search(text)
     if long:
         line = 1 + text.count("\n", 0, long.start())
         return f"a number has more than 4,300 digits (at line {line})"
     depth, line = 0, 1
-    for sign in _BRACKETS.findall(text):
-        line += sign == "\n"
-        depth += (sign in "[{") - (sign in "]}")
+    for char in _BRACKETS.findall(text):
+        line += char == "\n"
+        depth += (char in "[{") - (char in "]}")
         if depth > DEEPEST:
             break
-    return f"values lie more than {DEEPEST} levels within each other (at line {line})"
+    return f"values are nested more than {DEEPEST} levels deep (at line {line})"
 
 
 def shown(text: str) -> str:
-    r"""Return a text that does nothing to a terminal: what is hidden in it, as `\x1b`; lines and tabs stay."""
-    return _ODD.sub(_shown_sign, text)
+    r"""A text that is safe to print to a terminal: control characters are escaped as `\x1b`; newlines and tabs stay."""
+    return _ODD.sub(_escaped, text)
 
 
-def _shown_sign(found: re.Match[str]) -> str:
-    sign = found[0]
-    if sign in _BREAKS or sign in _JOINERS or unicodedata.category(sign) not in _HIDDEN:
-        return sign
-    return sign.encode("unicode_escape").decode("ascii")
+def _escaped(found: re.Match[str]) -> str:
+    char = found[0]
+    if char in _BREAKS or char in _JOINERS or unicodedata.category(char) not in _HIDDEN:
+        return char
+    return char.encode("unicode_escape").decode("ascii")
 
 
 def figure_text(value: object) -> str:
-    """Return a value for people: six digits of a number with a fraction, but never 1.23457e+06 for a sum of incomes."""
+    """A value for display: fractional numbers with six digits, but never 1.23457e+06 for a sum of incomes."""
     if value is None:
         return "NULL"
     if isinstance(value, float):
@@ -86,7 +86,7 @@ def figure_text(value: object) -> str:
 
 
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], below: Sequence[str]) -> str:
-    """Return rows as text in columns, with sentences below."""
+    """Rows as text in aligned columns, with sentences below."""
     cells = [list(columns)]
     cells += [[figure_text(v) for v in row] for row in rows]
     widths = [max(len(row[j]) for row in cells) for j in range(len(columns))]
@@ -100,7 +100,7 @@ def text_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], below: Seq
 def html_table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, above: str = "", below: Sequence[str]
 ) -> str:
-    """Return rows as a table of HTML, with a piece of HTML above and sentences below."""
+    """Rows as an HTML table, with HTML above and sentences below."""
     head = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
     body = "".join(
         "<tr>"
@@ -113,12 +113,12 @@ def html_table(
 
 
 def html_sentences(sentences: Sequence[str]) -> str:
-    """Return sentences as a paragraph of HTML, one a line; nothing where there is none."""
+    """Sentences as an HTML paragraph, one per line; empty if there are none."""
     lines = "<br>".join(html.escape(line) for line in sentences)
     return f"<p>{lines}</p>" if lines else ""
 
 
 def spec_entry(columns: Iterable[str]) -> str:
-    """Return the lines of a spec that would release a table."""
+    """The lines that add a table to a spec."""
     listed = ", ".join(json.dumps(c, ensure_ascii=False) for c in columns)
     return f"[[tables]]\ncolumns = [{listed}]"

@@ -1,4 +1,4 @@
-"""Keys of combinations: equal and ordered as the combinations are, however many there could be."""
+"""Keys of combinations are equal and ordered as the combinations, however many are possible."""
 
 from __future__ import annotations
 

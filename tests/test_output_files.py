@@ -1,4 +1,4 @@
-"""A file that is written beside its name and then gets it: never over what came meanwhile, never through a link."""
+"""Outputs are written to a temporary file and renamed, never over a file that appeared meanwhile or through a link."""
 
 from __future__ import annotations
 
@@ -6,16 +6,10 @@ import os
 import stat
 
 import pytest
-from fixtures.pipeline import (
-    KEY,
-)
+from fixtures.pipeline import KEY
 
 from engine.errors import StoreError
-from engine.outputs import (
-    output_file,
-    output_folder,
-    write_output,
-)
+from engine.outputs import output_file, output_folder, write_output
 
 
 def test_what_appears_meanwhile_stays(tmp_path):
@@ -32,8 +26,8 @@ def test_what_appears_meanwhile_stays(tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_link_is_never_beaten_to_a_name(tmp_path, monkeypatch):
-    """Between the last look and the new name."""
+def test_a_file_that_appears_at_the_last_moment_stays(tmp_path, monkeypatch):
+    """Between the last check and the renaming."""
     out = tmp_path / "a.csv"
     monkeypatch.setattr("engine.outputs._sync", lambda part: None)
     calls = []
@@ -44,7 +38,7 @@ def test_a_link_is_never_beaten_to_a_name(tmp_path, monkeypatch):
             out.write_text("theirs")
 
     monkeypatch.setattr("engine.outputs.check_output", check)
-    with pytest.raises(StoreError, match="appeared while"):
+    with pytest.raises(StoreError, match="appeared"):
         write_output(out, "mine")
     assert out.read_text() == "theirs"
 
@@ -66,19 +60,19 @@ def test_a_name_is_taken_once_without_hard_links_too(tmp_path, monkeypatch):
         raise PermissionError("no hard links here")
 
     monkeypatch.setattr("engine.outputs.os.link", appearing)
-    with pytest.raises(StoreError, match="appeared while"):
+    with pytest.raises(StoreError, match="appeared"):
         write_output(out, "mine")
     assert out.read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_what_is_no_more_the_file_that_was_lent_gets_no_name(tmp_path):
-    """Who may write in the folder puts a link in its place: the key behind it keeps its mode, and its one name."""
+def test_a_replaced_temporary_file_is_not_renamed(tmp_path):
+    """Somebody with access to the folder puts a link in its place: the key behind it keeps its mode and single name."""
     out, key = tmp_path / "a.csv", tmp_path / "my.key"
     key.write_bytes(KEY)
     key.chmod(0o600)
     for put in (lambda part: part.symlink_to(key), lambda part: os.link(key, part)):
-        with pytest.raises(StoreError, match="exchanged"), output_file(out) as part:  # noqa: PT012
+        with pytest.raises(StoreError, match="replaced meanwhile"), output_file(out) as part:  # noqa: PT012
             part.write_text("mine")
             part.unlink()
             put(part)
@@ -86,24 +80,24 @@ def test_what_is_no_more_the_file_that_was_lent_gets_no_name(tmp_path):
         assert (key.read_bytes(), stat.S_IMODE(key.stat().st_mode)) == (KEY, 0o600)
 
 
-def test_a_link_to_nothing_is_not_followed(tmp_path):
-    """Planted in a folder that many may write, it would decide which file of the user's comes to be."""
+def test_a_dangling_link_is_not_followed(tmp_path):
+    """In a shared folder it would let others decide which file of the user is created."""
     (tmp_path / "out.csv").symlink_to(tmp_path / "elsewhere.csv")
     for force in (False, True):
-        with pytest.raises(StoreError, match=r"is a link to .* which is not there"):
+        with pytest.raises(StoreError, match=r"is a link to .*elsewhere\.csv"):
             write_output(tmp_path / "out.csv", "mine", force=force)
     assert not (tmp_path / "elsewhere.csv").exists()
 
 
-def test_a_link_of_somebody_else_is_not_followed(tmp_path, monkeypatch):
+def test_a_link_of_another_user_is_not_followed(tmp_path, monkeypatch):
     (tmp_path / "elsewhere.csv").write_text("x")
     (tmp_path / "out.csv").symlink_to(tmp_path / "elsewhere.csv")
     write_output(tmp_path / "out.csv", "mine", force=True)
     own = os.geteuid()
     os.lchown(tmp_path / "out.csv", own if own else 12345, -1)
-    if own:  # only root can give a link away: then another one is who looks
+    if own:  # only root can change the owner: otherwise pretend to be another user
         monkeypatch.setattr("engine.outputs.os.geteuid", lambda: own + 1)
-    with pytest.raises(StoreError, match="somebody else"):
+    with pytest.raises(StoreError, match="another user"):
         write_output(tmp_path / "out.csv", "theirs", force=True)
     assert (tmp_path / "elsewhere.csv").read_text() == "mine"
 

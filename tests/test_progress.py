@@ -1,14 +1,10 @@
-"""The time left: by the speed so far and what the steps cost; with clocks that are scripted."""
+"""The time left, from the speed so far and the cost of the steps; with scripted clocks."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
-from fixtures.measure import column
 
 from engine.progress import ANY_SIZE, CELL, LOOK, READ, TABLE, TimeLeft, work_of_build
-from engine.release.sticky import _work
 
 SIZES = {"age": 106, "sex": 2, "income": 0}
 TABLES = [(), ("age",), ("sex",), ("income",), ("age", "sex"), ("age", "income")]
@@ -26,13 +22,13 @@ class Clock:
 
 
 def run(work: dict[str, list[float]], speed: float, *, skipped: bool = False):
-    """Go through all steps of a build on a machine of some speed; the times left that were told, with the true ones."""
-    clock, said = Clock(), []
-    progress = TimeLeft(lambda *what: said.append((clock.now, *what)), clock)
+    """Run all steps of a build on a machine of some speed; reported and true times left."""
+    clock, got = Clock(), []
+    progress = TimeLeft(lambda *what: got.append((clock.now, *what)), clock)
     progress.expect(work)
     if skipped:
         progress.report("taking up", 0, 1)
-        progress.expect(work)  # once more, as when more is known
+        progress.expect(work)  # again, as when more is known
     for stage, steps in work.items():
         if skipped and stage in READ:
             continue
@@ -40,39 +36,39 @@ def run(work: dict[str, list[float]], speed: float, *, skipped: bool = False):
             progress.report(stage, done, len(steps))
             clock.now += seconds / speed
         progress.report(stage, len(steps), len(steps))
-    return [(at, left, clock.now - at) for at, stage, left, _ in said if stage == "left"], clock.now
+    return [(at, left, clock.now - at) for at, stage, left, _ in got if stage == "left"], clock.now
 
 
 @pytest.mark.parametrize("speed", [0.03, 0.5])
 @pytest.mark.parametrize("skipped", [False, True])
-def test_a_machine_of_one_speed_is_told_right(speed, skipped):
-    told, whole = run(work_of_build(2e6, SIZES, 1, TABLES, LOOKS), speed, skipped=skipped)
-    assert len(told) >= 8
-    for at, left, true in told:
+def test_at_constant_speed_the_estimate_is_right(speed, skipped):
+    reported, whole = run(work_of_build(2e6, SIZES, 1, TABLES, LOOKS), speed, skipped=skipped)
+    assert len(reported) >= 8
+    for at, left, true in reported:
         assert left == pytest.approx(true, abs=1), at
-    assert told[0][0] <= 0.1 * whole
+    assert reported[0][0] <= 0.1 * whole
 
 
-def test_nothing_is_told_before_anything_is_known():
-    said = []
-    progress = TimeLeft(lambda *what: said.append(what), Clock())
+def test_there_is_no_estimate_before_anything_is_known():
+    got = []
+    progress = TimeLeft(lambda *what: got.append(what), Clock())
     progress.report("reading", 0, 1)
     progress.expect(work_of_build(0, SIZES, 1, TABLES, LOOKS))
     progress.report("reading", 1, 3)
     progress.report("columns", 1, 3)
-    assert said == [("reading", 0, 1), ("reading", 1, 3), ("columns", 1, 3)]
+    assert got == [("reading", 0, 1), ("reading", 1, 3), ("columns", 1, 3)]
 
 
-def test_what_is_learnt_on_the_way_moves_the_end():
-    """Tables turn out to be ten times as large as was thought."""
-    clock, said = Clock(), []
-    progress = TimeLeft(lambda *what: said.append(what), clock)
+def test_new_information_changes_the_estimate():
+    """Tables turn out to be ten times as large as expected."""
+    clock, got = Clock(), []
+    progress = TimeLeft(lambda *what: got.append(what), clock)
     progress.expect({"reading": [1.0, 1.0], "tables": [2.0]})
     clock.now = 10.0
     progress.report("reading", 2, 2)
     progress.expect({"reading": [1.0, 1.0], "tables": [20.0]})
     progress.report("tables", 0, 1)
-    assert [what[1:] for what in said if what[0] == "left"] == [(10, 20), (100, 110)]
+    assert [what[1:] for what in got if what[0] == "left"] == [(10, 20), (100, 110)]
 
 
 def test_cells_are_bounded_by_columns_and_by_rows():
@@ -93,10 +89,10 @@ def test_cells_are_bounded_by_columns_and_by_rows():
     assert last(1e6, many, [tuple(many)]) == pytest.approx(TABLE + LOOK + CELL)
 
 
-def test_a_stage_is_judged_by_its_own_pace_the_more_of_it_is_done():
-    """The second stage takes three times as long as was thought: at its start nothing says so, at its end all."""
-    clock, said = Clock(), []
-    progress = TimeLeft(lambda *what: said.append(what), clock)
+def test_a_stage_is_weighted_by_its_own_pace_as_it_proceeds():
+    """The second stage takes three times as long as expected, which shows only gradually."""
+    clock, got = Clock(), []
+    progress = TimeLeft(lambda *what: got.append(what), clock)
     progress.expect({"reading": [4.0], "tables": [1.0] * 4, "pairs": [2.0]})
     clock.now = 4.0
     progress.report("reading", 1, 1)
@@ -104,46 +100,17 @@ def test_a_stage_is_judged_by_its_own_pace_the_more_of_it_is_done():
     for done in (1, 2, 3, 4):
         clock.now += 3.0
         progress.report("tables", done, 4)
-    lefts = [what[1] for what in said if what[0] == "left"]
+    lefts = [what[1] for what in got if what[0] == "left"]
     pace = [(4 + 3 * done) / (4 + done) for done in range(5)]
     in_stage = [(3 * done + pace[done] * (4 - done)) / 4 * (4 - done) for done in range(5)]
     assert lefts[1:] == [round(of + 2 * p) for of, p in zip(in_stage, pace, strict=True)]
 
 
-def test_what_is_begun_counts_half():
-    clock, said = Clock(), []
-    progress = TimeLeft(lambda *what: said.append(what), clock)
+def test_steps_that_have_begun_count_half():
+    clock, got = Clock(), []
+    progress = TimeLeft(lambda *what: got.append(what), clock)
     progress.expect({"tables": [1.0] * 10})
     progress.report("tables", 0, 10)
     clock.now = 30.0
     progress.report("tables", 2, 10, begun=4)
-    assert said[1:] == [("tables", 2, 10), ("left", 70, 100)]
-
-
-def test_what_a_spec_declares_bounds_the_cells_that_are_expected():
-    """Before rows are read: listed values, whole numbers between two ends, and yes or no; else any number."""
-    columns = (
-        column("age", bounds=(0, 9)),
-        column("flag", "boolean"),
-        column("place", "category", domain=("a", "b", "c")),
-        column("income"),
-    )
-    spec = SimpleNamespace(
-        columns=columns,
-        source=SimpleNamespace(entities=()),
-        privacy=SimpleNamespace(max_rows=None),
-    )
-    for names, cells in (
-        (("age", "flag"), 20),
-        (("flag", "place"), 6),
-        (("age", "income"), (10 * ANY_SIZE * 1e6 / 20) ** 0.5),
-    ):
-        last = _work(spec, 1e6, {}, [names])["tables"][-1]
-        assert last == pytest.approx(TABLE + LOOK + CELL * cells / 1e6)
-    assert _work(spec, 1e6, {"income": 4}, [("age", "income")])["tables"][-1] < last
-    # Both are summed from cells that are counted once, when the first is due.
-    first, second = _work(spec, 1e6, {}, [("age", "flag"), ("age", "place")])["tables"][-2:]
-    assert first - second > LOOK / 2
-    spec.privacy.max_rows = 8  # rows and entities are counted for each table
-    first, second = _work(spec, 1e6, {}, [("age", "flag"), ("age", "place")])["tables"][-2:]
-    assert abs(first - second) < LOOK / 2
+    assert got[1:] == [("tables", 2, 10), ("left", 70, 100)]

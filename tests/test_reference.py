@@ -1,4 +1,4 @@
-"""The API reference: every public name is in it, with its signature and docstring, in Markdown."""
+"""Reference pages: every public name with signature and docstring; every key of the spec, in the committed page."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import reference_pages
 
 import engine
 import queries
+from engine.spec.model import NESTED, SECTIONS
 
 
 @pytest.fixture(scope="module")
@@ -23,13 +24,13 @@ def test_every_public_name_is_there(page):
             assert f"\n### `{module.__name__}.{name}" in page, name
 
 
-def test_every_face_is_there(page):
+def test_every_package_is_there(page):
     headings = {line[3:] for line in page.splitlines() if line.startswith("## ")}
     assert headings == set(reference_pages.packages())
     assert {"engine", "engine.store", "queries.packs"} <= headings
 
 
-def test_what_users_call_on_a_release_is_there(page):
+def test_the_methods_of_a_release_are_there(page):
     assert "\n#### `.sql(" in page
     assert "\n#### `.card(" in page
     assert "(self" not in page
@@ -51,16 +52,42 @@ def test_numpydoc_becomes_markdown():
     )
 
 
-def test_a_name_without_a_docstring_ends_the_run():
+def test_a_name_without_a_docstring_is_an_error():
     def bare() -> None: ...
 
-    face = SimpleNamespace(__all__=["bare"], bare=bare)
-    ((name, value),) = reference_pages.members(face)
-    with pytest.raises(SystemExit, match=r"face\.bare has no docstring"):
-        reference_pages.entry("face", name, value)
+    package = SimpleNamespace(__all__=["bare"], bare=bare)
+    ((name, value),) = reference_pages.members(package)
+    with pytest.raises(SystemExit, match=r"package\.bare"):
+        reference_pages.entry("package", name, value)
 
 
 def test_the_page_is_written(tmp_path, monkeypatch, page):
     monkeypatch.setattr(sys, "argv", ["reference_pages.py", str(tmp_path / "r.md")])
     reference_pages.main()
     assert (tmp_path / "r.md").read_text("utf-8") == page
+
+
+def test_the_committed_spec_reference_is_current():
+    committed = (reference_pages.ROOT / reference_pages.SPEC).read_text("utf-8")
+    assert committed == reference_pages.spec_reference(), "run ./scripts/reference --spec"
+
+
+def test_every_key_of_the_spec_is_in_its_reference():
+    rows = reference_pages.spec_reference().splitlines()
+    keys = [
+        key for section in (*SECTIONS.values(), *NESTED.values()) for key in section.model_fields
+    ]
+    for key in keys:
+        assert sum(row.startswith(f"| `{key}` |") for row in rows) == keys.count(key), key
+
+
+def test_types_and_defaults_in_words():
+    columns = SECTIONS["columns"].model_fields
+    assert reference_pages.held(columns["type"].annotation).startswith('`"integer"`, `"real"`')
+    assert reference_pages.held(columns["labels"].annotation) == "table of text"
+    assert reference_pages.held(NESTED["universe"].model_fields["values"].annotation) == (
+        "list of values"
+    )
+    assert [reference_pages.default_text(one) for one in (None, False, "a", 10_000_000, [])] == [
+        "", "`false`", '`"a"`', "`10_000_000`", "`[]`",
+    ]  # fmt: skip

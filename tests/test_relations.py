@@ -1,4 +1,4 @@
-"""Which tables need no measurement of their own: by hand, and that bases and what they are locked to are closed."""
+"""Functional dependencies: bases of column sets and tables they are locked to, by hand and by closure."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_the_base_of_a_column_set(columns, base):
     assert RELATIONS.base(columns) == base
 
 
-def test_what_tells_each_column():
-    told = {
+def test_the_source_of_each_implied_column():
+    sources = {
         ("code", ("area", "sex")): ("area", [8, 6, 7, 5]),
         ("county", ("area", "sex")): ("area", [3, 1, 2, 1]),
         ("state", ("area",)): ("area", [1, 0, 0, 0]),
@@ -64,7 +64,7 @@ def test_what_tells_each_column():
         ("zone", ("sex", "state")): ("state", [20, 10]),
         ("state", ("county",)): ("county", [0, 0, 1]),
     }
-    for (name, base), (finer, to) in told.items():
+    for (name, base), (finer, to) in sources.items():
         one = RELATIONS.source(name, base)
         assert (one.finer, one.coarser, list(one.to)) == (finer, name, to)
     assert RELATIONS.source("sex", ("area", "sex")) is None
@@ -107,7 +107,7 @@ def test_two_columns_that_determine_a_third_do_not_replace_each_other():
     assert {c for _, c in both.coarsened(("a", "x"))} == {("c", "x")}
 
 
-def test_the_first_by_precedence_stands_for_its_copies():
+def test_the_first_by_precedence_represents_its_one_to_one_columns():
     copies = [
         relation("b", "a", is_copy=True, of=(1, 2), to=(4, 3)),
         relation("c", "b", is_copy=True, of=(7, 8), to=(2, 1)),
@@ -134,7 +134,7 @@ def test_of_wide_tables_the_pairs_are_needed():
 
 
 def test_a_table_is_wide_by_its_base():
-    """Of what others tell nothing is needed but what the tables of the finer column are locked to."""
+    """Implied columns need nothing but the tables to which those of the finer column are locked."""
     names = ("area", "code", "county", "sex", "state", "zone")
     assert RELATIONS.base(names) == ("area", "sex")
     assert ("area", "sex") in RELATIONS.needed([names])

@@ -52,7 +52,7 @@ def test_siphash_known_answers(length):
     st.lists(st.tuples(word, word, word), min_size=1, max_size=5),
     st.binary(min_size=16, max_size=40),
 )
-def test_siphash_is_its_slow_twin(messages, key):
+def test_siphash_equals_the_oracle(messages, key):
     columns = [np.array(part, dtype=np.uint64) for part in zip(*messages, strict=True)]
     fast, fast_wide = siphash(key, columns), siphash128(key, columns)
     for i, message in enumerate(messages):
@@ -61,7 +61,7 @@ def test_siphash_is_its_slow_twin(messages, key):
         assert fast_wide[i].astype("<u8").tobytes() == siphash24(key[:16], raw, wide=True)
 
 
-def test_siphash_does_not_depend_on_what_is_hashed_beside_and_leaves_its_input():
+def test_siphash_is_independent_of_other_messages_and_leaves_its_input_unchanged():
     rng = np.random.default_rng(3)
     words = [rng.integers(0, 2**64, size=CHUNK + 5, dtype=np.uint64) for _ in range(3)]
     before = [w.copy() for w in words]

@@ -1,4 +1,4 @@
-"""What rows and entities are called: read from a spec, guessed only where it is known, and said with figures."""
+"""Names of rows and entities: declared in a spec or derived from names of columns, and shown with figures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def declared(raw):
         ("cattle", "cattle"),
     ],
 )
-def test_one_follows_from_many_in_the_regular_way(many, one):
+def test_the_singular_follows_from_the_plural(many, one):
     unit, problems = declared(many)
     assert (unit.one, unit.many, problems) == (one, many, [])
 
@@ -69,7 +69,7 @@ def test_a_section_gives_words_by_language():
         {"many": "stays", "de": 3},
     ],
 )
-def test_what_is_no_unit_is_refused_with_its_place(raw):
+def test_invalid_units_are_refused_with_their_place(raw):
     unit, problems = declared(raw)
     assert unit is None
     assert len(problems) == 1
@@ -79,8 +79,8 @@ def test_what_is_no_unit_is_refused_with_its_place(raw):
 @pytest.mark.parametrize(
     "text", ["", "[]", "7", '{"many": "stays"}', '{"de": {"many": "x"}}', "NaN"]
 )
-def test_what_we_did_not_write_is_not_read(text):
-    with pytest.raises(ValueError, match=r"not words|Expecting"):
+def test_other_json_is_not_read(text):
+    with pytest.raises(ValueError, match=r"not a unit|Expecting"):
         unit_from_json(text)
 
 
@@ -103,11 +103,11 @@ STAYS = unit_of("stay", "stays")
         (None, PEOPLE, ("x",), True, (PEOPLE, PEOPLE)),
     ],
 )
-def test_rows_are_people_only_where_that_is_known(unit, entity, entities, is_row_each, called):
+def test_rows_are_people_only_if_that_is_known(unit, entity, entities, is_row_each, called):
     assert units_for(unit, entity, entities=entities, is_row_each=is_row_each) == called
 
 
-def test_a_release_that_counts_entities_has_their_word_for_its_rows():
+def test_the_rows_of_a_release_that_counts_entities_are_entities():
     given = {"entities": ("patnr",), "is_row_each": False, "count": "entities"}
     patients = unit_of("patient", "patients")
     assert units_for(STAYS, patients, **given) == (patients, patients)
@@ -115,7 +115,6 @@ def test_a_release_that_counts_entities_has_their_word_for_its_rows():
 
 
 def test_entities_in_each_value_of_a_column_are_pairs():
-    """Before, a total of them was called entities, of which there are fewer."""
     given = {"entities": ("patnr",), "is_row_each": False, "count": "entities", "each": "ward"}
     pairs = unit_of("pair of entity and ward", "pairs of entity and ward")
     assert units_for(STAYS, None, **given) == (pairs, ENTITIES)

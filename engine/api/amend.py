@@ -1,7 +1,7 @@
-"""Tables added to a release, and taken out of it, without building the others again.
+"""Add tables to a release, or remove them, without building the others again.
 
-Takes a release, its spec and its source; gives the release that a build of the larger, or smaller, spec would give.
-Nothing here opens that one, nor imports what answers questions: `engine.api.built` does, for Python users.
+Takes a release, its spec and its source; gives the release that a build of the changed spec would give. Nothing here
+opens that release or imports the query layer: `engine.api.built` does, for Python users.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ Tables = Sequence[Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """What a release is to become.
+    """A planned change of a release.
 
     Attributes
     ----------
     before : EarlierRelease
-        As it is; its file is replaced.
+        The release as it is; its file is replaced.
     spec : ReleaseSpec
-        Of the release to come.
+        Spec of the changed release.
     tables : tuple of ColumnSet
-        Those that are added, or taken out.
+        Tables that are added, or removed.
     is_more : bool
-        They are added.
+        Whether they are added.
     spec_path : Path or None
-        The spec's file, where it is one.
+        File of the spec, if it has one.
     edited : tuple of ColumnSet
-        Tables whose entries that file gets, or loses.
+        Tables whose entries are added to that file, or removed from it.
     """
 
     before: EarlierRelease
@@ -63,16 +63,9 @@ def addition(
     *,
     again: bool = False,
 ) -> Change:
-    """Say what `add` would do.
+    """Plan what `add` would do.
 
-    Parameters
-    ----------
-    again : bool
-        Nothing to add is no mistake: it was begun before, and interrupted.
-
-    Raises
-    ------
-    SpecError, StoreError
+    again: Allow that there is nothing to add, because an earlier attempt was interrupted.
     """
     given = _spec(release, spec)
     before = _before(release, given.spec)
@@ -86,7 +79,7 @@ def addition(
 
 
 def _with(given: _Given, missing: tuple[ColumnSet, ...]) -> ReleaseSpec:
-    """A spec with more tables; mistakes in these name them, not their places in a text that nobody wrote."""
+    """A spec with more tables; mistakes in them are reported by name, not by place in a generated text."""
     n_own = 0 if given.path is None else len(parsed_toml(given.text).get("tables", []))
     try:
         if given.path is None:
@@ -103,12 +96,7 @@ def _with(given: _Given, missing: tuple[ColumnSet, ...]) -> ReleaseSpec:
 def removal(
     release: Release | str | Path, tables: Tables | None, spec: ReleaseSpec | str | Path | None
 ) -> Change:
-    """Say what `drop` would do.
-
-    Raises
-    ------
-    SpecError, StoreError
-    """
+    """Plan what `drop` would do."""
     given = _spec(release, spec)
     before = _before(release, given.spec)
     named = _named(given.spec, tables)
@@ -127,12 +115,9 @@ def removal(
 def carry_out(
     change: Change, *, frame: Any = None, jobs: int = 2, progress: Progress | None = None
 ) -> releases.Made | None:
-    """Make a change: the release first, then the text of its spec.
+    """Make a change: first the release, then the text of its spec.
 
-    Returns
-    -------
-    Made or None
-        What was built; None: there was nothing to build.
+    Returns: What was built; None if there was nothing to build.
     """
     made = None
     if change.tables:
@@ -146,7 +131,7 @@ def carry_out(
             progress=progress,
         )
     if change.spec_path is not None and change.edited:
-        # As it is now: whoever makes releases may have written in it meanwhile.
+        # As it is now: somebody may have edited it meanwhile.
         text = _text(change.spec_path)
         edited = (
             with_entries(text, change.edited)
@@ -160,7 +145,7 @@ def carry_out(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Given:
-    """A spec, and its file with its text where it is one."""
+    """A spec, with its file and text if it has any."""
 
     spec: ReleaseSpec
     path: Path | None = None
@@ -177,7 +162,7 @@ def _change(
     is_more: bool,
     again: bool = False,
 ) -> Change:
-    """What a release is to become; refused if that is more than was asked for, or nothing."""
+    """The change from a release to a spec; refused if it is more than was asked for, or nothing."""
     own, there = {*wanted.tables}, before.path
     more, fewer = sorted(own - before.tables), sorted(before.tables - own)
     tables, strange = (more, fewer) if is_more else (fewer, more)
@@ -185,19 +170,19 @@ def _change(
     for others, is_in_spec in ((strange, not is_more), (unasked, is_more)):
         if others:
             what = (
-                "the spec lists tables that it has not"
+                "does not have all tables of the spec"
                 if is_in_spec
-                else "has tables that the spec does not list"
+                else "has tables that are not in the spec"
             )
-            how = f", or say first: tablepack {'add' if is_in_spec else 'drop'} {there}"
+            how = f", or run first: tablepack {'add' if is_in_spec else 'drop'} {there}"
             raise SpecError(
-                f"{there}: {what} ({some(others)}); bring [[tables]] in line with it by hand"
+                f"{there}: {what} ({some(others)}); edit [[tables]] to match the release"
                 + ("" if more and fewer else how)
             )
     if not tables and not edited and not again:
         what = "has all of these tables already; nothing to add"
         raise SpecError(
-            f"{there}: {what if is_more else 'has no other tables than the spec; nothing to take out'}"
+            f"{there}: {what if is_more else 'has no tables beyond those of the spec; nothing to remove'}"
         )
     return Change(
         before=before,
@@ -220,40 +205,40 @@ def _file_of(release: Release | str | Path) -> Path:
 
 
 def _named(spec: ReleaseSpec, tables: Tables | None) -> tuple[ColumnSet, ...]:
-    """The tables that are named, as the release has them: with the column that entities are counted in."""
+    """The given tables as the release has them: with the column `release.each`, if there is one."""
     each = () if spec.each is None else (spec.each,)
     return tuple(dict.fromkeys(column_set([*{*columns, *each}]) for columns in tables or ()))
 
 
 def _spec(release: Release | str | Path, spec: ReleaseSpec | str | Path | None) -> _Given:
-    """The spec of a release, and its file if it is one."""
+    """The spec of a release, with its file if it has one."""
     if isinstance(spec, ReleaseSpec):
         given = _Given(spec=spec)
     else:
         file = _file_of(release)
         path = file.with_suffix(".toml") if spec is None else Path(spec)
         if spec is None and not path.exists():
-            raise SpecError(f"{file}: which spec was it built from? Name it: --spec (spec=)")
+            raise SpecError(f"{file}: its spec is not known; give it: --spec (spec=)")
         given = _Given(spec=read(path), path=path, text=_text(path))
     if given.spec.mode == "dp":
         raise SpecError(
-            "mode dp: put the table into the spec and build; tables of margins that were measured cost nothing"
+            "mode dp: add the table to the spec and build again; margins that were measured before cost nothing"
         )
     return given
 
 
 def _text(path: Path) -> str:
-    """The text of a spec, its ends of lines as they are."""
+    """The text of a spec, with line ends unchanged."""
     with path.open(encoding="utf-8-sig", newline="") as file:
         return file.read()
 
 
 def _read_as(path: Path | None, text: str) -> ReleaseSpec:
-    """The spec that a file would hold with another text."""
+    """The spec that a file would contain with another text."""
     return read(path or Path(), tables=parsed_toml(text).get("tables", []))
 
 
 def some(tables: Sequence[ColumnSet]) -> str:
-    """Some tables by name, of many."""
+    """The first tables by name, and how many more there are."""
     named = "; ".join(", ".join(t) for t in tables[:3])
     return named if len(tables) <= 3 else f"{named}; and {len(tables) - 3:,} more"

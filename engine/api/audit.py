@@ -1,4 +1,4 @@
-"""The Python face of audits and generator cards.
+"""Audits and generator cards from Python.
 
 import engine
 engine.audit("release.toml").sentences()
@@ -48,7 +48,7 @@ from engine.spec import ReleaseSpec
 Audited = Any
 """A spec or its path (.toml), the path of a release, a function of frames, or a command with {in} and {out}."""
 SAFE_OF_OTHERS = (
-    "safe: say which margins the generator may use, such as [['age', 'sex'], ['age', 'region']]"
+    "safe: list the margins that the generator may use, such as [['age', 'sex'], ['age', 'region']]"
 )
 
 
@@ -74,35 +74,41 @@ def audit(
     Parameters
     ----------
     generator : ReleaseSpec, str, Path or callable
-        A spec, or its path; a release; a function that takes a frame and gives one with the same columns, drawing anew
-        whenever it is called; or a command with `{in}` and `{out}`.
+        A spec or its path; the path of a release; a function that takes a frame and returns one with the same columns,
+        with fresh random numbers at each call; or a command with `{in}` and `{out}`.
     data : str, Path, DataFrame or Arrow table, optional
-        The data; by default the source of a spec.
+        The original data; by default the source of the spec.
     safe : iterable of sequence of str, or int, optional
-        Margins that it may use, or a width: all of so many of `columns`. By default those that a spec or release
-        measures.
+        Margins that the generator may use, or a number: all combinations of this many of `columns`. By default those
+        that the spec or release measures.
     columns : sequence of str, optional
-        Columns to audit; by default all that margins name, or of many a few of which no margin holds all.
+        Columns to audit; by default all columns of the margins, or if these are many, a few that are in no margin
+        together.
     runs : int
-        Runs on each of two data sets, to choose a direction and again to test it.
+        Runs on each of two data sets, both to choose a direction and to test it.
     directions : int
-        Random directions to begin with; p-values are corrected for their number.
+        Random directions to start from; p-values are corrected for their number.
     rows : int
-        About how many rows the data sets have.
+        Approximate number of rows of the data sets.
     level : float
-        The card is refuted below it.
+        Significance level: the card is refuted if p is below it.
     seed : int
-        Fixes all that the audit draws, and the keys of mode sticky; not what other generators draw.
+        Seed of the audit and of the keys of mode sticky; other generators have their own.
     seconds : float
-        Time that one run of a command may take.
+        Time limit of one run of a command.
     out : str or Path, optional
-        HTML file to write; JSON goes beside it.
+        HTML file to write; a JSON file of the same name is written next to it.
     table : str, optional
-        Table of `data` where that is a DuckDB file.
+        Table of `data` if that is a DuckDB file.
     force : bool
-        Replace files that are there.
+        Replace existing files.
     progress : callable, optional
-        Called with what is done, how much of it, and how much there is.
+        Called with the stage, the work done and the total.
+
+    Returns
+    -------
+    Audit
+        p-value, verdict and details; see its `sentences()`.
 
     Raises
     ------
@@ -148,19 +154,21 @@ def audit(
 
 
 def card(release: str | Path, out: str | Path, *, force: bool = False) -> tuple[Path, Path]:
-    """Write the generator card of a release as a page, and JSON beside it.
+    """Write the generator card of a release as an HTML page, and as JSON.
 
     Parameters
     ----------
+    release : str or Path
+        Release file.
     out : str or Path
         HTML file to write.
     force : bool
-        Replace files that are there.
+        Replace existing files.
 
     Returns
     -------
     tuple of Path
-        HTML, JSON.
+        The HTML and the JSON file.
 
     Raises
     ------
@@ -170,14 +178,14 @@ def card(release: str | Path, out: str | Path, *, force: bool = False) -> tuple[
 
 
 def _claimed(generator: Audited) -> tuple[Claim | None, ReleaseSpec | None]:
-    """What a spec or a release claims, and the spec; nothing of other generators."""
+    """What a spec or a release claims, and the spec; None for other generators."""
     if isinstance(generator, ReleaseSpec):
         return claim_of_spec(generator), generator
     if callable(generator) or (isinstance(generator, str) and "{in}" in generator):
         return None, None
     if not isinstance(generator, str | Path):
         raise SpecError(
-            "audit: wants a spec, a release, a function, or a command with {in} and {out}"
+            "audit: expected a spec, a release, a function, or a command with {in} and {out}"
         )
     if Path(generator).suffix == ".toml":
         spec = read(Path(generator))
@@ -185,8 +193,8 @@ def _claimed(generator: Audited) -> tuple[Claim | None, ReleaseSpec | None]:
     if is_release(generator):
         return claim_of_release(Path(generator)), None
     if Path(generator).exists():
-        raise SpecError(f"{generator}: is neither a spec (.toml) nor a release")
-    raise SpecError(f"{generator}: is no spec, no release, and no command with {{in}} and {{out}}")
+        raise SpecError(f"{generator}: is not a spec (.toml) or a release")
+    raise SpecError(f"{generator}: is not a spec, a release or a command with {{in}} and {{out}}")
 
 
 def _read(
@@ -196,10 +204,10 @@ def _read(
     if spec is not None:
         source = data_of(spec, data)
         if source is None:
-            raise SpecError("data: the spec's source is a frame; give it")
+            raise SpecError("data: the source of the spec is a frame; give it here")
         return read_original(source, of_spec(spec, Study(title="")), table=table)
     if data is None:
-        raise SpecError("data: give the data that the generator works on")
+        raise SpecError("data: give the data that the generator is applied to")
     like = released_columns(Path(generator)) if is_release(generator) else None
     return read_original(
         data, Study(title="", nulls=spellings(data, table)), like=like, table=table
@@ -209,12 +217,12 @@ def _read(
 def _margins(
     safe: Iterable[Sequence[str]] | int | None, columns: Sequence[str] | None
 ) -> tuple[ColumnSet, ...]:
-    """The margins that are given; none where none are."""
+    """The margins that were given, if any."""
     if safe is None:
         return ()
     if isinstance(safe, int):
         if not columns or not 1 <= safe <= len(columns):
-            raise SpecError("safe: a width wants columns, as many at least")
+            raise SpecError("safe: a number of columns needs at least as many columns")
         return tuple(combinations(column_set(tuple(columns)), safe))
     margins = tuple(column_set(tuple(margin)) for margin in safe)
     if not margins or not all(margins):

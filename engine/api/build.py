@@ -1,4 +1,4 @@
-"""The Python face of the main job: build, open and plan releases.
+"""Build, open and plan releases from Python.
 
 import engine
 release = engine.build("release.toml", out="r.duckdb")
@@ -53,34 +53,41 @@ def build(
     Parameters
     ----------
     what : ReleaseSpec, str, Path, DataFrame or Arrow table
-        A spec or the path of one (.toml); or a source: then `tables` and `key` are needed.
+        A spec or the path of one (.toml); or a source (the path of a file, or a frame), which needs `tables` and `key`.
     out : str or Path, optional
-        File to write; by default named after the spec, or release.duckdb.
+        File to write; by default named after the spec or source, or release.duckdb.
     tables : iterable of iterable of str, or int, optional
-        Column sets, for a source; or a width: every set of so many columns.
+        For a source: column sets, or a number: every combination of this many columns.
     key : str or Path, optional
-        Key file, for a source; make one with `new_key`.
+        For a source: key file; make one with `new_key`.
     columns : iterable or mapping of Column, optional
-        Declared columns of a source; the others are detected.
+        For a source: declared columns; the others are detected.
     entities : iterable of str, optional
-        Columns that name the protected entities; []: each row is one. Must be said where a column looks like an
-        identifier.
+        For a source: columns that identify the protected entities; []: each row is one. Required if a column looks like
+        an identifier.
     vintage, previous, title : str
-        As in a spec.
+        For a source: as in section `[release]` of a spec.
     unit : str or mapping, optional
-        What a row is, as in `[release]`: "stays", or {"one": "stay", "many": "stays", "de": {...}}.
+        For a source: what a row is, as in `[release]`: "stays", or {"one": "stay", "many": "stays", "de": {...}}.
     reviewed : bool
-        Whoever builds has looked at what was detected; without, `publish` wants to be told.
+        For a source: you have checked the detected settings; `publish_pack` requires this, or `accept_detected`.
     privacy : str or mapping
-        Name of a profile, or the section `[privacy]` of a spec, such as `{"accept_risk": "agreed with ..."}`.
+        For a source: name of a profile, or section `[privacy]` of a spec, such as `{"accept_risk": "agreed with ..."}`.
     max_rows : int, optional
-        Rows of one entity that count in any figure, as in `[privacy]`; detected where nobody says it.
+        For a source: most rows of one entity that count in any figure, as in `[privacy]`; by default detected.
     dp : mapping, optional
-        As the section `[dp]` of a spec: the release is built in mode dp.
+        For a source: section `[dp]` of a spec; the release is then built in mode dp.
     jobs : int
-        1: measure and fit take turns; more: they work at the same time.
+        1: measure and fit one after the other; more: at the same time.
     force : bool
-        Replace a release that is there; the old one serves until the new one is whole. Its signature is removed.
+        Replace an existing release once the new one is complete; a signature of the old one is removed.
+    progress : callable, optional
+        Called with the stage, the work done and the total.
+
+    Returns
+    -------
+    Release
+        The open release.
 
     Raises
     ------
@@ -108,7 +115,7 @@ def build(
 
 
 def default_output(what: SpecOrFrame) -> Path:
-    """Where a release goes if nobody says: beside its spec or source, under its name."""
+    """Default path of a release: next to its spec or source, under the same name."""
     if isinstance(what, str | Path) and "*" not in str(what):
         named = Path(what).with_suffix(".duckdb")
         return named if named != Path(what) else Path("release.duckdb")
@@ -118,7 +125,24 @@ def default_output(what: SpecOrFrame) -> Path:
 def plan(
     what: SpecOrFrame, *, progress: Progress | None = None, **of_source: Any
 ) -> release.Plan | release.PlanDP:
-    """Say what a build would hold; parameters as in `build`. In mode dp no data is read."""
+    """Predict what a build would release and disclose, and what it would cost; nothing is written.
+
+    Parameters
+    ----------
+    what, progress
+        As in `build`.
+    **of_source
+        Parameters of `build` that describe a source.
+
+    Returns
+    -------
+    Plan or PlanDP
+        Of mode dp: no data are read for it.
+
+    Raises
+    ------
+    SpecError, DataError
+    """
     spec, frame = _resolve(what, **of_source)
     if spec.mode == "dp":
         return release.plan_dp(spec)
@@ -128,26 +152,64 @@ def plan(
 def estimate(
     what: SpecOrFrame, *, progress: Progress | None = None, **of_source: Any
 ) -> release.Estimate:
-    """Say what a build would cost, from one table in ten; parameters as in `build`. Mode sticky only."""
+    """Estimate what a build would cost from one table in ten, which is faster than `plan`. Mode sticky only.
+
+    Parameters
+    ----------
+    what, progress, **of_source
+        As in `plan`.
+
+    Returns
+    -------
+    Estimate
+
+    Raises
+    ------
+    SpecError, DataError
+    """
     spec, frame = _resolve(what, **of_source)
     if spec.mode == "dp":
-        raise SpecError("mode dp is planned without reading the data: plan says what it costs")
+        raise SpecError("mode dp: use plan, which does not read the data")
     return release.estimate(spec, frame=frame, progress=progress)
 
 
 def open(path: str | Path) -> Release:
     """Open a release file.
 
+    Parameters
+    ----------
+    path : str or Path
+        Release file, with its manifest next to it.
+
+    Returns
+    -------
+    Release
+
     Raises
     ------
     DamagedRelease
-        If the file is not what its manifest says.
+        The file does not match its manifest.
     """
     return open_release(path)
 
 
 def new_key(path: str | Path) -> str:
-    """Make a key file of mode 0600, begin the ledger of what it gives away, and return the key's public id."""
+    """Make a key file, readable only by its owner, and its exposure ledger.
+
+    Parameters
+    ----------
+    path : str or Path
+        File to write; an existing key is never replaced.
+
+    Returns
+    -------
+    str
+        Public id of the key, which reveals nothing about it.
+
+    Raises
+    ------
+    StoreError
+    """
     check_new_key(path)
     key_id = keys.new_key(Path(path))
     begin_charges(Path(path))
@@ -155,7 +217,7 @@ def new_key(path: str | Path) -> str:
 
 
 def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
-    """The spec, and the frame if the source is one."""
+    """The spec, and the source if it is a frame."""
     is_spec = isinstance(what, ReleaseSpec)
     if is_spec or (isinstance(what, str | Path) and Path(what).suffix == ".toml"):
         doubled = [
@@ -164,7 +226,7 @@ def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
             if of_source.get(n) is not None
         ]
         if doubled:
-            raise SpecError(f"{', '.join(doubled)}: the spec says it already; change it there")
+            raise SpecError(f"{', '.join(doubled)}: set by the spec; change it there")
         return what if is_spec else read(Path(what)), None
     missing = [name for name in ("tables", "key") if of_source.get(name) is None]
     if missing:

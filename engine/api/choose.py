@@ -1,7 +1,7 @@
-"""Tables of three columns chosen for a wide table, from what its release shows.
+"""Choose tables of three columns that improve a wide table, from the released tables.
 
-Takes a release and its spec; gives column sets that `add` can add. Left of the wall stands only what `plan` says of
-them: whether the release would be more than its owner accepted.
+Takes a release and its spec; gives column sets for `add`. The data are read only by `plan`, to check that the release
+would stay within its exposure bounds.
 """
 
 from __future__ import annotations
@@ -28,17 +28,18 @@ from queries.release import open_release as opened_release
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
-    """What would help a wide table.
+    """Tables that would improve a wide table.
 
     Attributes
     ----------
     wide : ColumnSet
+        The wide table.
     target : str or None
-        The column whose tables came first.
+        The column whose tables were preferred.
     tables : tuple of ColumnSet
-        Of three columns, the most helpful first.
+        Tables of three columns, most useful first.
     left_out : int
-        So many more were chosen, but would bring the release over its owner's bound.
+        Number of further tables that would exceed the exposure bounds.
     """
 
     wide: ColumnSet
@@ -56,15 +57,15 @@ class Choice:
         }
 
     def sentences(self) -> list[str]:
-        """What people read."""
-        first = f", those with {self.target} first" if self.target else ""
+        """A summary in sentences."""
+        n, first = len(self.tables), f", those with {self.target} first" if self.target else ""
         out = [
-            f"{len(self.tables)} tables of three columns chosen for the wide table of {len(self.wide)} columns{first}"
+            f"{n} table{'' if n == 1 else 's'} of three columns chosen for the wide table of {len(self.wide)} "
+            f"columns{first}"
         ]
         if self.left_out:
-            out.append(
-                f"{self.left_out} more were left out: with them the release would tell more than its owner accepted"
-            )
+            more = "1 more was" if self.left_out == 1 else f"{self.left_out} more were"
+            out.append(f"{more} left out, as the release would exceed its exposure bounds")
         return out
 
 
@@ -78,37 +79,43 @@ def choose(
     frame: Any = None,
     progress: Progress | None = None,
 ) -> Choice:
-    """Choose tables of three columns that help a wide table most; nothing is added.
+    """Choose the tables of three columns that would improve a wide table most; nothing is added.
 
     Parameters
     ----------
     release : Release, str or Path
+        The release with the wide table.
     most : int, optional
-        So many tables at most; by default what the spec's `max_added` leaves beside the pairs, or `MOST_CHOSEN`.
+        Most tables to choose; by default what the spec's `max_added` leaves after the pairs, or `MOST_CHOSEN`.
     columns : sequence of str, optional
-        The wide table; needed where the release has several.
+        The wide table; required if the release has several.
     target : str, optional
-        Tables with this column come first; by default the target that the spec gives the table.
+        Tables with this column come first; by default the target in the spec.
     spec, frame
         As in `add`.
+
+    Returns
+    -------
+    Choice
+        Its `tables` can be given to `add`.
 
     Raises
     ------
     SpecError
-        The release has no such wide table, or `most` is below 0 or beyond what `max_added` leaves.
+        The release has no such wide table, or `most` is below 0 or more than `max_added` leaves.
     DataError, StoreError
-        As `plan`.
+        As in `plan`.
     """
     path = Path(release.path if isinstance(release, Release) else release)
     if most is not None and most < 0:
-        raise SpecError(f"most: wants 0 or more, not {most}")
+        raise SpecError(f"most: must be at least 0, not {most}")
     given = addition(path, [], spec, again=True).spec
     tables = _tables_of(path)
     wide = _wide(path, tables, columns)
     room = _room(path, given, wide)
     if most is not None and room is not None and most > room:
         raise SpecError(
-            f"most: {most:,}, but max_added of the wide table leaves {room:,} beside its tables of two columns"
+            f"most: {most:,}, but max_added of the wide table leaves {room:,} after its tables of two columns"
         )
     most = most if most is not None else MOST_CHOSEN if room is None else room
     target = target or given.targets.get(wide)
@@ -117,7 +124,7 @@ def choose(
             f"target: {target!r} is not a column of the wide table; it has {', '.join(wide)}"
         )
     codes, n = _codes(path, wide, tables[wide])
-    # What is added is measured with the tables that the spec lists, built or not.
+    # New tables are measured together with all tables of the spec, built or not.
     known = [t for t in {*tables, *given.tables} if 3 <= len(t) <= MAX_WIDTH]
     chosen = chosen_triples(wide, codes, n, most=most, known=known, target=target)
     kept = _within_bounds(given, chosen, frame, progress)
@@ -125,21 +132,21 @@ def choose(
 
 
 def _room(path: Path, spec: ReleaseSpec, wide: ColumnSet) -> int | None:
-    """How many tables `max_added` leaves for choosing; None: it says nothing."""
-    wish = spec.wishes.get(wide)
-    if wish is None or wish.max_added is None:
+    """How many tables `max_added` leaves to choose; None: it is not set."""
+    options = spec.wishes.get(wide)
+    if options is None or options.max_added is None:
         return None
     with opened_release(path) as found:
         pairs = int(found.card(*wide).wide["pairs"])
     inside = [t for t in spec.tables if len(t) <= MAX_WIDTH]
     listed = {pair for table in inside for pair in combinations(sorted({*table} & {*wide}), 2)}
-    return max(wish.max_added - max(pairs - len(listed), 0), 0)
+    return max(options.max_added - max(pairs - len(listed), 0), 0)
 
 
 def _within_bounds(
     spec: ReleaseSpec, chosen: tuple[ColumnSet, ...], frame: Any, progress: Progress | None
 ) -> int:
-    """How many of the tables, from the first, a build would not refuse: more tables never tell less."""
+    """How many of the tables, in order, a build would accept: exposure never falls with more tables."""
     fits, over = 0, len(chosen) + 1
     tried = len(chosen)
     while over - fits > 1:
@@ -163,7 +170,7 @@ def _tables_of(path: Path) -> dict[ColumnSet, str]:
 def _wide(
     path: Path, tables: dict[ColumnSet, str], columns: ColumnSet | list[str] | None
 ) -> ColumnSet:
-    """The wide table that is meant."""
+    """The wide table to improve."""
     there = sorted(table for table in tables if len(table) > MAX_WIDTH)
     if columns is not None:
         wide = column_set(columns)
@@ -172,15 +179,15 @@ def _wide(
         return wide
     if len(there) != 1:
         raise SpecError(
-            f"{path}: has {len(there)} tables of more than {MAX_WIDTH} columns: say which one by its columns"
+            f"{path}: has {len(there)} tables of more than {MAX_WIDTH} columns; choose one by its columns"
             if there
-            else f"{path}: has no table of more than {MAX_WIDTH} columns; others are measured, not modelled"
+            else f"{path}: has no table of more than {MAX_WIDTH} columns, and narrower ones are not modelled"
         )
     return there[0]
 
 
 def _codes(path: Path, wide: ColumnSet, physical: str) -> tuple[list[Int64Array], Int64Array]:
-    """Of each column the place of every row's value among its own, and the rows' number."""
+    """By column, the rank of every row's value among the column's values; and the counts of the rows."""
     places = ", ".join(
         f"dense_rank() OVER (ORDER BY {quoted(name)} NULLS FIRST) - 1 AS c{j}"
         for j, name in enumerate(wide)

@@ -1,12 +1,12 @@
-"""The Python face of comparisons: sticky and dp releases of one spec, side by side; levers of a sticky one; rivals.
+"""Comparisons from Python: modes sticky and dp for one spec, settings of mode sticky, and other generators.
 
 import engine
 comparison = engine.compare("release.toml", epsilon=[0.5, 1, 2], seeds=3, out="compare.html")
 comparison.spread("tables.s_pmse_2", "dp", 1.0).median
-found = engine.compare_levers("release.toml", control="strangers.csv", out="levers.html")
+found = engine.compare_levers("release.toml", control="others.csv", out="sweep.html")
 found.spread("attribute", found.settings()[0]).median
-contest = engine.compare_rivals("release.toml", ["cart", "sample40", "theirs.csv"], out="rivals.html")
-contest.spread("misplaced", "cart").median
+comparison = engine.compare_rivals("release.toml", ["cart", "sample40", "theirs.csv"], out="others.html")
+comparison.spread("misplaced", "cart").median
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from engine.spec import ReleaseSpec, of_rows
 
 _INSTEAD = "a source of one row an entity"
 EPSILON = (1.0,)
-"""Of the dp release that rivals are held beside, where the spec names none."""
+"""Budget of the dp release that is compared with other generators, if the spec has none."""
 
 
 def compare(
@@ -54,28 +54,28 @@ def compare(
     build: Build | None = None,
     progress: Progress | None = None,
 ) -> ModeComparison:
-    """Build sticky and dp releases of a spec's tables in scratch; say how good and safe each is. CONFIDENTIAL.
+    """Build sticky and dp releases of a spec in a temporary folder; compare utility and risk. CONFIDENTIAL.
 
     Parameters
     ----------
     what : ReleaseSpec, str or Path
-        A spec or the path of one. Without a section `[dp]` the defaults stand: every domain must be public.
+        A spec or the path of one. Without a section `[dp]` its defaults apply, and every domain must be public.
     epsilon : sequence of float, or str
         Budgets of the dp releases.
     control : str, Path, DataFrame or Arrow table, optional
-        People of the same population whom the source does not hold: the attacks' control.
+        People of the same population who are not in the source, as a control group for attacks.
     seeds : int
-        How many releases of each way are built, each with a key, or noise, of its own.
+        Number of releases of each kind, each with a key, or noise, of its own.
     out : str or Path, optional
-        HTML file to write; JSON goes beside it.
+        HTML file to write; a JSON file of the same name is written next to it.
     frame : object, optional
-        The source, where the spec's is a frame.
+        The source, if the spec's source is a frame.
     jobs : int
         As in `engine.build`.
     force : bool
-        Replace files that are there.
+        Replace existing files.
     build : callable, optional
-        Builds a release of a spec at a path; by default as `engine.build`.
+        Function that builds a release of a spec at a path; by default `engine.build`.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def compare(
     notes: tuple[str, ...] = ()
     if spec.dp is None:
         spec = with_defaults(spec)
-        notes = ("The spec has no section [dp]: the defaults of dp mode stand.",)
+        notes = ("The spec has no section [dp]: the defaults of mode dp apply.",)
 
     comparison = compare_all(
         spec,
@@ -115,29 +115,29 @@ def compare_levers(
     build: Build | None = None,
     progress: Progress | None = None,
 ) -> LeverMap:
-    """Say what each setting of a sticky release costs, and what it takes from attackers. The result is CONFIDENTIAL.
+    """Sweep the settings of a sticky release: the utility that each costs, and the risk that it removes. CONFIDENTIAL.
 
-    Builds the spec in scratch, as it is and with one lever moved at a time: threshold, noise, profile, fewer tables,
-    and swapping where the spec declares it.
+    Builds the spec in a temporary folder, as it is and with one setting changed at a time: threshold, noise, profile,
+    fewer tables, and record swapping if the spec declares it.
 
     Parameters
     ----------
     what : ReleaseSpec, str or Path
         A spec or the path of one.
     control : str, Path, DataFrame or Arrow table, optional
-        People of the same population whom the source does not hold: the attacks' control.
+        People of the same population who are not in the source, as a control group for attacks.
     seeds : int
-        How many releases of each setting are built, each with a key of its own.
+        Number of releases per setting, each with a key of its own.
     out : str or Path, optional
-        HTML file to write; JSON goes beside it.
+        HTML file to write; a JSON file of the same name is written next to it.
     frame : object, optional
-        The source, where the spec's is a frame.
+        The source, if the spec's source is a frame.
     jobs : int
         As in `engine.build`.
     force : bool
-        Replace files that are there.
+        Replace existing files.
     build : callable, optional
-        Builds a release of a spec at a path; by default as `engine.build`.
+        Function that builds a release of a spec at a path; by default `engine.build`.
 
     Raises
     ------
@@ -173,34 +173,34 @@ def compare_rivals(
     build: Build | None = None,
     progress: Progress | None = None,
 ) -> Contest:
-    """Hold our two modes beside other generators on the same data: utility, risk, time. The result is CONFIDENTIAL.
+    """Compare both modes with other generators on the same data: utility, risk, time. The result is CONFIDENTIAL.
 
     Parameters
     ----------
     what : ReleaseSpec, str or Path
-        A spec or the path of one. Where dp mode cannot build it (domains that are not public), only sticky mode does.
+        A spec or the path of one. If mode dp cannot build it (domains that are not public), only mode sticky does.
     rivals : str or sequence of str
-        Names of rivals, synthetic files, commands; see `engine.evaluation.rivals.entrants`.
+        Other generators by name, synthetic files, or commands; see `engine.evaluation.rivals.entrants`.
     epsilon : sequence of float, or str, optional
-        Budgets of the dp releases; by default the spec's, or 1.
+        Budgets of the dp releases; by default that of the spec, or 1.
     study : Study, str or Path, optional
-        What is measured: a study, the path of one, or the name of a preset. By default chosen by rule.
+        What is measured: a study, the path of one, or the name of a preset. By default chosen by the columns.
     control : str, Path, DataFrame or Arrow table, optional
-        People of the same population whom the source does not hold: the attacks' control.
+        People of the same population who are not in the source, as a control group for attacks.
     areas : sequence of str
-        Columns that record swapping exchanges; by default those of the spec's own swapping.
+        Columns to swap in the record swapping baseline; by default those that the spec swaps.
     seeds : int
-        How often each is made.
+        Number of runs of each generator.
     out : str or Path, optional
-        HTML file to write; JSON goes beside it.
+        HTML file to write; a JSON file of the same name is written next to it.
     frame : object, optional
-        The source, where the spec's is a frame.
+        The source, if the spec's source is a frame.
     jobs : int
         As in `engine.build`.
     force : bool
-        Replace files that are there.
+        Replace existing files.
     build : callable, optional
-        Builds a release of a spec at a path; by default as `engine.build`.
+        Function that builds a release of a spec at a path; by default `engine.build`.
 
     Raises
     ------
@@ -234,40 +234,40 @@ def compare_rivals(
 def _spec(
     what: ReleaseSpec | str | Path, out: str | Path | None, *more: Any, force: bool
 ) -> ReleaseSpec:
-    """The spec that is compared; the page goes over none of what is read."""
+    """The spec to compare; checks that the page overwrites no input."""
     if out is not None:
         check_target(Path(out), force=force, inputs=[what, *more])
     return of_rows(what if isinstance(what, ReleaseSpec) else read(Path(what)), _INSTEAD)
 
 
 def _with_dp(spec: ReleaseSpec) -> tuple[ReleaseSpec, tuple[str, ...]]:
-    """The spec with parameters of dp mode, if it can have any, and what a reader must know of that."""
+    """The spec with parameters of mode dp if possible, and notes for readers."""
     if spec.dp is not None:
         return spec, ()
     try:
         return with_defaults(spec), (
-            "The spec has no section [dp]: the defaults of dp mode stand.",
+            "The spec has no section [dp]: the defaults of mode dp apply.",
         )
     except SpecError as error:
         return spec, (
-            f"Mode dp is not compared, as the spec has no place for it: {error.problems[0]}",
+            f"Mode dp is not compared, as it cannot build this spec: {error.problems[0]}",
         )
 
 
 def _study(study: Study | str | Path, spec: ReleaseSpec) -> Study:
-    """A study that is given, or named; its files lie beside it or beside the data."""
+    """A study that is given or named; its files are next to it or to the data."""
     near = [Path(path).parent for path in spec.source.paths]
     if isinstance(study, Study):
         return with_files(study, near)
     folders = [Path(study).parent, *near]
     found, _ = named_study(study, beside=folders, read_spec=read)
     if found is None:
-        raise SpecError(f"{study}: is the spec of a release, and no study")
+        raise SpecError(f"{study}: is the spec of a release, not a study")
     return with_files(found, folders)
 
 
 def _builder(frame: Any, jobs: int) -> Build:
-    """What builds a release of a spec at a path, if nobody says otherwise."""
+    """The default function that builds a release of a spec at a path."""
 
     def built(one: ReleaseSpec, path: Path) -> object:
         return release.build(one, path, frame=frame, jobs=jobs)

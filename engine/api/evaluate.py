@@ -1,10 +1,10 @@
-"""The Python face of evaluation: hold releases, and synthetic tables of any tool, against their original; attack them.
+"""Evaluation from Python: compare releases, and synthetic tables of any tool, with the original data; attack them.
 
 import engine
 evaluation = engine.evaluate("r.duckdb", data="people.csv", spec="nist-acs", out="report.html")
 evaluation.results[0].figures()["univariate.median_composite_error"]
 engine.evaluate("ours.duckdb", "theirs.csv", data=frame)
-engine.attack("r.duckdb", data="people.csv", control="strangers.csv").results[0].risks["membership"].verdict
+engine.attack("r.duckdb", data="people.csv", control="others.csv").results[0].risks["membership"].verdict
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from queries.sql import StatementReader
 Source = Any
 """The path of a release, CSV or Parquet file, or a pandas or Arrow table."""
 _LARGE = 4_000_000
-"""Bytes of what is read from which on workers pay for their start."""
+"""Bytes of input from which worker processes are worth their start."""
 
 
 def evaluate(
@@ -78,58 +78,62 @@ def evaluate(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Say how good and how safe releases or synthetic tables are. The result is CONFIDENTIAL.
+    """Measure the utility and the disclosure risk of releases or synthetic tables. The result is CONFIDENTIAL.
 
     Parameters
     ----------
     *synthetic : str, Path, DataFrame or Arrow table
         Releases, or synthetic tables of any tool (CSV, Parquet, frames); several are compared with the first.
     data : str, Path, DataFrame or Arrow table
-        The original.
+        The original data.
     spec : str, Path or Study, optional
-        A study, the path of one, the name of a preset, or the spec of a release. By default, and for what a release's
-        spec does not say, what is measured is chosen by what the columns look like.
+        A study, the path of one, the name of a preset, or the spec of a release. By default, and where the spec says
+        nothing, measures are chosen by the columns.
     control : str, Path, DataFrame or Arrow table, optional
-        People of the same population whom nothing synthetic was made from: the attacks' control.
+        People of the same population who are not in the data, as a control group for attacks.
     out : str or Path, optional
-        HTML file to write; JSON goes beside it.
+        HTML file to write; a JSON file of the same name is written next to it.
     publishable : bool
-        Write rounded scores only, instead of the confidential report.
+        Write only rounded scores instead of the confidential report.
     sample : float
-        Percentage of the original that is sampled as a scale for the scores.
+        Percentage of the original data to sample, as a reference for the scores.
     seed : int
-        Fixes all that is drawn.
+        Seed of all random numbers.
     together : bool
-        The synthetic tables are sets of one synthesis: figures are means, estimates are combined.
+        The synthetic tables are several sets of one synthesis: figures are averaged, estimates combined.
     combining : str
-        By the rules for partially synthetic data, which hold for all that is synthesised from the rows themselves; or
-        "full": each set is a sample of a synthetic population of its own (Raghunathan, Reiter and Rubin 2003).
+        "partial": combining rules for partially synthetic data, which apply if sets are synthesised from the rows
+        themselves; "full": each set is a sample of its own synthetic population (Raghunathan, Reiter and Rubin 2003).
     attacks : bool
-        Run the strong attacks of `attack`, too: one report then holds all three attackers.
+        Also run the strong attacks of `attack`; the report then has all three attackers.
     table : str, optional
-        Table of `data` where that is a DuckDB file.
+        Table of `data` if that is a DuckDB file.
     jobs : int, optional
-        Processes that measure, each with a copy of what is compared; by default one a processor that may be used, at
-        most 4, fewer where memory is short, and one where files are small. More than there are measures are not
-        started. Figures are the same to the last bit.
+        Number of worker processes, each with a copy of the data; by default one per available processor, at most 4,
+        fewer if memory is short, and one for small files. Figures do not depend on it.
     force : bool
-        Replace files that are there.
+        Replace existing files.
     progress : callable, optional
-        Called with what is done, how much of it, and how much there is.
+        Called with the stage, the work done and the total.
+
+    Returns
+    -------
+    Evaluation
+        One result per synthetic table, with scores and risks.
 
     Raises
     ------
     SpecError, DataError, StoreError, DamagedRelease
     """
-    tell = progress or silent
+    report = progress or silent
     if combining not in ("partial", "full"):
-        raise SpecError(f"combining: wants partial or full, not {combining!r}")
+        raise SpecError(f"combining: must be partial or full, not {combining!r}")
     if out is not None:
         check_target(Path(out), force=force, inputs=(*synthetic, data, control))
     ahead = None if out is None else load_packages
     with Workers(_jobs(jobs, [*synthetic, data]), ahead) as workers:
         with uncollected():
-            given = _given(synthetic, data, spec, control, table, tell)
+            given = _given(synthetic, data, spec, control, table, report)
         study, chosen = given.study()
         labels, value_labels = given.labels(study)
         drawn: dict[Any, Any] = {}
@@ -154,11 +158,11 @@ def evaluate(
             notes=(*notes_of(given.original), *chosen),
             workers=workers,
             aside=(lambda one: drawn.update(pictures_ahead(one, names))) if is_shown else None,
-            progress=tell,
+            progress=report,
         )
     evaluation = evaluation if spec is not None else _with_doubts(evaluation)
     if out is not None:
-        tell("writing the report", 0, 0)
+        report("writing the report", 0, 0)
         write_report(evaluation, Path(out), publishable=publishable, force=force, drawn=drawn)
     return evaluation
 
@@ -175,44 +179,44 @@ def attack(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Run strong attacks on finished releases or synthetic tables, each with a control. The result is CONFIDENTIAL.
+    """Run strong attacks on finished releases or synthetic tables, with a control group. The result is CONFIDENTIAL.
 
     Parameters
     ----------
     *synthetic : str, Path, DataFrame or Arrow table
         Releases, or synthetic tables of any tool (CSV, Parquet, frames).
     data : str, Path, DataFrame or Arrow table
-        The data that they were made from.
+        The data from which they were made.
     spec : str, Path or Study, optional
-        A study, whose section `attacks` says what attackers know and want, or the spec of a release.
+        A study, whose section `attacks` says what attackers know and look for, or the spec of a release.
     control : str, Path, DataFrame or Arrow table, optional
-        People of the same population whom nothing synthetic was made from. Without, attacks that need strangers say so.
+        People of the same population who are not in the data. Attacks that need them say so if they are missing.
     out : str or Path, optional
-        HTML file to write; JSON goes beside it.
+        HTML file to write; a JSON file of the same name is written next to it.
     seed : int
-        Fixes all that is drawn.
+        Seed of all random numbers.
     together : bool
-        One attacker holds all releases; else each is attacked alone.
+        One attacker has all releases; by default each is attacked separately.
     table : str, optional
-        Table of `data` where that is a DuckDB file.
+        Table of `data` if that is a DuckDB file.
     force : bool
-        Replace files that are there.
+        Replace existing files.
     progress : callable, optional
-        Called with what is done, how much of it, and how much there is.
+        Called with the stage, the work done and the total.
 
     Returns
     -------
     Evaluation
-        Its results hold risks, and no scores.
+        Its results have risks, but no scores.
 
     Raises
     ------
     SpecError, DataError, StoreError, DamagedRelease
     """
-    tell = progress or silent
+    report = progress or silent
     if out is not None:
         check_target(Path(out), force=force, inputs=(*synthetic, data, control))
-    given = _given(synthetic, data, spec, control, table, tell)
+    given = _given(synthetic, data, spec, control, table, report)
     labels, value_labels = given.labels(given.reading)
     evaluation = attack_subjects(
         given.subjects,
@@ -225,36 +229,36 @@ def attack(
         labels=labels,
         value_labels=value_labels,
         notes=notes_of(given.original),
-        progress=tell,
+        progress=report,
     )
     evaluation = evaluation if spec is not None else _with_doubts(evaluation)
     if out is not None:
-        tell("writing the report", 0, 0)
+        report("writing the report", 0, 0)
         write_report(evaluation, Path(out), force=force)
     return evaluation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Given:
-    """What was handed over, as it is read."""
+    """The inputs as they were read."""
 
     reading: Study  # How the data is read; the whole study where `is_whole`
     is_whole: bool
     original: pd.DataFrame
     subjects: list[Subject]
     control: pd.DataFrame | None
-    name: str  # Of the data, for people
-    folders: list[Path]  # Where files that a study names are looked for
+    name: str  # Name of the data for display
+    folders: list[Path]  # Where the files of a study are searched
     release: Released | None  # The first release
 
     def study(self) -> tuple[Study, tuple[str, ...]]:
-        """The study, chosen by rule where none was declared, and what a reader must know of the choice."""
+        """The study, by default chosen by the columns, and notes for readers about the choice."""
         if self.is_whole:
             return self.reading, ()
         return _chosen(self.reading, self.original, self.subjects)
 
     def labels(self, study: Study) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-        """What columns and values are called."""
+        """Labels of columns and values."""
         if self.release is None:
             return labels_of(study, self.folders)
         carried = self.release
@@ -264,23 +268,23 @@ class _Given:
 
 
 def _with_doubts(evaluation: Evaluation) -> Evaluation:
-    """Say where the data, read without a spec, seem not to be read as the build of a release did."""
+    """Add a note if the data, read without a spec, seem to be read in another way than by the build."""
     compared = [r.comparison for r in evaluation.results if r.subject.kind == "release"]
     odd = dict.fromkeys(name for paired in compared for name in unshown(paired))
     if not odd:
         return evaluation
     doubt = (
-        f"{listed(list(odd))}: many rows of the data hold a value that the release does not have; its build may have "
-        "read them otherwise (a value as a blank, say): with the spec of the release (--spec) they are read as it did"
+        f"{listed(list(odd))}: many rows of the data have a value that the release does not have; the build may have "
+        "read them differently, such as a value as missing. Give the spec of the release (--spec) to read them alike"
     )
     return replace(evaluation, notes=(*evaluation.notes, doubt))
 
 
 def _jobs(jobs: int | None, sources: Sequence[Source]) -> int:
-    """How many processes measure: more than one where nobody says so only for files that take long to read."""
+    """Number of worker processes: by default more than one only for large files."""
     if jobs is not None:
         if jobs < 1:
-            raise SpecError("jobs: wants at least 1")
+            raise SpecError("jobs: must be at least 1")
         return jobs
     paths = [Path(what) for what in sources if isinstance(what, str | Path)]
     size = sum(path.stat().st_size for path in paths if path.is_file())
@@ -293,12 +297,12 @@ def _given(
     spec: str | Path | Study | None,
     control: Source | None,
     table: str | None,
-    tell: Progress,
+    report: Progress,
 ) -> _Given:
-    """Read all that was handed over."""
+    """Read all inputs."""
     if not synthetic:
         raise SpecError("at least one release or synthetic table is needed")
-    tell("reading", 0, 0)
+    report("reading", 0, 0)
     folders = _folders(spec, data)
     reading, is_whole, rows = _reading(spec, data, folders, table)
     releases = [Path(what) for what in synthetic if is_release(what)]
@@ -324,12 +328,12 @@ def _given(
 
 
 def _is(what: Source, paths: Sequence[Path]) -> bool:
-    """Whether something is the path of one of some files."""
+    """Whether an input is one of some paths."""
     return isinstance(what, str | Path) and Path(what) in paths
 
 
 def _folders(spec: str | Path | Study | None, data: Source) -> list[Path]:
-    """Where files that a study names are looked for: beside it, beside the data."""
+    """Where the files of a study are searched: next to it, and next to the data."""
     near = [Path(what).parent for what in (spec, data) if isinstance(what, str | Path)]
     return list(dict.fromkeys(near))
 
@@ -337,7 +341,7 @@ def _folders(spec: str | Path | Study | None, data: Source) -> list[Path]:
 def _reading(
     spec: str | Path | Study | None, data: Source, folders: Sequence[Path], table: str | None
 ) -> tuple[Study, bool, Source]:
-    """The study; whether it says what is measured, or only how the data is read; the data, as a spec reads it."""
+    """The study; whether it defines the measures or only how the data are read; and the data."""
     if isinstance(spec, Study):
         return with_files(spec, folders), True, data
     if spec is None:
@@ -346,7 +350,7 @@ def _reading(
     if study is not None:
         return with_files(study, folders), True, data
     if release is None:
-        raise SpecError(f"{spec}: is neither a study nor the spec of a release")
+        raise SpecError(f"{spec}: is not a study or the spec of a release")
     of_rows(release, "--data a file of one row an entity, without a spec")
     return of_spec(release, Study(title=release.title)), False, data_of(release, data)
 
@@ -357,10 +361,10 @@ def _read_spec(path: Path) -> ReleaseSpec:
 
 
 def spellings(data: Source, table: str | None) -> tuple[str, ...]:
-    """How a text file seems to spell blanks; other sources have blanks of their own."""
+    """Detected spellings of missing values in a text file; other sources have nulls."""
     if not isinstance(data, str | Path) or format_of(str(data)) != "csv":
         return ()
-    # An evaluation is confidential and repeatable: nothing is gained by thresholds that nobody knows.
+    # An evaluation is confidential and must be repeatable, so a fixed key for the thresholds does no harm.
     source = detect_source(data, table=table, key=MasterKey(bytes(32)))
     return tuple(dict.fromkeys(n for column in source.columns for n in column.nulls if n))
 
@@ -368,7 +372,7 @@ def spellings(data: Source, table: str | None) -> tuple[str, ...]:
 def _chosen(
     reading: Study, original: pd.DataFrame, subjects: Sequence[Subject]
 ) -> tuple[Study, tuple[str, ...]]:
-    """What is measured where nobody declared it, and what a reader must know of the choice."""
+    """The default study, and notes for readers about the choice."""
     chosen = default_study(original, subjects[0].tables, title=reading.title)
     declared = {name: getattr(reading, name) for name in ("nulls", "texts", "order", "labels")}
     return chosen.study.model_copy(update=declared), chosen.notes

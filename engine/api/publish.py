@@ -1,4 +1,4 @@
-"""The Python face of publishing: a pack of a release in a folder, and nothing confidential in it.
+"""Publishing from Python: write a pack of a release to a folder, without anything confidential.
 
 from engine.api.publish import publish_pack
 publish_pack("census.duckdb", "pack/", spec="pack.toml")
@@ -28,25 +28,34 @@ def publish_pack(
     warn: Callable[[str], None] | None = None,
     trust: str | os.PathLike[str] | None = None,
 ) -> list[Path]:
-    """Write the pack of a release; return all files, sorted.
+    """Write the pack of a release, ready for publication.
 
     Parameters
     ----------
+    release : path-like
+        Release file.
+    directory : path-like
+        Folder to write, empty or new.
     spec : str or Path, optional
-        A pack.toml; documents that it includes are relative to its folder. By default every table of at most three
+        A pack.toml; the documents that it includes are relative to its folder. By default every table of at most three
         columns becomes a long table of counts.
-    directory, unprotected, accept_detected, progress, warn
-        As for `queries.packs.publish`.
+    unprotected, accept_detected, progress, warn
+        As in `queries.packs.publish`.
     trust : path-like, optional
-        As for `queries.open_release`.
+        As in `queries.open_release`.
+
+    Returns
+    -------
+    list of Path
+        All files, sorted.
 
     Raises
     ------
     PrivacyError
-        The release was built for a comparison, guarantees nothing, or has lines that nobody reviewed; or a
-        document is a confidential report.
+        The release was built for a comparison, has no guarantee, or has settings that nobody reviewed; or a document
+        is a confidential report.
     SpecError, StoreError, DamagedRelease
-        As `queries.packs.publish` and `queries.open_release`.
+        As in `queries.packs.publish` and `queries.open_release`.
     """
     path = Path(release)
     pack_spec = read_pack_spec(spec) if spec is not None else PackSpec()
@@ -77,7 +86,7 @@ def preview_pack(
     progress: Progress | None = None,
     trust: str | os.PathLike[str] | None = None,
 ) -> Pack:
-    """Return what a pack would hold, and write nothing; parameters and errors as for `publish_pack`."""
+    """The pack that `publish_pack` would write, with the same parameters and errors; nothing is written."""
     pack_spec = read_pack_spec(spec) if spec is not None else PackSpec()
     if Path(release).is_file():
         refuse_scratch(Path(release))

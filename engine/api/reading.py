@@ -1,4 +1,4 @@
-"""Specs as people write them: TOML, with `sql` entries understood by the planner of queries."""
+"""Read specs, with the statements of `[[tables]]` entries parsed by the planner of queries."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def read(path: Path, *, tables: Sequence[Mapping[str, Any]] = ()) -> ReleaseSpec:
-    """Read a spec, with SQL table entries understood; `tables` as `engine.spec.read_spec`."""
+    """Read a spec, including the SQL of its table entries; `tables` as in `engine.spec.read_spec`."""
     return read_spec(path, sql=_LateReader(), tables=tables)
 
 
 class _LateReader:
-    """A `StatementReader` that is imported with the first statement: most specs have none."""
+    """A `StatementReader` that is imported for the first statement: most specs have none."""
 
     def split(self, text: str) -> list[tuple[int, str]]:
         """As `StatementReader.split`."""

@@ -1,6 +1,6 @@
-"""Requests for tables, as the custodian sees them: what each would cost, and what becomes of it.
+"""Requests for tables from the custodian's side: what each would cost, and approving them.
 
-Takes a release with its spec, source and key; gives prices, and the release with a table more.
+Takes a release with its spec, source and key; gives prices, and the release with the requested table.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Price:
     Attributes
     ----------
     cells : int
-        Combinations of values that would be released as such.
+        Combinations of values that would be released.
     suppressed_share : float
-        Noisy share of the rows outside of them.
+        Noisy share of the rows in other combinations.
     exposure, exposure_now : float
-        Most noisy figures a person in any group, by the release with the table and as it is; builds before counted.
+        Largest number of noisy figures per person of any group, with the table and without; including earlier builds.
     refused : str
-        Why a build would be refused; empty: it would not.
+        Why a build would be refused; empty if it would not.
     """
 
     cells: int
@@ -52,14 +52,9 @@ def prices(
     frame: Any = None,
     progress: Progress | None = None,
 ) -> Iterator[Price | str]:
-    """Say of each request what its table would cost, or why it cannot be added.
+    """Yield for each request what its table would cost, or why it cannot be added.
 
-    Each is planned by itself, beside what the release has.
-
-    Raises
-    ------
-    SpecError, DataError, StoreError
-        As `engine.plan`, of the release as it is.
+    Each is planned separately, in addition to the tables of the release. Errors as in `engine.plan`.
     """
     now: float | None = None
     for request in requests:
@@ -71,14 +66,14 @@ def prices(
         if now is None:
             kept = tuple(t for t in change.spec.tables if t not in change.tables)
             as_is = replace(change.spec, tables=kept)
-            now = _told(releases.plan(as_is, frame=frame, progress=progress))
+            now = _exposure(releases.plan(as_is, frame=frame, progress=progress))
         plan = releases.plan(change.spec, frame=frame, progress=progress)
         (made,) = change.tables
         table = next(t for t in plan.tables if t.columns == made)
         yield Price(
             cells=table.cells,
             suppressed_share=table.suppressed_share,
-            exposure=_told(plan),
+            exposure=_exposure(plan),
             exposure_now=now,
             refused=" ".join(plan.refused[:2]),
         )
@@ -92,17 +87,11 @@ def approve(
     frame: Any = None,
     progress: Progress | None = None,
 ) -> tuple[Release, tuple[ColumnSet, ...]]:
-    """Add the table of a request that waits, to the release and to the text of its spec.
+    """Add the table of a pending request to the release and to the text of its spec.
 
-    Returns
-    -------
-    Release, tuple of ColumnSet
-        The new release, and what was added: nothing, where it was there already.
+    Returns: The new release, and the tables that were added: none if the release had it already.
 
-    Raises
-    ------
-    SpecError, DataError, PrivacyError, StoreError
-        As `engine.add`; or no request of this number waits. Then it goes on waiting.
+    Raises: As `engine.add`, or if no request of this number is pending; the request then stays pending.
     """
     request = waiting_request(release, read_requests(release), number)
     change = addition(release, [request.columns], spec, again=True)
@@ -111,6 +100,6 @@ def approve(
     return made, change.tables
 
 
-def _told(plan: releases.Plan) -> float:
-    """Most figures a person by a plan's tables and all that was built before."""
+def _exposure(plan: releases.Plan) -> float:
+    """Largest number of figures per person, including everything built before."""
     return max(plan.exposure.together.values(), default=0.0)

@@ -1,7 +1,7 @@
-"""First steps: a release of a frame with one call, and a key that nobody keeps.
+"""First steps: a release of a frame in one call, with a temporary key.
 
-Takes a frame; gives a release. The key, its journal and its ledger live in a private folder while the release is
-built, and are gone then. Invariant: whoever calls is told what that means.
+Takes a frame; gives a release. The key, its journal and its ledger are in a private folder while the release is built,
+and deleted afterwards. Invariant: a warning says what that means.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from engine.schema import Column
 from queries.release import Release
 
 WHAT_IT_MEANS = (
-    "synthesize made a key for this call and threw it away. The next call draws other noise, and two releases of the "
-    "same people tell more than one: nobody counts that up. Keep what comes out to yourself; to publish, make a key "
+    "synthesize used a temporary key, which is deleted now. The next call draws fresh noise, and several releases of "
+    "the same people disclose more than one, which no ledger counts. Do not share this release. To publish, make a key "
     "once with new_key(...) and use build(..., key=...)"
 )
 
@@ -38,31 +38,34 @@ def synthesize(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Release:
-    """Make a release of a frame with a temporary key: to look at, not to publish.
+    """Make a release of a frame with a temporary key, to try tablepack: not for publication.
 
     Parameters
     ----------
     frame : DataFrame or Arrow table
+        The confidential data.
     entity : str or iterable of str, optional
-        Column that names whom to protect, or several; []: each row is one. Must be said where a column looks like an
-        identifier.
+        Column, or columns, that identify the protected entities; []: each row is one. Required if a column looks like
+        an identifier.
     tables : iterable of iterable of str, or int
-        Column sets, or a width: every set of so many columns.
+        Column sets, or a number: every combination of this many columns.
     columns, privacy, max_rows
         As in `build`.
     out : str or Path, optional
-        File to write. By default the release lies in a temporary folder until Python ends.
+        File to write. By default the release is in a temporary folder until Python exits.
+    force, progress
+        As in `build`.
 
     Returns
     -------
     Release
-        Its counts are of rows. Counts of entities (patients beside stays) are a release of its own: give `build` a
-        spec with ``count = "entities"``.
+        It counts rows. Counts of entities (patients instead of stays) need a separate release: give `build` a spec with
+        ``count = "entities"``.
 
     Warns
     -----
     UserWarning
-        What a temporary key means.
+        What the temporary key implies.
 
     Raises
     ------
@@ -94,7 +97,7 @@ def synthesize(
 
 
 def _temporary() -> Path:
-    """A private folder that is removed when Python ends."""
+    """A private folder that is deleted when Python exits."""
     folder = Path(tempfile.mkdtemp(prefix="tablepack-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -1,4 +1,4 @@
-"""A simulated census to try tablepack on: people in households in areas, and their visits. No real person in it.
+"""A simulated census to try tablepack with: people in households in areas, and their visits. No real people.
 
 Takes a number of people and a seed.
 Gives Parquet (and CSV) files; the columns as a spec declares them.
@@ -16,7 +16,7 @@ __all__ = ["simulate_census"]
 
 
 def __getattr__(name: str) -> Any:
-    """Resolve the public name when it is used: who wants the columns only needs no pandas."""
+    """Resolve the public name when it is first used: importing only the columns must not need pandas."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from engine.simulation.census import simulate_census

@@ -4,10 +4,9 @@ Takes a folder, a number of people and a seed; gives `people.parquet` and `event
 look like a real census (UK-like shares, "not applicable" nulls that follow rules, impossible pairs
 that never occur). Nobody in it exists, so all of it is public.
 
-Invariant: the same people, seed and numpy version give the same rows in the same order, in bounded
-memory: blocks of `BLOCK_PEOPLE` people are drawn and written one after the other, each from a
-generator of its own. The block size is part of what a seed means: with another one, the same seed
-is another census.
+Invariants: the same number of people, seed and numpy version give the same rows in the same order, in bounded memory:
+blocks of `BLOCK_PEOPLE` people are drawn and written one after the other, each with a generator of its own. `MISSING`
+(and NaN) becomes null.
 """
 
 from __future__ import annotations
@@ -22,33 +21,42 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pandas as pd
 
 from engine.errors import SpecError, StoreError
 from engine.outputs import check_folder
+from engine.schema import Column, literal, quoted
+from engine.simulation.codes import COUNTRIES, REASONS
 from engine.simulation.columns import CENSUS_COLUMNS, EVENT_COLUMNS
 from engine.simulation.draw import permuted
 from engine.simulation.events import draw_events
-from engine.simulation.files import merge_parts, write_part
-from engine.simulation.people import draw_people
-from engine.simulation.work import Columns
+from engine.simulation.people import MISSING, Columns, draw_people
 
 SMALLEST, LARGEST = 1_000, 100_000_000
-"""Fewest and most people of a census."""
+"""Fewest and most people in a census."""
 BLOCK_PEOPLE = 250_000
-"""People drawn at a time: bounds the memory, and belongs to what a seed means."""
+"""People drawn at a time: bounds the memory; with another block size, a seed gives another census."""
 _PERSON, _HOUSEHOLD = 0, 1
 _PEOPLE_STREAM, _EVENT_STREAM = 0, 1
 _TABLES = {"people": CENSUS_COLUMNS, "events": EVENT_COLUMNS}
+_UNLISTED = {"birth_country": COUNTRIES, "reason": REASONS}
+_VALUES = {
+    column.name: pd.CategoricalDtype(
+        pd.Index([*(column.domain or _UNLISTED[column.name])], dtype=object)
+    )
+    for column in (*CENSUS_COLUMNS, *EVENT_COLUMNS)
+    if column.is_ranked
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SimulatedCensus:
-    """What `simulate_census` has written."""
+    """What `simulate_census` wrote."""
 
     # people, events: The Parquet files.
     people: Path
     events: Path
-    csv: tuple[Path, ...]  # The same as CSV, where asked for
+    csv: tuple[Path, ...]  # The same as CSV, if requested
     seed: int
     # n_people, n_households, n_events: Rows (and households); public, as nobody in them exists.
     n_people: int
@@ -64,10 +72,7 @@ def simulate_census(
     progress: Callable[[int, int], None] | None = None,
     csv: bool = False,
 ) -> SimulatedCensus:
-    """Simulate a census and write it to an empty or new folder.
-
-    directory: Empty, or not there yet.
-    """
+    """Simulate a census and write it to an empty or new folder."""
     directory = Path(directory)
     _check_numbers(people, seed)
     check_folder(directory)
@@ -102,7 +107,7 @@ def draw_block(block: int, *, people: int, seed: int) -> tuple[Columns, Columns]
 
 
 def draw_people_of(block: int, *, people: int, seed: int) -> Columns:
-    """Draw the people of one block alone; parameters as in `draw_block`."""
+    """Draw only the people of one block; parameters as in `draw_block`."""
     first = block * BLOCK_PEOPLE
     n = min(BLOCK_PEOPLE, people - first)
     rng = _generator(seed, block, _PEOPLE_STREAM)
@@ -111,7 +116,7 @@ def draw_people_of(block: int, *, people: int, seed: int) -> Columns:
     household = first + columns["household_place"]
     columns["person_id"] = 1 + permuted(places, size=people, seed=seed, purpose=_PERSON)
     columns["household_id"] = 1 + permuted(household, size=people, seed=seed, purpose=_HOUSEHOLD)
-    # Neighbouring rows must not tell who lives together.
+    # Neighbouring rows must not show who lives together.
     order = rng.permutation(n)
     return {name: values[order] for name, values in columns.items()}
 
@@ -127,7 +132,7 @@ def _check_numbers(people: int, seed: int) -> None:
             f"census.people: {people!r} is not a whole number from {SMALLEST:,} to {LARGEST:,}"
         )
     if not _is_whole(seed) or seed < 0:
-        problems.append(f"census.seed: {seed!r} is not a whole number of 0 or above")
+        problems.append(f"census.seed: {seed!r} is not a whole number of at least 0")
     if problems:
         raise SpecError(problems)
 
@@ -168,7 +173,7 @@ def _configuration(staging: Path) -> dict[str, str | bool | int | float | list[s
     return {
         "memory_limit": "800MB",
         "temp_directory": str(staging / "spill"),
-        # None but this thread: where others write, one that is interrupted may wait for them for ever (DuckDB 2.0).
+        # Only this thread: an interrupted writer may wait for other writing threads for ever (DuckDB 2.0).
         "threads": 1,
         "async_threads": 0,
     }
@@ -182,10 +187,72 @@ def _move_finished(done: Path, directory: Path) -> dict[str, Path]:
 
 
 def _remove_new(directory: Path, is_new: bool) -> None:
-    """Leave the folder as it was found: empty, or not there."""
+    """Leave the folder as it was: empty or absent."""
     with contextlib.suppress(OSError):
         for name in _TABLES:
             for ending in ("parquet", "csv"):
                 (directory / f"{name}.{ending}").unlink(missing_ok=True)
         if is_new:
             directory.rmdir()
+
+
+def write_part(
+    connection: duckdb.DuckDBPyConnection,
+    columns: tuple[Column, ...],
+    values: Columns,
+    path: Path,
+) -> None:
+    """Write one block as a Parquet file, its codes decoded; columns not listed are left out."""
+    frame = pd.DataFrame(
+        {column.name: _for_frame(column, values[column.name]) for column in columns}, copy=False
+    )
+    chosen = ", ".join(f"{_decoded(column)} AS {quoted(column.name)}" for column in columns)
+    connection.register("block", frame)
+    connection.execute(
+        f"COPY (SELECT {chosen} FROM block) TO {literal(str(path))} (FORMAT parquet)"
+    )
+    connection.unregister("block")
+
+
+def _for_frame(column: Column, codes: np.ndarray[Any, np.dtype[Any]]) -> Any:
+    if not column.is_ranked:
+        return codes
+    positions = np.maximum(codes, -1).astype(np.int16)
+    return pd.Categorical.from_codes(positions, dtype=_VALUES[column.name])
+
+
+def _decoded(column: Column) -> str:
+    """SQL that turns the codes of a block into values."""
+    name = quoted(column.name)
+    known = f"nullif({name}, {MISSING})"
+    if column.kind == "integer":
+        return f"CAST({known} AS BIGINT)"
+    if column.kind == "real":
+        return f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END"
+    if column.kind == "decimal":
+        return f"CAST({known} / 100.0 AS DECIMAL(10, 2))"
+    if column.kind == "boolean":
+        return f"{known} = 1"
+    if column.kind == "date":
+        return f"DATE '1970-01-01' + CAST({known} AS INTEGER)"
+    if column.kind == "timestamp":
+        return f"make_timestamp({name})"
+    return f"CAST({name} AS VARCHAR)"
+
+
+def merge_parts(
+    connection: duckdb.DuckDBPyConnection, parts: list[Path], path: Path, csv: bool
+) -> None:
+    """Merge parts into one Parquet file, in their order, and delete them; with `csv` also write the same as CSV."""
+    listed = ", ".join(literal(str(part)) for part in parts)
+    connection.execute(
+        f"COPY (FROM read_parquet([{listed}])) TO {literal(str(path))}"
+        " (FORMAT parquet, COMPRESSION zstd)"
+    )
+    for part in parts:
+        part.unlink()
+    if csv:
+        connection.execute(
+            f"COPY (FROM read_parquet({literal(str(path))}))"
+            f" TO {literal(str(path.with_suffix('.csv')))} (FORMAT csv, HEADER)"
+        )

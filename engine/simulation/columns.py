@@ -1,8 +1,8 @@
 """Columns of the simulated census, as a spec would declare them.
 
-Data only, from the code lists. What an office publishes beforehand (areas, classifications) is
-public with its domain; country of birth and the reason of a visit are not, so that suppression of
-values shows: their rare values become the placeholder.
+Data only, from the code lists. What a statistics office publishes beforehand (areas, classifications) is public with
+its domain; country of birth and reason for a visit are not, to demonstrate suppression: their rare values become the
+placeholder.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from engine.simulation.codes import (
     GEOGRAPHY,
     HEALTHS,
     HOUSEHOLD_TYPES,
+    INDUSTRIES,
     MARITAL_STATUSES,
+    MAX_HOURS,
+    OCCUPATIONS,
     RELATIONS,
     SEXES,
     TENURES,
 )
 from engine.simulation.draw import MAX_AGE
-from engine.simulation.occupations import INDUSTRIES, OCCUPATIONS
-from engine.simulation.work import MAX_HOURS
 
 
 def _coded(

@@ -1,11 +1,9 @@
 """Vectorised draws for the simulated census: curves over age, tables, permutations.
 
-Takes small hand-written tables and a seeded generator; gives arrays of codes. Nothing here loops
-over rows.
+Takes small hand-written tables and a seeded generator; gives arrays of codes. Nothing here loops over rows.
 
-Invariant: a category of probability 0 is never drawn. Uniform numbers have 32 bits, so that `row +
-u` is exact in a float and never reaches the next row; the impossible pairs of the census rest on
-this.
+Invariant: a category of probability 0 is never drawn, on which the impossible pairs of the census depend. Uniform
+numbers have 32 bits, so that `row + u` is exact in a float and never reaches the next row.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _ROUNDS = 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrawTable:
-    """A conditional distribution made ready for draws."""
+    """A conditional distribution prepared for draws."""
 
     # shape (n_rows * n_outcomes,): Row number plus cumulative probability: ascending over the whole table.
     ladder: FloatArray
@@ -42,8 +40,7 @@ class DrawTable:
 def draw_table(weights: ArrayLike) -> DrawTable:
     """Prepare weights of any shape for draws: the last axis is the outcome, the others the row.
 
-    Rows count in C order over the leading axes (see `row_number`). Each row needs one positive
-    weight.
+    Rows are numbered in C order over the leading axes (see `row_number`). Each row needs a positive weight.
     """
     table = np.asarray(weights, dtype=np.float64)
     table = table.reshape(-1, table.shape[-1])
@@ -85,9 +82,9 @@ def window(knots: Mapping[int, float]) -> FloatArray:
 
 
 def permuted(places: Int64Array, *, size: int, seed: int, purpose: int) -> Int64Array:
-    """Permute 0 .. size - 1 without holding it: a Feistel network that walks until it is inside.
+    """Permute 0 .. size - 1 without storing it: a Feistel network with cycle walking.
 
-    This keeps identifiers from telling the order of generation; it is no cryptography.
+    This keeps identifiers from showing the order of generation; it is not cryptography.
     """
     sequence = np.random.SeedSequence(seed, spawn_key=(2**31, purpose))
     keys = sequence.generate_state(_ROUNDS, np.uint64).astype(np.uint64)

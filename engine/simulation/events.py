@@ -1,10 +1,9 @@
 """Events of the simulated census: visits to a health service in the year before census day.
 
-Takes one block of people; gives any number of visits for each, heavy-tailed: most people have 0 to
-3, a few have hundreds. What they visit for depends on age, sex and health.
+Takes one block of people; gives any number of visits for each, heavy-tailed: most people have 0 to 3, a few have
+hundreds. Department and reason depend on age, sex and health.
 
-Invariant: no visit lies before the person's birth or after census day; a reason belongs to its
-department.
+Invariant: no visit is before the person's birth or after census day; a reason belongs to its department.
 """
 
 from __future__ import annotations
@@ -14,16 +13,15 @@ import numpy as np
 from engine.schema import BoolArray, Int64Array
 from engine.simulation.codes import DEPARTMENTS, FEMALE
 from engine.simulation.draw import MAX_AGE, N_AGES, chance, draw_table, row_number, uniform, window
-from engine.simulation.people import REFERENCE_DAY
-from engine.simulation.work import Columns
+from engine.simulation.people import REFERENCE_DAY, Columns
 
 MAX_VISITS = 1_500
-"""No person has more visits than this in a year."""
+"""Most visits of one person in a year."""
 _MICROSECONDS = 1_000_000
 _VISITS_BY_HEALTH = np.array([0.7, 1.1, 2.2, 4.2, 7.0])
 _FREQUENT_SHARE = np.array([2e-5, 5e-5, 4e-4, 3e-3, 9e-3])
 _ANY = {0: 1.0, MAX_AGE: 1.0}
-# Departments as in `DEPARTMENTS`: weights by age, then what women's are multiplied with.
+# Departments as in `DEPARTMENTS`: weights by age, and the factor for women.
 _DEPARTMENT_CURVES = np.stack(
     [
         window({0: 8, 5: 3, 18: 4, 30: 3, 60: 3, 80: 6, MAX_AGE: 8}),
@@ -109,7 +107,7 @@ def _days(rng: np.random.Generator, born: Int64Array) -> Int64Array:
 
 
 def _amounts(rng: np.random.Generator, department: Int64Array) -> Int64Array:
-    """Amounts in pence: skewed, some nothing, a few refunds below 0."""
+    """Amounts in pence: skewed, some zero, a few refunds below 0."""
     n = len(department)
     pence = np.rint(100 * np.exp(_LOG_AMOUNT[department] + 0.8 * rng.standard_normal(n)))
     pence = np.clip(pence, 1, 99_999_999).astype(np.int64)

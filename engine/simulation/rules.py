@@ -1,8 +1,7 @@
-"""Rules of the simulated census, as data: what no record may be.
+"""Edit rules of the simulated census, as data.
 
-Each rule is a DuckDB SQL condition over one row that is true where the record is impossible (never
-null). The simulation keeps them by giving such records weight 0; the tests check them; specs may
-state them as structural zeros.
+Each rule is a DuckDB SQL condition over one row that is true if the record is impossible (never null). The simulation
+gives such records weight 0, the tests check it, and specs may declare them as structural zeros.
 """
 
 from __future__ import annotations
@@ -10,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.schema import literal
-from engine.simulation.codes import DEPARTMENTS, REFERENCE_DATE
-from engine.simulation.occupations import INDUSTRIES, OCCUPATIONS
+from engine.simulation.codes import DEPARTMENTS, INDUSTRIES, OCCUPATIONS, REFERENCE_DATE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """One thing that never is."""
+    """One rule that no record violates."""
 
     name: str  # In plain words
     columns: tuple[str, ...]  # The columns that the condition reads
@@ -183,7 +181,7 @@ CENSUS_RULES = tuple(
     Rule(name=name, columns=tuple(columns.split()), condition=condition)
     for name, columns, condition in _ROWS
 )
-"""What no person is."""
+"""Conditions that hold for no person."""
 
 EVENT_RULES = (
     Rule(
@@ -207,4 +205,4 @@ EVENT_RULES = (
         condition=f"department NOT IN {_listed(list(DEPARTMENTS))}",
     ),
 )
-"""What no visit is."""
+"""Conditions that hold for no visit."""

@@ -1,7 +1,7 @@
 """The spec: what to release, from where, about whom, with what privacy.
 
-Takes a TOML file, or its values from Python; workload files beside it; the state of the key file. Never the
-    data.
+Takes a TOML file, or its values from Python; workload files next to it; the state of the key file. Never
+    the data.
 Gives a frozen `ReleaseSpec`, or one `SpecError` that lists every mistake with its place.
 May import the engine's root.
 """
@@ -9,12 +9,11 @@ May import the engine's root.
 from __future__ import annotations
 
 from engine.spec.amending import amended, with_entries, without_entries
+from engine.spec.columns import in_universe_order, with_deciders, with_determined
 from engine.spec.dp import DPContext, dp_from, missing_domain
 from engine.spec.reading import ReleaseSpec, example_spec, of_rows, read_spec, spec_of
 from engine.spec.source import format_of, named_format
-from engine.spec.tables import SECONDS_A_TABLE, warning_of_many
-from engine.spec.universes import in_universe_order, with_deciders, with_determined
-from engine.spec.wide import WideWish
+from engine.spec.tables import SECONDS_A_TABLE, WideWish, warning_of_many
 from engine.spec.workload import Workload
 
 __all__ = [

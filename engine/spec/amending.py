@@ -1,7 +1,7 @@
-"""Tables added to a spec and taken out of it: in its text, which people read, and in a spec made in Python.
+"""Add tables to a spec, or remove them: in its text, or in a spec made in Python.
 
-Takes column sets; gives the text, or the spec, with more or fewer `[[tables]]`. Invariant: a text differs by these
-entries alone.
+Takes column sets; gives the text, or the spec, with more or fewer `[[tables]]`. Invariant: nothing else in the text
+changes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from engine.errors import SpecError
 from engine.schema import MAX_WIDTH, ColumnSet, column_set
 from engine.spec.model import TableEntry
 from engine.spec.reading import ReleaseSpec
-from engine.spec.tables import TableContext, expanded
-from engine.spec.units import with_each
+from engine.spec.tables import TableContext, expanded, with_each
 from engine.texts import spec_entry
 
 _ENTRY = re.compile(r"^[ \t]*\[\[[ \t]*tables[ \t]*\]\]", re.MULTILINE)
@@ -26,7 +25,7 @@ _HEAD = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def with_entries(text: str, tables: Iterable[ColumnSet]) -> str:
-    """The text of a spec with an entry more for each table."""
+    """The text of a spec with one more entry for each table."""
     end = "\r\n" if "\r\n" in text else "\n"
     wanted = [*tables]
     added = "".join(f"\n{spec_entry(columns)}\n" for columns in wanted).replace("\n", end)
@@ -35,13 +34,13 @@ def with_entries(text: str, tables: Iterable[ColumnSet]) -> str:
     entries = [{"columns": [*columns]} for columns in wanted]
     if was is None or now != was | {"tables": [*was.get("tables", []), *entries]}:
         raise SpecError(
-            "the spec does not list its tables as [[tables]], each by itself: put them there by hand"
+            "the spec does not list its tables in [[tables]] entries: add the new ones by hand"
         )
     return longer
 
 
 def without_entries(text: str, tables: Iterable[ColumnSet], *, each: str | None = None) -> str:
-    """The text of a spec without the entries that name these very tables.
+    """The text of a spec without the entries that name exactly these tables.
 
     each: A column that every table has, named or not (`release.each`).
     """
@@ -55,14 +54,14 @@ def without_entries(text: str, tables: Iterable[ColumnSet], *, each: str | None 
         ]
         if not own:
             raise SpecError(
-                f"{', '.join(columns)}: no [[tables]] of the spec names it alone, it is one of a family (all, sql, "
-                "file); list its tables one by one, or narrow the family, and say drop without columns"
+                f"{', '.join(columns)}: no [[tables]] entry names exactly this table; it belongs to a family (all, "
+                "sql, file). List the tables of the family one by one, or narrow it, then run drop without columns"
             )
         shorter = _without(text, own[0])
         if shorter is None:
             raise SpecError(
-                f"{', '.join(columns)}: its lines in the spec cannot be told from others; take out "
-                f"tables[{own[0] + 1}] by hand, and say drop without columns"
+                f"{', '.join(columns)}: its entry in the spec cannot be removed safely; remove tables[{own[0] + 1}] "
+                "by hand, then run drop without columns"
             )
         text = shorter
     return text
@@ -97,15 +96,15 @@ def amended(
     ]
     left = ({*spec.tables} | {*added}) - gone
     if not left:
-        problems.append("tables: none would be left")
+        problems.append("tables: no table would be left")
     if problems:
         raise SpecError(problems)
-    wishes = {table: wish for table, wish in spec.wishes.items() if table in left}
-    return replace(spec, tables=tuple(sorted(left, key=lambda t: (len(t), t))), wishes=wishes)
+    options = {table: one for table, one in spec.wishes.items() if table in left}
+    return replace(spec, tables=tuple(sorted(left, key=lambda t: (len(t), t))), wishes=options)
 
 
 def _without(text: str, index: int) -> str | None:
-    """The text without one entry; None where that would change more, or less."""
+    """The text without one entry; None if that would change anything else."""
     was, end = tomllib.loads(text), "\r\n" if "\r\n" in text else "\n"
     heads = [found.span() for found in _ENTRY.finditer(text)]
     if index >= len(heads):
@@ -114,7 +113,7 @@ def _without(text: str, index: int) -> str | None:
     after = _HEAD.search(text, inside)
     lines = text[start : after.start() if after else len(text)].splitlines(keepends=True)
     while len(lines) > 1 and lines[-1].strip()[:1] in ("", "#"):
-        lines.pop()  # remarks at the end may belong to what follows
+        lines.pop()  # trailing comments may belong to what follows
     before, rest = text[:start].rstrip(), text[start + len("".join(lines)) :].lstrip("\r\n")
     shorter = f"{before}{end}{end}{rest}" if rest else f"{before}{end}"
     left = [one for i, one in enumerate(was["tables"]) if i != index]
@@ -123,7 +122,7 @@ def _without(text: str, index: int) -> str | None:
 
 
 def _read(text: str) -> dict[str, Any] | None:
-    """What a text of TOML holds; None where it is none."""
+    """What a text of TOML holds; None if it is not TOML."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:

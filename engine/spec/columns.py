@@ -1,27 +1,43 @@
-"""Turns the `[columns.X]` sections of a spec into columns.
+"""Turns the `[columns.X]` sections of a spec into columns, with the universes that they declare.
 
-Takes checked sections; gives `schema.Column`s with every default filled in, and sentences for what
-does not fit together. Invariant: a column is public only by a declaration; nothing that `init`
-detected counts as one.
+Takes checked sections; gives `schema.Column`s with every default filled in, and sentences for whatever does not fit
+together. Invariants: a column is public only by a declaration, and nothing that `init` detected counts as one; a
+column is fitted after the one that decides its universe, so universes must not form a cycle.
 """
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from engine.params import bad_bound
-from engine.schema import DEFAULT_PLACEHOLDER, RANKED_KINDS, Column, Resolution, ValueType, Writing
-from engine.spec.dp import misplaced_breaks
-from engine.spec.model import ColumnSection, checked
-from engine.spec.universes import with_universes
-from engine.spec.values import typed
-from engine.spec.writing import own_writing
+from engine.schema import (
+    DEFAULT_PLACEHOLDER,
+    RANKED_KINDS,
+    Column,
+    Resolution,
+    Universe,
+    ValueType,
+    Writing,
+)
+from engine.spec.model import MOST_STEP, ColumnSection, UniverseSection, checked
+from engine.spec.source import own_writing
 
 _MAX_DIGITS, _MAX_BITS = 18, 60
 PLAIN = Writing()
-MOST_STEP = 10**15
+_TYPES: dict[str, tuple[type, ...]] = {
+    "integer": (int,),
+    "real": (int, float),
+    "decimal": (int, float),
+    "boolean": (bool,),
+    "text": (str,),
+    "date": (datetime.date,),
+    "timestamp": (datetime.datetime,),
+}
 
 
 def columns_from(
@@ -29,10 +45,10 @@ def columns_from(
 ) -> tuple[tuple[str, ...], tuple[Column, ...], frozenset[str]]:
     """Make all columns of a spec.
 
-    writing: How numbers and dates are written, where a column does not say it.
+    writing: How numbers and dates are written, unless a column says otherwise.
 
-    Returns: names of all declared columns; those of them that are right; names of those that are dropped:
-    neither of the above.
+    Returns: names of the declared columns; those of them that are valid; names of the dropped ones, which are in
+    neither.
     """
     if not isinstance(raw, dict) or not raw:
         problems.append("columns: declare each column in a section [columns.NAME]")
@@ -44,7 +60,7 @@ def columns_from(
         twin = folded.setdefault(name.casefold(), name)
         if twin != name:
             problems.append(
-                f"columns.{name}: the same column as {twin} (capital letters make no difference)"
+                f"columns.{name}: the same column as {twin} (names are not case-sensitive)"
             )
         if not name.strip():
             problems.append("columns: a column has no name")
@@ -67,10 +83,7 @@ def column_from(
     problems: list[str],
     writing: Writing = PLAIN,
 ) -> Column | None:
-    """Make one column; None, and sentences added to `problems`, if anything does not fit together.
-
-    writing: How numbers and dates are written, where the column does not say it.
-    """
+    """Make one column; None, and sentences added to `problems`, if anything does not fit together."""
     place, n_before = f"columns.{name}", len(problems)
     own_nulls = tuple(nulls if section.nulls is None else section.nulls)
     value_type = _value_type(section, place, problems)
@@ -78,15 +91,19 @@ def column_from(
     domain, bounds = _domain(section, value_type, own_nulls, place, problems)
     if section.public:
         if section.domain is None and section.kind != "boolean":
-            problems.append(f'{place}.public: needs a "domain", declared from outside the data')
+            problems.append(
+                f'{place}.public: needs a "domain" that is known independently of the data'
+            )
         unconfirmed = [key for key in ("domain", "resolution") if key in section.detected]
         if unconfirmed:
             problems.append(
                 f"{place}.public: {' and '.join(unconfirmed)} was detected in the data; "
-                'confirm it from outside the data, then take it off "detected"'
+                'confirm it from another source, then remove it from "detected"'
             )
     if not 1 <= section.step <= MOST_STEP or (section.step > 1 and section.kind != "integer"):
-        problems.append(f"{place}.step: wants a whole number from 1; only integer columns have one")
+        problems.append(
+            f"{place}.step: must be a whole number of at least 1; only integer columns have one"
+        )
     problems += bad_bound(f"{place}.max_rows", section.max_rows)
     placeholder = _placeholder(section, value_type, domain, own_nulls, place, problems)
     breaks = _breaks(section, value_type, bounds, resolution, place, problems)
@@ -120,7 +137,7 @@ def column_from(
 
 
 def as_text(value: Any) -> str:
-    """Spell a value of the spec as labels do."""
+    """A value of the spec as the keys of `labels` spell it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -162,12 +179,12 @@ def _resolution(section: ColumnSection, place: str, problems: list[str]) -> Reso
     step = resolution_from(section.resolution)
     if step is None:
         problems.append(
-            f"{place}.resolution: wants a power of ten or of two, such as 0.01, 1, 1000 or 0.125"
+            f"{place}.resolution: must be a power of ten or of two, such as 0.01, 1, 1000 or 0.125"
         )
     elif section.kind == "decimal" and not (step.base == 10 and -_MAX_DIGITS <= step.exponent <= 0):
         problems.append(
-            f"{place}.resolution: a decimal column wants 1, 0.1, 0.01, ... "
-            f'(at most {_MAX_DIGITS} digits); declare kind = "real" for others'
+            f"{place}.resolution: must be 1, 0.1, 0.01, ... for a decimal column "
+            f'(at most {_MAX_DIGITS} digits); use kind = "real" for other steps'
         )
     elif abs(step.exponent) > (_MAX_DIGITS if step.base == 10 else _MAX_BITS):
         problems.append(f"{place}.resolution: is too fine or too coarse")
@@ -187,22 +204,22 @@ def _domain(
     if section.domain is None:
         return None, (False, True) if section.kind == "boolean" and section.public else None
     if section.kind == "boolean":
-        problems.append(f"{place}: a boolean column needs none")
+        problems.append(f"{place}: not allowed for a boolean column")
         return None, None
     if is_ranked != isinstance(section.domain, list):
         wanted = "a list of values" if is_ranked else "{ min = ..., max = ... }"
-        problems.append(f'{place}: kind = "{section.kind}" wants {wanted}')
+        problems.append(f'{place}: must be {wanted} for kind = "{section.kind}"')
         return None, None
     if isinstance(section.domain, dict):
         return None, _bounds(section.domain, value_type, place, problems)
     values = [typed(value, value_type) for value in section.domain]
     if None in values:
-        problems.append(f'{place}: wants values of type "{value_type}" only')
+        problems.append(f'{place}: must hold values of type "{value_type}" only')
         return None, None
     if not values:
         problems.append(f"{place}: is empty")
     if len(set(values)) < len(values):
-        problems.append(f"{place}: holds a value twice")
+        problems.append(f"{place}: lists a value twice")
     problems.extend(
         f"{place}: {v!r} is a spelling of null" for v in dict.fromkeys(values) if v in nulls
     )
@@ -214,11 +231,11 @@ def _bounds(
 ) -> tuple[Any, Any] | None:
     """Smallest and largest value."""
     if set(raw) != {"min", "max"}:
-        problems.append(f"{place}: wants {{ min = ..., max = ... }}")
+        problems.append(f"{place}: must be {{ min = ..., max = ... }}")
         return None
     low, high = typed(raw["min"], value_type), typed(raw["max"], value_type)
     if low is None or high is None:
-        problems.append(f'{place}: wants values of type "{value_type}"')
+        problems.append(f'{place}: must hold values of type "{value_type}"')
         return None
     if low > high:
         problems.append(f"{place}: min is above max")
@@ -233,18 +250,16 @@ def _breaks(
     place: str,
     problems: list[str],
 ) -> tuple[Any, ...] | None:
-    """Where the public groups begin that mode dp counts by."""
+    """Lower ends of the public groups that mode dp counts."""
     if section.breaks is None:
         return None
     place = f"{place}.breaks"
     values = tuple(typed(value, value_type) for value in section.breaks)
     if section.kind in RANKED_KINDS or section.kind == "boolean":
-        problems.append(
-            f"{place}: only columns of numbers, dates and timestamps are cut into groups"
-        )
+        problems.append(f"{place}: only columns of numbers, dates and timestamps can be grouped")
     elif None in values:
-        problems.append(f'{place}: wants values of type "{value_type}" only')
-    elif section.domain is None or bounds is not None:  # a mistaken domain is reported
+        problems.append(f'{place}: must hold values of type "{value_type}" only')
+    elif section.domain is None or bounds is not None:  # a wrong domain is reported already
         wrong = misplaced_breaks(values, bounds, resolution=resolution, step=max(section.step, 1))
         problems += [f"{place}: {wrong}"] if wrong else []
     return values
@@ -258,7 +273,7 @@ def _placeholder(
     place: str,
     problems: list[str],
 ) -> str | None:
-    """What stands for unreleased values: text columns that are not public have one."""
+    """The text shown for unreleased values: only text columns that are not public have one."""
     place = f"{place}.placeholder"
     has_one = section.kind in RANKED_KINDS and value_type == "text" and not section.public
     if section.placeholder is None:
@@ -268,8 +283,213 @@ def _placeholder(
         return chosen
     if not has_one:
         problems.append(
-            f"{place}: only a text or category column of texts that is not public has one"
+            f"{place}: only a text column, or a category of texts, that is not public has one"
         )
     elif not section.placeholder or section.placeholder in (*nulls, *(domain or ())):
         problems.append(f"{place}: is empty, a spelling of null, or in the domain; choose another")
     return section.placeholder
+
+
+def misplaced_breaks(
+    breaks: Sequence[Any],
+    bounds: tuple[Any, Any] | None,
+    *,
+    resolution: Resolution | None,
+    step: int,
+) -> str | None:
+    """Say what is wrong with the breaks of a grid column, without the place; None if nothing is."""
+    if bounds is None:
+        return 'needs domain = { min = ..., max = ... }: the first group starts at "min", the last ends at "max"'
+    if not breaks:
+        return "lists no value; leave it out to count every value"
+    starts = [bounds[0], *breaks]
+    if any(right <= left for left, right in zip(starts, breaks, strict=False)):
+        return "must be strictly ascending, each above the domain's min"
+    if breaks[-1] > bounds[1]:
+        return "a group starts above the domain's max"
+    if resolution is not None and not all(is_on_grid(value, resolution) for value in breaks):
+        return "a value is not a multiple of the resolution"
+    ends = [*(value - 1 for value in breaks), bounds[1]] if step > 1 else []
+    if any(high // step < -(-low // step) for low, high in zip(starts, ends, strict=False)):
+        return f"a group contains no multiple of the step {step}"
+    return None
+
+
+def with_universes(
+    sections: dict[str, UniverseSection], columns: tuple[Column, ...], problems: list[str]
+) -> tuple[Column, ...]:
+    """Give columns the universes that the spec declares."""
+    known = {column.name: column for column in columns}
+    universes = {}
+    for name, section in sections.items():
+        place = f"columns.{name}.universe"
+        decider = known.get(section.column)
+        if name not in known:
+            continue  # its own section is wrong, which is reported already
+        if decider is None or decider.name == name:
+            problems.append(f"{place}.column: {section.column!r} is not another column of the spec")
+            continue
+        universe = _universe(section, known[name], decider, place, problems)
+        if universe is not None:
+            universes[name] = universe
+    for name in universes:
+        if _is_cyclic(name, universes):
+            problems.append(f"columns.{name}.universe: forms a cycle")
+    return tuple(replace(c, universe=universes.get(c.name)) for c in columns)
+
+
+def with_deciders(columns: tuple[Column, ...], used: set[str]) -> set[str]:
+    """The names used, and all columns that decide their universes."""
+    deciders = {c.name: c.universe.column for c in columns if c.universe is not None}
+    out, frontier = set(used), set(used)
+    while frontier:
+        frontier = {deciders[name] for name in frontier if name in deciders} - out
+        out |= frontier
+    return out
+
+
+def with_determined(columns: tuple[Column, ...], used: set[str]) -> set[str]:
+    """The names used, those of all columns that determine them, and of all that these determine."""
+    out = set(used)
+    while (
+        more := {
+            name
+            for column in columns
+            for name in (column.name, *column.determines)
+            if column.name in out or out.intersection(column.determines)
+        }
+        - out
+    ):
+        out |= more
+    return out
+
+
+def in_universe_order(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Columns in an order in which each comes after the one that decides its universe."""
+    rank: dict[str, int] = {}
+    universes = {c.name: c.universe.column for c in columns if c.universe is not None}
+    for column in columns:
+        steps, name = 0, column.name
+        while name in universes:
+            steps, name = steps + 1, universes[name]
+        rank[column.name] = steps
+    return tuple(sorted(columns, key=lambda column: rank[column.name]))
+
+
+def _universe(
+    section: UniverseSection, column: Column, decider: Column, place: str, problems: list[str]
+) -> Universe | None:
+    """One universe; None, and sentences added, if it does not fit its columns."""
+    before = len(problems)
+    ranked = decider.kind in RANKED_KINDS
+    if ranked and (section.min is not None or section.max is not None):
+        problems.append(
+            f'{place}: {decider.name} has a list of values; use "values", not "min" and "max"'
+        )
+    if not ranked and section.values is not None:
+        problems.append(f'{place}: {decider.name} has no list of values; use "min" and "max"')
+    if section.values is not None and ranked and not decider.public:
+        problems.append(
+            f"{place}.values: {decider.name} is not public, so its values must not be named"
+        )
+    if section.outside is not None and column.kind not in RANKED_KINDS:
+        problems.append(f"{place}.outside: only a column with a list of values has one")
+    elif section.outside is not None and not column.public:
+        problems.append(
+            f"{place}.outside: {column.name} is not public, so its values must not be named"
+        )
+    universe = Universe(
+        column=decider.name,
+        low=fitting(section.min, decider, f"{place}.min", problems),
+        high=fitting(section.max, decider, f"{place}.max", problems),
+        values=None
+        if section.values is None
+        else tuple(fitting(v, decider, f"{place}.values", problems) for v in section.values),
+        complete=section.complete,
+        outside=fitting(section.outside, column, f"{place}.outside", problems),
+    )
+    if universe.outside is not None and universe.outside not in (column.domain or ()):
+        problems.append(f"{place}.outside: {universe.outside!r} is not in the domain")
+    if universe.values is not None:
+        _check_values(universe.values, decider, f"{place}.values", problems)
+    if not column.nullable and section.outside is None:
+        problems.append(f"{place}: makes {column.name} null outside, but nullable = false")
+    if len(problems) > before:
+        return None
+    if universe.low is not None and universe.high is not None and universe.low > universe.high:
+        problems.append(f"{place}: min is above max")
+        return None
+    return universe
+
+
+def _check_values(
+    values: tuple[Any, ...], decider: Column, place: str, problems: list[str]
+) -> None:
+    """Check that values are some of those that the deciding column can have."""
+    if not values:
+        problems.append(f"{place}: lists no value")
+    problems.extend(
+        f"{place}: {value!r} is not in the domain of {decider.name}"
+        for value in values
+        if value is not None and value not in (decider.domain or ())
+    )
+
+
+def fitting(value: Any, column: Column, place: str, problems: list[str]) -> Any:
+    """A value in the type of its column; None for none, or if it does not fit, which is added to `problems`."""
+    if value is None:
+        return None
+    typed_value = typed(value, column.value_type)
+    if typed_value is None:
+        problems.append(f'{place}: must be a value of type "{column.value_type}"')
+    elif column.resolution is not None and not is_on_grid(typed_value, column.resolution):
+        problems.append(f"{place}: is not a multiple of {column.name}'s resolution")
+    return typed_value
+
+
+def is_on_grid(value: float, step: Resolution) -> bool:
+    """Whether a number is a multiple of the step."""
+    return (Fraction(str(value)) / Fraction(step.base) ** step.exponent).denominator == 1
+
+
+def _is_cyclic(name: str, universes: dict[str, Universe]) -> bool:
+    """Whether following the deciding columns leads back to a column."""
+    seen, now = {name}, universes[name].column
+    while now in universes:
+        if now == name:
+            return True
+        if now in seen:
+            return False
+        seen.add(now)
+        now = universes[now].column
+    return False
+
+
+def typed(value: Any, value_type: ValueType) -> Any:
+    """A value of the spec in the type that reading the source gives; None if it is of another."""
+    if isinstance(value, bool) != (value_type == "boolean"):
+        return None
+    if isinstance(value, str) and value_type in ("date", "timestamp"):
+        value = _moment(value, value_type)
+    if value_type == "date" and isinstance(value, datetime.datetime):
+        return None
+    if not isinstance(value, _TYPES[value_type]):
+        return None
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        return value.astimezone(datetime.UTC).replace(tzinfo=None)
+    if isinstance(value, int | float) and value_type in ("real", "decimal"):
+        number = float(value) + 0.0
+        return number if abs(number) < float("inf") else None
+    if isinstance(value, int) and abs(value) > 2**63 - 2:
+        return None
+    return value
+
+
+def _moment(text: str, value_type: ValueType) -> datetime.date | None:
+    """Read an ISO date or timestamp."""
+    try:
+        if value_type == "date":
+            return datetime.date.fromisoformat(text)
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None

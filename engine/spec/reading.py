@@ -1,21 +1,8 @@
 """The spec: what to release, from where, about whom, with what privacy; one TOML file, checked in one pass.
 
-Takes a file (or, from Python, its values); gives a frozen `ReleaseSpec`, or one `SpecError` that
-tells every mistake with its place. It reads the spec, workload files beside it and the state of the
-key file; never the data.
-    [release]    title, name, vintage, previous, key, mode, notes, unit, entity, reviewed, count, each, most
-    [source]     path, format, table, entities, identity, nulls, encoding, delimiter, skip, sheet,
-                 decimal, thousands, date_format, sql
-    [columns.X]  kind, type, resolution, step, domain, public, detected, nulls, placeholder, label, labels,
-                 breaks, nullable, decimal, thousands, date_format, max_rows,
-                 universe = {column, min, max | values, complete, outside}
-    [privacy]    profile, low_threshold, threshold_mean, layer_sd, max_rows, max_rows_by, detected,
-                 warn_at, refuse_at, max_looks, accept_risk,
-                 swap = {columns, within, similar, rare, rate, publish_rate}          (mode sticky)
-    [dp]         epsilon | guarantee = false, delta, noise, budget, allocation, total_share, public_n, max_rows,
-                 method, margins, extra, strata, ranges, zeros, post, sample, prior,
-                 max_cells, max_cycles, tolerance                    (mode dp, and what `compare` builds)
-    [[tables]]   columns (target) | all (of) | sql | file (max_width)
+Takes a file (or, from Python, its values); gives a frozen `ReleaseSpec`, or one `SpecError` that lists every mistake
+with its place. It reads the spec, workload files next to it and the state of the key file; never the data. All keys
+are described in REFERENCE.md, from the models of `engine.spec.model`.
 """
 
 from __future__ import annotations
@@ -29,33 +16,46 @@ from typing import Any
 
 from engine.errors import SpecError
 from engine.keys import check_key_file
-from engine.params import BOUNDS, PROFILES, DPParams, ExposureBounds, PrivacyParams, ZeroRule
-from engine.schema import Column, ColumnSet, SourceSpec, Writing
+from engine.params import (
+    BOUNDS,
+    PROFILES,
+    DPParams,
+    ExposureBounds,
+    PrivacyParams,
+    SwapParams,
+    ZeroRule,
+    bad_bound,
+)
+from engine.schema import Column, ColumnSet, SourceSpec, Writing, column_set
 from engine.spec.columns import columns_from
 from engine.spec.dp import DPContext, dp_from
 from engine.spec.model import (
+    DEFAULT_MOST,
+    MAX_VINTAGE,
     SECTIONS,
     PrivacySection,
     ReleaseSection,
     SourceSection,
+    SwapSection,
     TableEntry,
     checked,
     did_you_mean,
 )
-from engine.spec.source import check_names, source_from
-from engine.spec.swapping import swap_of, swap_problems
-from engine.spec.tables import TableContext, expanded, table_context
-from engine.spec.units import count_of, count_problems, with_each
-from engine.spec.wide import WideWish, wishes_of
+from engine.spec.source import check_names, source_from, writing_of
+from engine.spec.tables import (
+    TableContext,
+    WideWish,
+    expanded,
+    table_context,
+    wide_options,
+    with_each,
+)
 from engine.spec.workload import SqlReader, Workload
-from engine.spec.writing import writing_of
 from engine.texts import parsed_toml
 from engine.units import ENTITIES, ROWS, Unit, declared_unit, units_for
 
-MODES = ("sticky", "dp")
 _BOUNDS = ("warn_at", "refuse_at", "max_looks", "accept_risk")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-_MAX_VINTAGE = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,46 +75,46 @@ class ReleaseSpec:
     dp: DPParams | None = None  # None only with mode "sticky", where the spec has no section [dp]
     # Combinations that [dp] declares impossible, in the order of the spec.
     zeros: tuple[ZeroRule, ...] = ()
-    # The vintage that this one goes on from: what did not change keeps its noise. Mode sticky only.
+    # The vintage that this one updates: whatever did not change keeps its noise. Mode sticky only.
     previous: str | None = None
-    bounds: ExposureBounds = BOUNDS["standard"]  # How much of small groups may be told
-    # unit, entity: What a row is called, and whom the release protects.
+    bounds: ExposureBounds = BOUNDS["standard"]  # How much may be disclosed about small groups
+    # unit, entity: What a row and a protected entity are called.
     unit: Unit = ROWS
     entity: Unit = ENTITIES
-    is_reviewed: bool = False  # A person looked at all lines marked as detected
+    is_reviewed: bool = False  # A person has checked all settings marked as detected
     count: str = "rows"  # "rows", or "entities": each entity once
     # With "entities": once for each value of this column, which is in every table.
     each: str | None = None
-    # With `each`: so many of its values count of one entity; a power of two.
+    # With `each`: how many of its values count for one entity; a power of two.
     most: int | None = None
-    # What becomes of the statements of files; None: the spec names none.
+    # What the statements of files need; None: there are no such files.
     workload: Workload | None = field(default=None, compare=False)
-    # What is wished of wide tables beside their columns.
+    # Options of wide tables.
     wishes: dict[ColumnSet, WideWish] = field(default_factory=dict)
 
     @property
     def targets(self) -> dict[ColumnSet, str]:
-        """Of wide tables: the column that models trained on it are to predict."""
-        return {t: wish.target for t, wish in self.wishes.items() if wish.target is not None}
+        """Targets of wide tables: the columns that models trained on them are to predict."""
+        return {t: one.target for t, one in self.wishes.items() if one.target is not None}
 
     @property
     def sets(self) -> dict[ColumnSet, int]:
-        """Of wide tables that are made more than once: how often."""
-        return {table: wish.sets for table, wish in self.wishes.items() if wish.sets > 1}
+        """Number of syntheses of the wide tables that have several."""
+        return {table: one.sets for table, one in self.wishes.items() if one.sets > 1}
 
     @property
     def counted(self) -> PrivacyParams:
-        """The privacy parameters of what is counted: an entity has one row there, or `most`."""
+        """The privacy parameters of what is counted: with `count = "entities"`, an entity has one row, or `most`."""
         if self.count == "rows":
             return self.privacy
         return replace(self.privacy, max_rows=self.most, max_rows_by="bucket", detected=())
 
 
 def of_rows(spec: ReleaseSpec, instead: str) -> ReleaseSpec:
-    """The same spec, if it counts rows: what is compared with its source must count the same."""
+    """The same spec, if it counts rows: only then can it be compared with its source."""
     if spec.count != "rows":
         raise SpecError(
-            f"release.count: tables of entities are not compared with the rows of their source; give {instead}"
+            f"release.count: tables of entities cannot be compared with the rows of their source; give {instead}"
         )
     return spec
 
@@ -128,7 +128,8 @@ def read_spec(
 ) -> ReleaseSpec:
     """Read and check a spec file.
 
-    sql: Reads the statements of `[[tables]]` entries with `sql` or with a file of statements.
+    sql: Reads the statements in `[[tables]]`.
+    tables: Entries to use in place of those in the file.
     """
     path = Path(path)
     try:
@@ -149,7 +150,7 @@ def read_spec(
 
 
 def example_spec() -> str:
-    """Return a commented spec that names every key."""
+    """Return a commented spec that shows every key."""
     return (Path(__file__).parent / "example.toml").read_text(encoding="utf-8")
 
 
@@ -193,7 +194,7 @@ def spec_of(
     check_key: bool = True,
     problems: Sequence[str] = (),
 ) -> ReleaseSpec:
-    """Check a spec whose source and columns are there already, as `made_spec.make_spec` has them."""
+    """Check a spec whose source and columns are made already, as `engine.source.detection.make_spec` does."""
     return _assembled(
         {"release": release, "privacy": privacy, "tables": tables}
         | ({} if dp is None else {"dp": dict(dp)}),
@@ -219,13 +220,13 @@ def _assembled(
     sql: SqlReader | None,
     dropped: frozenset[str] = frozenset(),
 ) -> ReleaseSpec:
-    """Check the sections that stand on source and columns, and put all together or tell every mistake."""
+    """Check the sections that depend on source and columns, and assemble the spec or report every mistake."""
     section = raw.get("release", {})
     release = checked(ReleaseSection, section, "release", problems)
-    texts = section if isinstance(section, dict) else {}
-    key_path = _check_release(texts, folder, problems, check_key=check_key)
+    given = section if isinstance(section, dict) else {}
+    key_path = _check_release(given, folder, problems, check_key=check_key)
     protection = _protection(raw.get("privacy", {}), problems)
-    units = [declared_unit(texts.get(k), f"release.{k}", problems) for k in ("unit", "entity")]
+    units = [declared_unit(given.get(k), f"release.{k}", problems) for k in ("unit", "entity")]
     if source is not None:
         check_names(source, names, problems)
     entities = source.entities if source else ()
@@ -233,13 +234,18 @@ def _assembled(
     problems += _column_problems(
         columns, names, entities, is_bound=protection is None or bound is not None
     )
-    is_dp = texts.get("mode") == "dp"
+    is_dp = given.get("mode") == "dp"
     if protection and protection[0].swap:
         problems += swap_problems(protection[0].swap, columns, names, entities, is_dp=is_dp)
     context = table_context(
         names, columns, entities, release, folder=folder, dropped=dropped, sql=sql, is_dp=is_dp
     )
-    tables, workload, wishes = _tables(raw, release, context, problems, is_dp=is_dp)
+    entries = _entries(raw.get("tables", []), problems)
+    tables, workload = expanded(entries, context, problems)
+    if release is not None:
+        problems += count_problems(release, context.names, context.entities, is_dp=is_dp)
+        tables = with_each(tables, release.each, problems)
+    options = wide_options(entries, context, problems)
     dp, zeros = _dp(raw, context, tables, problems, is_needed=is_dp)
     if problems or release is None or source is None or protection is None:
         raise SpecError(problems)
@@ -249,7 +255,13 @@ def _assembled(
         units[0], units[1], release.count, release.each, entities=entities, is_row_each=is_row_each
     )  # fmt: skip
     return ReleaseSpec(
-        **_said(release),
+        title=release.title,
+        logical_name=release.name,
+        vintage=release.vintage,
+        mode=release.mode,
+        notes=tuple(release.notes),
+        previous=release.previous,
+        is_reviewed=release.reviewed,
         key_path=key_path,
         source=source,
         columns=tuple(sorted(columns, key=lambda column: column.name)),
@@ -259,39 +271,13 @@ def _assembled(
         zeros=zeros,
         bounds=bounds,
         workload=workload,
-        wishes=wishes,
-        **(count_of(release) | {"unit": unit, "entity": entity}),
+        wishes=options,
+        unit=unit,
+        entity=entity,
+        count=release.count,
+        each=release.each,
+        most=(release.most or DEFAULT_MOST) if release.each is not None else None,
     )
-
-
-def _said(release: ReleaseSection) -> dict[str, Any]:
-    """What `[release]` says as it is."""
-    return {
-        "title": release.title,
-        "logical_name": release.name,
-        "vintage": release.vintage,
-        "mode": release.mode,
-        "notes": tuple(release.notes),
-        "previous": release.previous,
-        "is_reviewed": release.reviewed,
-    }
-
-
-def _tables(
-    raw: dict[str, Any],
-    release: ReleaseSection | None,
-    context: TableContext,
-    problems: list[str],
-    *,
-    is_dp: bool,
-) -> tuple[tuple[ColumnSet, ...], Workload | None, dict[ColumnSet, WideWish]]:
-    """The tables of the spec, of what it counts, what becomes of the statements of files, and wishes."""
-    entries = _entries(raw.get("tables", []), problems)
-    tables, workload = expanded(entries, context, problems)
-    if release is not None:
-        problems += count_problems(release, context.names, context.entities, is_dp=is_dp)
-        tables = with_each(tables, release.each, problems)
-    return tables, workload, wishes_of(entries, context, problems)
 
 
 def _column_problems(
@@ -301,23 +287,23 @@ def _column_problems(
     *,
     is_bound: bool,
 ) -> list[str]:
-    """What columns say that does not go with each other, the entities, or how many rows of one count."""
+    """Settings of columns that conflict with other columns, the entities, or the limit on rows."""
     problems = [
-        f"columns.{c.name}.universe: {c.universe.column} names entities and is never fitted"
+        f"columns.{c.name}.universe: {c.universe.column} identifies entities and is never fitted"
         for c in columns
         if c.universe is not None and c.universe.column in entities
     ]
     problems += [
-        f"columns.{c.name}.determines: {told!r} is not another column of the spec"
-        if told == c.name or told not in names
-        else f"columns.{c.name}.determines: {told if told in entities else c.name} names entities"
+        f"columns.{c.name}.determines: {implied!r} is not another column of the spec"
+        if implied == c.name or implied not in names
+        else f"columns.{c.name}.determines: {implied if implied in entities else c.name} identifies entities"
         for c in columns
-        for told in c.determines
-        if told == c.name or told not in names or {told, c.name}.intersection(entities)
+        for implied in c.determines
+        if implied == c.name or implied not in names or {implied, c.name}.intersection(entities)
     ]
     if not is_bound:
         problems += [
-            f"columns.{c.name}.max_rows: wants privacy.max_rows too: the most rows that one entity has anywhere"
+            f"columns.{c.name}.max_rows: needs privacy.max_rows too, the limit on the rows of one entity anywhere"
             for c in columns
             if c.max_rows is not None
         ]
@@ -332,10 +318,10 @@ def _dp(
     *,
     is_needed: bool,
 ) -> tuple[DPParams | None, tuple[ZeroRule, ...]]:
-    """The section [dp], where there is one; mode dp needs it."""
+    """The section [dp], if there is one; mode dp needs it."""
     if "dp" not in raw:
         if is_needed:
-            problems.append('dp: mode = "dp" wants a section [dp], such as: [dp] epsilon = 1.0')
+            problems.append('dp: mode = "dp" needs a section [dp], such as: [dp] epsilon = 1.0')
         return None, ()
     return dp_from(
         raw["dp"],
@@ -349,25 +335,21 @@ def _dp(
 def _check_release(
     raw: dict[str, Any], folder: Path, problems: list[str], *, check_key: bool
 ) -> Path:
-    """Check what can be checked of `[release]`, whatever else is wrong with it; gives the key's path."""
+    """Check what can be checked of `[release]`, whatever else is wrong with it; return the key's path."""
     texts = {key: value for key, value in raw.items() if isinstance(value, str)}
     if not _IDENTIFIER.fullmatch(texts.get("name", "data")):
         problems.append(
-            "release.name: wants letters, digits and _ only, not a digit first, at most 63"
+            "release.name: must have at most 63 letters, digits and _, and not start with a digit"
         )
     vintage = texts.get("vintage", "1")
-    if not vintage.strip() or len(vintage) > _MAX_VINTAGE or not vintage.isprintable():
+    if not vintage.strip() or len(vintage) > MAX_VINTAGE or not vintage.isprintable():
         problems.append(
-            f'release.vintage: wants a short text, such as "2024-Q1" (1 to {_MAX_VINTAGE} signs)'
+            f'release.vintage: must be a short text, such as "2024-Q1" (1 to {MAX_VINTAGE} characters)'
         )
     if texts.get("previous") == vintage:
         problems.append("release.previous: is this vintage itself; name an earlier one")
     if texts.get("mode") == "dp" and "previous" in texts:
-        problems.append(
-            "release.previous: mode dp draws fresh noise; its ledger adds up without it"
-        )
-    if texts.get("mode", MODES[0]) not in MODES:
-        problems.append(f'release.mode: wants "sticky" or "dp", not {raw["mode"]!r}')
+        problems.append("release.previous: not allowed in mode dp, which always draws fresh noise")
     key = texts.get("key", "")
     if key == "" and "key" in texts:
         problems.append("release.key: is empty; name a key file, made with: tablepack key new FILE")
@@ -377,17 +359,17 @@ def _check_release(
 
 
 def _protection(raw: Any, problems: list[str]) -> tuple[PrivacyParams, ExposureBounds] | None:
-    """The privacy parameters, never weaker than the floors, and the bounds, never wider than the profile's."""
+    """The privacy parameters, never weaker than the floors, and the exposure bounds, never above the profile's."""
     section = checked(PrivacySection, raw, "privacy", problems)
     if section is None:
         return None
-    stated = section.model_dump(exclude={"profile", "swap"}, exclude_none=True)
-    stated["detected"] = tuple(section.detected)
-    of_bounds = {name: stated.pop(name) for name in _BOUNDS if name in stated}
+    given = section.model_dump(exclude={"profile", "swap"}, exclude_none=True)
+    given["detected"] = tuple(section.detected)
+    of_bounds = {name: given.pop(name) for name in _BOUNDS if name in given}
     usual = BOUNDS[section.profile]
     problems.extend(
         f"privacy.{name}: {of_bounds[name]:g} is more than {getattr(usual, name):g}, the bound of profile "
-        f'{section.profile}; it can be made smaller only. What goes beyond it is accepted by accept_risk = "why"'
+        f'{section.profile}; it can only be lowered. To build beyond it, give a reason: accept_risk = "..."'
         for name in ("warn_at", "refuse_at", "max_looks")
         if of_bounds.get(name, 0) > getattr(usual, name)
     )
@@ -395,7 +377,7 @@ def _protection(raw: Any, problems: list[str]) -> tuple[PrivacyParams, ExposureB
         of_bounds.setdefault("warn_at", min(usual.warn_at, of_bounds["refuse_at"]))
     swap = swap_of(section.swap, problems) if section.swap else None
     try:
-        privacy = replace(PROFILES[section.profile], **stated, swap=swap)
+        privacy = replace(PROFILES[section.profile], **given, swap=swap)
         return privacy, replace(usual, **of_bounds)
     except SpecError as error:
         problems.extend(error.problems)
@@ -405,10 +387,112 @@ def _protection(raw: Any, problems: list[str]) -> tuple[PrivacyParams, ExposureB
 def _entries(raw: Any, problems: list[str]) -> list[tuple[str, TableEntry]]:
     """Table entries with their places, counted from 1."""
     if not isinstance(raw, list) or not raw:
-        problems.append("tables: ask for at least one table in an entry [[tables]]")
+        problems.append("tables: at least one [[tables]] entry is needed")
         return []
     entries = []
     for number, values in enumerate(raw, start=1):
         entry = checked(TableEntry, values, f"tables[{number}]", problems)
         entries += [(f"tables[{number}]", entry)] if entry else []
     return entries
+
+
+def count_problems(
+    release: ReleaseSection, names: tuple[str, ...], entities: tuple[str, ...], *, is_dp: bool
+) -> list[str]:
+    """Say what is wrong with `count`, `each` and `most`."""
+    if release.count == "rows":
+        return [
+            f'release.{key}: only allowed with count = "entities"'
+            for key in ("each", "most")
+            if getattr(release, key) is not None
+        ]
+    problems = []
+    if is_dp:
+        problems.append(
+            "release.count: mode dp counts rows; max_rows = 1 in [dp] counts one per entity"
+        )
+    if len(entities) != 1:
+        problems.append(
+            'release.count: "entities" needs exactly one column in source.entities, such as entities = ["patient"]'
+        )
+    if release.each is not None and release.each not in names:
+        problems.append(
+            f"release.each: no column {release.each!r} that tables can have{did_you_mean(release.each, names)}"
+        )
+    if release.most is not None and release.each is None:
+        problems.append("release.most: needs release.each, the column whose values are limited")
+    return problems + bad_bound("release.most", release.most)
+
+
+def swap_of(section: SwapSection, problems: list[str]) -> SwapParams | None:
+    """The parameters of record swapping; None if anything is wrong.
+
+    Unless the spec says what makes a record rare, it is what partners agree in.
+    """
+    lists = (section.columns, section.within, section.similar, section.rare)
+    keys = ("columns", "within", "similar", "rare")
+    twice = [
+        f"privacy.swap.{key}: names a column twice"
+        for key, names in zip(keys, lists, strict=True)
+        if len({*names}) < len(names)
+    ]
+    problems += twice
+    if twice:
+        return None
+    try:
+        return SwapParams(
+            columns=column_set(tuple(section.columns)),
+            within=column_set(tuple(section.within)),
+            similar=tuple(section.similar),
+            rare=column_set(tuple(section.rare or {*section.within, *section.similar})),
+            rate=section.rate,
+            publish_rate=section.publish_rate,
+        )
+    except SpecError as error:
+        problems.extend(error.problems)
+        return None
+
+
+def swap_problems(
+    swap: SwapParams,
+    columns: tuple[Column, ...],
+    names: Sequence[str],
+    entities: tuple[str, ...],
+    *,
+    is_dp: bool,
+) -> list[str]:
+    """Say which settings of record swapping conflict with the rest of the spec."""
+    problems = [
+        f"privacy.swap: no section [columns.{name}]{did_you_mean(name, names)}"
+        for name in swap.named
+        if name not in names
+    ]
+    problems += [
+        f"privacy.swap: {name} identifies entities; records are swapped, not entities"
+        for name in swap.named
+        if name in entities
+    ]
+    if is_dp:
+        problems.append(
+            "privacy.swap: not available in mode dp, whose guarantee follows from its noise alone"
+        )
+    return problems + _cut_links(swap, columns)
+
+
+def _cut_links(swap: SwapParams, columns: tuple[Column, ...]) -> list[str]:
+    """Columns that depend on each other, of which only one would be swapped."""
+    links = [
+        (c.name, c.universe.column, f"the universe of {c.name} is decided by {c.universe.column}")
+        for c in columns
+        if c.universe is not None
+    ] + [(c.name, other, f"{c.name} determines {other}") for c in columns for other in c.determines]
+    problems = []
+    for one, other, why in links:
+        ends = [name in swap.columns for name in (one, other)]
+        stays = other if ends[0] else one
+        if ends[0] != ends[1] and stays not in swap.within:
+            problems.append(
+                f"privacy.swap: {why}, so swapping only one of them would create impossible records; add {stays} to "
+                "columns, or to within"
+            )
+    return problems

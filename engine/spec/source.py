@@ -1,32 +1,39 @@
-"""Turns the `[source]` section of a spec into where the rows are and whom they are about.
+"""Turns the `[source]` section of a spec into where the rows are, how they are written and whom they are about.
 
-Takes the checked section; gives a `schema.SourceSpec` whose path stands by itself. It looks at file
-names only: whether the rows can be read is the business of `sources`.
+Takes the checked section; gives a `schema.SourceSpec` with absolute paths, and a `schema.Writing`. It looks at file
+names only: whether the rows can be read is up to `engine.source`.
 """
 
 from __future__ import annotations
 
 import codecs
+import datetime
 import glob
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import SpecError
-from engine.schema import SourceFormat, SourceSpec
-from engine.spec.model import SUFFIXES, Format, SourceSection, did_you_mean
+from engine.schema import SourceFormat, SourceSpec, Writing
+from engine.spec.model import (
+    DECIMALS,
+    LEAST_MB,
+    SUFFIXES,
+    THOUSANDS,
+    ColumnSection,
+    Format,
+    SourceSection,
+    did_you_mean,
+)
 
 FORMATS = tuple(dict.fromkeys(SUFFIXES.values()))
 DATABASES: tuple[Format, ...] = ("postgres", "mysql")
 """Reached by an address, not by a file."""
 SPARK_FORMATS: tuple[SourceFormat, ...] = ("parquet", "csv", "table")
 WITH_TABLES = {"duckdb", "sqlite", *DATABASES}
-
-
-LEAST_MB = 200
-"""Less memory is too little for the working database."""
 _SIZE = re.compile(r"(\d+)\s*(MB|GB|TB)", re.IGNORECASE)
 _IN_MB = {"MB": 1, "GB": 1_000, "TB": 1_000_000}
+_MOMENT = datetime.datetime(2013, 11, 29, 21, 47, 58)
 
 
 def source_from(section: SourceSection, folder: Path, problems: list[str]) -> SourceSpec:
@@ -36,17 +43,17 @@ def source_from(section: SourceSection, folder: Path, problems: list[str]) -> So
         problems.append("source.path: names no file")
     if section.memory and _megabytes(section.memory) < LEAST_MB:
         problems.append(
-            f'source.memory: {section.memory!r} is no size; say one of at least {LEAST_MB}MB, such as "4GB"'
+            f'source.memory: {section.memory!r} is not a size of at least {LEAST_MB}MB, such as "4GB"'
         )
     if section.engine == "spark":
         return _in_spark(section, paths, folder, problems)
     if section.master:
-        problems.append('source.master: is for engine = "spark"')
+        problems.append('source.master: needs engine = "spark"')
     forms = [section.format or format_of(path) for path in paths]
     form = next(iter(forms), None)
     if None in forms:
         known = " or ".join(f'"{one}"' for one in (*FORMATS, *DATABASES))
-        problems.append(f"source.format: the name does not tell it; say {known}")
+        problems.append(f"source.format: not clear from the file name; specify {known}")
     else:
         problems += _misplaced(section, {str(one) for one in forms})
     located = [
@@ -75,19 +82,19 @@ def _in_spark(
     """Make the source of a spec that Spark reads: Parquet, text in UTF-8, or a table of its catalogue."""
     forms: set[str] = {section.format or format_of(path) or "table" for path in paths}
     if len(forms) > 1:
-        problems.append("source.path: Spark reads files of one format; name files of one kind")
+        problems.append("source.path: Spark reads files of one format only")
     form = min(forms, default="table")
     if form not in SPARK_FORMATS:
         problems.append(
             f'source.format: engine = "spark" reads Parquet, text (csv) and tables of its catalogue, not {form}'
         )
     if form == "table" and len(paths) > 1:
-        problems.append("source.path: names several tables; name one, or make a view of them")
+        problems.append("source.path: names several tables; name one, or create a view over them")
     for key in ("table", "sheet", "sql", "encoding", "skip"):
         if getattr(section, key):
-            problems.append(f'source.{key}: is not for engine = "spark"')
+            problems.append(f'source.{key}: not available with engine = "spark"')
     if section.delimiter is not None and (form != "csv" or not _is_delimiter(section.delimiter)):
-        problems.append("source.delimiter: wants one sign, and text to be read")
+        problems.append("source.delimiter: must be one character, and the source must be text")
     located = [p if form == "table" or "://" in p else _located(p, folder) for p in paths]
     return SourceSpec(
         path=next(iter(located), None),
@@ -103,44 +110,46 @@ def _in_spark(
 
 
 def _misplaced(section: SourceSection, forms: set[str]) -> list[str]:
-    """Say which keys do not go with the format, or cannot be meant."""
+    """Say which keys do not fit the format, or have impossible values."""
     problems = []
     if section.table is not None and (not forms & WITH_TABLES or section.sql is not None):
         problems.append("source.table: only a database has tables, and sql names its own")
     if len(forms) > 1 and section.sql is None:
-        problems.append('source.path: files of several formats want sql = "SELECT ..." over them')
+        problems.append('source.path: files of several formats need sql = "SELECT ..." over them')
     if section.sheet is not None and "xlsx" not in forms:
         problems.append("source.sheet: only a workbook has sheets")
     for key in ("encoding", "delimiter"):
         if getattr(section, key) is not None and "csv" not in forms:
             problems.append(f"source.{key}: only text has one")
     if section.skip < 0 or (section.skip and not forms & {"csv", "xlsx"}):
-        problems.append("source.skip: wants a whole number from 0; only text and workbooks have it")
+        problems.append(
+            "source.skip: must be a whole number of at least 0; only text and workbooks have it"
+        )
     if section.delimiter is not None and not _is_delimiter(section.delimiter):
-        problems.append('source.delimiter: wants one sign, such as ";" or "\\t"')
+        problems.append('source.delimiter: must be one character, such as ";" or "\\t"')
     if section.encoding is not None and not is_encoding(section.encoding):
         problems.append(
-            f"source.encoding: {section.encoding!r} is not known; say utf-8, utf-16, cp1252, latin-1 or another"
+            f"source.encoding: {section.encoding!r} is not known; use utf-8, utf-16, cp1252, latin-1 or another"
         )
     return problems
 
 
 def _megabytes(size: str) -> int:
-    """A size such as 500MB or 4 GB in megabytes; 0 where it is none."""
+    """A size such as 500MB or 4 GB in megabytes; 0 if it is not a size."""
     found = _SIZE.fullmatch(size.strip())
     return int(found[1]) * _IN_MB[found[2].upper()] if found else 0
 
 
 def _is_delimiter(text: str) -> bool:
-    """Whether a sign can part the fields of a line."""
+    """Whether a text can separate the fields of a line."""
     return len(text) == 1 and text not in '\r\n"' and text.isascii()
 
 
 def is_encoding(name: str) -> bool:
-    """Whether an encoding of text is known by a name."""
+    """Whether Python knows a text encoding of this name."""
     try:
         return bool(codecs.lookup(name)._is_text_encoding)
-    except (LookupError, ValueError):  # a zero byte in it is a ValueError
+    except (LookupError, ValueError):  # ValueError: a null character
         return False
 
 
@@ -155,29 +164,76 @@ def check_names(source: SourceSpec, names: Sequence[str], problems: list[str]) -
         if len(set(listed)) < len(listed):
             problems.append(f"source.{key}: names a column twice")
     if source.identity and source.entities:
-        problems.append(
-            "source.identity: is for sources without entities; leave one of the two out"
-        )
+        problems.append("source.identity: only for sources without entities; remove one of the two")
 
 
 def format_of(path: str) -> Format | None:
-    """The format of a source by the ending of its name, None if it tells nothing."""
+    """The format of a source by the suffix of its name; None if the suffix is unknown."""
     name = path.lower()
     return next((form for suffix, form in SUFFIXES.items() if name.endswith(suffix)), None)
 
 
 def named_format(path: str) -> Format:
-    """The format of a source by the ending of its name."""
+    """The format of a source by the suffix of its name."""
     form = format_of(path)
     if form is None:
         endings = " or ".join(f".{one}" for one in FORMATS)
-        raise SpecError(f"{path}: the name does not tell the format; use {endings}")
+        raise SpecError(f"{path}: the format is not clear from the name; use {endings}")
     return form
 
 
 def _located(path: str, folder: Path) -> str:
-    """A path or glob relative to the folder, whose own name is not part of the glob."""
+    """A path or glob relative to the folder; magic characters in the folder's own name are escaped."""
     plain = folder / path
     if Path(path).is_absolute() or plain.exists() or not glob.has_magic(path):
         return str(plain)
     return str(Path(glob.escape(str(folder))) / path)
+
+
+def writing_of(section: SourceSection, problems: list[str]) -> Writing:
+    """How `[source]` says that all columns are written."""
+    writing = Writing(
+        decimal=section.decimal, thousands=section.thousands, date_format=section.date_format
+    )
+    problems += _wrong(writing, "source")
+    return writing
+
+
+def own_writing(section: ColumnSection, usual: Writing, place: str, problems: list[str]) -> Writing:
+    """How a column is written: what it says itself, otherwise what `[source]` says."""
+    if (section.decimal, section.thousands, section.date_format) == (None, None, None):
+        return usual
+    writing = Writing(
+        decimal=usual.decimal if section.decimal is None else section.decimal,
+        thousands=usual.thousands if section.thousands is None else section.thousands,
+        date_format=usual.date_format if section.date_format is None else section.date_format,
+    )
+    problems += _wrong(writing, place)
+    return writing
+
+
+def _wrong(writing: Writing, place: str) -> list[str]:
+    """Say which values are impossible."""
+    problems = []
+    if writing.decimal not in DECIMALS:
+        problems.append(f'{place}.decimal: must be "." or ",", not {writing.decimal!r}')
+    if writing.thousands not in THOUSANDS:
+        listed = ", ".join(f'"{one}"' for one in THOUSANDS)
+        problems.append(f"{place}.thousands: must be one of {listed}, not {writing.thousands!r}")
+    elif writing.thousands == writing.decimal:
+        problems.append(f"{place}.thousands: is the decimal separator, too")
+    if writing.date_format and not _is_whole(writing.date_format):
+        problems.append(
+            f'{place}.date_format: must contain year, month and day in strftime notation, such as "%d.%m.%Y" or '
+            '"%m/%d/%Y %H:%M"'
+        )
+    return problems
+
+
+def _is_whole(date_format: str) -> bool:
+    """Whether a format determines a day."""
+    try:
+        written = _MOMENT.strftime(date_format)
+        return datetime.datetime.strptime(written, date_format).date() == _MOMENT.date()
+    except (ValueError, re.error):  # re.error: a directive occurs twice, as in "%d.%d.%Y"
+        return False

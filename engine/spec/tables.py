@@ -1,8 +1,8 @@
 """Expands the `[[tables]]` entries of a spec into column sets.
 
-Takes checked entries and the names of the columns; gives the sorted list of tables, each once, and what becomes of
-the statements of files (`engine.spec.workload`).
-Invariant: a table named twice on purpose is a mistake; families (`all`, `sql`, `file`) may overlap.
+Takes checked entries and the names of the columns; gives the sorted list of tables, each once, the workload of the
+statements in files (`engine.spec.workload`), and options of wide tables.
+Invariant: naming a table twice by `columns` is a mistake; families (`all`, `sql`, `file`) may overlap.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.errors import SpecError, TablepackError
 from engine.schema import MAX_WIDTH, WIDEST, Column, ColumnSet, column_set
-from engine.spec.model import ReleaseSection, TableEntry, did_you_mean
+from engine.spec.model import MOST_SETS, ReleaseSection, TableEntry, did_you_mean
 from engine.spec.workload import (
     Question,
     SqlReader,
@@ -31,11 +31,11 @@ from engine.spec.workload import (
 from engine.texts import parsed_json
 
 MOST_TABLES = 100_000
-"""Most tables that one family may have."""
+"""Most tables of one family."""
 MANY_TABLES = 2_000
-"""From so many on, a person is told what they cost before they are measured."""
+"""From this number on, a warning says what they cost before they are measured."""
 SECONDS_A_TABLE = 0.02
-"""Least cost of a table: to fit and to store it, on one core."""
+"""Lower bound of what a table costs to fit and store, on one core."""
 _SQL_TYPES = {
     "integer": "BIGINT",
     "real": "DOUBLE",
@@ -46,6 +46,7 @@ _SQL_TYPES = {
     "timestamp": "TIMESTAMP",
 }
 _ENTRIES = ("columns", "all", "sql", "file")
+_WIDE_KEYS = ("target", "sets", "max_added")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,14 +56,14 @@ class TableContext:
     folder: Path  # Relative file names start here
     names: tuple[str, ...]  # Data columns
     entities: tuple[str, ...]
-    # Data columns in full; None while some of them are mistaken.
+    # Data columns in full; None if some of them are wrong.
     columns: tuple[Column, ...] | None
     logical_name: str
-    sql: SqlReader | None  # Reads statements; None: they cannot be read here
-    # Widest table that is measured; wider ones are modelled, where named one by one. None: of any width.
+    sql: SqlReader | None  # Reads statements; None: not available here
+    # Widest table that is measured; wider ones are modelled, and must be named one by one. None: any width.
     max_width: int | None = MAX_WIDTH
-    dropped: frozenset[str] = frozenset()  # Columns that are left out of every table
-    each: str | None = None  # A column that every table will have
+    dropped: frozenset[str] = frozenset()  # Columns left out of every table
+    each: str | None = None  # A column that is added to every table
 
     @property
     def types(self) -> dict[str, str]:
@@ -72,7 +73,7 @@ class TableContext:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Files:
-    """What the statements of all files ask, and those that get no answer."""
+    """The statements of all files: what they read, or why they cannot be answered."""
 
     questions: list[Question] = field(default_factory=list)
     unanswered: list[Unanswered] = field(default_factory=list)
@@ -89,7 +90,7 @@ def table_context(
     sql: SqlReader | None,
     is_dp: bool,
 ) -> TableContext:
-    """Gather what the tables of a spec are checked against; mode dp has them of any width."""
+    """Gather what the tables of a spec are checked against; in mode dp they may have any width."""
     data = tuple(column for column in columns if column.name not in entities)
     return TableContext(
         folder=folder,
@@ -109,7 +110,7 @@ def expanded(
 ) -> tuple[tuple[ColumnSet, ...], Workload | None]:
     """Expand all entries.
 
-    Returns: each once, by width, then name; what becomes of the statements of files; None: there are none.
+    Returns: tables, each once, by width, then name; the workload of the statements in files, if there are any.
     """
     tables: set[ColumnSet] = set()
     files = _Files()
@@ -117,11 +118,11 @@ def expanded(
     for place, entry in entries:
         ways = [key for key in _ENTRIES if getattr(entry, key) is not None]
         if len(ways) != 1:
-            problems.append(f"{place}: wants exactly one of {', '.join(_ENTRIES)}")
+            problems.append(f"{place}: must have exactly one of {', '.join(_ENTRIES)}")
             continue
         for key, owner in (("of", "all"), ("max_width", "file")):
             if getattr(entry, key) is not None and ways != [owner]:
-                problems.append(f'{place}.{key}: belongs to "{owner}" only')
+                problems.append(f'{place}.{key}: only allowed with "{owner}"')
         if entry.columns is not None:
             named, where = named_columns(entry.columns, context), f"{place}.columns"
             table = _table(named, where, context, problems, widest=WIDEST)
@@ -147,14 +148,14 @@ def named_columns(columns: list[str] | str, context: TableContext) -> Sequence[s
 
 
 def warning_of_many(n: int) -> str | None:
-    """What so many tables cost, and what to do instead; None if they are not many."""
+    """What this number of tables costs, and what to do instead; None if there are not many."""
     if n < MANY_TABLES:
         return None
     minutes = n * SECONDS_A_TABLE / 60
     long = f"{minutes:,.0f} minutes" if minutes < 100 else f"{minutes / 60:,.0f} hours"
     return (
-        f"{n:,} tables: building them takes {long if minutes >= 1.5 else 'a minute'} or more; instead name the tables "
-        'that people ask for (columns = ["...", "..."]), or the columns to combine (all = 2, of = ["...", "..."])'
+        f"{n:,} tables: building them takes at least {long if minutes >= 1.5 else 'a minute'}; consider naming the "
+        'tables that are needed (columns = ["...", "..."]), or the columns to combine (all = 2, of = ["...", "..."])'
     )
 
 
@@ -177,11 +178,14 @@ def _table(
     *,
     widest: int | None = None,
 ) -> ColumnSet | None:
-    """One table from its columns; None if it is mistaken. `widest`: it may be a modelled one, so wide at most."""
+    """One table from its columns; None if anything is wrong.
+
+    widest: Allow a modelled table of up to this width.
+    """
     n_before = len(problems)
     for name in dict.fromkeys(names):
         if name in context.entities:
-            problems.append(f"{place}: {name} names the entities; it cannot be published")
+            problems.append(f"{place}: {name} identifies the entities; it cannot be published")
         elif name in context.dropped:
             problems.append(f"{place}: {name} is left out of the release (columns.{name}.drop)")
         elif name not in context.names:
@@ -192,10 +196,10 @@ def _table(
         problems.append(f"{place}: names no column")
     elif context.max_width is not None and (n := len(set(names))) > (widest or context.max_width):
         problems.append(
-            f"{place}: {n:,} columns; at most {widest}, since all their pairs are measured ({math.comb(n, 2):,} here): "
-            "name those that belong together, in several tables if need be"
+            f"{place}: {n:,} columns; at most {widest}, since all their pairs are measured ({math.comb(n, 2):,} here); "
+            "split them into several tables"
             if widest
-            else f"{place}: {n:,} columns; at most {context.max_width} here: a wider table, which is modelled, is "
+            else f"{place}: {n:,} columns; at most {context.max_width} here: a wider table, which is modelled, must be "
             "named by columns = [...]"
         )
     return None if len(problems) > n_before else column_set(names)
@@ -213,16 +217,16 @@ def _subsets(
         problems.append(f"{place}.of: names a column twice")
     if context.max_width is not None and width > context.max_width:
         problems.append(
-            f"{place}.all: at most {context.max_width}; a wider table is named by itself (columns = [...], or "
+            f"{place}.all: at most {context.max_width}; a wider table must be named on its own (columns = [...], or "
             'columns = "all")'
         )
     elif not 1 <= width <= len(names):
         problems.append(
-            f"{place}.all: wants a number from 1 to the number of columns ({len(names)})"
+            f"{place}.all: must be a number from 1 to the number of columns ({len(names)})"
         )
     elif math.comb(len(names), width) > MOST_TABLES:
         problems.append(
-            f"{place}.all: are {math.comb(len(names), width):,} tables; at most {MOST_TABLES:,}"
+            f"{place}.all: {math.comb(len(names), width):,} tables; at most {MOST_TABLES:,}"
         )
     return [] if len(problems) > n_before else list(combinations(column_set(names), width))
 
@@ -230,10 +234,10 @@ def _subsets(
 def _read_by(sql: str, place: str, context: TableContext, problems: list[str]) -> list[ColumnSet]:
     """The columns a statement reads."""
     if context.sql is None:
-        problems.append(f"{place}: cannot be read here; use the command line, or columns = [...]")
+        problems.append(f"{place}: not available here; use the command line, or columns = [...]")
         return []
     if context.columns is None:
-        return []  # the mistaken columns are reported already
+        return []  # wrong columns are reported already
     try:
         names = context.sql.columns(sql, context.types, context.logical_name)
     except TablepackError as error:
@@ -249,10 +253,10 @@ def _read_by(sql: str, place: str, context: TableContext, problems: list[str]) -
 def _ask(
     entry: TableEntry, place: str, context: TableContext, problems: list[str], files: _Files
 ) -> None:
-    """Read a file of statements; those that cannot be answered are a mistake only where no other is left."""
+    """Read a file of statements; those that cannot be answered are a mistake only if no other is left."""
     path = context.folder / (entry.file or "")
     if context.sql is None:
-        problems.append(f"{place}: cannot be read here; use the command line, or columns = [...]")
+        problems.append(f"{place}: not available here; use the command line, or columns = [...]")
         return
     _check_widest(entry, place, context, problems)
     try:
@@ -261,7 +265,7 @@ def _ask(
         problems.extend(f"{place}: {sentence}" for sentence in error.problems)
         return
     if context.columns is None:
-        return  # the mistaken columns are reported already
+        return  # wrong columns are reported already
     asked, unanswered = _answerable(statements, path.name, entry.max_width, context, context.sql)
     if not any(question.columns for question in asked):
         reasons = "; ".join(f"line {u.places[0][1]}: {u.reason}" for u in unanswered[:3])
@@ -280,7 +284,7 @@ def _answerable(
     context: TableContext,
     reader: SqlReader,
 ) -> tuple[list[Question], list[Unanswered]]:
-    """What the statements of a file read, equal ones once, and why the others get no answer."""
+    """What the statements of a file read, equal ones once, and why the others cannot be answered."""
     lines: dict[str, list[int]] = {}
     for statement in statements:
         lines.setdefault(statement.text, []).append(statement.line)
@@ -304,7 +308,7 @@ def _answerable(
 
 
 def _workload(tables: set[ColumnSet], files: _Files, context: TableContext) -> Workload:
-    """The fewest tables beside others that answer all statements of files."""
+    """The fewest additional tables that answer all statements of files."""
     extra = {context.each} if context.each else set()
     given = {column_set([*{*table, *extra}]) for table in tables}
     added = merged({question.columns for question in files.questions}, given)
@@ -314,10 +318,12 @@ def _workload(tables: set[ColumnSet], files: _Files, context: TableContext) -> W
 def _check_widest(
     entry: TableEntry, place: str, context: TableContext, problems: list[str]
 ) -> None:
-    """The widest table that a file may ask for."""
+    """Check the widest table that a file may ask for."""
     widest = context.max_width or len(context.names)
     if entry.max_width is not None and not 1 <= entry.max_width <= widest:
-        problems.append(f"{place.removesuffix('file')}max_width: wants a number from 1 to {widest}")
+        problems.append(
+            f"{place.removesuffix('file')}max_width: must be a number from 1 to {widest}"
+        )
 
 
 def _listed(
@@ -345,5 +351,70 @@ def _listed(
             where = f"{place} ({path.name}, list {number})"
             tables.append(_table(names, where, context, problems))
     if not tables:
-        problems.append(f"{place}: {path} lists no table of the width that is wanted")
+        problems.append(f"{place}: {path} lists no table within max_width")
     return [table for table in tables if table]
+
+
+def with_each(
+    tables: tuple[ColumnSet, ...], each: str | None, problems: list[str]
+) -> tuple[ColumnSet, ...]:
+    """The tables with the column `each` added, each once, by width, then name."""
+    if each is None:
+        return tables
+    wider = {column_set([*{*table, each}]) for table in tables}
+    problems += [
+        f"tables: {', '.join(table)} has {len(table)} columns including {each} (release.each); at most {MAX_WIDTH}"
+        for table in sorted(wider)
+        if len(table) > MAX_WIDTH
+    ]
+    return tuple(sorted(wider, key=lambda table: (len(table), table)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WideWish:
+    """Options of a wide table."""
+
+    target: str | None = None  # The column that models trained on it are to predict
+    sets: int = 1  # Independent syntheses of one measurement
+    # Most tables to measure for it beyond those that the spec lists; None: as many as it needs.
+    max_added: int | None = None
+
+
+def wide_options(
+    entries: Sequence[tuple[str, TableEntry]], context: TableContext, problems: list[str]
+) -> dict[ColumnSet, WideWish]:
+    """Options of each wide table whose entry has any; `expanded` reports everything else about the entries."""
+    out = {}
+    for place, entry in entries:
+        given = [key for key in _WIDE_KEYS if getattr(entry, key) is not None]
+        before = len(problems)
+        for key in given:
+            problems += _misplaced(f"{place}.{key}", entry, context)
+        if not given or entry.columns is None or context.max_width is None:
+            continue
+        table = column_set(named_columns(entry.columns, context))
+        if entry.target is not None and entry.target not in table:
+            problems.append(
+                f"{place}.target: {entry.target!r} is not a column of the table{did_you_mean(entry.target, table)}"
+            )
+        sets = 1 if entry.sets is None else entry.sets
+        if not 1 <= sets <= MOST_SETS:
+            problems.append(f"{place}.sets: must be a number from 1 to {MOST_SETS}, not {sets}")
+        if entry.max_added is not None and entry.max_added < 0:
+            problems.append(f"{place}.max_added: must be at least 0, not {entry.max_added}")
+        if len(problems) == before:
+            out[table] = WideWish(target=entry.target, sets=sets, max_added=entry.max_added)
+    return out
+
+
+def _misplaced(where: str, entry: TableEntry, context: TableContext) -> list[str]:
+    """Why a key is not allowed in an entry."""
+    if entry.columns is None:
+        return [f'{where}: only allowed with "columns"']
+    if context.max_width is None:
+        return [f"{where}: only for wide tables of mode sticky; mode dp fits all tables at once"]
+    if len(set(named_columns(entry.columns, context))) <= context.max_width:
+        return [
+            f"{where}: only for wide tables, of more than {context.max_width} columns, which are modelled"
+        ]
+    return []

@@ -2,28 +2,27 @@
 
 import tablepack as tp
 
-release = tp.synthesize(frame, entity="person_id")    # to begin with: a temporary key, nothing to publish
-release["age", "sex"].df()                            # a released table, a row a synthetic person
+release = tp.synthesize(frame, entity="person_id")    # to try it: a temporary key, not for publication
+release["age", "sex"].df()                            # a released table, one row per synthetic person
 release.sql("SELECT sex, avg(age) FROM data GROUP BY sex", intervals=True).df()
 
-tp.new_key("my.key")                                  # to publish: a key that you keep
+tp.new_key("my.key")                                  # for publication: a key that you keep
 tp.plan(frame, tables=2, key="my.key", entities=["person_id"])
 release = tp.build(frame, tables=2, key="my.key", entities=["person_id"], out="census.duckdb")
 
-begin       synthesize
+try         synthesize
 release     new_key, plan, estimate, build (of a frame, a file or a spec), add, drop,
             choose, Column, open
-ask         Release: [...], .sql, .tabulate, .tables, .columns, .values, .card; tabulate
+query       Release: [...], .sql, .tabulate, .tables, .columns, .values, .card; tabulate
 check       evaluate, attack, audit, card, compare, compare_levers, compare_rivals
-hand out    publish_pack
-errors      TablepackError, and below it SpecError, DataError, PrivacyError, BudgetError, StoreError, DamagedRelease,
-            QueryRefused, NotAnswerable, InternalError
+publish     publish_pack
+errors      TablepackError, and its subclasses SpecError, DataError, PrivacyError, BudgetError, StoreError,
+            DamagedRelease, QueryRefused, NotAnswerable, InternalError
 
 The same on the command line: tablepack --help.
 
-Takes names of `engine`, each loaded when first used; pyproject.toml installs this folder as the package `tablepack`.
-Gives what `engine` gives.
-May import `engine`.
+All names come from `engine`, and are loaded when they are first used; pyproject.toml installs this folder as the
+package `tablepack`.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def test_no_argument_shows_help(tmp_path):
         (("export", "r.duckdb", "x", "--table", "income,sex"), 5, "no table of income, sex"),
         (("key", "new", "my.key"), 2, "never overwritten"),
         (("init", "missing.csv", "-o", "n.toml"), 2, "no file"),
-        (("init", "data.xyz", "-o", "n.toml"), 2, "does not tell the format"),
+        (("init", "data.xyz", "-o", "n.toml"), 2, "data.xyz"),
         (("init", "missing.csv", "-o", "n.toml", "--width", "99"), 2, "--width 99: at most 4"),
         (("simulate", "x", "--people", "5"), 2, "people"),
         (("sql", "r.duckdb", "SELECT income, age FROM data"), 5, "No released table"),

@@ -358,8 +358,6 @@ def nested_parquet(folder):
     return path
 
 
-@nasty(
-    "a frame in Feather, a format that is not known", refused="the name does not tell the format"
-)
+@nasty("a frame in Feather, a format that is not known", refused="source.format")
 def unknown_format(folder):
     return put(folder, "a.feather", "ARROW1")

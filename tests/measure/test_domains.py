@@ -96,16 +96,16 @@ def test_levels_by_hand(told, expected):
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        (column(), "columns.v.domain: .dp. counts by public domains; declare it .{ min"),
-        (ranked(values=None), "list every value"),
+        (column(), "columns.v.domain: .*{ min"),
+        (ranked(values=None), "columns.c.domain: "),
         (column(bounds=(0, 5), public=False), "columns.v.public: "),
         (ranked(public=False), "columns.c.public: "),
         (column(bounds=(1, MOST_VALUES)), None),
         (column(bounds=(0, MOST_VALUES)), "columns.v.breaks: 10,001 values or groups"),
-        (column(bounds=(1, 4), step=5), "holds no multiple of the step 5"),
-        (column(bounds=(0, 20), step=5, breaks=(11, 14)), "a group holds no multiple of the step"),
-        (column(bounds=(0, 9), breaks=(5, 5)), "ascend strictly"),
-        (column(kind="real", bounds=(0.0, 0.3), resolution=EIGHTH), "between the steps"),
+        (column(bounds=(1, 4), step=5), "columns.v.domain: .*step 5"),
+        (column(bounds=(0, 20), step=5, breaks=(11, 14)), "columns.v.breaks: .*step 5"),
+        (column(bounds=(0, 9), breaks=(5, 5)), "columns.v.breaks: "),
+        (column(kind="real", bounds=(0.0, 0.3), resolution=EIGHTH), "columns.v.domain: "),
     ],
 )
 def test_what_a_domain_lacks(told, why):

@@ -8,10 +8,17 @@ from hypothesis import strategies as st
 
 from engine.simulation import simulate_census
 from engine.simulation.census import SimulatedCensus
-from engine.simulation.codes import GEOGRAPHY, HOUSEHOLD_TYPES, REASONS, Relation
+from engine.simulation.codes import (
+    GEOGRAPHY,
+    HOUSEHOLD_TYPES,
+    INDUSTRIES,
+    INDUSTRY_SHARES,
+    OCCUPATIONS,
+    REASONS,
+    Relation,
+)
 from engine.simulation.columns import CENSUS_COLUMNS, EVENT_COLUMNS
-from engine.simulation.households import draw_skeleton
-from engine.simulation.occupations import INDUSTRIES, INDUSTRY_SHARES, OCCUPATIONS
+from engine.simulation.people import draw_skeleton
 
 
 def share(census: SimulatedCensus, condition: str, among: str = "true") -> float:
@@ -27,7 +34,7 @@ def small(tmp_path_factory):
 # --- what is in the files
 
 
-def test_result_tells_paths_and_rows(census):
+def test_the_result_has_paths_and_numbers_of_rows(census):
     assert census.people.name == "people.parquet"
     assert census.events.name == "events.parquet"
     assert census.csv == ()
@@ -87,13 +94,6 @@ def test_values_lie_in_declared_domains_and_bounds(census, table, columns):
     assert n_declared == {"people": 17, "events": 1}[table]
 
 
-def test_all_kinds_of_columns_are_there():
-    kinds = {column.kind for column in (*CENSUS_COLUMNS, *EVENT_COLUMNS)}
-    assert kinds == {
-        "integer", "real", "decimal", "boolean", "category", "text", "date", "timestamp",
-    }  # fmt: skip
-
-
 def test_reals_and_decimals_lie_on_their_resolution(census):
     (travel,) = zip(*query(census, "SELECT travel_km FROM people WHERE travel_km > 0"), strict=True)
     assert len(travel) > 5_000
@@ -102,7 +102,7 @@ def test_reals_and_decimals_lie_on_their_resolution(census):
     assert pence[0][0] > 500
 
 
-def test_person_ids_are_unique_and_tell_no_order(census):
+def test_person_ids_are_unique_and_show_no_order(census):
     ids = np.array(query(census, "SELECT person_id, household_id FROM people"))
     assert sorted(ids[:, 0]) == list(range(1, N_PEOPLE + 1))
     bound = 5 / np.sqrt(N_PEOPLE)
@@ -146,7 +146,7 @@ def test_csv_holds_the_same(small):
 # --- households
 
 
-def test_household_members_share_what_is_the_households(census):
+def test_household_members_share_the_attributes_of_the_household(census):
     shared = ("region", "district", "ward", "household_type", "tenure", "rent_weekly")
     differing = " + ".join(
         f"CAST(count(DISTINCT {name}) > 1 OR count({name}) NOT IN (0, count(*)) AS INTEGER)"
@@ -187,7 +187,7 @@ def test_parents_are_older_and_couples_are_two(census):
     assert shapes["Establishment"][2:] == (0, 0, 0, 0, 0)
 
 
-def test_origins_go_with_the_household(census):
+def test_origins_depend_on_the_household(census):
     sql = """
         SELECT avg(CAST(a.ethnic_group = b.ethnic_group AS INTEGER)),
             avg(CAST(a.birth_country = b.birth_country AS INTEGER))
@@ -202,7 +202,7 @@ def test_origins_go_with_the_household(census):
     assert same_group > alone + 0.1
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(people=st.integers(1, 400), seed=st.integers(0, 2**32))
 def test_a_skeleton_has_exactly_the_people_asked_for(people, seed):
     skeleton = draw_skeleton(np.random.default_rng(seed), people)
@@ -216,9 +216,7 @@ def test_a_skeleton_has_exactly_the_people_asked_for(people, seed):
 # --- shares like a real census
 
 
-@pytest.mark.parametrize(
-    ("condition", "among", "low", "high"),
-    [
+SHARES = [
         ("age < 16", "true", 0.15, 0.20),
         ("age >= 65", "true", 0.16, 0.21),
         ("age >= 85", "true", 0.015, 0.035),
@@ -244,10 +242,12 @@ def test_a_skeleton_has_exactly_the_people_asked_for(people, seed):
         ("industry = 'Q'", "occupation = '2232'", 0.7, 0.95),
         ("industry = 'F'", "occupation IN ('5315', '5319')", 0.7, 0.99),
         ("carer", "age BETWEEN 50 AND 64", 0.11, 0.22),
-    ],
-)  # fmt: skip
-def test_shares_are_plausible(census, condition, among, low, high):
-    assert low <= share(census, condition, among) <= high
+]  # fmt: skip
+
+
+def test_shares_are_plausible(census):
+    for condition, among, low, high in SHARES:
+        assert low <= share(census, condition, among) <= high, condition
 
 
 def test_means_are_plausible(census):

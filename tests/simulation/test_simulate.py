@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
-from fixtures.simulation import N_PEOPLE, frame, query
+from fixtures.simulation import frame, query
+from fixtures.spec import places
 
 import engine.simulation.census as simulate
 from engine.errors import SpecError, StoreError
@@ -18,13 +20,15 @@ from engine.simulation import simulate_census
 # --- determinism and blocks
 
 
-def test_same_seed_same_rows_other_seed_other_rows(census, tmp_path):
-    again = simulate_census(tmp_path / "again", people=N_PEOPLE, seed=11)
-    other = simulate_census(tmp_path / "other", people=N_PEOPLE, seed=12)
+def test_same_seed_same_rows_other_seed_other_rows(tmp_path):
+    first, again, other = (
+        simulate_census(tmp_path / str(i), people=2_000, seed=seed)
+        for i, seed in enumerate((11, 11, 12))
+    )
     for name in ("people", "events"):
-        first = frame(getattr(census, name))
-        pd.testing.assert_frame_equal(first, frame(getattr(again, name)))
-        assert not first.equals(frame(getattr(other, name)))
+        rows = frame(getattr(first, name))
+        pd.testing.assert_frame_equal(rows, frame(getattr(again, name)))
+        assert not rows.equals(frame(getattr(other, name)))
 
 
 def test_blocks_join_without_gap_or_repeat(tmp_path, monkeypatch):
@@ -52,43 +56,28 @@ def test_blocks_join_without_gap_or_repeat(tmp_path, monkeypatch):
 # --- bad input
 
 
-@pytest.mark.parametrize("people", [999, 100_000_001, 0, -5, 1_000.0, True, "2000"])
-def test_number_of_people_is_checked(tmp_path, people):
-    with pytest.raises(SpecError, match=r"census\.people: .* from 1,000 to 100,000,000"):
-        simulate_census(tmp_path / "new", people=people, seed=1)
+@pytest.mark.parametrize(
+    ("people", "seed", "keys"),
+    [
+        *((people, 1, ["people"]) for people in (999, 100_000_001, 1_000.0, True)),
+        *((1_000, seed, ["seed"]) for seed in (-1, 0.5, None)),
+        (1, -1, ["people", "seed"]),
+    ],
+)
+def test_numbers_are_checked(tmp_path, people, seed, keys):
+    with pytest.raises(SpecError) as caught:
+        simulate_census(tmp_path / "new", people=people, seed=seed)
+    assert places(caught.value.problems) == [f"census.{key}" for key in keys]
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("seed", [-1, 0.5, None, False])
-def test_seed_is_checked(tmp_path, seed):
-    with pytest.raises(SpecError, match=r"census\.seed: .* whole number of 0 or above"):
-        simulate_census(tmp_path, people=1_000, seed=seed)
-
-
-def test_all_mistakes_are_told_at_once(tmp_path):
-    with pytest.raises(SpecError) as caught:
-        simulate_census(tmp_path, people=1, seed=-1)
-    assert len(caught.value.problems) == 2
-
-
-def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
-    (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(StoreError, match="is not an empty directory"):
-        simulate_census(tmp_path, people=1_000, seed=1)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def test_a_file_is_no_folder(tmp_path):
-    path = tmp_path / "file"
-    path.write_text("")
-    with pytest.raises(StoreError, match="is not an empty directory"):
-        simulate_census(path, people=1_000, seed=1)
-
-
-def test_a_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot write to"):
-        simulate_census(tmp_path / "file" / "below", people=1_000, seed=1)
+def test_only_an_empty_or_new_folder_will_do(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("mine")
+    for folder in (tmp_path, path, path / "below"):
+        with pytest.raises(StoreError, match=re.escape(str(folder))):
+            simulate_census(folder, people=1_000, seed=1)
+    assert [found.name for found in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_a_folder_that_cannot_be_read(tmp_path, monkeypatch):
@@ -96,7 +85,7 @@ def test_a_folder_that_cannot_be_read(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    with pytest.raises(StoreError, match=r"cannot be written .*Permission denied"):
+    with pytest.raises(StoreError, match="Permission denied"):
         simulate_census(tmp_path, people=1_000, seed=1)
 
 
@@ -139,8 +128,8 @@ def test_nothing_is_left_when_interrupted(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
-def test_no_thread_writes_that_an_interrupted_one_would_wait_for(tmp_path):
-    """DuckDB 2.0.0 may wait for its other threads for ever where the one that waits is interrupted."""
+def test_no_other_thread_writes(tmp_path):
+    """DuckDB 2.0.0 may wait for its other threads for ever if the waiting one is interrupted."""
 
     def threads():
         found = set()
@@ -161,13 +150,11 @@ def test_no_thread_writes_that_an_interrupted_one_would_wait_for(tmp_path):
 @pytest.mark.slow
 def test_a_million_people_in_bounded_memory(tmp_path):
     code = (
-        "import re, sys, time; from pathlib import Path\n"
+        "import re, sys; from pathlib import Path\n"
         "from engine.simulation.census import simulate_census\n"
-        "start = time.perf_counter()\n"
         "simulate_census(Path(sys.argv[1]), people=1_000_000, seed=3)\n"
-        "took = time.perf_counter() - start\n"
-        # Not ru_maxrss: on Linux that of the process that started this one counts too.
-        "print(took, int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) / 1024)\n"
+        # Not ru_maxrss, which on Linux includes that of the parent process.
+        "print(int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) / 1024)\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],
@@ -176,6 +163,4 @@ def test_a_million_people_in_bounded_memory(tmp_path):
         text=True,
         cwd=Path(__file__).parents[2],
     )
-    seconds, megabytes = map(float, ran.stdout.split())
-    assert seconds < 60  # 7 s on two cores; the bound allows for a slow machine
-    assert megabytes < 1_500
+    assert float(ran.stdout) < 1_500  # megabytes

@@ -236,9 +236,7 @@ def test_types_of_entity_ids(cells, value_type, expected):
 
 @pytest.mark.parametrize("cells", [text("a", None), text("a", ""), text("a", "N")])
 def test_null_entity_ids_are_refused_without_a_number(cells):
-    with pytest.raises(
-        DataError, match="an entity id is null; every row must name its entity"
-    ) as caught:
+    with pytest.raises(DataError, match="an entity id is null") as caught:
         load(pd.DataFrame({"v": cells}), [col("text", nulls=("N", ""))], ["v"])
     assert not any(sign.isdigit() for sign in str(caught.value))
 

@@ -138,5 +138,5 @@ def test_a_frame_gets_the_detected_bound_or_the_given_one(tmp_path):
         make_spec(frame, **given, max_rows=3)
     with engine.build(frame, out=tmp_path / "r.duckdb", **given) as release:
         assert release.card("day").scale == 4
-    with pytest.raises(SpecError, match="max_rows: the spec says it already"):
+    with pytest.raises(SpecError, match="max_rows: "):
         engine.build(spec, out=tmp_path / "s.duckdb", max_rows=4)

@@ -1,4 +1,4 @@
-"""Entries put into the text of a spec and taken out of it: nothing else in it changes."""
+"""Adding entries to the text of a spec and removing them changes nothing else in it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from engine.spec import with_entries, without_entries
 
 
 @pytest.mark.parametrize("text", ['tables = [{columns = ["a"]}]\n', "[[tables]\n"])
-def test_a_spec_that_lists_its_tables_otherwise(text):
-    with pytest.raises(SpecError, match="does not list its tables as"):
+def test_a_spec_that_lists_its_tables_in_another_form(text):
+    with pytest.raises(SpecError):
         with_entries(text, [("b",)])
 
 
@@ -43,13 +43,13 @@ def test_an_entry_goes_with_its_lines_only():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ('tables = [{columns = ["a"]}]\n', "cannot be told from others"),
-        ("[[tables]]\nall = 1\n", "one of a family"),
-        ('x = """\n[[tables]]\n"""\n[[tables]]\ncolumns = ["a"]\n', "cannot be told from others"),
+        'tables = [{columns = ["a"]}]\n',
+        "[[tables]]\nall = 1\n",
+        'x = """\n[[tables]]\n"""\n[[tables]]\ncolumns = ["a"]\n',
     ],
 )
-def test_what_cannot_be_taken_out_is_said(text, said):
-    with pytest.raises(SpecError, match=said):
+def test_entries_that_cannot_be_removed_safely_are_refused(text):
+    with pytest.raises(SpecError):
         without_entries(text, [("a",)])

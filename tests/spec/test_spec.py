@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from fixtures.spec import HEAD, TABLES, mistakes
-from hypothesis import given
+from fixtures.spec import HEAD, TABLES, cases, mistakes, places
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import QueryRefused, SpecError
@@ -111,7 +111,7 @@ all = 1
     assert spec.tables == (("PAY",), ("SEX",), ("a b.c",), ("PAY", "SEX"))
 
 
-def test_every_mistake_is_told_in_one_pass(write):
+def test_every_mistake_is_reported_in_one_pass(write):
     found = mistakes(
         write(
             """
@@ -141,54 +141,34 @@ columns = ["AGE", "SEX"]
 """
         )
     )
-    text = "\n".join(found)
-    for sentence in (
-        "tabels: unknown section; did you mean 'tables'?",
-        "release.vintge: unknown key; did you mean 'vintage'?; the keys are: vintage, key",
-        "release.vintage: is missing",
-        "release.name: wants letters",
-        "none.key does not exist",
-        "source.entities: no section [columns.pidd]; did you mean 'pid'?",
-        "columns.AGE.kind: wants 'integer', 'real'",
-        "not 'integr'",
-        "columns.SEX.domain: holds a value twice",
-        "privacy.low_treshold: unknown key; did you mean 'low_threshold'?",
-        "tables[1].columns: no column SX; did you mean 'SEX'?",
-        "tables[3].columns: the same table as tables[2]",
-    ):
-        assert sentence in text
-    assert len(found) == 11
+    assert places(found) == sorted(
+        """tabels release.vintge release.vintage release.name release.key source.entities columns.AGE.kind
+        columns.SEX.domain privacy.low_treshold tables[1].columns tables[3].columns""".split()
+    )
+    for meant in ("tables", "vintage", "pid", "low_threshold", "SEX"):
+        assert any(f"did you mean {meant!r}?" in problem for problem in found)
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ('vintage = ""\nkey = "my.key"', "release.vintage: wants a short text"),
-        (f'vintage = "{"x" * 65}"\nkey = "my.key"', "release.vintage: wants a short text"),
-        ("vintage = 2024\nkey = 'my.key'", "release.vintage: wants a text"),
-        (
-            'vintage = "1"\nkey = "my.key"\nname = "a b"',
-            "release.name: wants letters, digits and _ only",
-        ),
-        ('vintage = "1"\nkey = "my.key"\nmode = "ep"', 'release.mode: wants "sticky"'),
-        (
-            'vintage = "1"\nkey = "my.key"\nnotes = [1]',
-            "release.notes: wants a list or table of texts only",
-        ),
-        ('vintage = "1"\nkey = "my.key"\nnotes = "x"', "release.notes: wants a list"),
-        ('vintage = "1"\nkey = ""', "release.key: is empty"),
-        ('vintage = "1"', "release.key: is missing"),
-        ('vintage = "1"\nkey = "none.key"', "release.key: key file .*none.key does not exist"),
-    ],
+    ("place", "lines"),
+    cases(r"""
+release.vintage | vintage = "" ; key = "my.key"
+release.vintage | vintage = 2024 ; key = 'my.key'
+release.name    | vintage = "1" ; key = "my.key" ; name = "a b"
+release.mode    | vintage = "1" ; key = "my.key" ; mode = "ep"
+release.notes   | vintage = "1" ; key = "my.key" ; notes = [1]
+release.notes   | vintage = "1" ; key = "my.key" ; notes = "x"
+release.key     | vintage = "1" ; key = ""
+release.key     | vintage = "1"
+release.key     | vintage = "1" ; key = "none.key"
+"""),
 )
-def test_release_mistakes(write, lines, message):
+def test_release_mistakes(write, place, lines):
     text = HEAD.replace('vintage = "2024"\nkey = "my.key"', lines) + COLUMNS + TABLES
-    found = mistakes(write(text))
-    assert len(found) == 1
-    assert re.search(message, found[0])
+    assert places(mistakes(write(text))) == [place]
 
 
-def test_the_key_file_is_checked_unless_told_not_to(write, tmp_path):
+def test_the_key_file_is_checked_by_default(write, tmp_path):
     path = write(HEAD + COLUMNS + TABLES)
     assert read_spec(path).key_path == tmp_path / "my.key"
     (tmp_path / "my.key").chmod(0o644)
@@ -197,36 +177,24 @@ def test_the_key_file_is_checked_unless_told_not_to(write, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ("", "source.path: is missing"),
-        ('path = "people.xyz"', 'source.format: the name does not tell it; say "csv"'),
-        (
-            'path = "p.csv"\nformat = "xls"',
-            "source.format: wants 'csv', 'parquet', 'xlsx', 'duckdb', 'sqlite', 'postgres' or 'mysql', not 'xls'",
-        ),
-        ('path = "p.csv"\ntable = "t"', "source.table: only a database has tables"),
-        ('path = "p.csv"\nentities = ["id", "id"]', "source.entities: names a column twice"),
-        ('path = "p.csv"\nidentity = ["AGE", "AGE"]', "source.identity: names a column twice"),
-        (
-            'path = "p.csv"\nidentity = ["AGF"]',
-            "source.identity: no section [columns.AGF]; did you mean 'AGE'?",
-        ),
-        (
-            'path = "p.csv"\nidentity = ["AGE"]\nentities = ["id"]',
-            "source.identity: is for sources without",
-        ),
-        ('path = "p.csv"\nnulls = "N"', "source.nulls: wants a list"),
-        (
-            'path = "p.csv"\nmemory = "a lot"',
-            "source.memory: 'a lot' is no size; say one of at least 200MB",
-        ),
-        ('path = "p.csv"\nmemory = "100 MB"', "source.memory: '100 MB' is no size"),
-    ],
+    ("place", "lines"),
+    cases(r"""
+source.path     |
+source.format   | path = "people.xyz"
+source.format   | path = "p.csv" ; format = "xls"
+source.table    | path = "p.csv" ; table = "t"
+source.entities | path = "p.csv" ; entities = ["id", "id"]
+source.identity | path = "p.csv" ; identity = ["AGE", "AGE"]
+source.identity | path = "p.csv" ; identity = ["AGF"]
+source.identity | path = "p.csv" ; identity = ["AGE"] ; entities = ["id"]
+source.nulls    | path = "p.csv" ; nulls = "N"
+source.memory   | path = "p.csv" ; memory = "a lot"
+source.memory   | path = "p.csv" ; memory = "100 MB"
+"""),
 )
-def test_source_mistakes(write, lines, message):
-    found = mistakes(write(HEAD.replace('path = "people.csv"', lines) + COLUMNS + TABLES))
-    assert [message in problem for problem in found] == [True]
+def test_source_mistakes(write, place, lines):
+    text = HEAD.replace('path = "people.csv"', lines) + COLUMNS + TABLES
+    assert places(mistakes(write(text))) == [place]
 
 
 @pytest.mark.parametrize(
@@ -266,32 +234,29 @@ def test_paths_are_relative_to_the_spec(tmp_path, write):
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ('profile = "lax"', "privacy.profile: wants 'standard' or 'strict', not 'lax'"),
-        ("low_threshold = 2", "privacy.low_threshold: 2 is below the floor of 3"),
-        ("low_threshold = 9", "privacy.threshold_mean: must not be below"),
-        ("layer_sd = 3", "privacy.layer_sd: must be a power of two"),
-        ("layer_sd = 1.5", "privacy.layer_sd: wants a whole number"),
-        (
-            "refuse_at = 0.5",
-            "privacy.refuse_at: 0.5 is more than 0.4, the bound of profile standard",
-        ),
-        ('profile = "strict"\nwarn_at = 0.15', "privacy.warn_at: 0.15 is more than 0.1"),
-        ("max_looks = 9", "privacy.max_looks: 9 is more than 4"),
-        ("max_looks = 0", "privacy.max_looks: wants a whole number of at least 1"),
-        ("warn_at = 0.0", "privacy.warn_at: wants a number above 0"),
-        ("accept_risk = true", "privacy.accept_risk: wants a text"),
-        ("max_rows = 3", "privacy.max_rows: wants a power of two from 1 to 1,048,576"),
-        ("max_rows = 0", "privacy.max_rows: wants a power of two"),
-        ("max_rows = 2097152", "privacy.max_rows: wants a power of two"),
-        ('detected = ["profile"]', "privacy.detected"),
-        ("threshold_mean = true", "privacy.threshold_mean: wants a whole number"),
-    ],
+    ("place", "lines"),
+    cases(r"""
+privacy.profile        | profile = "lax"
+privacy.low_threshold  | low_threshold = 2
+privacy.threshold_mean | low_threshold = 9
+privacy.threshold_mean | threshold_mean = true
+privacy.layer_sd       | layer_sd = 3
+privacy.layer_sd       | layer_sd = 1.5
+privacy.refuse_at      | refuse_at = 0.5
+privacy.warn_at        | profile = "strict" ; warn_at = 0.15
+privacy.warn_at        | warn_at = 0.0
+privacy.max_looks      | max_looks = 9
+privacy.max_looks      | max_looks = 0
+privacy.accept_risk    | accept_risk = true
+privacy.max_rows       | max_rows = 3
+privacy.max_rows       | max_rows = 0
+privacy.max_rows       | max_rows = 2097152
+privacy.detected       | detected = ["profile"]
+"""),
 )
-def test_privacy_mistakes(write, lines, message):
-    found = mistakes(write(HEAD + COLUMNS + TABLES + f"[privacy]\n{lines}\n"))
-    assert [message in problem for problem in found] == [True]
+def test_privacy_mistakes(write, place, lines):
+    text = HEAD + COLUMNS + TABLES + f"[privacy]\n{lines}\n"
+    assert places(mistakes(write(text))) == [place]
 
 
 def test_bounds_of_exposure_are_those_of_the_profile_or_narrower(write):
@@ -306,17 +271,20 @@ def test_bounds_of_exposure_are_those_of_the_profile_or_narrower(write):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('previous = "2024"', "release.previous: is this vintage itself"),
-        ('previous = "2023"\nmode = "dp"', "release.previous: mode dp draws fresh noise"),
-        ("previous = 2023", "release.previous: wants a text"),
-    ],
+    "line", ['previous = "2024"', 'previous = "2023"\nmode = "dp"', "previous = 2023"]
 )
-def test_vintages_that_cannot_be_gone_on_from(write, line, message):
+def test_previous_vintages_that_are_not_allowed(write, line):
     head = HEAD.replace("[release]", f"[release]\n{line}", 1)
-    found = mistakes(write(head + COLUMNS + TABLES))
-    assert any(message in problem for problem in found), found
+    assert "release.previous" in places(mistakes(write(head + COLUMNS + TABLES)))
+
+
+def test_a_vintage_has_at_most_64_characters(write):
+    for length, is_right in ((64, True), (65, False)):
+        path = write(HEAD.replace("2024", "x" * length) + COLUMNS + TABLES)
+        if is_right:
+            assert read_spec(path).vintage == "x" * length
+        else:
+            assert places(mistakes(path)) == ["release.vintage"]
 
 
 def test_several_privacy_mistakes(write):
@@ -325,43 +293,42 @@ def test_several_privacy_mistakes(write):
 
 
 @pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ("", "tables[1]: wants exactly one of columns, all, sql, file"),
-        ('columns = ["AGE"]\nall = 1', "tables[1]: wants exactly one of"),
-        ("columns = []", "tables[1].columns: names no column"),
-        ('columns = ["AGE", "AGE"]', "tables[1].columns: names a column twice"),
-        ('columns = ["id"]', "tables[1].columns: id names the entities"),
-        (
-            f"columns = {[f'c{i}' for i in range(65)]}",
-            "tables[1].columns: 65 columns; at most 64, since all their pairs are measured (2,080 here)",
-        ),
-        ("columns = 5", 'tables[1].columns: wants a list of columns, such as ["A", "B"], or "all"'),
-        ('columns = "every"', "tables[1].columns: wants a list of columns"),
-        ('columns = ["AEG"]', "tables[1].columns: no column AEG; did you mean 'AGE'?"),
-        ("all = 0", "tables[1].all: wants a number from 1 to the number of columns (3)"),
-        ("all = 4", "tables[1].all: wants a number from 1 to the number of columns (3)"),
-        ("all = 5", "tables[1].all: at most 4; a wider table is named by itself"),
-        ('all = "x"', "tables[1].all: wants a whole number"),
-        ('all = 1\nof = ["id"]', "tables[1].of: id names the entities"),
-        ('all = 1\nof = ["AGE", "AGE"]', "tables[1].of: names a column twice"),
-        ('columns = ["AGE"]\nof = ["SEX"]', 'tables[1].of: belongs to "all" only'),
-        ("all = 1\nmax_width = 2", 'tables[1].max_width: belongs to "file" only'),
-        ('sql = "SELECT 1"', "tables[1].sql: cannot be read here"),
-        ('file = "none.json"', "tables[1].file: no file"),
-    ],
+    ("place", "entry"),
+    cases(r"""
+tables[1]           |
+tables[1]           | columns = ["AGE"] ; all = 1
+tables[1].columns   | columns = []
+tables[1].columns   | columns = ["AGE", "AGE"]
+tables[1].columns   | columns = ["id"]
+tables[1].columns   | columns = 5
+tables[1].columns   | columns = "every"
+tables[1].columns   | columns = ["AEG"]
+tables[1].all       | all = 0
+tables[1].all       | all = 4
+tables[1].all       | all = 5
+tables[1].all       | all = "x"
+tables[1].of        | all = 1 ; of = ["id"]
+tables[1].of        | all = 1 ; of = ["AGE", "AGE"]
+tables[1].of        | columns = ["AGE"] ; of = ["SEX"]
+tables[1].max_width | all = 1 ; max_width = 2
+tables[1].sql       | sql = "SELECT 1"
+tables[1].file      | file = "none.json"
+"""),
 )
-def test_table_mistakes(write, entry, message):
+def test_table_mistakes(write, place, entry):
     head = HEAD + 'entities = ["id"]\n'
-    found = mistakes(write(head + COLUMNS + f"[[tables]]\n{entry}\n"))
-    assert any(message in problem for problem in found), found
+    assert {*places(mistakes(write(head + COLUMNS + f"[[tables]]\n{entry}\n")))} == {place}
+
+
+def test_a_table_of_too_many_columns_names_the_limit(write):
+    wide = f"[[tables]]\ncolumns = {[f'c{i}' for i in range(65)]}\n"
+    found = mistakes(write(HEAD + COLUMNS + wide))
+    assert any("65 columns; at most 64" in problem for problem in found)
 
 
 @pytest.mark.parametrize("tail", ["", "tables = 5\n", "tables = []\n"])
 def test_no_tables(write, tail):
-    assert mistakes(write(tail + HEAD + COLUMNS)) == [
-        "tables: ask for at least one table in an entry [[tables]]"
-    ]
+    assert places(mistakes(write(tail + HEAD + COLUMNS))) == ["tables"]
 
 
 def test_families_may_overlap_and_are_sorted(write):
@@ -389,14 +356,14 @@ def test_tables_of_a_file(write, tmp_path):
     assert all("tables[1].file (w.json, list 4)" in problem for problem in found)
     for width in (0, 5):
         text = HEAD + COLUMNS + f'[[tables]]\nfile = "w.json"\nmax_width = {width}\n'
-        assert "tables[1].max_width: wants a number from 1 to 4" in mistakes(write(text))
+        assert "tables[1].max_width" in places(mistakes(write(text)))
     for bad in ("{}", "[1]", '[["a", 1]]', "not json"):
         (tmp_path / "w.json").write_text(bad)
         found = mistakes(write(HEAD + COLUMNS + '[[tables]]\nfile = "w.json"\n'))
-        assert "is not a JSON list of lists of column names" in found[0]
+        assert places(found) == ["tables[1].file"]
     (tmp_path / "w.json").write_text('[["SEX", "AGE", "PAY"]]')
     text = HEAD + COLUMNS + '[[tables]]\nfile = "w.json"\nmax_width = 2\n'
-    assert "lists no table of the width" in mistakes(write(text))[0]
+    assert places(mistakes(write(text))) == ["tables[1].file"]
 
 
 def test_tables_of_a_statement(write):
@@ -426,15 +393,15 @@ def test_tables_of_a_statement(write):
 
 
 def test_files_that_are_no_spec(tmp_path):
-    with pytest.raises(SpecError, match=r"no spec file .*; make one with: tablepack init"):
+    with pytest.raises(SpecError, match=r"none\.toml"):
         read_spec(tmp_path / "none.toml")
-    with pytest.raises(SpecError, match="cannot be read"):
+    with pytest.raises(SpecError, match=re.escape(str(tmp_path))):
         read_spec(tmp_path)
     (tmp_path / "r.toml").write_text("a = = 1")
-    with pytest.raises(SpecError, match=r"is not TOML: .*line 1"):
+    with pytest.raises(SpecError, match=r"TOML: .*line 1"):
         read_spec(tmp_path / "r.toml")
     (tmp_path / "r.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(SpecError, match="is not UTF-8"):
+    with pytest.raises(SpecError, match="UTF-8"):
         read_spec(tmp_path / "r.toml")
 
 
@@ -454,6 +421,7 @@ def test_a_spec_of_values(write, tmp_path):
     assert len(caught.value.problems) == 4
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=300) | st.binary(max_size=100).map(lambda raw: raw.decode("latin-1")))
 def test_no_text_breaks_the_reader(tmp_path_factory, text):
     path = Path(tmp_path_factory.getbasetemp()) / "any.toml"

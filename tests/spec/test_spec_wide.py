@@ -1,9 +1,9 @@
-"""Wide tables in a spec: targets, sets, and how much may be added for them."""
+"""Wide tables in a spec: targets, sets, and the number of tables that may be added for them."""
 
 from __future__ import annotations
 
 import pytest
-from fixtures.spec import HEAD, mistakes
+from fixtures.spec import HEAD, cases, mistakes, places
 
 from engine.spec import WideWish, amended, read_spec
 
@@ -29,31 +29,7 @@ def test_a_wide_table_has_a_target(write):
     assert amended(spec, fewer=[["AGE"]]).targets == spec.targets
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        (
-            'columns = "all"\ntarget = "PYA"',
-            "'PYA' is not a column of the table; did you mean 'PAY'?",
-        ),
-        ('columns = "all"\ntarget = "id"', "'id' is not a column of the table"),
-        ('columns = "all"\ntarget = 5', "wants a text"),
-        (
-            'columns = ["AGE", "SEX"]\ntarget = "AGE"',
-            "belongs to wide tables, of more than 4 columns",
-        ),
-        ('columns = ["AGE", "SEX"]\ntarget = "PAY"', "'PAY' is not a column of the table"),
-        ('all = 2\ntarget = "AGE"', 'belongs to "columns" only'),
-    ],
-)
-def test_target_mistakes_are_told_with_all_others(write, entry, message):
-    text = HEAD + 'entities = ["id"]\nformat = "odd"\n' + WIDE_COLUMNS + f"[[tables]]\n{entry}\n"
-    found = mistakes(write(text))
-    assert any(problem.startswith("tables[1].target: ") and message in problem for problem in found)
-    assert any(problem.startswith("source.format") for problem in found)
-
-
-def test_a_wide_table_says_how_often_and_how_much_may_be_added(write):
+def test_options_of_a_wide_table(write):
     entry = '[[tables]]\ncolumns = "all"\nsets = 3\nmax_added = 0\n'
     spec = read_spec(write(HEAD + 'entities = ["id"]\n' + WIDE_COLUMNS + entry))
     (wide,) = spec.tables
@@ -62,17 +38,20 @@ def test_a_wide_table_says_how_often_and_how_much_may_be_added(write):
 
 
 @pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ('columns = "all"\nsets = 0', "tables[1].sets: wants a number from 1 to 100, not 0"),
-        ('columns = "all"\nsets = 101', "tables[1].sets: wants a number from 1 to 100, not 101"),
-        ('columns = "all"\nsets = "x"', "tables[1].sets: wants a whole number"),
-        ('columns = "all"\nmax_added = -1', "tables[1].max_added: wants 0 or more, not -1"),
-        ('columns = ["AGE"]\nsets = 2', "tables[1].sets: belongs to wide tables"),
-        ("all = 2\nmax_added = 4", 'tables[1].max_added: belongs to "columns" only'),
-    ],
+    ("place", "entry"),
+    cases(r"""
+tables[1].target    | columns = "all" ; target = "PYA"
+tables[1].target    | columns = "all" ; target = "id"
+tables[1].target    | columns = "all" ; target = 5
+tables[1].target    | columns = ["AGE", "SEX"] ; target = "AGE"
+tables[1].target    | all = 2 ; target = "AGE"
+tables[1].sets      | columns = "all" ; sets = 0
+tables[1].sets      | columns = "all" ; sets = 101
+tables[1].sets      | columns = ["AGE"] ; sets = 2
+tables[1].max_added | columns = "all" ; max_added = -1
+tables[1].max_added | all = 2 ; max_added = 4
+"""),
 )
-def test_mistakes_of_sets_and_bounds(write, entry, message):
-    text = HEAD + 'entities = ["id"]\n' + WIDE_COLUMNS + f"[[tables]]\n{entry}\n"
-    found = mistakes(write(text))
-    assert any(message in problem for problem in found), found
+def test_mistakes_are_reported_with_all_others(write, place, entry):
+    text = HEAD + 'entities = ["id"]\nformat = "odd"\n' + WIDE_COLUMNS + f"[[tables]]\n{entry}\n"
+    assert places(mistakes(write(text))) == ["source.format", place]

@@ -1,4 +1,4 @@
-"""Universes: what a column is about, declared; outside it nothing contradicts it, in any table."""
+"""Declared universes: no table of a release contradicts them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import duckdb
 import numpy as np
 import pytest
 from fixtures.pipeline import ACCEPTED, counts, table_hashes, tablepack, write_spec
+from fixtures.spec import places
 
 import engine
 from engine.errors import SpecError
@@ -95,7 +96,15 @@ def release(folder):
     return build(folder, UNIVERSES)
 
 
-@pytest.mark.parametrize("vintage", range(6))
+@pytest.fixture(scope="module")
+def plain(folder):
+    """The same release without universes."""
+    return build(folder, {}, name="plain")
+
+
+@pytest.mark.parametrize(
+    "vintage", [0, *(pytest.param(v, marks=pytest.mark.slow) for v in range(1, 6))]
+)
 def test_nothing_contradicts_it_whatever_the_noise(folder, vintage):
     spec = folder / f"v{vintage}.toml"
     write_spec(
@@ -128,12 +137,12 @@ def test_a_universe_that_the_data_contradict_is_refused(folder):
     )
     done = tablepack("build", "w.toml", "-o", "w.duckdb", cwd=folder)
     assert done.returncode == 2
-    assert "columns.job.universe: the released counts contradict it" in done.stderr
+    assert "columns.job.universe" in done.stderr
 
 
 @pytest.mark.parametrize("with_one", [True, False])
-def test_nothing_contradicts_a_declared_universe(folder, release, with_one):
-    path = release if with_one else build(folder, {}, name="without")
+def test_nothing_contradicts_a_declared_universe(release, plain, with_one):
+    path = release if with_one else plain
     wrong = sum(n for (age, job), n in counts(path, "age", "job").items() if age < 15 and job)
     wrong += sum(n for (age, x), n in counts(path, "age", "trade").items() if age < 15 and x)
     wrong += sum(n for (j, t), n in counts(path, "job", "trade").items() if bool(j) != bool(t))
@@ -142,10 +151,10 @@ def test_nothing_contradicts_a_declared_universe(folder, release, with_one):
         for (home, kind), n in counts(path, "home", "kind").items()
         if (home == "none") != (kind == "hostel")
     )
-    assert wrong == 0 if with_one else wrong > 0  # else the test shows nothing
+    assert wrong == 0 if with_one else wrong > 0  # otherwise the test would show nothing
 
 
-def test_wider_tables_keep_to_it(release):
+def test_wider_tables_respect_it(release):
     for (age, job, trade), n in counts(release, "age", "job", "trade").items():
         assert not (n and age < 15 and (job or trade))
         assert bool(job) == bool(trade)
@@ -167,9 +176,9 @@ def test_margins_still_agree(release):
             assert margin == counts(release, name)
 
 
-def test_other_columns_do_not_change(folder, release):
-    """Only what is about the column with the universe, or wider than it, does."""
-    without = table_hashes(build(folder, {}, name="plain"))
+def test_other_columns_do_not_change(release, plain):
+    """Only tables of the column with the universe do."""
+    without = table_hashes(plain)
     own = table_hashes(release)
     same = {t for t in own if own[t] == without[t]}
     assert {("age",), ("job",), ("kind",)} <= same
@@ -181,7 +190,7 @@ def test_the_table_does_not_depend_on_which_others_are_built(folder, release):
     assert alone[("age", "trade")] == table_hashes(release)[("age", "trade")]
 
 
-def test_the_release_says_so(release):
+def test_the_notes_of_the_release_state_it(release):
     with duckdb.connect(str(release), read_only=True) as con:
         notes = str(con.execute("FROM catalog.notes").fetchall())
     assert "Universe of job, declared: age from 15." in notes
@@ -189,26 +198,26 @@ def test_the_release_says_so(release):
 
 
 @pytest.mark.parametrize(
-    ("name", "universe", "words"),
+    ("name", "universe", "key"),
     [
-        ("job", {"column": "wages"}, "'wages' is not another column of the spec"),
-        ("job", {"column": "job"}, "'job' is not another column of the spec"),
-        ("job", {"column": "age", "min": "x"}, 'min: wants a value of type "integer"'),
-        ("job", {"column": "age", "values": [1]}, 'age has no list of values; say "min", "max"'),
-        ("job", {"column": "kind", "min": "a"}, 'kind has a list of values; say "values"'),
-        ("job", {"column": "age", "outside": "boss"}, "outside: 'boss' is not in the domain"),
-        ("age", {"column": "job", "outside": 3}, "only a column with a list of values has one"),
-        ("job", {"column": "kind", "values": ["privat"]}, "'privat' is not in the domain of kind"),
-        ("job", {"column": "kind", "values": []}, "values: names no value"),
-        ("job", {"column": "age", "min": 40, "max": 12}, "min is above max"),
-        ("job", {"column": "pay", "min": 12}, "min: lies between the steps of pay's resolution"),
-        ("job", {"column": "town", "values": ["York"]}, "town is not public"),
-        ("town", {"column": "age", "outside": "York"}, "town is not public"),
-        ("job", {"column": "age", "from": 15}, "from"),
-        ("job", {"min": 15}, "column"),
+        ("job", {"column": "wages"}, ".column"),
+        ("job", {"column": "job"}, ".column"),
+        ("job", {"column": "age", "min": "x"}, ".min"),
+        ("job", {"column": "age", "values": [1]}, ""),
+        ("job", {"column": "kind", "min": "a"}, ""),
+        ("job", {"column": "age", "outside": "boss"}, ".outside"),
+        ("age", {"column": "job", "outside": 3}, ".outside"),
+        ("job", {"column": "kind", "values": ["privat"]}, ".values"),
+        ("job", {"column": "kind", "values": []}, ".values"),
+        ("job", {"column": "age", "min": 40, "max": 12}, ""),
+        ("job", {"column": "pay", "min": 12}, ".min"),
+        ("job", {"column": "town", "values": ["York"]}, ".values"),
+        ("town", {"column": "age", "outside": "York"}, ".outside"),
+        ("job", {"column": "age", "from": 15}, ".from"),
+        ("job", {"min": 15}, ".column"),
     ],
 )
-def test_what_does_not_fit_is_said(tmp_path, name, universe, words):
+def test_mistakes(tmp_path, name, universe, key):
     people(tmp_path, 50)
     more = {
         "pay": {"kind": "real", "resolution": 10},
@@ -218,28 +227,22 @@ def test_what_does_not_fit_is_said(tmp_path, name, universe, words):
     if name in more:
         columns[name] = more[name] | {"universe": universe}
     spec = write_spec(tmp_path, "people.csv", columns, TABLES, entities=())
-    with pytest.raises(SpecError) as told:
+    with pytest.raises(SpecError) as caught:
         engine.plan(spec)
-    assert f"columns.{name}.universe" in str(told.value)
-    assert words in str(told.value)
+    assert f"columns.{name}.universe{key}" in places(caught.value.problems)
 
 
-def test_circles_are_refused(tmp_path):
+def test_universes_form_no_cycle_and_entities_decide_nothing(tmp_path):
     people(tmp_path, 50)
-    round_about = {"job": {"column": "trade"}, "trade": {"column": "job"}}
-    spec = write_spec(tmp_path, "people.csv", columns_with(round_about), TABLES, entities=())
-    with pytest.raises(SpecError, match="goes round in a circle"):
-        engine.plan(spec)
-
-
-def test_entity_columns_decide_nothing(tmp_path):
-    people(tmp_path, 50)
-    universes = {"job": {"column": "age", "min": 15}}
-    spec = write_spec(
-        tmp_path, "people.csv", columns_with(universes), [("job",)], entities=("age",)
-    )
-    with pytest.raises(SpecError, match="names entities and is never fitted"):
-        engine.plan(spec)
+    for universes, entities in (
+        ({"job": {"column": "trade"}, "trade": {"column": "job"}}, ()),
+        ({"job": {"column": "age", "min": 15}}, ("age",)),
+    ):
+        columns = columns_with(universes)
+        spec = write_spec(tmp_path, "people.csv", columns, [("job",)], entities=entities)
+        with pytest.raises(SpecError) as caught:
+            engine.plan(spec)
+        assert "columns.job.universe" in places(caught.value.problems)
 
 
 def column(name: str, **more) -> Column:
@@ -273,12 +276,12 @@ ADULT = CodedUniverse(declared=Universe(column="a", low=15), low=15)
 
 def test_marks_by_hand():
     partly = CodedUniverse(declared=Universe(column="a", low=15, complete=False), low=15)
-    told = CodedUniverse(declared=Universe(column="c", values=(9,)))
-    condition, other = ADULT.declared.condition, told.declared.condition
+    listed = CodedUniverse(declared=Universe(column="c", values=(9,)))
+    condition, other = ADULT.declared.condition, listed.declared.condition
     assert marks_of(A, {"b": ADULT})[condition].tolist() == [-1, -1, -1, 1, 1]
     assert marks_of(B, {"b": ADULT})[condition].tolist() == [-1, 1, 1]
     assert marks_of(B, {"b": partly})[condition].tolist() == [0, 1, 1]
-    assert marks_of(C, {"b": told})[other].tolist() == [-1, 1, -1]
+    assert marks_of(C, {"b": listed})[other].tolist() == [-1, 1, -1]
     assert marks_of(C, {"b": ADULT}) == {}
     anything = CodedUniverse(declared=Universe(column="c"))
     assert marks_of(C, {"b": anything})[anything.declared.condition].tolist() == [1, 1, 1]
@@ -330,7 +333,7 @@ def test_a_column_without_nulls_gets_a_code_for_them():
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_declaration_that_the_counts_contradict_is_refused(complete):
     nobody = CodedUniverse(declared=Universe(column="a", low=100, complete=complete), low=100)
-    with pytest.raises(SpecError, match="the released counts contradict it"):
+    with pytest.raises(SpecError, match="contradict"):
         with_rows_outside(B, nobody, A, 2.0)
     hidden = CodedUniverse(declared=Universe(column="a", low=15, outside=7), low=15)
     with pytest.raises(SpecError, match="contradict"):  # nothing says outside, yet 32 rows are

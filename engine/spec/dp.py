@@ -1,29 +1,30 @@
 """The section `[dp]` of a spec: checked against the columns and tables, expanded to `DPParams`.
 
-In: the section's plain values, the columns and tables of the spec. Out: parameters and declared zeros, or sentences
-with their places. Nothing here reads data. Invariant: a spec without a finite epsilon above 0 is refused unless it says
-`guarantee = false`; every column that is counted has a public domain.
+Takes the section's plain values, and the columns and tables of the spec; gives parameters and structural zeros, or
+sentences with their places. Nothing here reads data: `engine.measure.dp.domains` makes the levels and cells.
+Invariants: a spec without a finite epsilon above 0 is refused unless it says `guarantee = false`; every column that
+is counted has a public domain.
 """
 
 from __future__ import annotations
 
+import datetime
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
 from engine.levels import n_cells
-from engine.params import LEAST_EPSILON, MOST_EPSILON, Allocation, DPParams, ZeroRule
+from engine.params import LEAST_EPSILON, MOST_EPSILON, Allocation, DPParams, ZeroPart, ZeroRule
 from engine.schema import Column, ColumnSet, column_set
-from engine.spec.dp.levels import missing_domain, n_levels
-from engine.spec.dp.zeros import zero_rules
-from engine.spec.model import DPSection, checked, did_you_mean
+from engine.spec.columns import fitting, is_on_grid, misplaced_breaks
+from engine.spec.model import MOST_LEVELS, WIDEST_MARGINS, DPSection, checked, did_you_mean
 
-WIDEST_MARGINS = 4
 MOST_MARGINS = 100_000
 MOST_SENTENCES = 5
-"""Margins that are too large are named up to this number."""
+"""How many margins that are too large are named."""
 _EXPANDED = ("margins", "strata", "ranges")
 
 
@@ -33,14 +34,14 @@ class DPContext:
 
     names: tuple[str, ...]  # Data columns
     entities: tuple[str, ...]
-    # Data columns in full; None while some of them are mistaken.
+    # Data columns in full; None if some of them are wrong.
     columns: tuple[Column, ...] | None
     tables: tuple[ColumnSet, ...]  # Those to be published
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Joint:
-    """The columns that are counted, and how they are put together."""
+    """The columns that are counted, and the margins over them."""
 
     columns: ColumnSet
     strata: ColumnSet
@@ -51,10 +52,7 @@ class _Joint:
 def dp_from(
     raw: Any, context: DPContext, problems: list[str]
 ) -> tuple[DPParams | None, tuple[ZeroRule, ...]]:
-    """Check and expand the section.
-
-    Returns: none if anything is wrong; in the order of the spec.
-    """
+    """Check and expand the section; no parameters if anything is wrong, rules in the order of the spec."""
     n_before = len(problems)
     section = checked(DPSection, raw, "dp", problems, keep_rest=True)
     if section is None:
@@ -72,7 +70,7 @@ def dp_from(
     problems += _counting_mistakes(section, joint, zeros, context)
     if len(problems) > n_before:
         return None, ()
-    # What is left out was expanded, or only serves the check.
+    # The keys left out were expanded, or only matter for the checks.
     left = {"guarantee", "delta", "allocation", "extra", "zeros", "max_rows", *_EXPANDED}
     plain = section.model_dump(exclude=left)
     params = DPParams(
@@ -90,7 +88,7 @@ def dp_from(
 
 
 def _default_allocation(section: DPSection) -> Allocation:
-    """By cells where it was measured to be better: Laplace noise, margins combined by their variances."""
+    """By cells if that was measured to be better: Laplace noise, and margins weighted by their variances."""
     return "cells" if section.post == "wls" and section.noise == "laplace" else "equal"
 
 
@@ -101,32 +99,32 @@ def _budget_mistakes(
     problems = []
     if section.guarantee and "epsilon" not in keys:
         problems.append(
-            "dp.epsilon: is missing; give a number above 0, or say guarantee = false: then tables are made "
+            "dp.epsilon: is missing; give a number above 0, or set guarantee = false: then tables are made "
             "from exact counts and nobody is protected"
         )
     if not section.guarantee:
         problems += [
-            f"dp.{key}: belongs to a guarantee; leave it out, or leave out guarantee = false"
+            f"dp.{key}: not allowed with guarantee = false; remove one of the two"
             for key in ("epsilon", "delta", "budget")
             if key in keys
         ]
         return problems
     epsilon, delta, budget = section.epsilon, section.delta, section.budget
     if epsilon is not None and not _is_above_0(epsilon):
-        problems.append(f"dp.epsilon: wants a finite number above 0, not {epsilon}")
+        problems.append(f"dp.epsilon: must be a finite number above 0, not {epsilon}")
     elif epsilon is not None and not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
         problems.append(
-            f"dp.epsilon: wants a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, not {epsilon:g}: below, noise "
-            "drowns every count; above, there is next to none, for which say guarantee = false"
+            f"dp.epsilon: must be a number from {LEAST_EPSILON:g} to {MOST_EPSILON:g}, not {epsilon:g}: below, noise "
+            "drowns every count; above, there is practically none, which guarantee = false says openly"
         )
     if delta is not None and not 0 < delta < 1:
-        problems.append(f"dp.delta: wants a number between 0 and 1, both excluded, not {delta}")
+        problems.append(f"dp.delta: must be a number between 0 and 1, both excluded, not {delta}")
     if section.noise == "laplace" and delta is not None and not is_noise_wrong:
-        problems.append('dp.delta: belongs to noise = "gaussian" only')
+        problems.append('dp.delta: only allowed with noise = "gaussian"')
     if section.noise == "gaussian" and "delta" not in keys:
-        problems.append('dp.delta: is missing; noise = "gaussian" wants one, such as 1e-6')
+        problems.append('dp.delta: is missing; noise = "gaussian" needs one, such as 1e-6')
     if budget is not None and not _is_above_0(budget):
-        problems.append(f"dp.budget: wants a finite number above 0, not {budget}")
+        problems.append(f"dp.budget: must be a finite number above 0, not {budget}")
     elif budget is not None and epsilon is not None and budget < epsilon:
         problems.append(f"dp.budget: {budget} is less than this build's epsilon, {epsilon}")
     return problems
@@ -136,15 +134,17 @@ def _number_mistakes(section: DPSection) -> list[str]:
     """What is wrong with single numbers."""
     problems = []
     if not 0 <= section.prior < math.inf:
-        problems.append(f"dp.prior: wants a finite number, 0 or above, not {section.prior}")
+        problems.append(f"dp.prior: must be a finite number of at least 0, not {section.prior}")
     for key in ("total_share", "tolerance"):
         if not 0 < getattr(section, key) < 1:
             problems.append(
-                f"dp.{key}: wants a number between 0 and 1, both excluded, not {getattr(section, key)}"
+                f"dp.{key}: must be a number between 0 and 1, both excluded, not {getattr(section, key)}"
             )
     for key in ("max_rows", "max_cells", "max_cycles"):
         if getattr(section, key) is not None and not 1 <= getattr(section, key) < 2**31:
-            problems.append(f"dp.{key}: wants a whole number from 1, not {getattr(section, key)}")
+            problems.append(
+                f"dp.{key}: must be a whole number of at least 1, not {getattr(section, key)}"
+            )
     return problems
 
 
@@ -153,14 +153,14 @@ def _is_above_0(number: float) -> bool:
 
 
 def _joint(section: DPSection, context: DPContext, problems: list[str]) -> _Joint:
-    """The columns that are counted and their margins; mistakes are reported and left out."""
+    """The columns that are counted and their margins; wrong ones are reported and left out."""
     strata = _named(section.strata, "dp.strata", context, problems)
     extra = _listed(section.extra, "dp.extra", strata, context, problems)
     named: Iterable[str] = (name for table in (*context.tables, *extra) for name in table)
     used = column_set(tuple({*named, *strata} & {*context.names}))
     if section.method == "catall":
         problems.extend(
-            f'dp.{key}: belongs to method = "ipf"; "catall" counts one table of all columns'
+            f'dp.{key}: only allowed with method = "ipf"; "catall" counts one table of all columns'
             for key in ("margins", "extra", "ranges")
             if getattr(section, key) not in (None, [], {})
         )
@@ -175,7 +175,7 @@ def _joint(section: DPSection, context: DPContext, problems: list[str]) -> _Join
         rest = tuple(name for name in used if name not in strata)
         margins = _all_of(section.margins, rest, problems)
     if strata and set(strata) == set(used):
-        problems.append("dp.strata: leave no column to count")
+        problems.append("dp.strata: no column is left to count")
     ranges = _ranges(section, used, strata, context, problems)
     listed = (
         {*margins, *extra, *((name,) for name, _ in ranges)} if section.method == "ipf" else margins
@@ -192,7 +192,7 @@ def _named(names: Sequence[str], place: str, context: DPContext, problems: list[
     """The columns of a list that are data columns; the others are reported."""
     for name in dict.fromkeys(names):
         if name in context.entities:
-            problems.append(f"{place}: {name} names the entities; it cannot be counted")
+            problems.append(f"{place}: {name} identifies the entities; it cannot be counted")
         elif name not in context.names:
             problems.append(f"{place}: no column {name}{did_you_mean(name, context.names)}")
     if len(set(names)) < len(names):
@@ -207,7 +207,7 @@ def _listed(
     context: DPContext,
     problems: list[str],
 ) -> tuple[ColumnSet, ...]:
-    """The margins of a list of lists; mistakes are reported and left out."""
+    """The margins of a list of lists; wrong ones are reported and left out."""
     margins: dict[ColumnSet, str] = {}
     for number, names in enumerate(lists, start=1):
         where, n_before = f"{place}[{number}]", len(problems)
@@ -215,7 +215,7 @@ def _listed(
         if not names:
             problems.append(f"{where}: names no column")
         problems += [
-            f"{where}: {name} is among the strata; every margin is counted within them as it is"
+            f"{where}: {name} is one of the strata, within which every margin is counted anyway"
             for name in margin
             if name in strata
         ]
@@ -227,20 +227,20 @@ def _listed(
 
 
 def _all_of(width: int | None, names: ColumnSet, problems: list[str]) -> tuple[ColumnSet, ...]:
-    """Every margin of so many columns."""
+    """Every margin of a given number of columns."""
     if not names:
-        return ()  # no table is right, which is reported
+        return ()  # no table is valid, which is reported already
     if width is None:
         width = min(2, len(names))
     elif not 1 <= width <= WIDEST_MARGINS:
-        problems.append(f"dp.margins: wants a number from 1 to {WIDEST_MARGINS}, not {width}")
+        problems.append(f"dp.margins: must be a number from 1 to {WIDEST_MARGINS}, not {width}")
         return ()
     elif width > len(names):
-        problems.append(f"dp.margins: {width} columns in each, of {len(names)} that are counted")
+        problems.append(f"dp.margins: {width} columns each, but only {len(names)} are counted")
         return ()
     if math.comb(len(names), width) > MOST_MARGINS:
         problems.append(
-            f"dp.margins: are {math.comb(len(names), width):,}, more than {MOST_MARGINS:,}; list those that matter"
+            f"dp.margins: {math.comb(len(names), width):,} margins, more than {MOST_MARGINS:,}; list those that matter"
         )
         return ()
     return tuple(combinations(names, width))
@@ -253,14 +253,14 @@ def _ranges(
     context: DPContext,
     problems: list[str],
 ) -> tuple[tuple[str, int], ...]:
-    """One-way margins that are trees."""
+    """One-way margins that are measured as trees."""
     by_name = {column.name: column for column in context.columns or ()}
     for name, branching in section.ranges.items():
         place, column = f"dp.ranges.{name}", by_name.get(name)
         if name not in context.names:
             problems.append(f"{place}: no column {name}{did_you_mean(name, used)}")
         elif name in strata:
-            problems.append(f"{place}: is among the strata")
+            problems.append(f"{place}: is one of the strata")
         elif name not in used:
             problems.append(f"{place}: {name} is in no table and no margin")
         elif column is not None and (column.is_ranked or column.kind == "boolean"):
@@ -268,16 +268,18 @@ def _ranges(
                 f"{place}: {name} has no order; only numbers, dates and timestamps have ranges"
             )
         if branching < 2:
-            problems.append(f"{place}: wants a whole number from 2, such as 16, not {branching}")
+            problems.append(
+                f"{place}: must be a whole number of at least 2, such as 16, not {branching}"
+            )
     return tuple(sorted((n, b) for n, b in section.ranges.items() if n in used and n not in strata))
 
 
 def _counting_mistakes(
     section: DPSection, joint: _Joint, zeros: Sequence[ZeroRule], context: DPContext
 ) -> list[str]:
-    """Columns without a public domain; then counts that are too many."""
+    """Columns without a public domain; if there are none, margins with too many cells."""
     if context.columns is None or section.max_cells < 1:
-        return []  # the mistake is reported already
+        return []  # reported already
     counted = [column for column in context.columns if column.name in joint.columns]
     problems = [sentence for column in counted for sentence in missing_domain(column)]
     if problems:
@@ -293,9 +295,132 @@ def _counting_mistakes(
         if cells > section.max_cells:
             large.append(
                 f"{place}: {', '.join(sorted(names))} have {cells:,} cells, more than dp.max_cells = "
-                f"{section.max_cells:,}; cut columns into groups (breaks), take fewer columns, or raise max_cells"
+                f"{section.max_cells:,}; group columns (breaks), use fewer columns, or raise max_cells"
             )
     more = len(large) - MOST_SENTENCES
     return large[:MOST_SENTENCES] + (
-        [f"dp.margins: ... and {more:,} more like these"] if more > 0 else []
+        [f"dp.margins: ... and {more:,} more of this kind"] if more > 0 else []
     )
+
+
+def n_levels(column: Column) -> int:
+    """Number of public levels, including null if the column may be null: `len(domains.levels_of(column))`."""
+    return _n_values(column) + column.nullable
+
+
+def missing_domain(column: Column) -> list[str]:
+    """Say what a column lacks to be counted by its public domain, with places; empty if nothing is missing."""
+    place = f"columns.{column.name}"
+    if column.kind == "boolean":
+        return []
+    declared = column.domain if column.is_ranked else column.bounds
+    if declared is None:
+        what = "list every possible value" if column.is_ranked else "{ min = ..., max = ... }"
+        return [
+            f"{place}.domain: mode dp needs a public domain; declare it ({what}), with public = true"
+        ]
+    problems = []
+    if not column.public:
+        problems.append(
+            f"{place}.public: mode dp needs a public domain; if this one is known independently of the data, "
+            "set public = true"
+        )
+    if column.is_ranked:
+        return problems
+    return problems + _grid_mistakes(column, place)
+
+
+def _grid_mistakes(column: Column, place: str) -> list[str]:
+    """What is wrong with the levels of a grid column that has bounds."""
+    step, bounds = column.resolution, column.bounds
+    if step is not None and not all(is_on_grid(value, step) for value in bounds or ()):
+        return [f"{place}.domain: min or max is not a multiple of the resolution"]
+    if column.breaks is not None:
+        wrong = misplaced_breaks(column.breaks, bounds, resolution=step, step=column.step)
+        if wrong is not None:
+            return [f"{place}.breaks: {wrong}"]
+    n_values = _n_values(column)
+    if n_values < 1:
+        return [f"{place}.domain: contains no multiple of the step {column.step}"]
+    if n_values > MOST_LEVELS:
+        return [
+            f"{place}.breaks: {n_values:,} values or groups, more than {MOST_LEVELS:,}; group the domain with "
+            "breaks = [...], the lower end of each group but the first"
+        ]
+    return []
+
+
+def _n_values(column: Column) -> int:
+    """Number of levels without null."""
+    if column.kind == "boolean":
+        return 2
+    if column.is_ranked:
+        return len(column.domain or ())
+    if column.breaks is not None:
+        return len(column.breaks) + 1
+    if column.bounds is None:
+        return 0
+    low, high = (_units(column, value) for value in column.bounds)
+    return high // column.step + -low // column.step + 1
+
+
+def _units(column: Column, value: Any) -> int:
+    """A bound in units of the column's resolution."""
+    if column.kind == "date":
+        return int(value.toordinal())
+    if column.kind == "timestamp":
+        return int((value - datetime.datetime.min) // datetime.timedelta(seconds=1))
+    if column.resolution is None:
+        return int(value)
+    return int(
+        Fraction(str(value)) / Fraction(column.resolution.base) ** column.resolution.exponent
+    )
+
+
+def zero_rules(
+    raw_rules: Sequence[Mapping[str, list[Any] | dict[str, Any]]],
+    counted: ColumnSet,
+    columns: Sequence[Column],
+    problems: list[str],
+) -> tuple[ZeroRule, ...]:
+    """Make the structural zeros that `zeros` declares: by column a list of values, or the smallest and largest."""
+    by_name = {column.name: column for column in columns}
+    rules = []
+    for number, raw in enumerate(raw_rules, start=1):
+        place, parts = f"dp.zeros[{number}]", []
+        if not raw:
+            problems.append(f"{place}: names no column")
+        for name, what in raw.items():
+            if name not in counted:
+                tail = did_you_mean(name, counted)
+                problems.append(f"{place}.{name}: is in no table, margin or stratum{tail}")
+            elif name in by_name:
+                parts.append(_zero_part(what, by_name[name], f"{place}.{name}", problems))
+        rules += [ZeroRule(parts=tuple(parts))] if parts else []
+    return tuple(rules)
+
+
+def _zero_part(
+    what: list[Any] | dict[str, Any], column: Column, place: str, problems: list[str]
+) -> ZeroPart:
+    """The values of one column in an impossible combination."""
+    if isinstance(what, list):
+        values = tuple(fitting(value, column, place, problems) for value in what)
+        if not values:
+            problems.append(f"{place}: lists no value")
+        if column.is_ranked and column.domain is not None:
+            problems += [
+                f"{place}: {value!r} is not in the domain"
+                for value in values
+                if value is not None and value not in column.domain
+            ]
+        return ZeroPart(column=column.name, values=values)
+    if not what or not {*what} <= {"min", "max"}:
+        problems.append(f"{place}: must be a list of values, or {{ min = ..., max = ... }}")
+    elif column.is_ranked or column.kind == "boolean":
+        problems.append(f"{place}: {column.name} has no order; list its values")
+        return ZeroPart(column=column.name)
+    low, high = (fitting(what.get(end), column, place, problems) for end in ("min", "max"))
+    if low is not None and high is not None and low > high:
+        problems.append(f"{place}: min is above max")
+    return ZeroPart(column=column.name, low=low, high=high)

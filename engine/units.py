@@ -1,7 +1,8 @@
-"""What the rows of a release are called, and whom it protects: words for one and for many, by language.
+"""What the rows and the protected entities of a release are called: singular and plural, by language.
 
-Takes what a spec says, or nothing; gives a `Unit`. A row may be a person, a stay or a visit: only custodians know.
-Invariant: rows are called people only where that is declared, or each row is one entity whose column says so.
+Takes what a spec declares, or nothing; gives a `Unit`. A row may be a person, a stay or a visit: only the custodian
+knows. Invariant: rows are called people only if that is declared, or if each row is one entity and the name of the
+entity column says so.
 """
 
 from __future__ import annotations
@@ -15,19 +16,17 @@ from typing import Any
 DEFAULT_LANGUAGE = "en"
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
 MOST_WORD = 60
-"""Letters of a word for a row."""
+"""Characters of a name for rows or entities."""
 _PEOPLE = frozenset({"person", "persons", "people", "pers", "personen", "personne", "persona"})
 _PARTS = re.compile(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])")
 _IRREGULAR = {"people": "person", "children": "child", "men": "man", "women": "woman"}
-_SHAPE = (
-    'wants a word for many, such as "stays", or a section with one and many, such as { one = "stay", many = "stays" }, '
-    "and by language, such as de = { ... }"
-)
+EXPECTED_WORDS = 'a plural, such as "stays", or { one = "stay", many = "stays" }; other languages by code: de = { ... }'
+"""What the keys `unit` and `entity` of a spec hold."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Words:
-    """One of something, and many, in one language."""
+    """Singular and plural in one language."""
 
     one: str
     many: str
@@ -35,22 +34,22 @@ class Words:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unit:
-    """What one of something is called."""
+    """What rows, or entities, are called."""
 
-    words: Mapping[str, Words]  # By code of the language; "en" is always there
+    words: Mapping[str, Words]  # By language code; "en" is always there
 
     @property
     def one(self) -> str:
-        """The word for one, in English."""
+        """The English singular."""
         return self.words[DEFAULT_LANGUAGE].one
 
     @property
     def many(self) -> str:
-        """The word for many, in English."""
+        """The English plural."""
         return self.words[DEFAULT_LANGUAGE].many
 
     def counted(self, n: int) -> str:
-        """Return a number with its word, such as "1 stay" or "1,204 stays"."""
+        """A number with its unit, such as "1 stay" or "1,204 stays"."""
         return f"{n:,} {self.one if n == 1 else self.many}"
 
     def as_dict(self) -> dict[str, dict[str, str]]:
@@ -63,7 +62,7 @@ class Unit:
 
 
 def unit_of(one: str, many: str) -> Unit:
-    """Return a unit in English."""
+    """A unit in English only."""
     return Unit(words={DEFAULT_LANGUAGE: Words(one=one, many=many)})
 
 
@@ -72,15 +71,15 @@ PEOPLE = unit_of("person", "people")
 
 
 def declared_unit(raw: Any, place: str, problems: list[str]) -> Unit | None:
-    """Return what a spec says of it; None where it says nothing, or what is wrong.
+    """The unit that a spec declares; None if it declares none, or an invalid one, which is added to `problems`.
 
-    raw: A word for many, or a mapping with `one` and `many`, or with such mappings by language.
+    raw: A plural, or a mapping with `one` and `many`, or of such mappings by language.
     """
     if raw is None:
         return None
     given = {"many": raw} if isinstance(raw, str) else raw
     if not isinstance(given, Mapping):
-        problems.append(f"{place}: {_SHAPE}")
+        problems.append(f"{place}: must be {EXPECTED_WORDS}")
         return None
     plain = {key: value for key, value in given.items() if key in ("one", "many")}
     others = {key: value for key, value in given.items() if key not in plain}
@@ -89,17 +88,19 @@ def declared_unit(raw: Any, place: str, problems: list[str]) -> Unit | None:
     for code, value in by_language.items():
         found = _words_of(value) if isinstance(code, str) and LANGUAGE.fullmatch(code) else None
         if found is None:
-            problems.append(f"{place}{'' if value is plain else f'.{code}'}: {_SHAPE}")
+            problems.append(
+                f"{place}{'' if value is plain else f'.{code}'}: must be {EXPECTED_WORDS}"
+            )
             return None
         words[code] = found
     if DEFAULT_LANGUAGE not in words:
-        problems.append(f"{place}: wants English words too (one, many), which cards and notes use")
+        problems.append(f"{place}: English words (one, many) are needed too, for cards and notes")
         return None
     return Unit(words=words)
 
 
 def _words_of(raw: Any) -> Words | None:
-    """The words of one language; one is guessed from many in the regular way where it is not said."""
+    """The words of one language; a missing singular is derived from the plural."""
     raw = {"many": raw} if isinstance(raw, str) else raw
     if not isinstance(raw, dict) or not {"many"} <= set(raw) <= {"one", "many"}:
         return None
@@ -113,7 +114,7 @@ def _is_word(value: Any) -> bool:
 
 
 def _singular(many: str) -> str:
-    """One of many, by the rules of English; a word that follows none stands for one, too."""
+    """The singular by the rules of English; a word that follows none of them is its own singular."""
     if many.lower() in _IRREGULAR:
         return _IRREGULAR[many.lower()]
     for ending, one in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("xes", "x"), ("s", "")):
@@ -131,11 +132,11 @@ def units_for(
     entities: Sequence[str],
     is_row_each: bool,
 ) -> tuple[Unit, Unit]:
-    """Return what rows and entities are called, with a word for what is not declared.
+    """What rows and entities are called, with defaults for what is not declared.
 
-    count: What the release counts: "rows", or "entities", and then these are what its rows are.
-    each: A column in each value of which an entity counts: then rows are pairs of both, and a sum of them is
-        no number of entities.
+    count: What the release counts: "rows", or "entities", which are then what its rows are.
+    each: Column within each value of which an entity counts once: rows are then pairs of both, and a sum of them is
+        not a number of entities.
     """
     if entity is None and any(_PEOPLE & set(_parts(name)) for name in entities):
         entity = PEOPLE
@@ -149,23 +150,23 @@ def units_for(
 
 
 def _pairs(entity: Unit, each: str) -> Unit:
-    """What an entity in one value of a column is called."""
+    """What pairs of an entity and a value of a column are called."""
     return Unit(
         words={code: _pair_words(code, words.one, each) for code, words in entity.words.items()}
     )
 
 
 def _pair_words(language: str, one: str, each: str) -> Words:
-    """The words of one language: the longest that are no longer than words may be."""
+    """The words of one language, shortened if they would be longer than words may be."""
     if language.split("-")[0] not in (DEFAULT_LANGUAGE, "de"):
-        said = f"{one} × {each}"
-        return Words(one=said, many=said) if _is_word(said) else Words(one="×", many="×")
+        pair = f"{one} × {each}"
+        return Words(one=pair, many=pair) if _is_word(pair) else Words(one="×", many="×")
     is_german = language.split("-")[0] == "de"
     names = ("Paar", "Paare", "aus", "und") if is_german else ("pair", "pairs", "of", "and")
-    single, several, of, joined = names
-    told = f" {of} {one} {joined} {each}"
-    rest = told if _is_word(several + told) else ""
-    return Words(one=single + rest, many=several + rest)
+    pair, pairs, of, joined = names
+    both = f" {of} {one} {joined} {each}"
+    rest = both if _is_word(pairs + both) else ""
+    return Words(one=pair + rest, many=pairs + rest)
 
 
 def _parts(name: str) -> list[str]:
@@ -178,10 +179,10 @@ def unit_from_json(text: str) -> Unit:
     try:
         raw = json.loads(text)
     except (RecursionError, TypeError):
-        raise ValueError("not words") from None
+        raise ValueError("not a unit") from None
     if not isinstance(raw, dict) or {"one", "many"} & set(raw):
-        raise ValueError("not words")
+        raise ValueError("not a unit")
     unit = declared_unit(raw, "", problems)
     if unit is None:
-        raise ValueError("not words")
+        raise ValueError("not a unit")
     return unit
