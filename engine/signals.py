@@ -20,7 +20,7 @@ _DONE = b"\0"
 _STOPPING = {signal.SIGINT, signal.SIGTERM}
 
 
-class Bell:
+class SignalWatcher:
     """A thread that calls a function when a signal arrives, and at intervals.
 
     It does not raise: Python's handlers do, as soon as the C call returns.
@@ -88,7 +88,7 @@ def interruptible(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     watcher = None
     if is_main_thread():
         with suppress(OSError, RuntimeError):  # no pipe or thread available
-            watcher = Bell(look)
+            watcher = SignalWatcher(look)
     try:
         yield
     except duckdb.InterruptException:

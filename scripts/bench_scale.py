@@ -30,9 +30,8 @@ from measured import FOLDER, add_option, command_line, markdown, record
 
 from engine.cli import ENVIRONMENT
 from engine.keys import new_key
-from engine.simulation.census import BLOCK_PEOPLE, draw_people_of
+from engine.simulation.census import BLOCK_PEOPLE, draw_people_of, write_part
 from engine.simulation.columns import CENSUS_COLUMNS
-from engine.simulation.files import write_part
 
 N_COLUMNS, N_TRIPLES, TRIPLES_OF = 12, 20, 7
 ROWS = (100_000, 1_000_000, 10_000_000)

@@ -1,4 +1,4 @@
-"""The whole way on a simulated census: commands in the order of the README, and the events file."""
+"""The main path on a simulated census: commands in the order of the README, and the events file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from fixtures.pipeline import (
     counts,
     demo_text,
     left_over,
-    process,
     table_hashes,
     tablepack,
     write_spec,
@@ -40,14 +39,14 @@ NOISE_SD = 2**0.5
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """Every step of the demo, its output kept."""
+    """Every step of the demo, with its output."""
     folder = tmp_path_factory.mktemp("demo")
     tmp = folder / "tmp"
     tmp.mkdir()
     steps = {}
 
-    def step(name, *words, text=None):
-        steps[name] = process(*words, cwd=folder, tmp=tmp, text=text)
+    def step(name, *words):
+        steps[name] = tablepack(*words, cwd=folder, tmp=tmp)
         assert steps[name].returncode == 0, steps[name].stderr
 
     step("simulate", "simulate", "census", "--people", PEOPLE, "--seed", 5, "--csv")
@@ -80,7 +79,7 @@ def test_the_plan_is_what_the_build_makes(demo, release):
     assert {c: t["cells"] for c, t in published.items()} == {
         c: card.cells_released for c, card in cards.items()
     }
-    # A column that is null exactly outside its universe takes over the noise of the column that decides it.
+    # A column that is null exactly outside its universe has the noise of the column that defines the universe.
     declared = tomllib.loads((demo[0] / "release.toml").read_text())["columns"]
     bound = {name for name, column in declared.items() if "universe" in column}
     for columns, card in cards.items():
@@ -102,15 +101,17 @@ def test_build_json_names_the_release(demo, release):
     assert demo[1]["build"].stderr == ""
 
 
-def test_nothing_is_left_but_release_and_manifest(demo, release):
+def test_only_release_and_manifest_are_left(demo, release):
     assert sorted(p.name for p in release.parent.iterdir()) == [
         "census.duckdb",
         "census.duckdb.manifest.json",
     ]
     assert left_over(demo[0] / "tmp") == []
+    assert set(content_of(demo[0] / "tmp").values()) <= {b""}
 
 
-def test_building_again_gives_the_same_release(demo, release):
+@pytest.mark.slow
+def test_a_build_in_one_process_gives_the_same_release(demo, release):
     folder, steps = demo
     again = tablepack(
         "build", "release.toml", "-o", "again.duckdb", "--jobs", 1, "--json", cwd=folder
@@ -122,7 +123,7 @@ def test_building_again_gives_the_same_release(demo, release):
 
 
 def test_counts_are_near_the_truth(people, release):
-    """One-way counts of sex: two layers of sd 1, so 6 sd is never seen but for a fault."""
+    """One-way counts of sex: two noise layers of sd 1, so a deviation of 6 sd is a fault."""
     truth = people["sex"].value_counts()
     shown = counts(release, "sex")
     assert {k[0] for k in shown} == set(truth.index)
@@ -169,22 +170,6 @@ def test_sql_names_the_table_and_its_noise(demo, release):
     lines = from_stdin.stdout.splitlines()
     assert lines[0] == "sex,n"
     assert lines[1:] == [f"{sex},{n}" for sex, n in told["rows"]]
-
-
-def test_sql_writes_files(demo):
-    folder, _ = demo
-    query = "SELECT age, count(*) AS n FROM data GROUP BY age ORDER BY age"
-    for form in ("csv", "json", "parquet", "table"):
-        done = tablepack(
-            "sql", "out/census.duckdb", query, "--format", form, "-o", f"answer.{form}", cwd=folder
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout == ""
-    csv = pd.read_csv(folder / "answer.csv")
-    assert csv.equals(pd.read_parquet(folder / "answer.parquet"))
-    rows = json.loads((folder / "answer.json").read_text())["rows"]
-    assert rows == csv.to_numpy().tolist()
-    assert "age" in (folder / "answer.table").read_text()
 
 
 def test_explain_runs_nothing(demo):
@@ -257,7 +242,7 @@ def test_plain_duckdb_understands_the_file(release):
 
 def test_the_spec_that_init_writes_builds_as_it_is(demo):
     folder, steps = demo
-    assert "review every column" in steps["init"].stderr
+    assert "tablepack key new found.key" in steps["init"].stderr
     text = (folder / "found.toml").read_text()
     assert text.count("[[tables]]") == 2
     head, _, _ = text.partition("[[tables]]")
@@ -270,17 +255,15 @@ def test_the_spec_that_init_writes_builds_as_it_is(demo):
     assert built.returncode == 0, built.stderr
 
 
-def test_what_init_finds_in_the_census(demo):
+def test_init_points_out_values_that_look_like_nulls(demo):
     text = (demo[0] / "found.toml").read_text()
     education = text.partition("[columns.education]")[2].partition("[columns.")[0]
-    assert (
-        'in doubt: a value looks like a null; if it is one, add nulls = ["None", ""]' in education
-    )
+    assert 'nulls = ["None", ""]' in education
     assert "\nnulls" not in education
-    assert '"None"]  # seen in the data' in education
+    assert '"None"]' in education
 
 
-def test_no_arrival_of_the_demo_is_outside_what_is_known(demo, people, release):
+def test_dates_of_the_demo_are_within_their_declared_range(demo, people, release):
     (arrival,) = (c for c in api.read(demo[0] / "release.toml").columns if c.name == "arrival_date")
     low, high = arrival.bounds
     assert (low, high) == (datetime.date(1915, 1, 1), REFERENCE_DATE)
@@ -293,7 +276,7 @@ def test_no_arrival_of_the_demo_is_outside_what_is_known(demo, people, release):
         assert low <= first <= last <= high
 
 
-# The events file: many rows a person.
+# The events file: many rows per person.
 
 EVENTS = {
     "person_id": {"kind": "integer"},
@@ -305,13 +288,12 @@ EVENTS = {
 }
 
 
-def test_events_of_many_rows_a_person_build(tmp_path, census):
+def test_a_source_with_many_rows_per_person(tmp_path, census):
     tables = [("visit_date",), ("visit_at",), ("department", "reason"), ("amount", "department")]
     refused = write_spec(tmp_path, census / "events.parquet", EVENTS, tables)
-    told = tablepack("build", refused, "-o", "events.duckdb", cwd=tmp_path)
-    assert told.returncode == 2
-    assert "such as max_rows = 16" in told.stderr
-    assert "tablepack init DATA --entity person_id" in told.stderr
+    done = tablepack("build", refused, "-o", "events.duckdb", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "max_rows = 16" in done.stderr
     bounds = {"visit_date": 2, "visit_at": 1, "department": 8, "reason": 4, "amount": 1}
     columns = {
         name: section | ({"max_rows": bounds[name]} if name in bounds else {})
@@ -326,12 +308,12 @@ def test_events_of_many_rows_a_person_build(tmp_path, census):
         card = opened.card("amount", "department")
         assert card.noise_sd_total == 32 * NOISE_SD
         assert card.noise_sd < 32 * NOISE_SD  # finer buckets hold fewer rows of one entity
-        assert "at most 32 rows per person count" in " ".join(card.sentences())
+        assert "32 rows" in " ".join(card.sentences())
         shown = opened.sql("SELECT department, count(*) FROM data GROUP BY 1").rows
         (middle,) = opened.sql("SELECT median(visit_at) FROM data").rows[0]
     truth = events["department"].value_counts()
     for department, n in shown:
-        # Raked to the departments alone, whose noise is at most that of the total; rows beyond the bound are left out.
+        # Raked to the departments only, whose noise is at most that of the total; rows beyond the bound are left out.
         assert abs(n - truth[department]) <= 6 * card.noise_sd_total + 0.2 * truth[department]
     assert abs(middle - events["visit_at"].median()) < pd.Timedelta(days=30)
     assert set(table_hashes(tmp_path / "events.duckdb")) == set(tables)
@@ -359,29 +341,23 @@ def _totals(frame: pd.DataFrame, n_keys: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(totals), np.array(scales)
 
 
-def test_one_person_with_10_000_rows_moves_the_total_by_the_bound_at_most(scratch):
-    """Everybody has 1 to 8 rows; of the giant's 8 count as well."""
+def test_a_person_with_10_000_rows_moves_the_total_by_at_most_the_bound(scratch):
+    """Everybody has 1 to 8 rows; of the 10,000 only 8 count, as declared."""
     rng = np.random.default_rng(3)
     ids = np.repeat(np.arange(300), rng.integers(1, 9, size=300))
     frame = pd.DataFrame({"id": ids, "x": ids % 5})
     giant = pd.DataFrame({"id": np.full(10_000, 999), "x": np.full(10_000, 1)})
-    n_keys = 200
+    n_keys = 25
     before, _ = _totals(frame, n_keys)
     after, scale = _totals(pd.concat([frame, giant], ignore_index=True), n_keys)
-    bound = 8 + 4 * NOISE_SD * scale * NOISE_SD  # both totals carry noise of their own
+    bound = 8 + 4 * NOISE_SD * scale * NOISE_SD  # both totals have noise of their own
     moved = np.abs(after - before)
     assert set(scale) == {8}  # as declared
-    assert np.mean(moved <= bound) >= 0.999
+    assert np.all(moved <= bound)
     assert moved.std() > 0
 
 
-def test_the_scratch_folder_of_a_build_is_its_own(demo, release):
-    """Nothing of a build lies in the folder for temporary files afterwards but an empty lock."""
-    content = content_of(demo[0] / "tmp")
-    assert set(content.values()) <= {b""}
-
-
-def test_rows_inside_ranges_stay_in_the_calendar_and_in_declared_bounds():
+def test_limits_of_codes_are_the_declared_bounds_or_the_calendar():
     declared = Column(name="n", kind="integer", value_type="integer", bounds=(-3, 8))
     assert code_limits(declared) == (-3, 8)
     assert code_limits(replace(declared, bounds=None)) is None

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import duckdb
 import pytest
 
-from engine.signals import Bell, interruptible
+from engine.signals import SignalWatcher, interruptible
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def wait_for(condition) -> None:
 def test_a_signal_is_noticed_once_and_passed_on():
     looks = []
     with listening() as heard:
-        bell = Bell(looks.append)
+        bell = SignalWatcher(looks.append)
         os.kill(os.getpid(), signal.SIGTERM)
         wait_for(lambda: looks)
         bell.close()
@@ -51,7 +51,7 @@ def test_a_signal_is_noticed_once_and_passed_on():
 
 def test_a_signal_that_arrives_at_the_end_is_passed_on():
     with listening() as heard:
-        bell = Bell(lambda _: None)
+        bell = SignalWatcher(lambda _: None)
         wakeup = signal.set_wakeup_fd(-1)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         os.write(wakeup, bytes([signal.SIGTERM, 0]))
@@ -62,7 +62,7 @@ def test_a_signal_that_arrives_at_the_end_is_passed_on():
 def test_it_is_called_at_intervals_without_a_signal():
     looks = []
     n_threads = threading.active_count()
-    bell = Bell(looks.append, 0.01)
+    bell = SignalWatcher(looks.append, 0.01)
     wait_for(lambda: len(looks) > 3)
     bell.close()
     assert set(looks) == {False}
@@ -76,7 +76,7 @@ def test_the_previous_listener_is_restored_if_no_thread_can_start(monkeypatch):
     with listening():
         monkeypatch.setattr(threading.Thread, "start", none)
         with pytest.raises(RuntimeError):
-            Bell(lambda _: None)
+            SignalWatcher(lambda _: None)
         with interruptible(duckdb.connect()):
             pass
 

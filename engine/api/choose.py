@@ -133,7 +133,7 @@ def choose(
 
 def _room(path: Path, spec: ReleaseSpec, wide: ColumnSet) -> int | None:
     """How many tables `max_added` leaves to choose; None: it is not set."""
-    options = spec.wishes.get(wide)
+    options = spec.wide_options.get(wide)
     if options is None or options.max_added is None:
         return None
     with opened_release(path) as found:

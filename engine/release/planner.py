@@ -33,7 +33,7 @@ from engine.release.relating import added_for, check_added, measure_columns
 from engine.release.sticky import fit_order
 from engine.schema import MAX_WIDTH, ColumnSet, Measurement
 from engine.source import open_rows, pinned_vintages
-from engine.spec import ReleaseSpec, WideWish, Workload
+from engine.spec import ReleaseSpec, WideOptions, Workload
 from engine.texts import N_SHOWN, html_table, text_table
 from engine.units import ROWS, Unit
 
@@ -75,7 +75,7 @@ class Plan:
     # Wide tables: nothing is measured for them but all pairs of their columns.
     modelled: tuple[ColumnSet, ...] = ()
     # Of some of these: what they are to be.
-    wishes: dict[ColumnSet, WideWish] = field(default_factory=dict)
+    wide_options: dict[ColumnSet, WideOptions] = field(default_factory=dict)
     # Of each of these: how many tables of two columns are measured for it alone.
     added: dict[ColumnSet, int] = field(default_factory=dict)
     heads: ClassVar[tuple[str, ...]] = (
@@ -172,9 +172,9 @@ class Plan:
             *chain(self.bounded, self.exposure.sentences()),
         ]
 
-    def _wish(self, wide: ColumnSet) -> WideWish:
+    def _wish(self, wide: ColumnSet) -> WideOptions:
         """What a wide table is to be."""
-        return self.wishes.get(wide, WideWish())
+        return self.wide_options.get(wide, WideOptions())
 
     def _of_wide(self, wide: ColumnSet) -> str:
         """What a wide table is modelled from."""
@@ -246,7 +246,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         bounded=heavy_notes(spec),
         workload=spec.workload,
         modelled=tuple(t for t in spec.tables if len(relations.base(t)) > MAX_WIDTH),
-        wishes=spec.wishes,
+        wide_options=spec.wide_options,
         added={
             wide: len(added_for(spec, relations, wide))
             for wide in spec.tables

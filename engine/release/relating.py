@@ -186,7 +186,7 @@ def added_for(spec: ReleaseSpec, relations: Relations, wide: ColumnSet) -> tuple
 def check_added(spec: ReleaseSpec, relations: Relations) -> None:
     """Refuse a wide table that needs more tables than its `max_added` allows, and sets of what is measured."""
     problems = []
-    for wide, wish in spec.wishes.items():
+    for wide, wish in spec.wide_options.items():
         if wish.sets > 1 and len(relations.base(wide)) <= MAX_WIDTH:
             problems.append(
                 f"tables: sets = {wish.sets} is for tables that are modelled; without the columns that others tell, "

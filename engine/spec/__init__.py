@@ -13,14 +13,14 @@ from engine.spec.columns import in_universe_order, with_deciders, with_determine
 from engine.spec.dp import DPContext, dp_from, missing_domain
 from engine.spec.reading import ReleaseSpec, example_spec, of_rows, read_spec, spec_of
 from engine.spec.source import format_of, named_format
-from engine.spec.tables import SECONDS_A_TABLE, WideWish, warning_of_many
+from engine.spec.tables import SECONDS_A_TABLE, WideOptions, warning_of_many
 from engine.spec.workload import Workload
 
 __all__ = [
     "SECONDS_A_TABLE",
     "DPContext",
     "ReleaseSpec",
-    "WideWish",
+    "WideOptions",
     "Workload",
     "amended",
     "dp_from",

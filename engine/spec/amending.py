@@ -99,8 +99,10 @@ def amended(
         problems.append("tables: no table would be left")
     if problems:
         raise SpecError(problems)
-    options = {table: one for table, one in spec.wishes.items() if table in left}
-    return replace(spec, tables=tuple(sorted(left, key=lambda t: (len(t), t))), wishes=options)
+    options = {table: one for table, one in spec.wide_options.items() if table in left}
+    return replace(
+        spec, tables=tuple(sorted(left, key=lambda t: (len(t), t))), wide_options=options
+    )
 
 
 def _without(text: str, index: int) -> str | None:

@@ -44,7 +44,7 @@ from engine.spec.model import (
 from engine.spec.source import check_names, source_from, writing_of
 from engine.spec.tables import (
     TableContext,
-    WideWish,
+    WideOptions,
     expanded,
     table_context,
     wide_options,
@@ -90,17 +90,17 @@ class ReleaseSpec:
     # What the statements of files need; None: there are no such files.
     workload: Workload | None = field(default=None, compare=False)
     # Options of wide tables.
-    wishes: dict[ColumnSet, WideWish] = field(default_factory=dict)
+    wide_options: dict[ColumnSet, WideOptions] = field(default_factory=dict)
 
     @property
     def targets(self) -> dict[ColumnSet, str]:
         """Targets of wide tables: the columns that models trained on them are to predict."""
-        return {t: one.target for t, one in self.wishes.items() if one.target is not None}
+        return {t: one.target for t, one in self.wide_options.items() if one.target is not None}
 
     @property
     def sets(self) -> dict[ColumnSet, int]:
         """Number of syntheses of the wide tables that have several."""
-        return {table: one.sets for table, one in self.wishes.items() if one.sets > 1}
+        return {table: one.sets for table, one in self.wide_options.items() if one.sets > 1}
 
     @property
     def counted(self) -> PrivacyParams:
@@ -271,7 +271,7 @@ def _assembled(
         zeros=zeros,
         bounds=bounds,
         workload=workload,
-        wishes=options,
+        wide_options=options,
         unit=unit,
         entity=entity,
         count=release.count,

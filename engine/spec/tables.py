@@ -371,7 +371,7 @@ def with_each(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WideWish:
+class WideOptions:
     """Options of a wide table."""
 
     target: str | None = None  # The column that models trained on it are to predict
@@ -382,7 +382,7 @@ class WideWish:
 
 def wide_options(
     entries: Sequence[tuple[str, TableEntry]], context: TableContext, problems: list[str]
-) -> dict[ColumnSet, WideWish]:
+) -> dict[ColumnSet, WideOptions]:
     """Options of each wide table whose entry has any; `expanded` reports everything else about the entries."""
     out = {}
     for place, entry in entries:
@@ -403,7 +403,7 @@ def wide_options(
         if entry.max_added is not None and entry.max_added < 0:
             problems.append(f"{place}.max_added: must be at least 0, not {entry.max_added}")
         if len(problems) == before:
-            out[table] = WideWish(target=entry.target, sets=sets, max_added=entry.max_added)
+            out[table] = WideOptions(target=entry.target, sets=sets, max_added=entry.max_added)
     return out
 
 

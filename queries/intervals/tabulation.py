@@ -208,12 +208,12 @@ def tabulate(
     QueryRefused
         A measure that does not exist or does not suit the column, wrong limits, or too many groups.
     """
-    release.go_on()
+    release.check_cancelled()
     where = dict(where or {})
     _checked(release, columns, where, measure, of, over, quantile)
     table = release.route({*columns, *where, *([of] if of else [])})
     model = noise_model(release, table)
-    release.go_on()
+    release.check_cancelled()
     far = {(end.column, end.sign > 0): end.far for end in ends_of(release, model)}
     region = region_of(model.table, columns, where, far)
     estimates = estimates_of(

@@ -183,8 +183,8 @@ def _known_words(given: Mapping[str, Text], languages: Sequence[str]) -> dict[st
     ours = translations() | {"en": {"language": "English"}}
     out: dict[str, dict[str, str]] = {word: {} for word in WORDS}
     for code in languages:
-        for word, text in ours.get(code.partition("-")[0].lower(), {}).items():
-            out[word][code] = text
+        for word, translated in ours.get(code.partition("-")[0].lower(), {}).items():
+            out[word][code] = translated
     for word, text in given.items():
         if not isinstance(text, str):
             out[word] |= text

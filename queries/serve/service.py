@@ -270,7 +270,7 @@ class Service:
 
     def sql_file(self, reply: Reply, format: Format, stop: threading.Event) -> Reply:
         """Return a statement's result as a file; workbooks, made for reading, also have marks and notes."""
-        names, rows = statement.all_rows(reply, self.release.until(stop.is_set).go_on)
+        names, rows = statement.all_rows(reply, self.release.until(stop.is_set).check_cancelled)
         if format != "xlsx":
             return self._file(format, names, rows, [])
         body = json.loads(reply.body)

@@ -154,7 +154,7 @@ def _addable(
     name: str, columns: frozenset[str], release: Release, variables: Mapping[str, Variable]
 ) -> dict[str, Any]:
     """Whether a variable can be added to some columns, and if not, why."""
-    release.go_on()
+    release.check_cancelled()
     tables = [frozenset(t) for t in release.tables]
 
     def is_covered(names: frozenset[str]) -> bool:

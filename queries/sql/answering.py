@@ -121,7 +121,7 @@ class Answering:
         """Run a statement of our own over a table."""
         return self._run(_Request(text=text, own=(), budget=self._budget()), table)
 
-    def on_copies(
+    def on_replicates(
         self,
         text: str,
         table: ColumnSet,
@@ -131,12 +131,12 @@ class Answering:
         tables: Mapping[str, Any] | None,
         seconds: float,
     ) -> list[list[tuple[Any, ...]]]:
-        """Run one statement on each replicate of a table's counts; see `Session.on_copies`."""
+        """Run one statement on each replicate of a table's counts; see `Session.on_replicates`."""
         budget = Budget(min(seconds, self._timeout_s()), self._is_stopped)
         until = time.monotonic() + budget.left
         answers = []
         with self._connect() as con, watched(con, budget, self._memory_mb):
-            self._views.put_copies(con, table, counts, beyond)
+            self._views.put_replicates(con, table, counts, beyond)
             put(con, self._own(tables))
             for at in range(counts.shape[1]):
                 if (
@@ -145,7 +145,7 @@ class Answering:
                     raise TimedOut(
                         f"The replicates of the statement took more than {budget.seconds:g} seconds"
                     )
-                self._views.use_copy(con, at)
+                self._views.use_replicate(con, at)
                 try:
                     answers.append(con.execute(text).fetchall())
                 except duckdb.InterruptException:

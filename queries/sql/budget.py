@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 
 from engine.errors import TimedOut, TooLarge
-from engine.signals import Bell, is_main_thread
+from engine.signals import SignalWatcher, is_main_thread
 from queries.sql.refusals import is_ctrl_c
 
 LOOK_S = 0.02
@@ -169,7 +169,7 @@ def _checked(watch: _Watch) -> Callable[[], None]:
     if is_main_thread():
         # A sandboxed process cannot open the pipe this needs; its parent enforces the limits.
         with suppress(OSError, RuntimeError):
-            return Bell(look, LOOK_S).close
+            return SignalWatcher(look, LOOK_S).close
     _ALL.begin(watch)
     return lambda: _ALL.end(watch)
 

@@ -186,7 +186,7 @@ class Session:
         other._answering = self._answering.until(is_stopped)
         return other
 
-    def go_on(self) -> None:
+    def check_cancelled(self) -> None:
         """Raise if the task was cancelled; for long work between queries.
 
         Raises
@@ -230,7 +230,7 @@ class Session:
         _ = self._connection  # refuses if the handle is closed
         return self._answering.answer(text, tables)
 
-    def on_copies(
+    def on_replicates(
         self,
         text: str,
         table: ColumnSet,
@@ -268,7 +268,7 @@ class Session:
             As `sql`.
         """
         _ = self._connection  # refuses if the handle is closed
-        return self._answering.on_copies(
+        return self._answering.on_replicates(
             text, table, counts, beyond, tables=tables, seconds=seconds
         )
 
@@ -396,7 +396,7 @@ class Session:
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Provide a new locked-down connection with the release as default database."""
-        self.go_on()
+        self.check_cancelled()
         con = self._new_cursor()
         try:
             con.execute(f"USE {ATTACHED}")

@@ -130,7 +130,7 @@ class LogicalViews:
         """The same by a view on this connection alone, which takes longer."""
         con.execute(f"USE {ATTACHED}; {self._view_sql(table, filling, 'TEMP')}")
 
-    def put_copies(
+    def put_replicates(
         self,
         con: duckdb.DuckDBPyConnection,
         table: ColumnSet,
@@ -139,7 +139,7 @@ class LogicalViews:
     ) -> None:
         """Give a connection the logical table over replicates of a released table's counts.
 
-        One view serves all replicates: a variable (`use_copy`) selects the one it reads.
+        One view serves all replicates: a variable (`use_replicate`) selects the one it reads.
         """
         listed = ", ".join(quoted(c) for c in table)
         changed = ", ".join(
@@ -172,10 +172,10 @@ class LogicalViews:
 
         read = f"unnest(range({copied}[getvariable('{_COPY}')]))"
         source = f"(SELECT {listed} FROM (SELECT *, {read} FROM {_COPIES}))"
-        self.use_copy(con, 0)
+        self.use_replicate(con, 0)
         con.execute(self._view_sql(table, "quick", "TEMP", source))
 
-    def use_copy(self, con: duckdb.DuckDBPyConnection, at: int) -> None:
+    def use_replicate(self, con: duckdb.DuckDBPyConnection, at: int) -> None:
         """Select the replicate that the connection's logical table reads."""
         con.execute(f"SET VARIABLE {_COPY} = {at + 1}")
 

@@ -216,7 +216,7 @@ def test_what_fails_while_copies_are_made_is_a_reason_and_no_failure(release, mo
     def fails(*given, **more):
         raise duckdb.OutOfMemoryException("full")
 
-    monkeypatch.setattr(LogicalViews, "put_copies", fails)
+    monkeypatch.setattr(LogicalViews, "put_replicates", fails)
     got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
     assert got.columns == ("f",)
     assert "nor do copies of the table tell" in " ".join(got.warnings)
@@ -230,7 +230,7 @@ def test_nobody_waiting_ends_the_work(release, monkeypatch):
         left.append(True)
         raise TimedOut("stopped")
 
-    monkeypatch.setattr(Answering, "on_copies", leaves)
+    monkeypatch.setattr(Answering, "on_replicates", leaves)
     with pytest.raises(TimedOut, match="nobody waits"):
         release.until(lambda: bool(left)).sql(
             "SELECT stddev_samp(age) AS f FROM data", intervals=True

@@ -14,7 +14,8 @@ from engine.measure.dp import levels_of, zeros_of
 from engine.params import ZeroPart, ZeroRule
 from engine.schema import Column, Resolution, Universe
 from engine.spec import missing_domain
-from engine.spec.dp.levels import MOST_VALUES, n_levels
+from engine.spec.dp import n_levels
+from engine.spec.model import MOST_LEVELS
 
 
 def column(name="v", kind="integer", **more):
@@ -100,8 +101,8 @@ def test_levels_by_hand(told, expected):
         (ranked(values=None), "columns.c.domain: "),
         (column(bounds=(0, 5), public=False), "columns.v.public: "),
         (ranked(public=False), "columns.c.public: "),
-        (column(bounds=(1, MOST_VALUES)), None),
-        (column(bounds=(0, MOST_VALUES)), "columns.v.breaks: 10,001 values or groups"),
+        (column(bounds=(1, MOST_LEVELS)), None),
+        (column(bounds=(0, MOST_LEVELS)), "columns.v.breaks: 10,001 values or groups"),
         (column(bounds=(1, 4), step=5), "columns.v.domain: .*step 5"),
         (column(bounds=(0, 20), step=5, breaks=(11, 14)), "columns.v.breaks: .*step 5"),
         (column(bounds=(0, 9), breaks=(5, 5)), "columns.v.breaks: "),
@@ -111,7 +112,7 @@ def test_levels_by_hand(told, expected):
 def test_what_a_domain_lacks(told, why):
     if why is None:
         assert missing_domain(told) == []
-        assert len(levels_of(told)) == MOST_VALUES + 1
+        assert len(levels_of(told)) == MOST_LEVELS + 1
     else:
         with pytest.raises(SpecError, match=why):
             levels_of(told)

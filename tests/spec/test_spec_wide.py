@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fixtures.spec import HEAD, cases, mistakes, places
 
-from engine.spec import WideWish, amended, read_spec
+from engine.spec import WideOptions, amended, read_spec
 
 WIDE_COLUMNS = """
 [columns.AGE]
@@ -33,7 +33,7 @@ def test_options_of_a_wide_table(write):
     entry = '[[tables]]\ncolumns = "all"\nsets = 3\nmax_added = 0\n'
     spec = read_spec(write(HEAD + 'entities = ["id"]\n' + WIDE_COLUMNS + entry))
     (wide,) = spec.tables
-    assert spec.wishes == {wide: WideWish(sets=3, max_added=0)}
+    assert spec.wide_options == {wide: WideOptions(sets=3, max_added=0)}
     assert (spec.targets, spec.sets) == ({}, {wide: 3})
 
 

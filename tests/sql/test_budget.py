@@ -102,7 +102,7 @@ def test_cancelled_work_ends_and_other_work_goes_on(release, ask):
     with pytest.raises(TimedOut):
         ask(held)
     assert left.is_set()
-    for again in (held.go_on, lambda: held.tabulate(["SEX"]), lambda: held.card("SEX")):
+    for again in (held.check_cancelled, lambda: held.tabulate(["SEX"]), lambda: held.card("SEX")):
         with pytest.raises(TimedOut, match="Cancelled"):
             again()
     assert release.sql("SELECT 42 AS a").rows == [(42,)]
@@ -111,6 +111,6 @@ def test_cancelled_work_ends_and_other_work_goes_on(release, ask):
 
 def test_work_that_is_not_cancelled_is_done(release):
     held = release.until(lambda: False)
-    held.go_on()
+    held.check_cancelled()
     assert held.sql("SELECT 42 AS a").rows == [(42,)]
     assert held.tabulate(["SEX"]).keys == release.tabulate(["SEX"]).keys

@@ -1,4 +1,4 @@
-"""Forged releases: every forgery of `tests/forged` is refused, by every way to open one, and reads nothing outside it."""
+"""Every forgery of `tests/forged` is refused, by every way to open a release, and reads nothing outside it."""
 
 from __future__ import annotations
 

@@ -116,9 +116,8 @@ def look_at(
     of_texts = [name for name in block.names if is_text and _is_of_texts(shapes[name])]
     codes = set() if knows_null else _code_lists(block, of_texts, written, thresholds)
     for name in of_texts:
-        values = [text for text in NULLS if text in written[name]] if knows_null else ["NA"]
         plain = [] if knows_null else [t for t in _PLAIN_NULLS if not (t == "NA" and name in codes)]
-        unsure = [*(values if knows_null or name in codes else ()), *_IN_DOUBT]
+        unsure = NULLS if knows_null else [*(["NA"] if name in codes else []), *_IN_DOUBT]
         in_doubt[name] = [text for text in dict.fromkeys(unsure) if text in written[name]]
         written[name] = [text for text in written[name] if text in plain]
     if in_doubt:

@@ -56,11 +56,11 @@ class Replicates:
 
 
 def replicates(
-    release: Session, columns: ColumnSet, go_on: Callable[[], None] | None = None
+    release: Session, columns: ColumnSet, check_cancelled: Callable[[], None] | None = None
 ) -> Replicates | None:
     """Draw the copies of one table; once as long as the release is open, and `MOST_BYTES` hold them.
 
-    go_on: Called before each step of the drawing; raises where that should end. None: `release.go_on`.
+    check_cancelled: Called before each step; raises where drawing should end. None: `release.check_cancelled`.
 
     Returns: None where a table is modelled, or in mode dp: how far a model is off is not stated.
     """
@@ -70,8 +70,8 @@ def replicates(
         copies = release.models[key]
     except KeyError:  # or another thread has just let the oldest go
         model = noise_model(release, columns)
-        go_on = go_on or release.go_on
-        copies = None if model.tree is None else _drawn(release, model, model.tree, go_on)
+        check_cancelled = check_cancelled or release.check_cancelled
+        copies = None if model.tree is None else _drawn(release, model, model.tree, check_cancelled)
         release.models[key] = copies
         _let_go(release.models, key)
     return copies
@@ -88,15 +88,17 @@ def _let_go(models: dict[Any, Any], last: Any) -> None:
 
 
 def _drawn(
-    release: Session, model: NoiseModel, tree: NoiseTree, go_on: Callable[[], None]
+    release: Session, model: NoiseModel, tree: NoiseTree, check_cancelled: Callable[[], None]
 ) -> Replicates:
     table = model.table
     all_rows = np.sqrt(tree.total_variance) * _scores(_generator(release.content_hash))
-    drawing = _Drawing(release=release, all_rows=all_rows, go_on=go_on, source=table.columns)
+    drawing = _Drawing(
+        release=release, all_rows=all_rows, check_cancelled=check_cancelled, source=table.columns
+    )
     released = drawing.released(table)
     whole = drawing.whole(table, tree, released)
     kept = [drawing.total(table), *drawing.outside(table, tree), *released]
-    go_on()
+    check_cancelled()
     return Replicates(
         counts=whole,
         astray=max(_astray(whole, *totals) for totals in kept),
@@ -111,7 +113,9 @@ class _Drawing:
     release: Session
     # shape (1, N_REPLICATES): Error of the number of all rows: the same for every table of a release.
     all_rows: FloatArray
-    go_on: Callable[[], None]  # Called before each step; raises where the drawing should end
+    check_cancelled: Callable[
+        [], None
+    ]  # Called before each step; raises where the drawing should end
     source: ColumnSet  # The table
     # Narrower ones that were drawn, with their counts.
     unreleased: dict[ColumnSet, tuple[TableBuckets, Int64Array]] = field(default_factory=dict)
@@ -124,7 +128,7 @@ class _Drawing:
     def released(self, table: TableBuckets) -> list[Totals]:
         """The same copy of each narrower table that is released; of those within each other, of the widest."""
         return [
-            _locked_to(self.release, table, narrow, self.go_on)
+            _locked_to(self.release, table, narrow, self.check_cancelled)
             for narrow in _widest_within(self.release.tables, table.columns)
         ]
 
@@ -133,17 +137,19 @@ class _Drawing:
         outside = tree.outside()
         if outside is None:
             return []
-        return _locked_outside(self.release, table, outside, self.total(table)[1], self.go_on)
+        return _locked_outside(
+            self.release, table, outside, self.total(table)[1], self.check_cancelled
+        )
 
     def whole(self, table: TableBuckets, tree: NoiseTree, released: Sequence[Totals]) -> Int64Array:
         """Draw whole counts of a table, brought to narrower ones: last to those that are released."""
-        self.go_on()
+        self.check_cancelled()
         rng = _generator(f"{self.release.content_hash} {table.columns!r} {self.source!r}")
         totals = [self.total(table), *(self._told(table, less) for less in self._unreleased(table))]
         totals += self.outside(table, tree)
         counts = _counts(table, tree, self.all_rows, rng)
-        raked = _raked(table, counts, [*totals, *released], self.go_on)
-        return _settled(table, _rounded(table, raked, rng), raked, rng, self.go_on)
+        raked = _raked(table, counts, [*totals, *released], self.check_cancelled)
+        return _settled(table, _rounded(table, raked, rng), raked, rng, self.check_cancelled)
 
     def _unreleased(self, table: TableBuckets) -> list[ColumnSet]:
         """Narrower tables that are not released, nor told by one that is."""
@@ -268,10 +274,10 @@ def _widest_within(tables: Sequence[ColumnSet], columns: ColumnSet) -> list[Colu
 
 
 def _locked_to(
-    release: Session, table: TableBuckets, narrow: ColumnSet, go_on: Callable[[], None]
+    release: Session, table: TableBuckets, narrow: ColumnSet, check_cancelled: Callable[[], None]
 ) -> Totals:
     """The row of a narrower table that each row lies in (-1: none), and its counts in the copies."""
-    copies = replicates(release, narrow, go_on)
+    copies = replicates(release, narrow, check_cancelled)
     if copies is None:
         return np.full(len(table.rows), -1, dtype=np.int64), np.zeros((0, N_REPLICATES))
     found = rows_in(table, noise_model(release, narrow).table)
@@ -283,10 +289,10 @@ def _locked_outside(
     table: TableBuckets,
     outside: Outside,
     total: FloatArray,
-    go_on: Callable[[], None],
+    check_cancelled: Callable[[], None],
 ) -> list[Totals]:
     """Rows outside a column's universe and all others, and how many they are in the deciding column's copies."""
-    copies = replicates(release, outside.decider, go_on)
+    copies = replicates(release, outside.decider, check_cancelled)
     if copies is None:
         return []
     number = copies.counts[outside.rows].sum(axis=0)[None].astype(np.float64)
@@ -298,13 +304,13 @@ def _raked(
     table: TableBuckets,
     counts: FloatArray,
     locks: Sequence[Totals],
-    go_on: Callable[[], None],
+    check_cancelled: Callable[[], None],
 ) -> FloatArray:
     """Counts brought to the margins of narrower copies: each row gives way by its variance, as in the fit."""
     own = np.where(table.row_measured, float(table.own_variance[-1]), np.inf)[:, None]
     for _ in range(SWEEPS):
         for row, margin in locks:
-            go_on()
+            check_cancelled()
             inside = np.flatnonzero(row >= 0)
             at, mine = row[inside], counts[inside]
             gives = np.minimum(mine, own[inside])
@@ -333,7 +339,7 @@ def _settled(
     whole: Int64Array,
     raked: FloatArray,
     rng: np.random.Generator,
-    go_on: Callable[[], None],
+    check_cancelled: Callable[[], None],
 ) -> Int64Array:
     """Whole counts of which each value of a column has as many as before rounding: rows change their value of it.
 
@@ -347,7 +353,7 @@ def _settled(
         # the release moves rows anywhere, too.
         by_lot = rng if len(sizes) > 2 or number >= BY_ORDER else None
         for j, size in enumerate(sizes):
-            go_on()
+            check_cancelled()
             code = table.rows[:, j]
             off = np.rint(sum_rows(code, whole - raked, size)).astype(np.int64)
             copy, given, taken = _pairs(off, by_lot)

@@ -143,7 +143,7 @@ def sound_copies(release: Session, columns: ColumnSet) -> Replicates:
     try:
         copies = replicates(release, columns, _clock(release))
     except TimedOut:
-        release.go_on()
+        release.check_cancelled()
         raise Unknown(
             f"to draw copies of its table takes more than {min(MOST_S, release.timeout_s):g} seconds"
         ) from None
@@ -158,12 +158,12 @@ def _clock(release: Session) -> Callable[[], None]:
     """What raises TimedOut where nobody waits any more, or copies have been drawn for too long."""
     until = time.monotonic() + min(MOST_S, release.timeout_s)
 
-    def go_on() -> None:
-        release.go_on()
+    def check_cancelled() -> None:
+        release.check_cancelled()
         if time.monotonic() > until:
             raise TimedOut("The copies of a table took too long")
 
-    return go_on
+    return check_cancelled
 
 
 def _answers(
@@ -189,11 +189,11 @@ def _answers(
     counts = np.pad(counts, ((0, len(tails.rows.source)), (0, 0)))
     counts = np.hstack([counts, tails.counts])
     try:
-        answers = release.on_copies(
+        answers = release.on_replicates(
             text, columns, counts, tails.rows, tables=tables, seconds=MOST_S
         )
     except (TimedOut, TooLarge):
-        release.go_on()  # it is another matter where nobody waits any more
+        release.check_cancelled()  # it is another matter where nobody waits any more
         raise Unknown(
             f"on copies of the table it takes more than {min(MOST_S, release.timeout_s):g} seconds"
         ) from None
