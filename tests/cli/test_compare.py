@@ -41,8 +41,9 @@ def test_modes_are_compared(spec, tmp_path, with_risks):
     assert len(builder.seen) == 3
     for name in ("sticky", "dp, epsilon 10", "dp without noise"):
         assert name in done.stdout
-    assert ("Attribute gain" in done.stdout) == with_risks
-    assert ("Membership AUC" in done.stdout) == with_risks
+    if with_risks:
+        assert "Attribute gain" in done.stdout
+        assert "Membership AUC" in done.stdout
     assert "CONFIDENTIAL, mode 0600" in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c.html", "c.json"]
     assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
