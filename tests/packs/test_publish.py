@@ -201,21 +201,22 @@ def test_the_example_has_every_key_and_is_a_pack_spec(tmp_path):
         assert re.search(rf"^\[+{key}\b", text, re.MULTILINE), key
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_the_release_is_in_the_pack_only_if_the_spec_says_so(release, opened, tmp_path, given):
-    if given:
-        (tmp_path / "p.toml").write_text(ONE_TOML.format(more="release_file = true"))
-        done = tablepack("publish", release, "p", "--spec", "p.toml", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert f"with {release.name}" in done.stderr
-    else:
-        published(opened, tmp_path / "p", ONE)
-    files = {p.name for p in (tmp_path / "p").iterdir()}
-    assert (release.name in files) == (f"{release.name}.manifest.json" in files) == given
-    named = [(tmp_path / "p" / n).read_text("utf-8") for n in ("README.md", "index.html")]
-    assert [release.name in text for text in named] == [given] * 2
-    assert ("SQL prompt" in named[0]) == given
-    assert (release.name in (tmp_path / "p/SHA256SUMS").read_text()) == given
+def names_of_the_release(folder, release):
+    """Where a pack names the release."""
+    texts = [folder / n for n in ("README.md", "index.html", "SHA256SUMS")]
+    files = [p.name for p in folder.iterdir() if p.name.startswith(release.name)]
+    return sorted(files) + [p.name for p in texts if release.name in p.read_text("utf-8")]
+
+
+def test_the_release_is_in_the_pack_if_the_spec_says_so(release, tmp_path):
+    (tmp_path / "p.toml").write_text(ONE_TOML.format(more="release_file = true"))
+    done = tablepack("publish", release, "p", "--spec", "p.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"with {release.name}" in done.stderr
+    files = [release.name, f"{release.name}.manifest.json"]
+    texts = ["README.md", "index.html", "SHA256SUMS"]
+    assert names_of_the_release(tmp_path / "p", release) == files + texts
+    assert "SQL prompt" in (tmp_path / "p/README.md").read_text("utf-8")
 
 
 def test_default_packs_are_without_the_release_and_have_an_identifier_of_their_own(opened):
@@ -240,7 +241,9 @@ def test_likely_mistakes_are_warned_of(opened):
     assert "values of the column region" in second
 
 
-def test_a_declared_format_is_in_everything_that_describes_files(opened, tmp_path, monkeypatch):
+def test_a_declared_format_is_in_everything_that_describes_files(
+    release, opened, tmp_path, monkeypatch
+):
     def files(pack):
         for t in pack.tables:
             yield text_file(f"tab/{t.id}.tsv", lambda: "x\n", media_type="text/tsv", table=t.id)
@@ -258,6 +261,8 @@ def test_a_declared_format_is_in_everything_that_describes_files(opened, tmp_pat
     assert "text/tsv" in {d["dcat:mediaType"] for d in dataset["dcat:distribution"]}
     assert "  tab/T.tsv\n" in (tmp_path / "p/SHA256SUMS").read_text()
     assert ("writing tab", 1, 1) in stages
+    assert names_of_the_release(tmp_path / "p", release) == []  # unless the spec says so
+    assert "SQL prompt" not in (tmp_path / "p/README.md").read_text("utf-8")
 
 
 @pytest.mark.slow

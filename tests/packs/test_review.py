@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from fixtures.pack import published
 from fixtures.pipeline import make_frame, tablepack
 
 import engine
@@ -11,8 +10,6 @@ from engine.errors import SpecError
 from engine.store import UNREVIEWED
 from queries.packs import pack_spec_from, preview
 from queries.packs.texts import WORDS, translations
-
-TABLES = [{"columns": ["SEX"], "id": "T1"}]
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +46,14 @@ def test_unreviewed_settings_are_refused_with_what_to_do(detected, tmp_path):
         pack_spec_from({"pack": {"reviewed": 3}})
 
 
-def test_declared_settings_and_reviewed_ones_need_no_word(opened, detected, tmp_path):
+def test_declared_settings_need_no_word_and_cards_name_detected_ones(opened, detected):
     assert opened.unreviewed == {}
     with engine.open(detected) as release:
         assert f"{UNREVIEWED}: kind of SEX." in " ".join(release.card("SEX").sentences())
+
+
+@pytest.mark.slow
+def test_reviewed_settings_need_no_word(tmp_path):
     engine.new_key(tmp_path / "my.key")
     release = engine.build(
         make_frame(),
@@ -72,18 +73,25 @@ def test_declared_settings_and_reviewed_ones_need_no_word(opened, detected, tmp_
     release.close()
 
 
+SPEC = '[pack]\n{}\n[[tables]]\ncolumns = ["SEX"]\nid = "T1"\n'
+
+
 @pytest.mark.parametrize("is_accepted", [True, False])
 def test_pages_covers_and_readmes_say_what_was_accepted_in_their_language(
     detected, tmp_path, is_accepted
 ):
-    info = {"languages": ["en", "de"]} if is_accepted else {"reviewed": True, "workbook_rows": 0}
-    made = published(
-        detected, tmp_path / "pack", {"pack": info, "tables": TABLES}, accept_detected=is_accepted
-    )
+    info = 'languages = ["en", "de"]' if is_accepted else "reviewed = true\nworkbook_rows = 0"
+    (tmp_path / "p.toml").write_text(SPEC.format(info))
+    flags = ["--accept-detected"] if is_accepted else []
+    done = tablepack("publish", detected, "pack", "--spec", "p.toml", *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    made = tmp_path / "pack"
     for home, words in (("", WORDS), ("de", translations()["de"]))[: 1 + is_accepted]:
         readme = (made / home / "README.md").read_text("utf-8")
         how = "published without review" if is_accepted else "reviewed by the publisher"
-        assert f"Detected in the data and {how}: kind of SEX" in readme
+        assert f"Detected in the data and {how}: kind of SEX; " in readme
+        assert "kind of AGE" in readme
+        assert "The owner accepted this risk: made-up people" in readme
         texts = [(made / home / n).read_text("utf-8") for n in ("index.html", "pages/T1.html")]
         if is_accepted:
             path = made / (f"pack~{home}.xlsx" if home else "pack.xlsx")
@@ -92,13 +100,3 @@ def test_pages_covers_and_readmes_say_what_was_accepted_in_their_language(
         for text in texts:
             assert (words["unreviewed means"] in text) == is_accepted
         assert words["accepted means"].format("made-up people") in texts[1]
-
-
-def test_the_command_accepts_detected_settings(detected, tmp_path):
-    (tmp_path / "p.toml").write_text("[pack]\nworkbook_rows = 0\nmax_width = 1\n")
-    words = ("publish", detected, "pack", "--spec", "p.toml", "--accept-detected")
-    done = tablepack(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    readme = (tmp_path / "pack/README.md").read_text("utf-8")
-    assert "kind of AGE" in readme
-    assert "The owner accepted this risk: made-up people" in readme
