@@ -1,4 +1,4 @@
-"""Forged releases: each forgery of `tests/forged` is refused, by every way to open one, and reads nothing outside it."""
+"""Forged releases: each one in `tests/forged` is refused, by every way to open one, and reads nothing outside it."""
 
 from __future__ import annotations
 
