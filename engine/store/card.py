@@ -333,7 +333,11 @@ def _dp_sentences(
         *promises(dp),
         _measured(dp, many),
         precision,
-        *([f"UNIFORM: nothing was measured for {', '.join(bare)}; values are assumed to be equally frequent."] if bare else []),
+        *(
+            [f"UNIFORM: nothing was measured for {', '.join(bare)}; values are assumed to be equally frequent."]
+            if bare
+            else []
+        ),
         _fit(dp),
         f"Rows: {_SAMPLES[dp['sample']]}. All tables are projections of the same rows, so their margins agree exactly. "
         "Values within a group of values are spread evenly.",
