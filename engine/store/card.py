@@ -334,7 +334,7 @@ def _dp_sentences(
         _measured(dp, many),
         precision,
         *(
-            [f"UNIFORM: nothing was measured for {', '.join(bare)}; values are assumed equally frequent."]
+            [f"UNIFORM: nothing was measured for {', '.join(bare)}; values are assumed to be equally frequent."]
             if bare
             else []
         ),
