@@ -39,9 +39,9 @@ def test_pages_without_an_order_neither_repeat_nor_lose_rows_though_nothing_is_k
     with served(
         app_of(path, limits=one_worker(cache_bytes=10))
     ) as client:  # every page runs it again
-        first = client.sql(GROUPS, "&size=7").json
+        first = client.sql(GROUPS, "&size=40").json
         pages = [
-            client.sql(GROUPS, f"&size=7&page={i + 1}&answer={first['answer']}").json["rows"]
+            client.sql(GROUPS, f"&size=40&page={i + 1}&answer={first['answer']}").json["rows"]
             for i in range(first["n_pages"])
         ]
         rows = [tuple(r) for page in pages for r in page]
