@@ -109,6 +109,7 @@ def test_every_error_has_its_status(error, status):
     assert (as_json(error)["message"] == "x") == (type(error) not in (DamagedRelease, StoreError))
 
 
+@pytest.mark.slow
 def test_a_replaced_release_is_not_used(tmp_path):
     path = build_release(tmp_path / "r.duckdb")
     little = {"limits": Limits(workers=1), "memory": "128MB"}  # memory ends it, not time

@@ -125,4 +125,4 @@ def test_the_front_page_is_accessible(sheet, client, width, scheme):
     sheet.wait_for_selector(".card a")
     assert violations(sheet) == []
     assert sheet.evaluate("document.documentElement.scrollWidth") <= width
-    open_page(sheet, f"{client.address}later/")
+    open_page(sheet, f"{client.address}a-b/")
