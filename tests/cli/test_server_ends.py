@@ -60,4 +60,4 @@ def test_a_server_at_work_ends_soon(path, scratch, how):
     assert "Traceback" not in err
     assert seconds < LONGEST_S, err
     assert [(status, wait) for status, wait, _ in told] == [(503, "5")] * 3
-    assert all("the server is being stopped" in text for *_, text in told)
+    assert all("try again in 5 s" in text for *_, text in told)
