@@ -39,9 +39,9 @@ def test_pages_without_an_order_neither_repeat_nor_lose_rows_though_nothing_is_k
     with served(
         app_of(path, limits=one_worker(cache_bytes=10))
     ) as client:  # every page runs it again
-        first = client.sql(GROUPS, "&size=7").json
+        first = client.sql(GROUPS, "&size=40").json
         pages = [
-            client.sql(GROUPS, f"&size=7&page={i + 1}&answer={first['answer']}").json["rows"]
+            client.sql(GROUPS, f"&size=40&page={i + 1}&answer={first['answer']}").json["rows"]
             for i in range(first["n_pages"])
         ]
         rows = [tuple(r) for page in pages for r in page]
@@ -109,6 +109,7 @@ def test_every_error_has_its_status(error, status):
     assert (as_json(error)["message"] == "x") == (type(error) not in (DamagedRelease, StoreError))
 
 
+@pytest.mark.slow
 def test_a_replaced_release_is_not_used(tmp_path):
     path = build_release(tmp_path / "r.duckdb")
     little = {"limits": Limits(workers=1), "memory": "128MB"}  # memory ends it, not time

@@ -267,7 +267,10 @@ def test_added_columns_get_unused_names(release):
     assert list(got.df().columns)[5] == "n_1"
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "parquet", "table"])
+@pytest.mark.parametrize(
+    "form",
+    ["csv", *(pytest.param(f, marks=pytest.mark.slow) for f in ("json", "parquet", "table"))],
+)
 def test_a_failed_output_leaves_no_file(path, tmp_path, form):
     for output in (tmp_path / "nowhere" / "x", tmp_path):
         done = tablepack("sql", path, "SELECT 1 AS a", "--format", form, "-o", output, cwd=tmp_path)

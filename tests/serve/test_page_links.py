@@ -44,7 +44,7 @@ def test_a_measure_that_came_without_its_column_gets_the_one_on_screen(sheet, cl
     refused = sheet.locator("#problem").inner_text()
     assert "measure=mean&of=" in sheet.url
     assert wanted
-    assert "together" in refused or user.title().startswith(f"Average of {wanted}")
+    assert "combines" in refused or user.title().startswith(f"Average of {wanted}")
 
 
 def test_names_of_bands_in_a_link_stay_with_their_bands(sheet, client):

@@ -134,29 +134,6 @@ def test_another_unit_is_another_kind_of_figure(sheet, client):
     assert "different measures" in sheet.locator("#compare").inner_text()
 
 
-def test_statuses_are_said_in_a_comparison(sheet, client):
-    links = [f"rows=education&cols=sex&only.region={region}" for region in ("R1", "R2")]
-    open_page(sheet, f"{client.address}?{links[0]}&compare={quote('/?' + links[1])}")
-    sheet.wait_for_selector("#compare tbody tr")
-    said = {"reliable": "", "structural zero": "impossible"}
-    this, other = (client.ask(f"/api/tabulate?{link}").json for link in links)
-    places = [
-        {(*r, *c): i * len(a["col_heads"]) + j
-         for i, r in enumerate(a["row_heads"]) for j, c in enumerate(a["col_heads"])}
-        for a in (this, other)
-    ]  # fmt: skip
-    rows = [key for key in places[0] if key in places[1]]
-    shown, wanted = [], []
-    for row, key in zip(sheet.locator("#compare tbody tr").all(), rows, strict=True):
-        for n, answer in enumerate((this, other)):
-            status = answer["cells"]["status"][places[n][key]]
-            wanted.append(said.get(status, status))
-            words = row.locator("td").nth(n).locator(".s")
-            shown.append(words.inner_text() if words.count() else "")
-    assert shown == wanted
-    assert {"not released", "unreliable"} <= set(wanted)
-
-
 def test_other_servers_are_never_contacted(sheet, client):
     open_page(
         sheet, f"{client.address}?rows=region&compare={quote('https://evil.example/?rows=sex')}"

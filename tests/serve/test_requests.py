@@ -300,6 +300,7 @@ def test_other_pages_cannot_leave_requests(asked):
     assert read_requests(release) == ()
 
 
+@pytest.mark.slow
 def test_a_table_of_five_columns_is_refused(tmp_path, census):
     spec = write_spec(
         tmp_path, census / "people.parquet", CENSUS, [(c,) for c in CENSUS if c != "person_id"]
@@ -313,6 +314,7 @@ def test_a_table_of_five_columns_is_refused(tmp_path, census):
 # The custodian.
 
 
+@pytest.mark.slow
 def test_the_custodian_sees_costs_and_settles(built):
     folder = built.parent
     leave_request(built, ("age", "region"), reason="report [bold]1", who="Ada")
