@@ -30,7 +30,7 @@ DATA = st.integers(1, 60).flatmap(
 
 
 @given(DATA)
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_noise_off_and_nothing_suppressed_returns_the_data(data):
     fits = Fits(data)
     for columns in EVERY_SET:
@@ -101,7 +101,7 @@ def check_table(fits: Fits, columns, seen: Seen) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(5, 200))
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_margins_of_noisy_suppressed_tables(seed, n):
     with pytest.MonkeyPatch.context() as patch:
         seen, fits = Seen(patch), noisy(seed, n)
@@ -116,7 +116,7 @@ def test_margins_of_noisy_suppressed_tables(seed, n):
 
 
 @given(st.integers(0, 10**6), st.integers(20, 200))
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_margins_of_tables_that_contradict_each_other(seed, n):
     """The gap may be anything; every one-way count is exact all the same, and no row is lost."""
     with pytest.MonkeyPatch.context() as patch:
@@ -219,7 +219,7 @@ def test_columns_known_as_released_and_wider_table_wholly_suppressed():
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_pairs_ruled_out_below_stay_ruled_out_but_for_leftovers(seed):
     """A row left over is in the table that fibres run along; of the other two narrower ones it may break both."""
     with pytest.MonkeyPatch.context() as patch:

@@ -1,10 +1,13 @@
-"""Two releases that most tests of intervals read: each is built once."""
+"""Releases that most tests of intervals read: each is built once."""
 
 from __future__ import annotations
 
 import pytest
 from fixtures.intervals import small_release
 from fixtures.pipeline import make_census
+from fixtures.stays import release_of_stays
+
+from queries.intervals.statement import spreads
 
 
 @pytest.fixture(scope="session")
@@ -27,10 +30,19 @@ def large(tmp_path_factory):
         yield made
 
 
+@pytest.fixture(scope="session")
+def stays(tmp_path_factory):
+    """Stays of patients, few of them in one ward."""
+    with release_of_stays(tmp_path_factory.mktemp("stays")) as made:
+        yield made
+
+
 @pytest.fixture(autouse=True)
-def nothing_kept(request):
-    """Each test asks anew: answers of statements stay with an open release."""
+def nothing_kept(request, monkeypatch):
+    """Each test asks anew: answers of statements stay with an open release. However busy the machine is, in time."""
+    monkeypatch.setattr(spreads, "MOST_S", 600.0)
     if "release" in request.fixturenames:
-        models = request.getfixturevalue("release").models
+        release = request.getfixturevalue("release")
+        release.timeout_s = 600.0
         for kept in ("answers", "statements"):
-            models.pop((kept,), None)
+            release.models.pop((kept,), None)

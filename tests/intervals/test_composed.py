@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from fixtures.stays import release_of_stays
 
 from queries.intervals import tabulate
 from queries.sql import MARK, NOT_RELEASED
@@ -12,9 +11,8 @@ GROUPS = "SELECT age, ward, count(*) AS n FROM data GROUP BY ALL"
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory):
-    with release_of_stays(tmp_path_factory.mktemp("composed")) as made:
-        yield made
+def release(stays):
+    return stays
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,7 @@ def test_intervals_hold_over_a_few_keys(few):
     assert intervals.failures(held, slack=0.04) == []
 
 
+@pytest.mark.slow
 def test_half_the_noise_is_noticed(few, monkeypatch):
     folder, data, tables = few
     whole = noise_model.NoiseModel._of_noise

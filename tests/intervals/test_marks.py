@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.pipeline import tablepack
-from fixtures.stays import release_of_stays
 
 from queries.intervals import tabulate
 from queries.sql import MARK, NOT_RELEASED
@@ -18,9 +17,8 @@ WARDS = "SELECT age, ward, count(*) AS n FROM data GROUP BY ALL ORDER BY ALL"
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory):
-    with release_of_stays(tmp_path_factory.mktemp("marks")) as made:
-        yield made
+def release(stays):
+    return stays
 
 
 def statuses_of(release):

@@ -33,7 +33,7 @@ INCOMES = (
     | RARE
     | {20: 12, 30: 8, 40: 7, 50: 9, 100: 25, 110: 2, 125: 12, 150: 8, 200: 40, 250: 9, 300: 60}
 )
-KEYS = 6
+KEYS = 4
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_limits_beside_a_lone_value_hold_over_keys(releases, monkeypatch):
     monkeypatch.setattr(
         estimates, "absorbed", lambda *given: np.zeros((1, given[0].region.n_groups))
     )
-    assert sum(held(releases)["at 0"]) <= KEYS / 2
+    assert sum(held(releases)["at 0"]) < KEYS - 1  # the check above sees it
 
 
 @pytest.mark.parametrize(
@@ -129,6 +129,7 @@ def held_by_sex(frame, made, *, where, by):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "by"), [((0, 0), ("income", "sex")), ((0, 0), ("sex",)), ((0, 3), ("sex",))]
 )
@@ -142,6 +143,7 @@ def test_groups_of_a_wider_table_have_their_part_of_rare_neighbours(by_sex, monk
     assert held_by_sex(frame, made, where=where, by=by) < known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -158,6 +160,7 @@ def test_parts_that_are_kept_by_what_is_grouped_by_fit_together(by_sex, text):
         assert all(low is None or low <= f <= high for *_, f, low, high, _ in got.rows)
 
 
+@pytest.mark.slow
 def test_cells_that_are_not_released_are_not_by_an_expression_either(by_sex):
     """A box of one row may have others that nobody drew."""
     for release in by_sex[1]:

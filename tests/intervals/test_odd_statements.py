@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fixtures.intervals import sliced
 from fixtures.pipeline import CENSUS, make_census, write_spec
 
 from engine.release import build
@@ -47,7 +48,7 @@ def figures(result):
             yield result.columns[at], *row[at : at + 4]
 
 
-@pytest.mark.parametrize("text", ODD)
+@pytest.mark.parametrize("text", sliced(ODD))
 def test_an_interval_holds_its_figure_or_there_is_none_and_why(release, text):
     plain, got = release.sql(text), release.sql(text, intervals=True)
     own = [i for i, name in enumerate(got.columns) if not _is_added(got, i)]
@@ -232,7 +233,7 @@ def test_nothing_is_known_of_digits_that_were_filled_in(release, text):
         ("sum(count(*)) OVER (ORDER BY region)", False),
     ],
 )
-@pytest.mark.parametrize("groups", ["region, sex", "1, 2", "sex, region, sex || '!'"])
+@pytest.mark.parametrize("groups", sliced(["region, sex", "1, 2", "sex, region, sex || '!'"]))
 def test_a_window_that_goes_row_by_row_needs_an_order_without_ties(
     release, window, leaves_ties, groups
 ):

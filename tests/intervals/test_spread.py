@@ -46,14 +46,6 @@ def test_rows_beyond_an_end_widen_one_side_by_hand():
     assert got.high[0] == pytest.approx(sure.high[0] + 2)
 
 
-def test_rows_that_too_few_copies_hold_have_no_interval():
-    made = _values([10.0, *np.linspace(8, 12, 42), *[np.nan] * 6], [5.0, *np.linspace(4, 6, 48)])
-    got = spread.spread_of(made, NONE, 0, is_whole=False)
-    assert np.isnan(got.low[0])
-    assert got.status[0] == "unreliable"
-    assert got.low[1] < 5.0 < got.high[1]
-
-
 @pytest.mark.filterwarnings("error")
 def test_endless_figures_have_no_interval_and_the_others_theirs():
     """The logarithm of a group that no copy has rows of."""

@@ -134,8 +134,7 @@ def test_cost_of_both_noises():
     assert 1 - 1e-8 < epsilon_of_rho(spent.rho, 1e-6) <= 1.0
 
 
-@pytest.mark.parametrize("epsilon", [1e-4, 1.0, 200.0])
-@pytest.mark.parametrize("delta", [1e-12, 0.05])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-4, 1e-6), (1.0, 1e-12), (200.0, 0.05)])
 def test_rho_is_the_largest_that_stays_within(epsilon, delta):
     rho = rho_of(epsilon, delta)
     assert epsilon_of_rho(rho, delta) <= epsilon < epsilon_of_rho(rho * (1 + 1e-6), delta)

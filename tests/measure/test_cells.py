@@ -91,8 +91,8 @@ def some_rows(n=60, seed=0):
 
 
 @SOURCES
-@pytest.mark.parametrize("names", [(), ("A",), ("B",), ("A", "C"), ("A", "B", "C")])
-@pytest.mark.parametrize("additive", [(True, False), (False, True), (False, False), (True, True)])
+@pytest.mark.parametrize("names", [(), ("B",), ("A", "B", "C")])
+@pytest.mark.parametrize("additive", [(True, False), (False, True), (False, False)])
 def test_cells_are_counted(make, names, additive):
     tokens = (tokens_of(60, 1), tokens_of(60, 2))
     rows = [(c, e if not additive[1] else (e[0], i)) for i, (c, e) in enumerate(some_rows())]
@@ -121,8 +121,9 @@ def test_an_empty_table_has_no_cells(make, names, additive):
 # --- small numbers -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("additive", [(True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("n", [0, 1, 60])
+@pytest.mark.parametrize(
+    ("additive", "n"), [((True, False), 0), ((False, True), 60), ((True, True), 60)]
+)
 def test_sets_summed_from_wider_ones_have_the_same_cells(additive, n):
     """The rows are said to be many, so that wider sets are counted first, asked for or not."""
     spans = {

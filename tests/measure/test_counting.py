@@ -57,8 +57,7 @@ def test_by_hand(spec):
 
 
 @pytest.mark.parametrize("engine", ["numpy", "DuckDB"])
-@pytest.mark.parametrize("strata", [(), ("REG",), ("REG", "SEX")])
-@pytest.mark.parametrize("n", [1, 90])
+@pytest.mark.parametrize(("strata", "n"), [((), 1), ((), 90), (("REG", "SEX"), 90)])
 def test_counts_are_those_of_plain_counting(spec, monkeypatch, engine, strata, n):
     monkeypatch.setattr(coding, "FEW_ROWS", 10**6 if engine == "numpy" else 0)
     margins = (*(m for m in EXACT.margins if not set(m) & set(strata)), ("AGE", "HRS"))
@@ -131,13 +130,12 @@ def changes(spec, params, entity) -> list[int]:
     return [int(np.abs(a - b).sum()) for a, b in zip(with_it, without, strict=True)]
 
 
-@pytest.mark.parametrize("max_rows", [1, 2, 7])
-@pytest.mark.parametrize("engine", ["numpy", "DuckDB"])
+@pytest.mark.parametrize(("engine", "max_rows"), [("numpy", 1), ("DuckDB", 7)])
 def test_one_entity_moves_every_margin_by_its_bounded_rows_and_no_more(
     spec, monkeypatch, engine, max_rows
 ):
     monkeypatch.setattr(coding, "FEW_ROWS", 10**6 if engine == "numpy" else 0)
-    for entity, n_rows in ((0, 40), (1, 30), (9, 3)):
+    for entity, n_rows in ((0, 40), (9, 3)):
         moved = changes(spec, replace(WIDE, max_rows=max_rows), entity)
         assert len(moved) == 1 + 4 + 2
         assert moved == [min(n_rows, max_rows)] * len(moved)

@@ -155,7 +155,7 @@ def draws(noise: str, scale: float, n: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", [0.1, 10.0])
 def test_noise_has_its_distribution(noise, scale):
     assert sampler_p_value(draws(noise, scale, 20_000), noise, scale) > 1e-6
 
@@ -172,8 +172,7 @@ def test_a_million_draws_have_their_distribution(noise, scale):
 
 
 @pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("scale", [1.0, 10.0, 1000.0])
-@pytest.mark.parametrize("off", [0.7, 1.3])
+@pytest.mark.parametrize(("scale", "off"), [(1.0, 0.7), (10.0, 1.3)])
 def test_a_wrong_scale_is_seen(noise, scale, off):
     assert sampler_p_value(draws(noise, scale * off, 10_000), noise, scale) < 1e-9
 

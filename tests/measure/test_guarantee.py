@@ -60,7 +60,7 @@ def test_a_few_neighbouring_pairs_show_no_violation():
     rng = np.random.default_rng(7)
     for _ in range(2):
         params, counts, neighbour = random_pair(rng)
-        assert not refuted(params, counts, neighbour, 1500), params
+        assert not refuted(params, counts, neighbour, 800), params
 
 
 def gaussian(params: DPParams, epsilon: float = 3.0) -> DPParams:

@@ -72,7 +72,7 @@ def test_a_cut_tree_is_the_bottom_of_the_whole_one(values):
 
 def test_values_of_too_few_are_never_released():
     frame = letters({"many": 40, "two": 2, "some": 20, "one": 1})
-    for number in range(10):
+    for number in range(3):
         run = measured(frame, entities=("id",), key=key_number(number))
         tree = run.one_way["L"]
         assert tree.values == ("many", "some")
@@ -93,29 +93,29 @@ def values_of(counts: dict[int, int], draws, *, rows_each=1):
 
 
 def test_shown_values_over_many_keys():
-    """40 values of 2, of 3 and of 5 entities under 300 keys."""
+    """40 values of 2, of 3 and of 5 entities under 100 keys."""
     for n, p in ((2, 0.0), (3, 0.5 * math.erfc(2 / math.sqrt(2))), (5, 0.5)):
         counts = {f"v{i:02}": n for i in range(40)}
-        shown = sum(len(values_of(counts, sticky(number))) for number in range(300))
-        total = 40 * 300
+        shown = sum(len(values_of(counts, sticky(number))) for number in range(100))
+        total = 40 * 100
         assert abs(shown - total * p) <= 4 * math.sqrt(total * p * (1 - p))
 
 
 def test_one_entity_of_a_thousand_rows_shows_no_value():
-    for number in range(300):
+    for number in range(100):
         assert values_of({"a": 1, "b": 2}, sticky(number), rows_each=500) == ()
 
 
 def test_values_end_to_end_over_keys():
-    """The same through DuckDB: 60 values of 2 and 200 of 3 entities, 10 keys."""
+    """The same through DuckDB: 60 values of 2 and 200 of 3 entities, 3 keys."""
     frame = letters({f"{n}-{i:03}": n for n in (2, 3) for i in range(200)} | {"rest": 100})
     seen = [
         value
-        for number in range(10)
+        for number in range(3)
         for value in measured(frame, entities=("id",), key=key_number(number)).one_way["L"].values
     ]
-    p, n = 0.5 * math.erfc(2 / math.sqrt(2)), 200 * 10
-    assert seen.count("rest") == 10
+    p, n = 0.5 * math.erfc(2 / math.sqrt(2)), 200 * 3
+    assert seen.count("rest") == 3
     assert not [v for v in seen if v.startswith("2-")]
     shown = sum(v.startswith("3-") for v in seen)
     assert abs(shown - n * p) < 4 * math.sqrt(n * p * (1 - p))

@@ -98,8 +98,7 @@ def slow_run(frame: pd.DataFrame, sets, draws, entities, bounds) -> tuple[dict, 
     return tops, values, found
 
 
-@pytest.mark.parametrize("draws", [HARD, STICKY], ids=["hard", "sticky"])
-@pytest.mark.parametrize("persons", [None, 23])
+@pytest.mark.parametrize(("draws", "persons"), [(HARD, None), (STICKY, 23)], ids=["hard", "sticky"])
 def test_the_whole_measurement_is_its_slow_twin(draws, persons):
     frame = people(90, seed=4, persons=persons)
     columns, bounds = columns_of(frame), ONE_ROW

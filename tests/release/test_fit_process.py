@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from fixtures.fitting import (
     needs_proc,
     order_of,
     proc,
+    wait_until,
 )
 from fixtures.pipeline import ROOT
 
@@ -91,10 +91,7 @@ def test_child_ends_when_its_parent_is_killed(tmp_path):
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    deadline = time.monotonic() + 10
-    while is_alive(child) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_alive(child)
+    wait_until(lambda: not is_alive(child))
 
 
 def test_a_build_through_the_process_makes_the_release(tmp_path):

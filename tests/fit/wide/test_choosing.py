@@ -54,18 +54,3 @@ def test_tables_with_the_target_come_first():
     chosen = chosen_triples(COLUMNS, codes, n, most=12, target="f")
     assert all("f" in table for table in chosen[:10])
     assert chosen[10] == ("a", "b", "c")
-
-
-def test_a_column_is_not_chosen_with_one_that_tells_it():
-    codes, n = rows()
-    codes[5] = codes[0] // 2
-    chosen = chosen_triples(COLUMNS, codes, n, most=99)
-    assert len(chosen) == 20 - 4
-    assert not any({"a", "f"} <= {*table} for table in chosen)
-
-
-def test_many_values_do_not_seem_to_tell_much():
-    """3,000 values of 4,000 rows in pairs of single rows: as much information as can be, and none."""
-    codes, n = rows()
-    codes[5] = np.random.default_rng(1).integers(0, 3_000, len(n))
-    assert chosen_triples(COLUMNS, codes, n, most=1) == (("a", "b", "c"),)
