@@ -143,6 +143,7 @@ def test_help_lists_the_public_names():
     assert all(re.search(rf"\b{name}\b", head) for name in tp.__all__ if name != "__version__")
 
 
+@pytest.mark.slow
 def test_a_second_build_of_fewer_columns_and_no_silent_overwrite(folder, release):
     fewer = make_frame()[["ID", "SEX", "AGE"]]
     out = folder / "fewer.duckdb"
@@ -205,6 +206,7 @@ def test_open_gives_the_same(release, folder):
         again.sql("SELECT 1")
 
 
+@pytest.mark.slow
 def test_a_spec_by_its_path_or_read(tmp_path, census):
     spec = write_spec(tmp_path, census / "people.parquet", CENSUS, TWELVE[:2])
     stages = []
@@ -221,6 +223,7 @@ def test_a_spec_by_its_path_or_read(tmp_path, census):
     assert {t.columns for t in engine.plan(spec).tables if t.is_published} == set(TWELVE[:2])
 
 
+@pytest.mark.slow
 def test_a_source_by_its_path(tmp_path, census):
     engine.new_key(tmp_path / "my.key")
     with engine.build(
@@ -297,6 +300,7 @@ def check_says_many(done):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_plain_script_needs_no_main_guard(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     check_says_many(
