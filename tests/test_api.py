@@ -164,14 +164,6 @@ def test_advice_is_in_python_too(release, tmp_path):
         engine.build(make_frame(), tables=1, key=tmp_path / "no.key", entities=["ID"])
 
 
-def test_a_table_by_its_names(release):
-    assert release["SEX"].rows == release.table("SEX").rows
-    table = release["SEX", "AGE"]
-    assert table.df().shape == table.shape == (len(table.rows), 2)
-    with pytest.raises(engine.NotAnswerable):
-        release["INCOME", "SEX"]
-
-
 @pytest.mark.parametrize(
     ("tables", "advice"),
     [
@@ -285,13 +277,6 @@ frame = pd.DataFrame({"a": [i % 3 for i in range(200)], "b": [i % 5 for i in ran
 release = engine.build(frame, tables=[["a", "b"]], key="my.key", out="r.duckdb")
 print(release.sql("SELECT count(*) > 150 AS many FROM data").rows)
 """
-INTERACTIVE = """
-import sys
-sys.path[0] = ""
-namespace = {"__name__": "__main__"}
-for cell in open("cells.txt").read().split("\\n\\n"):
-    exec(compile(cell, "<cell>", "exec"), namespace)
-"""
 
 
 def check_says_many(done):
@@ -306,21 +291,6 @@ def test_a_plain_script_needs_no_main_guard(tmp_path):
     check_says_many(
         subprocess.run(
             [sys.executable, "script.py"],
-            cwd=tmp_path,
-            env=environment(),
-            capture_output=True,
-            text=True,
-        )
-    )
-
-
-@pytest.mark.slow
-def test_cells_run_one_by_one_as_in_a_notebook(tmp_path):
-    (tmp_path / "cells.txt").write_text(SCRIPT)
-    (tmp_path / "run.py").write_text(INTERACTIVE)
-    check_says_many(
-        subprocess.run(
-            [sys.executable, "run.py"],
             cwd=tmp_path,
             env=environment(),
             capture_output=True,

@@ -93,20 +93,6 @@ def test_a_spec_can_be_planned_without_data(name, tmp_path):
     assert all(len(t.columns) <= columns for t in plan.tables)
 
 
-def test_industry_codes_belong_to_one_category_each():
-    """One rule a category, the codes of all rules together the whole list, each once."""
-    spec = spec_of("nist-dp")
-    rules = [z for z in spec.zeros if z.columns == ("INDP", "INDP_CAT")]
-    codes, categories = (
-        next(c.domain for c in spec.columns if c.name == name) for name in ("INDP", "INDP_CAT")
-    )
-    listed = [{part.column: part.values for part in rule.parts} for rule in rules]
-    assert sorted(code for one in listed for code in one["INDP"]) == sorted(codes)
-    left = [{*categories} - {*one["INDP_CAT"]} for one in listed]
-    assert sorted(category for one in left for category in one) == sorted(categories)
-    assert all(len(one) == 1 for one in left)
-
-
 @needs_nist
 @pytest.mark.slow
 def test_no_row_of_the_excerpt_lies_in_a_declared_zero():
