@@ -143,6 +143,7 @@ def test_help_lists_the_public_names():
     assert all(re.search(rf"\b{name}\b", head) for name in tp.__all__ if name != "__version__")
 
 
+@pytest.mark.slow
 def test_a_second_build_of_fewer_columns_and_no_silent_overwrite(folder, release):
     fewer = make_frame()[["ID", "SEX", "AGE"]]
     out = folder / "fewer.duckdb"
@@ -161,14 +162,6 @@ def test_advice_is_in_python_too(release, tmp_path):
         release.sql("SELECT SEX, INCOME FROM data")
     with pytest.raises(engine.SpecError, match=r"in Python: new_key\('.*no\.key'\)"):
         engine.build(make_frame(), tables=1, key=tmp_path / "no.key", entities=["ID"])
-
-
-def test_a_table_by_its_names(release):
-    assert release["SEX"].rows == release.table("SEX").rows
-    table = release["SEX", "AGE"]
-    assert table.df().shape == table.shape == (len(table.rows), 2)
-    with pytest.raises(engine.NotAnswerable):
-        release["INCOME", "SEX"]
 
 
 @pytest.mark.parametrize(
@@ -205,6 +198,7 @@ def test_open_gives_the_same(release, folder):
         again.sql("SELECT 1")
 
 
+@pytest.mark.slow
 def test_a_spec_by_its_path_or_read(tmp_path, census):
     spec = write_spec(tmp_path, census / "people.parquet", CENSUS, TWELVE[:2])
     stages = []
@@ -221,6 +215,7 @@ def test_a_spec_by_its_path_or_read(tmp_path, census):
     assert {t.columns for t in engine.plan(spec).tables if t.is_published} == set(TWELVE[:2])
 
 
+@pytest.mark.slow
 def test_a_source_by_its_path(tmp_path, census):
     engine.new_key(tmp_path / "my.key")
     with engine.build(
@@ -282,13 +277,6 @@ frame = pd.DataFrame({"a": [i % 3 for i in range(200)], "b": [i % 5 for i in ran
 release = engine.build(frame, tables=[["a", "b"]], key="my.key", out="r.duckdb")
 print(release.sql("SELECT count(*) > 150 AS many FROM data").rows)
 """
-INTERACTIVE = """
-import sys
-sys.path[0] = ""
-namespace = {"__name__": "__main__"}
-for cell in open("cells.txt").read().split("\\n\\n"):
-    exec(compile(cell, "<cell>", "exec"), namespace)
-"""
 
 
 def check_says_many(done):
@@ -297,26 +285,12 @@ def check_says_many(done):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_plain_script_needs_no_main_guard(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     check_says_many(
         subprocess.run(
             [sys.executable, "script.py"],
-            cwd=tmp_path,
-            env=environment(),
-            capture_output=True,
-            text=True,
-        )
-    )
-
-
-@pytest.mark.slow
-def test_cells_run_one_by_one_as_in_a_notebook(tmp_path):
-    (tmp_path / "cells.txt").write_text(SCRIPT)
-    (tmp_path / "run.py").write_text(INTERACTIVE)
-    check_says_many(
-        subprocess.run(
-            [sys.executable, "run.py"],
             cwd=tmp_path,
             env=environment(),
             capture_output=True,

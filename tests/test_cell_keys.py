@@ -23,7 +23,7 @@ def cells(draw):
 
 
 @given(cells())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_keys_compare_as_combinations_do(given_cells):
     codes, sizes = given_cells
     keys, n_keys = cell_keys(codes.T, sizes)
@@ -35,7 +35,7 @@ def test_keys_compare_as_combinations_do(given_cells):
 
 
 @given(cells(), st.integers(0, 20))
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_two_lists_are_numbered_alike(given_cells, cut):
     codes, sizes = given_cells
     one, other, n_keys = comparable_keys(codes[:cut], codes[cut:], sizes)
@@ -46,7 +46,7 @@ def test_two_lists_are_numbered_alike(given_cells, cut):
 
 
 @given(cells())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 def test_distinct_cells_give_back_every_combination(given_cells):
     codes, sizes = given_cells
     found, number = distinct_cells(codes.T, sizes)

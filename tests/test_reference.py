@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -59,12 +58,6 @@ def test_a_name_without_a_docstring_is_an_error():
     ((name, value),) = reference_pages.members(package)
     with pytest.raises(SystemExit, match=r"package\.bare"):
         reference_pages.entry("package", name, value)
-
-
-def test_the_page_is_written(tmp_path, monkeypatch, page):
-    monkeypatch.setattr(sys, "argv", ["reference_pages.py", str(tmp_path / "r.md")])
-    reference_pages.main()
-    assert (tmp_path / "r.md").read_text("utf-8") == page
 
 
 def test_the_committed_spec_reference_is_current():

@@ -2,22 +2,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.simulation.draw import (
-    chance,
-    curve,
     draw_table,
     permuted,
     row_number,
-    uniform,
-    window,
 )
 
 # --- draws
 
 
+@settings(max_examples=50)
 @given(
     weights=st.lists(
         st.lists(st.sampled_from([0.0, 1e-9, 0.1, 1.0, 30.0]), min_size=4, max_size=4).filter(any),
@@ -63,31 +60,8 @@ def test_draws_follow_the_weights():
     assert abs(np.mean(drawn == 1) - 0.1) < 4 * np.sqrt(0.09 / n)
 
 
-def test_curves_and_windows():
-    weights = curve({10: 1.0, 20: 3.0})
-    assert weights.shape == (106,)
-    assert weights[[0, 10, 15, 20, 105]].tolist() == [1, 1, 2, 3, 3]
-    assert window({10: 1.0, 20: 3.0})[[9, 10, 15, 20, 21]].tolist() == [0, 1, 2, 3, 0]
-
-
-def test_chance_and_uniform():
-    rng = np.random.default_rng(2)
-    numbers = uniform(rng, 10_000)
-    assert 0 <= numbers.min() < 0.001
-    assert 0.999 < numbers.max() < 1
-    flags = chance(rng, np.array([0.0, 1.0, 1.0]), 3)
-    assert flags.tolist() == [False, True, True]
-
-
-@given(size=st.integers(1, 3_000), seed=st.integers(0, 2**64), purpose=st.integers(0, 1))
+@settings(max_examples=30)
+@given(size=st.integers(1, 1_000), seed=st.integers(0, 2**64), purpose=st.integers(0, 1))
 def test_permutations_are_one_to_one(size, seed, purpose):
     out = permuted(np.arange(size), size=size, seed=seed, purpose=purpose)
     assert sorted(out) == list(range(size))
-
-
-def test_permutations_differ_by_purpose_and_seed():
-    places = np.arange(1_000)
-    a = permuted(places, size=1_000, seed=1, purpose=0)
-    assert np.mean(a == permuted(places, size=1_000, seed=1, purpose=1)) < 0.02
-    assert np.mean(a == permuted(places, size=1_000, seed=2, purpose=0)) < 0.02
-    assert permuted(places[5:9], size=1_000, seed=1, purpose=0).tolist() == a[5:9].tolist()

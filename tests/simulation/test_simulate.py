@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import duckdb
 import pandas as pd
 import pytest
 from fixtures.simulation import frame, query
@@ -80,15 +79,6 @@ def test_only_an_empty_or_new_folder_will_do(tmp_path):
     assert [found.name for found in tmp_path.iterdir()] == ["mine.txt"]
 
 
-def test_a_folder_that_cannot_be_read(tmp_path, monkeypatch):
-    def refuse(self):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "iterdir", refuse)
-    with pytest.raises(StoreError, match="Permission denied"):
-        simulate_census(tmp_path, people=1_000, seed=1)
-
-
 @pytest.mark.parametrize("is_new", [True, False])
 def test_nothing_is_left_when_the_disk_is_full(tmp_path, monkeypatch, is_new):
     folder = tmp_path / "census"
@@ -106,16 +96,6 @@ def test_nothing_is_left_when_the_disk_is_full(tmp_path, monkeypatch, is_new):
         simulate_census(folder, people=1_000, seed=1)
     assert folder.exists() != is_new
     assert is_new or not any(folder.iterdir())
-
-
-def test_an_error_of_duckdb_is_a_store_error(tmp_path, monkeypatch):
-    def fail(*arguments):
-        raise duckdb.IOException("could not write")
-
-    monkeypatch.setattr(simulate, "merge_parts", fail)
-    with pytest.raises(StoreError, match="IOException"):
-        simulate_census(tmp_path, people=1_000, seed=1)
-    assert not any(tmp_path.iterdir())
 
 
 def test_nothing_is_left_when_interrupted(tmp_path):

@@ -70,17 +70,13 @@ def test_init_plan_and_build_take_tables_and_width(tmp_path):
     assert done.returncode == 0, done.stderr
     tables = tomllib.loads((tmp_path / "release.toml").read_text())["tables"]
     assert tables == [{"columns": ["age", "sex"]}, {"columns": ["town"]}, {"all": 2}]
-    for given in ("age,sxe", "id,age", " , "):
-        assert tablepack(*words, "--tables", given, cwd=tmp_path).returncode == 2
-    assert tablepack(*words, "--width", 4, cwd=tmp_path).returncode == 2
+    for given in (("--tables", "age,sxe"), ("--tables", "id,age"), ("--width", 4)):
+        assert tablepack(*words, *given, cwd=tmp_path).returncode == 2
     assert len(tomllib.loads((tmp_path / "release.toml").read_text())["tables"]) == 3
     tablepack("key", "new", "release.key", cwd=tmp_path)
     planned = tablepack("plan", "release.toml", "--tables", "sex", "--json", cwd=tmp_path)
     published = [t["columns"] for t in json.loads(planned.stdout)["tables"] if t["published"]]
     assert published == [["sex"]]
-    built = tablepack("build", "release.toml", "--tables", "town,sex", "--width", 1, cwd=tmp_path)
-    assert built.returncode == 0, built.stderr
-    assert "4 tables" in built.stderr
     wrong = tablepack("build", "release.toml", "--tables", "twon", "-o", "x.duckdb", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "did you mean 'town'?" in wrong.stderr

@@ -287,11 +287,6 @@ def test_a_vintage_has_at_most_64_characters(write):
             assert places(mistakes(path)) == ["release.vintage"]
 
 
-def test_several_privacy_mistakes(write):
-    lines = "[privacy]\nlow_threshold = 1\nthreshold_mean = 1\n"
-    assert len(mistakes(write(HEAD + COLUMNS + TABLES + lines))) == 2
-
-
 @pytest.mark.parametrize(
     ("place", "entry"),
     cases(r"""
