@@ -63,11 +63,3 @@ def client(path):
 
     with served(app_of(path)) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def pack(release):
-    """The pack of the module's `release`, where that is the one that all tests of packs share."""
-    from fixtures.pack import shared_pack
-
-    return shared_pack(release)

@@ -86,7 +86,8 @@ def amended(
         max_width=None if spec.mode == "dp" else MAX_WIDTH,
     )
     entries = [
-        (f"tables[{i}]", TableEntry(columns=list(columns))) for i, columns in enumerate(more, 1)
+        (f"tables[{i}]", TableEntry.model_validate({"columns": list(columns)}))
+        for i, columns in enumerate(more, 1)
     ]
     tables, _ = expanded(entries, context, problems)
     added = with_each(tables, spec.each, problems)
