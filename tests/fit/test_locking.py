@@ -132,9 +132,10 @@ def test_contradictory_tables_do_contradict():
     assert max(gaps) > 5
 
 
-def test_gap_of_three_columns_is_mostly_one_at_most():
-    gaps = [noisy(seed, 400).table("A", "B", "D").gap for seed in range(60)]
-    assert np.mean(np.array(gaps) <= 1) >= 0.95
+@pytest.mark.parametrize("seeds", [10, pytest.param(200, marks=pytest.mark.slow)])
+def test_gap_of_three_columns_is_mostly_one_at_most(seeds):
+    gaps = [noisy(seed, 400).table("A", "B", "D").gap for seed in range(seeds)]
+    assert np.mean(np.array(gaps) <= 1) >= 0.95 - 0.5 / seeds  # nine of ten
     assert max(gaps) <= 3
 
 
@@ -234,7 +235,11 @@ def test_pairs_ruled_out_below_stay_ruled_out_but_for_leftovers(seed):
 
 @pytest.mark.parametrize(
     ("columns", "sd", "within_one"),
-    [(("A", "B"), 1.5, 0.95), (("A", "B", "D"), 1.7, 0.95), (("A", "B", "C", "D"), 1.7, 0.7)],
+    [
+        (("A", "B"), 1.5, 0.95),
+        (("A", "B", "D"), 1.7, 0.95),
+        pytest.param(("A", "B", "C", "D"), 1.7, 0.7, marks=pytest.mark.slow),
+    ],
 )
 def test_a_released_cell_is_as_near_as_its_margins_let_it(columns, sd, within_one, monkeypatch):
     """To what was measured: noise of sd 1.4 and what rounding adds. To the fit: nearly all within one row."""
@@ -263,7 +268,7 @@ def skewed(seed: int) -> dict[str, np.ndarray]:
     return {"I": number, "G": rare.astype(np.int64)}
 
 
-@pytest.mark.parametrize("columns", [("I", "G"), ("G", "I")])
+@pytest.mark.parametrize("columns", [("I", "G"), pytest.param(("G", "I"), marks=pytest.mark.slow)])
 def test_a_rare_group_gets_no_values_that_it_does_not_have(columns):
     """Before, where noise made a remainder zero, a third of the group got numbers that nobody in it has."""
     high = []

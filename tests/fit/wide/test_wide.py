@@ -153,6 +153,7 @@ def test_any_tables_keep_their_columns(seed, n, width):
         assert (np.bincount(codes) == np.bincount(rows[name])).all()
 
 
+@pytest.mark.slow
 def test_tables_that_contradict_each_other_leave_some_rows():
     """Who has a=0 has b=1, who has b=1 has c=1, and who has a=0 has c=0; all but a few who have a 2."""
     alike = {(0, 0): 170, (0, 2): 30, (1, 1): 170, (1, 2): 30, (2, 0): 30, (2, 1): 30}
