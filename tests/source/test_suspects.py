@@ -121,6 +121,7 @@ def build(tmp_path, frame, **more):
     )
 
 
+@pytest.mark.slow
 def test_nothing_of_sixty_identifiers_is_published(tmp_path):
     frame, names = identifiers(400, 9, seed=5)
     release = build(tmp_path, frame)
