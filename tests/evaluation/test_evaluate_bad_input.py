@@ -158,6 +158,7 @@ def test_odd_on_both_sides(odd):
     evaluated(ODD[odd](people()), ODD[odd](people()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ["one row", "a constant text"])
 def test_learners_are_run_or_said_not_to_be(odd):
     evaluated(people(), ODD[odd](people(60, 2)), LEARNED)

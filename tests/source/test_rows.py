@@ -64,6 +64,7 @@ def test_the_bound_of_a_value_cuts_little_over_all_values(heavy, expected):
     assert bounds(found(in_wards(heavy), ["id"])) == (256, {"day": 1, "ward": expected})
 
 
+@pytest.mark.slow
 def test_one_person_more_moves_what_is_cut_by_one_bound_at_most():
     """Whatever the threshold: the first bound with one person more is that of a threshold lower by one, or the same."""
     rows = in_wards(1, wards=12)

@@ -121,6 +121,7 @@ def build(tmp_path, frame, **more):
     )
 
 
+@pytest.mark.slow
 def test_nothing_of_sixty_identifiers_is_published(tmp_path):
     frame, names = identifiers(400, 9, seed=5)
     release = build(tmp_path, frame)
@@ -171,6 +172,7 @@ def test_a_table_that_names_a_dropped_column_is_a_mistake(tmp_path):
         engine.plan(path)
 
 
+@pytest.mark.slow
 def test_a_released_column_says_why(tmp_path):
     section = 'kind = "integer"\nrelease = "numbers of rooms, which are on every door"'
     path = spec_of(tmp_path, section)

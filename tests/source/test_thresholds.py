@@ -124,7 +124,15 @@ def flips(cells, more, n_trials: int) -> list[int]:
     return out
 
 
-@pytest.mark.parametrize("case", CASES)
+def first(cases, n):
+    """The first cases by default, all in the long run."""
+    return [
+        pytest.param(case, marks=[pytest.mark.slow] if place >= n else [])
+        for place, case in enumerate(cases)
+    ]
+
+
+@pytest.mark.parametrize("case", first(CASES, 1))
 def test_one_person_more_changes_a_column_at_the_rate_of_theory(case):
     """1,000 trials."""
     cells, more, deciding = CASES[case]
@@ -144,7 +152,7 @@ def test_one_person_more_changes_a_column_at_the_rate_of_theory(case):
         assert stats.binomtest(len(flipped), 1_000, most, alternative="greater").pvalue > ALPHA
 
 
-@pytest.mark.parametrize("case", FAR)
+@pytest.mark.parametrize("case", first(FAR, 2))
 def test_far_from_every_threshold_one_person_changes_nothing(case):
     """1,000 trials."""
     assert flips(*FAR[case], 1_000) == []

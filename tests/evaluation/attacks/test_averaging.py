@@ -47,6 +47,7 @@ def test_a_table_that_is_not_locked_is_found_out():
     assert "show other counts" in found.verdict
 
 
+@pytest.mark.slow
 def test_tables_that_are_not_locked_give_counts_away():
     """The planted fault in all tables: margins with as much noise as the one-way table, drawn anew in each."""
     people, noise = columns(), rng(2)

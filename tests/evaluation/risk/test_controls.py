@@ -134,6 +134,7 @@ def test_no_figure_is_poor_where_others_are_many_and_alike():
     }
 
 
+@pytest.mark.slow
 def test_a_part_of_the_people_published_as_they_are_is_found():
     original = people(1_200, 1)
     mixed = pd.concat([original[:480], people(720, 2)], ignore_index=True)
