@@ -206,7 +206,10 @@ def test_counts_of_entities(folder):
         ({"vintage": "2022"}, "it is of vintage '2021', the spec's is '2022'"),
         ({"key": "other.key"}, "it was built with key"),
         ({"release": {"unit": "visits"}}, "the spec has changed"),
-        ({"columns": CENSUS | {"age": {"kind": "integer", "label": "Age"}}}, "the spec has changed"),
+        (
+            {"columns": CENSUS | {"age": {"kind": "integer", "label": "Age"}}},
+            "the spec has changed",
+        ),
     ],
 )
 def test_releases_of_another_recipe_are_left_alone(folder, how, said):

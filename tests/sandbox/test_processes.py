@@ -115,9 +115,7 @@ def test_greedy_statements_are_refused_and_the_next_one_works(strangers, sql):
 
 
 def test_half_a_sign_is_no_text(strangers):
-    with pytest.raises(
-        QueryRefused, match=r"U\+D800 at character 9"
-    ):
+    with pytest.raises(QueryRefused, match=r"U\+D800 at character 9"):
         strangers.sql("SELECT '\ud800'")
 
 
