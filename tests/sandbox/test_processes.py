@@ -1,4 +1,4 @@
-"""Statements of strangers: answered as a release answers them, limited, and no worse for processes that fail."""
+"""Untrusted SQL: answered as by a release, within limits, and unaffected by failing processes."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ from queries.sandbox.limits import plain_loads
 N_ROWS = make_table(("SEX",)).n_rows
 
 
+SLOW = pytest.mark.slow
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of processes")
 
 
 def workers():
-    """Processes that run statements for this one."""
+    """Worker processes of this process."""
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -54,15 +55,21 @@ def workers():
     return found
 
 
+def cpu_s(pid):
+    """Processor seconds that a process has used."""
+    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
 def kill(pid):
-    """End a process of ours, and wait until it has ended; whoever started it may still ask how."""
+    """Kill a child process and wait until it has ended, leaving its exit status for its owner."""
     os.kill(pid, signal.SIGKILL)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
 @pytest.fixture
 def instead(tmp_path, monkeypatch):
-    """Lets another program run in place of Python when a process for statements is started."""
+    """Run another program in place of Python when a worker process is started."""
 
     def put(text, program=sys.executable):
         script = tmp_path / "python"
@@ -85,11 +92,17 @@ def release(path):
 
 
 @pytest.fixture(scope="module")
-def strangers(path):
+def others():
+    """Worker processes of other tests."""
+    return workers()
+
+
+@pytest.fixture(scope="module")
+def sandbox(path, others):
     os.environ[ENVIRONMENT] = CANARY
     limits = ProcessLimits(seconds=2, process_mb=768, rows=1000, answer_mb=4)
-    with limited_processes(path, limits=limits, n=1) as strangers:
-        yield strangers
+    with limited_processes(path, limits=limits, n=1) as sandbox:
+        yield sandbox
     del os.environ[ENVIRONMENT]
 
 
@@ -106,23 +119,23 @@ GREEDY = [
 ]
 
 
-@pytest.mark.parametrize("sql", GREEDY)
-def test_greedy_statements_are_refused_and_the_next_one_works(strangers, sql):
-    with pytest.raises(QueryRefused, match=r"more memory than a query may use|stopped after") as no:
-        strangers.sql(sql)
-    assert not re.search(r"iB|used", str(no.value))  # what DuckDB says of the memory of the process
-    assert strangers.sql("SELECT count(*) FROM data").rows == [(N_ROWS,)]
+@pytest.mark.parametrize("sql", [GREEDY[0], *(pytest.param(s, marks=SLOW) for s in GREEDY[1:])])
+def test_greedy_statements_are_refused_and_the_next_one_works(sandbox, sql):
+    with pytest.raises(QueryRefused, match=r"memory|stopped after") as no:
+        sandbox.sql(sql)
+    assert not re.search(r"iB|used", str(no.value))  # DuckDB's numbers on the memory of the process
+    assert sandbox.sql("SELECT count(*) FROM data").rows == [(N_ROWS,)]
 
 
-def test_half_a_sign_is_no_text(strangers):
-    with pytest.raises(QueryRefused, match=r"U\+D800 at character 9"):
-        strangers.sql("SELECT '\ud800'")
+def test_a_lone_surrogate_is_refused(sandbox):
+    with pytest.raises(QueryRefused, match=r"\b9\b"):
+        sandbox.sql("SELECT '\ud800'")
 
 
 @LINUX
-def test_the_kernel_holds_the_process(strangers):
-    strangers.sql("SELECT 1")
-    (pid,) = workers()
+def test_the_kernel_holds_the_process(sandbox, others):
+    sandbox.sql("SELECT 1")
+    (pid,) = workers() - others
     proc = Path(f"/proc/{pid}")
     limits, status = (proc / "limits").read_text(), (proc / "status").read_text()
     environment = (proc / "environ").read_bytes()
@@ -139,13 +152,13 @@ def test_the_kernel_holds_the_process(strangers):
     assert CANARY.encode() not in environment
 
 
-def test_many_rows_are_cut_not_kept(strangers):
-    answer = strangers.sql("SELECT * FROM range(1000000000)")
-    assert len(answer.rows) == 1001  # one more than the limit: there were more
+def test_many_rows_are_cut_not_kept(sandbox):
+    answer = sandbox.sql("SELECT * FROM range(1000000000)")
+    assert len(answer.rows) == 1001  # one more than the limit shows that there are more
     assert answer.head(2) == [(0,), (1,)]
 
 
-def test_answers_are_those_of_a_release(strangers, release):
+def test_answers_are_those_of_a_release(sandbox, release):
     every = (
         "SELECT DATE '2020-01-02', TIMESTAMP '2020-01-02 03:04:05', 1.50::DECIMAL(5, 2), 'x'::BLOB, [1, NULL], "
         "{'a': 1}, UUID '00000000-0000-0000-0000-000000000001', INTERVAL 2 DAY, 'inf'::DOUBLE, 2::HUGEINT ** 70, NULL"
@@ -155,13 +168,13 @@ def test_answers_are_those_of_a_release(strangers, release):
         "SELECT age FROM data LIMIT 3",
         every,
     ):
-        ours, theirs = release.sql(sql), strangers.sql(sql)
+        ours, theirs = release.sql(sql), sandbox.sql(sql)
         assert theirs.rows == ours.rows
         for name in ("columns", "types", "table", "source", "noise_sd", "filled_share"):
             assert getattr(theirs, name) == getattr(ours, name)
         assert theirs.warnings == ours.warnings
         assert theirs.marks(len(ours)) == ours.marks  # figures travel as they are
-    values = strangers.sql(every).rows[0]
+    values = sandbox.sql(every).rows[0]
     assert values[:3] == (
         datetime.date(2020, 1, 2),
         datetime.datetime(2020, 1, 2, 3, 4, 5),
@@ -169,20 +182,20 @@ def test_answers_are_those_of_a_release(strangers, release):
     )
     assert values[6] == UUID(int=1)
     with pytest.raises(NotAnswerable, match="no column 'agge'") as refused:
-        strangers.sql("SELECT agge FROM data")
+        sandbox.sql("SELECT agge FROM data")
     assert refused.value.missing == ("agge",)
     with pytest.raises(NotAnswerable) as refused:
-        strangers.sql("SELECT income FROM data WHERE town = 'Bath'")
+        sandbox.sql("SELECT income FROM data WHERE town = 'Bath'")
     assert ("AGE", "TOWN") in refused.value.nearest
 
 
-def test_how_sure_it_is_and_bugs_of_ours(strangers, release):
+def test_intervals_and_internal_errors(sandbox, release):
     sql = "SELECT age, count(*) AS n FROM data GROUP BY age ORDER BY age"
-    ours, theirs = release.sql(sql, intervals=True), strangers.sql(sql, intervals=True)
+    ours, theirs = release.sql(sql, intervals=True), sandbox.sql(sql, intervals=True)
     assert (theirs.columns, theirs.rows) == (ours.columns, ours.rows)
     assert len(theirs.columns) > 2
-    with pytest.raises(InternalError, match=r"TypeError in worker\.py:.*please report it"):
-        strangers.sql(sql, nonsense=True)
+    with pytest.raises(InternalError, match=r"TypeError in worker\.py:"):
+        sandbox.sql(sql, nonsense=True)
 
 
 @LINUX
@@ -201,18 +214,20 @@ def test_a_process_that_dies_is_replaced(path, monkeypatch):
         assert asked.sql("SELECT 1").rows == [(1,)]
 
 
+@pytest.mark.slow
 @LINUX
 def test_a_process_that_breaks_at_work_is_replaced_at_once(path):
     others = workers()
     with limited_processes(path, limits=ProcessLimits(seconds=60), n=1) as asked:
         (pid,) = workers() - others
         threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
-        with pytest.raises(TooLarge, match="broke the process"):
+        with pytest.raises(TooLarge, match="crashed its process"):
             asked.sql(ENDLESS)
-        assert len(workers() - others - {pid}) == 1  # started while nobody waits for it
+        assert len(workers() - others - {pid}) == 1  # started in the background
         assert asked.sql("SELECT 1").rows == [(1,)]
 
 
+@pytest.mark.slow
 def test_no_statement_waits_for_a_process_that_starts_while_another_is_ready(path, monkeypatch):
     waited = []
 
@@ -238,7 +253,7 @@ def test_no_statement_waits_for_a_process_that_starts_while_another_is_ready(pat
 @LINUX
 def test_an_end_waits_no_longer_than_it_may(path):
     others, refused = workers(), []
-    asked = limited_processes(path, limits=ProcessLimits(seconds=60), n=2)
+    asked = limited_processes(path, limits=ProcessLimits(seconds=600), n=2)
 
     def ask():
         try:
@@ -249,26 +264,27 @@ def test_an_end_waits_no_longer_than_it_may(path):
     asking = threading.Thread(target=ask)
     asking.start()
     time.sleep(0.3)
-    begun = time.monotonic()
     asked.close(0.2)
-    asking.join(10)
-    assert time.monotonic() - begun < 3
-    assert len(refused) == 1
+    asking.join()
+    assert len(refused) == 1  # ended, not stopped at its time limit
     assert workers() - others == set()  # none is started for the next statement
-    with pytest.raises(StoreError, match="it is closed"):
+    with pytest.raises(StoreError, match="closed"):
         asked.sql("SELECT 1")
 
 
-@pytest.mark.parametrize("intervals", [False, True])
-def test_one_limit_for_all_that_a_statement_takes(path, intervals):
-    """Planned (a PIVOT looks up its values), run, and looked at again for its warnings, within one limit."""
+@LINUX
+@pytest.mark.parametrize("intervals", [True, pytest.param(False, marks=SLOW)])
+def test_one_time_limit_covers_all_parts_of_a_statement(path, intervals):
+    """Planning (a PIVOT looks up its values), running, and checking for warnings share it: seconds of the processor."""
     slow = "(SELECT count(*) FROM range(40000) a, range(40000) b WHERE hash(a.range + b.range) = 1)"
     sql = f"PIVOT (SELECT sex, age FROM data WHERE age > {slow}) ON sex USING count(*)"
+    others = workers()
     with limited_processes(path, limits=ProcessLimits(seconds=1), n=1) as asked:
-        begun = time.monotonic()
-        with pytest.raises(TimedOut, match="stopped after 1 seconds"):
+        (pid,) = workers() - others
+        before = cpu_s(pid)
+        with pytest.raises(TimedOut):
             asked.sql(sql, intervals=intervals)
-        assert time.monotonic() - begun < 3
+        assert cpu_s(pid) - before < 2
         assert asked.sql("SELECT 1").rows == [(1,)]
 
 
@@ -278,17 +294,18 @@ def test_a_slow_machine_takes_its_time_to_open_a_release(path):
         asked.sql("SELECT count(*) FROM range(1000000) a, range(1000) b")
 
 
+@pytest.mark.slow
 @LINUX
-def test_a_release_that_was_replaced_is_not_asked(tmp_path):
+def test_a_replaced_release_is_not_queried(tmp_path):
     path, others = build_release(tmp_path / "r.duckdb"), workers()
     with limited_processes(path, limits=ProcessLimits(process_mb=256), n=2) as asked:
         build_release(path, seed=1)
         assert asked.sql("SELECT 1").rows == [(1,)]  # the one that is open
         for pid in workers() - others:
             kill(pid)
-        with pytest.raises(ReplacedRelease, match="replaced since"):
+        with pytest.raises(ReplacedRelease, match=path.name):
             asked.sql("SELECT 1")
-    with pytest.raises(StoreError, match="no such release"):
+    with pytest.raises(StoreError, match=r"none\.duckdb"):
         limited_processes(tmp_path / "none.duckdb")
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DamagedRelease):
@@ -296,21 +313,21 @@ def test_a_release_that_was_replaced_is_not_asked(tmp_path):
 
 
 def framed(raw):
-    """Some bytes as they go over the pipe."""
+    """A frame as sent over the pipe."""
     return len(raw).to_bytes(8, "little") + raw
 
 
 @pytest.mark.parametrize(
     ("program", "text", "why"),
     [
-        ("/bin/sh", "exit 1", r"it left with code 1"),
-        ("/bin/sh", "kill -9 $$", r"the system ended it, signal 9"),
-        ("/bin/sh", "printf abcdefgh; exec sleep 60", r"what came from it is no answer"),
+        ("/bin/sh", "exit 1", r"exit code 1"),
+        ("/bin/sh", "kill -9 $$", r"killed by signal 9"),
+        ("/bin/sh", "printf abcdefgh; exec sleep 60", r"invalid reply"),
         (
             sys.executable,
             f"import sys, time\nsys.stdout.buffer.write({framed(pickle.dumps(('gift',)))!r})\n"
             "sys.stdout.flush()\ntime.sleep(60)",
-            r"what came from it is no answer",
+            r"invalid reply",
         ),
     ],
 )
@@ -323,20 +340,22 @@ def test_what_does_not_start(path, instead, program, text, why):
 def test_what_cannot_be_started(path, monkeypatch):
     with monkeypatch.context() as m:
         m.setattr(sys, "platform", "win32")
-        with pytest.raises(StoreError, match="cannot be limited on this system"):
+        with pytest.raises(StoreError, match="Linux or macOS"):
             limited_processes(path)
     with monkeypatch.context() as m:
         m.setattr(sys, "executable", "/nowhere/python")
         with pytest.raises(StoreError, match="cannot be started"):
             limited_processes(path)
-    with pytest.raises(StoreError, match=r"did not start \(nothing came from it in 0 seconds\)"):
+    with pytest.raises(StoreError, match=r"did not start \(no reply within 0 seconds\)"):
         limited_processes(path, limits=ProcessLimits(start_s=0.01))
-    with pytest.raises(StoreError, match=r"did not start \(ValueError in "):  # the process says so
+    with pytest.raises(
+        StoreError, match=r"did not start \(ValueError in "
+    ):  # reported by the process
         limited_processes(path, limits=ProcessLimits(threads="many"))
 
 
 class Evil:
-    """What runs a command when it is read."""
+    """Runs a command when it is unpickled."""
 
     def __reduce__(self):
         return (os.system, ("true",))
@@ -359,7 +378,7 @@ def test_only_plain_values_come_back():
     assert plain_loads(pickle.dumps(values)) == values
 
     for evil in (Evil(), os.getcwd, ProcessLimits):
-        with pytest.raises(pickle.UnpicklingError, match="no plain value"):
+        with pytest.raises(pickle.UnpicklingError, match="not a plain value"):
             plain_loads(pickle.dumps(evil))
 
 
@@ -393,17 +412,17 @@ def test_a_process_in_which_duckdb_failed_is_replaced(path, release, instead, mo
     "answer",
     [
         framed(pickle.dumps(Evil())),
-        framed(b""),
-        framed(b"\x00" * 20),
-        framed(pickle.dumps(("gift", 1))),
-        framed(pickle.dumps(5)),
-        (2**40).to_bytes(8, "little"),  # of an answer that long nothing is read
+        pytest.param(framed(b""), marks=SLOW),
+        pytest.param(framed(b"\x00" * 20), marks=SLOW),
+        pytest.param(framed(pickle.dumps(("gift", 1))), marks=SLOW),
+        pytest.param(framed(pickle.dumps(5)), marks=SLOW),
+        (2**40).to_bytes(8, "little"),  # nothing is read of an answer this long
     ],
 )
-def test_a_process_that_was_taken_over_gives_no_more_than_a_refusal(path, release, instead, answer):
+def test_a_compromised_process_can_only_cause_a_refusal(path, release, instead, answer):
     opened = framed(pickle.dumps(("open", asdict(release.record))))
     instead(ROGUE.format(opened=opened, answer=answer))
     limits = ProcessLimits(seconds=30)
     with limited_processes(path, limits=limits, n=1) as asked:
-        with pytest.raises(QueryRefused, match="broke the process"):
+        with pytest.raises(QueryRefused, match="crashed its process"):
             asked.sql("SELECT 1")
