@@ -176,6 +176,7 @@ def test_names_in_place_of_tables_are_refused(folder, tables, advice):
         engine.plan(make_frame(), tables=tables, key=folder / "my.key", entities=["ID"])
 
 
+@pytest.mark.ci
 def test_a_first_release_with_a_temporary_key(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.warns(UserWarning, match="temporary key"):
@@ -232,6 +233,7 @@ def test_a_source_by_its_path(tmp_path, census):
     assert all(value % 1_000 == 0 for (value,) in incomes)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("what", "more", "said"),
     [

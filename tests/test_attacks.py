@@ -114,6 +114,7 @@ def test_averaging_in_the_setting_of_the_reference():
     check_averaging(*averaged(12, tables, [first], n_columns=41), reach=0.7)
 
 
+@pytest.mark.ci
 def test_the_noise_that_stays_in_a_one_way_count():
     """Over 1,000 counts of 20 keys: sd at least 1.1, at most 36 % exact. With noise off both say so."""
     names = [f"x{j:02d}" for j in range(10)]
@@ -154,6 +155,7 @@ def check_cloning(clones: int, **more) -> None:
     assert found.locked.share <= 0.65, told  # the figure asked for
 
 
+@pytest.mark.ci
 def test_cloning_gains_nothing():
     check_cloning(8, releases=8, buckets=256)
 
@@ -197,6 +199,7 @@ def census_trial(tmp_path_factory):
     return trial_of_spec(read_spec(write_spec(folder, "census/people.parquet", CENSUS, tables)))
 
 
+@pytest.mark.ci
 def test_claims_about_the_census(census_trial):
     check_claims(census_trial)
 
@@ -245,6 +248,7 @@ def check_subtraction(found) -> None:
         assert (one.difference == one.filled).all()
 
 
+@pytest.mark.ci
 def test_subtraction_gives_what_the_release_says_and_nothing_else(census_trial):
     check_subtraction(
         [complements(census_trial, ("age", b)) for b in ("arrival_date", "income", "sex")]

@@ -76,6 +76,7 @@ def test_invalid_commands_are_detected(words):
         parsed(words)
 
 
+@pytest.mark.ci
 def test_the_tour_runs(tmp_path):
     """Every command of the README in its order, on fewer people; one of them is meant to be refused."""
     demo = tmp_path / "releases" / "demo"
@@ -108,6 +109,7 @@ def test_the_key_of_the_tour_is_that_of_its_spec(tmp_path):
     assert tomllib.loads(spec.read_text())["release"]["key"] == Path(made).name
 
 
+@pytest.mark.ci
 def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert blocks

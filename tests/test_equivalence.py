@@ -76,6 +76,7 @@ def test_csv_with_one_job_gives_what_parquet_with_two_gives(case, census, tmp_pa
     assert hashes_of(tmp_path, census / "people.csv", columns, entities, jobs=1) == plain
 
 
+@pytest.mark.ci
 def test_row_order_column_order_and_more_tables_change_nothing(case, census, tmp_path):
     """All at once, from a DuckDB table; the columns of every table in another order too."""
     columns, entities, plain = case
@@ -116,12 +117,14 @@ def hashes_of_frame(folder: Path, census: Path, columns, entities, form: str):
     return table_hashes(folder / "r.duckdb")
 
 
+@pytest.mark.ci
 def test_a_frame_and_fewer_tables_give_what_the_file_gives(case, census, tmp_path):
     columns, entities, plain = case
     found = hashes_of_frame(tmp_path, census, columns, entities, "pandas")
     assert found == {t: plain[t] for t in FEW}
 
 
+@pytest.mark.ci
 def test_every_kind_of_frame_gives_the_same(census, tmp_path):
     """The third kind is that of the test above."""
     columns, entities = CASES["no entity column"]
@@ -137,6 +140,7 @@ def switched_off() -> list[str]:
     return [f for f in umath.__cpu_dispatch__ if umath.__cpu_features__.get(f)]
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(
     not switched_off(), reason="numpy uses no CPU feature here that could be switched off"
 )
@@ -163,6 +167,7 @@ def noise_equal_share(sd: float) -> float:
     return 1 / (sd * math.sqrt(2) * math.sqrt(2 * math.pi))
 
 
+@pytest.mark.ci
 def test_another_key_gives_other_counts_as_often_as_theory_says(tmp_path):
     """Single values of a column of many well-filled values: noise sd sqrt(2) a count, then scaled in the tree.
 
@@ -190,6 +195,7 @@ def test_another_key_gives_other_counts_as_often_as_theory_says(tmp_path):
         assert 0.9 <= np.std(counts - 60) <= 1.7
 
 
+@pytest.mark.ci
 def test_another_key_keeps_the_shape_but_no_table(census, tmp_path):
     columns, entities = CASES["one entity column"]
     path = census / "people.parquet"
@@ -229,6 +235,7 @@ def change(path: Path) -> None:
     frame.to_parquet(path)
 
 
+@pytest.mark.ci
 def test_changed_data_under_the_same_vintage_is_refused(pinned):
     folder, spec = pinned
     change(folder / "people.parquet")
@@ -247,6 +254,7 @@ def test_changed_data_under_the_same_vintage_is_refused(pinned):
     assert not (folder / "new.duckdb").exists()
 
 
+@pytest.mark.ci
 def test_changed_data_under_a_new_vintage_is_built(pinned):
     folder, spec = pinned
     before = table_hashes(folder / "r.duckdb")

@@ -173,6 +173,7 @@ def planted(tmp_path_factory):
     return it
 
 
+@pytest.mark.ci
 def test_the_search_finds_secrets(planted):
     """In the source, and in every spelling."""
     source = {"source": (planted.folder / "rows.duckdb").read_bytes()}
@@ -182,6 +183,7 @@ def test_the_search_finds_secrets(planted):
         assert (("x", how)) in places_of([secret], {"x": b"ab" + spelled + b"yz"})
 
 
+@pytest.mark.ci
 def test_no_secret_is_in_any_output(planted):
     content = content_of(planted.out, planted.tmp) | planted.shown
     assert any(name.endswith("r.duckdb") for name in content)
@@ -272,6 +274,7 @@ if '-m' in sys.orig_argv and 'engine.release.fit_process' in sys.orig_argv[-1]:
 """
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to see open files")
 def test_the_fit_process_has_no_access_to_the_data(planted, tmp_path):
     """Seen from inside, just before it writes the release."""
@@ -304,6 +307,7 @@ def test_the_fit_process_has_no_access_to_the_data(planted, tmp_path):
     assert Path(seen["folder"]) == planted.out
 
 
+@pytest.mark.ci
 def test_messages_to_the_fit_process_hold_no_secret(planted, monkeypatch):
     """Byte for byte."""
     import pickle

@@ -70,6 +70,7 @@ def release(demo):
     return demo[0] / "out" / "census.duckdb"
 
 
+@pytest.mark.ci
 def test_the_plan_is_what_the_build_makes(demo, release):
     planned = json.loads(demo[1]["plan"].stdout)
     published = {tuple(t["columns"]): t for t in planned["tables"] if t["published"]}
@@ -138,6 +139,7 @@ def test_every_table_has_the_same_total(release):
     assert len(rows) == 1
 
 
+@pytest.mark.ci
 def test_show(demo, release):
     folder, _ = demo
     listed = tablepack("show", "out/census.duckdb", cwd=folder)
@@ -183,6 +185,7 @@ def test_explain_runs_nothing(demo):
     assert "max(" not in told.stdout
 
 
+@pytest.mark.ci
 def test_export_has_the_kinds_of_the_source(demo, people, release):
     folder, _ = demo
     done = tablepack("export", "out/census.duckdb", "csv", cwd=folder)
@@ -240,6 +243,7 @@ def test_plain_duckdb_understands_the_file(release):
     assert comments[0] >= len(table_hashes(release))
 
 
+@pytest.mark.ci
 def test_the_spec_that_init_writes_builds_as_it_is(demo):
     folder, steps = demo
     assert "tablepack key new found.key" in steps["init"].stderr
@@ -288,6 +292,7 @@ EVENTS = {
 }
 
 
+@pytest.mark.ci
 def test_a_source_with_many_rows_per_person(tmp_path, census):
     tables = [("visit_date",), ("visit_at",), ("department", "reason"), ("amount", "department")]
     refused = write_spec(tmp_path, census / "events.parquet", EVENTS, tables)

@@ -346,6 +346,7 @@ def shell(words, folder):
     )  # fmt: skip
 
 
+@pytest.mark.ci
 def test_standard_output_is_appended(folder):
     ask = f"sql r.duckdb '{ASK}' --format csv"
     (folder / "all.csv").write_text("old")

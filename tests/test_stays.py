@@ -48,6 +48,7 @@ def told(release, tmp_path_factory):
     return out
 
 
+@pytest.mark.ci
 def test_nothing_calls_stays_people_or_rows(told):
     wrong = {name: _WRONG.findall(text) for name, text in told.items() if _WRONG.search(text)}
     assert wrong == {}
@@ -59,6 +60,7 @@ def test_nothing_calls_stays_people_or_rows(told):
         assert "16 stays" in told[name], name
 
 
+@pytest.mark.ci
 def test_the_server_and_packs_have_the_words(release, tmp_path):
     pytest.importorskip("fastapi")
     from fixtures.serve import served
@@ -110,6 +112,7 @@ def test_a_unit_that_is_none_is_refused_with_its_place(tmp_path):
     assert "release.entity" in done.stderr
 
 
+@pytest.mark.ci
 def test_totals_beside_hidden_parts_say_why_they_do_not_add(release, tmp_path):
     pytest.importorskip("fastapi")
     from fixtures.serve import served

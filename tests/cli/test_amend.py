@@ -27,6 +27,7 @@ from engine.errors import SpecError, StoreError
 from engine.store import earlier_release, manifest_path
 
 
+@pytest.mark.ci
 def test_a_release_built_from_a_frame_can_be_changed(tmp_path):
     (tmp_path / "k.key").touch(mode=0o600)
     (tmp_path / "k.key").write_bytes(KEY)
@@ -61,6 +62,7 @@ def spec_path(once, tmp_path):
     return tmp_path / "r.toml"
 
 
+@pytest.mark.ci
 def test_the_command_line_updates_the_spec(spec_path, tmp_path):
     text, path = spec_path.read_text(), tmp_path / "r.duckdb"
     done = tablepack("add", path, "--columns", "sex,age", "--columns", "region", cwd=tmp_path)
@@ -138,6 +140,7 @@ def test_only_the_named_tables_are_changed(spec_path, tmp_path):
     assert earlier_release(path).tables == {("age",), ("region", "sex")}
 
 
+@pytest.mark.ci
 def test_a_run_stopped_before_the_spec_was_written_can_be_repeated(
     spec_path, tmp_path, monkeypatch
 ):

@@ -51,6 +51,7 @@ def test_help_and_version_import_next_to_nothing():
     assert ours == {"engine.cli", "engine.cli.app", "engine.errors", "engine.version"}
 
 
+@pytest.mark.ci
 def test_adding_a_table_imports_nothing_that_answers_queries_or_fits_wide_tables():
     code = (
         "import sys, engine.cli.build, engine.release.sticky\n"

@@ -30,6 +30,7 @@ def run(world: World, study, *words: object, cwd=None, **more):
     return tablepack("attack", *words, *options, cwd=cwd or world.folder)
 
 
+@pytest.mark.ci
 def test_a_release_is_attacked_and_the_report_cannot_be_published(world, study, tmp_path):
     out = tmp_path / "a.html"
     done = run(world, study, world.release, "-o", out, **{"--control": world.control})
@@ -52,6 +53,7 @@ def test_a_release_is_attacked_and_the_report_cannot_be_published(world, study, 
         engine.publish_pack(out, tmp_path / "pack")
 
 
+@pytest.mark.ci
 def test_json_of_two_tables_holds_no_value_of_the_data(world, study, tmp_path):
     data = world.original.assign(region=CANARY, age=lambda f: f["age"] + 31_415)
     data.to_csv(tmp_path / "d.csv", index=False)

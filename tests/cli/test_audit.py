@@ -68,6 +68,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.mark.ci
 def test_the_claims_of_spec_and_release_agree(folder):
     for name in ("sticky", "dp"):
         of_spec = claim_of_spec(read_spec(folder / f"{name}.toml"))
@@ -146,6 +147,7 @@ def test_the_card_of_a_release_is_not_refuted(folder, what, tmp_path):
         refuse_confidential([tmp_path])
 
 
+@pytest.mark.ci
 def test_a_command_that_copies_is_refuted(folder, tmp_path):
     script = tmp_path / "copy.py"
     script.write_text("import shutil, sys; shutil.copy(*sys.argv[1:3])")
@@ -190,6 +192,7 @@ def test_margins_that_leave_nothing_to_test(folder, tmp_path):
     assert "nothing to test" in done.stdout
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("mode", ["sticky", "dp"])
 def test_a_generator_card(folder, mode, tmp_path):
     out = tmp_path / "card.html"

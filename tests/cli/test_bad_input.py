@@ -159,6 +159,7 @@ ODD_NAMES = (
 )  # fmt: skip
 
 
+@pytest.mark.ci
 def test_odd_names_work_to_the_end(tmp_path, scratch):
     frame = pd.DataFrame({name: np.arange(120) % (2 + k % 4) for k, name in enumerate(ODD_NAMES)})
     frame.to_parquet(tmp_path / "d.parquet")
@@ -196,6 +197,7 @@ def test_values_of_10_000_characters(tmp_path, scratch):
     assert CANARY.encode() not in (tmp_path / "r.duckdb").read_bytes()
 
 
+@pytest.mark.ci
 def test_dates_after_9999(tmp_path, scratch):
     """Shown in full, never cut."""
     with duckdb.connect(str(tmp_path / "d.duckdb")) as con:
@@ -210,6 +212,7 @@ def test_dates_after_9999(tmp_path, scratch):
     assert "12345-06-07" in (tmp_path / "csv" / "d.csv").read_text()
 
 
+@pytest.mark.ci
 def test_20_000_distinct_categories_become_the_placeholder(tmp_path, scratch):
     text = many(n=20_600, c=lambda i: f"v{i}" if i >= 600 else "often", x=lambda i: i % 2)
     source, tables = csv_file(tmp_path, text), [("c",), ("c", "x")]

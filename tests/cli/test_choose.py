@@ -56,6 +56,7 @@ def built(once, tmp_path):
     return tmp_path / "r.duckdb"
 
 
+@pytest.mark.ci
 def test_the_result_equals_a_build_of_the_updated_spec(built, tmp_path):
     shown = tablepack("choose", built, "--most", 2, cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
@@ -141,6 +142,7 @@ def test_a_bound_that_nothing_more_fits_into_leaves_all_out(built, tmp_path):
     assert list(table_hashes(path)) == sorted(TABLES, key=len)
 
 
+@pytest.mark.ci
 def test_mistakes(built, tmp_path):
     for given, said in (
         ({"most": -1}, "most: "),

@@ -132,6 +132,7 @@ def test_the_text_of_a_foreign_error_is_never_shown(built, monkeypatch, error, c
     assert not (built / "broken.duckdb.tmp").exists()
 
 
+@pytest.mark.ci
 def test_an_internal_error_of_the_fit_process_is_not_quoted(built, tmp_path):
     """The fault is planted in the child process: a module found before ours on its path."""
     (tmp_path / "sitecustomize.py").write_text(
@@ -153,6 +154,7 @@ def test_an_internal_error_of_the_fit_process_is_not_quoted(built, tmp_path):
 # Streams.
 
 
+@pytest.mark.ci
 def test_without_a_terminal_there_are_no_escape_sequences(built, tmp_path):
     done = tablepack("build", "release.toml", "-o", tmp_path / "r.duckdb", cwd=built)
     assert done.returncode == 0
@@ -163,6 +165,7 @@ def test_without_a_terminal_there_are_no_escape_sequences(built, tmp_path):
         assert ESCAPE not in tablepack(*words, cwd=built).stdout
 
 
+@pytest.mark.ci
 def test_on_a_terminal_progress_goes_to_standard_error(built, tmp_path):
     ours, theirs = pty.openpty()
     running = subprocess.Popen(
@@ -181,6 +184,7 @@ def test_on_a_terminal_progress_goes_to_standard_error(built, tmp_path):
     assert ESCAPE in shown
 
 
+@pytest.mark.ci
 def test_names_with_markup_are_shown_as_they_are(tmp_path):
     (tmp_path / "d.csv").write_text("[bold]x[/bold]\n" + "".join(f"{i % 3}\n" for i in range(60)))
     columns = {"[bold]x[/bold]": {"kind": "integer"}}
@@ -192,6 +196,7 @@ def test_names_with_markup_are_shown_as_they_are(tmp_path):
     assert "[bold]csv" in done.stderr
 
 
+@pytest.mark.ci
 def test_answers_wider_than_the_screen_are_printed_one_value_a_line(built, monkeypatch):
     from engine.cli.console import PlainConsole
 
@@ -213,6 +218,7 @@ def test_answers_wider_than_the_screen_are_printed_one_value_a_line(built, monke
     assert "a_long_name_19" in asked(f"SELECT {many} WHERE false")
 
 
+@pytest.mark.ci
 def test_a_reader_that_closes_the_pipe_is_no_error(built):
     words = ("sql", "r.duckdb", "SELECT age FROM data CROSS JOIN range(200)", "--format", "csv")
     running = subprocess.Popen(
@@ -234,6 +240,7 @@ def test_a_reader_that_closes_the_pipe_is_no_error(built):
 PAIRS = [(a, b) for a in CENSUS for b in CENSUS if a < b and "person_id" not in (a, b)][:9]
 
 
+@pytest.mark.ci
 def test_an_interrupted_build_can_be_resumed(tmp_path, census, scratch):
     """The signal goes to the whole foreground process group, as Ctrl-C does."""
     spec = write_spec(tmp_path, census / "people.parquet", CENSUS, PAIRS)
@@ -259,6 +266,7 @@ def test_an_interrupted_build_can_be_resumed(tmp_path, census, scratch):
     assert len(table_hashes(tmp_path / "r.duckdb")) == len(PAIRS)
 
 
+@pytest.mark.ci
 def test_a_resumed_build_fits_only_what_is_missing(tmp_path, census, scratch, monkeypatch):
     spec = write_spec(tmp_path, census / "people.parquet", CENSUS, TABLES)
     sent = []

@@ -148,6 +148,7 @@ def test_overspending_ends_with_3_and_spends_nothing(folder, tmp_path):
 # --- from the spec to the answer
 
 
+@pytest.mark.ci
 def test_a_release_from_plan_to_answer(folder, tmp_path):
     spec(folder, "epsilon = 2\nbudget = 4")
     planned = tablepack("plan", "release.toml", cwd=folder, tmp=tmp_path)

@@ -99,10 +99,12 @@ def check(folder, scratch, name, how, moment):
     assert err.count(STOPPED) == 1, case
 
 
+@pytest.mark.ci
 def test_a_query_that_runs_forever_is_interrupted(made, scratch):
     check(made, scratch, "sql", signal.SIGINT, 1.5)
 
 
+@pytest.mark.ci
 def test_a_command_that_is_still_importing_is_terminated(made, scratch):
     check(made, scratch, "evaluate", signal.SIGTERM, 0.1)
 
@@ -206,11 +208,13 @@ def run(body, folder):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("body", SWALLOWED)
 def test_a_swallowed_signal_is_raised_again(body, tmp_path):
     assert run(SWALLOWED[body], tmp_path) == (130, "", STOPPED + "\n")
 
 
+@pytest.mark.ci
 def test_a_slow_clean_up_is_not_interrupted(tmp_path):
     assert run(CLEAN_UP, tmp_path) == (130, "clean\n", STOPPED + "\n")
 
@@ -229,6 +233,7 @@ def test_an_import_is_finished_first(tmp_path):
     assert run(body, tmp_path) == (143, "loaded\n", STOPPED + "\n")
 
 
+@pytest.mark.ci
 def test_a_second_signal_ends_an_import_that_hangs(tmp_path):
     module(tmp_path, 600, signal.SIGINT)
     later = f"threading.Timer({GRACE_S + 0.3}, os.kill, (os.getpid(), 2))"

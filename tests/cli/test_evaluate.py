@@ -21,6 +21,7 @@ def run(world: World, *words: object, cwd=None, **more) -> Done:
     return tablepack("evaluate", *words, *options, cwd=cwd or world.folder)
 
 
+@pytest.mark.ci
 def test_a_release_and_a_table_are_compared(world, tmp_path, monkeypatch):
     from engine.cli.console import PlainConsole
 
@@ -49,6 +50,7 @@ def test_a_release_and_a_table_are_compared(world, tmp_path, monkeypatch):
     assert max(map(len, tables)) <= 80
 
 
+@pytest.mark.ci
 def test_the_summary_shows_the_figures_of_the_json(world, tmp_path):
     done = run(world, world.csv, "-o", tmp_path / "r.html", **{"--control": world.control})
     assert done.returncode == 0, done.stderr
@@ -87,6 +89,7 @@ def test_every_kind_of_call_ends_well(world, tmp_path, kind):
 # Exit codes.
 
 
+@pytest.mark.ci
 def test_strict_exits_with_the_code_of_what_is_poor(world, tmp_path):
     out = ("--force", "-o", tmp_path / "r.html")
     copy = tmp_path / "copy.csv"

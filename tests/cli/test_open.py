@@ -16,6 +16,7 @@ from engine.cli import serve
 pytest.importorskip("fastapi")
 
 
+@pytest.mark.ci
 def test_it_serves_and_opens_the_browser_once_it_answers(tmp_path, scratch):
     """The browser is a command that writes its address, then stops the server."""
     release = build_release(tmp_path / "r.duckdb")

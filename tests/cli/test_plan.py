@@ -94,6 +94,7 @@ def asked(tmp_path_factory, census):
     return place
 
 
+@pytest.mark.ci
 def test_plan_and_build_agree_on_the_tables_of_a_workload(asked):
     done = tablepack("plan", "release.toml", "--json", cwd=asked)
     assert done.returncode == 0, done.stderr
@@ -115,6 +116,7 @@ def test_plan_and_build_agree_on_the_tables_of_a_workload(asked):
     ]
 
 
+@pytest.mark.ci
 def test_every_form_of_a_plan_shows_the_workload(asked):
     for words in ((), ("--all",), ("--top", 1), ("--quick",)):
         said = tablepack("plan", "release.toml", *words, cwd=asked).stdout

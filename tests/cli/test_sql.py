@@ -26,6 +26,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.ci
 def test_a_statement_comes_as_argument_or_on_standard_input(folder):
     for words, text in (((COUNTS,), ""), (("-",), COUNTS), ((), COUNTS + "\n")):
         done = tablepack("sql", "r.duckdb", *words, "--format", "csv", cwd=folder, text=text)
@@ -34,6 +35,7 @@ def test_a_statement_comes_as_argument_or_on_standard_input(folder):
         assert "Answered from table SEX" in done.stderr
 
 
+@pytest.mark.ci
 def test_the_format_follows_the_suffix_of_the_file(folder, tmp_path):
     for name in ("a.csv", "a.CSV", "a.json", "a.md", "a.parquet", "a.txt"):
         done = tablepack("sql", "r.duckdb", COUNTS, "-o", tmp_path / name, cwd=folder)
@@ -155,6 +157,7 @@ def test_a_prompt_answers_one_statement_after_another(folder, capsys):
             asked(release, "FAIL;", "SELECT 3;")
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(os.name != "posix", reason="terminals of this kind are Unix's")
 def test_the_prompt_on_a_terminal(folder):
     import pty
@@ -219,6 +222,7 @@ WORDS = {
 }
 
 
+@pytest.mark.ci
 def test_the_shell_completes_tables(folder):
     done = subprocess.run(
         [sys.executable, "-c", COMPLETED],

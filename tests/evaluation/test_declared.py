@@ -100,6 +100,7 @@ def spec_of(folder: Path, form: str):
     return text, path
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_are_those_of_one_plain_file(tmp_path, form):
     text, _ = spec_of(tmp_path, form)
@@ -128,6 +129,7 @@ def test_rows_are_those_of_one_plain_file(tmp_path, form):
         assert have[have.notna()].tolist() == want[want.notna()].tolist()
 
 
+@pytest.mark.ci
 def test_a_release_is_evaluated_with_its_spec(tmp_path):
     pytest.importorskip("sklearn")
     text, path = spec_of(tmp_path, "several")

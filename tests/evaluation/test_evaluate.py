@@ -40,6 +40,7 @@ def alone(evaluated):
     return evaluated.results[0].figures()
 
 
+@pytest.mark.ci
 def test_an_evaluation_shows_figures_and_nothing_of_the_original(evaluated):
     found = evaluated
     name, figure = next(iter(found.results[0].figures().items()))
@@ -53,6 +54,7 @@ def test_an_evaluation_shows_figures_and_nothing_of_the_original(evaluated):
 # Every way in.
 
 
+@pytest.mark.ci
 def test_a_release_is_evaluated_and_written(world, tmp_path):
     said = []
     found = engine.evaluate(
@@ -84,6 +86,7 @@ def test_a_release_is_evaluated_and_written(world, tmp_path):
         assert any(stage.startswith(f"ours: {part}") for stage in stages)
 
 
+@pytest.mark.ci
 def test_the_same_rows_score_the_same_from_anywhere_and_beside_other_subjects(world, alone):
     """A file, a table of Arrow, the data as a frame, the study as read, another subject first: no figure changes."""
     arrow = pa.Table.from_pandas(world.synthetic)
@@ -216,6 +219,7 @@ def test_errors_hold_no_value(world, tmp_path):
 # What may be published.
 
 
+@pytest.mark.ci
 def test_a_publishable_report_holds_no_value_count_or_path(world, tmp_path):
     n = 1_237
     data = world.original.head(n).assign(region=CANARY, age=lambda f: f["age"] + 31_415)

@@ -142,11 +142,13 @@ def some(*always):
     return [pytest.param(o, marks=[] if o in always else [pytest.mark.slow]) for o in ODD]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("odd", some(*FEW, "unknown texts", "as texts"))
 def test_odd_synthetic_tables_are_evaluated_or_said_not_to_be(odd):
     evaluated(people(), ODD[odd](people(80, 2)))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("odd", [p for p in some(*FEW) if p.values != ("as texts",)])
 def test_odd_originals_are_evaluated_or_refused(odd):
     evaluated(ODD[odd](people()), people(80, 2))
@@ -234,6 +236,7 @@ def renamed_study() -> Study:
     return Study.model_validate(swap(json.loads(text)))
 
 
+@pytest.mark.ci
 def test_hostile_names_score_as_plain_ones():
     plain = WHOLE.model_copy(update={"inconsistencies": None})
     wanted = evaluated(people(), people(80, 2), plain)

@@ -112,6 +112,7 @@ def test_blanks_spelled_as_numbers(tmp_path):
 # The same rows in other forms.
 
 
+@pytest.mark.ci
 def test_all_forms_give_the_same_rows(tmp_path):
     frame = pd.DataFrame(
         {
@@ -232,6 +233,7 @@ def test_hostile_names_and_values(tmp_path):
 # Files that are wrong.
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

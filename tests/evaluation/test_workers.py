@@ -66,6 +66,7 @@ def test_reports_are_the_same_whoever_measures(world, tmp_path, chosen):
     assert texts[0] == texts[1]
 
 
+@pytest.mark.ci
 def test_an_error_of_a_worker_is_ours_and_ends_all(monkeypatch):
     # Here jobs wait until the worker has met its error.
     monkeypatch.setattr(Compared, "do", lambda self, job: time.sleep(0.1))
@@ -103,6 +104,7 @@ def test_a_worker_says_the_kind_and_place_and_no_value(monkeypatch, error, kind,
     assert "a value" not in answer.message
 
 
+@pytest.mark.ci
 def test_a_worker_ends_at_once_when_its_parent_is_gone():
     """Even in the middle of a job: the parent may have been killed, and nobody waits."""
     code = (
@@ -120,6 +122,7 @@ def test_a_worker_ends_at_once_when_its_parent_is_gone():
     child.stdout.close()
 
 
+@pytest.mark.ci
 def test_workers_end_with_a_signal(world):
     """Ctrl-C in the middle: the workers are gone with the command."""
     code = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from attacks.trials import trial_of_rows
 
 from engine.exposure import Figures, Tally, all_worst, remedies
@@ -52,6 +53,7 @@ def test_what_was_told_before_counts():
     assert len(ways.drop) > len(alone.drop)
 
 
+@pytest.mark.ci
 def test_tables_of_a_coarser_column_go_with_those_that_need_them():
     """Of coarser values tables are measured that nobody listed: what is left out is the listed one locked to them."""
     rng = np.random.default_rng(8)

@@ -45,12 +45,14 @@ def fitted(make) -> list[object]:
     return out
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", [1, 4, 11])
 def test_the_same_bits_of_noisy_tables(ready, seed):
     plain, compiled = both(lambda: fitted(lambda: noisy(seed, 50 + 173 * seed)))
     assert plain == compiled
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", [2, 5])
 def test_the_same_bits_of_tables_that_contradict_each_other(ready, seed):
     """So that bold rounds, exchanges and settling have much to do."""
@@ -59,6 +61,7 @@ def test_the_same_bits_of_tables_that_contradict_each_other(ready, seed):
     assert any(one[2][0] > 1 for one in plain)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("target", [None, "age"])
 def test_the_same_bits_of_wide_tables(ready, target):
     rows = people(700)
@@ -88,6 +91,7 @@ IDS = st.one_of(
 )
 
 
+@pytest.mark.ci
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ids=st.lists(IDS, max_size=9), name=st.text(max_size=160), key=st.binary(max_size=64))
 @example(ids=[], name="id", key=b"")

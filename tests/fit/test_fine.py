@@ -59,6 +59,7 @@ def test_noise_off_and_nothing_suppressed_returns_the_data(seed, always_fine):
         assert fits.table(*columns).measured.all()
 
 
+@pytest.mark.ci
 @given(st.integers(0, 10**6), st.integers(5, 300), st.integers(2, 6))
 @settings(max_examples=20)
 def test_every_value_as_often_as_published(seed, n, threshold):
@@ -86,6 +87,7 @@ def near_the_diagonal(n: int = 3000) -> Fits:
     return Fits({"X": x, "Y": y}, threshold=5, noise=gaussian(4), floor=3, layer_sd=1)
 
 
+@pytest.mark.ci
 def test_rows_stay_where_the_boxes_say(always_fine):
     fits = near_the_diagonal()
     table = fits.table("X", "Y")
@@ -94,6 +96,7 @@ def test_rows_stay_where_the_boxes_say(always_fine):
     assert far < 0.01 * 3000
 
 
+@pytest.mark.ci
 def test_released_boxes_hold_about_what_was_measured(always_fine):
     """Their mean square error stays near that of the noise, for the noise of columns is shared out among them."""
     fits = near_the_diagonal()
@@ -109,6 +112,7 @@ def test_released_boxes_hold_about_what_was_measured(always_fine):
     assert np.mean(np.square(off)) < 2 * 2 * 1.4**2
 
 
+@pytest.mark.ci
 def test_another_key_gives_another_table_and_the_same_key_the_same(always_fine):
     fits = near_the_diagonal()
     job = job_of(fits, ("X", "Y"))

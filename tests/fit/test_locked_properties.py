@@ -114,6 +114,7 @@ def test_margins_agree_for_any_tables_asked_in_any_order(seed, n, tables):
 # What else is asked for.
 
 
+@pytest.mark.ci
 @given(SEEDS, st.integers(20, 300), TABLES, TABLES, st.randoms(use_true_random=False))
 @SETTINGS
 def test_adding_tables_changes_no_other(seed, n, asked, more, shuffle):
@@ -265,6 +266,7 @@ def built(folder, frame, **more):
     )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["constant", "all different", "each decides the other"])
 def test_odd_data_build(tmp_path, name):
     """The same data as a file would hold them: every table is there, of one size, margins agree."""

@@ -39,6 +39,7 @@ def test_noise_off_and_nothing_suppressed_returns_the_data(data):
         assert fits.table(*columns).gap == 0
 
 
+@pytest.mark.ci
 def test_noise_off_returns_large_data_too():
     fits = Fits(random_data(5, 5000))
     for columns in EVERY_SET:
@@ -100,6 +101,7 @@ def check_table(fits: Fits, columns, seen: Seen) -> None:
     assert (table.n > 0).all()
 
 
+@pytest.mark.ci
 @given(st.integers(0, 10**6), st.integers(5, 200))
 @settings(max_examples=8)
 def test_margins_of_noisy_suppressed_tables(seed, n):
@@ -115,6 +117,7 @@ def test_margins_of_noisy_suppressed_tables(seed, n):
                 check_table(fits, columns, seen)
 
 
+@pytest.mark.ci
 @given(st.integers(0, 10**6), st.integers(20, 200))
 @settings(max_examples=6)
 def test_margins_of_tables_that_contradict_each_other(seed, n):
@@ -289,6 +292,7 @@ def thin_top(seed: int) -> dict[str, np.ndarray]:
     return {"I": np.concatenate(number), "G": np.concatenate(group)}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("columns", [("I", "G"), ("G", "I")])
 def test_a_group_that_has_all_large_numbers_gets_the_largest_too(columns):
     """None of them is released, and boxes that are hold several groups; cells next to them say whose they are."""

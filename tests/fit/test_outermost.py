@@ -187,6 +187,7 @@ def test_one_person_at_the_extreme_never_moves_a_bound(outer):
         assert without[1] < 9_100
 
 
+@pytest.mark.ci
 def test_of_about_five_one_more_moves_a_bound_by_keyed_chance():
     """Four and five people draw thresholds of their own from N(5, 1): 31 and 69 % pass."""
     trials = 100
@@ -201,6 +202,7 @@ def test_of_about_five_one_more_moves_a_bound_by_keyed_chance():
     assert abs(moved / trials - expected) < 5 * math.sqrt(expected * (1 - expected) / trials)
 
 
+@pytest.mark.ci
 def test_the_same_people_give_the_same_bound_in_any_order():
     rng = np.random.default_rng(2)
     frame = pd.DataFrame({"A": np.append(rng.integers(9_000, 9_900, 300), [20_000] * 5)})
@@ -287,6 +289,7 @@ def test_no_2020_in_data_that_begin_in_2021(per_day, keys):
     assert reached > keys  # without bounds most of them (three columns a key) reach beyond
 
 
+@pytest.mark.ci
 def test_a_release_says_its_bounds_and_keeps_to_them(tmp_path):
     days_of_2021(1.5).to_parquet(tmp_path / "stays.parquet")
     tables = [("day",), ("moment",), ("cost",), ("cost", "day")]
@@ -308,6 +311,7 @@ def test_a_release_says_its_bounds_and_keeps_to_them(tmp_path):
             assert Decimal(low) <= ends[0] <= ends[1] <= Decimal(high)
 
 
+@pytest.mark.ci
 def test_a_column_shows_the_same_whichever_other_tables_are_asked_for(tmp_path):
     """Age decides a universe of a column that only one of both builds has tables of."""
     rng = np.random.default_rng(4)

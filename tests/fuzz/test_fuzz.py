@@ -106,6 +106,7 @@ def statement(folder, data):
 KINDS = [spec, pack, study, source, statement]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_few_mangled(folder, kind):
     fuzzed(FEW)(given(data=st.data())(lambda data: kind(folder, data)))()

@@ -49,6 +49,7 @@ def path(tmp_path_factory):
     return build_release(folder / "r.duckdb")
 
 
+@pytest.mark.ci
 def test_random_statements(path):
     ends = tried(path, seed=1, n=15)
     assert ends["answered"] > 1

@@ -118,6 +118,7 @@ def test_no_statement_reveals_the_server_or_other_users(kind, sandbox, planted, 
     assert refused > len(statements(kind)) * (0.4 if most_are_answered else 0.9)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["files", "kinds", "text_as_sql"])
 def test_the_custodian_cannot_reach_files_or_change_anything_either(kind, planted, path):
     """Without the statement policy: the lock-down of `open_release` alone."""
@@ -153,6 +154,7 @@ def test_the_corpus_is_large_and_has_no_duplicates():
     assert all(path.read_text("utf-8").startswith("--") for path in (*KINDS, *ORDINARY))
 
 
+@pytest.mark.ci
 def test_ordinary_statements_are_answered(sandbox):
     for sql in (s for path in ORDINARY for s in statements(path)):
         answer = sandbox.sql(sql)

@@ -23,6 +23,7 @@ def ends(result, name):
     return tuple(column(result, f"{name}_{end}") for end in ("low", "high", "status"))
 
 
+@pytest.mark.ci
 def test_each_figure_gets_three_columns_and_the_answer_stays(release):
     text = "SELECT sex, count(*) AS n, avg(age) FROM data GROUP BY sex ORDER BY n"
     got, plain = annotated(release, text), release.sql(text)

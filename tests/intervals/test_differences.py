@@ -76,6 +76,7 @@ def asked(release, figure, pairs):
     return release.sql(f"SELECT {listed} FROM data")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("figure", sliced(["count(*)", "avg(age)", "sum(age)"]))
 def test_equal_groups_differ_in_five_of_a_hundred_at_most(alike, figure):
     pairs = list(
@@ -138,6 +139,7 @@ def test_ends_by_hand():
     assert got.differs(0, 3) is got.differs(0, 4) is None
 
 
+@pytest.mark.ci
 def test_it_says_what_the_interval_of_the_difference_says(release):
     figures = (
         "count(*) FILTER (WHERE age < 40)",

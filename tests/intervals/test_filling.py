@@ -77,6 +77,7 @@ def test_a_part_of_arithmetic_that_is_hidden_is_anywhere_in_its_interval(release
     assert row["c_low"] <= row["n"] - 6
 
 
+@pytest.mark.ci
 def test_what_the_fill_alone_tells_begins_at_nothing_and_has_no_mean(tmp_path):
     """Two of 2,000 who do not smoke say how much: too few, and the fill takes both columns for independent."""
     smoke = np.repeat(["no", "yes"], [2000, 1200])

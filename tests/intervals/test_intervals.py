@@ -61,6 +61,7 @@ def few(tmp_path_factory):
     return folder, data, tables
 
 
+@pytest.mark.ci
 def test_intervals_hold_over_a_few_keys(few):
     folder, data, tables = few
     found = strata(folder, data, 3, tables)

@@ -26,6 +26,7 @@ def statuses_of(release):
     return {key: status for key, status in zip(table.keys, table.status, strict=True)}
 
 
+@pytest.mark.ci
 def test_plain_answers_say_of_every_figure_what_a_tabulation_says(release):
     result, known = release.sql(WARDS), statuses_of(release)
     assert list(result.marks.statuses) == [2]

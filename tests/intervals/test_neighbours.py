@@ -69,6 +69,7 @@ def held(releases):
     return out
 
 
+@pytest.mark.ci
 def test_limits_beside_a_lone_value_hold_over_keys(releases, monkeypatch):
     assert all(sum(kept) >= KEYS - 1 for kept in held(releases).values())
     monkeypatch.setattr(

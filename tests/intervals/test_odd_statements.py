@@ -48,6 +48,7 @@ def figures(result):
             yield result.columns[at], *row[at : at + 4]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("text", sliced(ODD))
 def test_an_interval_holds_its_figure_or_there_is_none_and_why(release, text):
     plain, got = release.sql(text), release.sql(text, intervals=True)
@@ -188,6 +189,7 @@ def test_a_quantile_that_reaches_the_last_released_value_leaves_room_beyond_it(r
     assert release.sql(scale, intervals=True).rows[0][:3] == (1, 1, 1)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "window",
     [
@@ -221,6 +223,7 @@ def test_nothing_is_known_of_digits_that_were_filled_in(release, text):
     assert "digits" not in " ".join(of_ages.warnings)  # these were measured
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("window", "leaves_ties"),
     [
@@ -313,6 +316,7 @@ def test_the_largest_numbers_there_are_raise_nothing(release, figure):
     assert got.rows[0][0] == release.sql(f"SELECT {huge} AS f FROM data").rows[0][0]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("one", ["any_value", "arbitrary", "first", "list"])
 def test_one_of_several_groups_in_no_order_has_no_interval(release, one):
     text = f"SELECT region, sex, {one}(count(*)) OVER (PARTITION BY sex) AS f FROM data GROUP BY region, sex"

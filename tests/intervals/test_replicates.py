@@ -32,6 +32,7 @@ FILLED = {("age", "region", "sex"), ("age", "income")}
 """Cells of few rows, 46 % filled in and more."""
 
 
+@pytest.mark.ci
 def test_copies_keep_their_locks_and_are_no_noise_free_data(release):
     assert FILLED < set(release.tables)
     for table in set(release.tables) - FILLED:
@@ -112,6 +113,7 @@ ANSWERED = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("text", sliced(ANSWERED))
 def test_figures_that_no_closed_form_covers_have_an_interval(release, text):
     got = release.sql(text, intervals=True)
@@ -165,6 +167,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("text", "why"), sliced(REFUSED))
 def test_what_no_copy_can_hold_is_refused_with_the_reason(release, text, why):
     got = release.sql(text, intervals=True)
@@ -184,6 +187,7 @@ def test_own_tables_have_intervals_by_copies(release):
     assert status == "reliable"
 
 
+@pytest.mark.ci
 def test_rows_that_come_first_have_the_intervals_that_they_have_among_all(release):
     """Others come first in some copies."""
     of_men = "SELECT region, count(*) AS m FROM data WHERE sex = 'Male' GROUP BY region"

@@ -154,6 +154,7 @@ def test_statuses_follow_the_thresholds(release):
     assert set(tabulate(release, ["region"]).status) == {"reliable"}
 
 
+@pytest.mark.ci
 def test_only_declared_universes_make_structural_zeros(census, tmp_path):
     declared = {"universe": {"column": "age", "min": 16, "complete": False}}
     tables = [("age",), ("income",), ("age", "income")]
@@ -240,6 +241,7 @@ def test_a_tabulation_is_a_frame_and_a_table_of_html(release):
     assert f"{mean.value[0]:,.6g}" in mean._repr_html_()
 
 
+@pytest.mark.ci
 def test_mode_dp_has_intervals_only_where_a_margin_covers(tmp_path):
     spec = spec_in(tmp_path)
     build(spec, tmp_path / "dp.duckdb")

@@ -60,6 +60,7 @@ def release(tmp_path_factory):
         yield made
 
 
+@pytest.mark.ci
 def test_a_value_with_a_comma_is_not_ruled_out(release):
     got = tabulate(release, ["act", "hours"])
     told = dict(zip(got.keys, got.status, strict=True))
@@ -79,6 +80,7 @@ columns = ["day", "tax"]
 """
 
 
+@pytest.mark.ci
 def test_limits_are_compared_as_dates_and_outside_may_be_a_value(tmp_path):
     draws = np.random.default_rng(0)
     days = pd.to_datetime(["2020-01-31", "2020-02-01", "2020-02-29", "2020-10-01"])
@@ -139,6 +141,7 @@ def aged(tmp_path_factory):
         yield made
 
 
+@pytest.mark.ci
 def test_copies_have_as_many_outside_as_those_of_the_deciding_column(aged):
     outside = noise_model(aged, ("job",)).tree.outside()
     jobs, ages = (replicates(aged, (name,)).counts for name in ("job", "age"))

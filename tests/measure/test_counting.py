@@ -56,6 +56,7 @@ def test_by_hand(spec):
     assert margins[("AGE", "SEX")].n.tolist() == [[0, 1, 0], [2, 0, 0], [0, 1, 0], [0, 1, 0]]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("engine", ["numpy", "DuckDB"])
 @pytest.mark.parametrize(("strata", "n"), [((), 1), ((), 90), (("REG", "SEX"), 90)])
 def test_counts_are_those_of_plain_counting(spec, monkeypatch, engine, strata, n):
@@ -130,6 +131,7 @@ def changes(spec, params, entity) -> list[int]:
     return [int(np.abs(a - b).sum()) for a, b in zip(with_it, without, strict=True)]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("engine", "max_rows"), [("numpy", 1), ("DuckDB", 7)])
 def test_one_entity_moves_every_margin_by_its_bounded_rows_and_no_more(
     spec, monkeypatch, engine, max_rows

@@ -89,6 +89,7 @@ UNIMPORTANT = {
 }  # fmt: skip
 
 
+@pytest.mark.ci
 def test_what_happens_to_the_counts_afterwards_does_not_matter(spec):
     two = replace(PARAMS, columns=("AGE", "SEX"), margins=(("AGE", "SEX"),))
     first = measure(spec, two)
@@ -109,6 +110,7 @@ IMPORTANT = {
 }  # fmt: skip
 
 
+@pytest.mark.ci
 def test_what_decides_a_measurement_has_it_measured_anew_and_charged(spec):
     params = replace(PARAMS, margins=(("AGE",), ("HRS", "SEX"), ("HRS",)))
     measure(spec, params)
@@ -135,6 +137,7 @@ def named(spec):
 TWO_ROWS = {"AGE": [1, 8, 4], "SEX": list("fmf"), "REG": list("nsn"), "HRS": [1, 5, 3], "id": [1, 1, 2]}  # fmt: skip
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("hours", [[5, 1, 3], [2, 4, 3], [3, 3, 3]])
 def test_values_that_change_within_an_entity_are_seen(spec, hours):
     """Two of its rows change places, or change while their sum does not: no column by itself tells.
@@ -213,6 +216,7 @@ def test_two_builds_at_once_draw_once(spec):
     assert sorted(f.is_reused for f in found) == [False, True, True]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("how", ["a flipped bit", "empty", "another measurement"])
 def test_damaged_counts_are_refused_until_they_are_removed(spec, how):
     measure(spec, PARAMS)

@@ -154,6 +154,7 @@ def draws(noise: str, scale: float, n: int) -> np.ndarray:
     return noised(np.zeros(n, dtype=np.int64), noise, scale)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("scale", [0.1, 10.0])
 def test_noise_has_its_distribution(noise, scale):
@@ -193,6 +194,7 @@ def test_a_few_far_draws_are_seen_where_all_others_are_right():
     assert sampler_p_value(constant, "gaussian", 0.1) < 1e-9
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("noise", NOISES)
 def test_every_output_can_come_from_the_neighbours(noise):
     count = 412

@@ -98,6 +98,7 @@ def check_one(found, expected, tops):
     return found
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("draws", DRAWS, ids=["all", "hard", "sticky"])
 @given(drawn=inputs())
 @settings(max_examples=6)

@@ -97,6 +97,7 @@ def levels_of_the_data(counts: np.ndarray, share: Share) -> np.ndarray:
     return out
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", FAULTLESS)
 def test_the_worst_neighbour_of_a_faultless_mechanism_is_not_refuted(name):
     params = FAULTLESS[name]

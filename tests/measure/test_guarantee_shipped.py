@@ -116,6 +116,7 @@ def test_rows_that_are_not_bounded_are_caught(spec, monkeypatch):
     assert is_refuted(spec, ONE, ONE_CELL, n_runs=500)
 
 
+@pytest.mark.ci
 def test_a_bound_within_each_stratum_is_caught(spec, monkeypatch):
     """Rows bounded area by area: an entity of many areas counts in each of them."""
     real = counting.bounded_rows

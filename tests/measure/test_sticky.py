@@ -98,6 +98,7 @@ def slow_run(frame: pd.DataFrame, sets, draws, entities, bounds) -> tuple[dict, 
     return tops, values, found
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("draws", "persons"), [(HARD, None), (STICKY, 23)], ids=["hard", "sticky"])
 def test_the_whole_measurement_is_its_slow_twin(draws, persons):
     frame = people(90, seed=4, persons=persons)
@@ -187,6 +188,7 @@ def test_another_key_or_vintage_draws_anew():
 # --- outliers ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("far", [1_000 * 89, -1, 2**63 - 2])
 def test_one_outlier_moves_no_published_boundary(far):
     frame = people(150)[["id", "AGE", "LETTER"]]
@@ -228,6 +230,7 @@ def test_the_outlier_test_can_fail():
     assert one_way_of([*values, *[99_000] * 20], HARD, tokens)[0] == 17
 
 
+@pytest.mark.ci
 def test_a_suppressed_range_is_in_no_wider_table():
     """A part of its people may pass by itself: without the rule some of these 12 keys show such a bucket."""
     rng = np.random.default_rng(0)
@@ -268,6 +271,7 @@ def test_left_out_buckets_leave_whole_trees():
 # --- how rows are stored and counted never matters -----------------------------------------------------------
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("entities", "persons"), [((), None), (("id",), 90)])
 def test_numpy_and_duckdb_measure_the_same(monkeypatch, entities, persons):
     frame = people(persons=persons).rename(columns=str)

@@ -91,6 +91,7 @@ def strays(release, entry, table, groups=()) -> list:
     return [*out, *page]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("entry", CENSUS, ids=str)
 def test_a_pack_the_page_and_sql_agree(opened, tables, entry):
     assert strays(opened, entry, tables[str(entry)]) == []

@@ -181,6 +181,7 @@ def test_counts_of_zero_give_bands_of_the_whole_range():
     assert (labels(found)[0], labels(found)[-1]) == ("0–4", "35–39")
 
 
+@pytest.mark.ci
 def test_a_pack_without_tables_has_bands_and_everybody_is_in_one(opened):
     pack = preview(opened, pack_spec_from({"pack": {"max_cells": 60, "max_tables": 7}}))
     by_names = {tuple(d.name for d in t.dimensions): t for t in pack.tables}

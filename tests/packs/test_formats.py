@@ -85,6 +85,7 @@ def frictionless_errors(pack) -> list:
     return quiet(package.validate).flatten(["type", "note"])
 
 
+@pytest.mark.ci
 def test_the_data_package_is_valid_and_finds_a_changed_file(pack, altered):
     assert frictionless_errors(pack) == []
     names = [r["name"] for r in loaded(pack / "datapackage.json")["resources"]]

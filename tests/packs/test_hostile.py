@@ -57,6 +57,7 @@ def book(pack):
     return pytest.importorskip("openpyxl").load_workbook(pack / "pack.xlsx")
 
 
+@pytest.mark.ci
 def test_metadata_of_odd_names_and_values_is_valid(pack):
     csvw, frictionless = pytest.importorskip("csvw"), pytest.importorskip("frictionless")
     with warnings.catch_warnings():

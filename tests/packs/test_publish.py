@@ -41,6 +41,7 @@ def content(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.ci
 def test_two_packs_have_the_same_bytes_by_the_command_too(pack, release, tmp_path):
     (tmp_path / "p.toml").write_text(SPEC, encoding="utf-8")
     done = tablepack("publish", release, "again", "--spec", "p.toml", "--json", cwd=tmp_path)
@@ -104,6 +105,7 @@ def test_a_missing_package_is_named(opened, tmp_path, monkeypatch, package):
         published(opened, tmp_path / "pack", ONE)
 
 
+@pytest.mark.ci
 def test_confidential_reports_and_documents_of_one_name_are_refused(release, tmp_path):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
@@ -148,6 +150,7 @@ def test_a_damaged_or_missing_release_is_refused(release, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.ci
 def test_a_release_without_a_guarantee_is_refused_unless_asked_for_and_says_so(tmp_path):
     build(spec_in(tmp_path, dp="guarantee = false"), tmp_path / "r.duckdb", jobs=1)
     with open_release(tmp_path / "r.duckdb") as opened:

@@ -36,6 +36,7 @@ def test_the_release_or_the_pack_must_have_a_title(opened, monkeypatch):
     assert preview(opened, spec).titles == ("Census",)
 
 
+@pytest.mark.ci
 def test_unreviewed_settings_are_refused_with_what_to_do(detected, tmp_path):
     done = tablepack("publish", detected, "pack", cwd=tmp_path)
     assert done.returncode == 3
@@ -76,6 +77,7 @@ def test_reviewed_settings_need_no_word(tmp_path):
 SPEC = '[pack]\n{}\n[[tables]]\ncolumns = ["SEX"]\nid = "T1"\n'
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("is_accepted", [True, False])
 def test_pages_covers_and_readmes_say_what_was_accepted_in_their_language(
     detected, tmp_path, is_accepted

@@ -10,6 +10,7 @@ from queries.packs import pack_spec_from, preview, publish, read_pack_spec
 from queries.release import open_release
 
 
+@pytest.mark.ci
 def test_code_lists_have_the_hierarchy_and_labels_in_every_language(pack):
     listed = {r["code"]: r for r in rows_of(pack / "codelists/region.csv")}
     assert list(listed) == [

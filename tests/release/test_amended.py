@@ -82,6 +82,7 @@ def check_same(one, other):
         assert ours == theirs
 
 
+@pytest.mark.ci
 def test_more_and_fewer_tables_are_what_builds_of_these_give(folder):
     small, path = made(folder, SMALL, "small")
     large, whole = made(folder, LARGE, "large")
@@ -113,6 +114,7 @@ def numbers_aside(path):
     return rows, catalog, made_by, comments
 
 
+@pytest.mark.ci
 def test_a_copy_grows_where_no_other_table_changes(folder):
     small, path = made(folder, (*SMALL, ("age", "region", "sex")), "grows")
     with duckdb.connect(str(path), read_only=True) as con:
@@ -133,6 +135,7 @@ def test_a_copy_grows_where_no_other_table_changes(folder):
     assert tablepack("doctor", path, cwd=folder).returncode == 0
 
 
+@pytest.mark.ci
 def test_only_what_is_new_is_fitted(folder, monkeypatch):
     from engine.release import sticky
 
@@ -155,6 +158,7 @@ def test_only_what_is_new_is_fitted(folder, monkeypatch):
     assert [columns for columns in sent if len(columns) > 1] == [("region", "sex")]
 
 
+@pytest.mark.ci
 def test_universes_copies_and_columns_that_tell_others(tmp_path):
     people = make_frame(1200).assign(KIND=lambda f: f["SEX"].map({"f": "x", "m": "y"}))
     people["WORK"] = people["INCOME"].where(people["AGE"] >= 15)
@@ -202,6 +206,7 @@ def recipe(folder):
     return made(folder, SMALL, "recipe")[1]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("how", "said"), OTHERWISE)
 def test_releases_of_another_recipe_are_left_alone(folder, recipe, how, said):
     path, how = recipe, dict(how)
@@ -231,6 +236,7 @@ def test_a_damaged_release_lends_nothing(folder):
         )
 
 
+@pytest.mark.ci
 def test_over_the_bound_it_is_refused_and_the_release_stays(folder):
     bound = {"refuse_at": 0.12, "warn_at": 0.1}
     spec, path = made(folder, SINGLES, "bound", privacy=bound, vintage="bound")
@@ -241,6 +247,7 @@ def test_over_the_bound_it_is_refused_and_the_release_stays(folder):
     assert not path.with_name(path.name + ".tmp").exists()
 
 
+@pytest.mark.ci
 def test_stopped_halfway_it_goes_on(folder, monkeypatch):
     from engine.release import sticky
 
@@ -256,6 +263,7 @@ def test_stopped_halfway_it_goes_on(folder, monkeypatch):
     check_same(path, build(larger, folder / "unstopped.duckdb", force=True, jobs=1))
 
 
+@pytest.mark.ci
 def test_of_two_changes_at_once_the_second_is_refused(folder):
     spec, path = made(folder, SMALL, "twice")
     first, second = (addition(path, [[name]], spec) for name in ("carer", "education"))
@@ -267,6 +275,7 @@ def test_of_two_changes_at_once_the_second_is_refused(folder):
     assert ("carer",) in earlier_release(path).tables
 
 
+@pytest.mark.ci
 def test_a_forged_release_lends_nothing(folder):
     """Anybody can write a file with a fitting manifest; the journal beside the key knows what was built."""
     spec, path = made(folder, SMALL, "forged")
@@ -330,6 +339,7 @@ def test_a_vintage_keeps_which_copy_stands_whatever_later_ones_have(tmp_path):
         engine.add(tmp_path / f"{name}.duckdb", [["M"]], spec=spec)
 
 
+@pytest.mark.ci
 def test_what_is_told_is_the_same_without_the_tally_of_the_build_before(folder):
     """The tally beside the key is gone, or was written in: all is measured again."""
     small, path = made(folder, SMALL, "forgotten")

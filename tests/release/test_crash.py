@@ -160,6 +160,7 @@ needs_proc = pytest.mark.skipif(
 )
 
 
+@pytest.mark.ci
 @needs_proc
 def test_killed_while_it_reads(stage):
     target = stage.target(0)
@@ -168,6 +169,7 @@ def test_killed_while_it_reads(stage):
     check_ends_well(stage, target)
 
 
+@pytest.mark.ci
 @needs_proc
 def test_killed_while_it_writes_and_killed_again(stage):
     """A resume of a resume; what a killed build leaves is closed to others.

@@ -87,6 +87,7 @@ def check_it_goes_on(folder: Path, spec) -> None:
     assert left_over(folder / "scratch") == []
 
 
+@pytest.mark.ci
 def test_killed_once_it_is_charged(tmp_path):
     """Charged before the draw: the charge stays, whether the counts were kept or are drawn again."""
     spec = prepared(tmp_path)
@@ -146,6 +147,7 @@ if 'engine.release.fit_process' in ' '.join(sys.orig_argv):
 """
 
 
+@pytest.mark.ci
 def test_the_joint_fit_holds_no_handle_on_the_data(tmp_path):
     """Looked at from inside, just before it writes the release."""
     spec = prepared(tmp_path)

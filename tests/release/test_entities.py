@@ -44,6 +44,7 @@ def built(folder, tables, *, out="r.duckdb", privacy=PRIVACY, columns=COLUMNS, *
     return engine.build(spec, out=folder / out, jobs=1, force=True)
 
 
+@pytest.mark.ci
 def test_patients_are_counted_once_with_the_noise_of_one_row(stays):
     frame, folder = stays
     with built(folder, STAYS, out="stays.duckdb") as release:
@@ -61,6 +62,7 @@ def test_patients_are_counted_once_with_the_noise_of_one_row(stays):
         assert sum(m for (_, s), m in both.items() if (s,) == sex) == n
 
 
+@pytest.mark.ci
 def test_each_value_counts_its_own_patients(stays):
     frame, folder = stays
     with built(folder, [("ward",), ("sex",)], out="w.duckdb", count="entities", each="ward") as r:
@@ -82,6 +84,7 @@ def test_what_differs_within_an_entity_is_refused(stays):
         built(folder, [("ward",)], count="entities")
 
 
+@pytest.mark.ci
 def test_a_few_slips_are_no_reason_to_refuse(stays, tmp_path):
     frame = stays[0].copy()
     slips = frame["patient"].drop_duplicates().head(2)
@@ -98,6 +101,7 @@ def test_a_few_slips_are_no_reason_to_refuse(stays, tmp_path):
         )
 
 
+@pytest.mark.ci
 def test_the_ledger_charges_patients_beside_stays(stays, tmp_path):
     stays[0].to_parquet(tmp_path / "stays.parquet")
     for release in ({}, {"count": "entities"}, {"count": "entities"}):
@@ -109,6 +113,7 @@ def test_the_ledger_charges_patients_beside_stays(stays, tmp_path):
     assert "earlier builds" in said or "all tables" in said.casefold()
 
 
+@pytest.mark.ci
 def test_another_number_of_wards_is_no_free_fresh_look(stays, tmp_path):
     """Before, each `most` drew other wards of the same people, and the ledger took it for the same tables."""
     stays[0].to_parquet(tmp_path / "stays.parquet")
@@ -127,6 +132,7 @@ def test_another_number_of_wards_is_no_free_fresh_look(stays, tmp_path):
     ]
 
 
+@pytest.mark.ci
 def test_a_copy_of_a_column_has_its_counts_whichever_tables_are_asked_for(stays, tmp_path):
     """Before, copies were looked for among the columns of tables: the same patients got a second noise."""
     frame = stays[0].assign(gender=lambda f: f["sex"].map({"F": "x", "M": "y"}))
@@ -152,6 +158,7 @@ def test_the_release_says_whom_it_counts(stays):
 # Which rows count, chosen once: groups add up.
 
 
+@pytest.mark.ci
 def test_heavy_patients_of_one_ward_do_not_lift_the_others(tmp_path):
     """Before, what one ward lost was shared out to the others: of 2,304 visits 1,628 came out, others were too high."""
     wards = ["heart", "skin", "eyes", "nerves"]
@@ -173,6 +180,7 @@ def test_heavy_patients_of_one_ward_do_not_lift_the_others(tmp_path):
     assert abs(found["entity"]["heart"] - 240) < 40  # as many of them as count
 
 
+@pytest.mark.ci
 def test_a_vintage_keeps_what_the_choice_of_rows_hangs_on(stays, tmp_path):
     stays[0].to_parquet(tmp_path / "stays.parquet")
     privacy = PRIVACY | {"max_rows_by": "entity"}
@@ -186,6 +194,7 @@ def test_a_vintage_keeps_what_the_choice_of_rows_hangs_on(stays, tmp_path):
             built(tmp_path, [("sex",)], columns=columns, privacy=changed)
 
 
+@pytest.mark.ci
 def test_what_is_compared_with_rows_counts_rows(stays):
     _, folder = stays
     built(folder, [("sex",)], out="c.duckdb", count="entities").close()

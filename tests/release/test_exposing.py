@@ -94,6 +94,7 @@ def test_many_tables_about_few_people_are_refused_with_ways_out(tmp_path, source
     assert planned.as_dict()["refused"] == list(planned.refused)
 
 
+@pytest.mark.ci
 def test_the_way_out_is_one(tmp_path, source):
     """Without the tables it names the plan is refused no longer, and the bit is guessed at most .70 right."""
     planned = plan(spec_of(tmp_path, source, WIDE))
@@ -105,6 +106,7 @@ def test_the_way_out_is_one(tmp_path, source):
     assert max(group.guessed for group in kept.exposure.groups if group.told == "bit") <= 0.70
 
 
+@pytest.mark.ci
 def test_an_accepted_risk_is_printed_wherever_people_look(made):
     path = made(WIDE, privacy={"accept_risk": "agreed with the board on 1 May"})
     con = duckdb.connect(path, read_only=True)
@@ -139,6 +141,7 @@ def test_told_in_as_many_builds_it_is_as_much(made, as_vintages):
     assert 2 <= built <= 4
 
 
+@pytest.mark.ci
 def test_what_was_told_before_is_told_again_at_no_charge(tmp_path, made):
     made(WIDE[:3])
     before = charges(tmp_path / "my.key")
@@ -149,6 +152,7 @@ def test_what_was_told_before_is_told_again_at_no_charge(tmp_path, made):
     assert 0.25 < before[0].worst <= 0.4
 
 
+@pytest.mark.ci
 def test_unchanged_data_under_new_names_is_refused_after_a_few_looks(made):
     for year in range(4):
         made([("c00",), ("c01",)], vintage=str(year))
@@ -157,6 +161,7 @@ def test_unchanged_data_under_new_names_is_refused_after_a_few_looks(made):
     made([("c00",), ("c01",)], vintage="4", privacy=ACCEPTED)
 
 
+@pytest.mark.ci
 def test_a_vintage_that_goes_on_keeps_what_did_not_change(tmp_path, source, made, monkeypatch):
     import engine.release.sticky as sticky
 
@@ -184,6 +189,7 @@ def test_a_vintage_that_goes_on_keeps_what_did_not_change(tmp_path, source, made
     assert after[0, 7] != before[0, 7]
 
 
+@pytest.mark.ci
 def test_a_journal_that_is_gone_is_missed(tmp_path, made):
     """Else a vintage could be pinned to other data, and noise drawn for one be used on the other."""
     made([("c00",)])
@@ -192,6 +198,7 @@ def test_a_journal_that_is_gone_is_missed(tmp_path, made):
         made([("c00",)])
 
 
+@pytest.mark.ci
 def test_a_key_without_its_ledger_counts_as_one_more_look(tmp_path, made):
     made([("c00",)])
     for name in ("my.key.journal", "my.key.exposure.json"):
@@ -201,6 +208,7 @@ def test_a_key_without_its_ledger_counts_as_one_more_look(tmp_path, made):
     assert ("The key has no ledger from its first day: that counts as one look.",) in notes
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("damage", ["gone", "older"])
 def test_a_ledger_that_is_gone_or_older_is_missed(tmp_path, made, damage):
     made([("c00",)])
@@ -215,6 +223,7 @@ def test_a_ledger_that_is_gone_or_older_is_missed(tmp_path, made, damage):
         made([("c00",)])
 
 
+@pytest.mark.ci
 def test_the_ways_out_can_be_gone(made):
     """A refused build leaves its vintage free: thresholds and encodings may still be changed."""
     with pytest.raises(PrivacyError, match="threshold_mean = ") as refused:
@@ -227,6 +236,7 @@ def test_the_ways_out_can_be_gone(made):
     assert "threshold_mean = " not in str(later.value)  # pinned by the build before
 
 
+@pytest.mark.ci
 def test_going_on_with_other_values_of_the_same_people_is_charged(tmp_path, source, made):
     """The sketch knows who is in the data, not what they say: their new values are told anew."""
     made(WIDE[:2], vintage="2020")
@@ -271,6 +281,7 @@ def test_a_frame_goes_on_from_a_vintage_too(tmp_path):
     assert found[0] == found[1] == found[2] != found[3]
 
 
+@pytest.mark.ci
 def test_a_resumed_build_counts_what_was_built_before(tmp_path, source, monkeypatch):
     import engine.release.sticky as sticky
 

@@ -155,6 +155,7 @@ def test_modules_of_the_child_are_of_its_side(tmp_path):
     assert path.exists()
 
 
+@pytest.mark.ci
 def test_a_closed_pipe_ends_the_service_quietly(tmp_path):
     for raw in (b"", b"\x01\x00", len(pickle.dumps("x")).to_bytes(8, "little") + pickle.dumps("x")):
         code = "import sys; from engine.release.fit_process import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"

@@ -137,6 +137,7 @@ def test_an_exception_ends_the_workers_at_once(planted, at_once):
     assert waiting.cancelled() or isinstance(waiting.exception(), TablepackError)
 
 
+@pytest.mark.ci
 @needs_proc
 def test_workers_end_by_themselves_when_the_fit_is_killed(planted, tmp_path):
     (tmp_path / "jobs.pickle").write_bytes(pickle.dumps([job("x"), job("slow")]))
@@ -213,6 +214,7 @@ def small_census(census, tmp_path):
     return write_spec(tmp_path, census / "people.parquet", CENSUS, tables)
 
 
+@pytest.mark.ci
 def test_jobs_change_nothing(small_census, planted, tmp_path):
     """1: no workers. 3: as many, started for the first table and seen at work."""
     found, workers = [], []
@@ -228,6 +230,7 @@ def test_jobs_change_nothing(small_census, planted, tmp_path):
     assert workers == [0, 3]
 
 
+@pytest.mark.ci
 def test_workers_of_a_build_hold_no_handle_on_the_data(
     small_census, census, planted, tmp_path, monkeypatch
 ):
@@ -249,6 +252,7 @@ def test_workers_of_a_build_hold_no_handle_on_the_data(
     assert key.hex() not in told
 
 
+@pytest.mark.ci
 def test_a_worker_that_was_copied_gives_the_same_tables_and_inherits_nothing(planted, tmp_path):
     """Of the fit process it has pipes and the standard error, whichever of several it is."""
     (planted / "look").touch()

@@ -82,6 +82,7 @@ def moved(tmp_path, number: int) -> list[str]:
     return [name for name in before if before[name] != after[name]]
 
 
+@pytest.mark.ci
 def test_a_further_heaviest_visitor_moves_noisy_counts_only(tmp_path):
     assert moved(tmp_path, 0) == []
 
@@ -91,6 +92,7 @@ def test_nor_under_any_of_6_keys(tmp_path):
     assert [moved(tmp_path, number) for number in range(1, 7)] == [[]] * 6
 
 
+@pytest.mark.ci
 def test_another_bound_moves_them(tmp_path):
     """The positive control: the comparison sees a scale that changes."""
     frame = visits(np.random.default_rng(0), dict.fromkeys(range(300), 6))

@@ -55,6 +55,7 @@ def planned(tmp_path, monkeypatch):
     return pairs_of
 
 
+@pytest.mark.ci
 def test_statements_grow_with_columns_not_with_tables(planned):
     few, n_few = planned(6)
     many, n_many = planned(16)

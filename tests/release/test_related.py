@@ -95,6 +95,7 @@ def added_up(cells, *places):
     return dict(out)
 
 
+@pytest.mark.ci
 def test_copies_are_the_same_relabelled(declared):
     name = {a: f"place {(5 * a) % 12:02d}" for a in range(12)}
     own, copy = counts(declared, "age", "area"), counts(declared, "age", "area_name")
@@ -129,6 +130,7 @@ def test_tables_of_the_finer_column_add_up_to_those_of_the_coarser(declared):
     assert max(abs(wide.get(k, 0) - narrower.get(k, 0)) for k in {*wide, *narrower}) <= stated <= 3
 
 
+@pytest.mark.ci
 def test_nobody_needs_to_declare_a_copy(made, declared):
     """Only what the county is, is not found by itself."""
     found = made({**COLUMNS, "area": DECLARED["area"]}, TABLES, "found")
@@ -154,12 +156,14 @@ def test_a_copy_that_no_other_table_shows_is_the_same(made, declared):
     assert counts(only, "age", "area_name") == counts(declared, "age", "area_name")
 
 
+@pytest.mark.ci
 def test_other_columns_and_tables_change_nothing(made, declared):
     fewer = table_hashes(made(DECLARED, TABLES[:9], "fewer", all_columns=True))
     own = table_hashes(declared)
     assert all(own[table] == digest for table, digest in fewer.items())
 
 
+@pytest.mark.ci
 def test_no_order_of_rows_matters(made, declared):
     people().sample(frac=1, random_state=4).to_parquet(made.folder / "shuffled.parquet")
     assert table_hashes(made(DECLARED, TABLES, "shuffled", "shuffled.parquet")) == table_hashes(
@@ -251,6 +255,7 @@ def in_builds(tmp_path, *specs):
     return out
 
 
+@pytest.mark.ci
 def test_what_was_built_before_stands_for_copies_that_come_later(tmp_path):
     pair = [("age", "zz")]
     releases = in_builds(
@@ -264,6 +269,7 @@ def test_what_was_built_before_stands_for_copies_that_come_later(tmp_path):
         assert release.card("age", "xx").told == {"xx": "zz"}
 
 
+@pytest.mark.ci
 def test_what_a_copy_found_in_the_data_determines_belongs_to_it(made):
     """Whether the county is asked for changes nothing, also where a copy leads to it."""
     columns = {**COLUMNS, "area": DECLARED["area"]}
@@ -274,6 +280,7 @@ def test_what_a_copy_found_in_the_data_determines_belongs_to_it(made):
     assert all(own[table] == digest for table, digest in table_hashes(one).items())
 
 
+@pytest.mark.ci
 def test_few_who_contradict_a_relation_are_said_to_and_many_refuse_it(tmp_path):
     frame = people(20_000).assign(county=lambda f: f.area // 3)
     columns = {"area": CODE | {"determines": ["county"]}, "county": CODE}

@@ -37,6 +37,7 @@ def built(tmp_path_factory):
     return spec, folder, told
 
 
+@pytest.mark.ci
 def test_tables_are_projections_of_the_same_rows(built):
     _, folder, _ = built
     whole = counts(folder / "r.duckdb", *WIDEST)
@@ -126,6 +127,7 @@ def test_sql_says_how_sure_it_is(built):
             release.table("job", "wage")
 
 
+@pytest.mark.ci
 def test_a_second_build_draws_nothing_and_is_the_same(built, monkeypatch):
     spec, folder, _ = built
     spent = balance(spec.key_path).spent
@@ -137,6 +139,7 @@ def test_a_second_build_draws_nothing_and_is_the_same(built, monkeypatch):
         assert one.content_hash == two.content_hash
 
 
+@pytest.mark.ci
 def test_other_tables_of_the_same_margins_cost_nothing(built):
     spec, folder, _ = built
     spent = balance(spec.key_path).spent
@@ -153,6 +156,7 @@ def test_the_budget_refuses_a_third_epsilon(built):
     assert not staging_folder(folder / "refused.duckdb").exists()
 
 
+@pytest.mark.ci
 def test_a_killed_build_resumes_at_no_cost(built, monkeypatch):
     """The process that measures is stopped between two margins."""
     spec, folder, _ = built
@@ -200,6 +204,7 @@ def test_a_killed_fit_resumes_with_the_tables_it_had(built, monkeypatch):
     assert table_hashes(folder / "half.duckdb") == table_hashes(folder / "r.duckdb")
 
 
+@pytest.mark.ci
 def test_the_fit_needs_no_data(tmp_path, monkeypatch):
     """Source, key, ledger and kept counts are gone before the fit process starts."""
     spec = spec_in(tmp_path)
@@ -243,6 +248,7 @@ def messages(spec, out, monkeypatch) -> list:
     return sent
 
 
+@pytest.mark.ci
 def test_what_crosses_the_wall_are_noisy_margins_and_no_secret(tmp_path, monkeypatch):
     spec = spec_in(tmp_path)
     sent, real = [], pickle.dumps

@@ -21,6 +21,7 @@ from queries import open_release
 pytest.importorskip("opendp")
 
 
+@pytest.mark.ci
 def test_without_a_guarantee_it_is_said_in_capitals(tmp_path):
     spec = spec_in(tmp_path, dp="guarantee = false", tables=[("age", "sex"), ("region",)])
     build(spec, tmp_path / "r.duckdb")
@@ -34,6 +35,7 @@ def test_without_a_guarantee_it_is_said_in_capitals(tmp_path):
         assert release.sql("SELECT count(*) FROM catalog.ledger").rows == [(0,)]
 
 
+@pytest.mark.ci
 def test_trees_strata_catall_and_gaussian_noise(tmp_path):
     """The other ways through the mode, each once, in one release a way."""
     age = {**COLUMNS["age"], "breaks": list(range(5, 105, 5))}
@@ -61,6 +63,7 @@ def test_trees_strata_catall_and_gaussian_noise(tmp_path):
     assert len(balance(spec.key_path).entries) == 4
 
 
+@pytest.mark.ci
 def test_columns_in_no_margin_are_uniform_and_said_to_be(tmp_path):
     spec = spec_in(tmp_path, dp='epsilon = 9.0\nmargins = [["age"]]', tables=[("age", "region")])
     build(spec, tmp_path / "r.duckdb")
@@ -76,6 +79,7 @@ def test_columns_in_no_margin_are_uniform_and_said_to_be(tmp_path):
     assert max(regions.values()) - min(regions.values()) <= 1
 
 
+@pytest.mark.ci
 def test_a_fit_that_does_not_converge_is_released_and_marked(tmp_path):
     spec = spec_in(tmp_path, dp='epsilon = 0.2\npost = "paper"\nmax_cycles = 2\ntolerance = 1e-9')
     build(spec, tmp_path / "r.duckdb")
@@ -129,6 +133,7 @@ def test_dates_and_entities_with_several_rows(tmp_path):
         assert "At most 2 rows per entity" in " ".join(release.card("day", "sex").sentences())
 
 
+@pytest.mark.ci
 def test_a_public_number_of_rows_is_said_in_the_notes(tmp_path):
     spec = spec_in(tmp_path, dp="epsilon = 2.0\npublic_n = true")
     build(spec, tmp_path / "r.duckdb")
@@ -137,6 +142,7 @@ def test_a_public_number_of_rows_is_said_in_the_notes(tmp_path):
     assert sum(counts(tmp_path / "r.duckdb", "region").values()) == N
 
 
+@pytest.mark.ci
 def test_entities_with_several_rows_want_a_bound_that_is_said_and_told(tmp_path):
     """Of stays one a patient would count, and nobody would know."""
     several = people().assign(pid=lambda frame: frame["pid"] // 4)

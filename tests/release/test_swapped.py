@@ -97,6 +97,7 @@ def test_an_answer_and_a_report_say_so_where_they_are_touched(release):
     )
 
 
+@pytest.mark.ci
 def test_the_share_is_told_where_that_is_wanted(tmp_path):
     path = built(tmp_path, swap=SWAP | {"publish_rate": True})
     with duckdb.connect(str(path), read_only=True) as con:
@@ -104,6 +105,7 @@ def test_the_share_is_told_where_that_is_wanted(tmp_path):
     assert "18.8 % of the records swapped their place" in notes
 
 
+@pytest.mark.ci
 def test_tables_that_it_does_not_touch_are_the_same_as_without(release, tmp_path):
     plain = built(tmp_path, swap=None)
     for names in (("area", "place"), ("age", "job"), ("age", "sex"), ("place",)):
@@ -115,6 +117,7 @@ def test_tables_that_it_does_not_touch_are_the_same_as_without(release, tmp_path
     assert max(abs(shown.get(k, 0) - n) for k, n in truth.items()) <= 8
 
 
+@pytest.mark.ci
 def test_an_exchange_that_silently_did_nothing_is_caught(release, tmp_path):
     found = errors_of(*attacked(release))
     assert found.is_swapped
@@ -126,6 +129,7 @@ def test_an_exchange_that_silently_did_nothing_is_caught(release, tmp_path):
     assert found.touched < 2
 
 
+@pytest.mark.ci
 def test_a_vintage_is_pinned_to_its_exchange(tmp_path):
     first = built(tmp_path)
     again = built(tmp_path, "again.duckdb", SWAP | {"publish_rate": True})
@@ -135,6 +139,7 @@ def test_a_vintage_is_pinned_to_its_exchange(tmp_path):
             built(tmp_path, "other.duckdb", swap)
 
 
+@pytest.mark.ci
 def test_a_line_of_vintages_keeps_its_exchange(tmp_path):
     built(tmp_path)
     more = {"vintage": "2022", "release": {"previous": "2021"}}

@@ -79,6 +79,7 @@ def in_values(rows, table):
     return sorted(zip(single, table.n.tolist(), strict=True))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "tables",
     [
@@ -105,6 +106,7 @@ def test_another_key_gives_other_tables():
     assert in_values(rows, one["a", "b"]) != in_values(rows, other["a", "b"])
 
 
+@pytest.mark.ci
 def test_a_joint_trial_is_a_build(tmp_path):
     rows = rows_of(900)
     want, key = built(

@@ -71,6 +71,7 @@ def shown(cells, *places) -> Counter:
     return out
 
 
+@pytest.mark.ci
 def test_columns_are_those_of_their_own_tables(built):
     wide = counts(built, *WIDE)
     for place, name in enumerate(WIDE):
@@ -131,6 +132,7 @@ def test_show_and_doctor_know_it(built):
     assert tablepack("doctor", built, cwd=built.parent).returncode == 0
 
 
+@pytest.mark.ci
 def test_the_same_whoever_works_and_whatever_came_before(built, tmp_path):
     """One process or several, with the pairs published or not."""
     alone = build(read(spec_in(tmp_path, TABLES)), tmp_path / "one.duckdb", jobs=1)
@@ -165,6 +167,7 @@ def with_target(path, name: str):
     return wishing(path, f'target = "{name}"')
 
 
+@pytest.mark.ci
 def test_a_target_is_told_and_changes_the_wide_table_alone(built, tmp_path):
     spec = with_target(spec_in(tmp_path, TABLES), "income")
     planned = plan(spec)
@@ -182,6 +185,7 @@ def test_a_target_is_told_and_changes_the_wide_table_alone(built, tmp_path):
         assert "Made to train" not in " ".join(release.card(*WIDE).sentences())
 
 
+@pytest.mark.ci
 def test_another_target_is_another_release(tmp_path):
     """A staging area of one target is not resumed with another."""
     path = build(with_target(spec_in(tmp_path, [WIDE]), "income"), tmp_path / "r.duckdb", jobs=1)
@@ -193,6 +197,7 @@ def test_another_target_is_another_release(tmp_path):
         assert release.card(*WIDE).wide["target"] == "town"
 
 
+@pytest.mark.ci
 def test_few_columns_that_tell_many_are_measured_as_ever(tmp_path):
     """Five columns of which one is told are locked, as four are."""
     five = ("age", "county", "job", "sex", "town")
@@ -235,6 +240,7 @@ def test_with_a_triple_more_or_after_an_interruption_it_is_what_a_build_of_all_g
     assert table_hashes(again) == whole
 
 
+@pytest.mark.ci
 def test_sets_are_independent_and_each_a_release(built, tmp_path):
     """The first set is the release that a spec without sets gives; the others differ, but in no column's counts."""
     spec = wishing(spec_in(tmp_path, TABLES), "sets = 3")
@@ -304,6 +310,7 @@ def test_what_stands_in_the_place_of_a_set_stays(tmp_path):
     assert not (tmp_path / "r.duckdb").exists()
 
 
+@pytest.mark.ci
 def test_a_bound_on_what_is_added_says_which_tables_are_needed(tmp_path):
     """Five columns are searched, the county being told: ten pairs, three of which the triple needs anyway."""
     spec = wishing(spec_in(tmp_path, TABLES), "max_added = 6")

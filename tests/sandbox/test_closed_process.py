@@ -77,6 +77,7 @@ print(is_closed, *[tried(*t) for t in tries], tried(open, there))
     assert len(fingerprints(tmp_path)) == 1
 
 
+@pytest.mark.ci
 def test_numpys_lazy_imports_are_done_before_the_process_is_closed(tmp_path):
     """Values far apart are looked up in another way, which imports numpy.ma at first use."""
     release = build_release(tmp_path / "r.duckdb")

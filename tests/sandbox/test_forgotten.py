@@ -74,6 +74,7 @@ def ask(opened, text, **how):
     return end
 
 
+@pytest.mark.ci
 def test_kept_connections_are_like_new_ones(opened):
     """Run the corpus and some random statements, then compare kept connections with new ones."""
     release, _ = opened

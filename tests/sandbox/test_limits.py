@@ -50,6 +50,7 @@ def tried(asked, sql):
     return None
 
 
+@pytest.mark.ci
 def test_words_that_only_look_like_functions_are_allowed(sandbox):
     for sql in (
         "SELECT 'the query of a user' AS a",
@@ -63,6 +64,7 @@ def test_words_that_only_look_like_functions_are_allowed(sandbox):
         assert len(sandbox.sql(sql).rows) == 1
 
 
+@pytest.mark.ci
 def test_no_listing_reveals_the_path_of_the_release(sandbox, release):
     with duckdb.connect() as con:
         views = con.execute(
@@ -139,6 +141,7 @@ def test_nothing_is_left_for_the_next_request(release):
     assert set(release.sql(views).rows) <= {("data",)}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("where", ["release", "sandbox"])
 def test_an_endless_cross_join_is_stopped(where, path, request):
     """It has 10^12 rows: that it ends with a refusal shows that it was stopped."""

@@ -119,6 +119,7 @@ GREEDY = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("sql", [GREEDY[0], *(pytest.param(s, marks=SLOW) for s in GREEDY[1:])])
 def test_greedy_statements_are_refused_and_the_next_one_works(sandbox, sql):
     with pytest.raises(QueryRefused, match=r"memory|stopped after") as no:
@@ -198,6 +199,7 @@ def test_intervals_and_internal_errors(sandbox, release):
         sandbox.sql(sql, nonsense=True)
 
 
+@pytest.mark.ci
 @LINUX
 def test_a_process_that_dies_is_replaced(path, monkeypatch):
     others = workers()
@@ -250,6 +252,7 @@ def test_no_statement_waits_for_a_process_that_starts_while_another_is_ready(pat
         assert len(waited) == 1
 
 
+@pytest.mark.ci
 @LINUX
 def test_an_end_waits_no_longer_than_it_may(path):
     others, refused = workers(), []
@@ -272,6 +275,7 @@ def test_an_end_waits_no_longer_than_it_may(path):
         asked.sql("SELECT 1")
 
 
+@pytest.mark.ci
 @LINUX
 @pytest.mark.parametrize("intervals", [True, pytest.param(False, marks=SLOW)])
 def test_one_time_limit_covers_all_parts_of_a_statement(path, intervals):
@@ -317,6 +321,7 @@ def framed(raw):
     return len(raw).to_bytes(8, "little") + raw
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("program", "text", "why"),
     [

@@ -164,6 +164,7 @@ def test_a_map_elsewhere_is_refused(tmp_path, file):
     assert about_of(folder / "r.duckdb", frozenset({"age"})).maps["age"].key == "code"
 
 
+@pytest.mark.ci
 def test_outlines_are_made_once_and_have_a_bound(described, monkeypatch):
     with pytest.raises(SpecError, match="1,000"):
         app_of(described, limits=one_worker(answer_bytes=1_000))
@@ -206,6 +207,7 @@ def test_a_folder_of_that_name_is_nothing(tmp_path):
             about_of(tmp_path / "s.duckdb", frozenset())
 
 
+@pytest.mark.ci
 def test_variables_have_definitions(client):
     got = client.ask("/api/definition?column=region").json
     assert (got["source"], got["contact"]) == ("Form, question 1", "all@example.org")

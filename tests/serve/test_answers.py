@@ -35,6 +35,7 @@ RARE = "SELECT income, sex, count(*) AS n FROM data GROUP BY ALL ORDER BY n, inc
 GROUPS = "SELECT age, sex, count(*) AS n FROM data GROUP BY ALL"
 
 
+@pytest.mark.ci
 def test_pages_without_an_order_neither_repeat_nor_lose_rows_though_nothing_is_kept(path):
     with served(
         app_of(path, limits=one_worker(cache_bytes=10))
@@ -50,6 +51,7 @@ def test_pages_without_an_order_neither_repeat_nor_lose_rows_though_nothing_is_k
             assert set(rows) == set(release.sql(GROUPS).rows)
 
 
+@pytest.mark.ci
 def test_a_page_of_another_run_is_refused(path):
     text = "SELECT random() AS r FROM range(20)"
     with served(app_of(path, limits=one_worker(cache_bytes=10))) as client:
@@ -177,6 +179,7 @@ def marked(path):
         return result.shown(), result.marks
 
 
+@pytest.mark.ci
 def test_a_cut_answer_says_which_of_its_rows_are_not_released(path, marked):
     shown, _ = marked
     with served(app_of(path, limits=one_worker(rows=20))) as client:

@@ -43,6 +43,7 @@ def answer_from(con):
     return got
 
 
+@pytest.mark.ci
 def test_silent_connections_are_closed(client):
     with contextlib.ExitStack() as stack:
         silent = [stack.enter_context(connected(client)) for _ in range(40)]
@@ -82,6 +83,7 @@ def trickle(con, raw):
         time.sleep(0.1)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("is_second", [False, True])
 def test_a_head_sent_byte_by_byte_is_cut_off(client, is_second):
     """Also where a first request on the same connection was answered."""
@@ -93,6 +95,7 @@ def test_a_head_sent_byte_by_byte_is_cut_off(client, is_second):
             trickle(slow, HEAD)
 
 
+@pytest.mark.ci
 def test_a_request_that_takes_longer_than_a_head_may_is_answered(path):
     with served(app_of(path, timeout_s=1.2, limits=one_worker()), **HASTY) as client:
         text = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"

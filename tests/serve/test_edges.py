@@ -98,6 +98,7 @@ def table_of(client, form="json", **question):
     return client.ask("/api/tabulate?" + urlencode([*pairs, ("format", form)]))
 
 
+@pytest.mark.ci
 def test_a_filter_may_leave_out_the_remainder_with_the_highest_number(release):
     for column in ("day", "dec"):
         values = [v for v, _, _ in release.values(column)]
@@ -114,6 +115,7 @@ def test_limits_that_leave_no_value_leave_no_group(release, measure):
     )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "pairs",
     [
@@ -189,6 +191,7 @@ def test_formulas_in_csv_files_are_quoted_and_a_header_says_so(client, path):
         assert "csv-formulas" not in client.sql(RUN, f"&format={form}").headers
 
 
+@pytest.mark.ci
 def test_formulas_in_csv_files_are_kept_on_request(path):
     with served(app_of(path, formulas="keep", limits=one_worker())) as client:
         got = client.sql(RUN, "&format=csv")
@@ -288,6 +291,7 @@ def test_memory_is_a_size_that_processes_can_share(path, memory):
         app_of(path, memory=memory)
 
 
+@pytest.mark.ci
 def test_memory_limits_untrusted_statements(path):
     with served(app_of(path, memory="64MB", timeout_s=60, limits=one_worker())) as client:
         got = client.sql("SELECT count(DISTINCT hash(range)) AS n FROM range(8000000)")

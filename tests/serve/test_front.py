@@ -41,6 +41,7 @@ def client(folder):
         yield client
 
 
+@pytest.mark.ci
 def test_each_release_is_below_its_name(client):
     listed = client.ask("/api/releases").json["releases"]
     assert [r["place"] for r in listed] == ["/a-b-1/", "/a-b/", "/api-1/"]
@@ -65,6 +66,7 @@ def test_a_name_without_its_slash_leads_to_the_release(client):
     assert (wrong.status, wrong.json["error"]) == (405, "BadRequest")
 
 
+@pytest.mark.ci
 def test_a_token_guards_the_front_page_and_each_release(path, tmp_path):
     linked(path, tmp_path, "later")
     with served(front_of(tmp_path, token=TOKEN, limits=one_worker())) as client:

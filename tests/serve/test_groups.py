@@ -32,6 +32,7 @@ def table_of(client, *pairs, form="json"):
     return client.ask("/api/tabulate?" + urlencode([*pairs, ("format", form)]))
 
 
+@pytest.mark.ci
 def test_a_group_has_the_figures_of_its_values(client, release):
     got = table_of(client, ("rows", "age"), ("cols", "sex"), YOUNG, WORKING).json
     assert got["row_heads"][:2] == [["Young"], ["Working age"]]

@@ -40,6 +40,7 @@ def guarded(path):
         yield client
 
 
+@pytest.mark.ci
 def test_data_needs_the_token_and_the_page_does_not(guarded):
     for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": TOKEN}):
         got = guarded.ask("/api/variables", **headers)
@@ -61,6 +62,7 @@ def test_every_answer_has_the_headers_and_no_cross_origin_ones(guarded):
         assert not [h for h in headers if h.startswith("access-control")]
 
 
+@pytest.mark.ci
 def test_other_host_names_and_other_sites_are_refused(path):
     with served(app_of(path, limits=one_worker())) as client:
         assert client.ask("/api/tables").status == 200
@@ -72,6 +74,7 @@ def test_other_host_names_and_other_sites_are_refused(path):
         assert client.ask("/api/tables", sec_fetch_site="same-origin").status == 200
 
 
+@pytest.mark.ci
 def test_too_many_requests_get_a_retry_time(path):
     with served(app_of(path, limits=one_worker(rate=0.1, burst=3))) as client:
         got = [client.ask("/api/tables") for _ in range(4)]
@@ -79,6 +82,7 @@ def test_too_many_requests_get_a_retry_time(path):
         assert 1 <= int(got[3].headers["retry-after"]) <= 11
 
 
+@pytest.mark.ci
 def test_large_and_malformed_requests_are_refused(path):
     with served(app_of(path, limits=one_worker(body_bytes=2000))) as client:
         large = client.ask("/api/query", method="POST", body={"sql": "SELECT 1 --" + "x" * 3000})
@@ -88,6 +92,7 @@ def test_large_and_malformed_requests_are_refused(path):
         assert client.ask("/api/tables", method="DELETE").status == 405
 
 
+@pytest.mark.ci
 def test_a_fault_of_ours_shows_nothing_of_its_text(path, monkeypatch):
     def broken(*_, **__):
         raise ValueError("a secret value")

@@ -63,6 +63,7 @@ def test_a_missing_package_is_named(client, monkeypatch, package, form):
     assert (got.status, f"needs {package}: pip install" in got.json["message"]) == (501, True)
 
 
+@pytest.mark.ci
 def test_a_file_that_is_too_large_is_refused(path):
     with served(app_of(path, limits=one_worker(answer_bytes=100))) as client:
         got = client.ask("/api/tabulate?rows=region&cols=sex&format=csv")

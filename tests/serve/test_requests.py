@@ -212,6 +212,7 @@ def asked(built_once, tmp_path_factory):
         yield release, client
 
 
+@pytest.mark.ci
 def test_requests_of_a_client_are_limited(built, monkeypatch):
     monkeypatch.setattr(service, "MOST_REQUESTS", 2)
     with served(app_of(built, takes_requests=True, limits=one_worker())) as client:
@@ -221,6 +222,7 @@ def test_requests_of_a_client_are_limited(built, monkeypatch):
         assert done.status == 413
 
 
+@pytest.mark.ci
 def test_problems_with_the_file_are_not_shown_to_users(built):
     with served(app_of(built, takes_requests=True, limits=one_worker())) as client:
         requests_path(built).write_text("{")
@@ -239,6 +241,7 @@ def ask(client, *columns, reason="for a report", **more):
     )
 
 
+@pytest.mark.ci
 def test_a_server_accepts_requests_only_if_configured(path):
     with served(app_of(path, limits=one_worker())) as client:
         assert client.ask("/api/variables").json["takes_requests"] is False
@@ -247,6 +250,7 @@ def test_a_server_accepts_requests_only_if_configured(path):
     assert not requests_path(path).exists()
 
 
+@pytest.mark.ci
 def test_users_submit_requests_and_see_the_outcome(built):
     with served(app_of(built, takes_requests=True, limits=one_worker())) as client:
         assert client.ask("/api/variables").json["takes_requests"] is True
@@ -265,6 +269,7 @@ def test_users_submit_requests_and_see_the_outcome(built):
         assert (kept.who, kept.reason) == ("Ada", "for a report")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("columns", "more", "status", "said"),
     [

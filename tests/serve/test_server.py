@@ -36,6 +36,7 @@ def client(path):
         yield client
 
 
+@pytest.mark.ci
 def test_variables_have_labels_and_values(client, release):
     got = client.ask("/api/variables").json
     by_name = {v["name"]: v for v in got["variables"]}
@@ -197,6 +198,7 @@ def sorted_as(stat, rows):
     return [float(v) for v in found if v and float(v)]
 
 
+@pytest.mark.ci
 def test_the_same_question_is_answered_from_the_cache(path):
     app = app_of(path, limits=one_worker())
     with served(app) as client:

@@ -80,6 +80,7 @@ def eventually(condition, what):
         time.sleep(0.02)
 
 
+@pytest.mark.ci
 def test_one_clients_statements_do_not_stop_another(path):
     """Another client's tables and statements are answered while none of 40 endless statements is."""
     limits = Limits(workers=2, share=1, wait_s=FOREVER)
@@ -94,6 +95,7 @@ def test_one_clients_statements_do_not_stop_another(path):
             assert select.select(sockets, [], [], 0)[0] == []
 
 
+@pytest.mark.ci
 def test_too_many_statements_of_one_client_are_refused_at_once(path):
     limits = Limits(workers=2, share=1, waiting_each=3, wait_s=FOREVER)
     with served(app_of(path, limits=limits, timeout_s=FOREVER), **CONNECTIONS) as client:
@@ -109,6 +111,7 @@ def test_too_many_statements_of_one_client_are_refused_at_once(path):
         assert asked(client, sql("SELECT 2"), GREEDY)[0] == 200
 
 
+@pytest.mark.ci
 def test_abandoned_statements_are_stopped(path):
     """The only process answers the next statement, although none of the abandoned ones ends by itself."""
     limits = Limits(workers=1, wait_s=FOREVER)
@@ -125,6 +128,7 @@ def test_abandoned_statements_are_stopped(path):
 SLOW_TABLE = "/api/tabulate?rows=age&band.age=5&cols=sex"
 
 
+@pytest.mark.ci
 def test_abandoned_tables_are_stopped(path, monkeypatch):
     """The table builder works in the server's process, band by band: the rest of the bands is not computed."""
     calls, begun = [], threading.Event()
@@ -245,6 +249,7 @@ def test_slow_bodies_do_not_fill_the_server(path):
         assert len(closed_of(slow, 350, within_s=0.5)) == refused
 
 
+@pytest.mark.ci
 def test_a_body_that_takes_too_long_is_refused_and_closed(path):
     with served(app_of(path, limits=Limits(workers=1, body_s=0.5)), **CONNECTIONS) as client:
         for body, status in (

@@ -151,6 +151,7 @@ def wide_sheet(n, *, has_intervals=True):
 NOTE = "The ends of the intervals are left out here"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("n", "is_cut"), [(5_461, False), (5_462, True)])
 def test_a_wide_table_has_all_figures_and_a_note_on_what_is_left_out(n, is_cut):
     rows = wide_sheet(n)

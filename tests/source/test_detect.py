@@ -15,6 +15,7 @@ from engine.schema import Resolution
 from engine.source.detection import detect_source, spec_text
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("cells", "kind", "value_type"),
     [
@@ -109,6 +110,7 @@ HEADLESS = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("text", HEADLESS)
 def test_a_first_line_of_data_is_in_doubt(tmp_path, text):
     (tmp_path / "d.csv").write_text(text)

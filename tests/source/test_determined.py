@@ -97,6 +97,7 @@ def test_as_a_slow_count_has_it_whatever_the_sample(frame, threshold, sample):
         )
 
 
+@pytest.mark.ci
 @given(frames(), st.integers(5, 8), st.integers(1, 4))
 @settings(max_examples=8, deadline=None)
 def test_entities_count_not_their_rows(frame, threshold, rows):
@@ -149,6 +150,7 @@ def test_a_rare_value_that_nothing_tells_is_not_determined():
     assert determined(table_of(frame.assign(flag=0)), EXACTLY_TEN) == []  # constant: no news
 
 
+@pytest.mark.ci
 def test_one_person_more_changes_it_with_the_chance_of_one_threshold_only():
     """Where three people speak against it, no threshold is near; where nine do, some are."""
     flips = {3: 0, 9: 0}

@@ -126,6 +126,7 @@ def test_equal_rows_are_different_entities():
     assert len(rows) == len(set(lanes(rows))) == 8
 
 
+@pytest.mark.ci
 @given(st.permutations(range(8)))
 @settings(max_examples=6)
 def test_row_order_never_matters(order):
@@ -231,6 +232,7 @@ def differing(a, b):
     return {name for name in a if a[name] != b[name]}
 
 
+@pytest.mark.ci
 def test_fingerprints_of_named_entities():
     one = prints(PEOPLE, entities=("id",))
     assert set(one) == {"", "A", "B", "Z"}

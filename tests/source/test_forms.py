@@ -145,6 +145,7 @@ def _installed(name):
     return bool(found and found[0][0])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("form", ["postgres"])
 def test_servers_want_an_extension(form):
     wanted = "cannot be reached" if _installed(form) else "extension for .* is not installed"
@@ -326,6 +327,7 @@ def remarks(tmp_path, cells, name="x"):
     return " ".join(detect_source(path).column_remarks.get(name, ()))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("cells", "said"),
     [

@@ -125,6 +125,7 @@ def test_cells_that_do_not_fit(column, cells, message):
     assert "CANARY" not in str(caught.value)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "column",
     [
@@ -312,6 +313,7 @@ def three_ways(tmp_path, frame, columns, entities=()):
     return out
 
 
+@pytest.mark.ci
 @settings(max_examples=5)
 @given(
     cells=st.lists(

@@ -89,6 +89,7 @@ def stage(tmp_path, census):
     return Stage(tmp_path, census)
 
 
+@pytest.mark.ci
 def test_a_killed_build_goes_on_from_the_encoded_source(stage):
     """The very first build of a vintage, before and after which the journal pins different things."""
     spec = stage.spec()
@@ -127,6 +128,7 @@ def test_what_changed_is_encoded_again(stage):
     assert (code, "reading" in stages, stage.rows.exists()) == (0, True, False)
 
 
+@pytest.mark.ci
 def test_what_is_kept_is_closed_and_holds_no_key(stage):
     assert stage.run(stage.spec(), "tables")[0] == -signal.SIGKILL
     key = MasterKey(KEY)

@@ -100,6 +100,7 @@ def test_the_same_source_opens_again(spec):
     assert fingerprint(spec) == fingerprint(spec, FRAME.iloc[::-1])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("entities", [(), ("id",), ("id", "home")])
 def test_another_state_of_the_source_is_refused(spec, entities):
     spec = with_entities(spec, *entities)
@@ -113,6 +114,7 @@ def test_another_state_of_the_source_is_refused(spec, entities):
     assert fingerprint(replace(spec, vintage="2025"), more) != one
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("entities", [("id",), ("home",), ("id", "home")])
 def test_another_state_is_noticed_through_other_columns(spec, entities):
     """The first build saw A and B, the second sees C only: its entities tell."""
@@ -160,6 +162,7 @@ def test_a_new_column_keeps_identity_and_buckets(spec):
         fingerprint(replace(spec, columns=(A, C), tables=(("A",),)))
 
 
+@pytest.mark.ci
 def test_the_fingerprint_tells_builds_apart(spec):
     seen = {
         fingerprint(s)

@@ -32,6 +32,7 @@ def bounds(detection) -> tuple:
     return detection.max_rows, own
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("n_rows", "expected"),
     [
@@ -91,6 +92,7 @@ def test_the_written_bound_is_marked_and_reads_back(tmp_path):
     assert (spec.privacy.max_rows, spec.privacy.detected) == (4, ("max_rows",))
 
 
+@pytest.mark.ci
 def test_one_person_more_changes_a_bound_by_chance_only():
     """9 or 10 entities above 4 rows: only a threshold of exactly 10 tells them apart, the others never."""
     nine, ten = (of_entities(*[5] * n, *[4] * 30) for n in (9, 10))
@@ -104,6 +106,7 @@ def test_one_person_more_changes_a_bound_by_chance_only():
 COLUMNS = {"id": {"kind": "integer"}, "day": {"kind": "integer"}, "ward": {"kind": "category"}}
 
 
+@pytest.mark.ci
 def test_a_spec_without_a_bound_is_refused_where_an_entity_has_two_rows(tmp_path):
     of_entities(*[1] * 40).to_parquet(tmp_path / "one.parquet")
     of_entities(*[1] * 40, 2).to_parquet(tmp_path / "two.parquet")
@@ -120,6 +123,7 @@ def test_a_spec_without_a_bound_is_refused_where_an_entity_has_two_rows(tmp_path
     build(read(spec), tmp_path / "r.duckdb", force=True)
 
 
+@pytest.mark.ci
 def test_a_frame_gets_the_detected_bound_or_the_given_one(tmp_path):
     new_key(tmp_path / "my.key")
     given = {"tables": [["day"]], "key": tmp_path / "my.key", "entities": ["id"]}

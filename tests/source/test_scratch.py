@@ -115,6 +115,7 @@ def test_the_connection_loads_nothing_and_reads_no_variables():
         }
 
 
+@pytest.mark.ci
 def test_rows_on_disk_stay_in_the_scratch_directory_and_are_not_readable_there():
     with scratch_directory() as scratch:
         con = confidential_connection(scratch, on_disk=True, memory_limit="80MB", threads=2)

@@ -100,6 +100,7 @@ def test_records_exchange_nulls_in_a_file_as_in_memory():
     assert any(code == NULL_CODE for _, code, _ in found[True])
 
 
+@pytest.mark.ci
 def test_a_release_is_the_same_wherever_its_rows_lie(tmp_path, monkeypatch):
     people(3_000).to_parquet(tmp_path / "people.parquet")
     new_key(tmp_path / "key")

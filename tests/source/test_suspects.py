@@ -153,6 +153,7 @@ def spec_of(tmp_path, section: str, tables: str = "all = 1") -> str:
     return path
 
 
+@pytest.mark.ci
 def test_a_declared_column_that_looks_like_an_identifier_is_refused(tmp_path):
     path = spec_of(tmp_path, 'kind = "integer"')
     frame, _ = identifiers(300, 7, seed=6)
@@ -182,6 +183,7 @@ def test_a_released_column_says_why(tmp_path):
     assert "The owner released it: numbers of rooms, which are on every door" in notes
 
 
+@pytest.mark.ci
 def test_a_public_list_is_no_suspect(tmp_path):
     frame = make_frame(900)
     frame["place"] = [f"P{x % 300:06d}" for x in range(900)]

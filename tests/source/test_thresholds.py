@@ -132,6 +132,7 @@ def first(cases, n):
     ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("case", first(CASES, 1))
 def test_one_person_more_changes_a_column_at_the_rate_of_theory(case):
     """1,000 trials."""
@@ -152,12 +153,14 @@ def test_one_person_more_changes_a_column_at_the_rate_of_theory(case):
         assert stats.binomtest(len(flipped), 1_000, most, alternative="greater").pvalue > ALPHA
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("case", first(FAR, 2))
 def test_far_from_every_threshold_one_person_changes_nothing(case):
     """1,000 trials."""
     assert flips(*FAR[case], 1_000) == []
 
 
+@pytest.mark.ci
 def test_nor_does_the_text_of_the_spec_change():
     """All far cases in one source, once with and once without a person who is the first of each."""
     cells = pd.DataFrame({name: pd.Series(some, dtype="str") for name, (some, _) in FAR.items()})
@@ -184,6 +187,7 @@ def test_one_person_with_many_rows_counts_once():
 # --- keys and marks ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 def test_the_same_key_detects_the_same(tmp_path):
     new_key(tmp_path / "my.key")
     frame = people(["a"] * 120 + ["b"] * 10).assign(w=[*COMMON, *["NA"] * 10])
@@ -198,6 +202,7 @@ def test_the_same_key_detects_the_same(tmp_path):
     )  # NA is a spelling of null, or not: one of both alone has a chance of 2^-23
 
 
+@pytest.mark.ci
 def test_a_release_says_what_nobody_reviewed(tmp_path):
     new_key(tmp_path / "my.key")
     frame = pd.DataFrame({"id": range(60), "a": ["x", "y"] * 30, "b": np.arange(60) / 4})

@@ -49,6 +49,7 @@ def coded(con, source, frame=None, entities=("id",)):
     return sorted(rows.fetchall(), key=lambda row: row[-1]), found.dictionaries
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize("form", ["csv", "parquet", "frame"])
 def test_columns_coded_a_few_at_a_time_are_the_same_rows(tmp_path, monkeypatch, form, on_disk):

@@ -79,6 +79,7 @@ def test_rare_values_are_in_no_written_spec(tmp_path):
         assert canary not in text
 
 
+@pytest.mark.ci
 @settings(max_examples=15)
 @given(
     st.lists(
@@ -152,6 +153,7 @@ def with_identifiers(n=300):
     )
 
 
+@pytest.mark.ci
 def test_a_width_leaves_identifiers_out(tmp_path):
     new_key(tmp_path / "my.key")
     frame, key = with_identifiers(), tmp_path / "my.key"
@@ -185,6 +187,7 @@ def test_an_identifier_is_published_only_if_declared(tmp_path):
         assert spec.tables == (("age",), ("person_id",), ("sex",))
 
 
+@pytest.mark.ci
 def test_whom_an_identifier_names_must_be_said(tmp_path):
     new_key(tmp_path / "my.key")
     frame, key = with_identifiers(), tmp_path / "my.key"

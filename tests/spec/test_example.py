@@ -61,6 +61,7 @@ def test_init_prints_it(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.ci
 def test_init_plan_and_build_take_tables_and_width(tmp_path):
     (tmp_path / "p.csv").write_text(
         "id,age,sex,town\n" + "".join(f"{i},{i % 50},{'fm'[i % 2]},T{i % 3}\n" for i in range(400))

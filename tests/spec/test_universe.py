@@ -151,6 +151,7 @@ def contradictions(path):
     )
 
 
+@pytest.mark.ci
 def test_nothing_contradicts_a_declared_universe(release):
     assert contradictions(release) == 0
 

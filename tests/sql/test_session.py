@@ -171,6 +171,7 @@ def test_no_tables_at_all(tmp_path):
         assert release.sql("SELECT 1").rows == [(1,)]
 
 
+@pytest.mark.ci
 def test_leaves_quietly(path):
     """An interpreter that ends with handles and results alive ends without a word."""
     code = (

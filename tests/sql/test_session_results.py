@@ -108,6 +108,7 @@ def test_many_threads_at_once(release):
     assert len(counts) == 40
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "sql",
     [

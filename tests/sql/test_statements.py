@@ -180,6 +180,7 @@ SPELLINGS = (
 )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("column", ["sex", "age"])
 def test_one_figure_however_it_is_spelled(release, column):
     """And whichever table is asked by name: wider tables are locked to narrower ones."""

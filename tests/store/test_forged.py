@@ -112,6 +112,7 @@ def test_every_forgery_is_refused(recipe, good, tmp_path):
     check_refused(recipe, good, tmp_path, ["open_release"])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ONE_OF_EACH_KIND)
 def test_every_opening_refuses(name, good, tmp_path):
     (recipe,) = (f for f in FORGERIES if f.stem == name)

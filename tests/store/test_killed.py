@@ -117,6 +117,7 @@ def kill_trials(tmp_path, trials, seed, packed):
     assert int(done.stdout.split()[-1]) < 2 * trials  # some were killed at work
 
 
+@pytest.mark.ci
 def test_killed_at_random_instants(tmp_path):
     kill_trials(tmp_path, 2, 1, "often")
 
@@ -127,6 +128,7 @@ def test_killed_at_many_random_instants(tmp_path, packed):
     kill_trials(tmp_path, 60, 2, packed)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("step", [1, 2, 4])
 def test_killed_between_the_steps_of_publishing(tmp_path, monkeypatch, step):
     """Of 0, manifest of both; 1, rename; 2, sync; 3, final manifest; 4, removal of staging: killed before one."""

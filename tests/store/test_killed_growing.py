@@ -117,6 +117,7 @@ def served_after_a_kill(ready, path, step):
     return served, was_killed
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("step", [2, 7, 12])
 def test_killed_while_growing(ready, tmp_path, step):
     """While the old file is copied, while tables are written, and near the end of that."""

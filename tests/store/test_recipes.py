@@ -156,6 +156,7 @@ run("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1
 """
 
 
+@pytest.mark.ci
 def test_the_shell_completes_commands_and_options():
     done = subprocess.run(
         [sys.executable, "-c", AS_INSTALLED],

@@ -86,6 +86,7 @@ def test_it_is_not_published(signed, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("packages")
 def test_it_is_not_copied_into_a_pack(signed, tmp_path):
     """Replaced after the pack's own connection was opened."""
@@ -112,6 +113,7 @@ def test_it_is_not_copied_into_a_pack(signed, tmp_path):
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are limited on Linux")
 
 
+@pytest.mark.ci
 @LINUX
 def test_no_new_process_answers_from_it(signed):
     path, _ = signed

@@ -206,6 +206,7 @@ def test_a_build_takes_the_old_signature_away(release):
     assert not signature_path(release).exists()
 
 
+@pytest.mark.ci
 def test_commands(office, tmp_path):
     release = tiny_release(tmp_path / "r.duckdb")
     assert "fingerprint SHA256:" in run("sign", "--new", tmp_path / "k.pem")

@@ -39,6 +39,7 @@ def test_each_table_asked_for_is_the_best_next_one():
         assert left[order[i]] == pytest.approx(min(left.values()))
 
 
+@pytest.mark.ci
 def test_the_curve_rises_with_tables():
     """By more than two standard errors of a difference of rates among 80 victims; over three sets, below, by .3."""
     found = attack(released(n_known=24, group=80, others=200, values=4))

@@ -65,6 +65,7 @@ def test_tables_that_are_not_locked_give_counts_away():
     assert found.values["exact"] >= found.values["exact_alone"] + 0.15
 
 
+@pytest.mark.ci
 def test_noise_that_is_not_sticky_is_found_out():
     """Two releases under one key say the same; under five keys the mean is nearer to the truth."""
     people = columns()

@@ -78,6 +78,7 @@ def test_a_function_that_keeps_to_margins_and_one_that_copies(frame):
     assert bad.generator == "the function <lambda>"
 
 
+@pytest.mark.ci
 def test_a_command_copies(frame, domain, data, tmp_path):
     generator = command(
         "pd.read_csv(source).sample(frac=1).to_csv(target, index=False)", tmp_path, domain
@@ -90,6 +91,7 @@ def test_a_command_copies(frame, domain, data, tmp_path):
     assert generator.words.startswith("the command ")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -106,6 +108,7 @@ def test_what_goes_wrong_with_a_command(code, said, domain, data, tmp_path):
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.ci
 def test_a_command_that_hangs_says_what_it_said(domain, data, tmp_path):
     script = tmp_path / "hangs.py"
     script.write_text("import time; print('thinking', flush=True); time.sleep(600)")

@@ -160,6 +160,7 @@ def test_the_same_release_has_the_same_figures_whatever_built_it(small, tmp_path
     assert all(other == first for other in others)
 
 
+@pytest.mark.ci
 def test_a_scratch_release_says_so_and_is_refused(small, tmp_path):
     spec = read(small)
     marked = variants(spec, (1.0,))[0].spec

@@ -116,6 +116,7 @@ def ran(spec, tmp_path_factory):
     return found, seen, told, scratch
 
 
+@pytest.mark.ci
 def test_noise_and_fewer_tables_lose_more_and_nothing_is_left(ran, spec):
     found, seen, told, scratch = ran
     lost = {s.name: found.spread("misplaced", s).median for s in found.settings()}

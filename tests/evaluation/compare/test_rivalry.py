@@ -123,6 +123,7 @@ def test_a_command_that_fails_ends_the_comparison_without_a_value(small):
     assert "a1" not in str(caught.value)
 
 
+@pytest.mark.ci
 def test_the_command_line(small, tmp_path):
     page = tmp_path / "r.html"
     run = CliRunner().invoke(

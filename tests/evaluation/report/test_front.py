@@ -66,6 +66,7 @@ def front(one):
         return front_of(whole, one, lines(whole, CATALOGUE))
 
 
+@pytest.mark.ci
 def test_the_page_begins_with_what_is_signed():
     html = page(evaluation(released()), catalogue=CATALOGUE)
     assert html.index('class="front"') < html.index("How to read the figures")

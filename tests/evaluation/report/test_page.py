@@ -106,6 +106,7 @@ def test_every_picture_has_a_title_and_the_page_sets_its_colours(one):
     assert {r for r in re.findall(r'(?:href="#|url\(#)([^")]+)', one)} <= set(ids)
 
 
+@pytest.mark.ci
 def test_the_same_evaluation_gives_the_same_bytes(one):
     assert page(evaluation(), catalogue=CATALOGUE) == one
 

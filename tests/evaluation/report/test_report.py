@@ -107,6 +107,7 @@ def test_json_has_every_figure_and_no_nan():
 # What may be published.
 
 
+@pytest.mark.ci
 def test_a_publishable_report_holds_rounded_scores_and_no_count(tmp_path):
     one = result("ours", 1.23456)
     files = write_report(

@@ -88,6 +88,7 @@ def test_every_attack_has_a_headline_and_every_headline_a_verdict():
 DECLARED = [False, pytest.param(True, marks=pytest.mark.slow)]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("is_declared", DECLARED)
 def test_a_copy_fails_every_attack(is_declared):
     original = people(1_200, 1)
@@ -145,6 +146,7 @@ def test_a_part_of_the_people_published_as_they_are_is_found():
 # Like conditions.
 
 
+@pytest.mark.ci
 def test_distinct_rows_with_their_number_are_attacked_as_the_rows_are():
     """For all attacks; with control rows, as otherwise other records are drawn."""
     original, rows, control = people(120, 1), people(60, 2), people(100, 3)

@@ -99,6 +99,7 @@ def chain(n: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame({"a": a, "b": b, "c": c, "s": s, "x": source.integers(0, 5, n)})
 
 
+@pytest.mark.ci
 def test_several_tables_are_put_together_as_bayes_would():
     """Tables (a, b, s) and (a, c, s) share a: p(s | a, b, c) ~ p(s | a, b) p(s | a, c) / p(s | a)."""
     frame, people = chain(20_000, 1), chain(25, 2)
@@ -134,6 +135,7 @@ KNOWN = ("a", "b", "c")
 TOLD = Attacker(quasi_identifiers=KNOWN)
 
 
+@pytest.mark.ci
 def test_the_original_loses_and_other_people_and_independent_columns_do_not():
     original, others = crowd(1_500, 1), crowd(1_500, 2)
     source = rng()

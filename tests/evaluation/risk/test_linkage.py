@@ -148,6 +148,7 @@ def crowd(n: int, seed: int, times: int = 1) -> pd.DataFrame:
 KNOWN = ("a", "b", "c", "d")
 
 
+@pytest.mark.ci
 def test_the_original_loses_and_other_people_do_not():
     original, others = crowd(900, 1), crowd(700, 2)
     lost = checked(linkage(against(original, original), told(*KNOWN), rng()))

@@ -111,6 +111,7 @@ def test_bad_input_says_why():
     assert one.values["replicated"] == 100
 
 
+@pytest.mark.ci
 @needs_nist
 @pytest.mark.parametrize(
     ("name", "matches", "percent"),

@@ -38,6 +38,7 @@ NUMBERS = frozenset({"age", "income", "children"})
 SCHEMA = Schema(numbers=NUMBERS)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("rival", [Parametric(), Parametric(scores=False), Dpmpm(sweeps=20)])
 def test_types_number_generator_and_kept_columns(rival):
     frame = people(300)

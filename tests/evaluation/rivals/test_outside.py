@@ -43,6 +43,7 @@ HEAD = "import sys, pandas as pd; f = pd.read_csv(sys.argv[1], keep_default_na=F
 WRITE = "; f.to_csv(sys.argv[2], index=False)"
 
 
+@pytest.mark.ci
 def test_a_command_gets_the_rows_and_a_seed_and_its_table_is_read_as_the_data_is():
     out = made("import shutil, sys; shutil.copy(sys.argv[1], sys.argv[2])")
     pd.testing.assert_frame_equal(
@@ -87,6 +88,7 @@ def test_a_traceback_is_repeated_without_values():
     assert "2020" not in told
 
 
+@pytest.mark.ci
 def test_a_command_that_hangs_is_stopped_with_all_that_it_started():
     code = 'import subprocess, sys; print("begun", flush=True); subprocess.run(["sleep", "60"])'
     with pytest.raises(DataError, match="ran longer than 2 seconds"):

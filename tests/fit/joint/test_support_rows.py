@@ -134,6 +134,7 @@ def test_few_columns_and_levels(sizes, n_rows):
         assert farthest(rows, wanted, columns) < 0.02
 
 
+@pytest.mark.ci
 def test_same_generator_same_rows():
     wanted = pairs_of(joint(SIZES), COLUMNS, 300)
     np.testing.assert_array_equal(support(wanted, SIZES, 300), support(wanted, SIZES, 300))

@@ -92,6 +92,7 @@ PAIRS = list(combinations(COLUMNS, 2))
 CHAIN = [("age", "edu"), ("edu", "job"), ("job", "sex"), ("sex", "town")]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("sample", ["rounded", "multinomial"])
 @pytest.mark.parametrize(
     ("margins", "max_cells", "how"),
@@ -166,6 +167,7 @@ def test_an_impossible_combination_gets_no_row_whichever_way():
         assert got.n.sum() == table.sum()
 
 
+@pytest.mark.ci
 def test_the_same_seed_the_same_rows_and_another_other_rows():
     for max_cells in (10**6, 400, 60):
         one, same, other = (
@@ -224,6 +226,7 @@ def stratified(table, margins, variance=0.0, noise=None):
     return out
 
 
+@pytest.mark.ci
 def test_strata_are_fitted_each_for_itself():
     table = truth_of()
     table[:, :, :, 1, 2] = 0  # a stratum without people
@@ -245,6 +248,7 @@ def test_strata_are_fitted_each_for_itself():
     assert got.uniform == ()
 
 
+@pytest.mark.ci
 def test_an_impossible_stratum_gets_no_rows_and_rules_hold_within_the_others():
     cells = np.zeros((2, 6), dtype=bool)
     cells[0, 3] = True

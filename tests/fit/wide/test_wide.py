@@ -126,6 +126,7 @@ def digest(fit) -> str:
     return hashlib.sha256(fit.codes.tobytes() + fit.n.tobytes()).hexdigest()[:16]
 
 
+@pytest.mark.ci
 def test_equal_keys_give_equal_rows_and_others_do_not(known):
     rows, fit, triples = known
     supports, tables = locked(rows, triples)
@@ -200,6 +201,7 @@ def test_a_target_that_is_told_stands_for_the_column_that_tells_it(known):
     assert fit.codes.tobytes() != known[1].codes.tobytes()
 
 
+@pytest.mark.ci
 def test_a_fit_of_many_rows_keeps_columns_blanks_and_what_is_told(monkeypatch):
     """Many rows are searched as fewer ones that count several times; here 700 are many."""
     monkeypatch.setattr(thinning, "MOST_ROWS", 700)
