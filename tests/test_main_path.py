@@ -262,8 +262,8 @@ def test_the_spec_that_init_writes_builds_as_it_is(demo):
 def test_init_points_out_values_that_look_like_nulls(demo):
     text = (demo[0] / "found.toml").read_text()
     education = text.partition("[columns.education]")[2].partition("[columns.")[0]
-    assert 'nulls = ["None", ""]' in education
-    assert "\nnulls" not in education
+    assert 'add nulls = ["None"]\n' in education
+    assert "\nnulls = []\n" in education  # Parquet tells null from text
     assert '"None"]' in education
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 
 import pytest
@@ -65,7 +66,7 @@ def test_arguments_that_are_not_utf_8(folder):
         cwd=folder, env=environment(), capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "argument 3: is not UTF-8" in done.stderr
+    assert re.search("argument 3: .*UTF-8", done.stderr)
 
 
 @pytest.mark.slow
@@ -74,7 +75,7 @@ def test_standard_input_that_is_not_utf_8(folder):
         [*COMMAND, "sql", "r.duckdb", "-"], cwd=folder, env=environment(), capture_output=True, input=b"SELECT \xff",
     )  # fmt: skip
     assert done.returncode == 2
-    assert b"standard input: is not UTF-8" in done.stderr
+    assert re.search(rb"standard input: .*UTF-8.* 8\b", done.stderr)
 
 
 def test_control_characters_are_escaped():

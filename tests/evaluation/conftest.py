@@ -15,8 +15,9 @@ def world(census, tmp_path_factory) -> World:
     return make_world(tmp_path_factory.mktemp("world"), census)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
+    """Chromium; not for the whole session, as its event loop would block Playwright and `asyncio.run` elsewhere."""
     api = pytest.importorskip("playwright.sync_api") if os.environ.get("CI") != "true" else None
     if api is None:
         import playwright.sync_api as api

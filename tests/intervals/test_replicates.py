@@ -235,7 +235,7 @@ def test_nobody_waiting_ends_the_work(release, monkeypatch):
         raise TimedOut("stopped")
 
     monkeypatch.setattr(Answering, "on_replicates", leaves)
-    with pytest.raises(TimedOut, match="nobody waits"):
+    with pytest.raises(TimedOut, match="Cancelled"):
         release.until(lambda: bool(left)).sql(
             "SELECT stddev_samp(age) AS f FROM data", intervals=True
         )

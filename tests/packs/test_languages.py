@@ -132,7 +132,7 @@ def test_notes_on_rows_sql_and_exposure_are_not_for_readers_of_tables(made):
     for words in ("Exposure", "Most exposed", "SQL", "NULL", "No row", "margin"):
         assert any(words in note for note in made.notes)
         assert not any(words in note for note in made.reader_notes)
-    assert any(note.startswith("Every count carries noise") for note in made.reader_notes)
+    assert any(re.match("Every count .*noise", note) for note in made.reader_notes)
 
 
 @pytest.mark.parametrize(("home", "code"), [("", "en"), ("de", "de")])

@@ -192,10 +192,10 @@ def test_universes_copies_and_columns_that_tell_others(tmp_path):
 
 
 OTHERWISE = [
-    ({"vintage": "2022"}, "it is of vintage '2021', the spec's is '2022'"),
-    ({"key": "other.key"}, "it was built with another key"),
-    ({"release": {"unit": "visits"}}, "says something else"),
-    ({"columns": CENSUS | {"age": {"kind": "integer", "label": "Age"}}}, "says something else"),
+    ({"vintage": "2022"}, "'2021'.*'2022'"),
+    ({"key": "other.key"}, r"built with key [0-9a-f]{16}.* [0-9a-f]{16}"),
+    ({"release": {"unit": "visits"}}, "spec has changed"),
+    ({"columns": CENSUS | {"age": {"kind": "integer", "label": "Age"}}}, "spec has changed"),
 ]
 
 
@@ -269,7 +269,7 @@ def test_of_two_changes_at_once_the_second_is_refused(folder):
     first, second = (addition(path, [[name]], spec) for name in ("carer", "education"))
     changed(first).close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="was changed meanwhile; nothing was done, say it again"):
+    with pytest.raises(StoreError, match=r"twice\.duckdb.*nothing was done"):
         changed(second)
     assert path.read_bytes() == before
     assert ("carer",) in earlier_release(path).tables
@@ -284,7 +284,7 @@ def test_a_forged_release_lends_nothing(folder):
     raw = json.loads(manifest_path(path).read_text())
     raw["accepts"][0] |= {"size": path.stat().st_size, "sha256": file_hash(path)}
     manifest_path(path).write_text(json.dumps(raw))
-    with pytest.raises(StoreError, match="the journal beside the key does not know this file"):
+    with pytest.raises(StoreError, match=r"forged\.duckdb.*journal"):
         engine.add(path, [["carer"]], spec=spec)
 
 

@@ -156,8 +156,8 @@ def test_entities_with_several_rows_want_a_bound_that_is_said_and_told(tmp_path)
     spec = spec_in(tmp_path, dp="epsilon = 5.0\nmax_rows = 1", tables=[("region",)])
     build(spec, tmp_path / "r.duckdb")
     with open_release(tmp_path / "r.duckdb") as release:
-        assert "counts with 1 row at most" in " ".join(release.card("region").sentences())
-        assert "counts with 1 row at most" in " ".join(release.notes)
+        for told in (release.card("region").sentences(), release.notes):
+            assert "At most 1 row per entity was counted" in " ".join(told)
         said = "At most 1 row per entity is counted in any figure"
         assert said in release.sql("SELECT count(*) FROM data").source
     assert said in repr(plan_dp(spec))

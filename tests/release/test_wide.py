@@ -179,10 +179,10 @@ def test_a_target_is_told_and_changes_the_wide_table_alone(built, tmp_path):
     with open_release(path) as release:
         assert release.card(*WIDE).wide["target"] == "income"
         told = " ".join(release.card(*WIDE).sentences())
-    assert "Made to train models that predict income: tables with this column counted more." in told
+    assert "train models that predict income" in told
     with open_release(built) as release:
         assert "target" not in release.card(*WIDE).wide
-        assert "Made to train" not in " ".join(release.card(*WIDE).sentences())
+        assert "train models" not in " ".join(release.card(*WIDE).sentences())
 
 
 @pytest.mark.ci

@@ -134,9 +134,9 @@ def test_a_port_in_use_is_reported(path):
 
 @pytest.mark.parametrize("host", ["nonsense.invalid", "192.0.2.1", "a" * 70 + ".de"])
 def test_a_foreign_host_is_reported(path, host):
-    with pytest.raises(StoreError, match="--host is an address of this machine") as refused:
+    with pytest.raises(StoreError, match=rf"{re.escape(host)}\b.*--host") as refused:
         started(path, "--host", host, "--port", 0)
-    assert "another server" not in str(refused.value)
+    assert "in use" not in str(refused.value)
 
 
 def test_a_privileged_port_is_reported(path, monkeypatch):

@@ -192,9 +192,9 @@ def test_a_lock_is_not_awaited_for_long(tmp_path, monkeypatch):
 
 def test_requests_for_one_table_are_limited(tmp_path):
     release = tmp_path / "r.duckdb"
-    for i in range(noted.MOST_ALIKE):
+    for i in range(noted.MOST_PER_TABLE):
         leave_request(release, ("age",), reason=f"reason {i}")
-    assert len(read_requests(release)) == noted.MOST_ALIKE
+    assert len(read_requests(release)) == noted.MOST_PER_TABLE
     with pytest.raises(TooLarge, match="10"):
         leave_request(release, ("age",), reason="x", who="Ada")
     leave_request(release, ("sex",), reason="x", who="Ada")

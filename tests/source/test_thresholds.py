@@ -84,6 +84,8 @@ FAR = {
     "the first strange cell": (COMMON, "x"),
     "a far outlier": ([f"{n}.25" for n in range(60)] * 2, "99999999.875"),
     "a first blank": (["a", "b"] * 60, ""),
+    # Rounded to one digit, 94 is 90 and 95 is 100.
+    "one more spelling of null": ([*["a", "b"] * 13, *["NA"] * 94], "NA"),
     "a first new value": (["a", "b"] * 60, "c"),
     "a first day among times": (["2020-01-01 10:00:00"] * 120, "2020-01-02"),
 }

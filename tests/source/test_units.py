@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -211,17 +212,17 @@ def wrong(entities: tuple[str, ...] = ("id",), tables=None, **release) -> str:
 @pytest.mark.parametrize(
     ("release", "said"),
     [
-        ({"most": 4}, 'release.most: belongs to count = "entities" only'),
-        ({"count": "people"}, "release.count: wants 'rows' or 'entities', not 'people'"),
-        ({"count": "entities", "each": "wart"}, "no column 'wart' that tables can have; did you mean 'ward'"),
-        ({"count": "entities", "each": "ward", "most": 3}, "release.most: wants a power of two"),
-        ({"count": "entities", "entities": ()}, 'release.count: "entities" wants one column'),
-        ({"count": "entities", "mode": "dp"}, "release.count: mode dp counts rows"),
+        ({"most": 4}, r'release\.most: .*count = "entities"'),
+        ({"count": "people"}, r"release\.count: .*'rows' or 'entities', not 'people'"),
+        ({"count": "entities", "each": "wart"}, "'wart'.*'ward'"),
+        ({"count": "entities", "each": "ward", "most": 3}, r"release\.most: .*power of two"),
+        ({"count": "entities", "entities": ()}, r'release\.count: "entities" .*one column in source\.entities'),
+        ({"count": "entities", "mode": "dp"}, r"release\.count: mode dp"),
         (
             {"count": "entities", "each": "ward", "tables": [{"columns": ["day", "x", "y", "z"]}]},
-            "day, ward, x, y, z has 5 columns with ward (release.each); at most 4",
+            r"day, ward, x, y, z has 5 columns .*release\.each.* 4",
         ),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_what_is_counted(release, said):
-    assert said in wrong(**release)
+    assert re.search(said, wrong(**release))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from engine.schema import (
@@ -127,7 +128,9 @@ def look_at(
     columns, doubts = _columns(block, thresholds, shapes, nulls, in_doubt)
     for name, texts in written.items():
         if texts:
-            listed = ", ".join(f'"{t}" in {_about(spellings[name][t])}' for t in sorted(texts))
+            listed = ", ".join(
+                f'"{t}" in {_about(spellings[name][t], thresholds, name, t)}' for t in sorted(texts)
+            )
             who = "entities" if block.entities else "rows"
             doubts[name].append(
                 f"read as null: {listed} {who}; if it is a value, take it off nulls"
@@ -232,10 +235,19 @@ def _code_lists(
     return found
 
 
-def _about(n: int) -> str:
-    """A number of one digit that counts, as rounded terms say it."""
-    unit = 10 ** (len(str(n)) - 1)
-    return f"about {max(round(n / unit), 1) * unit:,}"
+def _about(n: int, thresholds: Thresholds, name: str, text: str) -> str:
+    """How many entities hold a spelling of null, in steps of 50, 100, 200, 500, ...
+
+    Each limit between two steps is noisy, for rounding alone would show one entity more where `n` is near a limit.
+    """
+    steps = [digit * 10**power for power in range(1, len(str(n)) + 1) for digit in (1, 2, 5)][2:]
+    said = "a few"
+    for lower, step in pairwise((20, *steps)):
+        limit = (lower + step) // 2
+        if n < limit - MEAN + thresholds.of("spelling", name, f"{text} about {step}"):
+            break
+        said = f"about {step:,}"
+    return said
 
 
 def _spellings(block: Block) -> dict[str, dict[str, int]]:
