@@ -14,20 +14,23 @@ settings.load_profile("untimed")
 
 TESTS = Path(__file__).parent
 LONGEST = (
+    "release/test_exposing.py",
+    "release/test_amended.py",
+    "store/test_forged.py",
+    "source/test_thresholds.py",
+    "test_equivalence.py",
+    "fit/test_locking.py",
+    "release/test_entities.py",
+    "test_docs.py",
+    "spark/test_spark.py",
+    "cli/test_cli.py",
+    "evaluation/test_workers.py",
+    "release/test_golden.py",
+    "test_isolation.py",
     "test_attacks.py",
     "measure/test_guarantee.py",
-    "release/test_crash.py",
-    "spark/test_spark.py",
-    "fuzz/test_fuzz.py",
-    "hostile/test_fuzzed_statements.py",
-    "store/test_forged.py",
-    "release/test_heaviest.py",
-    "spark/test_killed.py",
-    "cli/test_ends.py",
-    "serve/test_page.py",
-    "fit/test_compiled.py",
 )
-"""Files of a minute and more: they start first, so that no process is left with one when the others have ended."""
+"""The longest files start first, so that no process is left with one when the others have ended."""
 
 
 def pytest_collection_modifyitems(items):

@@ -152,6 +152,7 @@ def test_the_paper_is_met_on_s3(epsilon):
     assert abs(mean / told - 1) < 0.25 + 2 * error / told
 
 
+@pytest.mark.ci
 @needs_sd2011
 @pytest.mark.parametrize(
     ("k", "epsilon"),

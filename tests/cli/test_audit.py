@@ -122,6 +122,7 @@ def test_a_table_of_five_columns_with_a_functional_dependency_is_measured(tmp_pa
         assert set(claim.margins) == {measured, *combinations(modelled, 2)}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "what", ["sticky.toml", pytest.param("sticky.duckdb", marks=pytest.mark.slow)]
 )

@@ -32,6 +32,7 @@ def run(*words: object):
         return CliRunner().invoke(app, [str(w) for w in words]), builder
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("with_risks", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_modes_are_compared(spec, tmp_path, with_risks):
     control = ("--control", spec.parent / "small.csv") if with_risks else ()

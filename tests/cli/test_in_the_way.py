@@ -52,6 +52,7 @@ def undisturbed(tmp_path_factory, census):
     return table_hashes(folder / "r.duckdb")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "kilobytes",
     [pytest.param(4, marks=pytest.mark.slow), 120, pytest.param(350, marks=pytest.mark.slow)],

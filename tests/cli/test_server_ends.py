@@ -32,6 +32,7 @@ def ask(port, replies):
         replies.append((reply.status, reply.getheader("retry-after")))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "how",
     [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],

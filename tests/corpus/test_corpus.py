@@ -18,6 +18,7 @@ ALWAYS = ("latin_1", "identifiers")
 """Taken all the way by default; of the others those that are refused, which is soon known."""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "name",
     [

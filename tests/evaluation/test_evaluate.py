@@ -146,6 +146,7 @@ def test_sets_of_one_synthesis_are_means_and_combined_estimates(world):
     assert combined["se_synthetic"] != pytest.approx(alone[0], rel=1e-6), "of all sets"
 
 
+@pytest.mark.ci
 def test_a_control_takes_the_place_of_the_held_out_half(world, alone):
     found = engine.evaluate(world.csv, data=world.data, spec=world.study, control=world.control)
     (one,) = found.results

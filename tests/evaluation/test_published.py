@@ -88,6 +88,7 @@ def test_published_pmse_is_met_to_the_digits_given(peers, study, published, name
     assert round(pmse, 5) == published.loc[name, "pmse"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", PEERS)
 def test_published_components_are_met(peers, published, name):
     """The public tool lets scikit-learn choose its solver, which then drew at random: run again it gives 0.0055 to

@@ -51,6 +51,7 @@ def is_there(pid: int) -> bool:
     return True
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "chosen", ["declared", pytest.param("by what columns look like", marks=pytest.mark.slow)]
 )

@@ -74,6 +74,7 @@ def test_without_noise_it_gets_further_than_predicted():
     )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "shape",
     [

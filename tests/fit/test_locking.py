@@ -236,6 +236,7 @@ def test_pairs_ruled_out_below_stay_ruled_out_but_for_leftovers(seed):
         assert ruled_out <= 2 * seen.missing
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("columns", "sd", "within_one"),
     [
@@ -271,6 +272,7 @@ def skewed(seed: int) -> dict[str, np.ndarray]:
     return {"I": number, "G": rare.astype(np.int64)}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("columns", [("I", "G"), pytest.param(("G", "I"), marks=pytest.mark.slow)])
 def test_a_rare_group_gets_no_values_that_it_does_not_have(columns):
     """Before, where noise made a remainder zero, a third of the group got numbers that nobody in it has."""

@@ -21,6 +21,7 @@ def known(release):
     return dict(zip(table.keys, table.status, strict=True))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("text", "at"),
     [

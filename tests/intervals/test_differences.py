@@ -88,6 +88,7 @@ def test_equal_groups_differ_in_five_of_a_hundred_at_most(alike, figure):
     assert sum(answers) <= 3  # 1.5 are expected; scripts/intervals_strata.py asks more keys
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("figure", sliced(["count(*)", "avg(age)", "sum(age)"]))
 def test_groups_that_are_not_alike_differ(alike, figure):
     pairs = [(LARGER, one) for one in SAME]

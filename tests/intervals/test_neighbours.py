@@ -78,6 +78,7 @@ def test_limits_beside_a_lone_value_hold_over_keys(releases, monkeypatch):
     assert sum(held(releases)["at 0"]) < KEYS - 1  # the check above sees it
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "figure",
     [

@@ -202,6 +202,7 @@ def test_a_pack_without_tables_has_bands_and_everybody_is_in_one(opened):
     assert warning.startswith("pack.max_tables: 9 tables are released; the 7 narrowest")
 
 
+@pytest.mark.ci
 def test_without_a_spec_every_narrow_table_is_published(opened):
     pack = preview(opened)
     assert [{d.name for d in t.dimensions} for t in pack.tables] == [set(t) for t in opened.tables]

@@ -209,6 +209,7 @@ def test_what_is_compared_with_rows_counts_rows(stays):
         )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("each", [None, pytest.param("ward", marks=pytest.mark.slow)])
 def test_a_release_of_entities_is_not_taken_against_rows(stays, tmp_path, each):
     """Before, without a spec, 600 patients were held against 6,000 stays."""

@@ -127,6 +127,7 @@ def test_an_accepted_risk_is_printed_wherever_people_look(made):
             assert "noisy figures per person" in sentences
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("as_vintages", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_told_in_as_many_builds_it_is_as_much(made, as_vintages):
     """One table a build, each with a spec that knows no other column, perhaps under a new name of vintage."""

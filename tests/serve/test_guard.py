@@ -221,6 +221,7 @@ def test_a_missing_package_is_named(path, monkeypatch):
         started(path, "--port", 0)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("host", [pytest.param("127.0.0.1", marks=pytest.mark.slow), "0.0.0.0"])
 def test_the_command_serves_until_it_is_stopped(path, tmp_path, host):
     command = [sys.executable, "-c", START, "serve", str(path), "--port", "0", "--host", host]

@@ -87,6 +87,7 @@ def frames(draw):
     return frame
 
 
+@pytest.mark.ci
 @given(frames(), st.integers(5, 12), st.sampled_from([3, 40, 4_000]))
 @settings(max_examples=10, deadline=None)
 def test_as_a_slow_count_has_it_whatever_the_sample(frame, threshold, sample):

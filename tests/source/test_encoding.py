@@ -15,6 +15,7 @@ from engine.schema import Resolution
 from engine.source import grid_code
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("column", "cells", "expected"),
     [
@@ -108,6 +109,7 @@ def test_grid_codes(column, cells, expected):
     assert code_of(cells, column) == expected
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("column", "cells", "values", "expected"),
     [

@@ -21,7 +21,7 @@ PATTERNS = {
     "2021/A/00017": lambda x: f"2021/A/{x:05d}",
     "Пац-01234": lambda x: f"Пац-{x:05d}",
 }
-NAMES = ("kundnr", "numéro", "患者番号", "zz", "q7")
+NAMES = ("zz", "患者番号")
 
 
 def rows_of(form, n_ids: int, rows_each: int) -> pd.DataFrame:
@@ -48,10 +48,9 @@ def found_in(frame: pd.DataFrame) -> set[str]:
         return set(suspects(table, judged, EXACTLY_TEN))
 
 
-@pytest.mark.parametrize("rows_each", [2, 5, 20])
 @pytest.mark.parametrize("form", PATTERNS.values(), ids=list(PATTERNS))
-def test_codes_of_one_pattern_are_suspect_under_any_name(form, rows_each):
-    frame = rows_of(form, 3_000, rows_each)
+def test_codes_of_one_pattern_are_suspect_under_any_name(form):
+    frame = rows_of(form, 1_500, 5)
     for name in NAMES:
         assert found_in(frame.rename(columns={"id": name})) == {name}
 

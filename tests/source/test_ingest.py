@@ -37,6 +37,7 @@ def codes(ingested, name="v"):
     ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("column", "cells", "message"),
     [

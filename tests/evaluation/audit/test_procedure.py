@@ -139,6 +139,7 @@ def test_the_same_seed_gives_the_same_audit(audited):
     assert one.tests != p_of(audited, sticky(audited[0], PAIRS), runs=3, seed=6).tests
 
 
+@pytest.mark.ci
 def test_nothing_to_test(audited):
     domain, codes, _ = audited
     spanned = run_audit(

@@ -114,6 +114,7 @@ def test_the_same_evaluation_gives_the_same_bytes(one):
 # In a browser.
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("kind", "width", "scheme"),
     [

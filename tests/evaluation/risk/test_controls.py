@@ -104,6 +104,7 @@ def test_a_copy_fails_where_rows_are_known_to_correspond():
     assert poor(verdicts(attacked(original, original, told=told))) >= HEADLINES
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("is_declared", DECLARED)
 @pytest.mark.parametrize(
     "kind",
@@ -198,6 +199,7 @@ BAD = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", BAD)
 def test_bad_input_gives_figures_or_reasons(kind):
     original, table, control = BAD[kind]

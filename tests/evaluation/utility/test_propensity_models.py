@@ -106,6 +106,7 @@ def test_with_pairs_of_two_columns_it_is_the_closed_form():
     assert got["logistic_s_pmse"] == pytest.approx(closed.s_pmse, rel=1e-4)
 
 
+@pytest.mark.ci
 def test_chance_gives_about_one_and_shuffled_columns_are_noticed():
     frame = people(3_000, 1)
     chance = [score(frame, frame.sample(frac=1, replace=True, random_state=i)) for i in range(4)]
