@@ -142,6 +142,16 @@ def test_gap_of_three_columns_is_mostly_one_at_most(seeds):
     assert max(gaps) <= 3
 
 
+def test_a_table_of_three_columns_is_locked_to_all_three_narrower_ones(monkeypatch):
+    """Settling would hide from the gap that one of them was left out."""
+    seen, fits = Seen(monkeypatch), noisy(3, 200)
+    fits.table("A", "B", "D")
+    fibres, others, _ = seen.margins
+    pairs = [fits.table(*pair) for pair in combinations(("A", "B", "D"), 2)]
+    sizes = [len(margin.low) for margin in (fibres, *others)]
+    assert sorted(sizes) == sorted(len(pair.n) for pair in pairs)
+
+
 @pytest.mark.slow
 def test_a_larger_gap_than_one_is_not_to_be_had_smaller(monkeypatch):
     """By integer programming over the same candidates, fibres and one-way counts exact.

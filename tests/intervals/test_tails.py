@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fixtures.intervals import plain_rows
 
 from queries.intervals import tabulate
 from queries.intervals.model import noise_model
@@ -13,6 +14,18 @@ from queries.intervals.statement import spreads as copies
 @pytest.fixture(scope="module")
 def release(large):
     return large
+
+
+def test_figures_are_of_the_column_asked_for_where_the_table_has_two_of_numbers(release):
+    rows = plain_rows(release, "age", "income")
+    some = rows[rows["income"].between(1000, 3000)]["age"]
+    for measure, right in (("sum", some.sum()), ("mean", some.mean()), ("median", some.median())):
+        got = tabulate(release, [], where={"income": (1000, 3000)}, measure=measure, of="age")
+        assert got.table == ("age", "income")
+        assert got.value == pytest.approx([right])
+    some = rows[rows["age"].between(30, 40)]["income"]
+    got = tabulate(release, [], where={"age": (30, 40)}, measure="sum", of="income")
+    assert got.value == pytest.approx([some.sum()])
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,22 @@ def test_a_node_passes_only_below_passing_ones():
     assert grown(rows[:4], ("A",), (1,), TOKENS[:1], (True,), OnlySmall()).n_nodes == 3
 
 
+def test_nothing_is_shown_below_a_node_that_fails_beside_one_that_passes():
+    """0 to 1 hold five rows and fail; 2 to 3 hold four and pass, and so do all four values."""
+
+    @dataclass(frozen=True)
+    class NotFive(Noiseless):
+        def passes(self, sets: EntitySets):
+            return sets.size != 5
+
+    values = (0, 0, 0, 1, 1, 2, 2, 3, 3)
+    rows = [((value,), (i,)) for i, value in enumerate(values)]
+    found = nodes_of(grown(rows, ("A",), (2,), TOKENS[:1], (True,), NotFive()))
+    assert {(depth, label) for depth, label in found} == {
+        (0, ((2, 2, 0),)), (1, ((2, 1, 1),)), (2, ((2, 0, 2),)), (2, ((2, 0, 3),)),
+    }  # fmt: skip
+
+
 # --- entities, not rows --------------------------------------------------------------------------------------
 
 

@@ -322,10 +322,20 @@ def test_the_site_works_in_a_browser_and_on_a_phone(pack, opened, tmp_path):
 def test_hostile_labels_stay_text(opened, tmp_path):
     labels = {"label": "=1+1", "values": {"Female": '<b>&"x', "Male": "***"}}
     title = "<script>alert(1)</script>"
-    raw = {"pack": {"title": title}, "tables": [{"columns": ["sex"]}], "columns": {"sex": labels}}
+    raw = {
+        "pack": dict.fromkeys(("title", "publisher", "contact", "description"), title),
+        "footnotes": [title],
+        "tables": [{"columns": ["sex"], "footnotes": [title]}],
+        "columns": {"sex": labels},
+    }
     made = published(opened, tmp_path / "out", raw)
-    for page in made.rglob("*.html"):
-        assert "<script>alert" not in page.read_text("utf-8")
+    pages = {page.name: page.read_text("utf-8") for page in made.rglob("*.html")}
+    assert pages.keys() == {"index.html", "README.html", "T0001.html"}
+    for text in pages.values():
+        assert "<script>alert" not in text
+        assert "<b>&" not in text
+    assert "<svg" in pages["T0001.html"]
+    assert pages["README.html"].count("&lt;script&gt;alert") >= 6
     sheet = pytest.importorskip("openpyxl").load_workbook(made / "pack.xlsx")["T0001"]
     cells = [c for row in sheet.iter_rows() for c in row]
     assert not [c for c in cells if c.data_type == "f"]

@@ -126,6 +126,28 @@ def test_cells_that_do_not_fit(column, cells, message):
     assert "CANARY" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("column", "cells"),
+    [
+        (col("integer"), text("9876500000000000000000")),
+        (col("integer"), [98765e14]),
+        (col("integer"), pa.array([9876500000000000000], pa.uint64())),
+        (col("integer"), [98765.5]),
+        (col("integer"), [98765.0, math.inf]),
+        (col("real", resolution=CENT), text("98765e300")),
+        (col("real", resolution=CENT), text("98765 kg")),
+        (col("date"), text("98765-13-01")),
+        (col("integer", bounds=(0, 5)), [98765]),
+        (col("category", value_type="integer", domain=(1, 2)), text("98765")),
+    ],
+)
+def test_no_number_of_the_data_is_quoted(column, cells):
+    frame = pa.table({"v": cells}) if isinstance(cells, pa.Array) else pd.DataFrame({"v": cells})
+    with pytest.raises(DataError) as caught:
+        load(frame, [column])
+    assert "98765" not in str(caught.value).replace(".", "")
+
+
 @pytest.mark.ci
 @pytest.mark.parametrize(
     "column",

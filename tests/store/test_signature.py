@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import hashlib
 import json
 import shutil
 import stat
@@ -96,6 +97,27 @@ def test_a_signed_release_is_verified_and_opened(office, release):
 def test_the_signature_covers_the_manifest(office, release, field):
     raw = json.loads(manifest_path(release).read_text())
     raw["accepts"][0][field] += "x"
+    manifest_path(release).write_text(json.dumps(raw))
+    with pytest.raises(UntrustedRelease, match="its signature"):
+        verify_signature(release, office / "office.pub")
+
+
+@pytest.mark.parametrize(("field", "other"), [("content_hash", "0" * 32), ("tables", {})])
+def test_the_signature_covers_the_content_hashes(office, release, field, other):
+    raw = json.loads(manifest_path(release).read_text())
+    raw["accepts"][0][field] = other
+    manifest_path(release).write_text(json.dumps(raw))
+    with pytest.raises(UntrustedRelease, match="its signature"):
+        verify_signature(release, office / "office.pub")
+
+
+def test_the_signature_covers_every_byte(office, release):
+    """Also where a forger writes the hash of the changed file into the manifest."""
+    data = bytearray(release.read_bytes())
+    data[-1] ^= 1
+    release.write_bytes(data)
+    raw = json.loads(manifest_path(release).read_text())
+    raw["accepts"][0]["sha256"] = hashlib.sha256(data).hexdigest()
     manifest_path(release).write_text(json.dumps(raw))
     with pytest.raises(UntrustedRelease, match="its signature"):
         verify_signature(release, office / "office.pub")
