@@ -68,6 +68,7 @@ def check_averaging(locked: Averaging, unlocked: Averaging, reach: float) -> Non
     assert locked.sd_alone * (1 + 2 / math.sqrt(2 * locked.counts)) >= 1.1
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("keys", [3, pytest.param(6, marks=pytest.mark.slow)])
 def test_averaging_all_tables_gains_nothing(keys):
     """8 columns, all 92 tables of at most 3; every count of every column: about 50 counts a key."""
@@ -166,6 +167,7 @@ def test_cloning_gains_nothing_whatever_the_number(clones, crowd):
     check_cloning(clones, seeds=(1, 2), releases=16, buckets=256, crowd=crowd)  # +- .015
 
 
+@pytest.mark.ci
 def test_cloning_wins_where_tables_are_not_locked():
     """The control in one picture: unlocked counts tell more with every column, and far more than is allowed."""
     few, many = (clone_score(n, releases=8, buckets=256).unlocked for n in (0, 8))

@@ -107,6 +107,7 @@ def test_values_are_spelled_as_in_the_source(built, source):
             assert ("." not in value) == is_whole, (name, value)
 
 
+@pytest.mark.ci
 def test_counts_are_near_the_truth(built, source, release):
     """Public codes: two layers of sd 1, scaled a little by the tree; 7 sd is not seen but for a fault."""
     for name in CODED:

@@ -128,6 +128,7 @@ def test_published_sampling_equivalents_are_met(peers, study, published):
             assert found[figure] == published.loc[name, "sampling_equivalent_pct"], (name, figure)
 
 
+@pytest.mark.ci
 def test_the_paper_scales_the_counts_of_a_sample(peers, study):
     """Table 4 of the paper has 2.5 for the 40 % sample: its counts times 2.5; the others are as large as the data."""
     found = {

@@ -126,6 +126,7 @@ def test_adding_tables_changes_no_other(seed, n, asked, more, shuffle):
         assert content(alone, columns) == content(crowd, columns)
 
 
+@pytest.mark.ci
 @given(SEEDS, st.integers(20, 300), st.sampled_from([cs for cs in EVERY_SET if len(cs) < 4]))
 @SETTINGS
 def test_a_wider_table_changes_no_narrower_one(seed, n, columns):

@@ -96,6 +96,7 @@ def test_groups_that_are_not_alike_differ(alike, figure):
         assert asked(made, figure, pairs).rows[0] == (True,) * len(SAME)
 
 
+@pytest.mark.ci
 def test_rows_above_by_copies(alike):
     """Windows: ages that as many people have, whoever is compared with the one before."""
     text = (

@@ -210,6 +210,7 @@ def test_chosen_rows_are_as_many_as_allowed_and_among_the_entitys_own():
         assert found == together
 
 
+@pytest.mark.ci
 def test_each_row_of_an_entity_has_the_same_chance():
     rows = [((0, 0), e) for e in range(4000) for _ in range(9)] + [((1, 0), e) for e in range(4000)]
     n = bounded_rows(pairs_of(rows, 4000), 1, SECRET)

@@ -57,6 +57,7 @@ def test_each_release_is_below_its_name(client):
     assert client.ask("/a-b/").body.startswith(b"<!DOCTYPE html>")
 
 
+@pytest.mark.ci
 def test_a_name_without_its_slash_leads_to_the_release(client):
     for method in ("GET", "HEAD"):
         got = client.ask("/a-b?rows=sex&only.region=R%201", method=method)

@@ -37,6 +37,7 @@ def found_in(frame: pd.DataFrame, *, entities: tuple[str, ...] = ()) -> dict[str
     return suspects(table, judged, EXACTLY_TEN)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("n_people", "rows_each"), [(400, 9), pytest.param(2_500, 1, marks=pytest.mark.slow)]
 )

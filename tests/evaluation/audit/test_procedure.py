@@ -55,6 +55,7 @@ def p_of(audited, generator, **more):
     return run_audit(codes, safe, generator, Settings(**more))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_honest_generators_are_not_refuted(audited, seed):
     domain = audited[0]
