@@ -61,6 +61,7 @@ def test_the_package_offers_these_names_and_no_others():
         _ = engine.nothing_like_it
 
 
+@pytest.mark.ci
 def test_a_release_from_a_frame(release):
     assert release.title == "From a frame"
     assert set(release.tables) == {("AGE", "SEX"), ("SEX",), ("AGE", "INCOME")}

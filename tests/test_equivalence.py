@@ -266,6 +266,7 @@ def test_changed_data_under_a_new_vintage_is_built(pinned):
     assert table_hashes(folder / "r.duckdb") != before
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [

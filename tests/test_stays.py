@@ -89,6 +89,7 @@ def test_the_server_and_packs_have_the_words(release, tmp_path):
     assert set(units) == {"stays", "Aufenthalte"}
 
 
+@pytest.mark.ci
 def test_plan_show_card_and_answers_state_the_same_noise(release):
     planned = json.loads(
         tablepack("plan", "release.toml", "--json", cwd=release.path.parent).stdout

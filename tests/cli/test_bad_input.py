@@ -186,6 +186,7 @@ def test_odd_names_work_to_the_end(tmp_path, scratch):
             assert len(release.table(name)) > 60
 
 
+@pytest.mark.ci
 def test_values_of_10_000_characters(tmp_path, scratch):
     long, rare = "x" * 10_000, CANARY * 500
     source = csv_file(tmp_path, many(t=lambda i: rare if i == 5 else long if i % 2 else "y"))
@@ -252,6 +253,7 @@ def good_release(tmp_path_factory, census):
     return folder
 
 
+@pytest.mark.ci
 def test_a_damaged_release_is_refused_by_every_command(tmp_path, good_release):
     path = tmp_path / "r.duckdb"
     whole = (good_release / "r.duckdb").read_bytes()

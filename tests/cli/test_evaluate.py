@@ -108,6 +108,7 @@ def test_strict_exits_with_the_code_of_what_is_poor(world, tmp_path):
     assert run(world, copy, "--strict", *out, **{"--spec": risky}).returncode == 3
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("more", "said"),
     [

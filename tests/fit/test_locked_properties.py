@@ -147,6 +147,7 @@ def test_the_content_of_another_key_differs():
 # Noise off.
 
 
+@pytest.mark.ci
 @given(SEEDS, st.integers(1, 40))
 @SETTINGS
 def test_noise_off_and_nothing_suppressed_returns_the_data(seed, n):
@@ -175,6 +176,7 @@ ODD = {
 }  # fmt: skip
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ODD)
 def test_odd_data_fit(name):
     tables = [cs for k in (1, 2, 3) for cs in combinations("ABC", k)]

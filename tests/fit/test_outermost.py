@@ -243,6 +243,7 @@ KINDS = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("per_day", "keys"),
     [(0.7, 5), *(pytest.param(n, 30, marks=pytest.mark.slow) for n in (0.7, 2.5, 9.0))],

@@ -76,6 +76,7 @@ SAME = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("text", "columns", "asked"), SAME)
 def test_a_statement_and_a_tabulation_say_the_same(release, text, columns, asked):
     got, made = annotated(release, text), tabulate(release, columns, **asked)

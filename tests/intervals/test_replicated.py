@@ -18,6 +18,7 @@ def release(large):
     return large
 
 
+@pytest.mark.ci
 def test_rows_are_those_of_the_copies_with_the_types_of_the_release(release):
     got = release.replicates("sex", "age")
     by_type = dict(zip(got.columns, got.types, strict=True))

@@ -67,6 +67,7 @@ CLOSED = [
 values go by steps."""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("text", "most"), sliced(CLOSED))
 def test_closed_forms_are_the_fast_path_to_what_copies_say(release, text, most):
     """Copies are never much surer, and at most twice as wide where steps and rounding weigh (counts of few rows)."""

@@ -18,6 +18,7 @@ def release(small):
     return small
 
 
+@pytest.mark.ci
 def test_counts_are_those_of_the_table_and_unreleased_cells_say_nothing(release):
     got = tabulate(release, ["age", "sex"])
     counted = plain_rows(release, "age", "sex").value_counts().to_dict()

@@ -150,6 +150,7 @@ def test_copies_have_as_many_outside_as_those_of_the_deciding_column(aged):
     assert ages[outside.rows].sum(axis=0).std() > 1
 
 
+@pytest.mark.ci
 def test_a_column_that_decides_itself_is_told_as_damage(aged):
     """Planted: the reader of specs refuses circles, so a release has none unless it was forged."""
     with engine.open(aged.path) as forged:

@@ -94,6 +94,7 @@ def test_without_a_guarantee_nothing_is_added_and_the_cost_says_so():
     assert composed([cost(PLAIN), cost(params)], 0.0) == math.inf
 
 
+@pytest.mark.ci
 @settings(max_examples=10)
 @given(
     epsilon=st.floats(0.001, 50),

@@ -148,6 +148,7 @@ def test_a_choice_that_others_have_a_part_in_is_caught(spec, monkeypatch):
     assert moved[1] > 2
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "way",
     [

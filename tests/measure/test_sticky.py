@@ -134,6 +134,7 @@ def test_two_kinds_of_entity_are_their_slow_twin():
 # --- what a bucket may depend on -----------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("entities", "persons"), [((), None), (("id",), 60)])
 def test_row_and_column_order_and_threads_never_matter(entities, persons):
     frame = people(persons=persons)

@@ -97,6 +97,7 @@ def test_a_pack_the_page_and_sql_agree(opened, tables, entry):
     assert strays(opened, entry, tables[str(entry)]) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("entry", ODD, ids=str)
 def test_they_agree_on_odd_values(hostile, tables, entry):
     assert strays(hostile, entry, tables[str(entry)]) == []

@@ -70,6 +70,7 @@ def test_metadata_of_odd_names_and_values_is_valid(pack):
     assert found.valid, found.flatten(["title", "message"])
 
 
+@pytest.mark.ci
 def test_an_empty_text_has_a_code_of_its_own(pack):
     codes = {r["code"]: r["label"] for r in rows_of(pack / "codelists/value.csv")}
     assert codes["_E"] == "(empty text)"

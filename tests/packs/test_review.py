@@ -47,6 +47,7 @@ def test_unreviewed_settings_are_refused_with_what_to_do(detected, tmp_path):
         pack_spec_from({"pack": {"reviewed": 3}})
 
 
+@pytest.mark.ci
 def test_declared_settings_need_no_word_and_cards_name_detected_ones(opened, detected):
     assert opened.unreviewed == {}
     with engine.open(detected) as release:

@@ -91,6 +91,7 @@ def test_a_fit_that_does_not_converge_is_released_and_marked(tmp_path):
         assert "NOT converge" in release.sql("SELECT sex FROM data").source
 
 
+@pytest.mark.ci
 def test_dates_and_entities_with_several_rows(tmp_path):
     rng = np.random.default_rng(4)
     who = rng.integers(0, 300, 1200)

@@ -232,6 +232,7 @@ def test_show_reads_no_setting(here, con, form):
             here.check_text(sql, con, shown=frozenset({"data", name.lower()}))
 
 
+@pytest.mark.ci
 def test_show_answers_of_the_release(asked):
     described = asked.sql("DESCRIBE data").rows
     for sql in ("SHOW data", 'SHOW "DATA"', "FROM (SHOW data)", "SHOW SELECT * FROM data"):

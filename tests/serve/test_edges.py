@@ -108,6 +108,7 @@ def test_a_filter_may_leave_out_the_remainder_with_the_highest_number(release):
             assert got.low[0] <= got.high[0]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("measure", ["count", "share", "ratio"])
 def test_limits_that_leave_no_value_leave_no_group(release, measure):
     assert (
@@ -152,6 +153,7 @@ def _pairs(link):
     return parse_qsl(link, keep_blank_values=True)
 
 
+@pytest.mark.ci
 def test_duplicate_labels_are_made_distinct(client):
     got = table_of(client, rows="a.b", cols="n").json
     assert got["row_heads"] == [["(blank)"], ["B"], ["Same [B]"], ["Same [C]"]]

@@ -58,6 +58,7 @@ def test_variables_have_labels_and_values(client, release):
     assert client.ask("/api/values?column=rent").status == 404
 
 
+@pytest.mark.ci
 def test_tables_are_all_tables(client, release):
     tables = client.ask("/api/tables").json["tables"]
     assert {tuple(t["columns"]) for t in tables} == set(release.tables)

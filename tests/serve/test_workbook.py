@@ -76,6 +76,7 @@ HIGH = (("rows", "sex"), ("measure", "quantile"))
 AGED = (("from.age", "16"), ("to.age", "64"))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("pairs", "title", "last"),
     [

@@ -135,6 +135,7 @@ def test_noise_that_is_not_sticky_is_found_out():
     assert loose >= alone + 0.08
 
 
+@pytest.mark.ci
 def test_a_declared_group_is_attacked_and_reported():
     columns, tables = flagged(n_known=20)
     found = checked(reconstruction(build(columns, tables), FLAG, rng()))

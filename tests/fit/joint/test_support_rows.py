@@ -111,6 +111,7 @@ def test_a_target_of_zero_gets_no_row_where_targets_agree():
     assert nowhere <= 3000 * 0.002
 
 
+@pytest.mark.ci
 def test_nothing_possible_is_an_error():
     with pytest.raises(SpecError, match="structural zeros"):
         support(pairs_of(joint(SIZES), COLUMNS, 50), SIZES, 50, [zero("AC", np.ones((3, 2), bool))])

@@ -156,6 +156,7 @@ def test_columns_in_no_margin_are_even_and_named():
     assert np.abs(pair - 6000 / 18).max() < 6 * np.sqrt(6000 / 18)
 
 
+@pytest.mark.ci
 def test_an_impossible_combination_gets_no_row_whichever_way():
     cells = np.zeros((4, 2, 6), dtype=bool)
     cells[1, 0] = cells[:, 1, 2] = True
