@@ -151,7 +151,7 @@ PROFILES = {
     "strict": PrivacyParams(profile="strict", threshold_mean=20, layer_sd=2),
 }
 """Named starting points: `strict` doubles the noise and suppresses groups of fewer than about 20, because small cells
-disclose most about a person (engine/PRIVACY.md, "Levers")."""
+disclose most about a person (engine/PRIVACY.md, "Parameter sweep")."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

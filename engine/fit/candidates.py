@@ -1,7 +1,7 @@
 """Candidate cells of a table: combinations whose every narrower margin is positive in the published tables.
 
-A pair ruled out by a narrower table stays ruled out in every wider one. Candidates of a k-column table are the join
-of two of its (k-1)-column tables over their common columns, kept where all the others hold the combination too.
+Candidates of a k-column table are the join of two of its (k-1)-column tables over their common columns, kept where all
+the others hold the combination too. The repair of missing rows may add combinations that a narrower table lacks.
 Sees published tables only.
 """
 

@@ -6,10 +6,10 @@ Gives the tables to add, and a `Workload` that says which table answers which st
 be answered.
 
 Which tables are needed: a table is locked to its margins, so a wider one shows the same counts up to its rounding
-gap. It shows less well how exact they are, as noise is stated for the sum of its cells. Measured (engine/DESIGN.md,
-"Spec"): from a table with one column more, noise intervals are 2 to 3 times as wide; from any wider one, and for
-counts of a single column, 5 times or more. So a table of two columns or more is left out only if the release has one
-with exactly one column more.
+gap. It shows less well how exact they are, as noise is stated for the sum of its cells. Measured
+(engine/decisions/016): from a table with one column more, noise intervals are 2 to 3 times as wide; from any wider
+one, and for counts of a single column, 5 times or more. So a table of two columns or more is left out only if the
+release has one with exactly one column more.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class GeneratorCard:
                 f"{name} is implied by {by}: it adds no further noisy figures about the same {entities}."
                 for name, by in self.told.items()
             ),
-            f"Locked to {locked}: margins differ from them by at most {self.rounding_gap}.",
+            f"Locked to {locked}: counts differ from theirs by at most {self.rounding_gap}.",
             raking + "." if self.rake_cycles else "No raking was needed.",
             *exposure_sentences(self.exposure),
             *self._unreviewed(),

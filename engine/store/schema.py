@@ -79,7 +79,11 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
                 "DOUBLE",
                 "Share of rows imputed without reference to the data (noisy).",
             ),
-            ("rounding_gap", "BIGINT", "Largest difference from a margin of a narrower table."),
+            (
+                "rounding_gap",
+                "BIGINT",
+                "Largest difference from a count of a table with one column fewer.",
+            ),
             ("cells_per_entity", "DOUBLE", "Measured combinations divided by rows."),
             (
                 "tops",
@@ -216,8 +220,8 @@ NOTES = (
     ("blank", "NULL is a missing value of the source, for example a question that does not apply. It never marks a "
      "suppressed value."),
     ("placeholder", "A placeholder such as (other) stands for all values of a column that are too rare to be shown."),
-    ("locked margins", "A margin is the same in every table that contains it; in tables of more than two columns, "
-     "counts may differ by the rounding gap on the card."),
+    ("locked margins", "Counts of one column are the same in every table that contains it. Counts of several columns "
+     "may differ: from tables with one column fewer by at most the rounding gap on the card, from others by more."),
     ("joins", "Rows of two tables must not be joined: they do not describe the same {entities}. Use one table that has "
      "all the columns."),
     _MACROS_NOTE,
