@@ -42,6 +42,7 @@ Purpose = Literal[
     "recipe",
     "tally",
     "kept",
+    "ledger",
 ]
 _COMMON_LENGTH = 64
 _TOKEN, _PERSON = 16, b"tablepack"

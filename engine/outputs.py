@@ -54,6 +54,7 @@ _BY_FIELDS = {
     frozenset({"format_version", "accepts"}): "the manifest of a release",
     frozenset({"format", "digest", "charges"}): "a ledger of a key",
     frozenset({"format", "digest", "entries"}): "a ledger of a key",
+    frozenset({"format", "begun", "entries"}): "a ledger of a key",
     frozenset({"format_version", "algorithm", "signature"}): "the signature of a release",
     frozenset({"format", "vintages"}): "the journal of a key",
 }

@@ -200,6 +200,8 @@ Method = Literal["ipf", "catall"]
 Post = Literal["wls", "paper", "synthpop"]
 Sample = Literal["rounded", "multinomial"]
 Allocation = Literal["cells", "equal"]
+MOST_DELTA = 1e-3
+"""A larger delta wants a reason."""
 LEAST_EPSILON, MOST_EPSILON = 1e-9, 500.0
 """Below, noise exceeds any count; above, it rounds to zero, which `Margin.variance` = 0 would call exact."""
 
@@ -245,6 +247,11 @@ class DPParams:
     # Limit on the total epsilon in the ledger, pinned by the first build. None: what the ledger says; a new one
     # gets this build's epsilon.
     budget: float | None = None
+    # How many entities' worth of rows one more entity changes in what `source.sql` makes, as declared; None: the
+    # statement shows that it is one.
+    stability: int | None = None
+    accept_delta: str = ""  # Why a large delta is accepted
+    public_tables: tuple[str, ...] = ()  # Tables of `source.sql` that are public
     # The spec declares `max_rows`, which it must if entities have several rows. No measurement depends on it.
     is_bound_said: bool = field(default=True, repr=False, compare=False)
 
@@ -252,6 +259,11 @@ class DPParams:
     def is_protected(self) -> bool:
         """Whether there is any guarantee."""
         return self.epsilon is not None
+
+    @property
+    def sensitivity(self) -> int:
+        """Most rows that one entity changes a margin by."""
+        return self.max_rows * (self.stability or 1)
 
     def measured(self, margin: ColumnSet) -> ColumnSet:
         """Columns that are counted for a margin: its own and the strata."""

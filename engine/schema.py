@@ -159,6 +159,10 @@ class Column:
         Why it may be published although it looks like an identifier. Empty: no reason was given.
     writing : Writing
         How its numbers or dates are written in a text source.
+    outside : str or None
+        Mode dp: "clamp" or "drop" values beyond the bounds. None: clamp them, or count them as `other`.
+    other : value or None
+        Mode dp: value of the domain that stands for all that the domain does not hold. None: such rows are left out.
     """
 
     name: str
@@ -181,6 +185,8 @@ class Column:
     determines: tuple[str, ...] = ()
     release: str = ""
     writing: Writing = Writing()
+    outside: str | None = None
+    other: Any = None
 
     @property
     def is_ranked(self) -> bool:

@@ -19,7 +19,7 @@ from engine.errors import SpecError
 from engine.outputs import check_new_key
 from engine.progress import Progress
 from engine.schema import Column
-from engine.source import begin_charges
+from engine.source import begin_charges, begin_ledger
 from engine.source.detection import make_spec
 from engine.spec import ReleaseSpec
 from queries.release import Release, open_release
@@ -194,7 +194,7 @@ def open(path: str | Path) -> Release:
 
 
 def new_key(path: str | Path) -> str:
-    """Make a key file, readable only by its owner, and its exposure ledger.
+    """Make a key file, readable only by its owner, and its ledgers.
 
     Parameters
     ----------
@@ -213,6 +213,7 @@ def new_key(path: str | Path) -> str:
     check_new_key(path)
     key_id = keys.new_key(Path(path))
     begin_charges(Path(path))
+    begin_ledger(Path(path))
     return key_id
 
 

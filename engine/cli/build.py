@@ -212,7 +212,20 @@ def build_command(
     was_signed = signature_path(output).exists()
     with progress_bar(quiet=as_json) as report:
         build(wanted, output, jobs=jobs, force=force, progress=report)
+    if wanted.mode == "dp" and not as_json:
+        _print_remarks(wanted)
     _print_built(output, was_signed=was_signed, as_json=as_json)
+
+
+def _print_remarks(spec: ReleaseSpec) -> None:
+    """Say where the custodian finds what was not as declared: always the same, whatever there is."""
+    from engine.measure.dp import measured_folder
+
+    if spec.dp is not None and spec.dp.is_protected:
+        print_note(
+            f"rows left out, values outside the domains and changes of the source: see the remarks in "
+            f"{measured_folder(spec.key_path)}, which are exact, so confidential"
+        )
 
 
 @commands.command("add", epilog="Example: `tablepack add census.duckdb --columns age,sex,region`")

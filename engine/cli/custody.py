@@ -31,14 +31,15 @@ from engine.keys import check_key_file
 from engine.measure.dp import Balance, balance, ledger_path, set_budget
 from engine.params import ExposureBounds
 from engine.source import Charge, added_up, charges, charges_path, pinned_vintages
+from engine.store import Guarantee
 from queries.requests import TableRequest, read_requests, settle_request
 
 EXAMPLE = "Example: `tablepack budget census.key --set 4`"
 commands = typer.Typer(rich_markup_mode="markdown")
 NOT_COUNTED = (
-    "Sticky releases have no epsilon; they are recorded in a separate ledger. Neither ledger includes builds with "
-    "guarantee = false, which protect nobody, or builds with other keys: exposure of the same people under two keys is "
-    "recorded in two places."
+    "Sticky releases have no epsilon; they are recorded in a separate ledger. Builds with guarantee = false protect "
+    "nobody and cost no epsilon. Neither ledger includes builds with other keys: exposure of the same people under two "
+    "keys is recorded in two places."
 )
 MOST_PRICED = 20
 """Most requests that are planned at once: each takes as long as a plan."""
@@ -80,13 +81,16 @@ def budget_command(
         raise SpecError("--delta needs --set")
     key_path = key_of(what)
     ledger = balance(key_path) if epsilon is None else set_budget(key_path, epsilon, delta)
-    vintages = pinned_vintages(key_path)
+    measured = {entry.vintage for entry in ledger.entries if entry.vintage}
+    vintages = tuple(sorted({*pinned_vintages(key_path), *measured}))
     charged = charges(key_path)
     bounds = read(what).bounds if charged and what.suffix.lower() == ".toml" else None
     if as_json:
         print_json(as_dict(ledger, key_path, vintages) | exposure_of(charged, bounds))
         return
     out().print(sentence(ledger, key_path), markup=False)
+    for line in _guarantee(ledger).together():
+        print_line(line)
     if ledger.entries:
         _print_entries(ledger)
     _print_charges(charged, key_path, bounds)
@@ -119,6 +123,15 @@ def sentence(ledger: Balance, key_path: Path) -> str:
     )
 
 
+def _guarantee(ledger: Balance) -> Guarantee:
+    """What all that was measured with the key comes to."""
+    told = ledger.public()
+    epsilon = told["spent"] if told["builds"] else None
+    return Guarantee.of(
+        {"epsilon": epsilon, "delta": told["delta"], "total": "noisy", "with_key": told}
+    )
+
+
 def as_dict(ledger: Balance, key_path: Path, vintages: tuple[str, ...]) -> dict[str, Any]:
     """The balance as plain values; `vintages` are those of all builds with the key, including sticky ones."""
     return {
@@ -128,6 +141,7 @@ def as_dict(ledger: Balance, key_path: Path, vintages: tuple[str, ...]) -> dict[
         "spent": ledger.spent,
         "left": ledger.left,
         "entries": [entry.public() for entry in ledger.entries],
+        "guarantee": _guarantee(ledger).together(),
         "vintages": list(vintages),
         "note": NOT_COUNTED,
     }

@@ -21,10 +21,10 @@ from engine.params import DPParams
 from engine.progress import Progress, silent
 from engine.release.fit_process import FitProcess
 from engine.release.header import header_of, inputs_of
-from engine.release.joint_fitter import JointOrder, bound_of
-from engine.source import Opened, open_rows, pin_vintage
+from engine.release.joint_fitter import JointOrder
+from engine.source import Opened, open_rows
 from engine.spec import ReleaseSpec
-from engine.store import check_target, promises, writing
+from engine.store import check_target, promises, words_of, writing
 
 
 def build_joint(
@@ -49,7 +49,6 @@ def build_joint(
     with open_rows(spec, frame, report) as opened:
         columns = tuple(c for c in opened.ingested.columns if c.name in params.columns)
         levels = {column.name: levels_of(column) for column in columns}
-        pin_vintage(spec.key_path, spec.vintage, opened.state)  # before anything is measured
         measured = measured_margins(
             opened,
             params,
@@ -84,7 +83,7 @@ def joint_order(
         name: value if math.isfinite(value) else None
         for name, value in asdict(cost(params)).items()
     }
-    total = "public" if params.public_n else "noisy"
+    told = promised(spec, params, spent, measured.balance.public() if measured.balance else {})
     columns = tuple(level.column for level in levels.values())
     released = replace(params, budget=None)  # the custodian's, and no matter of this release
     return JointOrder(
@@ -93,18 +92,48 @@ def joint_order(
             opened,
             columns,
             privacy={n: value for n, value in asdict(released).items() if n != "is_bound_said"},
-            notes=tuple(promises({**spent, **bound_of(params), "total": total})),
+            notes=tuple(promises(told)),
         ),
         release_path=out,
         build_id=build_id(opened.fingerprint, measured),
         levels=dict(levels),
-        zeros=zeros_of(opened.ingested.columns, spec.zeros, levels),
+        zeros=zeros_of(spec.columns, spec.zeros, levels),
         params=released,
         sampling_key=opened.key.derive("sampling", spec.vintage),
         cost=spent,
+        promised=told,
         ledger=measured.entries,
         force=force,
     )
+
+
+def promised(
+    spec: ReleaseSpec,
+    params: DPParams,
+    spent: Mapping[str, float | None],
+    with_key: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What cards, notes and plans say of the guarantee, in plain values: see `Guarantee.of`.
+
+    spent: `epsilon`, `delta` and `rho` of this build.
+    with_key: The same of all builds with the key; empty: nothing is protected.
+    """
+    told: dict[str, Any] = {
+        **spent,
+        "max_rows": params.max_rows,
+        "words": words_of(spec.unit, spec.entity),
+        "who": f"identified by {', '.join(spec.source.entities)}"
+        if spec.source.entities
+        else "each row is one, as declared",
+        "total": "public" if params.public_n or not params.is_protected else "noisy",
+    }
+    if params.is_bound_said and params.max_rows == 1:
+        told["is_bound_said"] = True
+    if params.stability is not None:
+        told["stability"] = params.stability
+    if params.accept_delta:
+        told["accept_delta"] = params.accept_delta
+    return told | ({"with_key": dict(with_key)} if with_key else {})
 
 
 def build_id(fingerprint: str, measured: MeasuredMargins) -> str:

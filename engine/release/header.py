@@ -87,13 +87,8 @@ def count_notes(spec: ReleaseSpec) -> tuple[str, ...]:
 
 
 def heavy_notes(spec: ReleaseSpec) -> list[str]:
-    """A note for readers and its owner on rows that are not counted."""
-    words = words_of(spec.unit, spec.entity)
-    if spec.mode != "dp":
-        return bound_sentences(spec.counted.max_rows, words)
-    if spec.dp is None or not spec.dp.is_protected:
-        return []
-    return bound_sentences(spec.dp.max_rows, words, is_said=spec.dp.is_bound_said)
+    """Mode sticky: a note for readers and its owner on rows that are not counted."""
+    return bound_sentences(spec.counted.max_rows, words_of(spec.unit, spec.entity))
 
 
 def swap_notes(told: dict[str, Any] | None, columns: tuple[Column, ...]) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ class JointOrder:
     sampling_key: bytes
     # `epsilon`, `delta` and `rho` of this build, as accounted; `epsilon` None: nothing is guaranteed.
     cost: dict[str, float | None]
+    promised: dict[str, Any]  # What cards say of the guarantee: see `Guarantee.of`
     ledger: tuple[dict[str, Any], ...] = field(default=())  # Entries of the ledger in plain values
     # workers, force, earlier: As in `FitOrder`; a joint fit has no use for workers, and takes no tables
     # from elsewhere.
@@ -191,12 +192,6 @@ def is_exact(report: FitReport) -> bool:
     return report.converged or report.error <= NEARLY
 
 
-def bound_of(params: DPParams) -> dict[str, Any]:
-    """How many rows of an entity count, as cards have it; that it is 1 is said only where the spec says so."""
-    said = {"is_bound_said": True} if params.is_bound_said and params.max_rows == 1 else {}
-    return {"max_rows": params.max_rows, **said}
-
-
 def fit_values(
     order: JointOrder, total: Margin, margins: list[Margin], synthesis: Synthesis
 ) -> dict[str, Any]:
@@ -204,15 +199,13 @@ def fit_values(
     params, reports = order.params, synthesis.reports
     sds = [float(margin.variance) ** 0.5 for margin in margins]
     return {
-        **order.cost,
+        **order.promised,
         "method": params.method,
         "post": params.post,
         "sample": params.sample,
         "noise": params.noise,
-        **bound_of(params),
         "margins": len(margins),
         "sd": [min(sds, default=0.0), max(sds, default=0.0)],
-        "total": "public" if total.variance == 0 else "noisy",
         "total_sd": float(total.variance) ** 0.5,
         "strata": list(params.strata),
         "prior": params.prior,

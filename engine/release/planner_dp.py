@@ -6,8 +6,9 @@ a plan can be shown to anyone who may see the ledger.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from engine.errors import SpecError
@@ -25,9 +26,10 @@ from engine.measure.dp import (
     zeros_of,
 )
 from engine.params import DPParams
-from engine.release.header import heavy_notes
+from engine.release.dp import promised
 from engine.schema import ColumnSet
 from engine.spec import ReleaseSpec, Workload
+from engine.store import Guarantee, named
 from engine.texts import N_SHOWN, html_table, text_table
 
 MANY_LEVELS = 1_000
@@ -77,7 +79,7 @@ class PlanDP:
     fit: str  # How the joint distribution would be fitted
     warnings: tuple[str, ...]
     workload: Workload | None = None  # Which statements of files the tables answer
-    bounded: Sequence[str] = ()  # That rows of an entity are left out, if so
+    guarantee: Guarantee
     heads: ClassVar[tuple[str, ...]] = ("table", "cells", "noise sd")
 
     @property
@@ -104,6 +106,7 @@ class PlanDP:
             "cells": self.cells,
             "fit": self.fit,
             "warnings": list(self.warnings),
+            "guarantee": self.guarantee.sentences(),
             "tables": [
                 {
                     "columns": list(t.columns),
@@ -126,11 +129,15 @@ class PlanDP:
         """What is measured, and what it costs."""
         price = "nothing is guaranteed"
         if self.is_protected:
-            price = f"costs epsilon {self.cost.epsilon:g}; {self.left:g} of {self.budget:g} is left"
+            own = named(self.cost.epsilon, self.cost.delta)
+            price = f"costs {own}; {self.left:g} of {self.budget:g} is left"
         return [
             f"{self.margins:,} margin{'' if self.margins == 1 else 's'} with {self.counts:,} counts; {price}; "
             f"fit: {self.fit}",
-            *self.bounded,
+            *self.guarantee.sentences(),
+            "A build takes values outside the domains, nulls, missing ids and further rows of an entity as declared: "
+            "no row decides whether it succeeds. This plan has read no data; what a source.sql makes of it, only the "
+            "build can tell.",
         ]
 
     def __repr__(self) -> str:
@@ -167,6 +174,8 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
     spends = cost(params)
     held = balance(spec.key_path) if params.is_protected else None
     budget, spent, left, delta = _of_ledger(params, spends, held)
+    own = {n: v if math.isfinite(v) else None for n, v in asdict(spends).items()}
+    told = promised(spec, params, own, held.public(spends) if held else {})
     return PlanDP(
         tables=tables,
         cost=spends,
@@ -180,7 +189,7 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
         cells=n_cells(sizes_of(levels, params.columns)),
         fit=_fit(params, levels),
         workload=spec.workload,
-        bounded=heavy_notes(spec),
+        guarantee=Guarantee.of(told),
         warnings=(
             *_ledger_warnings(params, spends, held, budget, delta),
             *_coverage_warnings(params),

@@ -56,6 +56,7 @@ from engine.source.scratch import (
     memory_connection,
     scratch_directory,
 )
+from engine.source.sealed import begin_ledger, ledger_path, read_entries, write_entries
 from engine.source.spark import is_spark_frame
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "add_charge",
     "added_up",
     "begin_charges",
+    "begin_ledger",
     "cell_sql",
     "charges",
     "charges_path",
@@ -88,6 +90,7 @@ __all__ = [
     "is_spark_frame",
     "keep_tally",
     "kept_tally",
+    "ledger_path",
     "left_rows",
     "locked",
     "memory_connection",
@@ -98,6 +101,7 @@ __all__ = [
     "open_source",
     "pin_vintage",
     "pinned_vintages",
+    "read_entries",
     "read_json",
     "register_frame",
     "replace_file",
@@ -107,4 +111,5 @@ __all__ = [
     "sync_folder",
     "unpin_vintage",
     "value_sql",
+    "write_entries",
 ]

@@ -22,10 +22,21 @@ from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, quoted
 from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, value_sql
 from engine.source.misfits import Flags, why_unfit
 from engine.source.relation import Source, fetch, stored
+from engine.source.settling import settled_rows, unsettled_counts
 from engine.source.spark.contract import RowsInSpark
 
 _PLACE = "the source"
 _NULL = f"CAST({NULL_CODE} AS BIGINT)"
+_LISTED = {
+    "integer": "BIGINT",
+    "real": "DOUBLE",
+    "decimal": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "text": "VARCHAR",
+}
+"""DuckDB's types of typed values."""
 _MOST_CODED = 64
 """Columns that one statement codes: what it takes grows by the square of their number."""
 _CODED_AT_ONCE = 16
@@ -49,6 +60,9 @@ class Ingested:
     # Entity columns, by position, that name another entity in every row: `e<j>` holds the id itself, and
     # `entity_<j>` is a view of it. Numbers for so many ids would cost two joins as long as the source.
     own_ids: frozenset[int] = frozenset()
+    # Mode dp: what the custodian is told in writing, by what it is about: rows of the source, rows left out, and
+    # rows that do not hold what a column is declared to hold.
+    unsettled: dict[str, int] = field(default_factory=dict, repr=False)
     is_kept: bool = False  # The table of rows with tokens stays, for a build that goes on from it
     # What holds the rows in the place of `con`, which then has the extremes of each column only.
     spark: RowsInSpark | None = field(default=None, repr=False)
@@ -91,10 +105,12 @@ def ingest(
     entities: tuple[str, ...] = (),
     *,
     keep: bool = False,
+    settle: bool = False,
     report: Progress = silent,
 ) -> Ingested:
     """Encode the relation `source` into the table `rows`.
 
+    settle: What the domains do not hold is settled as declared (mode dp), and nothing is refused for it.
     keep: The lists of values stay, and so will the encoded rows; see `engine.source.kept`.
     """
     check_columns(source, columns, entities)
@@ -109,17 +125,21 @@ def ingest(
     lists |= {short: column for short, column in ids.items() if short not in own}
     for done, (short, column) in enumerate(lists.items()):
         report("reading", done + 1, len(lists) + 2)
-        _list_values(con, source, short, column)
+        if settle and column.domain is not None:
+            list_domain(con, short, column)
+        else:
+            _list_values(con, source, short, column)
     report("reading", len(lists) + 1, len(lists) + 2)
     _make_rows(con, source, {**{sql_names[c.name]: c for c in data}, **ids}, lists)
-    check_rows(
-        con,
-        source,
-        data,
-        sql_names,
-        tuple(by_name[name] for name in entities),
-        lambda sql: fetch(con, sql, source.place),
-    )
+    if not settle:
+        check_rows(
+            con,
+            source,
+            data,
+            sql_names,
+            tuple(by_name[name] for name in entities),
+            lambda sql: fetch(con, sql, source.place),
+        )
     dictionaries = {
         column.name: tuple(
             value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
@@ -127,8 +147,10 @@ def ingest(
         for short, column in lists.items()
         if short.startswith("c")
     }
-    check_domains(con, data, sql_names, dictionaries)
+    if not settle:
+        check_domains(con, data, sql_names, dictionaries)
     _check_own(con, source, own)
+    unsettled = _settle(con, source.place, data, sql_names, ids) if settle else {}
     _name_ids(con, lists, own, keep=keep)
     _drop_source(con)
     return Ingested(
@@ -139,8 +161,40 @@ def ingest(
         entity_names=entities,
         n_rows=int(fetch(con, "SELECT count(*) FROM rows", _PLACE)[0][0]),
         own_ids=frozenset(int(short[1:]) for short in own),
+        unsettled=unsettled,
         is_kept=keep,
     )
+
+
+def list_domain(con: duckdb.DuckDBPyConnection, short: str, column: Column) -> None:
+    """Make `list_<short>` of the declared values, ascending: what is not among them has no code."""
+    sql_type = _LISTED[column.value_type]
+    con.execute(
+        f"CREATE TABLE list_{short} AS SELECT row_number() OVER (ORDER BY value) - 1 AS id, value "
+        f"FROM (SELECT unnest(CAST($values AS {sql_type}[])) AS value)",
+        {"values": list(column.domain or ())},
+    )
+
+
+def _settle(
+    con: duckdb.DuckDBPyConnection,
+    place: str,
+    data: Sequence[Column],
+    sql_names: Mapping[str, str],
+    ids: Mapping[str, Column],
+) -> dict[str, int]:
+    """Bring all codes into the declared domains and leave out the rows that are to be left out; say how many."""
+    columns = {sql_names[column.name]: column for column in data}
+    counts = unsettled_counts(columns, tuple(ids))
+    found = fetch(con, f"SELECT {', '.join(counts)} FROM rows", _PLACE)[0]
+    names = [f"column {column.name}" for column in (*ids.values(), *data)]
+    told = dict(zip(("rows", "left out", *names), map(int, found), strict=True))
+    if any(found[1:]):
+        fetch(con, "ALTER TABLE rows RENAME TO unsettled", _PLACE)
+        nullable = {short for short, column in columns.items() if column.nullable}
+        _store(con, settled_rows("unsettled", columns, tuple(ids)), nullable, place)
+        fetch(con, "DROP TABLE unsettled", _PLACE)
+    return told
 
 
 def _name_ids(

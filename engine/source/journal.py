@@ -169,6 +169,22 @@ def note_charges(key_path: Path, n_charges: int) -> None:
         _write(path, entries, max(known, n_charges))
 
 
+def note_entries(key_path: Path, n_entries: int) -> None:
+    """Note how many entries the ledger has, of mode dp and of exact counts."""
+    path = journal_path(key_path)
+    with locked(path):
+        raw = _raw(path)
+        text = json.dumps(
+            {**raw, "ledger": max(raw.get("ledger", 0), n_entries)}, indent=1, sort_keys=True
+        )
+        replace_file(path, text.encode(), "the journal")
+
+
+def noted_entries(key_path: Path) -> int:
+    """How many entries the ledger has at least."""
+    return int(_raw(journal_path(key_path)).get("ledger", 0))
+
+
 def pin_vintage(
     key_path: Path, vintage: str, state: VintageState, stands: Iterable[str] = ()
 ) -> bool:
@@ -244,19 +260,25 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _read_all(path: Path) -> tuple[dict[str, Any], int]:
     """All entries, and how many charges the ledger of exposure had."""
+    raw = _raw(path)
+    # Before there was `previous`, every vintage had draws of its own.
+    entries = {name: {"draws": name, **entry} for name, entry in raw["vintages"].items()}
+    return entries, int(raw.get("charges", 0))
+
+
+def _raw(path: Path) -> dict[str, Any]:
+    """The journal as it was written; an empty one if there is none yet."""
     try:
         raw = read_json(path)
     except FileNotFoundError:
-        return {}, 0
+        return {"format": FORMAT, "vintages": {}, "charges": 0}
     vintages = (
         raw.get("vintages") if isinstance(raw, dict) and raw.get("format") == FORMAT else None
     )
     # Whatever cannot be read is refused: taken for an empty journal, it would free every vintage.
     if not isinstance(vintages, dict) or not all(map(_is_entry, vintages.values())):
         raise StoreError(f"the journal {path} cannot be read; restore it, or use a new key")
-    # Before there was `previous`, every vintage had draws of its own.
-    entries = {name: {"draws": name, **entry} for name, entry in vintages.items()}
-    return entries, int(raw.get("charges", 0))
+    return {**raw}
 
 
 def _is_entry(entry: Any) -> bool:
@@ -267,6 +289,6 @@ def _is_entry(entry: Any) -> bool:
 
 def _write(path: Path, entries: dict[str, Any], n_charges: int) -> None:
     """Replace the journal, synced to disk before the first draw."""
-    raw = {"format": FORMAT, "vintages": entries, "charges": n_charges}
+    raw = _raw(path) | {"format": FORMAT, "vintages": entries, "charges": n_charges}
     text = json.dumps(raw, indent=1, sort_keys=True)
     replace_file(path, text.encode(), "the journal")

@@ -41,6 +41,7 @@ from engine.source.entities import (
     source_fingerprints,
 )
 from engine.source.forms.opened import open_source
+from engine.source.forms.row_wise import RowWise
 from engine.source.ingest import Ingested, ingest
 from engine.source.journal import (
     MOST_OF,
@@ -102,6 +103,7 @@ class Opened:
     seen: frozenset[str]
     # Mode sticky: how each column groups the rows, as a keyed digest; see `column_shapes`.
     shapes: dict[str, str]
+    named: tuple[object, ...]  # The source as the spec names it, wherever its files lie
     # Keyed digest of all that decides a table of a release, whichever others there are.
     recipe: str
     fingerprint: str  # Keyed digest of all that decides a release
@@ -119,18 +121,51 @@ def _encoded(
 ) -> Iterator[tuple[Source, Ingested]]:
     """Rows as codes, in DuckDB or where Spark holds them."""
     if spec.source.engine != "spark" and not is_spark_frame(frame):
-        source = open_source(con, spec.source, frame)
+        source = open_source(con, spec.source, frame, row_wise=_row_wise(spec))
         yield (
             source,
-            ingest(con, source, spec.columns, spec.source.entities, keep=keep, report=report),
+            ingest(
+                con,
+                source,
+                _read_columns(spec),
+                spec.source.entities,
+                keep=keep,
+                settle=spec.mode == "dp",
+                report=report,
+            ),
         )
         return
     check_packages()
     from engine.source.spark.encoding import rows_in_spark
 
     _check_spark(spec)
-    with rows_in_spark(con, spec.source, spec.columns, frame, scratch) as found:
+    with rows_in_spark(
+        con, spec.source, _read_columns(spec), frame, scratch, settle=spec.mode == "dp"
+    ) as found:
         yield found
+
+
+def _named(spec: ReleaseSpec) -> tuple[object, ...]:
+    """What a spec calls its source; folders may move."""
+    source = spec.source
+    files = [path if "=" in path else Path(path).name for path in source.paths]
+    return (source.format, *files, source.table, source.sql)
+
+
+def _read_columns(spec: ReleaseSpec) -> tuple[Column, ...]:
+    """Columns that are read: in mode dp those that are counted and the entities', nothing else can matter then."""
+    if spec.mode != "dp" or spec.dp is None:
+        return spec.columns
+    wanted = {*spec.dp.columns, *spec.source.entities}
+    return tuple(column for column in spec.columns if column.name in wanted)
+
+
+def _row_wise(spec: ReleaseSpec) -> RowWise | None:
+    """What `source.sql` must show of itself: in mode dp, that one entity changes its own rows only."""
+    if spec.mode != "dp" or spec.dp is None:
+        return None
+    public = frozenset(spec.dp.public_tables)
+    return RowWise(public=public, is_declared=spec.dp.stability is not None)
 
 
 @contextmanager
@@ -200,8 +235,9 @@ def open_rows(
             identity = _identity(spec, ingested)
             report("digests", 0, 1)
             state = _state(spec, ingested, entities, identity, draws, key)
-            check_vintage(spec.key_path, spec.vintage, state)
-            _check_bound(spec, entities)
+            if spec.mode == "sticky":  # fresh noise has no use for pins, nor for a declared bound
+                check_vintage(spec.key_path, spec.vintage, state)
+                _check_bound(spec, entities)
             used = {name for columns in spec.tables for name in columns}
             if spec.mode == "sticky":  # mode dp publishes values of declared lists only
                 check_identifiers(ingested, entities, used, keyed_thresholds(key, draws))
@@ -228,6 +264,7 @@ def open_rows(
                 stands=pinned_stands(spec.key_path, draws),
                 seen=frozenset(order),
                 shapes=shapes,
+                named=_named(spec),
                 recipe=recipe,
                 fingerprint=_fingerprint(spec, recipe, key),
             )
@@ -303,18 +340,11 @@ def _counted(
 def _check_bound(spec: ReleaseSpec, entities: tuple[EntityColumn, ...]) -> None:
     """Refuse entities of several rows where nobody said how many count."""
     is_said = spec.privacy.max_rows is not None or spec.count == "entities"
-    if spec.mode == "dp":
-        is_said = spec.dp is None or spec.dp.is_bound_said or not spec.dp.is_protected
     several = [spec.source.entities[e.number] for e in entities if e.tokens is not None]
     if is_said or not several:
         return
     start = f"column {several[0]!r}: names entities with several rows; say in "
     end = f"tablepack init DATA --entity {several[0]} proposes one, and one for each column"
-    if spec.mode == "dp":
-        raise DataError(
-            f"{start}[dp] how many rows of one entity count at most in all, such as max_rows = 4 (rows beyond it are "
-            "not counted, and the noise is multiplied by it; max_rows = 1 counts one row of each)"
-        )
     raise DataError(
         f"{start}[privacy] how many rows of one entity count at most in any figure, a power of two such as "
         "max_rows = 16 (rows beyond it are not counted, and the noise is multiplied by it). To find it: "
@@ -335,6 +365,8 @@ def _identity(spec: ReleaseSpec, ingested: Ingested) -> tuple[str, ...]:
     """Identity columns of rows: those the vintage is pinned to, else the spec's, else all."""
     if spec.source.entities:
         return ()
+    if spec.mode == "dp":
+        return tuple(c.name for c in ingested.columns)
     first = draws_of(spec.key_path, spec.vintage, spec.previous)
     pinned = pinned_identity(spec.key_path, first)
     if spec.source.identity:

@@ -110,6 +110,7 @@ def column_from(
     if domain is not None:
         unknown = [value for value in section.labels if value not in {as_text(v) for v in domain}]
         problems.extend(f"{place}.labels: {value!r} is not in the domain" for value in unknown)
+    other = _other(section, value_type, domain, bounds, place, problems)
     written = own_writing(section, writing, place, problems)
     if len(problems) > n_before:
         return None
@@ -133,7 +134,36 @@ def column_from(
         determines=tuple(dict.fromkeys(section.determines)),
         release=section.release.strip(),
         writing=PLAIN if value_type in ("text", "boolean") else written,
+        outside=section.outside,
+        other=other,
     )
+
+
+def _other(
+    section: ColumnSection,
+    value_type: ValueType,
+    domain: tuple[Any, ...] | None,
+    bounds: tuple[Any, Any] | None,
+    place: str,
+    problems: list[str],
+) -> Any:
+    """The value that stands for those outside the domain."""
+    if section.outside is not None and bounds is None:
+        problems.append(f"{place}.outside: only columns with a domain of min and max have one")
+    if section.other is None:
+        return None
+    if section.outside is not None:
+        problems.append(f"{place}.outside: says what becomes of values that other stands for")
+    value = typed(section.other, value_type)
+    is_known = (
+        value in domain
+        if domain is not None
+        else section.kind == "boolean"
+        or (bounds is not None and value is not None and bounds[0] <= value <= bounds[1])
+    )
+    if value is None or not is_known:
+        problems.append(f"{place}.other: must be a value of the domain")
+    return value
 
 
 def as_text(value: Any) -> str:

@@ -17,14 +17,27 @@ from itertools import combinations
 from typing import Any
 
 from engine.levels import n_cells
-from engine.params import LEAST_EPSILON, MOST_EPSILON, Allocation, DPParams, ZeroPart, ZeroRule
-from engine.schema import Column, ColumnSet, column_set
+from engine.params import (
+    LEAST_EPSILON,
+    MOST_DELTA,
+    MOST_EPSILON,
+    Allocation,
+    DPParams,
+    ZeroPart,
+    ZeroRule,
+)
+from engine.schema import Column, ColumnSet, SourceSpec, column_set
 from engine.spec.columns import fitting, is_on_grid, misplaced_breaks
 from engine.spec.model import MOST_LEVELS, WIDEST_MARGINS, DPSection, checked, did_you_mean
+from engine.spec.source import format_of
 
 MOST_MARGINS = 100_000
 MOST_SENTENCES = 5
 """How many margins that are too large are named."""
+_OF_DATA = ("kind", "type", "resolution", "domain", "nulls")
+"""Settings of a column that decide what is counted."""
+_COMPUTED = ("frame", "table", "duckdb", "sqlite", "postgres", "mysql")
+"""Formats of sources that may be views."""
 _EXPANDED = ("margins", "strata", "ranges")
 
 
@@ -37,6 +50,7 @@ class DPContext:
     # Data columns in full; None if some of them are wrong.
     columns: tuple[Column, ...] | None
     tables: tuple[ColumnSet, ...]  # Those to be published
+    source: SourceSpec | None = None  # None: wrong, or not to be checked
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +79,7 @@ def dp_from(
         problems.append(
             f"source.entities: [dp] protects one kind of entity, not {len(context.entities)}; name one column"
         )
+    problems += _source_mistakes(section, context.source)
     joint = _joint(section, context, problems)
     zeros = zero_rules(section.zeros, joint.columns, context.columns or (), problems)
     problems += _counting_mistakes(section, joint, zeros, context)
@@ -72,13 +87,16 @@ def dp_from(
         return None, ()
     # The keys left out were expanded, or only matter for the checks.
     left = {"guarantee", "delta", "allocation", "extra", "zeros", "max_rows", *_EXPANDED}
+    left |= {"public_tables", "each_row_from_one_entity", "each_row_is_one_entity"}
     plain = section.model_dump(exclude=left)
     params = DPParams(
         **plain,
         allocation=section.allocation or _default_allocation(section),
         delta=section.delta or 0.0,
         max_rows=section.max_rows or 1,
-        is_bound_said=section.max_rows is not None,
+        # Ids may come up in several rows: only the data could tell.
+        is_bound_said=section.max_rows is not None or bool(context.entities),
+        public_tables=tuple(section.public_tables),
         columns=joint.columns,
         margins=joint.margins,
         strata=joint.strata,
@@ -119,6 +137,13 @@ def _budget_mistakes(
         )
     if delta is not None and not 0 < delta < 1:
         problems.append(f"dp.delta: must be a number between 0 and 1, both excluded, not {delta}")
+    elif delta is not None and delta > MOST_DELTA and not section.accept_delta.strip():
+        problems.append(
+            f"dp.delta: {delta:g} is above {MOST_DELTA:g}: a mechanism that publishes each person outright with that "
+            'probability would satisfy it. Give 1e-6 or less; or say why you accept it: accept_delta = "..."'
+        )
+    if section.accept_delta and not section.accept_delta.isprintable():
+        problems.append("dp.accept_delta: must be a reason, in one line of text")
     if section.noise == "laplace" and delta is not None and not is_noise_wrong:
         problems.append('dp.delta: only allowed with noise = "gaussian"')
     if section.noise == "gaussian" and "delta" not in keys:
@@ -127,6 +152,36 @@ def _budget_mistakes(
         problems.append(f"dp.budget: must be a finite number above 0, not {budget}")
     elif budget is not None and epsilon is not None and budget < epsilon:
         problems.append(f"dp.budget: {budget} is less than this build's epsilon, {epsilon}")
+    return problems
+
+
+def _source_mistakes(section: DPSection, source: SourceSpec | None) -> list[str]:
+    """What the section does not say of rows that somebody else computed, or says of a statement that is not there."""
+    if source is None:
+        return []
+    problems = []
+    if section.guarantee and not source.entities and not section.each_row_is_one_entity:
+        problems.append(
+            "source.entities: is missing; say who is protected: the columns that identify them; or, if nobody has two "
+            "rows, in [dp]: each_row_is_one_entity = true"
+        )
+    if source.entities and section.each_row_is_one_entity:
+        problems.append(
+            "dp.each_row_is_one_entity: not with source.entities; remove one of the two"
+        )
+    if source.sql is None:
+        problems += [
+            f"dp.{key}: is about the tables of source.sql, and there is no such statement"
+            for key in ("public_tables", "stability")
+            if getattr(section, key)
+        ]
+    forms = {source.format, *map(format_of, source.paths)} & {*_COMPUTED}
+    if section.guarantee and forms and not section.each_row_from_one_entity:
+        problems.append(
+            "dp.each_row_from_one_entity: is missing; a data frame, or a table or view of a database, may have been "
+            "computed from the rows of several entities (ranks, averages, the first n rows), which no noise covers. If "
+            "nothing in a row comes from rows of others, say so: each_row_from_one_entity = true"
+        )
     return problems
 
 
@@ -140,7 +195,7 @@ def _number_mistakes(section: DPSection) -> list[str]:
             problems.append(
                 f"dp.{key}: must be a number between 0 and 1, both excluded, not {getattr(section, key)}"
             )
-    for key in ("max_rows", "max_cells", "max_cycles"):
+    for key in ("max_rows", "stability", "max_cells", "max_cycles"):
         if getattr(section, key) is not None and not 1 <= getattr(section, key) < 2**31:
             problems.append(
                 f"dp.{key}: must be a whole number of at least 1, not {getattr(section, key)}"
@@ -281,6 +336,8 @@ def _counting_mistakes(
     if context.columns is None or section.max_cells < 1:
         return []  # reported already
     counted = [column for column in context.columns if column.name in joint.columns]
+    if context.source is not None and (found := _detected(counted)):
+        return found
     problems = [sentence for column in counted for sentence in missing_domain(column)]
     if problems:
         return problems
@@ -301,6 +358,17 @@ def _counting_mistakes(
     return large[:MOST_SENTENCES] + (
         [f"dp.margins: ... and {more:,} more of this kind"] if more > 0 else []
     )
+
+
+def _detected(columns: Sequence[Column]) -> list[str]:
+    """Say which settings of columns were found in the data: they tell of it, without noise."""
+    found = [(c.name, [key for key in c.detected if key in _OF_DATA]) for c in columns]
+    return [
+        f"columns.{name}.detected: {', '.join(keys)} {'was' if len(keys) == 1 else 'were'} found in the data, and mode "
+        "dp takes nothing from it; set what is known independently of the data, then remove it from detected"
+        for name, keys in found
+        if keys
+    ]
 
 
 def n_levels(column: Column) -> int:

@@ -22,6 +22,7 @@ from engine.params import (
     FLOORS,
     LEAST_EPSILON,
     MOST_CHOSEN,
+    MOST_DELTA,
     MOST_EPSILON,
     MOST_ROWS,
     MOST_SWAPPED,
@@ -236,6 +237,16 @@ class ColumnSection(_Section):
         f"smallest value). Needed above {MOST_LEVELS:,} values",
     )
     nullable: bool = Field(True, description="The column may be null (mode dp)")
+    outside: Literal["clamp", "drop"] | None = Field(
+        None,
+        description='Mode dp, numbers and dates beyond the domain: "clamp" moves them to its nearer end, "drop" leaves '
+        "the row out of all counts. Default clamp, without `other`",
+    )
+    other: Scalar | None = Field(
+        None,
+        description="Mode dp: value of the domain that stands for values outside it, for what cannot be read and for "
+        "nulls where `nullable = false`; without it such rows are left out",
+    )
     max_rows: int | None = Field(
         None,
         description=f"Most rows of one entity that count in a single value of this column, {_POWER}; default "
@@ -341,6 +352,10 @@ class DPSection(_Section):
     delta: float | None = Field(
         None, description="Failure probability of Gaussian noise, between 0 and 1, such as 1e-6"
     )
+    accept_delta: str = Field(
+        "",
+        description=f"Reason for a `delta` above {MOST_DELTA:g}, which is refused otherwise; shown on every card",
+    )
     noise: Noise = Field(
         "laplace",
         description='"laplace": pure epsilon-DP. "gaussian": zCDP, converted to epsilon at `delta`',
@@ -381,7 +396,24 @@ class DPSection(_Section):
     public_n: bool = Field(False, description="The number of rows is public, and used exactly")
     max_rows: int | None = Field(
         None,
-        description="Most rows of one entity that count; required if an entity has several rows; default 1",
+        description="Most rows of one entity that count, whatever the data hold; the noise grows with it. Default 1",
+    )
+    public_tables: list[str] = Field(
+        [],
+        description="Tables of `source.sql` whose rows anybody may see, such as code lists; rows may be joined to them",
+    )
+    stability: int | None = Field(
+        None,
+        description="A `source.sql` that does not make each row from one row: how many entities' rows one more entity "
+        "changes at most, where a changed row is two (one gone, one new); the noise grows with it. Not verified",
+    )
+    each_row_is_one_entity: bool = Field(
+        False, description="Instead of `source.entities`: nobody has two rows. Not verified"
+    )
+    each_row_from_one_entity: bool = Field(
+        False,
+        description="Frames, tables and views of databases: nothing in a row was computed from rows of other entities. "
+        "Not verified, and required",
     )
     max_cells: int = Field(10_000_000, description="Size of the largest table of counts")
     max_cycles: int = Field(200, description="Most cycles of the fit")

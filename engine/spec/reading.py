@@ -246,7 +246,7 @@ def _assembled(
         problems += count_problems(release, context.names, context.entities, is_dp=is_dp)
         tables = with_each(tables, release.each, problems)
     options = wide_options(entries, context, problems)
-    dp, zeros = _dp(raw, context, tables, problems, is_needed=is_dp)
+    dp, zeros = _dp(raw, context, tables, source if is_dp else None, problems, is_needed=is_dp)
     if problems or release is None or source is None or protection is None:
         raise SpecError(problems)
     privacy, bounds = protection
@@ -314,6 +314,7 @@ def _dp(
     raw: dict[str, Any],
     context: TableContext,
     tables: tuple[ColumnSet, ...],
+    source: SourceSpec | None,
     problems: list[str],
     *,
     is_needed: bool,
@@ -326,7 +327,11 @@ def _dp(
     return dp_from(
         raw["dp"],
         DPContext(
-            names=context.names, entities=context.entities, columns=context.columns, tables=tables
+            names=context.names,
+            entities=context.entities,
+            columns=context.columns,
+            tables=tables,
+            source=source,
         ),
         problems,
     )

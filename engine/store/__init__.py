@@ -10,7 +10,6 @@ from __future__ import annotations
 from engine.store.card import (
     UNREVIEWED,
     GeneratorCard,
-    bound_sentences,
     bounds_rows,
     detected_of,
     exposure_sentences,
@@ -22,6 +21,7 @@ from engine.store.card import (
 )
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
 from engine.store.decode import as_text, grid_value
+from engine.store.guarantee import Guarantee, bound_sentences, named
 from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
 from engine.store.opening import (
     check_release,
@@ -54,6 +54,7 @@ __all__ = [
     "UNREVIEWED",
     "EarlierRelease",
     "GeneratorCard",
+    "Guarantee",
     "ReleaseRecord",
     "Signature",
     "Staging",
@@ -70,6 +71,7 @@ __all__ = [
     "grid_value",
     "locked_connection",
     "manifest_path",
+    "named",
     "new_signing_key",
     "open_release",
     "physical_name",

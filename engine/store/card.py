@@ -8,13 +8,13 @@ did not converge, unmeasured columns, a modelled table) is written in capitals.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from engine.errors import DamagedRelease
 from engine.schema import ColumnSet, ReleaseHeader
+from engine.store.guarantee import Guarantee
 from engine.texts import html_sentences
 from engine.units import ENTITIES, ROWS, Unit
 
@@ -56,7 +56,8 @@ class GeneratorCard:
         float  # Independent released cells over fitted rows (r/n): released figures per row
     )
     scale: int = 1  # Largest noise factor: the declared bound on the rows of one entity
-    # Mode dp only, plain values: method, post, sample, noise, epsilon, delta, rho, max_rows, margins
+    # Mode dp only, plain values: method, post, sample, noise, epsilon, delta, rho, max_rows, stability, words, who,
+    # with_key (what all builds with the key come to: see `Guarantee.of`), accept_delta, margins
     # (number), margins_inside (those inside this table), sd (smallest and largest of the margins' noise),
     # total ("noisy" or "public"), total_sd, strata, prior, how, cycles, error, converged, uniform (columns
     # that were not measured), covered (the table lies within a measured margin). Other fields then mean:
@@ -288,29 +289,9 @@ _POSTS = {
 }
 
 
-def guarantee(dp: Mapping[str, Any]) -> str:
-    """What the parameters guarantee, in plain words."""
-    if dp["epsilon"] is None:
-        return (
-            "NO PRIVACY GUARANTEE: counts were used as they are, without noise, so this release was fitted to "
-            "confidential figures. It is for comparison only and must not be published."
-        )
-    epsilon, delta = dp["epsilon"], dp["delta"]
-    factor = math.exp(epsilon) if epsilon < 700 else math.inf
-    return (
-        f"Differential privacy with epsilon {epsilon:g}{f' and delta {delta:g}' if delta else ''} for all tables of "
-        "this build together: adding or removing one entity changes the probability of any outcome by a factor of at "
-        f"most {factor:,.4g}{f', except with probability {delta:g}' if delta else ''}. Replacing an entity's rows "
-        "counts as two such changes. What other builds with the same key have spent is listed in catalog.ledger."
-    )
-
-
 def promises(dp: Mapping[str, Any]) -> list[str]:
-    """The guarantee and its limits, one or two sentences a line.
-
-    dp: `epsilon`, `delta`, `max_rows`, `total`; `is_bound_said` if the spec states a bound of 1 row.
-    """
-    return [guarantee(dp), *_weakened(dp)]
+    """The guarantee and its limits, one or two sentences a line; `dp` as in `GeneratorCard`."""
+    return Guarantee.of(dp).sentences()
 
 
 def _dp_sentences(
@@ -344,23 +325,6 @@ def _dp_sentences(
     ]  # fmt: skip
 
 
-def bound_sentences(
-    max_rows: int | None, words: Mapping[str, str], *, is_said: bool = False
-) -> list[str]:
-    """The bound on rows of one entity, for all who read figures; nothing if each entity has one row.
-
-    is_said: Mention a bound of 1 row, too.
-    """
-    if max_rows is None or (max_rows <= 1 and not is_said):
-        return []
-    rows = f"1 {words['one']}" if max_rows == 1 else f"{max_rows:,} {words['many']}"
-    verb = "is" if max_rows == 1 else "are"
-    return [
-        f"At most {rows} per {words['entity']} {verb} counted in any figure: further ones are left out, so counts are "
-        f"too low where {words['entities']} have more. The noise stated and noise intervals do not cover this."
-    ]
-
-
 def range_words(noise_sd: float | None, noise_sd_most: float | None) -> str:
     """A remark that ranges carry more noise than single values, to follow the latter's noise; empty if they do not.
 
@@ -374,28 +338,7 @@ def range_words(noise_sd: float | None, noise_sd_most: float | None) -> str:
 
 def bounds_rows(dp: Mapping[str, Any]) -> bool:
     """Whether rows of an entity may have been left out: under a guarantee, by a bound above 1 or a stated one."""
-    return dp["epsilon"] is not None and (dp.get("max_rows", 1) > 1 or "is_bound_said" in dp)
-
-
-def _weakened(dp: Mapping[str, Any]) -> list[str]:
-    """The limits of the guarantee."""
-    sentences = []
-    if dp["epsilon"] is not None and dp["total"] == "public":
-        sentences.append(
-            "THE NUMBER OF ROWS IS PUBLIC by declaration: the exact number was used, and the guarantee treats it as "
-            "known."
-        )
-    if bounds_rows(dp):
-        rows = (
-            "1 row per entity was"
-            if dp["max_rows"] == 1
-            else f"{dp['max_rows']:,} rows per entity were"
-        )
-        sentences.append(
-            f"At most {rows} counted; further rows were left out before counting, so counts are too low where "
-            "entities have more."
-        )  # fmt: skip
-    return sentences
+    return Guarantee.of(dp).bounds_rows
 
 
 def _measured(dp: Mapping[str, Any], many: str) -> str:

@@ -53,7 +53,7 @@ def test_before_any_build(spec):
     assert "guarantee = false" in done.stderr
     shown = json.loads(run(spec.key_path, "--json").stdout)
     assert (shown["budget"], shown["spent"], shown["left"], shown["entries"]) == (None, 0, None, [])
-    assert not ledger_path(spec.key_path).exists()
+    assert not balance(spec.key_path).entries
 
 
 def test_what_is_spent_and_on_what(spec):

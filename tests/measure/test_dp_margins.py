@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import threading
 from dataclasses import replace
@@ -22,14 +23,12 @@ from fixtures.margins import (
 )
 from fixtures.measure import column
 
-from engine.errors import BudgetError, InternalError, PrivacyError, SpecError, StoreError
-from engine.measure.dp import balance, counting, ledger_path, set_budget
+from engine.errors import BudgetError, InternalError, SpecError, StoreError
+from engine.measure.dp import balance, ledger_path, set_budget
 from engine.measure.dp import margins as marginals
 from engine.measure.dp.ledger import measured_folder
 from engine.measure.dp.margins import noisy
 from engine.progress import silent
-from engine.source import open_rows, pin_vintage
-from engine.source.journal import journal_path
 
 pytest.importorskip("opendp")
 
@@ -56,13 +55,12 @@ def test_noise_is_added_to_every_count_and_its_variance_told(spec):
         assert np.abs(noisy_.n - true.n).max() < 30 * noisy_.variance**0.5
 
 
-def test_no_guarantee_is_exact_and_leaves_nothing_beside_the_key(spec):
+def test_no_guarantee_is_exact_and_only_the_ledger_knows(spec):
     found = measure(spec, EXACT)
     assert found.entries == ()
     assert all(m.variance == 0 for m in (found.total, *found.margins))
-    assert sorted(p.name for p in spec.key_path.parent.iterdir()) == [
-        "key", "key.journal", "key.journal.lock",
-    ]  # fmt: skip
+    assert [e.state for e in balance(spec.key_path).entries] == ["exact"]
+    assert not measured_folder(spec.key_path).exists()
 
 
 def test_a_public_number_of_rows_is_exact_and_costs_nothing(spec):
@@ -138,27 +136,20 @@ TWO_ROWS = {"AGE": [1, 8, 4], "SEX": list("fmf"), "REG": list("nsn"), "HRS": [1,
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("hours", [[5, 1, 3], [2, 4, 3], [3, 3, 3]])
-def test_values_that_change_within_an_entity_are_seen(spec, hours):
-    """Two of its rows change places, or change while their sum does not: no column by itself tells.
-
-    The vintage refuses the changed source; and kept counts would not be taken for it if the journal were lost.
-    """
-    two, changed = replace(PARAMS, max_rows=2), pd.DataFrame(TWO_ROWS | {"HRS": hours})
+@pytest.mark.parametrize(
+    ("rows", "is_changed"), [([5, 1, 3], True), ([2, 4, 3], True), ([1, 5, 3], False)]
+)
+def test_a_source_that_changed_is_told_in_writing_and_changes_nothing_else(spec, rows, is_changed):
+    """Two rows of one entity change places, or change while their sum does not: no column by itself tells."""
+    two = replace(PARAMS, max_rows=2)
     first = measure(named(spec), two, pd.DataFrame(TWO_ROWS))
-    with pytest.raises(PrivacyError, match="rows of AGE, HRS, REG, SEX"):
-        measure(named(spec), two, changed)
-    journal_path(spec.key_path).unlink()
-    again = measure(named(spec), two, changed)
-    assert (first.is_reused, again.is_reused) == (False, False)
-    assert len(balance(spec.key_path).entries) == 2
-
-
-def test_the_order_of_rows_within_an_entity_is_no_change(spec, monkeypatch):
-    monkeypatch.setattr(counting, "CHUNK_ROWS", 2)
-    two, rows = replace(PARAMS, max_rows=2), pd.DataFrame(TWO_ROWS)
-    measure(named(spec), two, rows)
-    assert measure(named(spec), two, rows.iloc[[1, 2, 0]]).is_reused
+    order = [1, 2, 0]
+    again = measure(named(spec), two, pd.DataFrame(TWO_ROWS | {"HRS": rows}).iloc[order])
+    assert (first.is_reused, again.is_reused) == (False, True)
+    assert counts_of(first) == counts_of(again)
+    assert len(balance(spec.key_path).entries) == 1
+    told = json.loads(again.remarks.read_text())
+    assert told["source changed since it was measured"] == is_changed
 
 
 def test_it_is_charged_before_the_draw_and_a_build_that_dies_stays_charged(spec, monkeypatch):
@@ -197,13 +188,11 @@ def test_overspending_draws_and_keeps_nothing(spec, monkeypatch):
     with pytest.raises(BudgetError, match=r"0\.5 is left; this build asks for 0\.75"):
         measure(spec, replace(PARAMS, budget=None, epsilon=0.75))
     assert ledger_path(spec.key_path).read_text() == before
-    assert len(list(measured_folder(spec.key_path).iterdir())) == 1
+    assert len(list(measured_folder(spec.key_path).glob("*.npz"))) == 1
 
 
 def test_two_builds_at_once_draw_once(spec):
     found = []
-    with open_rows(spec, FRAME, silent) as opened:
-        pin_vintage(spec.key_path, spec.vintage, opened.state)
     threads = [
         threading.Thread(target=lambda: found.append(measure(spec, PARAMS))) for _ in (1, 2, 3)
     ]
@@ -243,7 +232,7 @@ def test_what_cannot_be_read_or_made(spec):
         measure(spec, PARAMS)
     with pytest.raises(StoreError, match="cannot make the folder"):
         marginals.make_folder(measured_folder(spec.key_path))
-    assert not ledger_path(spec.key_path).exists()
+    assert not balance(spec.key_path).entries
 
 
 def test_a_ledger_older_than_what_is_kept_is_refused(spec):

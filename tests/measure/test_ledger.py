@@ -7,13 +7,17 @@ import os
 import stat
 import threading
 from dataclasses import replace
+from hashlib import blake2b
 
 import pytest
 
 from engine.errors import BudgetError, InternalError, SpecError, StoreError
+from engine.keys import new_key
 from engine.measure.dp import balance, ledger_path, set_budget
-from engine.measure.dp.ledger import charge, mark_measured, measured_folder
+from engine.measure.dp.ledger import charge, mark_measured, measured_folder, note_exact
 from engine.params import DPParams
+from engine.source import begin_ledger
+from engine.source.journal import journal_path
 
 pytest.importorskip("opendp")
 
@@ -23,6 +27,8 @@ ROUND = replace(PURE, noise="gaussian", delta=1e-6)
 
 @pytest.fixture
 def key(tmp_path):
+    new_key(tmp_path / "my.key")
+    begin_ledger(tmp_path / "my.key")
     return tmp_path / "my.key"
 
 
@@ -36,7 +42,7 @@ def test_without_a_ledger_nothing_is_spent(key):
     assert (found.budget, found.delta, found.spent, found.left, found.entries) == (
         None, 0, 0, None, (),
     )  # fmt: skip
-    assert list(key.parent.iterdir()) == []
+    assert [file.name for file in key.parent.iterdir() if "journal" in file.name] == []
 
 
 def test_the_first_build_pins_its_own_epsilon(key):
@@ -75,7 +81,7 @@ def test_rounding_neither_refuses_nor_gives_away(key, n, epsilon, budget):
 def test_a_budget_below_the_first_build_is_refused_and_pins_nothing(key):
     with pytest.raises(BudgetError, match="would be overspent"):
         spend(key, replace(PURE, budget=0.2))
-    assert not ledger_path(key).exists()
+    assert not balance(key).entries
 
 
 def test_another_budget_in_a_later_spec_is_refused(key):
@@ -112,7 +118,7 @@ def test_no_budget(key, bad):
         set_budget(key, bad)
     with pytest.raises(SpecError, match="delta"):
         set_budget(key, 1, bad if bad else 1.0)
-    assert not ledger_path(key).exists()
+    assert not balance(key).entries
 
 
 def test_gaussian_builds_add_up_in_zcdp_and_are_converted_once(key):
@@ -153,7 +159,7 @@ def test_a_smaller_delta_must_still_fit_what_is_spent(key):
 def test_a_build_without_guarantee_is_never_charged(key):
     with pytest.raises(InternalError, match="never charged"):
         spend(key, replace(PURE, epsilon=None))
-    assert not ledger_path(key).exists()
+    assert not balance(key).entries
 
 
 def test_measured_marks_the_last_charge_of_a_measurement(key):
@@ -204,7 +210,7 @@ def test_an_edited_ledger_is_refused(key, how):
     else:
         raw["entries"][0][how] = 0.001
     ledger_path(key).write_text(json.dumps(raw))
-    with pytest.raises(StoreError, match="changed by hand"):
+    with pytest.raises(StoreError, match=r"changed by hand|lacks entries"):
         balance(key)
 
 
@@ -212,6 +218,7 @@ def test_a_ledger_that_is_gone_is_refused_while_measurements_are_kept(key):
     measured_folder(key).mkdir()
     assert balance(key).budget is None
     (measured_folder(key) / "m1.npz").touch()
+    ledger_path(key).unlink()
     with pytest.raises(StoreError, match="is gone, but measurements are kept"):
         spend(key)
 
@@ -273,7 +280,7 @@ def test_it_is_on_disk_before_the_charge_returns(key, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", note)
     spend(key)
-    assert synced == [False, True]  # the file, then its folder
+    assert synced == [False, True] * 2  # the ledger and its folder, then the journal and its folder
 
 
 def test_a_full_disk_leaves_the_old_ledger_and_ends_the_build(key, monkeypatch):
@@ -313,3 +320,65 @@ def test_builds_at_once_are_charged_one_after_the_other(key):
     assert len(refused) == 8
     assert [e.number for e in entries] == [1, 2, 3, 4, 5]
     assert balance(key).spent == 1
+
+
+def test_a_key_without_a_ledger_is_refused_until_its_custodian_begins_one(key):
+    """A renamed key, a link to it, a key that lost everything beside it."""
+    spend(key)
+    other = key.with_name("renamed.key")
+    os.link(key, other)
+    for attempt in (
+        lambda: spend(other),
+        lambda: note_exact(other, id="x", vintage="v", title="t", margins=1),
+    ):
+        with pytest.raises(StoreError, match="has no ledger"):
+            attempt()
+    set_budget(other, 2)
+    spend(other)
+    assert (balance(key).is_whole, balance(other).is_whole) == (True, False)
+
+
+@pytest.mark.parametrize("lost", ["the ledger", "the journal", "an older ledger", "another key's"])
+def test_what_was_spent_is_never_regained(key, lost):
+    spend(key, replace(PURE, budget=1.0))
+    older = ledger_path(key).read_bytes()
+    spend(key)
+    spend(key)
+    if lost == "the ledger":
+        ledger_path(key).unlink()
+    elif lost == "the journal":
+        journal_path(key).unlink()
+    elif lost == "an older ledger":
+        ledger_path(key).write_bytes(older)
+    else:
+        new_key(key.with_name("b.key"))
+        begin_ledger(key.with_name("b.key"))
+        ledger_path(key).write_bytes(ledger_path(key.with_name("b.key")).read_bytes())
+    for attempt in (lambda: balance(key), lambda: spend(key), lambda: set_budget(key, 9)):
+        with pytest.raises(StoreError):
+            attempt()
+
+
+def test_a_ledger_of_the_first_form_is_read_and_then_sealed(key):
+    spend(key, replace(PURE, budget=1.0))
+    rows = json.loads(ledger_path(key).read_text())["entries"]
+    for row in rows:
+        del row["seal"]
+    digest = blake2b(json.dumps(rows, sort_keys=True).encode(), digest_size=16).hexdigest()
+    first = json.dumps({"format": 1, "entries": rows, "digest": digest})
+    ledger_path(key).write_text(first)
+    with pytest.raises(StoreError):  # the journal knows that it was sealed
+        balance(key)
+    journal_path(key).unlink()
+    assert balance(key).spent == 0.25
+    spend(key)
+    assert json.loads(ledger_path(key).read_text())["format"] == 2
+    assert balance(key).spent == 0.5
+
+
+def test_exact_counts_are_written_down_once_and_pin_no_budget(key):
+    for _ in range(2):
+        note_exact(key, id="x", vintage="v", title="t", margins=1)
+    assert (balance(key).exact, balance(key).budget) == (1, None)
+    spend(key)
+    assert (balance(key).exact, balance(key).budget, balance(key).spent) == (1, 0.25, 0.25)

@@ -60,7 +60,8 @@ def test_a_plan_by_hand(write):
 def test_the_data_are_never_looked_for(write, tmp_path):
     assert not (tmp_path / "people.csv").exists()
     assert planned(write).tables
-    assert {path.name for path in tmp_path.iterdir()} == {"my.key", "release.toml"}
+    kept = {"my.key", "my.key.ledger.json", "release.toml"}
+    assert {path.name for path in tmp_path.iterdir()} == kept
 
 
 def test_strata_and_trees(write):

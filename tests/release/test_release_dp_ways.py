@@ -12,8 +12,7 @@ import pytest
 from fixtures.pipeline import counts, write_spec
 from fixtures.release_dp import COLUMNS, WIDEST, N, people, spec_in
 
-from engine.errors import DataError
-from engine.measure.dp import balance, ledger_path
+from engine.measure.dp import balance
 from engine.release import build, plan_dp
 from engine.spec import read_spec
 from queries import open_release
@@ -27,7 +26,7 @@ def test_without_a_guarantee_it_is_said_in_capitals(tmp_path):
     build(spec, tmp_path / "r.duckdb")
     truth = people()["region"].value_counts()
     assert counts(tmp_path / "r.duckdb", "region") == {(name,): n for name, n in truth.items()}
-    assert not ledger_path(spec.key_path).exists()
+    assert [entry.state for entry in balance(spec.key_path).entries] == ["exact"]
     with open_release(tmp_path / "r.duckdb") as release:
         assert any("NO PRIVACY GUARANTEE" in note for note in release.notes)
         assert "NO PRIVACY GUARANTEE" in " ".join(release.card("region").sentences())
@@ -144,21 +143,15 @@ def test_a_public_number_of_rows_is_said_in_the_notes(tmp_path):
 
 
 @pytest.mark.ci
-def test_entities_with_several_rows_want_a_bound_that_is_said_and_told(tmp_path):
-    """Of stays one a patient would count, and nobody would know."""
+def test_of_entities_with_several_rows_one_counts_unless_more_are_declared(tmp_path):
+    """Of stays one a patient counts, and everybody is told."""
     several = people().assign(pid=lambda frame: frame["pid"] // 4)
     several.to_parquet(tmp_path / "rows.parquet")
     spec = spec_in(tmp_path, dp="epsilon = 5.0", tables=[("region",)])
-    with pytest.raises(
-        DataError, match=r"several rows; say in \[dp\] how many .* such as max_rows = 4"
-    ):
-        build(spec, tmp_path / "r.duckdb")
-    assert not ledger_path(spec.key_path).exists()
-    spec = spec_in(tmp_path, dp="epsilon = 5.0\nmax_rows = 1", tables=[("region",)])
     build(spec, tmp_path / "r.duckdb")
     with open_release(tmp_path / "r.duckdb") as release:
         for told in (release.card("region").sentences(), release.notes):
-            assert "At most 1 row per entity was counted" in " ".join(told)
+            assert "At most 1 row per entity is counted" in " ".join(told)
         said = "At most 1 row per entity is counted in any figure"
         assert said in release.sql("SELECT count(*) FROM data").source
     assert said in repr(plan_dp(spec))

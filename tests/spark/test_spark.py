@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 import shutil
@@ -21,7 +22,9 @@ import engine
 from engine.api.reading import read
 from engine.errors import DataError, SpecError
 from engine.keys import MasterKey
+from engine.measure.dp import margins
 from engine.release import build
+from engine.source import begin_ledger
 from engine.source.spark import session as sessions
 from engine.source.spark.session import spark_session
 
@@ -325,3 +328,75 @@ def test_equal_rows_are_told_apart_as_duckdb_does(spark, tmp_path):
     plain = table_hashes(tmp_path / "a" / "r.duckdb")
     assert table_hashes(tmp_path / "b" / "r.duckdb") == plain
     assert len(plain) == 3
+
+
+DP = """
+[release]
+title = "x"
+vintage = "v"
+key = "k.key"
+mode = "dp"
+[dp]
+epsilon = 1.0
+margins = 2
+max_rows = {max_rows}
+[source]
+path = "p.parquet"
+engine = "{engine}"
+entities = ["id"]
+[columns.id]
+kind = "integer"
+[columns.sex]
+kind = "category"
+domain = ["f", "m"]
+public = true
+nullable = false
+[columns.job]
+kind = "category"
+domain = ["b", "a", "rest", "never seen"]
+public = true
+other = "rest"
+[columns.inc]
+kind = "integer"
+domain = {{ min = 0, max = 50 }}
+breaks = [20]
+public = true
+[[tables]]
+columns = ["inc", "job", "sex"]
+"""
+
+
+@pytest.mark.parametrize("max_rows", [1, 2])
+def test_mode_dp_counts_what_duckdb_counts(spark, tmp_path, monkeypatch, max_rows):
+    """The same rows of the same people, those chosen and those left out; nothing that is odd ends a build."""
+    pytest.importorskip("opendp")
+    rows = pd.DataFrame(
+        {
+            "id": [i % 40 for i in range(100)] + [None, 777],
+            "sex": [("f", "m", "x", None)[i % 4 if i % 9 == 0 else i % 2] for i in range(102)],
+            "job": [("a", "b", "strange", None)[i * 7 % 4] for i in range(102)],
+            "inc": [(i * 13) % 90 - 10 for i in range(101)] + [None],
+        }
+    ).astype({"id": "Int64", "inc": "Int64"})
+    seen, real = {}, margins.counted
+    for name in ("duckdb", "spark"):
+        folder = tmp_path / name
+        folder.mkdir()
+        rows.to_parquet(folder / "p.parquet")
+        (folder / "k.key").touch(0o600)
+        (folder / "k.key").write_bytes(KEY)
+        begin_ledger(folder / "k.key")
+        (folder / "r.toml").write_text(DP.format(engine=name, max_rows=max_rows))
+
+        def noted(*args, name=name):
+            found = real(*args)
+            seen[name] = [margin.n.tolist() for margin in found]
+            return found
+
+        monkeypatch.setattr(margins, "counted", noted)
+        build(read(folder / "r.toml"), folder / "r.duckdb")
+        (told,) = (folder / "k.key.measured").glob("*.remarks.json")
+        seen[name, "told"] = json.loads(told.read_text())["source"]
+    assert seen["duckdb"] == seen["spark"]
+    assert seen["duckdb", "told"] == seen["spark", "told"]
+    assert seen["duckdb"][0] > 30

@@ -261,7 +261,8 @@ def test_from_python(tmp_path):
             check_key=False,
         )
 
-    got = made({"epsilon": 0.5, "margins": 1}, mode="dp").dp
+    said = {"each_row_is_one_entity": True, "each_row_from_one_entity": True}
+    got = made({"epsilon": 0.5, "margins": 1} | said, mode="dp").dp
     assert got is not None
     assert (got.epsilon, got.margins) == (0.5, (("x",), ("y",)))
     assert made(None).dp is None

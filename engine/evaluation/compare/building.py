@@ -23,7 +23,7 @@ from engine.keys import new_key
 from engine.params import LEAST_EPSILON, MOST_EPSILON
 from engine.progress import Progress, silent
 from engine.schema import MAX_WIDTH
-from engine.source import scratch_directory
+from engine.source import begin_ledger, scratch_directory
 from engine.spec import DPContext, ReleaseSpec, dp_from
 from engine.store import open_release
 from engine.version import ENGINE_VERSION
@@ -238,6 +238,7 @@ def built_in_scratch(spec: ReleaseSpec, build: Build) -> Iterator[tuple[Path, fl
     with scratch_directory() as folder:
         key = folder / "scratch.key"
         new_key(key)
+        begin_ledger(key)
         release = folder / "scratch.duckdb"
         start = time.perf_counter()
         build(replace(spec, key_path=key), release)

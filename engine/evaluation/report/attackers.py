@@ -16,6 +16,7 @@ from engine.evaluation.report.verdicts import Line, Verdict, verdict
 from engine.evaluation.result import Result
 from engine.evaluation.risk.people import excess
 from engine.evaluation.score import HitRate, Risk
+from engine.store import Guarantee, named
 
 Standing = Literal["holds", "holds in part", "does not hold", "not computed"]
 STANDINGS: Mapping[Verdict, Standing] = {
@@ -237,7 +238,7 @@ def _everybody(
         )
     learns += _bounded(dp)
     if dp and dp.get("epsilon") is not None:
-        reached = _most_sure(float(dp["epsilon"]))
+        reached = Guarantee.of(dp).most_sure()
     verdicts += [_dp_verdict(dp)] if dp else []
     risk = result.risks.get("membership")
     if risk is not None and ("auc" in risk.values or not exposure):
@@ -278,20 +279,16 @@ def _bounded(dp: Mapping[str, Any]) -> list[str]:
         return []
     if dp.get("epsilon") is None:
         return ["NOTHING IS GUARANTEED: the counts are exact."]
-    epsilon = float(dp["epsilon"])
+    held = Guarantee.of(dp)
     return [
-        f"Guaranteed: who held even chances beforehand is at most {_most_sure(epsilon):.0%} sure afterwards (epsilon "
-        f"{epsilon:g}, this build; other builds with the key add to it)."
+        f"Guaranteed: who held even chances beforehand guesses right with at most {held.most_sure():.0%} afterwards, "
+        f"whether one {held.entity} is in the data.",
+        *(held.together() or [f"This build: {named(held.epsilon or 0.0, held.delta)}."]),
     ]
-
-
-def _most_sure(epsilon: float) -> float:
-    """How sure the best attacker can be who gave even chances beforehand."""
-    return 1 / (1 + math.exp(-min(epsilon, 700.0)))
 
 
 def _dp_verdict(dp: Mapping[str, Any]) -> Verdict:
     """What a guarantee is worth, by the same thresholds as a measured attack."""
     if dp.get("epsilon") is None:
         return "poor"
-    return verdict(FIGURES["membership.auc"], _most_sure(float(dp["epsilon"])))
+    return verdict(FIGURES["membership.auc"], Guarantee.of(dp).most_sure())

@@ -14,11 +14,12 @@ from engine.measure.dp.ledger import (
     Balance,
     balance,
     decimal_text,
-    ledger_path,
+    measured_folder,
     set_budget,
     spent_by,
 )
 from engine.measure.dp.margins import MeasuredMargins, measured_margins, noisy
+from engine.source import ledger_path
 
 __all__ = [
     "Balance",
@@ -31,6 +32,7 @@ __all__ = [
     "decimal_text",
     "ledger_path",
     "levels_of",
+    "measured_folder",
     "measured_margins",
     "noisy",
     "set_budget",

@@ -1,7 +1,8 @@
 """Accounting of dp mode: the public parameters in, the share of the budget and the noise of every margin out.
 
 Neighbours: one entity more or less. An entity adds at most `max_rows` rows, and each row lies in one cell of a margin,
-so a margin changes by at most `max_rows` in L1 and in L2. Strata are columns of the margin: however many disjoint areas
+so a margin changes by at most `max_rows` in L1 and in L2; `stability` times that, where a statement that makes the
+rows is declared to change those of so many entities. Strata are columns of the margin: however many disjoint areas
 there are, a row lies in one of them, and the margin costs once. What a scale guarantees is asked of OpenDP (see
 `engine.measure.dp.noise.guarantee_of`), never taken from a formula of ours.
 
@@ -220,7 +221,7 @@ def _share(
     shape = {"branching": branching, "depths": depths}
     if params.epsilon is None:
         return Share(columns=columns, **shape, epsilon=math.inf, rho=0.0, scale=0.0, noise=None)
-    scale, granted = _scale(params.noise, unit, params.max_rows)
+    scale, granted = _scale(params.noise, unit, params.sensitivity)
     spent = float(depths * Fraction(granted))
     pure = params.noise == "laplace"
     return Share(
@@ -234,17 +235,17 @@ def _share(
 
 
 @lru_cache(maxsize=256)
-def _scale(noise: Noise, unit: Fraction, max_rows: int) -> tuple[float, float]:
+def _scale(noise: Noise, unit: Fraction, sensitivity: int) -> tuple[float, float]:
     """Scale that spends no more than a unit, rounded up, and what OpenDP says that it spends."""
     share = float(unit)
-    exact = max_rows / share if noise == "laplace" else max_rows / math.sqrt(2 * share)
+    exact = sensitivity / share if noise == "laplace" else sensitivity / math.sqrt(2 * share)
     scale = exact * (1 + float(SLACK))
     if scale > LARGEST_SCALE:
         raise SpecError(
             "dp.epsilon is too small for so many margins: the noise would be wider than 2**40 rows; "
             "measure fewer margins or spend more"
         )
-    granted = guarantee_of(noise, scale, max_rows)
+    granted = guarantee_of(noise, scale, sensitivity)
     if Fraction(granted) > unit:
         raise InternalError("OpenDP grants less than was claimed for a margin: nothing is measured")
     return scale, granted

@@ -19,8 +19,8 @@ from engine.measure import Cells, PairedEntities, coded_cells
 from engine.measure.dp.accounting import Share
 from engine.params import DPParams
 from engine.progress import Progress
-from engine.schema import NULL_CODE, ColumnSet, Int64Array, UInt64Array
-from engine.source import CHUNK_ROWS, ROWS_WITH_TOKENS, Ingested, Opened
+from engine.schema import NULL_CODE, ColumnSet, Int64Array
+from engine.source import Opened
 from engine.sticky_prf import siphash, siphash128
 
 Count = Callable[[ColumnSet], Int64Array]
@@ -55,38 +55,6 @@ def counter(
     return lambda wanted: _dense(
         places[:, [all_columns.index(name) for name in wanted]], n, wanted, levels
     )
-
-
-def rows_digest(opened: Opened, columns: ColumnSet, secret: bytes) -> str:
-    """Keyed digest of which entity has which combinations of values, whatever the order of rows.
-
-    The digests of `VintageState` go column by column, weighted by entity: they do not see values that changed places
-    between two rows of one entity, nor two that changed while their sum did not.
-
-    Returns: Empty where each entity has one row: then the digests of the columns see every change.
-    """
-    for entity in opened.entities:
-        if entity.tokens is not None:
-            return _digest_of_pairs(opened.ingested, entity.number, entity.tokens, columns, secret)
-    return ""
-
-
-def _digest_of_pairs(
-    ingested: Ingested, number: int, tokens: UInt64Array, columns: ColumnSet, secret: bytes
-) -> str:
-    """Sum over the rows, modulo 2**64 in each lane, of a keyed hash of the entity and its values."""
-    key = blake2b(b"rows of entities", key=secret, digest_size=16).digest()
-    names = [ingested.sql_names[name] for name in columns]
-    total = np.zeros(2, dtype=np.uint64)
-    for first in range(0, ingested.n_rows, CHUNK_ROWS):
-        rows = ingested.con.execute(
-            f"SELECT {', '.join([f'e{number}', *names])} FROM {ROWS_WITH_TOKENS} "
-            f"WHERE rowid >= {first} AND rowid < {first + CHUNK_ROWS}"
-        ).fetchnumpy()
-        token = tokens[rows[f"e{number}"]]
-        codes = [np.asarray(rows[name], dtype=np.int64).view(np.uint64) for name in names]
-        total += siphash128(key, [token[:, 0], token[:, 1], *codes]).sum(axis=0, dtype=np.uint64)
-    return total.astype("<u8").tobytes().hex()
 
 
 def bounded_rows(cells: Cells, max_rows: int, secret: bytes) -> Int64Array:

@@ -1,39 +1,38 @@
-"""The ledger beside the key: what was ever measured in mode dp, and what may still be.
+"""The ledger beside the key: what was ever measured with it, and what may still be.
 
 Takes what a build is about to spend; writes it down, synced to disk, before anything is drawn, or refuses. A key
 stands for one population of entities: everything measured with it composes, of whatever vintage, table or source.
 A build that dies after it was charged stays charged, and is charged again when it measures again; a measurement
-that was kept is used again at no cost (`engine.measure.dp.margins`). Sticky releases carry no epsilon and do not
-stand here.
+that was kept is used again at no cost (`engine.measure.dp.margins`). Exact counts (`guarantee = false`) stand here,
+too; sticky releases stand in the ledger of exposure, and are counted from there. Neither has an epsilon, so a balance
+tells them beside what was spent.
 
 The budget is a pair (epsilon, delta). Its epsilon is pinned by the first build: the `budget` of its spec, or its own
 epsilon. Its delta is pinned by the first build that needs one. Afterwards only the custodian changes them, by
 `set_budget`, which is written down like a build. A build with a smaller delta is composed at the pinned one, a
 build with a larger one is refused. Builds with Gaussian noise add up in zCDP and are converted once.
 
-The file is JSON, mode 0600, replaced in one step; its digest tells a damaged or edited ledger, not one that the
-owner of the key forged. One that cannot be read, or is gone or older while measurements that it paid for are there,
-is refused. People measured with two keys are protected by the sum of two ledgers, and neither knows of the other.
+The file is sealed with the key (`engine.source.sealed`). One that is gone, older or another key's is refused; so is a
+key without one, until its custodian begins a ledger by `set_budget`, and then every release says that nobody knows what
+was spent before. People measured with two keys are protected by the sum of two ledgers, and neither knows of the other.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import BudgetError, InternalError, SpecError, StoreError
 from engine.measure.dp.accounting import Cost, composed, cost, decimal
 from engine.params import DPParams
-from engine.source import locked, read_json, replace_file
+from engine.source import charges, ledger_path, locked, read_entries, write_entries
 
-FORMAT = 1
-"""Version of the ledger's form."""
-State = Literal["charged", "measured", "budget set"]
+State = Literal["charged", "measured", "exact", "budget set", "begun"]
+_FREE = ("exact", "budget set", "begun")
+"""States of entries that have no epsilon."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +40,8 @@ class Entry:
     """One line of the ledger: a build that was charged, or a budget that was set."""
 
     number: int  # From 1, in the order of writing
-    # "charged": before the draw. "measured": the noisy counts are kept. "budget set": nothing was spent.
+    # "charged": before the draw. "measured": the noisy counts are kept. "exact": counted without noise, and without a
+    # guarantee. "budget set": nothing was spent. "begun": the same, on a key that had no ledger.
     state: State
     id: str = ""  # Name of the measurement, a keyed digest
     vintage: str = ""
@@ -72,11 +72,23 @@ class Balance:
     # epsilon is larger.
     left: float | None
     entries: tuple[Entry, ...]
+    # exact, sticky: Builds with this key that have no epsilon: of exact counts, and of mode sticky.
+    exact: int = 0
+    sticky: int = 0
+    is_whole: bool = True  # The ledger was there from the key's first day
 
-
-def ledger_path(key_path: Path) -> Path:
-    """The ledger of a key file."""
-    return key_path.with_name(key_path.name + ".ledger.json")
+    def public(self, *more: Cost) -> dict[str, Any]:
+        """What all builds with the key come to, with more that are not written down yet; in plain values."""
+        builds = sum(entry.state not in _FREE for entry in self.entries) + len(more)
+        delta = max([self.delta, *(cost.delta for cost in more)])
+        return {
+            "spent": spent_by(self.entries, delta, *more),
+            "delta": delta,
+            "builds": builds,
+            "exact": self.exact,
+            "sticky": self.sticky,
+            "is_whole": self.is_whole,
+        }
 
 
 def measured_folder(key_path: Path) -> Path:
@@ -86,7 +98,27 @@ def measured_folder(key_path: Path) -> Path:
 
 def balance(key_path: Path) -> Balance:
     """Where the ledger of a key stands; an empty balance if nothing was ever measured or set."""
-    return _balance_of(_read(key_path))
+    return _balance_of(_read(key_path), key_path)
+
+
+def note_exact(key_path: Path, *, id: str, vintage: str, title: str, margins: int) -> None:
+    """Write down that counts are used without noise; once for the same counts."""
+    with locked(ledger_path(key_path)):
+        entries = _read(key_path, must_be_there=True)
+        if any(entry.id == id and entry.state == "exact" for entry in entries):
+            return
+        last = entries[-1] if entries else None
+        entry = Entry(
+            number=len(entries) + 1,
+            state="exact",
+            id=id,
+            vintage=vintage,
+            title=title,
+            margins=margins,
+            budget=last.budget if last else 0.0,
+            budget_delta=last.budget_delta if last else 0.0,
+        )
+        _write(key_path, (*entries, entry))
 
 
 def charge(
@@ -100,8 +132,8 @@ def charge(
         raise InternalError("what guarantees nothing is never charged")
     spends = cost(params)
     with locked(ledger_path(key_path)):
-        entries = _read(key_path)
-        last = entries[-1] if entries else None
+        entries = _read(key_path, must_be_there=True)
+        last = _last_pinned(entries)
         budget, delta = _pinned(key_path, last, params, spends)
         entry = Entry(
             number=len(entries) + 1,
@@ -142,6 +174,7 @@ def set_budget(key_path: Path, epsilon: float, delta: float | None = None) -> Ba
         raise SpecError("the budget's delta must lie between 0 and 1")
     with locked(ledger_path(key_path)):
         entries = _read(key_path)
+        is_begun = bool(entries) or read_entries(key_path) is not None
         known = entries[-1].budget_delta if entries else 0.0
         at = known if delta is None else delta
         spent = spent_by(entries, at)
@@ -150,10 +183,18 @@ def set_budget(key_path: Path, epsilon: float, delta: float | None = None) -> Ba
                 f"epsilon {decimal_text(spent)}{_at(at)} is spent already: the budget cannot be less"
             )
         entry = Entry(
-            number=len(entries) + 1, state="budget set", budget=float(epsilon), budget_delta=at
+            number=len(entries) + 1,
+            state="budget set" if is_begun else "begun",
+            budget=float(epsilon),
+            budget_delta=at,
         )
         _write(key_path, (*entries, entry))
-    return _balance_of((*entries, entry))
+    return _balance_of((*entries, entry), key_path)
+
+
+def _last_pinned(entries: Sequence[Entry]) -> Entry | None:
+    """The last entry if there is a budget: exact counts alone pin none."""
+    return entries[-1] if entries and entries[-1].budget > 0 else None
 
 
 def _pinned(
@@ -202,41 +243,53 @@ def _at(delta: float) -> str:
 
 def spent_by(entries: Sequence[Entry], delta: float, *more: Cost) -> float:
     """Epsilon of all builds together, and of more that are not written down yet."""
-    builds = (e for e in entries if e.state != "budget set")
+    builds = (e for e in entries if e.state not in _FREE)
     return composed(
         [*(Cost(epsilon=e.epsilon, delta=e.delta, rho=e.rho) for e in builds), *more], delta
     )
 
 
-def _balance_of(entries: Sequence[Entry]) -> Balance:
+def _balance_of(entries: Sequence[Entry], key_path: Path) -> Balance:
     """The balance of some entries."""
-    if not entries:
-        return Balance(budget=None, delta=0.0, spent=0.0, left=None, entries=())
-    budget, delta = entries[-1].budget, entries[-1].budget_delta
-    spent = spent_by(entries, delta)
+    others = {
+        "exact": sum(entry.state == "exact" for entry in entries),
+        "sticky": len(charges(key_path)),
+        "is_whole": all(entry.state != "begun" for entry in entries),
+    }
+    last = _last_pinned(entries)
+    if last is None:
+        return Balance(
+            budget=None, delta=0.0, spent=0.0, left=None, entries=tuple(entries), **others
+        )
+    spent = spent_by(entries, last.budget_delta)
     return Balance(
-        budget=budget,
-        delta=delta,
+        budget=last.budget,
+        delta=last.budget_delta,
         spent=spent,
-        left=max(float(decimal(budget) - decimal(spent)), 0.0),
+        left=max(float(decimal(last.budget) - decimal(spent)), 0.0),
         entries=tuple(entries),
+        **others,
     )
 
 
-def _read(key_path: Path) -> tuple[Entry, ...]:
+def _read(key_path: Path, *, must_be_there: bool = False) -> tuple[Entry, ...]:
     """All entries; none if there is no ledger yet."""
     path = ledger_path(key_path)
     # Listed before the ledger is read: what another build keeps meanwhile was written down before.
     stored = {file.stem for file in measured_folder(key_path).glob("*.npz")}
-    try:
-        raw = read_json(path)
-    except FileNotFoundError:
+    rows = read_entries(key_path)
+    if rows is None:
         if stored:
+            raise StoreError(f"the ledger {path} is gone, but measurements are kept: restore it")
+        if must_be_there:
             raise StoreError(
-                f"the ledger {path} is gone, but measurements are kept: restore it"
-            ) from None
+                f"the key {key_path} has no ledger, so it was renamed, moved or linked without the files beside it, or "
+                f"made by an older version. Put {path.name} back beside it; or use a new key. If it was never used in "
+                f"mode dp, begin a ledger (every release will say that it was begun late): tablepack budget {key_path} "
+                "--set EPSILON"
+            )
         return ()
-    entries = _entries(path, raw)
+    entries = _entries(path, rows)
     if stored - {entry.id for entry in entries}:
         raise StoreError(
             f"the ledger {path} lacks a measurement that is kept: it is not the newest one; restore the newest"
@@ -244,26 +297,16 @@ def _read(key_path: Path) -> tuple[Entry, ...]:
     return entries
 
 
-def _entries(path: Path, raw: Any) -> tuple[Entry, ...]:
+def _entries(path: Path, rows: Sequence[Any]) -> tuple[Entry, ...]:
     """What the file holds."""
-    # Whatever cannot be read is refused: taken for an empty ledger, it would free the whole budget.
     try:
-        if raw["format"] == FORMAT and raw["digest"] == _digest(raw["entries"]):
-            return tuple(Entry(**entry) for entry in raw["entries"])
-    except (TypeError, KeyError):
-        pass
-    raise StoreError(
-        f"the ledger {path} cannot be read, or was changed by hand; restore it, or use a new key"
-    )
+        return tuple(Entry(**row) for row in rows)
+    except TypeError:
+        raise StoreError(
+            f"the ledger {path} was written by another version; use that, or a new key"
+        ) from None
 
 
 def _write(key_path: Path, entries: Sequence[Entry]) -> None:
     """Replace the ledger."""
-    rows = [asdict(entry) for entry in entries]
-    text = json.dumps({"format": FORMAT, "entries": rows, "digest": _digest(rows)}, indent=1)
-    replace_file(ledger_path(key_path), text.encode(), "the ledger")
-
-
-def _digest(rows: Any) -> str:
-    """Digest of all entries."""
-    return blake2b(json.dumps(rows, sort_keys=True).encode(), digest_size=16).hexdigest()
+    write_entries(key_path, [asdict(entry) for entry in entries])

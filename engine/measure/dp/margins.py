@@ -2,12 +2,12 @@
 
 Takes the opened source, the parameters and the public levels; gives margins whose every count carries fresh noise.
 The order is: count, charge the ledger, draw, keep. Noisy counts are kept beside the key, one file a measurement, mode
-0600, with a keyed digest; a build of the same data, levels and parameters uses them again, draws nothing and costs
-nothing. Without epsilon the counts are exact, all rows count, and neither the ledger nor the disk hears of it.
+0600, with a keyed digest; a build of the same vintage, levels and parameters uses them again, draws nothing and costs
+nothing. Which measurement that is follows from declarations alone: whether anything is measured, charged or refused
+never depends on the data. A source that changed under its vintage's name is told to the custodian in writing.
 
-What depends on the data and carries no noise stays with the custodian: whether a build is refused (a value outside its
-domain, an entity without an id, no rows), how long it takes, the name of a kept file (a keyed digest) and the build id
-of a staging area. None of it is in a release.
+What depends on the data and carries no noise: how long a build takes, and the remarks beside the kept counts, for the
+custodian's eyes only: rows left out, cells that are not as declared, whether the source changed since.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from hmac import compare_digest
@@ -28,13 +29,20 @@ from engine.errors import InternalError, SpecError, StoreError
 from engine.keys import pack_strings
 from engine.levels import Levels, Margin
 from engine.measure.dp.accounting import Share, shares
-from engine.measure.dp.counting import counted, counter, rows_digest
-from engine.measure.dp.ledger import balance, charge, mark_measured, measured_folder
+from engine.measure.dp.counting import counted, counter
+from engine.measure.dp.ledger import (
+    Balance,
+    balance,
+    charge,
+    mark_measured,
+    measured_folder,
+    note_exact,
+)
 from engine.measure.dp.noise import noised
 from engine.params import DPParams
 from engine.progress import Progress, silent
-from engine.schema import Int64Array
-from engine.source import Opened, locked, replace_file, sync_folder
+from engine.schema import Column, Int64Array
+from engine.source import Opened, locked, read_json, replace_file, sync_folder
 
 _DIGEST_BYTES = 32
 
@@ -51,6 +59,8 @@ class MeasuredMargins:
     entries: tuple[dict[str, Any], ...] = ()
     # The counts were kept from an earlier build: nothing was drawn and nothing charged.
     is_reused: bool = False
+    balance: Balance | None = None  # Of the ledger afterwards; None: nothing is protected
+    remarks: Path | None = None  # CONFIDENTIAL file for the custodian; None: nothing is protected
 
 
 def measured_margins(
@@ -70,13 +80,17 @@ def measured_margins(
     if len(opened.entities) > 1:
         raise SpecError("source.entities: mode dp protects one kind of entity; name one column")
     planned = shares(params, {name: len(levels[name]) for name in params.columns})
-    n_rows = opened.ingested.n_rows
+    n_rows = opened.ingested.unsettled.get("rows", opened.ingested.n_rows)
     if params.epsilon is None:
         count = counter(opened, params, levels, None)
         total, *margins = counted(count, planned, params, n_rows, report)
+        secret = opened.key.derive("fingerprint", vintage)
+        name = measurement_id(opened, params, levels, vintage, secret)
+        note_exact(key_path, id=name, vintage=vintage, title=title, margins=len(margins))
         return MeasuredMargins(total=total, margins=tuple(margins))
     secret = opened.key.derive("fingerprint", vintage)
     name = measurement_id(opened, params, levels, vintage, secret)
+    remarks = remarks_path(key_path, name)
     path, is_reused = measured_folder(key_path) / f"{name}.npz", True
     measured = read_margins(path, name, secret)
     if measured is None:
@@ -92,22 +106,31 @@ def measured_margins(
                 measured = noisy(exact, planned, params, report)
                 write_margins(path, measured, name, secret)
     mark_measured(key_path, name)
-    entries = tuple(entry.public() for entry in balance(key_path).entries)
+    with locked(path.parent):
+        _write_remarks(remarks, opened, is_new=not is_reused)
+    held = balance(key_path)
+    entries = tuple(entry.public() for entry in held.entries)
     return MeasuredMargins(
-        total=measured[0], margins=measured[1:], entries=entries, is_reused=is_reused
+        total=measured[0],
+        margins=measured[1:],
+        entries=entries,
+        is_reused=is_reused,
+        balance=held,
+        remarks=remarks,
     )
 
 
 def measurement_id(
     opened: Opened, params: DPParams, levels: Mapping[str, Levels], vintage: str, secret: bytes
 ) -> str:
-    """Keyed digest of all that decides a measurement: data, levels, margins, noise and contribution bound.
+    """Keyed digest of all declarations that decide a measurement: source, levels, margins, noise, contribution bound.
 
-    Columns outside `params.columns` do not matter, nor does what happens to the counts afterwards.
+    Columns outside `params.columns` do not matter, nor does what happens to the counts afterwards; nor the data, for
+    what is measured anew is charged, and that would show.
     """
     state = opened.state
     of_columns = [
-        (name, state.encodings[name], state.contents[name], level.has_null, level.values)
+        (name, state.encodings[name], level.has_null, level.values, *_settling(level.column))
         for name, level in ((name, levels[name]) for name in params.columns)
     ]
     limits = [
@@ -115,14 +138,37 @@ def measurement_id(
         for name in params.columns
         for end in ("low", "high")
     ]
-    measured = (params.margins, params.strata, params.ranges, params.max_rows)
+    measured = (params.margins, params.strata, params.ranges, params.sensitivity, params.max_rows)
     split = (params.allocation, params.total_share, params.public_n)
     budget = (params.noise, params.epsilon, params.delta, *split)
-    data = (vintage, state.entities, state.identity, state.contents[""])
+    data = (vintage, state.entities, opened.named)
     parts = ["measurement", *map(repr, (data, of_columns, measured, budget)), *limits]
-    if rows := rows_digest(opened, params.columns, secret):
-        parts.append(rows)
     return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
+
+
+def _settling(column: Column) -> tuple[object, ...]:
+    """What becomes of values outside a column's domain, where it is not the default."""
+    return tuple(one for one in (column.outside, column.other) if one is not None)
+
+
+def remarks_path(key_path: Path, name: str) -> Path:
+    """What is told to the custodian about the source of a measurement."""
+    return measured_folder(key_path) / f"{name}.remarks.json"
+
+
+def _write_remarks(path: Path, opened: Opened, *, is_new: bool) -> None:
+    """Tell the custodian, in writing, what of the source is not as declared."""
+    contents = opened.state.contents
+    told: dict[str, Any] = {"digests": contents}
+    if not is_new:
+        with suppress(FileNotFoundError):
+            told = read_json(path) or told
+    told |= {
+        "CONFIDENTIAL": "Exact counts of the source, for its custodian only",
+        "source": opened.ingested.unsettled,
+        "source changed since it was measured": told.get("digests") != contents,
+    }
+    replace_file(path, json.dumps(told, indent=1).encode(), "the remarks for the custodian")
 
 
 def noisy(

@@ -59,8 +59,12 @@ def make_spec(
         source_of(path, table), entities=tuple(entities or ()), identity=tuple(identity)
     )
     declared = _by_name(columns)
-    detection = _detected(source, None if path is not None else what, Path(key), vintage, previous)
-    if dp is not None or not source.entities:
+    if dp is not None:
+        detection = _nothing_detected(source, declared)
+    else:
+        frame = None if path is not None else what
+        detection = _detected(source, frame, Path(key), vintage, previous)
+    if not source.entities:
         detection = _without_bounds(detection)
     by_name = {column.name: column for column in detection.columns} | declared
     looking_so = (*detection.entity_candidates, *detection.suspects)
@@ -70,6 +74,8 @@ def make_spec(
         () if entities is not None or source.identity else detection.entity_candidates,
         [name for name in identifiers if name in in_tables],
     )
+    if dp is not None:
+        problems += _undeclared(in_tables - set(source.entities), declared)
     problems += _unreadable(detection, None if isinstance(listed, int) else in_tables, declared)
     entries = _entries(listed, [n for n in by_name if n not in source.entities], identifiers)
     for identifier in set(identifiers) - set(source.identity) - in_tables:
@@ -89,6 +95,28 @@ def make_spec(
         check_key=check_key,
         problems=problems,
     )
+
+
+def _nothing_detected(source: SourceSpec, declared: Mapping[str, Column]) -> Detection:
+    """Mode dp: no data are read to make a spec. Ids that are not declared are read as text, whatever they are."""
+    ids = (Column(name=n, kind="text", value_type="text") for n in source.entities)
+    return Detection(
+        source=source,
+        columns=tuple(column for column in ids if column.name not in declared),
+        entity_candidates=(),
+        remarks=(),
+        column_remarks={},
+        values={},
+    )
+
+
+def _undeclared(in_tables: set[str], declared: Mapping[str, Column]) -> list[str]:
+    """Say which columns of tables mode dp would have to detect in the data."""
+    return [
+        f"columns: {name} is not declared; mode dp takes nothing from the data, so pass it in columns= as a Column, "
+        "with its kind and a domain or bounds that are public"
+        for name in sorted(in_tables - {*declared})
+    ]
 
 
 def _unreadable(

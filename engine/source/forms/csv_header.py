@@ -129,13 +129,18 @@ def _is_decimal(lines: Sequence[str], sign: str) -> bool:
     return sign in below and sign == "," and not re.search(r"(?<!\d),|,(?!\d)", below)
 
 
-def csv_shape(path: Path, *, delimiter: str | None = None, place: str = "") -> CsvShape:
-    """Find the delimiter and the header of a CSV file."""
+def csv_shape(
+    path: Path, *, delimiter: str | None = None, place: str = "", by_header: bool = False
+) -> CsvShape:
+    """Find the delimiter and the header of a CSV file.
+
+    by_header: By its first line alone, whatever the rows hold (mode dp).
+    """
     place = place or f"source {path}"
     problem, reading, lines = "", None, list[str]()
     try:
         with _opened(path) as text:
-            lines = list(islice(text, SAMPLE_LINES))
+            lines = list(islice(text, 1 if by_header else SAMPLE_LINES))
         reading = likeliest_reading(lines, delimiter=delimiter)
     except UnicodeDecodeError:
         problem = f"is not UTF-8 text; {SAY_ENCODING}"

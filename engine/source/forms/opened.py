@@ -18,6 +18,7 @@ from engine.errors import DataError, SpecError
 from engine.schema import SourceFormat, SourceSpec, quoted
 from engine.source.forms.databases import check_doubles, open_database
 from engine.source.forms.query import checked_query, named_files
+from engine.source.forms.row_wise import RowWise
 from engine.source.forms.text import open_text
 from engine.source.forms.workbook import open_workbook
 from engine.source.frames import register_frame
@@ -33,8 +34,17 @@ _ON_CELL = (
 )
 
 
-def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any = None) -> Source:
-    """Make the relation `source` (a table, or a view of what can be read again) on the connection."""
+def open_source(
+    con: duckdb.DuckDBPyConnection,
+    source: SourceSpec,
+    frame: Any = None,
+    *,
+    row_wise: RowWise | None = None,
+) -> Source:
+    """Make the relation `source` (a table, or a view of what can be read again) on the connection.
+
+    row_wise: Mode dp: what `source.sql` must show of itself. A source without rows is then none the worse.
+    """
     unreadable: dict[str, str] = {}
     mixed: frozenset[str] = frozenset()
     orders: dict[str, tuple[str, ...]] = {}
@@ -50,11 +60,11 @@ def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any =
     else:
         place = _place(source)
         if source.sql is not None:
-            _open_query(con, source, place)
+            _open_query(con, source, place, row_wise)
         else:
-            _open_files(con, source, source.paths, "source", place)
+            _open_files(con, source, source.paths, "source", place, by_header=row_wise is not None)
     described = fetch(con, "DESCRIBE source", place)
-    if not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
+    if row_wise is None and not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
         if source.sql is not None:
             raise DataError(
                 f"{place}: has no rows left by source.sql; look at its conditions and joins"
@@ -89,6 +99,8 @@ def _open_files(
     paths: Sequence[str],
     relation: str,
     place: str,
+    *,
+    by_header: bool = False,
 ) -> None:
     """Make one relation of the files of one format."""
     if source.format in _DATABASES:
@@ -98,14 +110,16 @@ def _open_files(
         return
     files = list(dict.fromkeys(file for path in paths for file in matching_files(path)))
     if source.format == "csv":
-        open_text(con, source, files, relation, place)
+        open_text(con, source, files, relation, place, by_header=by_header)
     elif source.format == "xlsx":
         open_workbook(con, source, files, relation, place)
     else:
         _open_parquet(con, files, relation, place)
 
 
-def _open_query(con: duckdb.DuckDBPyConnection, source: SourceSpec, place: str) -> None:
+def _open_query(
+    con: duckdb.DuckDBPyConnection, source: SourceSpec, place: str, row_wise: RowWise | None
+) -> None:
     """Make `source` of a SELECT over the files: each is a table of its name, and nothing else can be read."""
     relations: list[str] = []
     forms = {path: _form(source, path) for path in source.paths}
@@ -124,9 +138,16 @@ def _open_query(con: duckdb.DuckDBPyConnection, source: SourceSpec, place: str) 
             relations += open_database(con, one, path, None, relations)
         else:
             check_doubles([*relations, of_paths[path]], path)
-            _open_files(con, one, (path,), of_paths[path], f"source {path}")
+            _open_files(
+                con,
+                one,
+                (path,),
+                of_paths[path],
+                f"source {path}",
+                by_header=row_wise is not None,
+            )
             relations.append(of_paths[path])
-    sql = checked_query(con, source.sql or "", relations, place)
+    sql = checked_query(con, source.sql or "", relations, place, row_wise)
     fetch(con, f"CREATE OR REPLACE TABLE {_RESULT} AS {sql}", place, on_cell=_ON_CELL)
     for name in relations:
         is_view = fetch(

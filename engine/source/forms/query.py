@@ -17,6 +17,7 @@ import duckdb
 
 from engine.errors import SpecError
 from engine.schema import quoted
+from engine.source.forms.row_wise import RowWise, not_row_wise
 from engine.source.relation import fetch
 
 _ROWS_OF_NOTHING = frozenset({"unnest", "range", "generate_series"})
@@ -56,9 +57,13 @@ def named_files(paths: Sequence[str]) -> dict[str, str]:
 
 
 def checked_query(
-    con: duckdb.DuckDBPyConnection, sql: str, relations: Sequence[str], place: str
+    con: duckdb.DuckDBPyConnection,
+    sql: str,
+    relations: Sequence[str],
+    place: str,
+    row_wise: RowWise | None = None,
 ) -> str:
-    """Check a statement.
+    """Check a statement; where `row_wise` is given, also that each of its rows comes from one row.
 
     Returns: The statement without a semicolon at its end.
     """
@@ -81,7 +86,7 @@ def checked_query(
                 "source.sql: gives other rows or values each time that it is run (a sample, or a function such as "
                 "random); a vintage wants the same ones, so choose by a column, such as hash(id) % 2 = 0"
             )
-    problem = _misfit(con, text, relations, place)
+    problem = _misfit(con, text, relations, place, row_wise)
     if problem:
         raise SpecError(f"source.sql: {problem}")
     return text
@@ -131,7 +136,13 @@ def _forbidden(node: dict[str, Any], known: set[str]) -> str:
     return ""
 
 
-def _misfit(con: duckdb.DuckDBPyConnection, sql: str, relations: Sequence[str], place: str) -> str:
+def _misfit(
+    con: duckdb.DuckDBPyConnection,
+    sql: str,
+    relations: Sequence[str],
+    place: str,
+    row_wise: RowWise | None,
+) -> str:
     """What DuckDB says of the statement over empty tables of the same columns; empty if it fits."""
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as empty:
         for name in relations:
@@ -142,4 +153,4 @@ def _misfit(con: duckdb.DuckDBPyConnection, sql: str, relations: Sequence[str], 
             empty.execute(sql).fetchall()
         except duckdb.Error as error:
             return str(error).partition("\n")[0]
-    return ""
+        return not_row_wise(empty, sql, row_wise) if row_wise else ""

@@ -32,14 +32,18 @@ def open_text(
     files: Sequence[str],
     relation: str,
     place: str,
+    *,
+    by_header: bool = False,
 ) -> None:
-    """Read text files into one table, every cell as text."""
+    """Read text files into one table, every cell as text; `by_header` is that of `csv_shape`."""
     shapes: list[CsvShape] = []
     with contextlib.ExitStack() as copies:
         parts = []
         for file in files:
             plain = copies.enter_context(_in_utf8(con, source, file))
-            shape = csv_shape(plain, delimiter=source.delimiter, place=f"source {file}")
+            shape = csv_shape(
+                plain, delimiter=source.delimiter, place=f"source {file}", by_header=by_header
+            )
             check_names(shape.names, f"source {file}")
             if shape.names != (shapes[0] if shapes else shape).names:
                 raise DataError(

@@ -17,9 +17,16 @@ from engine.cell_keys import CodeSpan
 from engine.errors import DataError
 from engine.schema import NULL_CODE, OTHER_CODE, Column, SourceSpec
 from engine.source.encoding import cell_class
-from engine.source.ingest import Ingested, check_columns, check_domains, check_rows
+from engine.source.ingest import (
+    Ingested,
+    check_columns,
+    check_domains,
+    check_rows,
+    list_domain,
+)
 from engine.source.misfits import N_FLAGS
 from engine.source.relation import Source, fetch
+from engine.source.settling import settled_sql, unsettled_counts
 from engine.source.spark import tasks
 from engine.source.spark.frames import source_frame
 from engine.source.spark.rows import SparkRows
@@ -44,6 +51,8 @@ def rows_in_spark(
     columns: tuple[Column, ...],
     frame: Any,
     scratch: Path,
+    *,
+    settle: bool = False,
 ) -> Iterator[tuple[Source, Ingested]]:
     """Encode a source in Spark; at the end all that Spark keeps of it is let go, and a session of our own stopped.
 
@@ -56,7 +65,7 @@ def rows_in_spark(
         chosen = frame.select(*(f"`{c.name.replace('`', '``')}`" for c in columns))
         rows = SparkRows(session, chosen, con, source.place)
         try:
-            yield source, _ingested(rows, con, source, columns, spec, chosen)
+            yield source, _ingested(rows, con, source, columns, spec, chosen, settle=settle)
         finally:
             rows.close()
 
@@ -68,6 +77,8 @@ def _ingested(
     columns: tuple[Column, ...],
     spec: SourceSpec,
     frame: Any,
+    *,
+    settle: bool,
 ) -> Ingested:
     """Lists of values, then codes, then checks."""
     by_name = {column.name: column for column in columns}
@@ -77,7 +88,8 @@ def _ingested(
     entities = {f"e{j}": by_name[name] for j, name in enumerate(spec.entities)}
     cells = tasks.Cells(types=dict(source.types), is_text=spec.format == "csv")
     ranked = {short: c for short, c in shorts.items() if c.is_ranked}
-    dictionaries = _dictionaries(rows, con, frame, cells, ranked)
+    listed = {s: c for s, c in ranked.items() if settle and c.domain is not None}
+    dictionaries = _dictionaries(rows, con, frame, cells, ranked, listed)
     ids = {short: _ddl_of_ids(c, source.types[c.name]) for short, c in entities.items()}
     lists = {f"list_{short}": _stream(con, f"list_{short}") for short in ranked}
     encoded = rows.keep(
@@ -91,15 +103,21 @@ def _ingested(
             lists=rows.send(lists),
         )
     )
-    n_rows = _extremes(rows, con, encoded, list(shorts), list(entities), source.place)
+    unsettled: dict[str, int] = {}
+    if settle:
+        encoded, unsettled = _settled(rows, encoded, shorts, entities)
+    n_rows = _extremes(
+        rows, con, encoded, list(shorts), list(entities), source.place, may_be_empty=settle
+    )
 
     def look(sql: str) -> list[tuple[Any, ...]]:
         ddl = {f"x{i}": "boolean" for i in range(N_FLAGS)}
         found = rows.gathered(rows.mapped(frame, tasks.Look, ddl, cells=cells, sql=sql))
         return [tuple(any(column.to_pylist()) for column in found.columns)]
 
-    check_rows(con, source, data, sql_names, tuple(entities.values()), look)
-    check_domains(con, data, sql_names, dictionaries)
+    if not settle:
+        check_rows(con, source, data, sql_names, tuple(entities.values()), look)
+        check_domains(con, data, sql_names, dictionaries)
     for short in ranked:
         fetch(con, f"DROP TABLE list_{short}", _PLACE)
     rows.use(encoded, _spans(con, list(shorts)))
@@ -110,6 +128,7 @@ def _ingested(
         dictionaries={shorts[short].name: values for short, values in dictionaries.items()},
         entity_names=spec.entities,
         n_rows=n_rows,
+        unsettled=unsettled,
         spark=rows,
     )
 
@@ -120,24 +139,48 @@ def _dictionaries(
     frame: Any,
     cells: tasks.Cells,
     ranked: Mapping[str, Column],
+    declared: Mapping[str, Column],
 ) -> dict[str, tuple[Any, ...]]:
-    """Make `list_<short>(id, value)` of every ranked column: its distinct values, ascending; and give them."""
-    if not ranked:
-        return {}
-    ddl = {short: _DDL[column.value_type] for short, column in ranked.items()}
-    listed = rows.mapped(frame, tasks.ListValues, ddl, cells=cells, columns=dict(ranked))
-    table = rows.gathered(listed.distinct())
-    found = {}
-    for short in ranked:
+    """Make `list_<short>(id, value)` of every ranked column: its distinct values, ascending; and give them.
+
+    declared: Those whose list is the declared one.
+    """
+    for short, column in declared.items():
+        list_domain(con, short, column)
+    asked = {short: column for short, column in ranked.items() if short not in declared}
+    if asked:
+        ddl = {short: _DDL[column.value_type] for short, column in asked.items()}
+        listed = rows.mapped(frame, tasks.ListValues, ddl, cells=cells, columns=asked)
+        table = rows.gathered(listed.distinct())
+    for short in asked:
         con.register("arrived", table.select([short]))
         con.execute(
             f"CREATE TABLE list_{short} AS SELECT row_number() OVER (ORDER BY {short}) - 1 AS id, {short} AS value "
             f"FROM arrived WHERE {short} IS NOT NULL"
         )
         con.unregister("arrived")
-        values = fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
-        found[short] = tuple(value for (value,) in values)
-    return found
+    return {
+        short: tuple(
+            value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
+        )
+        for short in ranked
+    }
+
+
+def _settled(
+    rows: SparkRows, encoded: Any, shorts: Mapping[str, Column], entities: Mapping[str, Column]
+) -> tuple[Any, dict[str, int]]:
+    """Codes inside the declared domains, without the rows to be left out, and what the custodian is told."""
+    counts = unsettled_counts(shorts, tuple(entities))
+    named = [f"{sql} AS x{i}" for i, sql in enumerate(counts)]
+    (said,) = rows.gathered(encoded.selectExpr(*named)).to_pylist()
+    names = [f"column {column.name}" for column in (*entities.values(), *shorts.values())]
+    told = dict(zip(("rows", "left out", *names), map(int, said.values()), strict=True))
+    if not any([*told.values()][1:]):
+        return encoded, told
+    codes = [f"{settled_sql(column, short)} AS {short}" for short, column in shorts.items()]
+    kept = " AND ".join(f"{short} IS NOT NULL" for short in (*shorts, *entities))
+    return rows.keep(encoded.selectExpr(*codes, *entities).where(kept)), told
 
 
 def _stream(con: duckdb.DuckDBPyConnection, table: str) -> bytes:
@@ -167,6 +210,8 @@ def _extremes(
     codes: Sequence[str],
     ids: Sequence[str],
     place: str,
+    *,
+    may_be_empty: bool,
 ) -> int:
     """Make the driver's table `rows`, and count them: of each column the ends, null where it occurs, NULL for misfits.
 
@@ -184,7 +229,7 @@ def _extremes(
         ]
     asked += [F.max(F.col(name).isNull()).alias(f"{name}_bad") for name in (*codes, *ids)]
     (said,) = rows.gathered(encoded.agg(*asked)).to_pylist()
-    if not said["n"]:
+    if not said["n"] and not may_be_empty:
         raise DataError(f"{place}: has no rows")
     columns = {name: _ends_of(said, name) for name in codes}
     columns |= {name: [0, 0, 0, None if said[f"{name}_bad"] else 0] for name in ids}

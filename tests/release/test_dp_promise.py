@@ -1,0 +1,395 @@
+"""What an outside audit of mode dp found, from end to end: each of its cases is refused, or right."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.pipeline import tablepack
+
+import engine
+from engine import release
+from engine.errors import SpecError, TablepackError
+from engine.measure.dp import balance, margins, set_budget
+from engine.schema import Column
+from engine.source import begin_charges, begin_ledger
+from engine.spec import read_spec
+from queries import open_release
+
+pytest.importorskip("opendp")
+N = 60
+SPEC = """
+[release]
+title = "Made up"
+vintage = "{vintage}"
+key = "k.key"
+mode = "dp"
+[dp]
+{dp}
+[source]
+path = "{path}"
+entities = ["id"]
+{source}
+[columns.id]
+kind = "integer"
+[columns.sex]
+kind = "category"
+domain = ["f", "m"]
+public = true
+nullable = false
+[columns.inc]
+kind = "integer"
+domain = {{ min = 0, max = 99 }}
+breaks = [20, 40, 60, 80]
+public = true
+nullable = false
+{columns}
+[[tables]]
+columns = ["inc", "sex"]
+"""
+
+
+def people(n: int = N) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    return pd.DataFrame(
+        {"id": np.arange(n), "sex": rng.choice(["f", "m"], n), "inc": rng.integers(0, 90, n)}
+    )
+
+
+def written(
+    folder,
+    dp="epsilon = 1.0",
+    *,
+    rows=None,
+    source="",
+    columns="",
+    name="r",
+    path=None,
+    vintage="v",
+    budget=None,
+):
+    """A spec over people.csv, and its key."""
+    folder.mkdir(exist_ok=True)
+    (people() if rows is None else rows).to_csv(folder / "people.csv", index=False)
+    if not (folder / "k.key").exists():
+        engine.new_key(folder / "k.key")
+    if budget is not None:
+        set_budget(folder / "k.key", budget)
+    spec = folder / f"{name}.toml"
+    spec.write_text(
+        SPEC.format(
+            dp=dp, source=source, columns=columns, path=path or "people.csv", vintage=vintage
+        )
+    )
+    return spec
+
+
+WHO_IS_THERE = (
+    "SELECT id, inc, CASE WHEN EXISTS (SELECT 1 FROM people WHERE id = '7') THEN 'f' ELSE 'm' END "
+    "AS sex FROM people"
+)
+RANKED = "SELECT id, sex, ntile(10) OVER (ORDER BY inc) * 9 AS inc FROM people"
+
+
+@pytest.mark.parametrize("sql", [WHO_IS_THERE, RANKED])
+def test_a_source_statement_that_looks_at_others_is_refused(tmp_path, sql):
+    spec = written(tmp_path, source=f'sql = "{sql}"')
+    with pytest.raises(SpecError, match=r"source\.sql"):
+        measure(spec)
+    assert not balance(tmp_path / "k.key").entries
+
+
+def test_a_declared_stability_multiplies_the_noise_and_is_said(tmp_path):
+    sql = "SELECT id, max(sex) AS sex, max(inc) AS inc FROM people GROUP BY id"
+    sds = {}
+    for stability in (1, 10):
+        spec = written(
+            tmp_path,
+            f"epsilon = 1.0\nbudget = 9.0\nstability = {stability}",
+            source=f'sql = "{sql}"',
+            name=f"s{stability}",
+        )
+        engine.build(spec)
+        with open_release(spec.with_suffix(".duckdb")) as made:
+            sds[stability] = made.card("inc", "sex").noise_sd
+            assert ("rows of at most 10 of them" in " ".join(made.notes)) == (stability == 10)
+    assert 9.5 < sds[10] / sds[1] < 10.5
+
+
+def test_rows_that_somebody_else_computed_want_a_declaration(tmp_path):
+    with duckdb.connect(str(tmp_path / "d.duckdb")) as con:
+        con.execute("CREATE TABLE p (id BIGINT, sex VARCHAR, inc BIGINT)")
+        con.execute(
+            "CREATE VIEW people AS SELECT id, sex, rank() OVER (ORDER BY inc) AS inc FROM p"
+        )
+    spec = written(tmp_path, path="d.duckdb", source='table = "people"')
+    with pytest.raises(SpecError, match="each_row_from_one_entity"):
+        engine.plan(spec)
+    said = "epsilon = 1.0\neach_row_from_one_entity = true"
+    engine.plan(written(tmp_path, said, path="d.duckdb", source='table = "people"'))
+
+
+ODD = {
+    "an ordinary one": {},
+    "above its bounds": {"inc": 100},
+    "far below": {"inc": -(10**30)},
+    "no number": {"inc": "?"},
+    "no income": {"inc": None},
+    "not in the list": {"sex": "x"},
+    "no sex": {"sex": None},
+    "a second row of somebody": {"id": 3},
+    "no id": {"id": None},
+    "an id that is no number": {"id": "?"},
+}
+
+
+def released(spec) -> dict[str, list]:
+    """Every row of every table that a release holds."""
+    path, held = spec.with_suffix(".duckdb"), {}
+    with duckdb.connect(str(path), read_only=True) as con:
+        names = con.execute(
+            "SELECT schema_name, table_name FROM duckdb_tables() UNION SELECT schema_name, view_name "
+            "FROM duckdb_views() WHERE NOT internal"
+        ).fetchall()
+        for schema, table in names:
+            found = con.execute(f'SELECT * FROM "{schema}"."{table}"')
+            held[f"{schema}.{table}"] = sorted(map(repr, found.fetchall()))
+    return held
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_one_person_never_decides_whether_a_build_succeeds(tmp_path, odd, monkeypatch):
+    """The audit's neighbours: one row more, of every kind that used to end a build."""
+    seen = exact_counts(monkeypatch)
+    one = pd.DataFrame([{"id": 999, "sex": "f", "inc": 5} | ODD[odd]]).astype(object)
+    for number, rows in enumerate(
+        (people().astype(object), pd.concat([people().astype(object), one]))
+    ):
+        measure(written(tmp_path / str(number), rows=rows))
+    first, second = seen
+    # One entity more; or another row of one that is there, which may take the place of its first.
+    most = 2 if ODD[odd].get("id") == 3 else 1
+    assert all(np.abs(a - b).sum() <= most for a, b in zip(first, second, strict=True))
+
+
+class NoFit:
+    """In the place of the fit process, where only what is measured is looked at."""
+
+    def __init__(self, *_):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def send(self, *_, **__):
+        pass
+
+    def finish(self):
+        pass
+
+
+def measure(spec) -> None:
+    """Build, but for the fit."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("engine.release.dp.FitProcess", NoFit)
+        release.build(read_spec(spec), spec.with_suffix(".duckdb"), force=True)
+
+
+def exact_counts(monkeypatch) -> list:
+    """What each build counts before noise, total first; the noise itself is drawn all the same."""
+    seen, real = [], margins.counted
+
+    def noted(*args):
+        found = real(*args)
+        seen.append([margin.n for margin in found])
+        return found
+
+    monkeypatch.setattr(margins, "counted", noted)
+    return seen
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_nobody_and_one_person_are_built_alike(tmp_path, n):
+    engine.build(written(tmp_path, rows=people().iloc[:n]))
+
+
+def test_values_outside_are_settled_as_declared(tmp_path, monkeypatch):
+    seen = exact_counts(monkeypatch)
+    rows = pd.DataFrame(
+        {
+            "id": range(8),
+            "sex": ["f", "f", "f", "x", None, "f", "f", "f"],
+            "inc": [5, 200, -7, 5, 5, None, "?", 50],
+            "far": [1, 1, 1, 1, 1, 1, 9, 1],
+            "job": ["a", "a", "a", "a", "a", "a", "a", "zzz"],
+        }
+    )
+    more = (
+        '[columns.far]\nkind = "integer"\ndomain = { min = 0, max = 2 }\npublic = true\nnullable = false\n'
+        'outside = "drop"\n'
+        '[columns.job]\nkind = "category"\ndomain = ["b", "a", "rest"]\npublic = true\nnullable = false\n'
+        'other = "rest"\n[[tables]]\ncolumns = ["far", "job"]\n'
+    )
+    spec = written(tmp_path, "epsilon = 1.0\nmargins = 1", rows=rows, columns=more)
+    measure(spec)
+    (found,) = seen
+    # Left out: an unknown sex, no sex, no income, one that is no number (far too), and nobody else.
+    total, far, inc, job, sex = (counts.tolist() for counts in found)
+    assert total == 4
+    assert far == [0, 4, 0]
+    assert inc == [2, 0, 1, 0, 1]  # 200 and -7 at the ends
+    assert job == [0, 3, 1]
+    assert sex == [4, 0]
+    (told,) = (tmp_path / "k.key.measured").glob("*.remarks.json")
+    said = json.loads(told.read_text())["source"]
+    assert said["rows"] == 8
+    assert said["left out"] == 4
+    assert said["column job"] == 1
+
+
+def test_a_public_number_of_rows_is_that_of_the_source(tmp_path, monkeypatch):
+    seen = exact_counts(monkeypatch)
+    rows = people()
+    rows.loc[3, "sex"] = "x"
+    measure(written(tmp_path, "epsilon = 1.0\npublic_n = true", rows=rows))
+    assert seen[0][0] == N
+
+
+def test_the_data_decide_neither_what_is_measured_nor_what_is_charged(tmp_path):
+    """The same declarations under the same vintage: the same counts at no cost, though the source has changed."""
+    engine.build(written(tmp_path))
+    before = released(tmp_path / "r.toml")
+    engine.build(written(tmp_path, rows=people().iloc[:-1]), force=True)
+    assert released(tmp_path / "r.toml") == before
+    assert balance(tmp_path / "k.key").spent == 1.0
+    (told,) = (tmp_path / "k.key.measured").glob("*.remarks.json")
+    assert json.loads(told.read_text())["source changed since it was measured"]
+
+
+@pytest.mark.parametrize(
+    "dp", ["epsilon = 1.0\nmargins = 1", "epsilon = 1.0\npublic_n = true\nmax_rows = 2"]
+)
+def test_with_the_noise_fixed_neighbours_cannot_be_told_apart(tmp_path, monkeypatch, dp):
+    """Plan, build and its messages, exit codes, release, ledger: all that is left is what the noise lets through."""
+    monkeypatch.setattr(margins, "noised", lambda counts, *_: np.full_like(counts, 7))
+    rows = people().astype(object)
+    odd = {"id": 3, "sex": "x", "inc": 10**9}
+    outcomes = []
+    for others in (rows, rows.iloc[1:] if "public_n" not in dp else rows):
+        changed = others.copy()
+        if others is not rows or ("public_n" in dp and outcomes):
+            changed.loc[3] = odd  # somebody of two rows, whose values nobody declared
+            changed.loc[4, "id"] = 3
+        folder = tmp_path / "same"
+        folder.mkdir()
+        (folder / "k.key").touch(0o600)
+        (folder / "k.key").write_bytes(bytes(range(32)))
+        begin_charges(folder / "k.key")
+        begin_ledger(folder / "k.key")
+        spec = written(folder, dp, rows=changed)
+        said = [tablepack(*words, cwd=folder) for words in (("plan", spec), ("build", spec))]
+        said += [
+            tablepack("budget", "k.key", cwd=folder),
+            tablepack("show", "r.duckdb", cwd=folder),
+        ]
+        ledger = sorted(file.name for file in folder.glob("k.key*"))
+        outcomes.append((said, released(spec), ledger))
+        folder.rename(tmp_path / f"was{len(outcomes)}")
+    assert outcomes[0][0] == outcomes[1][0]
+    assert outcomes[0] == outcomes[1]
+    assert [one.returncode for one in outcomes[0][0]] == [0, 0, 0, 0]
+
+
+def build(spec) -> str:
+    """Build; how it ended."""
+    try:
+        measure(spec)
+    except TablepackError as error:
+        return type(error).__name__
+    return "built"
+
+
+def test_renaming_linking_deleting_and_restoring_never_regain_budget(tmp_path):
+    """The audit's attacks on the ledger, one after the other."""
+    once = "epsilon = 1.0\nbudget = 1.0\nmargins = 1"
+    key = tmp_path / "k.key"
+    assert build(written(tmp_path, "epsilon = 1.0\nbudget = 1.0")) == "built"
+    again = written(tmp_path, once, name="again")
+    assert build(again) == "BudgetError"
+    key.rename(tmp_path / "other.key")
+    again.write_text(again.read_text().replace("k.key", "other.key"))
+    assert build(again) == "StoreError"
+    (tmp_path / "other.key").rename(key)
+    (tmp_path / "sub").mkdir()
+    os.link(key, tmp_path / "sub" / "k.key")
+    again.write_text(again.read_text().replace("other.key", "sub/k.key"))
+    assert build(again) == "StoreError"
+    again = written(tmp_path, once, name="again")
+    ledger, kept = tmp_path / "k.key.ledger.json", tmp_path / "k.key.measured"
+    set_budget(key, 2.0)
+    older, had = ledger.read_bytes(), set(kept.iterdir())
+    assert build(written(tmp_path, "epsilon = 1.0", name="second", vintage="w")) == "built"
+    for file in set(kept.iterdir()) - had:
+        file.unlink()
+    ledger.write_bytes(older)
+    assert build(written(tmp_path, "epsilon = 0.5", name="third", vintage="x")) == "StoreError"
+    shutil.rmtree(kept)
+    ledger.unlink()
+    assert build(again) == "StoreError"
+    for file in tmp_path.glob("k.key.*"):
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
+    assert build(again) == "StoreError"
+
+
+def test_what_else_was_released_with_the_key_is_said(tmp_path):
+    measure(written(tmp_path, "guarantee = false", name="exact"))
+    measure(written(tmp_path, name="first"))
+    engine.build(written(tmp_path, "epsilon = 0.5", name="second", vintage="w", budget=3.0))
+    with open_release(tmp_path / "second.duckdb") as made:
+        said = " ".join(made.card("inc", "sex").sentences())
+        notes = " ".join(made.notes)
+    for text in (said, notes):
+        assert "epsilon 1.5" in text
+        assert "without noise" in text
+
+
+def test_python_detects_nothing_for_mode_dp(tmp_path):
+    """How many say false, or maybe, decided what a column was."""
+    plans = []
+    flags = Column(name="flag", kind="boolean", value_type="boolean", nullable=False)
+    for n_false, n_maybe in ((9, 0), (10, 0), (11, 1), (30, 20)):
+        folder = tmp_path / f"{n_false}"
+        folder.mkdir()
+        engine.new_key(folder / "k.key")
+        flag = ["true"] * 200 + ["false"] * n_false + ["maybe"] * n_maybe
+        pd.DataFrame({"id": range(len(flag)), "flag": flag}).to_csv(folder / "p.csv", index=False)
+        asked = {"tables": [["flag"]], "key": folder / "k.key", "entities": ["id"]}
+        with pytest.raises(SpecError, match="flag is not declared"):
+            engine.plan(str(folder / "p.csv"), dp={"epsilon": 1.0}, **asked)
+        asked |= {"columns": [flags], "dp": {"epsilon": 1.0}}
+        plans.append(engine.plan(str(folder / "p.csv"), **asked).as_dict())
+        with engine.build(str(folder / "p.csv"), out=folder / "r.duckdb", **asked) as made:
+            assert not any("Detected" in note for note in made.notes)
+    assert all(plan == plans[0] for plan in plans)
+
+
+def test_a_plan_reads_no_data(tmp_path):
+    spec = written(tmp_path)
+    before = engine.plan(spec).as_dict()
+    (tmp_path / "people.csv").unlink()
+    assert engine.plan(spec).as_dict() == before
+
+
+def test_what_was_detected_is_refused(tmp_path):
+    spec = written(tmp_path)
+    spec.write_text(spec.read_text().replace('domain = ["f"', 'detected = ["kind"]\ndomain = ["f"'))
+    with pytest.raises(SpecError, match="found in the data"):
+        engine.plan(spec)
