@@ -47,14 +47,14 @@ class Guarantee:
         told = dp.get("with_key") or {}
         return cls(
             epsilon=dp["epsilon"],
-            delta=dp["delta"] or 0.0,
+            delta=dp.get("delta") or 0.0,
             rho=dp.get("rho") or 0.0,
             words={**_WORDS, **dp.get("words", {})},
             who=str(dp.get("who", "")),
             max_rows=dp.get("max_rows", 1),
             is_bound_said="is_bound_said" in dp,
             stability=dp.get("stability"),
-            is_n_public=dp["total"] == "public",
+            is_n_public=dp.get("total") == "public",
             why_delta=str(dp.get("accept_delta", "")),
             spent=told.get("spent"),
             spent_delta=told.get("delta") or 0.0,

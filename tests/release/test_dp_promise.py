@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 
 import duckdb
 import numpy as np
@@ -15,9 +16,11 @@ from fixtures.pipeline import tablepack
 import engine
 from engine import release
 from engine.errors import SpecError, TablepackError
-from engine.measure.dp import balance, margins, set_budget
+from engine.measure.dp import balance, levels_of, margins, set_budget, shares
+from engine.measure.dp.noise import noised
+from engine.progress import silent
 from engine.schema import Column
-from engine.source import begin_charges, begin_ledger
+from engine.source import begin_charges, begin_ledger, open_rows
 from engine.spec import read_spec
 from queries import open_release
 
@@ -393,3 +396,130 @@ def test_what_was_detected_is_refused(tmp_path):
     spec.write_text(spec.read_text().replace('domain = ["f"', 'detected = ["kind"]\ndomain = ["f"'))
     with pytest.raises(SpecError, match="found in the data"):
         engine.plan(spec)
+
+
+@pytest.mark.parametrize(
+    ("dp", "refused", "said"),
+    [
+        ('noise = "gaussian"\ndelta = 0.9', "accept_delta", ""),
+        ('noise = "gaussian"\ndelta = 0.01', "accept_delta", ""),
+        ('noise = "gaussian"\ndelta = 0.01\naccept_delta = "agreed"', "", "because: agreed"),
+        ('noise = "gaussian"\ndelta = 1e-4', "", "delta is above"),
+        ('noise = "gaussian"\ndelta = 1e-6', "", "or the other way round, plus 1e-06"),
+        ("budget = 400.0", "", "Exchanging"),
+    ],
+)
+def test_a_large_delta_is_refused_or_warned_of_and_a_small_one_described_rightly(
+    tmp_path, dp, refused, said
+):
+    spec = written(tmp_path, f"epsilon = 1.0\n{dp}")
+    if refused:
+        with pytest.raises(SpecError, match=refused):
+            engine.plan(spec)
+        return
+    text = repr(engine.plan(spec))
+    assert said in text
+    assert ("WEAK" in text) == ("above" in said or "because" in said)
+    assert "except with probability" not in text
+
+
+def test_a_large_epsilon_is_warned_of(tmp_path):
+    assert "WEAK: epsilon is above 10" in repr(engine.plan(written(tmp_path, "epsilon = 400.0")))
+    assert "WEAK" not in repr(engine.plan(written(tmp_path, "epsilon = 10.0")))
+
+
+def test_who_is_protected_must_be_said_and_is_named(tmp_path):
+    assert "each entity (identified by id)" in repr(engine.plan(written(tmp_path)))
+    spec = written(tmp_path, "epsilon = 1.0\neach_row_is_one_entity = true")
+    without = spec.read_text().replace('entities = ["id"]', "")
+    spec.write_text(without)
+    assert "each row is one, as declared" in repr(engine.plan(spec))
+    spec.write_text(without.replace("each_row_is_one_entity = true", ""))
+    with pytest.raises(SpecError, match="who is protected"):
+        engine.plan(spec)
+
+
+@pytest.mark.ci
+def test_neighbours_differ_by_at_most_the_bound_in_every_margin(tmp_path, monkeypatch):
+    """Two hundred pairs through reading, settling, bounding and counting: an entity more, with rows of every kind."""
+    seen, rng = exact_counts(monkeypatch), np.random.default_rng(11)
+    monkeypatch.setattr(margins, "charge", lambda *_, **__: None)
+    monkeypatch.setattr(margins, "mark_measured", lambda *_: None)
+    monkeypatch.setattr(margins, "read_margins", lambda *_: None)
+    monkeypatch.setattr(margins, "write_margins", lambda *_: None)
+    reached = 0
+    for number in range(200):
+        max_rows = int(rng.integers(1, 5))
+        folder = tmp_path / str(number)
+        dp = f"epsilon = 1.0\nmargins = 1\nmax_rows = {max_rows}"
+        rows = [person(rng, i) for i in range(12) for _ in range(int(rng.integers(1, 6)))]
+        one = [person(rng, 99) for _ in range(int(rng.integers(1, 8)))]
+        together = [*rows, *one]
+        rng.shuffle(together)
+        for some in (rows, together):
+            spec = written(folder, dp, rows=pd.DataFrame(some, columns=["id", "sex", "inc"]))
+            opened_margins(spec)
+        changes = [int(np.abs(a - b).sum()) for a, b in zip(*seen[-2:], strict=True)]
+        assert max(changes) <= max_rows, (number, changes)
+        reached += max(changes) == max_rows
+    assert reached > 50  # the bound is no larger than it must be
+
+
+def person(rng, number: int) -> list:
+    """A row of somebody, now and then with a value that nobody declared."""
+    return [
+        number,
+        rng.choice(["f", "m", "x", None], p=[0.45, 0.45, 0.05, 0.05]),
+        rng.choice([5, 33, 70, 99, 1000, -4, "?", None], p=[0.2] * 4 + [0.05] * 4),
+    ]
+
+
+def opened_margins(spec) -> None:
+    """Read, bound and count; no noise is kept."""
+    checked = read_spec(spec)
+    with open_rows(checked, None, silent) as opened:
+        levels = {c.name: levels_of(c) for c in checked.columns if c.name in checked.dp.columns}
+        margins.measured_margins(
+            opened, checked.dp, levels, key_path=checked.key_path, vintage="v", title="t"
+        )
+
+
+@pytest.mark.ci
+def test_epsilon_as_measured_is_the_one_claimed(tmp_path):
+    """From both sides: what two neighbours' counts tell apart is no more than claimed, and nearly as much."""
+    spec = written(tmp_path, 'epsilon = 1.0\nmargins = [["sex"]]\nmax_rows = 2\ntotal_share = 0.01')
+    params = read_spec(spec).dp
+    (share,) = (s for s in shares(params, {"sex": 2, "inc": 5}) if s.columns)
+    draws = [noised(np.full(150_000, n, dtype=np.int64), share.noise, share.scale) for n in (0, 2)]
+    at = [np.histogram(d, bins=np.arange(-4, 8))[0] / len(d) for d in draws]
+    seen = np.abs(np.log(at[0] / at[1])).max()
+    assert 0.93 < seen / share.epsilon < 1.03
+
+
+def test_five_builds_at_once_never_overspend(tmp_path):
+    specs = [
+        written(
+            tmp_path,
+            f'epsilon = 0.5\nmargins = [["sex"], ["inc"]]\ntotal_share = 0.{n}1',
+            name=f"b{n}",
+        )
+        for n in range(1, 6)
+    ]
+    set_budget(tmp_path / "k.key", 1.5)
+    ended = []
+    threads = [threading.Thread(target=lambda s=s: ended.append(attempt(s))) for s in specs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ended) == ["BudgetError"] * 2 + ["built"] * 3
+    assert balance(tmp_path / "k.key").spent == 1.5
+
+
+def attempt(spec) -> str:
+    """Measure; how it ended."""
+    try:
+        opened_margins(spec)
+    except TablepackError as error:
+        return type(error).__name__
+    return "built"
