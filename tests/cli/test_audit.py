@@ -44,7 +44,7 @@ public = true
 """
 STICKY = SPEC + "[[tables]]\nall = 2\n[privacy]\naccept_risk = 'a test'\n"
 DP = SPEC.replace('vintage = "1"', 'vintage = "1"\nmode = "dp"') + (
-    "[[tables]]\nall = 2\n[dp]\nepsilon = 1.0\nmargins = 2\n"
+    "[[tables]]\nall = 2\n[dp]\nepsilon = 1.0\nmargins = 2\neach_row_is_one_entity = true\n"
 )
 
 

@@ -175,7 +175,7 @@ DP = {"epsilon": 1.0, "covered": True, "converged": True, "uniform": []}
         ({"scale": 4}, "bounded means", "4"),
         ({"exposure": {"accept_risk": "agreed"}}, "accepted means", "agreed"),
         ({"swap": {"columns": ["region", "x"]}}, "exchanged means", "Region, x"),
-        ({"dp": DP}, "epsilon means", "1"),
+        ({"dp": DP}, "epsilon means", "epsilon 1"),
         ({"dp": DP | {"covered": False}}, "modelled means", ""),
         ({"dp": DP | {"converged": False}}, "not converged", ""),
         ({"dp": DP | {"uniform": ["x"]}}, "uniform means", "x"),

@@ -13,7 +13,7 @@ from engine.params import PROFILES, DPParams
 from engine.release.trials import TrialRows, joint_trial, sticky_trial
 from engine.release.trials.sticky import _Kept
 from engine.schema import Column
-from engine.source import begin_charges
+from engine.source import begin_charges, begin_ledger
 
 NAMES = ("a", "b", "c", "d", "e")
 SIZES = (5, 4, 3, 2, 3)
@@ -49,6 +49,7 @@ def built(rows, path, tables, **more):
     key = path / "k.key"
     new_key(key)
     begin_charges(key)
+    begin_ledger(key)
     release = engine.build(
         frame_of(rows),
         out=path / "r.duckdb",
