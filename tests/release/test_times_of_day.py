@@ -73,7 +73,9 @@ def test_conditions_on_times_have_intervals_around_the_truth(
 
 
 def test_hours_are_groups(release, admissions):
-    rows = release.sql("SELECT hour(clock) AS h, count(*) AS n FROM data GROUP BY 1 ORDER BY 1").rows
+    rows = release.sql(
+        "SELECT hour(clock) AS h, count(*) AS n FROM data GROUP BY 1 ORDER BY 1"
+    ).rows
     assert [h for h, _ in rows] == list(range(24))
     true = np.bincount(admissions[0] // 3600, minlength=24)
     assert np.abs(np.array([n for _, n in rows]) - true).max() < 25
@@ -133,4 +135,6 @@ def test_evaluations_read_times_as_moments_of_one_day(release, spec, admissions)
         assert ((original - pd.Timestamp("1970-01-01")).dt.total_seconds() == admissions[0]).all()
     subject = read_subject(made, read_original(rows, Reading()), Reading(), "r")
     assert ("clock", "ward") in subject.tables
-    assert subject.tables["clock",].frame["clock"].dt.date.unique().tolist() == [dt.date(1970, 1, 1)]
+    assert subject.tables["clock",].frame["clock"].dt.date.unique().tolist() == [
+        dt.date(1970, 1, 1)
+    ]
