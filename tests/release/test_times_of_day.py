@@ -18,6 +18,7 @@ from queries.release import open_release
 from queries.serve.question import question_of, sql_of
 from queries.serve.values import variables_of
 
+pytestmark = pytest.mark.ci
 N = 2000
 COLUMNS = {"clock": {"kind": "time"}, "ward": {"kind": "category"}}
 TABLES = [("clock",), ("ward",), ("clock", "ward")]
@@ -90,7 +91,6 @@ def test_the_page_and_its_sql_have_the_same_bands(release):
     assert sum(n for _, n in rows) == release.sql("SELECT count(*) FROM data").rows[0][0]
 
 
-@pytest.mark.ci
 def test_values_stay_within_the_declared_times(tmp_path, admissions):
     bounds = {"min": "06:00", "max": "21:59:59"}
     seconds = 21_600 + admissions[0] % 57_600
@@ -102,7 +102,6 @@ def test_values_stay_within_the_declared_times(tmp_path, admissions):
     assert dt.time(21, 30) < max(times) <= dt.time(21, 59, 59)
 
 
-@pytest.mark.ci
 def test_mode_dp_counts_declared_times(tmp_path, admissions):
     domain = {"min": "00:00", "max": "23:59:59"}
     columns = {
