@@ -20,7 +20,7 @@ from engine.schema import ColumnSet, column_set
 from engine.source import noted_releases
 from engine.spec import ReleaseSpec, amended, with_entries, without_entries
 from engine.store import EarlierRelease, earlier_release
-from engine.texts import parsed_toml
+from engine.texts import names_text, parsed_toml
 
 if TYPE_CHECKING:
     from queries.release import Release
@@ -88,7 +88,7 @@ def _with(given: _Given, missing: tuple[ColumnSet, ...]) -> ReleaseSpec:
     except SpecError as error:
         problems = list(error.problems)
     for i, columns in enumerate(missing, start=n_own + 1):
-        place, asked = f"tables[{i}].columns: ", f"--columns {','.join(columns)} (tables=): "
+        place, asked = f"tables[{i}].columns: ", f"--columns {names_text(columns, ',')} (tables=): "
         problems = [asked + p.removeprefix(place) if p.startswith(place) else p for p in problems]
     raise SpecError(problems)
 

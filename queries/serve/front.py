@@ -6,7 +6,6 @@ Each release has its own guard, limits and processes, as if it were served alone
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from itertools import chain, count
@@ -17,6 +16,7 @@ from fastapi import FastAPI, Request, Response
 
 from engine.errors import StoreError
 from engine.store import said_of
+from engine.texts import slug
 from queries.release import Release, open_release
 from queries.serve.app import LOCAL_HOSTS, add_errors, app_of, language_preference
 from queries.serve.cache import Reply
@@ -103,9 +103,7 @@ def front_of(
 
 def _named(paths: list[Path]) -> dict[str, Path]:
     """Files by URL-safe name."""
-    plain = {
-        path: re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "release" for path in paths
-    }
+    plain = {path: slug(path.stem, "release") for path in paths}
     taken, names = set(_TAKEN), {}
     for path in sorted(
         paths, key=lambda p: plain[p] != p.stem
