@@ -16,6 +16,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 
 from engine.errors import StoreError
+from engine.schema import SERVED_MEMORY
 from engine.store import said_of
 from queries.release import Release, open_release
 from queries.serve.app import LOCAL_HOSTS, add_errors, app_of, language_preference
@@ -70,7 +71,7 @@ def front_of(
     token: str | None = None,
     limits: Limits | None = None,
     hosts: frozenset[str] = LOCAL_HOSTS,
-    memory: str = "1GB",
+    memory: str = SERVED_MEMORY,
     timeout_s: float = 10.0,
     trust: str | Path | None = None,
     **more: Any,
