@@ -97,6 +97,9 @@ SQL_TYPES = {
     "time": "TIME",
 }
 """SQL type of the released values, by their type."""
+MEMORY, SERVED_MEMORY = "2GB", "1GB"
+"""Stated memory, where nobody states another: of the working database of a build, or of everything that is asked of an
+open release; and of all statements of a server together. Processes take up to 300 MB more."""
 MAX_WIDTH = 4
 """Widest table that mode sticky measures; wider ones are modelled from narrower ones."""
 WIDEST = 64

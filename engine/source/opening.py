@@ -26,7 +26,7 @@ from engine.errors import (
 )
 from engine.keys import MasterKey, Purpose, pack_strings, read_key
 from engine.progress import Progress
-from engine.schema import Column
+from engine.schema import MEMORY, Column
 from engine.signals import interruptible
 from engine.source.charges import Sketch
 from engine.source.detection.identifiers import check_identifiers
@@ -69,8 +69,6 @@ CELL_BYTES = 4
 """Of a cell as plain text, roughly."""
 MANY_ROWS = 500_000
 """Fewer rows are counted by one thread: a second one only gets in the way of small queries."""
-MEMORY_LIMIT = "2GB"
-"""Of the working database, where the spec does not say `memory`."""
 # What DuckDB raises when memory or the disk refuses: at once, at commit, and after a failed checkpoint.
 _DISK_ERRORS = (
     duckdb.OutOfMemoryException,
@@ -428,7 +426,7 @@ def _connection(
     spec: ReleaseSpec, scratch: Path, kept: KeptRows | None, *, on_disk: bool
 ) -> duckdb.DuckDBPyConnection:
     """The working database, in the file that is kept where there is one; a file that is torn is made anew."""
-    memory = spec.source.memory or MEMORY_LIMIT
+    memory = spec.source.memory or MEMORY
     if kept is None:
         return confidential_connection(scratch, on_disk=on_disk, memory_limit=memory)
     place = (kept.database, kept.secret)

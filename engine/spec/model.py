@@ -32,7 +32,7 @@ from engine.params import (
     Post,
     Sample,
 )
-from engine.schema import DEFAULT_PLACEHOLDER, MAX_WIDTH, WIDEST, ColumnKind, ValueType
+from engine.schema import DEFAULT_PLACEHOLDER, MAX_WIDTH, MEMORY, WIDEST, ColumnKind, ValueType
 from engine.units import EXPECTED_WORDS
 
 Format = Literal["csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql"]
@@ -179,7 +179,7 @@ class SourceSection(_Section):
     memory: str = Field(
         "",
         description=f'Memory limit of the working database, such as "4GB", at least {LEAST_MB}MB; the rest spills to '
-        'encrypted disk. Default "2GB"',
+        f'encrypted disk. Default "{MEMORY}"',
     )
 
 

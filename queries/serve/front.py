@@ -15,6 +15,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 
 from engine.errors import StoreError
+from engine.schema import SERVED_MEMORY
 from engine.store import said_of
 from engine.texts import slug
 from queries.release import Release, open_release
@@ -70,7 +71,7 @@ def front_of(
     token: str | None = None,
     limits: Limits | None = None,
     hosts: frozenset[str] = LOCAL_HOSTS,
-    memory: str = "1GB",
+    memory: str = SERVED_MEMORY,
     timeout_s: float = 10.0,
     trust: str | Path | None = None,
     **more: Any,
