@@ -163,7 +163,7 @@ def _work(
     spec: ReleaseSpec, n_rows: float, sizes: dict[str, int], tables: Sequence[ColumnSet]
 ) -> dict[str, list[float]]:
     """What the steps of a build cost; before columns were measured by what the spec says of them."""
-    data = [column for column in spec.columns if column.name not in spec.source.entities]
+    data = [column for column in spec.columns if column.name not in spec.source.entity_columns]
     declared = {column.name: len(column.domain or ()) for column in data}
     for column in data:
         if column.bounds is not None and column.kind == "integer":

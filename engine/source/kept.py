@@ -253,8 +253,12 @@ def taken_up(con: duckdb.DuckDBPyConnection, spec: ReleaseSpec) -> Encoded:
     """What a build that was killed had encoded; what else it made is dropped."""
     ((text,),) = con.execute(f"SELECT told FROM {_TOLD}").fetchall()
     told: dict[str, Any] = json.loads(text)
-    names = spec.source.entities
-    data = tuple(sorted((c for c in spec.columns if c.name not in names), key=lambda c: c.name))
+    data = tuple(
+        sorted(
+            (c for c in spec.columns if c.name not in spec.source.entity_columns),
+            key=lambda c: c.name,
+        )
+    )
     sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
     lists = {column.name: f"list_{sql_names[column.name]}" for column in data if column.is_ranked}
     entities = tuple(
@@ -276,7 +280,7 @@ def taken_up(con: duckdb.DuckDBPyConnection, spec: ReleaseSpec) -> Encoded:
             columns=data,
             sql_names=sql_names,
             dictionaries=dictionaries,
-            entity_names=names,
+            entity_names=spec.source.entities,
             n_rows=told["n_rows"],
             own_ids=frozenset(told["own_ids"]),
             is_kept=True,

@@ -90,7 +90,8 @@ def _counted(told: Mapping[str, Any] | None) -> tuple[str, ...]:
     """The columns of whose values each counts once."""
     if told is None:
         return ()
-    names = [told["by"], *([told["each"]] if told["each"] is not None else [])]
+    by = [told["by"]] if isinstance(told["by"], str) else told["by"]
+    names = [*by, *([told["each"]] if told["each"] is not None else [])]
     return tuple(map(str, names))
 
 
