@@ -67,9 +67,16 @@ def kept_folder(release: Path) -> Path:
     return release.parent.resolve() / f"{release.name}{ENDING}"
 
 
-def left_rows(release: Path) -> str | None:
+def left_folders(place: Path) -> list[Path]:
+    """Return the folders in a folder that builds of any release there have left, or hold."""
+    with contextlib.suppress(OSError):
+        found = (f for f in sorted(place.resolve().iterdir()) if f.name.endswith(ENDING))
+        return [f for f in found if _is_ours(f.lstat()) and (f / _LOCK).exists()]
+    return []
+
+
+def left_rows(folder: Path) -> str | None:
     """Return what lies in the folder beside a release, in words; None where there is none."""
-    folder = kept_folder(release)
     try:
         info = folder.lstat()
         _check_ours(folder, info)
@@ -84,7 +91,7 @@ def left_rows(release: Path) -> str | None:
         raise StoreError(f"{folder}: cannot be looked at ({error.strerror})") from None
     return (
         f"{folder}: {size / 1e6:,.1f} MB of a build that was stopped, confidential and encrypted; the next build of "
-        "this release goes on from there, and removes it"
+        f"{folder.name.removesuffix(ENDING)} goes on from there, and removes it; if there will be none, remove it"
     )
 
 
