@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.schema import Column, ReleaseHeader, entity_name
+from engine.schema import Column, Entity, ReleaseHeader
 from engine.source import Opened
 from engine.spec import ReleaseSpec
 from engine.store import UNREVIEWED, as_text, bound_sentences, grid_value, swap_sentences, words_of
@@ -88,13 +88,18 @@ def count_notes(spec: ReleaseSpec) -> tuple[str, ...]:
     """A note for readers on what a row of the tables is, where it is not a row of the source."""
     if spec.count == "rows":
         return (CHOSEN_ONCE,) if spec.privacy.max_rows_by == "entity" else ()
-    named = spec.entity.many if spec.entity != ENTITIES else entity_name(spec.source.entities[0])
+    named = spec.entity.many if spec.entity != ENTITIES else _counted_name(spec.source.entities[0])
     if spec.each is None:
         return (f"Each of the {named} counts once, however many rows the source has of it.",)
     return (
         f"Each of the {named} counts once for each {spec.each} it is in (at most {spec.most} of them), so sums over "
         f"{spec.each} count some of them several times.",
     )
+
+
+def _counted_name(entity: Entity) -> str:
+    """What is counted, by the columns that name it."""
+    return entity if isinstance(entity, str) else f"combinations of {' and '.join(entity)}"
 
 
 def heavy_notes(spec: ReleaseSpec) -> list[str]:
