@@ -89,7 +89,7 @@ def init_command(
         source = detection.detect_source(
             data,
             table=table,
-            entities=as_entities(csv.reader(entity or ())),
+            entities=as_entities(next(csv.reader([one])) or [""] for one in entity or ()),
             key=None if key is None else read_key(key),
             progress=report,
         )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 from fixtures.detect import EXACTLY_TEN
+from fixtures.pipeline import tablepack
 
+from engine.errors import SpecError
 from engine.schema import SourceSpec
 from engine.source.detection.detect import detect
 from engine.source.detection.determined import Table
@@ -113,6 +117,21 @@ def test_columns_that_are_given_one_by_one_stay_so_with_a_remark():
     assert any("--entity site,patient" in remark for remark in found.remarks)
     pair = detect(FRAME, sites("site", "patient"), (("site", "patient"),), thresholds=EXACTLY_TEN)
     assert pair.max_rows == 4 < found.max_rows
+
+
+def test_a_kind_without_columns_is_refused():
+    with pytest.raises(SpecError, match=r"source\.entities"):
+        detect(FRAME, surveyed("hh", "pno"), ((),), thresholds=EXACTLY_TEN)
+
+
+def test_the_command_line_takes_columns_that_name_one_entity_as_csv(tmp_path):
+    frame = surveyed("hh", "pno").rename(columns={"pno": "no, in it"})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    asked = ("--entity", 'hh,"no, in it"', "--entity", "hh")
+    done = tablepack("init", "d.csv", "-o", "d.toml", *asked, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = tomllib.loads((tmp_path / "d.toml").read_text("utf-8"))
+    assert told["source"]["entities"] == [["hh", "no, in it"], "hh"]
 
 
 def persons_and_waves() -> pd.DataFrame:

@@ -108,11 +108,14 @@ def detect(
         try:
             opened = open_source(con, source, frame)
             named = source.entity_columns
-            known = [one for one in source.entities if {*columns_of(one)} <= {*opened.columns}]
+            known = [
+                one for one in source.entities if {*columns_of(one)} <= {*opened.columns} and one
+            ]
             is_headless = source.format == "csv" and _first_line_is_data(
                 con, opened, known, thresholds.of("header", "")
             )
             missing = [name for name in named if name not in opened.columns]
+            missing += ["''" for one in source.entities if not columns_of(one)]
             if missing:
                 there = _NO_HEADER if is_headless else f"there are: {', '.join(opened.columns)}"
                 raise SpecError([f"source.entities: no column {name}; {there}" for name in missing])
