@@ -111,7 +111,7 @@ def ingest(
     by_name = {column.name: column for column in columns}
     data = tuple(by_name[name] for name in sorted(by_name) if name not in named)
     sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
-    codes = {sql_names[column.name]: (column,) for column in data}
+    codes: dict[str, tuple[Column, ...]] = {sql_names[column.name]: (column,) for column in data}
     lists = {short: of for short, of in codes.items() if of[0].is_ranked}
     ids = columns_of_ids(entities, by_name)
     if _is_wide(columns):
