@@ -26,7 +26,7 @@ from engine.errors import (
 )
 from engine.keys import MasterKey, Purpose, pack_strings, read_key
 from engine.progress import Progress
-from engine.schema import MEMORY, Column
+from engine.schema import MEMORY, Column, entity_name, entity_option
 from engine.signals import interruptible
 from engine.source.charges import Sketch
 from engine.source.detection.identifiers import check_identifiers
@@ -237,7 +237,7 @@ def _deciding(
     spec: ReleaseSpec, draws: str, order: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Columns in the order that tokens hang on, and identity columns: the same before and after a vintage is pinned."""
-    names = sorted(c.name for c in spec.columns if c.name not in spec.source.entities)
+    names = sorted(c.name for c in spec.columns if c.name not in spec.source.entity_columns)
     known = [name for name in order if name in names]
     ordered = (*known, *(name for name in names if name not in known))
     if spec.source.entities:
@@ -306,8 +306,8 @@ def _check_bound(spec: ReleaseSpec, entities: tuple[EntityColumn, ...]) -> None:
     several = [spec.source.entities[e.number] for e in entities if e.tokens is not None]
     if is_said or not several:
         return
-    start = f"column {several[0]!r}: names entities with several rows; say in "
-    end = f"tablepack init DATA --entity {several[0]} proposes one, and one for each column"
+    start = f"column {entity_name(several[0])!r}: names entities with several rows; say in "
+    end = f"tablepack init DATA --entity {entity_option(several[0])} proposes one, and one for each column"
     if spec.mode == "dp":
         raise DataError(
             f"{start}[dp] how many rows of one entity count at most in all, such as max_rows = 4 (rows beyond it are "

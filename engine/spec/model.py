@@ -130,9 +130,10 @@ class SourceSection(_Section):
         description='Format of the source; by default from the file name. "csv" is any text, "xlsx" any workbook',
     )
     table: str | None = Field(None, description="Table of a database")
-    entities: list[str] = Field(
+    entities: list[str | list[str]] = Field(
         [],
-        description="Columns that identify the protected entities; without any, each row is one entity",
+        description="Columns that identify the protected entities, each one kind of entity; a list in the list is one "
+        'kind that its columns identify together: `[["household", "person_no"]]`. Without any, each row is one entity',
     )
     identity: list[str] = Field(
         [],
@@ -469,6 +470,7 @@ _EXPECTED = {
 SHAPES = {
     "columns": 'a list of columns, such as ["A", "B"], or "all"',
     "path": "a file or a glob, or a list of them",
+    "entities": 'a list of columns, such as ["patient"], or of lists: [["site", "patient"]] is one by both',
     "domain": "a list of values, or { min = ..., max = ... }",
     "resolution": "a number",
     "breaks": "a list of values: the lower end of each group but the first",

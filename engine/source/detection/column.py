@@ -20,6 +20,7 @@ from engine.schema import (
     Resolution,
     ValueType,
     Writing,
+    entity_columns,
     literal,
 )
 from engine.source.detection.holders import Block, by_place, list_cells
@@ -185,7 +186,11 @@ def _columns(
     for name in block.names:
         few, many = thresholds.of("distinct", name, "numbers"), _many(name, thresholds)
         kind, value_type, doubts[name] = _kind(
-            block.sql_type, shapes[name], few, many, is_entity=name in block.entities
+            block.sql_type,
+            shapes[name],
+            few,
+            many,
+            is_entity=name in entity_columns(block.entities),
         )
         kinds[name] = kind, value_type
         if unsure := in_doubt.get(name):
