@@ -133,8 +133,9 @@ class Column:
         The domain (or bounds) is public knowledge, so no value is suppressed for being rare.
     detected : tuple of str
         Settings that `tablepack init` detected in the data and nobody has confirmed.
-    nulls : tuple of str
-        Spellings of null in text sources; CSV export writes the first.
+    nulls : tuple of str, optional
+        Spellings of null among its texts; CSV export writes the first. None: the empty text, but no text where the
+        source tells null from text (frames, Parquet, databases) and the column holds texts.
     placeholder : str or None
         Text shown for unreleased values of a text column. None: their share goes to released values.
     label : str
@@ -169,7 +170,7 @@ class Column:
     bounds: tuple[Any, Any] | None = None
     public: bool = False
     detected: tuple[str, ...] = ()
-    nulls: tuple[str, ...] = ("",)
+    nulls: tuple[str, ...] | None = None
     placeholder: str | None = None
     label: str = ""
     labels: tuple[tuple[str, str], ...] = ()
@@ -181,6 +182,11 @@ class Column:
     determines: tuple[str, ...] = ()
     release: str = ""
     writing: Writing = Writing()
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Spellings of null, by default the empty text."""
+        return ("",) if self.nulls is None else self.nulls
 
     @property
     def is_ranked(self) -> bool:
@@ -302,6 +308,17 @@ class SyntheticTable:
     def n_rows(self) -> int:
         """Number of synthetic rows."""
         return int(self.n.sum())
+
+
+def usual_nulls(
+    value_type: ValueType, *, knows_null: bool, is_entity: bool = False
+) -> tuple[str, ...]:
+    """The spellings of null of a column of which nobody said any.
+
+    knows_null: The source tells null from text: there an empty text is a value like any other, but no number, no date,
+        and no name of an entity.
+    """
+    return () if knows_null and value_type == "text" and not is_entity else ("",)
 
 
 def column_set(names: Sequence[str]) -> ColumnSet:

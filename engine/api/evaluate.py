@@ -366,7 +366,7 @@ def spellings(data: Source, table: str | None) -> tuple[str, ...]:
         return ()
     # An evaluation is confidential and must be repeatable, so a fixed key for the thresholds does no harm.
     source = detect_source(data, table=table, key=MasterKey(bytes(32)))
-    return tuple(dict.fromkeys(n for column in source.columns for n in column.nulls if n))
+    return tuple(dict.fromkeys(n for column in source.columns for n in column.spellings if n))
 
 
 def _chosen(

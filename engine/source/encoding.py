@@ -71,9 +71,9 @@ def cell_sql(column: Column, sql_type: str) -> str:
         return cell
     if sql_type != "VARCHAR":
         cell = f"CAST({cell} AS VARCHAR)"
-    if not column.nulls:
+    if not column.spellings:
         return cell
-    return f"CASE WHEN {cell} NOT IN ({', '.join(map(literal, column.nulls))}) THEN {cell} END"
+    return f"CASE WHEN {cell} NOT IN ({', '.join(map(literal, column.spellings))}) THEN {cell} END"
 
 
 def value_sql(column: Column, sql_type: str, cell: str) -> str:

@@ -12,7 +12,7 @@ from engine.spec.amending import amended, with_entries, without_entries
 from engine.spec.columns import in_universe_order, with_deciders, with_determined
 from engine.spec.dp import DPContext, dp_from, missing_domain
 from engine.spec.reading import ReleaseSpec, example_spec, of_rows, read_spec, spec_of
-from engine.spec.source import format_of, named_format
+from engine.spec.source import format_of, knows_null, named_format
 from engine.spec.tables import SECONDS_A_TABLE, WideOptions, warning_of_many
 from engine.spec.workload import Workload
 
@@ -27,6 +27,7 @@ __all__ = [
     "example_spec",
     "format_of",
     "in_universe_order",
+    "knows_null",
     "missing_domain",
     "named_format",
     "of_rows",

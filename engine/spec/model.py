@@ -139,7 +139,11 @@ class SourceSection(_Section):
         description="Without `entities`: columns that identify a row, so that the order of rows never matters; "
         "default all",
     )
-    nulls: list[str] = Field([""], description="Spellings of a missing value in text")
+    nulls: list[str] | None = Field(
+        None,
+        description='Spellings of a missing value in text; default `[""]`, but none for text columns of sources that '
+        "tell null from text (Parquet, databases)",
+    )
     encoding: str | None = Field(
         None, description='Encoding of text, such as "cp1252" or "utf-16"; default UTF-8'
     )

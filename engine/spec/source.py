@@ -173,6 +173,11 @@ def format_of(path: str) -> Format | None:
     return next((form for suffix, form in SUFFIXES.items() if name.endswith(suffix)), None)
 
 
+def knows_null(source: SourceSpec) -> bool:
+    """Whether a source tells null from text, as all do but text files and workbooks."""
+    return not {source.format, *map(format_of, source.more)} & {"csv", "xlsx"}
+
+
 def named_format(path: str) -> Format:
     """The format of a source by the suffix of its name."""
     form = format_of(path)

@@ -133,7 +133,7 @@ def read_kinds(
     grids: Columns on whose grids numbers and times are put, and whose `nulls` are read as blanks, too.
     """
     known = grids or {}
-    spelled = {c: (*nulls, *(known[c].nulls if c in known else ())) for c in kinds}
+    spelled = {c: (*nulls, *(known[c].spellings if c in known else ())) for c in kinds}
     listed = []
     for i, (name, kind) in enumerate(kinds.items()):
         value = _expression(name, relation.types[name], kind, spelled[name])

@@ -191,7 +191,7 @@ def _released_kinds(
     }
     fitting: dict[str, Kind] = {}
     for name, kind in wanted.items():
-        nulls = (*reading.nulls, *like[name].column.nulls)
+        nulls = (*reading.nulls, *like[name].column.spellings)
         fitting |= fitting_kinds(relation, {name: kind}, nulls=nulls)[0]
     if wrong := [c for c in wanted if c not in fitting]:
         raise DataError(

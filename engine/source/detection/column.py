@@ -114,7 +114,11 @@ def look_at(
     is_text = block.sql_type == "VARCHAR"
     shapes = shapes_of(block, thresholds, dict.fromkeys(block.names, NULLS if is_text else ()))
     in_doubt: dict[str, list[str]] = {}
-    of_texts = [name for name in block.names if is_text and _is_of_texts(shapes[name])]
+    of_texts = [
+        name
+        for name in block.names
+        if is_text and (_is_of_texts(shapes[name]) or (knows_null and _is_code(shapes[name])))
+    ]
     codes = set() if knows_null else _code_lists(block, of_texts, written, thresholds)
     for name in of_texts:
         plain = [] if knows_null else [t for t in _PLAIN_NULLS if not (t == "NA" and name in codes)]
@@ -126,14 +130,20 @@ def look_at(
     empty = () if knows_null else ("",)
     nulls = {n: (*sorted(t), *(empty if n in of_texts else ("",))) for n, t in written.items()}
     columns, doubts = _columns(block, thresholds, shapes, nulls, in_doubt)
+    blank = {} if knows_null else _blank(block)
     for name, texts in written.items():
-        if texts:
-            listed = ", ".join(
-                f'"{t}" in {_about(spellings[name][t], thresholds, name, t)}' for t in sorted(texts)
-            )
+        held = {text: spellings[name][text] for text in sorted(texts)}
+        if name in blank and name not in block.entities:
+            held |= {"": blank[name]}
+        listed = [
+            f'"{text}" in {_about(n, thresholds, name, text)}'
+            for text, n in held.items()
+            if n >= thresholds.of("spelling", name, text)
+        ]
+        if listed:
             who = "entities" if block.entities else "rows"
             doubts[name].append(
-                f"read as null: {listed} {who}; if it is a value, take it off nulls"
+                f"read as null: {', '.join(listed)} {who}; what is a value must not be in nulls"
             )
     for name, sentences in remarks_on(block, columns, thresholds, writings).items():
         doubts[name] += sentences
@@ -152,6 +162,11 @@ def look_at(
 def _is_of_texts(shape: Shape) -> bool:
     """Whether the cells are neither numbers nor times nor truth values."""
     return not (shape.is_number or shape.is_date or shape.is_timestamp or shape.is_boolean)
+
+
+def _is_code(shape: Shape) -> bool:
+    """Whether texts of digits are no numbers: they have leading zeros, or too many digits."""
+    return shape.is_number and (shape.has_leading_zero or shape.is_huge)
 
 
 def _many(name: str, thresholds: Thresholds) -> int:
@@ -250,6 +265,16 @@ def _about(n: int, thresholds: Thresholds, name: str, text: str) -> str:
     return said
 
 
+def _blank(block: Block) -> dict[str, int]:
+    """How many entities, or rows, have an empty cell, by column of a text file."""
+    counts = [f"count(DISTINCT who{i})" for i in range(len(block.entities))] or ["count(*)"]
+    n = counts[0] if len(counts) == 1 else f"least({', '.join(counts)})"
+    found = block.fetch(
+        f"SELECT j, {n} FROM ({block.laid_out(block.entities)}) WHERE cell IS NULL GROUP BY j"
+    )
+    return {block.names[j]: int(n) for j, n in found}
+
+
 def _spellings(block: Block) -> dict[str, dict[str, int]]:
     """By column: cells of the fixed list of spellings of null, with the entities that hold them."""
     found: dict[str, dict[str, int]] = {name: {} for name in block.names}
@@ -313,7 +338,7 @@ def _values(
     values: dict[str, list[Any]] = {}
     for value_type in sorted({column.value_type for column in columns}):
         of_type = {
-            c.name: [text for text in c.nulls if text]  # an empty text is no cell at all
+            c.name: [text for text in c.spellings if text]  # an empty text is no cell at all
             for c in columns
             if c.value_type == value_type
         }

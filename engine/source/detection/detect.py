@@ -38,7 +38,7 @@ from engine.source.forms.writing import MOMENTS
 from engine.source.forms.writing import NUMBERS as NUMBER_KINDS
 from engine.source.relation import Source, fetch
 from engine.source.scratch import confidential_connection, scratch_directory
-from engine.spec import named_format, warning_of_many
+from engine.spec import knows_null, named_format, warning_of_many
 
 _ID_NAME = re.compile(r"(^|[\W_])(id|uid|uuid|guid|pid|key|nr|no|number|identifier)\W*$|^id[\W_]")
 _CAMEL_ID = re.compile(r"[a-z](Id|ID)$")
@@ -112,7 +112,7 @@ def detect(
                 thresholds,
                 report,
                 writings,
-                knows_null=source.format not in ("csv", "xlsx"),
+                knows_null=knows_null(source),
             )
             detection = _as_written(_detection(source, opened, looks), written)
             detection = _with_nameless(con, opened, detection)
@@ -208,11 +208,12 @@ def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> De
     """Put the looks at all columns together."""
     unreadable = [name for name in opened.columns if name not in looks]
     lost = [name for name in source.entities if name in unreadable]
+    reasons = {
+        name: opened.unreadable.get(name, "is of a type that cannot be read") for name in unreadable
+    }
     if lost or not set(looks) - set(source.entities):
-        place = f"column {lost[0]!r}" if lost else "the source"
-        raise DataError(
-            f"{place}: holds nothing that can be read; declare its columns in a spec by hand"
-        )
+        faults = [f"column {n!r}: {reasons[n]}; convert it to one type" for n in lost or unreadable]
+        raise DataError("\n".join(faults) or f"{opened.place}: has only columns that name entities")
     candidates = tuple(
         name
         for name, look in looks.items()
@@ -220,9 +221,7 @@ def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> De
     )
     if not set(looks) - set(candidates) - set(source.entities):
         candidates = ()
-    remarks = [
-        f"column {name!r} is left out: it holds values that cannot be read" for name in unreadable
-    ]
+    remarks = [f"column {name!r} is left out: it {why}" for name, why in reasons.items()]
     if candidates and not source.entities:
         remarks.append(
             f"in doubt: {', '.join(candidates)} may name the entities; check entities below"
@@ -240,10 +239,7 @@ def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> De
         entity_candidates=candidates,
         remarks=tuple(remarks),
         column_remarks={name: look.remarks for name, look in looks.items() if look.remarks},
-        unreadable={
-            name: opened.unreadable.get(name, "is of a type that cannot be read")
-            for name in unreadable
-        },
+        unreadable=reasons,
         values={
             name: look.values for name, look in looks.items() if look.values and name not in named
         },
@@ -392,12 +388,13 @@ def _in_order(column: Column, opened: Source) -> Column:
     order = opened.orders.get(column.name, ())
     if not order or column.kind != "category" or column.value_type != "text":
         return column
-    values = tuple(v for v in order if v not in (*column.nulls, column.placeholder))
+    values = tuple(v for v in order if v not in (*column.spellings, column.placeholder))
     return replace(column, domain=values, detected=(*column.detected, "domain"))
 
 
 def _as_entity(column: Column) -> Column:
     """The column as a name of entities: a number or a text."""
+    column = replace(column, nulls=tuple(dict.fromkeys((*column.spellings, ""))))
     if column.kind in ("integer", "text"):
         return column
     is_number = column.value_type == "integer"

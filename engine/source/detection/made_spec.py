@@ -13,13 +13,13 @@ from typing import Any
 
 from engine.errors import SpecError
 from engine.keys import check_key_file, read_key
-from engine.schema import Column, SourceSpec
+from engine.schema import Column, SourceSpec, usual_nulls
 from engine.source.detection.detect import detect, source_of
 from engine.source.detection.spec_text import Detection
 from engine.source.detection.thresholds import keyed_thresholds
 from engine.source.journal import draws_of
 from engine.source.spark import check_packages, is_spark_frame
-from engine.spec import ReleaseSpec, spec_of
+from engine.spec import ReleaseSpec, knows_null, spec_of
 
 
 def make_spec(
@@ -58,7 +58,17 @@ def make_spec(
     source = replace(
         source_of(path, table), entities=tuple(entities or ()), identity=tuple(identity)
     )
-    declared = _by_name(columns)
+    declared = {
+        name: replace(
+            c,
+            nulls=usual_nulls(
+                c.value_type, knows_null=knows_null(source), is_entity=name in source.entities
+            ),
+        )
+        if c.nulls is None
+        else c
+        for name, c in _by_name(columns).items()
+    }
     detection = _detected(source, None if path is not None else what, Path(key), vintage, previous)
     if dp is not None or not source.entities:
         detection = _without_bounds(detection)

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError
-from engine.schema import Column, SourceSpec, Writing
+from engine.schema import Column, SourceSpec, Writing, usual_nulls
 from engine.source.detection.determined import MOST_COLUMNS
+from engine.spec import knows_null
 from engine.units import units_for
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -106,7 +107,13 @@ def spec_text(
             continue
         else:
             remarks = list(detection.column_remarks.get(column.name, ()))
-        lines += _column_lines(column, remarks, detection.values.get(column.name, ()), usual)
+        nulls = usual_nulls(
+            column.value_type,
+            knows_null=knows_null(detection.source),
+            is_entity=column.name in entities,
+        )
+        values = detection.values.get(column.name, ())
+        lines += _column_lines(column, remarks, values, usual, nulls)
         if column.kind in _BOUNDED and column.name not in entities:
             lines.append(_BOUNDS)
     if tables:
@@ -238,9 +245,16 @@ def _bound_lines(detection: Detection) -> list[str]:
 
 
 def _column_lines(
-    column: Column, remarks: list[str], values: tuple[Any, ...], usual: Writing
+    column: Column,
+    remarks: list[str],
+    values: tuple[Any, ...],
+    usual: Writing,
+    nulls: tuple[str, ...],
 ) -> list[str]:
-    """One section [columns.X]."""
+    """One section [columns.X].
+
+    usual, nulls: How it is written, and null spelled, unless the section says otherwise.
+    """
     name = column.name if _BARE_KEY.fullmatch(column.name) else toml(column.name)
     lines = ["", f"[columns.{name}]", *(f"# {_comment(remark)}" for remark in remarks)]
     lines.append(f"kind = {toml(column.kind)}")
@@ -260,8 +274,8 @@ def _column_lines(
     said = {} if is_any else _said(column.writing, usual, column.value_type)
     lines += [f"{key} = {toml(value)}" for key, value in said.items()]
     lines.append(f"detected = {toml(column.detected)}")
-    if column.nulls != ("",):
-        lines.append(f"nulls = {toml(column.nulls)}")
+    if column.spellings != nulls:
+        lines.append(f"nulls = {toml(column.spellings)}")
     if values:
         lines.append(
             f"# domain = {toml(values)}  # seen in the data, values of few left out; "

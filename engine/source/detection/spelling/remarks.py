@@ -189,7 +189,7 @@ def _as_null(
     """What to write so that numbers are null."""
     if block.sql_type == "VARCHAR":
         spelled = _spelled(block, column.name, apart, thresholds, writing)
-        return f"nulls = {toml(list(dict.fromkeys((*spelled, *column.nulls))))}"
+        return f"nulls = {toml(list(dict.fromkeys((*spelled, *column.spellings))))}"
     listed = ", ".join(map(str, apart))
     name = column.name.replace('"', '""')
     cell = f'CASE WHEN "{name}" NOT IN ({listed}) THEN "{name}" END'
