@@ -48,7 +48,7 @@ _TOKEN, _PERSON = 16, b"tablepack"
 _LONGEST_HEAD, _MOST_DIGITS = 128, 21
 _LOOPS: list[SimpleNamespace] = []
 """The compiled loop, if there is one: see `use_loop`."""
-EntityId = int | str | float | bool | bytes | datetime.date
+EntityId = int | str | float | bool | bytes | datetime.date | datetime.time
 
 
 class MasterKey:
@@ -184,9 +184,11 @@ def typed_id(value: EntityId) -> bytes:
         return b"t" + value.isoformat().encode()
     if isinstance(value, datetime.date):
         return b"d" + value.isoformat().encode()
+    if isinstance(value, datetime.time):
+        return b"c" + value.isoformat().encode()
     if value is None:
         raise DataError("an entity id is null; every row must identify its entity")
-    raise DataError("an entity id is not a number, text, boolean, bytes or date")
+    raise DataError("an entity id is not a number, text, boolean, bytes, date or time")
 
 
 def entity_tokens(

@@ -75,13 +75,28 @@ NULL_CODE, OTHER_CODE = -(2**63), -(2**63) + 1
 """Grid codes of null and of the placeholder in the confidential table `rows`: smaller than all other codes."""
 
 ColumnKind = Literal[
-    "integer", "real", "decimal", "boolean", "category", "text", "date", "timestamp"
+    "integer", "real", "decimal", "boolean", "category", "text", "date", "timestamp", "time"
 ]
-ValueType = Literal["integer", "real", "decimal", "boolean", "text", "date", "timestamp"]
+ValueType = Literal["integer", "real", "decimal", "boolean", "text", "date", "timestamp", "time"]
 SourceFormat = Literal[
     "csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql", "frame", "table"
 ]
 RANKED_KINDS = frozenset({"category", "text"})
+NUMBER_KINDS = ("integer", "real", "decimal")
+DATE_KINDS = ("date", "timestamp")
+GRID_KINDS = (*NUMBER_KINDS, *DATE_KINDS, "time")
+"""Kinds whose values lie on an unbounded grid, or on one as long as the calendar or the day."""
+SQL_TYPES = {
+    "integer": "BIGINT",
+    "real": "DOUBLE",
+    "decimal": "DECIMAL(18,2)",  # where no resolution says otherwise
+    "boolean": "BOOLEAN",
+    "text": "VARCHAR",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "time": "TIME",
+}
+"""SQL type of the released values, by their type."""
 MAX_WIDTH = 4
 """Widest table that mode sticky measures; wider ones are modelled from narrower ones."""
 WIDEST = 64
@@ -109,6 +124,12 @@ class Writing:
     decimal: str = "."  # Decimal separator
     thousands: str = ""  # Thousands separator; empty: none
     date_format: str = ""  # In `strftime` notation, such as "%d.%m.%Y"; empty: ISO 8601
+    century: str = ""  # The hundred years of years of two digits, such as "1927..2026"
+
+    @property
+    def has_short_years(self) -> bool:
+        """Whether its years have two digits."""
+        return "%y" in self.date_format.replace("%%", "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from engine.errors import DataError, InternalError, SpecError
 from engine.progress import Progress, silent
-from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, quoted
+from engine.schema import NULL_CODE, NUMBER_KINDS, OTHER_CODE, Column, Int64Array, quoted
 from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, value_sql
 from engine.source.misfits import Flags, why_unfit
 from engine.source.relation import Source, fetch, stored
@@ -185,8 +185,7 @@ def check_columns(source: Source, columns: Sequence[Column], entities: Sequence[
         f"column {column.name!r}: holds both whole and other numbers as Python objects; "
         "convert it to one type, or declare it a number"
         for column in columns
-        if column.name in source.mixed_numbers
-        and column.value_type not in ("integer", "real", "decimal")
+        if column.name in source.mixed_numbers and column.value_type not in NUMBER_KINDS
     ]
     if problems:
         raise DataError("\n".join(problems))

@@ -8,7 +8,7 @@ column is fitted after the one that decides its universe, so universes must not 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -38,6 +38,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "text": (str,),
     "date": (datetime.date,),
     "timestamp": (datetime.datetime,),
+    "time": (datetime.time,),
+}
+_FROM_ISO: dict[str, Callable[[str], datetime.date | datetime.time]] = {
+    "date": datetime.date.fromisoformat,
+    "timestamp": datetime.datetime.fromisoformat,
+    "time": datetime.time.fromisoformat,
 }
 
 
@@ -267,7 +273,7 @@ def _breaks(
     place = f"{place}.breaks"
     values = tuple(typed(value, value_type) for value in section.breaks)
     if section.kind in RANKED_KINDS or section.kind == "boolean":
-        problems.append(f"{place}: only columns of numbers, dates and timestamps can be grouped")
+        problems.append(f"{place}: only columns of numbers, dates and times can be grouped")
     elif None in values:
         problems.append(f'{place}: must hold values of type "{value_type}" only')
     elif section.domain is None or bounds is not None:  # a wrong domain is reported already
@@ -480,12 +486,14 @@ def typed(value: Any, value_type: ValueType) -> Any:
     """A value of the spec in the type that reading the source gives; None if it is of another."""
     if isinstance(value, bool) != (value_type == "boolean"):
         return None
-    if isinstance(value, str) and value_type in ("date", "timestamp"):
+    if isinstance(value, str) and value_type in _FROM_ISO:
         value = _moment(value, value_type)
     if value_type == "date" and isinstance(value, datetime.datetime):
         return None
     if not isinstance(value, _TYPES[value_type]):
         return None
+    if isinstance(value, datetime.time):
+        return value.replace(microsecond=0) if value.tzinfo is None else None
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         return value.astimezone(datetime.UTC).replace(tzinfo=None)
     if isinstance(value, int | float) and value_type in ("real", "decimal"):
@@ -496,11 +504,9 @@ def typed(value: Any, value_type: ValueType) -> Any:
     return value
 
 
-def _moment(text: str, value_type: ValueType) -> datetime.date | None:
-    """Read an ISO date or timestamp."""
+def _moment(text: str, value_type: ValueType) -> datetime.date | datetime.time | None:
+    """Read an ISO date, timestamp or time of day."""
     try:
-        if value_type == "date":
-            return datetime.date.fromisoformat(text)
-        return datetime.datetime.fromisoformat(text)
+        return _FROM_ISO[value_type](text)
     except ValueError:
         return None

@@ -370,6 +370,8 @@ def _units(column: Column, value: Any) -> int:
         return int(value.toordinal())
     if column.kind == "timestamp":
         return int((value - datetime.datetime.min) // datetime.timedelta(seconds=1))
+    if column.kind == "time":
+        return int(value.hour * 3600 + value.minute * 60 + value.second)
     if column.resolution is None:
         return int(value)
     return int(

@@ -36,7 +36,7 @@ from engine.schema import DEFAULT_PLACEHOLDER, MAX_WIDTH, WIDEST, ColumnKind, Va
 from engine.units import EXPECTED_WORDS
 
 Format = Literal["csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql"]
-Scalar = bool | int | float | datetime.datetime | datetime.date | str
+Scalar = bool | int | float | datetime.datetime | datetime.date | datetime.time | str
 """What TOML can hold as a single value of a column."""
 SUFFIXES: dict[str, Format] = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"), "csv"),
@@ -163,6 +163,11 @@ class SourceSection(_Section):
         "",
         description='Dates in text, in `strftime` notation, such as "%d.%m.%Y"; default ISO 8601',
     )
+    century: str = Field(
+        "",
+        description="Which years are meant where `date_format` has two digits (`%y`): the first and the last of a "
+        'hundred, such as "1927..2026"',
+    )
     sql: str | None = Field(
         None,
         description="One SELECT that makes the rows, over the files named in `path` (each a table named after its "
@@ -201,8 +206,8 @@ class ColumnSection(_Section):
     """How a column is encoded, and what about it is public. Columns without a section are not read."""
 
     kind: ColumnKind = Field(
-        description="How its values are encoded: on a grid (numbers, dates, timestamps), or as a list of values "
-        "(category, text)"
+        description="How its values are encoded: on a grid (numbers, dates, timestamps, times of day), or as a list "
+        "of values (category, text)"
     )
     type: ValueType | None = Field(None, description="Categories: type of the values; default text")
     resolution: int | float | None = Field(
@@ -222,7 +227,17 @@ class ColumnSection(_Section):
         "never detected",
     )
     detected: list[
-        Literal["kind", "type", "resolution", "domain", "nulls", "max_rows", "determines", "drop"]
+        Literal[
+            "kind",
+            "type",
+            "resolution",
+            "domain",
+            "nulls",
+            "max_rows",
+            "determines",
+            "drop",
+            "century",
+        ]
     ] = Field([], description="Keys that `tablepack init` detected and nobody has confirmed yet")
     nulls: list[str] | None = Field(
         None, description="Spellings of a missing value in this column; default as in `[source]`"
@@ -256,6 +271,7 @@ class ColumnSection(_Section):
     decimal: str | None = Field(None, description="As in `[source]`, for this column")
     thousands: str | None = Field(None, description="As in `[source]`, for this column")
     date_format: str | None = Field(None, description="As in `[source]`, for this column")
+    century: str | None = Field(None, description="As in `[source]`, for this column")
 
 
 class SwapSection(_Section):

@@ -11,10 +11,11 @@ import datetime
 import glob
 import re
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 
 from engine.errors import SpecError
-from engine.schema import SourceFormat, SourceSpec, Writing
+from engine.schema import DATE_KINDS, SourceFormat, SourceSpec, Writing
 from engine.spec.model import (
     DECIMALS,
     LEAST_MB,
@@ -33,6 +34,8 @@ SPARK_FORMATS: tuple[SourceFormat, ...] = ("parquet", "csv", "table")
 WITH_TABLES = {"duckdb", "sqlite", *DATABASES}
 _SIZE = re.compile(r"(\d+)\s*(MB|GB|TB)", re.IGNORECASE)
 _IN_MB = {"MB": 1, "GB": 1_000, "TB": 1_000_000}
+_WRITING = tuple(field.name for field in fields(Writing))
+_CENTURY = re.compile(r"([1-9][0-9]{3})\.\.([1-9][0-9]{3})")
 _MOMENT = datetime.datetime(2013, 11, 29, 21, 47, 58)
 
 
@@ -197,23 +200,21 @@ def _located(path: str, folder: Path) -> str:
 
 def writing_of(section: SourceSection, problems: list[str]) -> Writing:
     """How `[source]` says that all columns are written."""
-    writing = Writing(
-        decimal=section.decimal, thousands=section.thousands, date_format=section.date_format
-    )
+    writing = Writing(**{key: getattr(section, key) for key in _WRITING})
     problems += _wrong(writing, "source")
     return writing
 
 
 def own_writing(section: ColumnSection, usual: Writing, place: str, problems: list[str]) -> Writing:
     """How a column is written: what it says itself, otherwise what `[source]` says."""
-    if (section.decimal, section.thousands, section.date_format) == (None, None, None):
-        return usual
-    writing = Writing(
-        decimal=usual.decimal if section.decimal is None else section.decimal,
-        thousands=usual.thousands if section.thousands is None else section.thousands,
-        date_format=usual.date_format if section.date_format is None else section.date_format,
-    )
-    problems += _wrong(writing, place)
+    own = {key: said for key in _WRITING if (said := getattr(section, key)) is not None}
+    writing = replace(usual, **own)
+    problems += _wrong(writing, place) if own else []
+    if section.kind in DATE_KINDS and writing.has_short_years and not writing.century:
+        problems.append(
+            f"{place}.century: is missing; date_format has years of two digits, so say which hundred years they mean, "
+            'such as "1927..2026", here or in [source]'
+        )
     return writing
 
 
@@ -231,6 +232,12 @@ def _wrong(writing: Writing, place: str) -> list[str]:
         problems.append(
             f'{place}.date_format: must contain year, month and day in strftime notation, such as "%d.%m.%Y" or '
             '"%m/%d/%Y %H:%M"'
+        )
+    years = _CENTURY.fullmatch(writing.century)
+    if writing.century and not (years and int(years[2]) - int(years[1]) == 99):
+        problems.append(
+            f"{place}.century: must be the first and the last of a hundred years, such as "
+            f'"1927..2026", not {writing.century!r}'
         )
     return problems
 

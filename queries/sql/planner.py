@@ -332,8 +332,8 @@ def _stored(table: str) -> Literal["stored"] | None:
 
 def _dummy(type_: str) -> str:
     """Return SQL for a value of a type that differs between the stub's rows: a PIVOT needs values."""
-    if type_ in ("DATE", "TIMESTAMP"):
-        return f"CAST(DATE '1970-01-01' + CAST(i AS INTEGER) AS {type_})"
+    if type_ in ("DATE", "TIMESTAMP", "TIME"):  # a day and a second further each time
+        return f"CAST(TIMESTAMP '1970-01-01' + to_seconds(i * 86401) AS {type_})"
     return f"CAST(i AS {type_})"
 
 

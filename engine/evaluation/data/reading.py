@@ -30,6 +30,7 @@ from engine.evaluation.data.kinds import (
     kind_of_type,
     kinds_of,
     like_texts,
+    moment_of_clock,
     read_kinds,
 )
 from engine.evaluation.data.paired import Distinct, Reading, distinct
@@ -87,10 +88,11 @@ def read_release(path: Path) -> Released:
         ).fetchall()
         known, facts = columns_in(con), facts_of(con)
         labels, value_labels = labels_in(con)
+        clocks = [c for c, one in known.items() if one.sql_type == "TIME"]
         texts = _text_types(con, known, {physical: names for names, physical, _ in listed})
         for names, physical, card in listed:
             columns = column_set(names)
-            frame = con.execute(_rows(columns, physical, texts)).df()
+            frame = con.execute(_rows(columns, physical, texts, clocks)).df()
             count, measured = (frame[name] for name in count_names(columns))
             tables[columns] = Distinct(
                 frame=frame[list(columns)],
@@ -142,11 +144,13 @@ def _text_types(
     return found
 
 
-def _rows(columns: ColumnSet, physical: str, texts: Mapping[str, str]) -> str:
-    """SQL that reads a table, texts as their types."""
-    typed = ", ".join(
-        f"CAST({quoted(c)} AS {texts[c]}) AS {quoted(c)}" for c in columns if c in texts
-    )
+def _rows(
+    columns: ColumnSet, physical: str, texts: Mapping[str, str], clocks: Collection[str]
+) -> str:
+    """SQL that reads a table, texts as their types and times of day as moments of one day."""
+    cells = {c: f"CAST({quoted(c)} AS {of_type})" for c, of_type in texts.items()}
+    cells |= {c: moment_of_clock(quoted(c)) for c in clocks}
+    typed = ", ".join(f"{cells[c]} AS {quoted(c)}" for c in columns if c in cells)
     return f"SELECT * {f'REPLACE ({typed})' if typed else ''} FROM tables.{quoted(physical)}"
 
 

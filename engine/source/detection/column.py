@@ -35,6 +35,10 @@ FEW_NUMBERS = 20
 """Numbers with no more usual values than this, and few others, may be codes: a category, in doubt."""
 FEW_TEXTS = 100
 """Texts with no more usual values than this, and about as many people with others at most, are a category."""
+_TIMES = (
+    "times of day: fractions of a second are cut off, and 24:00 is 00:00; spans of time look the same, and want "
+    "numbers by sql in [source]"
+)
 _SLACK = MEAN - 2
 """A threshold beyond it tolerates ids that were entered twice in tiny data."""
 
@@ -161,7 +165,9 @@ def look_at(
 
 def _is_of_texts(shape: Shape) -> bool:
     """Whether the cells are neither numbers nor times nor truth values."""
-    return not (shape.is_number or shape.is_date or shape.is_timestamp or shape.is_boolean)
+    return not (
+        shape.is_number or shape.is_date or shape.is_timestamp or shape.is_time or shape.is_boolean
+    )
 
 
 def _is_code(shape: Shape) -> bool:
@@ -318,6 +324,8 @@ def _kind(
         return "date", "date", []
     if shape.is_timestamp:
         return "timestamp", "timestamp", []
+    if shape.is_time:
+        return "time", "time", [_TIMES]
     doubts = (
         ["digits with leading zeros, or too many for a number: codes, kept as text"]
         if is_code

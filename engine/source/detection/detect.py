@@ -20,11 +20,11 @@ import duckdb
 from engine.errors import DataError, SpecError
 from engine.keys import MasterKey
 from engine.progress import Progress, silent
-from engine.schema import Column, SourceSpec, Writing, literal, quoted
+from engine.schema import DATE_KINDS, NUMBER_KINDS, Column, SourceSpec, Writing, literal, quoted
 from engine.source.detection.column import NULLS, Look, look_at
 from engine.source.detection.determined import MOST_COLUMNS, Table, determined
 from engine.source.detection.holders import blocks_of, plain_cell
-from engine.source.detection.identifiers import NUMBERS, may_be_suspect
+from engine.source.detection.identifiers import may_be_suspect
 from engine.source.detection.resolution import NUMBER_PATTERN
 from engine.source.detection.rows import proposed_bound, proposed_bounds_of_values
 from engine.source.detection.spec_text import Detection
@@ -34,8 +34,6 @@ from engine.source.detection.thresholds import Thresholds, keyed_thresholds
 from engine.source.encoding import cell_class, cell_sql
 from engine.source.forms.finding import found_form
 from engine.source.forms.opened import open_source
-from engine.source.forms.writing import MOMENTS
-from engine.source.forms.writing import NUMBERS as NUMBER_KINDS
 from engine.source.relation import Source, fetch
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.spec import knows_null, named_format, warning_of_many
@@ -165,11 +163,14 @@ def _as_written(detection: Detection, written: dict[str, Written]) -> Detection:
     columns, remarks = [], dict(detection.column_remarks)
     for column in detection.columns:
         found = written.get(column.name)
-        kinds = MOMENTS if found and found.writing.date_format else NUMBER_KINDS
+        kinds = DATE_KINDS if found and found.writing.date_format else NUMBER_KINDS
         if found is None or column.value_type not in kinds:
             columns.append(column)
             continue
-        columns.append(replace(column, writing=found.writing))
+        guessed = ("century",) if found.writing.century else ()
+        columns.append(
+            replace(column, writing=found.writing, detected=(*column.detected, *guessed))
+        )
         doubts = (found.doubt,) if found.doubt else ()
         if doubts:
             remarks[column.name] = (*remarks.get(column.name, ()), *doubts)
@@ -276,7 +277,7 @@ def _with_suspects(
     published = frozenset(_published(detection))
     judged = {
         column.name: Judged(
-            is_number=column.value_type in NUMBERS,
+            is_number=column.value_type in NUMBER_KINDS,
             is_whole=column.value_type == "integer",
             sample=partial(_sample, con, cells[column.name], column.value_type, opened.place),
         )

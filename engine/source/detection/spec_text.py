@@ -18,14 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError
+<<<<<<< HEAD
 from engine.schema import Column, SourceSpec, Writing, usual_nulls
+=======
+from engine.schema import DATE_KINDS, GRID_KINDS, NUMBER_KINDS, Column, SourceSpec, Writing
+>>>>>>> main
 from engine.source.detection.determined import MOST_COLUMNS
 from engine.spec import knows_null
 from engine.units import units_for
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_BOUNDED = ("integer", "real", "decimal", "date", "timestamp")
-_NUMBERS, _MOMENTS = ("integer", "real", "decimal"), ("date", "timestamp")
 _BOUNDS = (
     "# domain = {min = , max = }   # smallest and largest possible value, if known from outside the data; "
     "ranges are filled within it"
@@ -107,6 +109,7 @@ def spec_text(
             continue
         else:
             remarks = list(detection.column_remarks.get(column.name, ()))
+<<<<<<< HEAD
         nulls = usual_nulls(
             column.value_type,
             knows_null=knows_null(detection.source),
@@ -115,6 +118,10 @@ def spec_text(
         values = detection.values.get(column.name, ())
         lines += _column_lines(column, remarks, values, usual, nulls)
         if column.kind in _BOUNDED and column.name not in entities:
+=======
+        lines += _column_lines(column, remarks, detection.values.get(column.name, ()), usual)
+        if column.kind in GRID_KINDS and column.name not in entities:
+>>>>>>> main
             lines.append(_BOUNDS)
     if tables:
         _check_tables(tables, [column.name for column in data], detection)
@@ -173,7 +180,7 @@ def toml(value: Any) -> str:
     """Spell a value in TOML, on one line."""
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml, value)) + "]"
-    if isinstance(value, datetime.datetime | datetime.date):
+    if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     # JSON's escapes are TOML's too, but for DEL, which TOML wants escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -204,28 +211,28 @@ def usual_writing(columns: Iterable[Column]) -> Writing:
     """How most columns are written whose numbers, or dates, could be written otherwise."""
     listed = list(columns)
     numbers = Counter(
-        (c.writing.decimal, c.writing.thousands) for c in listed if c.value_type in _NUMBERS
+        (c.writing.decimal, c.writing.thousands) for c in listed if c.value_type in NUMBER_KINDS
     )
     # Whole numbers are written plainly under any sign; they have no say.
     strange = {way: n for way, n in numbers.items() if way != (".", "")}
     decimal, thousands = max(strange, key=lambda way: strange[way], default=(".", ""))
-    dates = Counter(c.writing.date_format for c in listed if c.value_type in _MOMENTS)
-    return Writing(
-        decimal=decimal,
-        thousands=thousands,
-        date_format=max(dates, key=lambda form: dates[form], default=""),
+    dates = Counter(
+        (c.writing.date_format, c.writing.century) for c in listed if c.value_type in DATE_KINDS
     )
+    date_format, century = max(dates, key=lambda form: dates[form], default=("", ""))
+    return Writing(decimal=decimal, thousands=thousands, date_format=date_format, century=century)
 
 
 def _said(writing: Writing, usual: Writing, kind: str | None = None) -> dict[str, str | None]:
     """The keys that say how a column is written, where it is not as usual."""
     numbers = {"decimal": writing.decimal, "thousands": writing.thousands}
     dates = {"date_format": writing.date_format}
+    dates |= {"century": writing.century} if writing.century else {}
     if writing.decimal == usual.decimal and not writing.thousands:
         numbers = {}  # whoever reads thousands reads what has none
     said: dict[str, str] = {}
-    said |= numbers if kind is None or kind in _NUMBERS else {}
-    said |= dates if kind is None or kind in _MOMENTS else {}
+    said |= numbers if kind is None or kind in NUMBER_KINDS else {}
+    said |= dates if kind is None or kind in DATE_KINDS else {}
     return {key: value for key, value in said.items() if value != getattr(usual, key)}
 
 

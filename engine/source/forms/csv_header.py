@@ -42,7 +42,8 @@ class Reading:
 
     delimiter: str
     names: tuple[str, ...]
-    skip: int  # Lines above the names
+    skip: int  # Lines above the names, blank ones included
+    is_first: bool  # The names are the first record
     is_even: bool  # Every record below the names has as many cells as there are names
     is_named: bool  # The names stand on the first line, or are no values of their columns
     is_decimal: bool  # The delimiter occurs between digits only, as a decimal comma does
@@ -52,7 +53,7 @@ class Reading:
         """Larger is likelier."""
         agrees = self.is_even and self.is_named and len(self.names) > 1
         no_decimals = agrees and not self.is_decimal
-        return agrees, self.skip == 0, no_decimals, len(self.names), self.is_even
+        return agrees, self.is_first, no_decimals, len(self.names), self.is_even
 
 
 def likeliest_reading(
@@ -101,7 +102,8 @@ def _readings(lines: Sequence[str], delimiter: str, *, may_skip: bool) -> list[R
         Reading(
             delimiter=delimiter,
             names=tuple(records[start]),
-            skip=above[start] if start else 0,
+            skip=above[start],
+            is_first=start == 0,
             is_even=all(width == widths[start] for width in widths[start:]),
             is_named=start == 0 or _is_header(records[start], records[start + 1 :]),
             is_decimal=_is_decimal(lines[above[start] :], delimiter),

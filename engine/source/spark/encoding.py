@@ -33,6 +33,7 @@ _DDL = {
     "boolean": "boolean",
     "date": "date",
     "timestamp": "timestamp_ntz",
+    "time": "string",
     "text": "string",
 }
 

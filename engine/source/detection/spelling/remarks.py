@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.schema import Column, Writing, literal, quoted
+from engine.schema import NUMBER_KINDS, Column, Writing, literal, quoted
 from engine.source.detection.holders import Block, by_place, holders
 from engine.source.detection.spec_text import toml
 from engine.source.detection.thresholds import LEAST, Thresholds
@@ -101,7 +101,7 @@ def remarks_on(
     """
     out: dict[str, list[str]] = {}
     by_name = {c.name: c for c in columns if c.name not in block.entities}
-    numbers = [n for n, c in by_name.items() if c.value_type in ("integer", "real", "decimal")]
+    numbers = [n for n, c in by_name.items() if c.value_type in NUMBER_KINDS]
     whole = [n for n in numbers if by_name[n].kind == "integer"]
     texts = [n for n, c in by_name.items() if c.value_type == "text"]
     moments = [n for n, c in by_name.items() if c.value_type == "timestamp"]
