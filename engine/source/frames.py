@@ -14,7 +14,6 @@ import duckdb
 
 from engine.errors import DataError, SpecError
 
-
 _NO_FRAME = (
     "source: wants a path, a data frame (pandas, polars) or an Arrow table, not a {}; a single column becomes a frame "
     "with to_frame()"

@@ -24,6 +24,8 @@ PACKED = "packed_"
 SAY_ENCODING = 'say in [source] what it is, such as encoding = "cp1252" (Windows) or "utf-16"'
 
 
+_BEHIND = "the last column has no name and is empty"
+
 # What DuckDB raises where an expression of SQL cannot take a value.
 _OF_CELLS = (
     duckdb.ConversionException,
@@ -147,6 +149,10 @@ def _in_our_words(error: duckdb.Error, place: str, on_cell: str) -> TablepackErr
             f"{place}: its lines end in different ways (some in LF, some in CR LF or CR), or text follows "
             "a closing quote; write all line ends alike"
         )
+    if _BEHIND in text:
+        return DataError(
+            f"{place}: {_BEHIND}, but not in all rows; give that column a name, or take it out"
+        )
     if "Invalid unicode" in text:
         return DataError(f"{place}: is not UTF-8 text; {SAY_ENCODING}")
     if "Maximum line size" in text:
@@ -188,19 +194,33 @@ def check_names(names: Iterable[str], place: str) -> None:
 
 
 def csv_rows(
-    file: str, delimiter: str, names: Sequence[str], *, empty_is_null: bool = False
+    file: str,
+    delimiter: str,
+    names: Sequence[str],
+    *,
+    has_tail: bool = False,
+    empty_is_null: bool = False,
 ) -> str:
     """SQL that reads a CSV file, every cell as text; nothing is guessed, and every row has all fields.
 
+    has_tail: Every line ends in a delimiter; if anything stands behind one, that is an error.
     empty_is_null: An empty cell is null; else it is an empty text.
     """
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    tail = "tail"
+    while has_tail and tail in map(str.casefold, names):
+        tail += "_"
+    listed = [*names, tail] if has_tail else names
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in listed)
     texts = f", force_not_null = [{', '.join(literal(name) for name in names)}]"
-    return (
+    rows = (
         f"read_csv({file_literal(file)}, auto_detect = false, header = true, delim = {literal(delimiter)}, "
         "quote = '\"', escape = '\"', comment = '', skip = 0, strict_mode = true, null_padding = false, "
         f"columns = {{{columns}}}{'' if empty_is_null else texts})"
     )
+    if not has_tail:
+        return rows
+    is_empty = f"CASE WHEN coalesce({tail}, '') <> '' THEN error({literal(_BEHIND)}) ELSE true END"
+    return f"(SELECT * EXCLUDE ({tail}) FROM {rows} WHERE {is_empty})"
 
 
 def file_literal(file: str) -> str:

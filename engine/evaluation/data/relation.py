@@ -119,7 +119,7 @@ def _text(con: duckdb.DuckDBPyConnection, path: Path, wanted: Collection[str] | 
         names[0] = INDEX
     check_names(names, place)
     here = [n for n in names if wanted is None or n in wanted]
-    source = csv_rows(place, shape.delimiter, names, empty_is_null=True)
+    source = csv_rows(place, shape.delimiter, names, has_tail=shape.has_tail, empty_is_null=True)
     chosen = ", ".join(map(quoted, here)) or quoted(names[-1])
     fetch(con, f"CREATE TABLE source AS SELECT {chosen} FROM {source}", place)
     _check_rows(con, place)

@@ -18,11 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError
-<<<<<<< HEAD
-from engine.schema import Column, SourceSpec, Writing, usual_nulls
-=======
-from engine.schema import DATE_KINDS, GRID_KINDS, NUMBER_KINDS, Column, SourceSpec, Writing
->>>>>>> main
+from engine.schema import (
+    DATE_KINDS,
+    GRID_KINDS,
+    NUMBER_KINDS,
+    Column,
+    SourceSpec,
+    Writing,
+    usual_nulls,
+)
 from engine.source.detection.determined import MOST_COLUMNS
 from engine.spec import knows_null
 from engine.units import units_for
@@ -109,7 +113,6 @@ def spec_text(
             continue
         else:
             remarks = list(detection.column_remarks.get(column.name, ()))
-<<<<<<< HEAD
         nulls = usual_nulls(
             column.value_type,
             knows_null=knows_null(detection.source),
@@ -117,11 +120,7 @@ def spec_text(
         )
         values = detection.values.get(column.name, ())
         lines += _column_lines(column, remarks, values, usual, nulls)
-        if column.kind in _BOUNDED and column.name not in entities:
-=======
-        lines += _column_lines(column, remarks, detection.values.get(column.name, ()), usual)
         if column.kind in GRID_KINDS and column.name not in entities:
->>>>>>> main
             lines.append(_BOUNDS)
     if tables:
         _check_tables(tables, [column.name for column in data], detection)
