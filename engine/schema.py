@@ -79,7 +79,20 @@ ColumnKind = Literal[
 ]
 ValueType = Literal["integer", "real", "decimal", "boolean", "text", "date", "timestamp", "time"]
 SourceFormat = Literal[
-    "csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql", "frame", "table"
+    "csv",
+    "parquet",
+    "xlsx",
+    "duckdb",
+    "sqlite",
+    "sav",
+    "por",
+    "dta",
+    "xpt",
+    "sas7bdat",
+    "postgres",
+    "mysql",
+    "frame",
+    "table",
 ]
 RANKED_KINDS = frozenset({"category", "text"})
 NUMBER_KINDS = ("integer", "real", "decimal")
@@ -363,8 +376,7 @@ class SourceSpec:
 
     # File, glob or database connection; None for a frame given in Python.
     path: str | None
-    # "csv" (any delimited text), "parquet", "xlsx" (any workbook), "duckdb", "sqlite", "postgres", "mysql", "table" (of
-    # Spark's catalogue) or "frame".
+    # As in the spec; also "table" (of Spark's catalogue) or "frame".
     format: SourceFormat
     table: str | None = None  # Table (or schema.table) of a database
     # Columns that identify the protected entities; empty: each row is one.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,14 @@ _OF_CELLS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Labels:
+    """What a source calls its columns, and their values as texts."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
     """What is known of an opened source before its cells are looked at."""
 
@@ -47,6 +55,7 @@ class Source:
     place: str = "the source"  # What it is, for messages
     # The values of columns whose source has an order for them, by column.
     orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    labels: Labels = Labels()
 
 
 def fetch(

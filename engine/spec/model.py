@@ -35,7 +35,20 @@ from engine.params import (
 from engine.schema import DEFAULT_PLACEHOLDER, MAX_WIDTH, WIDEST, ColumnKind, ValueType
 from engine.units import EXPECTED_WORDS
 
-Format = Literal["csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql"]
+Format = Literal[
+    "csv",
+    "parquet",
+    "xlsx",
+    "duckdb",
+    "sqlite",
+    "sav",
+    "por",
+    "dta",
+    "xpt",
+    "sas7bdat",
+    "postgres",
+    "mysql",
+]
 Scalar = bool | int | float | datetime.datetime | datetime.date | datetime.time | str
 """What TOML can hold as a single value of a column."""
 SUFFIXES: dict[str, Format] = {
@@ -44,7 +57,14 @@ SUFFIXES: dict[str, Format] = {
     **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "xlsx"),
     **dict.fromkeys((".sqlite", ".sqlite3"), "sqlite"),
     **dict.fromkeys((".duckdb", ".ddb", ".db"), "duckdb"),
+    **dict.fromkeys((".sav", ".zsav"), "sav"),
+    ".por": "por",
+    ".dta": "dta",
+    ".xpt": "xpt",
+    ".sas7bdat": "sas7bdat",
 }
+STATISTICAL: frozenset[str] = frozenset({"sav", "por", "dta", "xpt", "sas7bdat"})
+"""Files of SPSS, Stata and SAS."""
 DECIMALS = (".", ",")
 THOUSANDS = ("", ".", ",", " ", "'")
 DEFAULT_MOST = 16
@@ -127,7 +147,8 @@ class SourceSection(_Section):
     )
     format: Format | None = Field(
         None,
-        description='Format of the source; by default from the file name. "csv" is any text, "xlsx" any workbook',
+        description='Format of the source; by default from the file name. "csv" is any text, "xlsx" any workbook; '
+        '"sav" and "por" (SPSS), "dta" (Stata), "xpt" and "sas7bdat" (SAS) need the extra `stat`',
     )
     table: str | None = Field(None, description="Table of a database")
     entities: list[str] = Field(

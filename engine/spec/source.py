@@ -19,6 +19,7 @@ from engine.schema import DATE_KINDS, SourceFormat, SourceSpec, Writing
 from engine.spec.model import (
     DECIMALS,
     LEAST_MB,
+    STATISTICAL,
     SUFFIXES,
     THOUSANDS,
     ColumnSection,
@@ -121,9 +122,10 @@ def _misplaced(section: SourceSection, forms: set[str]) -> list[str]:
         problems.append('source.path: files of several formats need sql = "SELECT ..." over them')
     if section.sheet is not None and "xlsx" not in forms:
         problems.append("source.sheet: only a workbook has sheets")
-    for key in ("encoding", "delimiter"):
-        if getattr(section, key) is not None and "csv" not in forms:
-            problems.append(f"source.{key}: only text has one")
+    if section.encoding is not None and not forms & {"csv", *STATISTICAL}:
+        problems.append("source.encoding: only text, and files of SPSS, Stata and SAS, have one")
+    if section.delimiter is not None and "csv" not in forms:
+        problems.append("source.delimiter: only text has one")
     if section.skip < 0 or (section.skip and not forms & {"csv", "xlsx"}):
         problems.append(
             "source.skip: must be a whole number of at least 0; only text and workbooks have it"
@@ -185,8 +187,8 @@ def named_format(path: str) -> Format:
     """The format of a source by the suffix of its name."""
     form = format_of(path)
     if form is None:
-        endings = " or ".join(f".{one}" for one in FORMATS)
-        raise SpecError(f"{path}: the format is not clear from the name; use {endings}")
+        endings = ", ".join(f".{one}" for one in FORMATS)
+        raise SpecError(f"{path}: the format is not clear from the name; use one of {endings}")
     return form
 
 

@@ -8,7 +8,7 @@ is a category, and a remark says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -22,7 +22,7 @@ from engine.schema import (
     Writing,
     literal,
 )
-from engine.source.detection.holders import Block, by_place, list_cells
+from engine.source.detection.holders import Block, by_place, holders, list_cells
 from engine.source.detection.resolution import detected_resolutions
 from engine.source.detection.shape import Shape, outside, shapes_of
 from engine.source.detection.spelling.remarks import remarks_on
@@ -102,12 +102,14 @@ def look_at(
     n_rows: int,
     writings: Mapping[str, Writing],
     knows_null: bool = False,
+    labels: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, Look]:
     """Detect columns of the relation `source`.
 
     block: Of one that names entities itself, only whether it holds numbers or texts is told.
     writings: Of columns that are not written plainly in the file, and shown so.
     knows_null: The source tells null from text (Parquet, databases, frames): a text is a value there, also "NA" and "".
+    labels: Of values, as text, by column, where the source has any: what has a label is no number but a code.
     """
     list_cells(block)
     spellings = _spellings(block)
@@ -133,7 +135,8 @@ def look_at(
         shapes |= shapes_of(block, thresholds, {name: written[name] for name in in_doubt})
     empty = () if knows_null else ("",)
     nulls = {n: (*sorted(t), *(empty if n in of_texts else ("",))) for n, t in written.items()}
-    columns, doubts = _columns(block, thresholds, shapes, nulls, in_doubt)
+    labelled = _labelled(block, labels or {}, thresholds)
+    columns, doubts = _columns(block, thresholds, shapes, nulls, in_doubt, labelled)
     blank = {} if knows_null else _blank(block)
     for name, texts in written.items():
         held = {text: spellings[name][text] for text in sorted(texts)}
@@ -193,6 +196,7 @@ def _columns(
     shapes: Mapping[str, Shape],
     nulls: Mapping[str, tuple[str, ...]],
     in_doubt: Mapping[str, Sequence[str]],
+    labelled: Collection[str],
 ) -> tuple[list[Column], dict[str, list[str]]]:
     """What is detected of each column, and what is in doubt."""
     kinds: dict[str, tuple[ColumnKind, ValueType]] = {}
@@ -202,6 +206,8 @@ def _columns(
         kind, value_type, doubts[name] = _kind(
             block.sql_type, shapes[name], few, many, is_entity=name in block.entities
         )
+        if name in labelled and kind in ("integer", "real", "decimal", "category"):
+            kind, doubts[name] = "category", []
         kinds[name] = kind, value_type
         if unsure := in_doubt.get(name):
             listed = ", ".join(f'"{text}"' for text in (*unsure, *nulls[name]))
@@ -235,6 +241,21 @@ def _columns(
         for name, (kind, value_type) in kinds.items()
     ]
     return columns, doubts
+
+
+def _labelled(
+    block: Block, labels: Mapping[str, Mapping[str, str]], thresholds: Thresholds
+) -> set[str]:
+    """Columns nearly all of whose values have a label."""
+    found = set()
+    text = value_sql(Column(name="cell", kind="text", value_type="text"), block.sql_type, "cell")
+    for name in (name for name in block.names if labels.get(name) and name not in block.entities):
+        has_label = f"{text} IN ({', '.join(map(literal, labels[name]))})"
+        ((shown, others),) = holders(block, [has_label], block.places([name]))[name]
+        enough = thresholds.of("form", name, "label shown")
+        if shown >= enough and others < thresholds.of("form", name, "no label"):
+            found.add(name)
+    return found
 
 
 def _code_lists(

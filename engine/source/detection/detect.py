@@ -197,7 +197,14 @@ def _looks(
     looks: dict[str, Look] = {}
     for block in blocks_of(con, types, entities, n_rows=n_rows, place=opened.place):
         report("columns", len(looks), len(types))
-        looks |= look_at(block, thresholds, n_rows=n_rows, writings=writings, knows_null=knows_null)
+        looks |= look_at(
+            block,
+            thresholds,
+            n_rows=n_rows,
+            writings=writings,
+            knows_null=knows_null,
+            labels=opened.labels.values,
+        )
     return {name: looks[name] for name in opened.columns if name in looks}
 
 
@@ -231,7 +238,7 @@ def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> De
         remarks.append("no column names whom to protect: each row is taken for one entity")
     named = source.entities or candidates
     columns = tuple(
-        _as_entity(look.column) if name in named else _in_order(look.column, opened)
+        _as_entity(look.column) if name in named else _as_told(look.column, opened)
         for name, look in looks.items()
     )
     return Detection(
@@ -384,8 +391,14 @@ def _is_named_like_an_id(name: str) -> bool:
     return bool(_ID_NAME.search(name.casefold()) or _CAMEL_ID.search(name))
 
 
-def _in_order(column: Column, opened: Source) -> Column:
-    """The column with its values in the order that the source has for them."""
+def _as_told(column: Column, opened: Source) -> Column:
+    """The column with the labels, and its values in the order, that the source has for them."""
+    labels = opened.labels
+    column = replace(
+        column,
+        label=labels.columns.get(column.name, ""),
+        labels=tuple(labels.values.get(column.name, {}).items()),
+    )
     order = opened.orders.get(column.name, ())
     if not order or column.kind != "category" or column.value_type != "text":
         return column

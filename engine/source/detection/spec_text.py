@@ -177,6 +177,8 @@ def _seen_from(spec_path: Path, path: str | Path) -> str:
 
 def toml(value: Any) -> str:
     """Spell a value in TOML, on one line."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{toml(key)} = {toml(of)}' for key, of in value.items())} }}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml, value)) + "]"
     if isinstance(value, datetime.date | datetime.time):
@@ -282,6 +284,10 @@ def _column_lines(
     lines.append(f"detected = {toml(column.detected)}")
     if column.spellings != nulls:
         lines.append(f"nulls = {toml(column.spellings)}")
+    if column.label:
+        lines.append(f"label = {toml(column.label)}")
+    if column.labels:
+        lines.append(f"labels = {toml(dict(column.labels))}")
     if values:
         lines.append(
             f"# domain = {toml(values)}  # seen in the data, values of few left out; "

@@ -119,7 +119,11 @@ def _readings(lines: Sequence[str], delimiter: str, *, may_skip: bool) -> list[R
 def _names(header: list[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], bool]:
     """The names in a record, and whether the rows below have one more cell each, which is empty."""
     names = header[:-1] if len(header) > 1 and not header[-1].strip() else header
-    is_longer = len(header) > 1 and bool(rows) and all(len(row) == len(names) + 1 and not row[-1] for row in rows)
+    is_longer = (
+        len(header) > 1
+        and bool(rows)
+        and all(len(row) == len(names) + 1 and not row[-1] for row in rows)
+    )
     return (names, True) if is_longer else (header, False)
 
 

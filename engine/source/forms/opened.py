@@ -18,11 +18,19 @@ from engine.errors import DataError, SpecError
 from engine.schema import SourceFormat, SourceSpec, quoted
 from engine.source.forms.databases import check_doubles, open_database
 from engine.source.forms.query import checked_query, named_files
+from engine.source.forms.statistical import open_statistical
 from engine.source.forms.text import open_text
 from engine.source.forms.workbook import open_workbook
-from engine.source.frames import register_frame
-from engine.source.relation import Source, check_names, fetch, file_literal, matching_files
-from engine.spec import format_of
+from engine.source.frames import Frame, register_frame
+from engine.source.relation import (
+    Labels,
+    Source,
+    check_names,
+    fetch,
+    file_literal,
+    matching_files,
+)
+from engine.spec import STATISTICAL, format_of
 
 _RESULT = "tablepack_result"
 _SERVERS = ("postgres", "mysql")
@@ -35,15 +43,12 @@ _ON_CELL = (
 
 def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any = None) -> Source:
     """Make the relation `source` (a table, or a view of what can be read again) on the connection."""
-    unreadable: dict[str, str] = {}
-    mixed: frozenset[str] = frozenset()
-    orders: dict[str, tuple[str, ...]] = {}
+    prepared = Frame(columns=(), unreadable={}, mixed_numbers=frozenset())
+    labels = Labels()
     if source.format == "frame":
         place = "the data frame"
         prepared = register_frame(con, frame)
         check_names(prepared.columns, place)
-        unreadable, mixed = prepared.unreadable, prepared.mixed_numbers
-        orders = prepared.orders
         fetch(con, "CREATE OR REPLACE TEMP VIEW source AS SELECT * FROM frame", place)
     elif source.path is None:
         raise SpecError("source.path: say where the rows are")
@@ -51,6 +56,9 @@ def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any =
         place = _place(source)
         if source.sql is not None:
             _open_query(con, source, place)
+        elif source.format in STATISTICAL:
+            files = _files(source.paths)
+            prepared, labels = open_statistical(con, source, files, "source", place)
         else:
             _open_files(con, source, source.paths, "source", place)
     described = fetch(con, "DESCRIBE source", place)
@@ -63,10 +71,11 @@ def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any =
     return Source(
         columns=tuple(str(row[0]) for row in described),
         types={str(row[0]): str(row[1]) for row in described},
-        unreadable=unreadable,
-        mixed_numbers=mixed,
+        unreadable=prepared.unreadable,
+        mixed_numbers=prepared.mixed_numbers,
         place=place,
-        orders=orders,
+        orders=prepared.orders,
+        labels=labels,
     )
 
 
@@ -96,13 +105,20 @@ def _open_files(
             raise SpecError('source.path: several databases want sql = "SELECT ..." over them')
         open_database(con, source, paths[0], relation)
         return
-    files = list(dict.fromkeys(file for path in paths for file in matching_files(path)))
-    if source.format == "csv":
+    files = _files(paths)
+    if source.format in STATISTICAL:
+        open_statistical(con, source, files, relation, place)
+    elif source.format == "csv":
         open_text(con, source, files, relation, place)
     elif source.format == "xlsx":
         open_workbook(con, source, files, relation, place)
     else:
         _open_parquet(con, files, relation, place)
+
+
+def _files(paths: Sequence[str]) -> list[str]:
+    """All files that paths and globs name."""
+    return list(dict.fromkeys(file for path in paths for file in matching_files(path)))
 
 
 def _open_query(con: duckdb.DuckDBPyConnection, source: SourceSpec, place: str) -> None:
