@@ -13,7 +13,7 @@ from engine.spec.columns import in_universe_order, with_deciders, with_determine
 from engine.spec.dp import DPContext, dp_from, missing_domain
 from engine.spec.model import STATISTICAL, SUFFIXES
 from engine.spec.reading import ReleaseSpec, example_spec, of_rows, read_spec, spec_of
-from engine.spec.source import format_of, knows_null, named_format
+from engine.spec.source import format_of, knows_null, named_format, writing_problems
 from engine.spec.tables import SECONDS_A_TABLE, WideOptions, warning_of_many
 from engine.spec.workload import Workload
 
@@ -41,4 +41,5 @@ __all__ = [
     "with_determined",
     "with_entries",
     "without_entries",
+    "writing_problems",
 ]

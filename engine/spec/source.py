@@ -203,7 +203,7 @@ def _located(path: str, folder: Path) -> str:
 def writing_of(section: SourceSection, problems: list[str]) -> Writing:
     """How `[source]` says that all columns are written."""
     writing = Writing(**{key: getattr(section, key) for key in _WRITING})
-    problems += _wrong(writing, "source")
+    problems += writing_problems(writing, "source")
     return writing
 
 
@@ -211,7 +211,7 @@ def own_writing(section: ColumnSection, usual: Writing, place: str, problems: li
     """How a column is written: what it says itself, otherwise what `[source]` says."""
     own = {key: said for key in _WRITING if (said := getattr(section, key)) is not None}
     writing = replace(usual, **own)
-    problems += _wrong(writing, place) if own else []
+    problems += writing_problems(writing, place) if own else []
     if section.kind in DATE_KINDS and writing.has_short_years and not writing.century:
         problems.append(
             f"{place}.century: is missing; date_format has years of two digits, so say which hundred years they mean, "
@@ -220,7 +220,7 @@ def own_writing(section: ColumnSection, usual: Writing, place: str, problems: li
     return writing
 
 
-def _wrong(writing: Writing, place: str) -> list[str]:
+def writing_problems(writing: Writing, place: str) -> list[str]:
     """Say which values are impossible."""
     problems = []
     if writing.decimal not in DECIMALS:
