@@ -190,6 +190,9 @@ class Column:
         as in any bucket.
     determines : tuple of str
         Columns implied by this one: rows that agree in this column agree in them.
+    order : str
+        "numeric": values of a category or text without a domain are in the order of the numbers that they begin with
+        (5-9 before 10-14); empty: in that of their code points.
     release : str
         Why it may be published although it looks like an identifier. Empty: no reason was given.
     writing : Writing
@@ -214,6 +217,7 @@ class Column:
     nullable: bool = True
     max_rows: int | None = None
     determines: tuple[str, ...] = ()
+    order: str = ""
     release: str = ""
     writing: Writing = Writing()
 
@@ -390,6 +394,8 @@ class SourceSpec:
     skip: int = 0  # Lines of text, or rows of a sheet, above the column names
     sheet: str | None = None  # Of a workbook; None: its only one
     sql: str | None = None  # A SELECT over the files, each a table named after its file
+    # How many units a row stands for; it is read as so many rows, without this column. None, or empty: it is one.
+    count_column: str | None = None
     # engine, master, memory: What reads and counts the rows, "duckdb" or "spark"; the Spark master, empty: as Spark is
     # configured; memory limit of the working database, such as "4GB", empty: the default.
     engine: Literal["duckdb", "spark"] = "duckdb"

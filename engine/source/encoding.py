@@ -359,6 +359,8 @@ def encoding_digest(column: Column) -> str:
     ]
     if column.max_rows is not None:
         parts.append(column.max_rows)
+    if column.order and column.domain is None:
+        parts.append(column.order)
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -125,6 +125,8 @@ def column_from(
         problems.append(
             f"{place}.step: must be a whole number of at least 1; only integer columns have one"
         )
+    if section.order and value_type != "text":
+        problems.append(f"{place}.order: only a text column, or a category of texts, has one")
     problems += bad_bound(f"{place}.max_rows", section.max_rows)
     placeholder = _placeholder(section, value_type, domain, nulls, place, problems)
     breaks = _breaks(section, value_type, bounds, resolution, place, problems)
@@ -152,6 +154,7 @@ def column_from(
         nullable=section.nullable,
         max_rows=section.max_rows,
         determines=tuple(dict.fromkeys(section.determines)),
+        order=section.order,
         release=section.release.strip(),
         writing=PLAIN if value_type in ("text", "boolean") else written,
     )

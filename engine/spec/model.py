@@ -165,6 +165,11 @@ class SourceSection(_Section):
         description='Spellings of a missing value in text; default `[""]`, but none for text columns of sources that '
         "tell null from text (Parquet, databases)",
     )
+    count_column: str | None = Field(
+        None,
+        description="Of a table of frequencies: the column that says for how many units a row stands. It is read as so "
+        "many rows, each a unit of its own",
+    )
     encoding: str | None = Field(
         None, description='Encoding of text, such as "cp1252" or "utf-16"; default UTF-8'
     )
@@ -242,6 +247,11 @@ class ColumnSection(_Section):
         description="Categories and text: the values, in the order of tables. Numbers and dates: smallest and largest "
         "value",
     )
+    order: Literal["", "numeric"] = Field(
+        "",
+        description='Text values without `domain`, which has its own order: "numeric" sorts them by the numbers that they '
+        "begin with, as bands such as <5, 5-9, 10-14, 65+ want it; by default by code point",
+    )
     public: bool = Field(
         False,
         description="The domain is public knowledge, so no value is suppressed for being rare. Must be declared, "
@@ -256,6 +266,7 @@ class ColumnSection(_Section):
             "nulls",
             "max_rows",
             "determines",
+            "order",
             "drop",
             "century",
         ]

@@ -76,6 +76,7 @@ def source_from(section: SourceSection, folder: Path, problems: list[str]) -> So
         skip=section.skip,
         sheet=section.sheet,
         sql=section.sql,
+        count_column=section.count_column,
         memory=section.memory,
     )
 
@@ -94,7 +95,7 @@ def _in_spark(
         )
     if form == "table" and len(paths) > 1:
         problems.append("source.path: names several tables; name one, or create a view over them")
-    for key in ("table", "sheet", "sql", "encoding", "skip"):
+    for key in ("table", "sheet", "sql", "encoding", "skip", "count_column"):
         if getattr(section, key):
             problems.append(f'source.{key}: not available with engine = "spark"')
     if section.delimiter is not None and (form != "csv" or not _is_delimiter(section.delimiter)):
@@ -122,7 +123,7 @@ def _misplaced(section: SourceSection, forms: set[str]) -> list[str]:
         problems.append('source.path: files of several formats need sql = "SELECT ..." over them')
     if section.sheet is not None and "xlsx" not in forms:
         problems.append("source.sheet: only a workbook has sheets")
-    if section.encoding is not None and not forms & {"csv", *STATISTICAL}:
+    if section.encoding is not None and not forms & ({"csv", *STATISTICAL} - {"por"}):
         problems.append("source.encoding: only text, and files of SPSS, Stata and SAS, have one")
     if section.delimiter is not None and "csv" not in forms:
         problems.append("source.delimiter: only text has one")
@@ -168,6 +169,14 @@ def check_names(source: SourceSpec, names: Sequence[str], problems: list[str]) -
                 )
         if len(set(listed)) < len(listed):
             problems.append(f"source.{key}: names a column twice")
+    if source.count_column is not None and source.entities:
+        problems.append(
+            "source.count_column: a row that stands for several units names none of them; remove source.entities"
+        )
+    if source.count_column in names:
+        problems.append(
+            f"source.count_column: {source.count_column} is no column of the units; remove its section [columns]"
+        )
     if source.identity and source.entities:
         problems.append("source.identity: only for sources without entities; remove one of the two")
 

@@ -68,7 +68,8 @@ def _is_more(source: SourceSpec) -> bool:
     encoding = (source.encoding or "utf-8").lower().replace("_", "-")
     is_plain = source.format in ("csv", "parquet", "duckdb") and encoding in ("utf-8", "utf8")
     is_usual = source.delimiter in (None, ",", ";", "\t", "|") and not source.skip
-    return is_several or not is_plain or not is_usual or bool(source.sql or source.sheet)
+    is_made = source.sql or source.sheet or source.count_column
+    return is_several or not is_plain or not is_usual or bool(is_made)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ is a category, and a remark says so.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -28,6 +28,7 @@ from engine.source.detection.shape import Shape, outside, shapes_of
 from engine.source.detection.spelling.remarks import remarks_on
 from engine.source.detection.thresholds import MEAN, Thresholds
 from engine.source.encoding import cell_class, cell_sql, value_sql
+from engine.texts import are_bands, numeric_place
 
 MAX_VALUES = 30
 """Longest list of values that is written, as a comment."""
@@ -155,6 +156,7 @@ def look_at(
     for name, sentences in remarks_on(block, columns, thresholds, writings).items():
         doubts[name] += sentences
     values = _values(block, [c for c in columns if c.kind == "category"], thresholds)
+    columns = [_in_bands(column, values) for column in columns]
     return {
         column.name: Look(
             column=column,
@@ -164,6 +166,15 @@ def look_at(
         )
         for column in columns
     }
+
+
+def _in_bands(column: Column, values: dict[str, tuple[Any, ...]]) -> Column:
+    """The column in the order of its numbers, as its listed values then are, where they are bands of numbers."""
+    listed = values.get(column.name, ())
+    if column.value_type != "text" or not are_bands(listed):
+        return column
+    values[column.name] = tuple(sorted(listed, key=numeric_place))
+    return replace(column, order="numeric", detected=(*column.detected, "order"))
 
 
 def _is_of_texts(shape: Shape) -> bool:

@@ -23,11 +23,12 @@ from engine.progress import Progress, silent
 from engine.schema import DATE_KINDS, NUMBER_KINDS, Column, SourceSpec, Writing, literal, quoted
 from engine.source.detection.column import NULLS, Look, look_at
 from engine.source.detection.determined import MOST_COLUMNS, Table, determined
+from engine.source.detection.frequencies import count_column_of
 from engine.source.detection.holders import blocks_of, plain_cell
 from engine.source.detection.identifiers import may_be_suspect
 from engine.source.detection.resolution import NUMBER_PATTERN
 from engine.source.detection.rows import proposed_bound, proposed_bounds_of_values
-from engine.source.detection.spec_text import Detection
+from engine.source.detection.spec_text import Detection, toml
 from engine.source.detection.spelling.written import Written, with_plain_cells, written_columns
 from engine.source.detection.suspects import Judged, suspects
 from engine.source.detection.thresholds import Thresholds, keyed_thresholds
@@ -53,14 +54,18 @@ def detect_source(
     table: str | None = None,
     entities: tuple[str, ...] = (),
     key: MasterKey | None = None,
+    count_column: str | None = None,
     progress: Progress | None = None,
 ) -> Detection:
     """Detect the columns of a file.
 
+    count_column: See `SourceSpec`; None: a table of frequencies is refused.
     key: Decides the noisy thresholds, so that the same data gives the same spec. Without one they are drawn
         afresh and forgotten: two calls may differ where about ten entities decide.
     """
-    source = replace(source_of(str(path), table), entities=tuple(entities))
+    source = replace(
+        source_of(str(path), table), entities=tuple(entities), count_column=count_column
+    )
     return detect(source, thresholds=keyed_thresholds(key), progress=progress)
 
 
@@ -113,6 +118,8 @@ def detect(
                 knows_null=knows_null(source),
             )
             detection = _as_written(_detection(source, opened, looks), written)
+            if source.count_column is None and not source.entities:
+                _refuse_counts(con, opened, detection)
             detection = _with_nameless(con, opened, detection)
             detection = _with_suspects(con, opened, detection, thresholds)
             detection = _with_bounds(con, opened, detection, thresholds)
@@ -252,6 +259,19 @@ def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> De
             name: look.values for name, look in looks.items() if look.values and name not in named
         },
     )
+
+
+def _refuse_counts(con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection) -> None:
+    """Refuse a table of frequencies, unless somebody said what its rows are."""
+    counts = count_column_of(con, detection.columns, opened.place)
+    if counts is not None:
+        raise DataError(
+            f"{opened.place}: looks like a table of frequencies: column {counts!r} counts, and each combination of the "
+            "other columns occurs once. Its units want protection, not its rows: to read each row as so many units, "
+            f"say --count-column {counts} (in [source] count_column = {toml(counts)}; of a data frame, "
+            f'frame.loc[frame.index.repeat(frame[{counts!r}])]). If each row is one unit, say --count-column "" (of a '
+            "data frame, entities=[])"
+        )
 
 
 def _with_nameless(

@@ -56,7 +56,10 @@ def make_spec(
     listed = _listed(tables)
     path = str(what) if isinstance(what, str | Path) else None
     source = replace(
-        source_of(path, table), entities=tuple(entities or ()), identity=tuple(identity)
+        source_of(path, table),
+        entities=tuple(entities or ()),
+        identity=tuple(identity),
+        count_column=None if entities is None and not identity else "",
     )
     declared = {
         name: replace(

@@ -199,6 +199,7 @@ def _source_lines(detection: Detection, entities: tuple[str, ...], spec_path: Pa
         "encoding": source.encoding,
         "delimiter": None if source.delimiter == "," else source.delimiter,
         "skip": source.skip or None,
+        "count_column": source.count_column or None,
         **_said(usual_writing(detection.columns), Writing()),
     }
     lines += [f"{key} = {toml(value)}" for key, value in found.items() if value is not None]
@@ -274,6 +275,10 @@ def _column_lines(
         lines.append(f"resolution = {exact if step.exponent else '1'}")
     if column.max_rows is not None:
         lines.append(f"max_rows = {column.max_rows}  # the same for any one value of this column")
+    if column.order:
+        lines.append(
+            f"order = {toml(column.order)}  # bands: by their numbers, as 5-9 before 10-14"
+        )
     if column.determines:
         lines.append(
             f"determines = {toml(column.determines)}  # rows that agree in this column agree in these"

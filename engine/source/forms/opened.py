@@ -33,6 +33,7 @@ from engine.source.relation import (
 from engine.spec import STATISTICAL, format_of
 
 _RESULT = "tablepack_result"
+_MOST_UNITS = 10**9
 _SERVERS = ("postgres", "mysql")
 _DATABASES = ("duckdb", "sqlite", *_SERVERS)
 _ON_CELL = (
@@ -61,6 +62,8 @@ def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any =
             prepared, labels = open_statistical(con, source, files, "source", place)
         else:
             _open_files(con, source, source.paths, "source", place)
+    if source.count_column:
+        _expand(con, source.count_column, place)
     described = fetch(con, "DESCRIBE source", place)
     if not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
         if source.sql is not None:
@@ -77,6 +80,33 @@ def open_source(con: duckdb.DuckDBPyConnection, source: SourceSpec, frame: Any =
         orders=prepared.orders,
         labels=labels,
     )
+
+
+def _expand(con: duckdb.DuckDBPyConnection, counts: str, place: str) -> None:
+    """Read each row as so many as a column says, without that column."""
+    names = [str(row[0]) for row in fetch(con, "DESCRIBE source", place)]
+    if counts not in names:
+        raise SpecError(
+            f"source.count_column: no column {counts!r} in the source, which has: {', '.join(names)}"
+        )
+    n = f"TRY_CAST({quoted(counts)} AS DOUBLE)"
+    is_count = f"coalesce({n} = trunc({n}) AND {n} >= 0, false)"
+    is_right, total = fetch(con, f"SELECT bool_and({is_count}), sum({n}) FROM source", place)[0]
+    if not is_right or total > _MOST_UNITS:
+        raise DataError(
+            f"column {counts!r}: must hold how many units each row stands for, whole numbers of 0 and above, of at "
+            f"most {_MOST_UNITS:,} units in all"
+        )
+    others = ", ".join(quoted(name) for name in names if name != counts)
+    fetch(
+        con,
+        f"CREATE OR REPLACE TABLE {_RESULT} AS SELECT {others} FROM "
+        f"(SELECT {others}, unnest(range(CAST({n} AS BIGINT))) FROM source)",
+        place,
+    )
+    views = "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary"
+    fetch(con, f"DROP {'VIEW' if fetch(con, views, place) else 'TABLE'} source", place)
+    fetch(con, f"ALTER TABLE {_RESULT} RENAME TO source", place)
 
 
 def _place(source: SourceSpec) -> str:

@@ -67,9 +67,10 @@ def _read(file: str, source: SourceSpec) -> tuple[pd.DataFrame, Labels]:
     if Path(file).stat().st_size == 0:
         raise DataError(f"source {file}: the file is empty")
     read = getattr(pyreadstat, _READERS[source.format])
+    options = {} if source.encoding is None else {"encoding": source.encoding}
     found = None
     try:
-        found = read(file, encoding=source.encoding)
+        found = read(file, **options)
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError, OverflowError):
         pass
     if found is None:
