@@ -169,7 +169,7 @@ def check_names(source: SourceSpec, names: Sequence[str], problems: list[str]) -
                 )
         if len(set(listed)) < len(listed):
             problems.append(f"source.{key}: names a column twice")
-    if source.count_column is not None and source.entities:
+    if source.count_column and source.entities:
         problems.append(
             "source.count_column: a row that stands for several units names none of them; remove source.entities"
         )

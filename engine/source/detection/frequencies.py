@@ -49,7 +49,7 @@ def _is_of_counts(
     con: duckdb.DuckDBPyConnection, name: str, others: Sequence[str], place: str
 ) -> bool:
     """Whether a column holds the counts of the combinations of all others."""
-    if len(others) == 1 and reads_like_an_identifier(others[0]) != "none":
+    if any(reads_like_an_identifier(other) != "none" for other in others):
         return False
     count, listed = f"TRY_CAST({quoted(name)} AS DOUBLE)", ", ".join(map(quoted, others))
     distinct = ", ".join(
@@ -61,7 +61,8 @@ def _is_of_counts(
         f"{distinct} FROM source",
         place,
     )[0]
-    if not is_whole or total < _LEAST_MEAN * n:
+    # A column that tells all lines apart beside others is a name of what they are about.
+    if not is_whole or total < _LEAST_MEAN * n or (len(others) > 1 and max(values) >= n):
         return False
     combinations = 1
     for number in values:
