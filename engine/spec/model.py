@@ -249,8 +249,8 @@ class ColumnSection(_Section):
     )
     order: Literal["", "numeric"] = Field(
         "",
-        description='Text values without `domain`, which has its own order: "numeric" sorts them by the numbers that they '
-        "begin with, as bands such as <5, 5-9, 10-14, 65+ want it; by default by code point",
+        description='Text values without `domain`, which has its own order: "numeric" sorts them by the numbers that '
+        "they begin with, as bands such as <5, 5-9, 10-14, 65+ want it; by default by code point",
     )
     public: bool = Field(
         False,

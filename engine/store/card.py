@@ -206,6 +206,10 @@ def _check_kinds(card: GeneratorCard) -> None:
         is_flag = isinstance(value, bool) and field_.type != "bool"
         if is_flag or not isinstance(value, _KINDS[str(field_.type)]):
             raise TypeError(field_.name)
+    for told in card.written.values():
+        texts_of = {**told, "nulls": ""}.values(), told.get("nulls", [])
+        if not all(isinstance(text, str) for texts in texts_of for text in texts):
+            raise TypeError("written")
     names = [*card.columns, *(name for table in card.sub_tables for name in table)]
     texts = [*card.told.items(), *card.words.items(), *card.detected.items()]
     if not all(isinstance(name, str) for name in (*names, *(t for pair in texts for t in pair))):

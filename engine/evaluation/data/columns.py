@@ -76,18 +76,13 @@ def _told(con: duckdb.DuckDBPyConnection) -> dict[str, _Told]:
     return found
 
 
-def _told_of(told: Any) -> _Told:
+def _told_of(told: Mapping[str, Any]) -> _Told:
     """One column of a card, which may be anybody's."""
-    try:
-        nulls = told.get("nulls", [""])
-        keys = [key.name for key in fields(Writing)]
-        writing = Writing(**{key: str(told[key]) for key in keys if key in told})
-        is_valid = isinstance(nulls, list) and all(isinstance(text, str) for text in nulls)
-    except AttributeError:
-        is_valid = False
-    if not is_valid or writing_problems(writing, "card"):
+    keys = [key.name for key in fields(Writing)]
+    writing = Writing(**{key: told[key] for key in keys if key in told})
+    if writing_problems(writing, "card"):
         raise DamagedRelease("a card of the release was not written by tablepack")
-    return _Told(writing=writing, spellings=tuple(nulls))
+    return _Told(writing=writing, spellings=tuple(told.get("nulls", ("",))))
 
 
 def _nulls(
