@@ -11,7 +11,10 @@ in the supports of its columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -110,6 +113,9 @@ SQL_TYPES = {
     "time": "TIME",
 }
 """SQL type of the released values, by their type."""
+MEMORY, SERVED_MEMORY = "2GB", "1GB"
+"""Stated memory, where nobody states another: of the working database of a build, or of everything that is asked of an
+open release; and of all statements of a server together. Processes take up to 300 MB more."""
 MAX_WIDTH = 4
 """Widest table that mode sticky measures; wider ones are modelled from narrower ones."""
 WIDEST = 64
@@ -374,6 +380,38 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+Entity = str | tuple[str, ...]
+"""What names one kind of entity: a column, or several columns together (household and person number)."""
+
+
+def columns_of(entity: Entity) -> tuple[str, ...]:
+    """The columns that name an entity."""
+    return (entity,) if isinstance(entity, str) else entity
+
+
+def entity_columns(entities: Iterable[Entity]) -> tuple[str, ...]:
+    """All columns that name entities, each once."""
+    return tuple(dict.fromkeys(name for one in entities for name in columns_of(one)))
+
+
+def entity_name(entity: Entity) -> str:
+    """What names an entity, in words."""
+    return " + ".join(columns_of(entity))
+
+
+def entity_option(entity: Entity) -> str:
+    """What names an entity, as the command line has it: a line of CSV."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(columns_of(entity))
+    return shlex.quote(out.getvalue())
+
+
+def as_entities(given: Iterable[str | Iterable[str]]) -> tuple[Entity, ...]:
+    """Kinds of entities as somebody wrote them: one of a single column is that column."""
+    kinds = [(one,) if isinstance(one, str) else tuple(one) for one in given]
+    return tuple(kind[0] if len(kind) == 1 else kind for kind in kinds)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceSpec:
     """Where the rows are and whom they are about."""
@@ -383,8 +421,8 @@ class SourceSpec:
     # As in the spec; also "table" (of Spark's catalogue) or "frame".
     format: SourceFormat
     table: str | None = None  # Table (or schema.table) of a database
-    # Columns that identify the protected entities; empty: each row is one.
-    entities: tuple[str, ...] = ()
+    # Kinds of protected entities, each by the column or the columns that name it; empty: each row is one.
+    entities: tuple[Entity, ...] = ()
     # Columns that identify a row if there are no entity columns; empty: all columns of the spec.
     identity: tuple[str, ...] = ()
     more: tuple[str, ...] = ()  # Files or globs besides `path`
@@ -401,6 +439,11 @@ class SourceSpec:
     engine: Literal["duckdb", "spark"] = "duckdb"
     master: str = ""
     memory: str = ""
+
+    @property
+    def entity_columns(self) -> tuple[str, ...]:
+        """All columns that name entities, each once."""
+        return entity_columns(self.entities)
 
     @property
     def paths(self) -> tuple[str, ...]:

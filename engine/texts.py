@@ -43,6 +43,8 @@ _BAND = re.compile(
 _MOSTLY = 0.75
 N_SHOWN = 20
 """Number of tables that a plan shows by default."""
+_LISTED = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,]*?))\s*(?:,|\Z)', re.DOTALL)
+"""A name in a list, quoted or not, up to the next comma."""
 MANY, TOO_MANY = 1e5, 1e15
 """Between these, fractional numbers are shown with one decimal place, others with six digits."""
 
@@ -134,6 +136,30 @@ def html_sentences(sentences: Sequence[str]) -> str:
     """Sentences as an HTML paragraph, one per line; empty if there are none."""
     lines = "<br>".join(html.escape(line) for line in sentences)
     return f"<p>{lines}</p>" if lines else ""
+
+
+def names_from(text: str, known: Iterable[str] = ()) -> list[str]:
+    """Split names separated by commas, as in a line of CSV: `age,"income, net"`; blanks around a comma do not count.
+
+    known: Names that are meant as they are, if the whole text is one of them.
+    """
+    if text in known:
+        return [text]
+    found = (m[2] if m[1] is None else m[1].replace('""', '"') for m in _LISTED.finditer(text))
+    return [name for name in found if name]
+
+
+def names_text(names: Iterable[str], separator: str = ", ") -> str:
+    """Return a list of names that `names_from` reads."""
+    return separator.join(
+        '"' + name.replace('"', '""') + '"' if names_from(name) != [name] else name
+        for name in names
+    )
+
+
+def slug(text: str, otherwise: str) -> str:
+    """Return a name of ASCII letters, digits, dots, dashes and underscores, as URLs and identifiers have."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or otherwise
 
 
 def spec_entry(columns: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from hashlib import blake2b
@@ -102,6 +102,21 @@ def value_sql(column: Column, sql_type: str, cell: str) -> str:
             return f"(TIME '00:00:00' + to_seconds({_seconds(cell_type, cell)}))"
         case _:
             return _text(cell_type, cell)
+
+
+def id_sql(columns: Sequence[Column], types: Mapping[str, str], cells: Sequence[str]) -> str:
+    """The typed id of an entity that columns name (NULL: one of them names none), as `joined_sql`."""
+    return joined_sql(
+        [value_sql(c, types[c.name], cell) for c, cell in zip(columns, cells, strict=True)]
+    )
+
+
+def joined_sql(values: Sequence[str]) -> str:
+    """One value as it is; of several a text that no others give: before each stands its length."""
+    if len(values) == 1:
+        return values[0]
+    texts = [f"CAST({value} AS VARCHAR)" for value in values]
+    return "(" + " || ".join(f"length({text}) || ':' || {text}" for text in texts) + ")"
 
 
 def code_sql(column: Column, sql_type: str, cell: str) -> str:

@@ -34,6 +34,7 @@ class DPContext:
 
     names: tuple[str, ...]  # Data columns
     entities: tuple[str, ...]
+    n_kinds: int  # Of entities
     # Data columns in full; None if some of them are wrong.
     columns: tuple[Column, ...] | None
     tables: tuple[ColumnSet, ...]  # Those to be published
@@ -61,9 +62,10 @@ def dp_from(
     is_noise_wrong = raw.get("noise", section.noise) != section.noise  # reported already
     problems += _budget_mistakes(section, keys, is_noise_wrong=is_noise_wrong)
     problems += _number_mistakes(section)
-    if len(context.entities) > 1:
+    if context.n_kinds > 1:
         problems.append(
-            f"source.entities: [dp] protects one kind of entity, not {len(context.entities)}; name one column"
+            f"source.entities: [dp] protects one kind of entity, not {context.n_kinds}; name one column, or several "
+            'together: entities = [["site", "patient"]]'
         )
     joint = _joint(section, context, problems)
     zeros = zero_rules(section.zeros, joint.columns, context.columns or (), problems)

@@ -32,7 +32,7 @@ from engine.params import (
     Post,
     Sample,
 )
-from engine.schema import DEFAULT_PLACEHOLDER, MAX_WIDTH, WIDEST, ColumnKind, ValueType
+from engine.schema import DEFAULT_PLACEHOLDER, MAX_WIDTH, MEMORY, WIDEST, ColumnKind, ValueType
 from engine.units import EXPECTED_WORDS
 
 Format = Literal[
@@ -151,9 +151,10 @@ class SourceSection(_Section):
         '"sav" and "por" (SPSS), "dta" (Stata), "xpt" and "sas7bdat" (SAS) need the extra `stat`',
     )
     table: str | None = Field(None, description="Table of a database")
-    entities: list[str] = Field(
+    entities: list[str | list[str]] = Field(
         [],
-        description="Columns that identify the protected entities; without any, each row is one entity",
+        description="Columns that identify the protected entities, each one kind of entity; a list in the list is one "
+        'kind that its columns identify together: `[["household", "person_no"]]`. Without any, each row is one entity',
     )
     identity: list[str] = Field(
         [],
@@ -209,7 +210,7 @@ class SourceSection(_Section):
     memory: str = Field(
         "",
         description=f'Memory limit of the working database, such as "4GB", at least {LEAST_MB}MB; the rest spills to '
-        'encrypted disk. Default "2GB"',
+        f'encrypted disk. Default "{MEMORY}"',
     )
 
 
@@ -505,6 +506,7 @@ _EXPECTED = {
 SHAPES = {
     "columns": 'a list of columns, such as ["A", "B"], or "all"',
     "path": "a file or a glob, or a list of them",
+    "entities": 'a list of columns, such as ["patient"], or of lists: [["site", "patient"]] is one by both',
     "domain": "a list of values, or { min = ..., max = ... }",
     "resolution": "a number",
     "breaks": "a list of values: the lower end of each group but the first",

@@ -15,7 +15,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from engine.errors import SpecError
-from engine.schema import DATE_KINDS, SourceFormat, SourceSpec, Writing
+from engine.schema import DATE_KINDS, SourceFormat, SourceSpec, Writing, as_entities, columns_of
 from engine.spec.model import (
     DECIMALS,
     LEAST_MB,
@@ -68,7 +68,7 @@ def source_from(section: SourceSection, folder: Path, problems: list[str]) -> So
         path=next(iter(located), None),
         format=form or "csv",
         table=section.table,
-        entities=tuple(section.entities),
+        entities=as_entities(section.entities),
         identity=tuple(section.identity),
         more=tuple(located[1:]),
         encoding=section.encoding,
@@ -104,7 +104,7 @@ def _in_spark(
     return SourceSpec(
         path=next(iter(located), None),
         format=next((one for one in SPARK_FORMATS if one == form), "table"),
-        entities=tuple(section.entities),
+        entities=as_entities(section.entities),
         identity=tuple(section.identity),
         more=tuple(located[1:]),
         delimiter=section.delimiter,
@@ -161,8 +161,9 @@ def is_encoding(name: str) -> bool:
 
 def check_names(source: SourceSpec, names: Sequence[str], problems: list[str]) -> None:
     """Check the columns that a source names."""
+    named = {"entities": source.entity_columns, "identity": source.identity}
     for key, listed in (("entities", source.entities), ("identity", source.identity)):
-        for name in dict.fromkeys(listed):
+        for name in dict.fromkeys(named[key]):
             if name not in names:
                 problems.append(
                     f"source.{key}: no section [columns.{name}]{did_you_mean(name, names)}"
@@ -177,6 +178,11 @@ def check_names(source: SourceSpec, names: Sequence[str], problems: list[str]) -
         problems.append(
             f"source.count_column: {source.count_column} is no column of the units; remove its section [columns]"
         )
+    problems += [
+        f"source.entities: {list(one)} must name different columns, and at least one"
+        for one in source.entities
+        if len(set(columns_of(one))) < max(len(columns_of(one)), 1)
+    ]
     if source.identity and source.entities:
         problems.append("source.identity: only for sources without entities; remove one of the two")
 

@@ -184,6 +184,11 @@ source.format   | path = "people.xyz"
 source.format   | path = "p.csv" ; format = "xls"
 source.table    | path = "p.csv" ; table = "t"
 source.entities | path = "p.csv" ; entities = ["id", "id"]
+source.entities | path = "p.csv" ; entities = [["id"], "id"]
+source.entities | path = "p.csv" ; entities = [["id", "id"]]
+source.entities | path = "p.csv" ; entities = [["id", "nobody"]]
+source.entities | path = "p.csv" ; entities = [[]]
+source.entities | path = "p.csv" ; entities = [[["id"]]]
 source.identity | path = "p.csv" ; identity = ["AGE", "AGE"]
 source.identity | path = "p.csv" ; identity = ["AGF"]
 source.identity | path = "p.csv" ; identity = ["AGE"] ; entities = ["id"]

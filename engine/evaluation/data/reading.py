@@ -35,7 +35,16 @@ from engine.evaluation.data.kinds import (
 )
 from engine.evaluation.data.paired import Distinct, Reading, distinct
 from engine.evaluation.data.relation import Relation, form_of_file, opened
-from engine.schema import Column, ColumnSet, column_set, literal, quoted
+from engine.schema import (
+    Column,
+    ColumnSet,
+    Entity,
+    column_set,
+    entity_columns,
+    entity_name,
+    literal,
+    quoted,
+)
 from engine.store import GeneratorCard, count_names, swap_sentences
 
 _NAMED = 8
@@ -322,19 +331,22 @@ def _refuse_others(path: Path, shown: Sequence[str], original: pd.DataFrame) -> 
         )
 
 
-def _refuse_rows(path: Path, counted: tuple[str, ...], original: pd.DataFrame) -> None:
+def _refuse_rows(path: Path, counted: tuple[Entity, ...], original: pd.DataFrame) -> None:
     """Refuse data of several rows an entity for a release that counts each once."""
     if not counted:
         return
     place = original.attrs.get("place", "the data")
-    wanted = f"give as data one row for each {' and '.join(counted)}, with what the tables show"
-    told = f"{path} counts each {counted[0]} once" + "".join(f" in each {c}" for c in counted[1:])
-    if missing := [name for name in counted if name not in original.columns]:
+    names = entity_columns(counted)
+    wanted = f"give as data one row for each {' and '.join(names)}, with what the tables show"
+    told = f"{path} counts each {entity_name(counted[0])} once" + "".join(
+        f" in each {entity_name(c)}" for c in counted[1:]
+    )
+    if missing := [name for name in names if name not in original.columns]:
         raise DataError(
             f"{told}, and {place} has no column {', '.join(missing)}: whether it does, too, cannot be told; {wanted}, "
             f"and the column {', '.join(missing)}"
         )
-    if original.duplicated(list(counted)).any():
+    if original.duplicated(list(names)).any():
         raise DataError(f"{told}, but {place} has several rows of some: {wanted}")
 
 

@@ -20,6 +20,7 @@ from engine.schema import (
     Resolution,
     ValueType,
     Writing,
+    entity_columns,
     literal,
 )
 from engine.source.detection.holders import Block, by_place, holders, list_cells
@@ -141,7 +142,7 @@ def look_at(
     blank = {} if knows_null else _blank(block)
     for name, texts in written.items():
         held = {text: spellings[name][text] for text in sorted(texts)}
-        if name in blank and name not in block.entities:
+        if name in blank and name not in entity_columns(block.entities):
             held |= {"": blank[name]}
         listed = [
             f'"{text}" in {_about(n, thresholds, name, text)}'
@@ -215,7 +216,11 @@ def _columns(
     for name in block.names:
         few, many = thresholds.of("distinct", name, "numbers"), _many(name, thresholds)
         kind, value_type, doubts[name] = _kind(
-            block.sql_type, shapes[name], few, many, is_entity=name in block.entities
+            block.sql_type,
+            shapes[name],
+            few,
+            many,
+            is_entity=name in entity_columns(block.entities),
         )
         if name in labelled and kind in ("integer", "real", "decimal", "category"):
             kind, doubts[name] = "category", []
@@ -260,7 +265,11 @@ def _labelled(
     """Columns nearly all of whose values have a label."""
     found = set()
     text = value_sql(Column(name="cell", kind="text", value_type="text"), block.sql_type, "cell")
-    for name in (name for name in block.names if labels.get(name) and name not in block.entities):
+    for name in (
+        name
+        for name in block.names
+        if labels.get(name) and name not in entity_columns(block.entities)
+    ):
         has_label = f"{text} IN ({', '.join(map(literal, labels[name]))})"
         ((shown, others),) = holders(block, [has_label], block.places([name]))[name]
         enough = thresholds.of("form", name, "label shown")

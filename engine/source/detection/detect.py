@@ -20,11 +20,24 @@ import duckdb
 from engine.errors import DataError, SpecError
 from engine.keys import MasterKey
 from engine.progress import Progress, silent
-from engine.schema import DATE_KINDS, NUMBER_KINDS, Column, SourceSpec, Writing, literal, quoted
+from engine.schema import (
+    DATE_KINDS,
+    NUMBER_KINDS,
+    Column,
+    Entity,
+    SourceSpec,
+    Writing,
+    as_entities,
+    columns_of,
+    entity_columns,
+    entity_option,
+    literal,
+    quoted,
+)
 from engine.source.detection.column import NULLS, Look, look_at
 from engine.source.detection.determined import MOST_COLUMNS, Table, determined
 from engine.source.detection.frequencies import count_column_of
-from engine.source.detection.holders import blocks_of, plain_cell
+from engine.source.detection.holders import blocks_of, plain_cell, who_sql
 from engine.source.detection.identifiers import may_be_suspect
 from engine.source.detection.resolution import NUMBER_PATTERN
 from engine.source.detection.rows import proposed_bound, proposed_bounds_of_values
@@ -32,6 +45,7 @@ from engine.source.detection.spec_text import Detection, toml
 from engine.source.detection.spelling.written import Written, with_plain_cells, written_columns
 from engine.source.detection.suspects import Judged, suspects
 from engine.source.detection.thresholds import Thresholds, keyed_thresholds
+from engine.source.detection.together import Together, named_together
 from engine.source.encoding import cell_class, cell_sql
 from engine.source.forms.finding import found_form
 from engine.source.forms.opened import open_source
@@ -52,7 +66,7 @@ def detect_source(
     path: str | Path,
     *,
     table: str | None = None,
-    entities: tuple[str, ...] = (),
+    entities: tuple[Entity, ...] = (),
     key: MasterKey | None = None,
     count_column: str | None = None,
     progress: Progress | None = None,
@@ -64,7 +78,7 @@ def detect_source(
         afresh and forgotten: two calls may differ where about ten entities decide.
     """
     source = replace(
-        source_of(str(path), table), entities=tuple(entities), count_column=count_column
+        source_of(str(path), table), entities=as_entities(entities), count_column=count_column
     )
     return detect(source, thresholds=keyed_thresholds(key), progress=progress)
 
@@ -86,23 +100,27 @@ def source_of(path: str | None, table: str | None) -> SourceSpec:
 def detect(
     source: SourceSpec,
     frame: Any = None,
-    entities: tuple[str, ...] = (),
+    entities: tuple[Entity, ...] = (),
     *,
     thresholds: Thresholds,
     progress: Progress | None = None,
 ) -> Detection:
     """Detect the columns of a source."""
-    source, of_form = found_form(replace(source, entities=tuple(entities) or source.entities))
+    source, of_form = found_form(replace(source, entities=as_entities(entities) or source.entities))
     report = progress or silent
     with scratch_directory() as scratch:
         con = confidential_connection(scratch)
         try:
             opened = open_source(con, source, frame)
-            known = [name for name in source.entities if name in opened.columns]
+            named = source.entity_columns
+            known = [
+                one for one in source.entities if {*columns_of(one)} <= {*opened.columns} and one
+            ]
             is_headless = source.format == "csv" and _first_line_is_data(
                 con, opened, known, thresholds.of("header", "")
             )
-            missing = [name for name in source.entities if name not in opened.columns]
+            missing = [name for name in named if name not in opened.columns]
+            missing += ["''" for one in source.entities if not columns_of(one)]
             if missing:
                 there = _NO_HEADER if is_headless else f"there are: {', '.join(opened.columns)}"
                 raise SpecError([f"source.entities: no column {name}; {there}" for name in missing])
@@ -117,8 +135,9 @@ def detect(
                 writings,
                 knows_null=knows_null(source),
             )
-            detection = _as_written(_detection(source, opened, looks), written)
-            if source.count_column is None and not source.entities:
+            together = _together(con, opened, source, looks, thresholds)
+            detection = _as_written(_detection(source, opened, looks, together), written)
+            if source.count_column is None and not (source.entities or detection.entity_candidates):
                 _refuse_counts(con, opened, detection)
             detection = _with_nameless(con, opened, detection)
             detection = _with_suspects(con, opened, detection, thresholds)
@@ -134,13 +153,13 @@ def detect(
 
 
 def _first_line_is_data(
-    con: duckdb.DuckDBPyConnection, opened: Source, entities: list[str], enough: int
+    con: duckdb.DuckDBPyConnection, opened: Source, entities: list[Entity], enough: int
 ) -> bool:
     """Whether a column name reads as a number or a date, or is a value of its column for enough entities."""
     if any(re.fullmatch(NUMBER_PATTERN, n.strip()) or _DATE.fullmatch(n) for n in opened.columns):
         return True
     repeated = " OR ".join(f"{quoted(name)} = {literal(name)}" for name in opened.columns)
-    counts = [f"count(DISTINCT {quoted(entity)})" for entity in entities] or ["count(*)"]
+    counts = [f"count(DISTINCT {who_sql(entity)})" for entity in entities] or ["count(*)"]
     found = fetch(con, f"SELECT {', '.join(counts)} FROM source WHERE {repeated}", opened.place)
     return min(int(n) for n in found[0]) >= enough
 
@@ -187,7 +206,7 @@ def _as_written(detection: Detection, written: dict[str, Written]) -> Detection:
 def _looks(
     con: duckdb.DuckDBPyConnection,
     opened: Source,
-    entities: tuple[str, ...],
+    entities: tuple[Entity, ...],
     thresholds: Thresholds,
     report: Progress,
     writings: Mapping[str, Writing],
@@ -219,31 +238,58 @@ def _n_rows(con: duckdb.DuckDBPyConnection, opened: Source) -> int:
     return int(fetch(con, "SELECT count(*) FROM source", opened.place)[0][0])
 
 
-def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> Detection:
+def _together(
+    con: duckdb.DuckDBPyConnection,
+    opened: Source,
+    source: SourceSpec,
+    looks: Mapping[str, Look],
+    thresholds: Thresholds,
+) -> Together | None:
+    """Columns that name somebody together; of those given as kinds of their own, where they are several."""
+    given = [one for one in source.entities if isinstance(one, str)]
+    if source.entities and len(given) < max(len(source.entities), 2):
+        return None
+    cells = {name: plain_cell(name, opened.types[name]) for name in looks}
+    kinds = ("integer", "category", "text")
+    judged = [name for name in given or looks if looks[name].column.kind in kinds]
+    table = Table(con=con, name="source", columns=cells)
+    return named_together(table, judged, thresholds)
+
+
+def _detection(
+    source: SourceSpec, opened: Source, looks: dict[str, Look], together: Together | None
+) -> Detection:
     """Put the looks at all columns together."""
     unreadable = [name for name in opened.columns if name not in looks]
-    lost = [name for name in source.entities if name in unreadable]
+    given = source.entity_columns
+    lost = [name for name in given if name in unreadable]
     reasons = {
         name: opened.unreadable.get(name, "is of a type that cannot be read") for name in unreadable
     }
-    if lost or not set(looks) - set(source.entities):
+    if lost or not set(looks) - set(given):
         faults = [f"column {n!r}: {reasons[n]}; convert it to one type" for n in lost or unreadable]
         raise DataError("\n".join(faults) or f"{opened.place}: has only columns that name entities")
-    candidates = tuple(
+    is_pair = together is not None and together.is_sure and not given
+    alone = [
         name
         for name, look in looks.items()
-        if name not in source.entities and look.is_key and _is_named_like_an_id(name)
-    )
-    if not set(looks) - set(candidates) - set(source.entities):
-        candidates = ()
+        if name not in given and look.is_key and _is_named_like_an_id(name)
+        if together is None or not is_pair or name not in together.columns
+    ]
+    candidates: tuple[Entity, ...] = tuple(alone)
+    if together is not None and is_pair:
+        candidates = (together.columns, *alone)
+    if not set(looks) - set(entity_columns(candidates)) - set(given):
+        candidates, alone = (), []
     remarks = [f"column {name!r} is left out: it {why}" for name, why in reasons.items()]
-    if candidates and not source.entities:
-        remarks.append(
-            f"in doubt: {', '.join(candidates)} may name the entities; check entities below"
-        )
-    elif not source.entities:
+    if together is not None:
+        remarks.append(_of_together(together, given))
+    if alone and not given:
+        listed = ", ".join(alone)
+        remarks.append(f"in doubt: {listed} may name the entities; check entities below")
+    elif not given and not candidates:
         remarks.append("no column names whom to protect: each row is taken for one entity")
-    named = source.entities or candidates
+    named = entity_columns(source.entities or candidates)
     columns = tuple(
         _as_entity(look.column) if name in named else _as_told(look.column, opened)
         for name, look in looks.items()
@@ -274,13 +320,33 @@ def _refuse_counts(con: duckdb.DuckDBPyConnection, opened: Source, detection: De
         )
 
 
+def _of_together(together: Together, given: Sequence[str]) -> str:
+    """What is understood of columns that name somebody together."""
+    *groups, number = together.columns
+    group, pair = " and ".join(groups), list(together.columns)
+    start = f"in doubt: {number} seems to number somebody within {group}"
+    if given:
+        return (
+            f"{start}, yet each is protected by itself, which multiplies the noise; if they name one entity together, "
+            f"say --entity {entity_option(together.columns)}, or entities = {toml([pair])}"
+        )
+    if not together.is_sure:
+        return f"{start}; if they name one entity together, say entities = {toml([pair])}"
+    wider = groups[0] if len(groups) == 1 else groups
+    return (
+        f"{start}: they are taken to name one entity together; check entities below. To protect each {group} as a "
+        f"whole too, with more noise: entities = {toml([pair, wider])}"
+    )
+
+
 def _with_nameless(
     con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection
 ) -> Detection:
     """Say where a column that names entities names none in some rows: a build refuses that."""
-    named = detection.source.entities or detection.entity_candidates
     cells = {
-        c.name: cell_sql(c, opened.types[c.name]) for c in detection.columns if c.name in named
+        c.name: cell_sql(c, opened.types[c.name])
+        for c in detection.columns
+        if c.name in entity_columns(detection.named)
     }
     if not cells:
         return detection
@@ -299,7 +365,6 @@ def _with_suspects(
     con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection, thresholds: Thresholds
 ) -> Detection:
     """Leave out columns that look like identifiers and name no entities."""
-    named = detection.source.entities or detection.entity_candidates
     cells = {c.name: plain_cell(c.name, opened.types[c.name]) for c in detection.columns}
     published = frozenset(_published(detection))
     judged = {
@@ -313,8 +378,8 @@ def _with_suspects(
     }
     found: dict[str, str] = {}
     # Candidates may be declined: then each row is one.
-    for entities in dict.fromkeys((tuple(named), detection.source.entities)):
-        table = Table(con=con, name="source", columns=cells, entities=tuple(map(quoted, entities)))
+    for entities in dict.fromkeys((detection.named, detection.source.entities)):
+        table = Table(con=con, name="source", columns=cells, entities=tuple(map(who_sql, entities)))
         found |= suspects(table, judged, thresholds)
     if not found:
         return detection
@@ -344,7 +409,7 @@ def _with_bounds(
     con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection, thresholds: Thresholds
 ) -> Detection:
     """Add how many rows of one entity are to count, where columns name entities."""
-    named = detection.source.entities or detection.entity_candidates
+    named = detection.named
     if not named:
         return detection
     most = proposed_bound(con, named, thresholds)
@@ -369,11 +434,12 @@ def _with_determined(
     report: Progress,
 ) -> Detection:
     """Add which columns determine which."""
-    named = detection.source.entities or detection.entity_candidates
     cells = {name: plain_cell(name, opened.types[name]) for name in _published(detection)}
     if len(cells) < 2:
         return detection
-    table = Table(con=con, name="source", columns=cells, entities=tuple(map(quoted, named)))
+    table = Table(
+        con=con, name="source", columns=cells, entities=tuple(map(who_sql, detection.named))
+    )
     told: dict[str, list[str]] = {}
     for finer, coarser in determined(table, thresholds, report):
         told.setdefault(finer, []).append(coarser)
@@ -388,7 +454,11 @@ def _with_determined(
 
 def _published(detection: Detection) -> list[str]:
     """The columns that do not name entities, nor look like it."""
-    names = {*detection.source.entities, *detection.entity_candidates, *detection.suspects}
+    names = {
+        *entity_columns(detection.source.entities),
+        *entity_columns(detection.entity_candidates),
+    }
+    names |= {*detection.suspects}
     return [column.name for column in detection.columns if column.name not in names]
 
 

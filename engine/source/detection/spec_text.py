@@ -23,8 +23,11 @@ from engine.schema import (
     GRID_KINDS,
     NUMBER_KINDS,
     Column,
+    Entity,
     SourceSpec,
     Writing,
+    columns_of,
+    entity_columns,
     usual_nulls,
 )
 from engine.source.detection.determined import MOST_COLUMNS
@@ -52,7 +55,7 @@ class Detection:
     # All columns that can be read, in the source's order, each marked `detected`.
     columns: tuple[Column, ...]
     # Columns that look like identifiers of entities, besides those given.
-    entity_candidates: tuple[str, ...]
+    entity_candidates: tuple[Entity, ...]
     remarks: tuple[str, ...]  # About the source as a whole, and columns left out
     column_remarks: dict[str, tuple[str, ...]]  # Sentences by column name
     # Values of categories by column name, where a short list holds all that enough entities share.
@@ -64,6 +67,11 @@ class Detection:
     unreadable: dict[str, str] = field(default_factory=dict)
     # Why other columns look like identifiers, by name: they are left out of every table.
     suspects: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def named(self) -> tuple[Entity, ...]:
+        """The kinds of entities: those given, else what looks so."""
+        return self.source.entities or self.entity_candidates
 
 
 def spec_text(
@@ -79,7 +87,8 @@ def spec_text(
     key_path: The key file; None: one of the spec's name, beside it, which is to be made.
     """
     spec_path = Path(spec_path)
-    entities = detection.source.entities or detection.entity_candidates
+    entities = entity_columns(detection.named)
+    candidates = entity_columns(detection.entity_candidates)
     key = key_name(spec_path) if key_path is None else _seen_from(spec_path, key_path)
     made = f"tablepack key new {key} && " if key_path is None else ""
     lines = [
@@ -92,7 +101,7 @@ def spec_text(
         f"key = {toml(key)}",
         f"unit = {toml(_unit(detection, entities))}  # what a row is, as counts are to say: people, stays, visits ...",
         "reviewed = false  # true once a person has looked at every line marked detected: publish wants it",
-        *_source_lines(detection, entities, spec_path),
+        *_source_lines(detection, spec_path),
         "",
         "[privacy]",
         'profile = "standard"  # or "strict"',
@@ -102,8 +111,8 @@ def spec_text(
     usual = usual_writing(detection.columns)
     for column in detection.columns:
         if column.name in entities:
-            remarks = ["names whom to protect; never published"]
-        elif column.name in detection.entity_candidates:
+            remarks = [_naming(column.name, detection.named)]
+        elif column.name in candidates:
             lines += ["", f"# Left out: {_comment(column.name)} looks like an identifier."]
             data.remove(column)
             continue
@@ -133,6 +142,14 @@ def spec_text(
         # Of so many columns the pairs are more tables than anybody wants, or can have.
         lines += ["", *(pairs if len(data) <= MOST_COLUMNS else (f"# {line}" for line in pairs))]
     return "\n".join(lines) + "\n"
+
+
+def _naming(name: str, entities: Iterable[Entity]) -> str:
+    """What a column of an identifier is for."""
+    together = [one for one in entities if name in columns_of(one) and one != name]
+    others = [n for one in together if name not in entities for n in one if n != name]
+    beside = f" together with {' and '.join(others)}" if others else ""
+    return f"names whom to protect{beside}; never published"
 
 
 def _unit(detection: Detection, entities: tuple[str, ...]) -> str:
@@ -187,7 +204,7 @@ def toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _source_lines(detection: Detection, entities: tuple[str, ...], spec_path: Path) -> list[str]:
+def _source_lines(detection: Detection, spec_path: Path) -> list[str]:
     """The section [source]."""
     source = detection.source
     lines = ["", "[source]", *(f"# {_comment(remark)}" for remark in detection.remarks)]
@@ -204,7 +221,7 @@ def _source_lines(detection: Detection, entities: tuple[str, ...], spec_path: Pa
     }
     lines += [f"{key} = {toml(value)}" for key, value in found.items() if value is not None]
     lines.append(
-        f"entities = {toml(entities)}  # columns that name whom to protect; none: each row is one"
+        f"entities = {toml(detection.named)}  # columns that name whom to protect; none: each row is one"
     )
     return lines
 

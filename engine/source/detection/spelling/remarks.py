@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.schema import NUMBER_KINDS, Column, Writing, literal, quoted
-from engine.source.detection.holders import Block, by_place, holders
+from engine.schema import NUMBER_KINDS, Column, Writing, entity_columns, literal, quoted
+from engine.source.detection.holders import Block, by_place, holders, who_sql
 from engine.source.detection.spec_text import toml
 from engine.source.detection.thresholds import LEAST, Thresholds
 from engine.source.forms.writing import plain_sql
@@ -100,7 +100,7 @@ def remarks_on(
     writings: Of columns that `source` shows plainly and `source_as_written` as the file has them.
     """
     out: dict[str, list[str]] = {}
-    by_name = {c.name: c for c in columns if c.name not in block.entities}
+    by_name = {c.name: c for c in columns if c.name not in entity_columns(block.entities)}
     numbers = [n for n, c in by_name.items() if c.value_type in NUMBER_KINDS]
     whole = [n for n in numbers if by_name[n].kind == "integer"]
     texts = [n for n, c in by_name.items() if c.value_type == "text"]
@@ -207,7 +207,7 @@ def _spelled(
     """How the file spells numbers, for nulls are compared to the spelling; -8 may be "-8.0" in one of its columns."""
     relation = f"(SELECT cell AS plain, cell, n FROM cells WHERE {block.places([name])})"
     if writing is not None:
-        counts = [f"count(DISTINCT {quoted(entity)})" for entity in block.entities] or ["count(*)"]
+        counts = [f"count(DISTINCT {who_sql(entity)})" for entity in block.entities] or ["count(*)"]
         n = counts[0] if len(counts) == 1 else f"least({', '.join(counts)})"
         cell = quoted(name)
         plain = f"coalesce({plain_sql(writing, 'real', cell)}, {cell})"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from engine.schema import Writing, literal, quoted
+from engine.schema import Entity, Writing, entity_columns, literal, quoted
 from engine.source.detection.holders import Block, blocks_of, holders, list_cells
 from engine.source.detection.thresholds import Thresholds
 from engine.source.forms.writing import is_written, plain_sql
@@ -72,7 +72,7 @@ class Written:
 def written_columns(
     con: duckdb.DuckDBPyConnection,
     texts: Sequence[str],
-    entities: Sequence[str],
+    entities: Sequence[Entity],
     thresholds: Thresholds,
     *,
     n_rows: int,
@@ -84,7 +84,7 @@ def written_columns(
 
     delimiter: Of the file: numbers in a file with commas have no decimal comma, if they can be read without.
     """
-    chosen = [name for name in _strange(con, texts, place) if name not in entities]
+    chosen = [name for name in _strange(con, texts, place) if name not in entity_columns(entities)]
     numbers: dict[str, list[Writing]] = {}
     dates: dict[str, list[str]] = {}
     for block in blocks_of(
