@@ -82,7 +82,20 @@ ColumnKind = Literal[
 ]
 ValueType = Literal["integer", "real", "decimal", "boolean", "text", "date", "timestamp", "time"]
 SourceFormat = Literal[
-    "csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql", "frame", "table"
+    "csv",
+    "parquet",
+    "xlsx",
+    "duckdb",
+    "sqlite",
+    "sav",
+    "por",
+    "dta",
+    "xpt",
+    "sas7bdat",
+    "postgres",
+    "mysql",
+    "frame",
+    "table",
 ]
 RANKED_KINDS = frozenset({"category", "text"})
 NUMBER_KINDS = ("integer", "real", "decimal")
@@ -160,8 +173,9 @@ class Column:
         The domain (or bounds) is public knowledge, so no value is suppressed for being rare.
     detected : tuple of str
         Settings that `tablepack init` detected in the data and nobody has confirmed.
-    nulls : tuple of str
-        Spellings of null in text sources; CSV export writes the first.
+    nulls : tuple of str, optional
+        Spellings of null among its texts; CSV export writes the first. None: the empty text, but no text where the
+        source tells null from text (frames, Parquet, databases) and the column holds texts.
     placeholder : str or None
         Text shown for unreleased values of a text column. None: their share goes to released values.
     label : str
@@ -182,6 +196,9 @@ class Column:
         as in any bucket.
     determines : tuple of str
         Columns implied by this one: rows that agree in this column agree in them.
+    order : str
+        "numeric": values of a category or text without a domain are in the order of the numbers that they begin with
+        (5-9 before 10-14); empty: in that of their code points.
     release : str
         Why it may be published although it looks like an identifier. Empty: no reason was given.
     writing : Writing
@@ -196,7 +213,7 @@ class Column:
     bounds: tuple[Any, Any] | None = None
     public: bool = False
     detected: tuple[str, ...] = ()
-    nulls: tuple[str, ...] = ("",)
+    nulls: tuple[str, ...] | None = None
     placeholder: str | None = None
     label: str = ""
     labels: tuple[tuple[str, str], ...] = ()
@@ -206,8 +223,14 @@ class Column:
     nullable: bool = True
     max_rows: int | None = None
     determines: tuple[str, ...] = ()
+    order: str = ""
     release: str = ""
     writing: Writing = Writing()
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Spellings of null, by default the empty text."""
+        return ("",) if self.nulls is None else self.nulls
 
     @property
     def is_ranked(self) -> bool:
@@ -331,6 +354,17 @@ class SyntheticTable:
         return int(self.n.sum())
 
 
+def usual_nulls(
+    value_type: ValueType, *, knows_null: bool, is_entity: bool = False
+) -> tuple[str, ...]:
+    """The spellings of null of a column of which nobody said any.
+
+    knows_null: The source tells null from text: there an empty text is a value like any other, but no number, no date,
+        and no name of an entity.
+    """
+    return () if knows_null and value_type == "text" and not is_entity else ("",)
+
+
 def column_set(names: Sequence[str]) -> ColumnSet:
     """The canonical name of a table: its columns, sorted by code point."""
     return tuple(sorted(names))
@@ -384,8 +418,7 @@ class SourceSpec:
 
     # File, glob or database connection; None for a frame given in Python.
     path: str | None
-    # "csv" (any delimited text), "parquet", "xlsx" (any workbook), "duckdb", "sqlite", "postgres", "mysql", "table" (of
-    # Spark's catalogue) or "frame".
+    # As in the spec; also "table" (of Spark's catalogue) or "frame".
     format: SourceFormat
     table: str | None = None  # Table (or schema.table) of a database
     # Kinds of protected entities, each by the column or the columns that name it; empty: each row is one.
@@ -399,6 +432,8 @@ class SourceSpec:
     skip: int = 0  # Lines of text, or rows of a sheet, above the column names
     sheet: str | None = None  # Of a workbook; None: its only one
     sql: str | None = None  # A SELECT over the files, each a table named after its file
+    # How many units a row stands for; it is read as so many rows, without this column. None, or empty: it is one.
+    count_column: str | None = None
     # engine, master, memory: What reads and counts the rows, "duckdb" or "spark"; the Spark master, empty: as Spark is
     # configured; memory limit of the working database, such as "4GB", empty: the default.
     engine: Literal["duckdb", "spark"] = "duckdb"

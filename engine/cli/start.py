@@ -44,7 +44,8 @@ def init_command(
     data: Annotated[
         str,
         typer.Argument(
-            help="CSV or other text file, workbook, Parquet (file or glob), DuckDB or SQLite file."
+            help="CSV or other text file, workbook, Parquet (file or glob), DuckDB or SQLite file, file of SPSS, Stata "
+            "or SAS."
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Spec file to write.")] = Path(
@@ -64,6 +65,13 @@ def init_command(
         Path | None,
         typer.Option(
             help="Key file that seeds the noise of detection, so that the same data give the same spec."
+        ),
+    ] = None,
+    count_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a table of frequencies: the column of counts; each row is then read as so many units. "
+            'Empty (""): each row is one unit.'
         ),
     ] = None,
     tables: Tables = None,
@@ -91,6 +99,7 @@ def init_command(
             table=table,
             entities=as_entities(next(csv.reader([one])) or [""] for one in entity or ()),
             key=None if key is None else read_key(key),
+            count_column=count_column,
             progress=report,
         )
     text = detection.spec_text(

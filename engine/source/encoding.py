@@ -75,9 +75,9 @@ def cell_sql(column: Column, sql_type: str) -> str:
         return cell
     if sql_type != "VARCHAR":
         cell = f"CAST({cell} AS VARCHAR)"
-    if not column.nulls:
+    if not column.spellings:
         return cell
-    return f"CASE WHEN {cell} NOT IN ({', '.join(map(literal, column.nulls))}) THEN {cell} END"
+    return f"CASE WHEN {cell} NOT IN ({', '.join(map(literal, column.spellings))}) THEN {cell} END"
 
 
 def value_sql(column: Column, sql_type: str, cell: str) -> str:
@@ -374,6 +374,8 @@ def encoding_digest(column: Column) -> str:
     ]
     if column.max_rows is not None:
         parts.append(column.max_rows)
+    if column.order and column.domain is None:
+        parts.append(column.order)
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -416,6 +416,7 @@ def _can_keep(spec: ReleaseSpec) -> bool:
         and spec.source.engine == "duckdb"
         and spec.source.format in ("csv", "parquet")
         and spec.source.sql is None
+        and not spec.source.count_column
         and spec.count == "rows"
         and not chosen
         and _is_large(spec)

@@ -35,7 +35,20 @@ from engine.params import (
 from engine.schema import DEFAULT_PLACEHOLDER, MAX_WIDTH, MEMORY, WIDEST, ColumnKind, ValueType
 from engine.units import EXPECTED_WORDS
 
-Format = Literal["csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql"]
+Format = Literal[
+    "csv",
+    "parquet",
+    "xlsx",
+    "duckdb",
+    "sqlite",
+    "sav",
+    "por",
+    "dta",
+    "xpt",
+    "sas7bdat",
+    "postgres",
+    "mysql",
+]
 Scalar = bool | int | float | datetime.datetime | datetime.date | datetime.time | str
 """What TOML can hold as a single value of a column."""
 SUFFIXES: dict[str, Format] = {
@@ -44,7 +57,14 @@ SUFFIXES: dict[str, Format] = {
     **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "xlsx"),
     **dict.fromkeys((".sqlite", ".sqlite3"), "sqlite"),
     **dict.fromkeys((".duckdb", ".ddb", ".db"), "duckdb"),
+    **dict.fromkeys((".sav", ".zsav"), "sav"),
+    ".por": "por",
+    ".dta": "dta",
+    ".xpt": "xpt",
+    ".sas7bdat": "sas7bdat",
 }
+STATISTICAL: frozenset[str] = frozenset({"sav", "por", "dta", "xpt", "sas7bdat"})
+"""Files of SPSS, Stata and SAS."""
 DECIMALS = (".", ",")
 THOUSANDS = ("", ".", ",", " ", "'")
 DEFAULT_MOST = 16
@@ -127,7 +147,8 @@ class SourceSection(_Section):
     )
     format: Format | None = Field(
         None,
-        description='Format of the source; by default from the file name. "csv" is any text, "xlsx" any workbook',
+        description='Format of the source; by default from the file name. "csv" is any text, "xlsx" any workbook; '
+        '"sav" and "por" (SPSS), "dta" (Stata), "xpt" and "sas7bdat" (SAS) need the extra `stat`',
     )
     table: str | None = Field(None, description="Table of a database")
     entities: list[str | list[str]] = Field(
@@ -140,7 +161,16 @@ class SourceSection(_Section):
         description="Without `entities`: columns that identify a row, so that the order of rows never matters; "
         "default all",
     )
-    nulls: list[str] = Field([""], description="Spellings of a missing value in text")
+    nulls: list[str] | None = Field(
+        None,
+        description='Spellings of a missing value in text; default `[""]`, but none for text columns of sources that '
+        "tell null from text (Parquet, databases)",
+    )
+    count_column: str | None = Field(
+        None,
+        description="Of a table of frequencies: the column that says for how many units a row stands. It is read as so "
+        "many rows, each a unit of its own",
+    )
     encoding: str | None = Field(
         None, description='Encoding of text, such as "cp1252" or "utf-16"; default UTF-8'
     )
@@ -218,6 +248,11 @@ class ColumnSection(_Section):
         description="Categories and text: the values, in the order of tables. Numbers and dates: smallest and largest "
         "value",
     )
+    order: Literal["", "numeric"] = Field(
+        "",
+        description='Text values without `domain`, which has its own order: "numeric" sorts them by the numbers that '
+        "they begin with, as bands such as <5, 5-9, 10-14, 65+ want it; by default by code point",
+    )
     public: bool = Field(
         False,
         description="The domain is public knowledge, so no value is suppressed for being rare. Must be declared, "
@@ -232,6 +267,7 @@ class ColumnSection(_Section):
             "nulls",
             "max_rows",
             "determines",
+            "order",
             "drop",
             "century",
         ]

@@ -41,7 +41,7 @@ from engine.spec.model import (
     checked,
     did_you_mean,
 )
-from engine.spec.source import check_names, source_from, writing_of
+from engine.spec.source import check_names, knows_null, source_from, writing_of
 from engine.spec.tables import (
     TableContext,
     WideOptions,
@@ -166,10 +166,16 @@ def spec_from(
         f"{k}: unknown section{did_you_mean(k, SECTIONS)}" for k in raw if k not in SECTIONS
     ]
     section = checked(SourceSection, raw.get("source", {}), "source", problems, keep_rest=True)
-    nulls = tuple(section.nulls) if section else ("",)
     writing = writing_of(section, problems) if section else Writing()
-    names, columns, dropped = columns_from(raw.get("columns", {}), nulls, problems, writing)
     source = source_from(section, folder, problems) if section else None
+    names, columns, dropped = columns_from(
+        raw.get("columns", {}),
+        tuple(section.nulls) if section and section.nulls is not None else None,
+        problems,
+        writing,
+        knows_null=source is not None and knows_null(source),
+        entities=source.entity_columns if source else (),
+    )
     return _assembled(
         {key: raw[key] for key in ("release", "privacy", "dp", "tables") if key in raw},
         source,

@@ -19,6 +19,7 @@ from engine.schema import DATE_KINDS, SourceFormat, SourceSpec, Writing, as_enti
 from engine.spec.model import (
     DECIMALS,
     LEAST_MB,
+    STATISTICAL,
     SUFFIXES,
     THOUSANDS,
     ColumnSection,
@@ -75,6 +76,7 @@ def source_from(section: SourceSection, folder: Path, problems: list[str]) -> So
         skip=section.skip,
         sheet=section.sheet,
         sql=section.sql,
+        count_column=section.count_column,
         memory=section.memory,
     )
 
@@ -93,7 +95,7 @@ def _in_spark(
         )
     if form == "table" and len(paths) > 1:
         problems.append("source.path: names several tables; name one, or create a view over them")
-    for key in ("table", "sheet", "sql", "encoding", "skip"):
+    for key in ("table", "sheet", "sql", "encoding", "skip", "count_column"):
         if getattr(section, key):
             problems.append(f'source.{key}: not available with engine = "spark"')
     if section.delimiter is not None and (form != "csv" or not _is_delimiter(section.delimiter)):
@@ -121,9 +123,10 @@ def _misplaced(section: SourceSection, forms: set[str]) -> list[str]:
         problems.append('source.path: files of several formats need sql = "SELECT ..." over them')
     if section.sheet is not None and "xlsx" not in forms:
         problems.append("source.sheet: only a workbook has sheets")
-    for key in ("encoding", "delimiter"):
-        if getattr(section, key) is not None and "csv" not in forms:
-            problems.append(f"source.{key}: only text has one")
+    if section.encoding is not None and not forms & ({"csv", *STATISTICAL} - {"por"}):
+        problems.append("source.encoding: only text, and files of SPSS, Stata and SAS, have one")
+    if section.delimiter is not None and "csv" not in forms:
+        problems.append("source.delimiter: only text has one")
     if section.skip < 0 or (section.skip and not forms & {"csv", "xlsx"}):
         problems.append(
             "source.skip: must be a whole number of at least 0; only text and workbooks have it"
@@ -167,6 +170,14 @@ def check_names(source: SourceSpec, names: Sequence[str], problems: list[str]) -
                 )
         if len(set(listed)) < len(listed):
             problems.append(f"source.{key}: names a column twice")
+    if source.count_column and source.entities:
+        problems.append(
+            "source.count_column: a row that stands for several units names none of them; remove source.entities"
+        )
+    if source.count_column in names:
+        problems.append(
+            f"source.count_column: {source.count_column} is no column of the units; remove its section [columns]"
+        )
     problems += [
         f"source.entities: {list(one)} must name different columns, and at least one"
         for one in source.entities
@@ -182,12 +193,17 @@ def format_of(path: str) -> Format | None:
     return next((form for suffix, form in SUFFIXES.items() if name.endswith(suffix)), None)
 
 
+def knows_null(source: SourceSpec) -> bool:
+    """Whether a source tells null from text, as all do but text files and workbooks."""
+    return not {source.format, *map(format_of, source.more)} & {"csv", "xlsx"}
+
+
 def named_format(path: str) -> Format:
     """The format of a source by the suffix of its name."""
     form = format_of(path)
     if form is None:
-        endings = " or ".join(f".{one}" for one in FORMATS)
-        raise SpecError(f"{path}: the format is not clear from the name; use {endings}")
+        endings = ", ".join(f".{one}" for one in FORMATS)
+        raise SpecError(f"{path}: the format is not clear from the name; use one of {endings}")
     return form
 
 
@@ -202,7 +218,7 @@ def _located(path: str, folder: Path) -> str:
 def writing_of(section: SourceSection, problems: list[str]) -> Writing:
     """How `[source]` says that all columns are written."""
     writing = Writing(**{key: getattr(section, key) for key in _WRITING})
-    problems += _wrong(writing, "source")
+    problems += writing_problems(writing, "source")
     return writing
 
 
@@ -210,7 +226,7 @@ def own_writing(section: ColumnSection, usual: Writing, place: str, problems: li
     """How a column is written: what it says itself, otherwise what `[source]` says."""
     own = {key: said for key in _WRITING if (said := getattr(section, key)) is not None}
     writing = replace(usual, **own)
-    problems += _wrong(writing, place) if own else []
+    problems += writing_problems(writing, place) if own else []
     if section.kind in DATE_KINDS and writing.has_short_years and not writing.century:
         problems.append(
             f"{place}.century: is missing; date_format has years of two digits, so say which hundred years they mean, "
@@ -219,7 +235,7 @@ def own_writing(section: ColumnSection, usual: Writing, place: str, problems: li
     return writing
 
 
-def _wrong(writing: Writing, place: str) -> list[str]:
+def writing_problems(writing: Writing, place: str) -> list[str]:
     """Say which values are impossible."""
     problems = []
     if writing.decimal not in DECIMALS:

@@ -19,6 +19,7 @@ from engine.store.card import (
     swap_of_table,
     swap_sentences,
     words_of,
+    written_of,
 )
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
 from engine.store.decode import as_text, grid_value
@@ -91,4 +92,5 @@ __all__ = [
     "verify_signature",
     "words_of",
     "writing",
+    "written_of",
 ]

@@ -8,9 +8,11 @@ import itertools
 import random
 
 import pytest
+from fixtures.source import connection
 
+from engine.errors import DataError
 from engine.schema import SourceSpec
-from engine.source import csv_shape
+from engine.source import csv_shape, open_source
 from engine.source.forms.finding import found_form
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -92,3 +94,20 @@ def test_comments_with_one_comma_each_stay_one_column(tmp_path):
     source, _ = found_form(SourceSpec(path=str(path), format="csv"))
     assert csv_shape(path, delimiter=source.delimiter).names == ("remark",)
     assert source.skip == 0
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("header", ["a{0}b{0}", "a{0}b"])
+def test_a_delimiter_at_the_end_of_each_line_makes_no_column(tmp_path, sign, header):
+    path = tmp_path / "data.csv"
+    path.write_text(header.format(sign) + "\n" + f"1{sign}x{sign}\n2{sign}{sign}\n" * 300)
+    source, remarks = found_form(SourceSpec(path=str(path), format="csv"))
+    con = connection()
+    assert open_source(con, source).columns == ("a", "b")
+    rows = con.execute("SELECT DISTINCT * FROM source ORDER BY a").fetchall()
+    assert rows == [("1", "x"), ("2", "")]
+    assert any("delimiter" in remark for remark in remarks)
+    path.write_text(path.read_text() + f"1{sign}x{sign}SECRET\n")
+    with pytest.raises(DataError, match="no name") as refused:
+        open_source(connection(), source)
+    assert "SECRET" not in str(refused.value)

@@ -211,7 +211,9 @@ def test_source_mistakes(write, place, lines):
         ("a*.parquet", "parquet"),
         ("a.db", "duckdb"),
         ("a.duckdb", "duckdb"),
-        ("a.sas7bdat", None),
+        ("a.sas7bdat", "sas7bdat"),
+        ("a.zsav", "sav"),
+        ("a.rds", None),
     ],
 )
 def test_formats(name, form):

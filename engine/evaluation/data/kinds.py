@@ -135,7 +135,7 @@ def read_kinds(
     grids: Columns on whose grids numbers and times are put, and whose `nulls` are read as blanks, too.
     """
     known = grids or {}
-    spelled = {c: (*nulls, *(known[c].nulls if c in known else ())) for c in kinds}
+    spelled = {c: (*nulls, *(known[c].spellings if c in known else ("",))) for c in kinds}
     listed = []
     for i, (name, kind) in enumerate(kinds.items()):
         value = _expression(name, relation.types[name], kind, spelled[name])
@@ -227,7 +227,8 @@ def _seen(
     keys = ("filled", "usual", "number", "time", "large")
     seen = {}
     for name in names:
-        distinct = f"SELECT DISTINCT {_text(name, relation.types[name], nulls)} AS v FROM source"
+        value = _text(name, relation.types[name], ("", *nulls))
+        distinct = f"SELECT DISTINCT {value} AS v FROM source"
         row = fetch(relation.con, f"{counts} FROM ({distinct})", relation.place)[0]
         seen[name] = dict(zip(keys, row, strict=True))
     return seen
@@ -285,7 +286,9 @@ def _text(name: str, sql_type: str, nulls: Sequence[str]) -> str:
         value = f"CAST({value} AS VARCHAR)"
     # A blank that is spelled as a whole number is one with .0, too.
     more = [f"{n}.0" for n in nulls if re.fullmatch(r"[+-]?\d+", n)]
-    spelled = ", ".join(map(literal, dict.fromkeys(["", *nulls, *more])))
+    if not nulls:
+        return value
+    spelled = ", ".join(map(literal, dict.fromkeys([*nulls, *more])))
     return f"CASE WHEN {value} NOT IN ({spelled}) THEN {value} END"
 
 

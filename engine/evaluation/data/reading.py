@@ -34,7 +34,7 @@ from engine.evaluation.data.kinds import (
     read_kinds,
 )
 from engine.evaluation.data.paired import Distinct, Reading, distinct
-from engine.evaluation.data.relation import Relation, kind_of_file, opened
+from engine.evaluation.data.relation import Relation, form_of_file, opened
 from engine.schema import (
     Column,
     ColumnSet,
@@ -180,7 +180,8 @@ def read_original(
     Returns: `attrs` has `place`, what it is for messages, `notes`, what was left out (see `notes_of`), and
     `grids`, the columns of `like`.
     """
-    with opened(what, name="the data", table=table) as relation:
+    written = [one.column for one in (like or {}).values()]
+    with opened(what, name="the data", table=table, written=written) as relation:
         kinds, notes = kinds_of(relation, nulls=reading.nulls, texts=reading.texts)
         kinds |= _released_kinds(relation, kinds, reading, like or {})
         grids = {c: one.column for c, one in (like or {}).items()}
@@ -204,12 +205,13 @@ def _released_kinds(
     }
     fitting: dict[str, Kind] = {}
     for name, kind in wanted.items():
-        nulls = (*reading.nulls, *like[name].column.nulls)
+        nulls = (*reading.nulls, *like[name].column.spellings)
         fitting |= fitting_kinds(relation, {name: kind}, nulls=nulls)[0]
     if wrong := [c for c in wanted if c not in fitting]:
         raise DataError(
             f"{relation.place}: {_listed(wrong)}: the values are not of the release's types; "
-            "check that it is made from these data, and how blanks are spelled (nulls)"
+            "check that it is made from these data, and how numbers, dates and blanks are written: the spec of the "
+            "release (--spec) says it"
         )
     return fitting
 
@@ -220,11 +222,20 @@ def notes_of(original: pd.DataFrame) -> tuple[str, ...]:
 
 
 def read_like(
-    what: Any, original: pd.DataFrame, reading: Reading, *, name: str = "the table"
+    what: Any,
+    original: pd.DataFrame,
+    reading: Reading,
+    *,
+    name: str = "the table",
+    is_control: bool = False,
 ) -> pd.DataFrame:
-    """Read other rows, synthetic ones or control rows, with the kinds of the original and on its grids."""
+    """Read other rows, synthetic ones or control rows, with the kinds of the original and on its grids.
+
+    is_control: They are written as the original is.
+    """
     wanted: dict[str, Kind] = {str(c): kind_of_column(original[c]) for c in original.columns}
-    with opened(what, name=name, wanted=wanted) as relation:
+    written = list(original.attrs.get("grids", {}).values()) if is_control else []
+    with opened(what, name=name, wanted=wanted, written=written) as relation:
         kinds, notes = fitting_kinds(relation, wanted, nulls=reading.nulls)
         lacking = _lacking(list(relation.types), list(wanted))
         if not kinds:
@@ -255,7 +266,7 @@ def read_subject(
         return _release(path, released or read_release(path), original, name)
     if isinstance(what, str | Path):
         path = Path(what)
-        if kind_of_file(path) == "duckdb":
+        if form_of_file(path) == "duckdb":
             lacks = engine.store.manifest.manifest_path(path).name
             raise StoreError(
                 f"{path}: is no release, as {lacks} is not beside it; "

@@ -36,6 +36,7 @@ from engine.schema import (
 )
 from engine.source.detection.column import NULLS, Look, look_at
 from engine.source.detection.determined import MOST_COLUMNS, Table, determined
+from engine.source.detection.frequencies import count_column_of
 from engine.source.detection.holders import blocks_of, plain_cell, who_sql
 from engine.source.detection.identifiers import may_be_suspect
 from engine.source.detection.resolution import NUMBER_PATTERN
@@ -50,7 +51,7 @@ from engine.source.forms.finding import found_form
 from engine.source.forms.opened import open_source
 from engine.source.relation import Source, fetch
 from engine.source.scratch import confidential_connection, scratch_directory
-from engine.spec import named_format, warning_of_many
+from engine.spec import knows_null, named_format, warning_of_many
 
 _ID_NAME = re.compile(r"(^|[\W_])(id|uid|uuid|guid|pid|key|nr|no|number|identifier)\W*$|^id[\W_]")
 _CAMEL_ID = re.compile(r"[a-z](Id|ID)$")
@@ -67,14 +68,18 @@ def detect_source(
     table: str | None = None,
     entities: tuple[Entity, ...] = (),
     key: MasterKey | None = None,
+    count_column: str | None = None,
     progress: Progress | None = None,
 ) -> Detection:
     """Detect the columns of a file.
 
+    count_column: See `SourceSpec`; None: a table of frequencies is refused.
     key: Decides the noisy thresholds, so that the same data gives the same spec. Without one they are drawn
         afresh and forgotten: two calls may differ where about ten entities decide.
     """
-    source = replace(source_of(str(path), table), entities=as_entities(entities))
+    source = replace(
+        source_of(str(path), table), entities=as_entities(entities), count_column=count_column
+    )
     return detect(source, thresholds=keyed_thresholds(key), progress=progress)
 
 
@@ -128,10 +133,12 @@ def detect(
                 thresholds,
                 report,
                 writings,
-                knows_null=source.format not in ("csv", "xlsx"),
+                knows_null=knows_null(source),
             )
             together = _together(con, opened, source, looks, thresholds)
             detection = _as_written(_detection(source, opened, looks, together), written)
+            if source.count_column is None and not (source.entities or detection.entity_candidates):
+                _refuse_counts(con, opened, detection)
             detection = _with_nameless(con, opened, detection)
             detection = _with_suspects(con, opened, detection, thresholds)
             detection = _with_bounds(con, opened, detection, thresholds)
@@ -216,7 +223,14 @@ def _looks(
     looks: dict[str, Look] = {}
     for block in blocks_of(con, types, entities, n_rows=n_rows, place=opened.place):
         report("columns", len(looks), len(types))
-        looks |= look_at(block, thresholds, n_rows=n_rows, writings=writings, knows_null=knows_null)
+        looks |= look_at(
+            block,
+            thresholds,
+            n_rows=n_rows,
+            writings=writings,
+            knows_null=knows_null,
+            labels=opened.labels.values,
+        )
     return {name: looks[name] for name in opened.columns if name in looks}
 
 
@@ -249,11 +263,12 @@ def _detection(
     unreadable = [name for name in opened.columns if name not in looks]
     given = source.entity_columns
     lost = [name for name in given if name in unreadable]
+    reasons = {
+        name: opened.unreadable.get(name, "is of a type that cannot be read") for name in unreadable
+    }
     if lost or not set(looks) - set(given):
-        place = f"column {lost[0]!r}" if lost else "the source"
-        raise DataError(
-            f"{place}: holds nothing that can be read; declare its columns in a spec by hand"
-        )
+        faults = [f"column {n!r}: {reasons[n]}; convert it to one type" for n in lost or unreadable]
+        raise DataError("\n".join(faults) or f"{opened.place}: has only columns that name entities")
     is_pair = together is not None and together.is_sure and not given
     alone = [
         name
@@ -266,9 +281,7 @@ def _detection(
         candidates = (together.columns, *alone)
     if not set(looks) - set(entity_columns(candidates)) - set(given):
         candidates, alone = (), []
-    remarks = [
-        f"column {name!r} is left out: it holds values that cannot be read" for name in unreadable
-    ]
+    remarks = [f"column {name!r} is left out: it {why}" for name, why in reasons.items()]
     if together is not None:
         remarks.append(_of_together(together, given))
     if alone and not given:
@@ -278,7 +291,7 @@ def _detection(
         remarks.append("no column names whom to protect: each row is taken for one entity")
     named = entity_columns(source.entities or candidates)
     columns = tuple(
-        _as_entity(look.column) if name in named else _in_order(look.column, opened)
+        _as_entity(look.column) if name in named else _as_told(look.column, opened)
         for name, look in looks.items()
     )
     return Detection(
@@ -287,14 +300,24 @@ def _detection(
         entity_candidates=candidates,
         remarks=tuple(remarks),
         column_remarks={name: look.remarks for name, look in looks.items() if look.remarks},
-        unreadable={
-            name: opened.unreadable.get(name, "is of a type that cannot be read")
-            for name in unreadable
-        },
+        unreadable=reasons,
         values={
             name: look.values for name, look in looks.items() if look.values and name not in named
         },
     )
+
+
+def _refuse_counts(con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection) -> None:
+    """Refuse a table of frequencies, unless somebody said what its rows are."""
+    counts = count_column_of(con, detection.columns, opened.place)
+    if counts is not None:
+        raise DataError(
+            f"{opened.place}: looks like a table of frequencies: column {counts!r} counts, and each combination of the "
+            "other columns occurs once. Its units want protection, not its rows: to read each row as so many units, "
+            f"say --count-column {counts} (in [source] count_column = {toml(counts)}; of a data frame, "
+            f'frame.loc[frame.index.repeat(frame[{counts!r}])]). If each row is one unit, say --count-column "" (of a '
+            "data frame, entities=[])"
+        )
 
 
 def _of_together(together: Together, given: Sequence[str]) -> str:
@@ -458,17 +481,24 @@ def _is_named_like_an_id(name: str) -> bool:
     return bool(_ID_NAME.search(name.casefold()) or _CAMEL_ID.search(name))
 
 
-def _in_order(column: Column, opened: Source) -> Column:
-    """The column with its values in the order that the source has for them."""
+def _as_told(column: Column, opened: Source) -> Column:
+    """The column with the labels, and its values in the order, that the source has for them."""
+    labels = opened.labels
+    column = replace(
+        column,
+        label=labels.columns.get(column.name, ""),
+        labels=tuple(labels.values.get(column.name, {}).items()),
+    )
     order = opened.orders.get(column.name, ())
     if not order or column.kind != "category" or column.value_type != "text":
         return column
-    values = tuple(v for v in order if v not in (*column.nulls, column.placeholder))
+    values = tuple(v for v in order if v not in (*column.spellings, column.placeholder))
     return replace(column, domain=values, detected=(*column.detected, "domain"))
 
 
 def _as_entity(column: Column) -> Column:
     """The column as a name of entities: a number or a text."""
+    column = replace(column, nulls=tuple(dict.fromkeys((*column.spellings, ""))))
     if column.kind in ("integer", "text"):
         return column
     is_number = column.value_type == "integer"

@@ -13,13 +13,21 @@ from typing import Any
 
 from engine.errors import SpecError
 from engine.keys import check_key_file, read_key
-from engine.schema import Column, Entity, SourceSpec, as_entities, entity_columns, entity_name
+from engine.schema import (
+    Column,
+    Entity,
+    SourceSpec,
+    as_entities,
+    entity_columns,
+    entity_name,
+    usual_nulls,
+)
 from engine.source.detection.detect import detect, source_of
 from engine.source.detection.spec_text import Detection
 from engine.source.detection.thresholds import keyed_thresholds
 from engine.source.journal import draws_of
 from engine.source.spark import check_packages, is_spark_frame
-from engine.spec import ReleaseSpec, spec_of
+from engine.spec import ReleaseSpec, knows_null, spec_of
 
 
 def make_spec(
@@ -56,9 +64,22 @@ def make_spec(
     listed = _listed(tables)
     path = str(what) if isinstance(what, str | Path) else None
     source = replace(
-        source_of(path, table), entities=as_entities(entities or ()), identity=tuple(identity)
+        source_of(path, table),
+        entities=as_entities(entities or ()),
+        identity=tuple(identity),
+        count_column=None if entities is None and not identity else "",
     )
-    declared = _by_name(columns)
+    declared = {
+        name: replace(
+            c,
+            nulls=usual_nulls(
+                c.value_type, knows_null=knows_null(source), is_entity=name in source.entity_columns
+            ),
+        )
+        if c.nulls is None
+        else c
+        for name, c in _by_name(columns).items()
+    }
     detection = _detected(source, None if path is not None else what, Path(key), vintage, previous)
     if dp is not None or not source.entities:
         detection = _without_bounds(detection)

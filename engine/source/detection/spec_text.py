@@ -28,8 +28,10 @@ from engine.schema import (
     Writing,
     columns_of,
     entity_columns,
+    usual_nulls,
 )
 from engine.source.detection.determined import MOST_COLUMNS
+from engine.spec import knows_null
 from engine.units import units_for
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -120,7 +122,13 @@ def spec_text(
             continue
         else:
             remarks = list(detection.column_remarks.get(column.name, ()))
-        lines += _column_lines(column, remarks, detection.values.get(column.name, ()), usual)
+        nulls = usual_nulls(
+            column.value_type,
+            knows_null=knows_null(detection.source),
+            is_entity=column.name in entities,
+        )
+        values = detection.values.get(column.name, ())
+        lines += _column_lines(column, remarks, values, usual, nulls)
         if column.kind in GRID_KINDS and column.name not in entities:
             lines.append(_BOUNDS)
     if tables:
@@ -186,6 +194,8 @@ def _seen_from(spec_path: Path, path: str | Path) -> str:
 
 def toml(value: Any) -> str:
     """Spell a value in TOML, on one line."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{toml(key)} = {toml(of)}' for key, of in value.items())} }}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml, value)) + "]"
     if isinstance(value, datetime.date | datetime.time):
@@ -206,6 +216,7 @@ def _source_lines(detection: Detection, spec_path: Path) -> list[str]:
         "encoding": source.encoding,
         "delimiter": None if source.delimiter == "," else source.delimiter,
         "skip": source.skip or None,
+        "count_column": source.count_column or None,
         **_said(usual_writing(detection.columns), Writing()),
     }
     lines += [f"{key} = {toml(value)}" for key, value in found.items() if value is not None]
@@ -260,9 +271,16 @@ def _bound_lines(detection: Detection) -> list[str]:
 
 
 def _column_lines(
-    column: Column, remarks: list[str], values: tuple[Any, ...], usual: Writing
+    column: Column,
+    remarks: list[str],
+    values: tuple[Any, ...],
+    usual: Writing,
+    nulls: tuple[str, ...],
 ) -> list[str]:
-    """One section [columns.X]."""
+    """One section [columns.X].
+
+    usual, nulls: How it is written, and null spelled, unless the section says otherwise.
+    """
     name = column.name if _BARE_KEY.fullmatch(column.name) else toml(column.name)
     lines = ["", f"[columns.{name}]", *(f"# {_comment(remark)}" for remark in remarks)]
     lines.append(f"kind = {toml(column.kind)}")
@@ -274,6 +292,10 @@ def _column_lines(
         lines.append(f"resolution = {exact if step.exponent else '1'}")
     if column.max_rows is not None:
         lines.append(f"max_rows = {column.max_rows}  # the same for any one value of this column")
+    if column.order:
+        lines.append(
+            f"order = {toml(column.order)}  # bands: by their numbers, as 5-9 before 10-14"
+        )
     if column.determines:
         lines.append(
             f"determines = {toml(column.determines)}  # rows that agree in this column agree in these"
@@ -282,8 +304,12 @@ def _column_lines(
     said = {} if is_any else _said(column.writing, usual, column.value_type)
     lines += [f"{key} = {toml(value)}" for key, value in said.items()]
     lines.append(f"detected = {toml(column.detected)}")
-    if column.nulls != ("",):
-        lines.append(f"nulls = {toml(column.nulls)}")
+    if column.spellings != nulls:
+        lines.append(f"nulls = {toml(column.spellings)}")
+    if column.label:
+        lines.append(f"label = {toml(column.label)}")
+    if column.labels:
+        lines.append(f"labels = {toml(dict(column.labels))}")
     if values:
         lines.append(
             f"# domain = {toml(values)}  # seen in the data, values of few left out; "
