@@ -25,7 +25,7 @@ import numpy as np
 
 from engine.errors import DataError, SpecError, StoreError
 from engine.outputs import OF_KEYS
-from engine.schema import ColumnSet, Int64Array, UInt8Array, UInt64Array
+from engine.schema import ColumnSet, Entity, Int64Array, UInt8Array, UInt64Array, columns_of
 
 KEY_BYTES = 32
 Purpose = Literal[
@@ -49,7 +49,7 @@ _TOKEN, _PERSON = 16, b"tablepack"
 _LONGEST_HEAD, _MOST_DIGITS = 128, 21
 _LOOPS: list[SimpleNamespace] = []
 """The compiled loop, if there is one: see `use_loop`."""
-EntityId = int | str | float | bool | bytes | datetime.date
+EntityId = int | str | float | bool | bytes | datetime.date | datetime.time
 
 
 class MasterKey:
@@ -185,19 +185,22 @@ def typed_id(value: EntityId) -> bytes:
         return b"t" + value.isoformat().encode()
     if isinstance(value, datetime.date):
         return b"d" + value.isoformat().encode()
+    if isinstance(value, datetime.time):
+        return b"c" + value.isoformat().encode()
     if value is None:
         raise DataError("an entity id is null; every row must identify its entity")
-    raise DataError("an entity id is not a number, text, boolean, bytes or date")
+    raise DataError("an entity id is not a number, text, boolean, bytes, date or time")
 
 
 def entity_tokens(
-    key: bytes, ids: Iterable[EntityId] | Int64Array, *, entity_column: str
+    key: bytes, ids: Iterable[EntityId] | Int64Array, *, entity_column: Entity
 ) -> UInt64Array:
     """Token of each entity: keyed 128-bit BLAKE2b of its typed, length-prefixed id.
 
-    entity_column: Name of the column, a part of the message: person 1 and household 1 are different entities.
+    entity_column: Name of the column, or of the columns, a part of the message: person 1 and household 1 are
+        different entities.
     """
-    head = pack_strings([entity_column])
+    head = pack_strings(columns_of(entity_column))
     if _LOOPS and key and len(head) < _LONGEST_HEAD:
         return _compiled_tokens(_LOOPS[0], key, head, ids)
     state = blake2b(key=key, digest_size=_TOKEN, person=_PERSON)

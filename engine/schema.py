@@ -11,7 +11,10 @@ in the supports of its columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -75,13 +78,44 @@ NULL_CODE, OTHER_CODE = -(2**63), -(2**63) + 1
 """Grid codes of null and of the placeholder in the confidential table `rows`: smaller than all other codes."""
 
 ColumnKind = Literal[
-    "integer", "real", "decimal", "boolean", "category", "text", "date", "timestamp"
+    "integer", "real", "decimal", "boolean", "category", "text", "date", "timestamp", "time"
 ]
-ValueType = Literal["integer", "real", "decimal", "boolean", "text", "date", "timestamp"]
+ValueType = Literal["integer", "real", "decimal", "boolean", "text", "date", "timestamp", "time"]
 SourceFormat = Literal[
-    "csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql", "frame", "table"
+    "csv",
+    "parquet",
+    "xlsx",
+    "duckdb",
+    "sqlite",
+    "sav",
+    "por",
+    "dta",
+    "xpt",
+    "sas7bdat",
+    "postgres",
+    "mysql",
+    "frame",
+    "table",
 ]
 RANKED_KINDS = frozenset({"category", "text"})
+NUMBER_KINDS = ("integer", "real", "decimal")
+DATE_KINDS = ("date", "timestamp")
+GRID_KINDS = (*NUMBER_KINDS, *DATE_KINDS, "time")
+"""Kinds whose values lie on an unbounded grid, or on one as long as the calendar or the day."""
+SQL_TYPES = {
+    "integer": "BIGINT",
+    "real": "DOUBLE",
+    "decimal": "DECIMAL(18,2)",  # where no resolution says otherwise
+    "boolean": "BOOLEAN",
+    "text": "VARCHAR",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "time": "TIME",
+}
+"""SQL type of the released values, by their type."""
+MEMORY, SERVED_MEMORY = "2GB", "1GB"
+"""Stated memory, where nobody states another: of the working database of a build, or of everything that is asked of an
+open release; and of all statements of a server together. Processes take up to 300 MB more."""
 MAX_WIDTH = 4
 """Widest table that mode sticky measures; wider ones are modelled from narrower ones."""
 WIDEST = 64
@@ -109,6 +143,12 @@ class Writing:
     decimal: str = "."  # Decimal separator
     thousands: str = ""  # Thousands separator; empty: none
     date_format: str = ""  # In `strftime` notation, such as "%d.%m.%Y"; empty: ISO 8601
+    century: str = ""  # The hundred years of years of two digits, such as "1927..2026"
+
+    @property
+    def has_short_years(self) -> bool:
+        """Whether its years have two digits."""
+        return "%y" in self.date_format.replace("%%", "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,8 +173,9 @@ class Column:
         The domain (or bounds) is public knowledge, so no value is suppressed for being rare.
     detected : tuple of str
         Settings that `tablepack init` detected in the data and nobody has confirmed.
-    nulls : tuple of str
-        Spellings of null in text sources; CSV export writes the first.
+    nulls : tuple of str, optional
+        Spellings of null among its texts; CSV export writes the first. None: the empty text, but no text where the
+        source tells null from text (frames, Parquet, databases) and the column holds texts.
     placeholder : str or None
         Text shown for unreleased values of a text column. None: their share goes to released values.
     label : str
@@ -155,6 +196,9 @@ class Column:
         as in any bucket.
     determines : tuple of str
         Columns implied by this one: rows that agree in this column agree in them.
+    order : str
+        "numeric": values of a category or text without a domain are in the order of the numbers that they begin with
+        (5-9 before 10-14); empty: in that of their code points.
     release : str
         Why it may be published although it looks like an identifier. Empty: no reason was given.
     writing : Writing
@@ -173,7 +217,7 @@ class Column:
     bounds: tuple[Any, Any] | None = None
     public: bool = False
     detected: tuple[str, ...] = ()
-    nulls: tuple[str, ...] = ("",)
+    nulls: tuple[str, ...] | None = None
     placeholder: str | None = None
     label: str = ""
     labels: tuple[tuple[str, str], ...] = ()
@@ -183,10 +227,16 @@ class Column:
     nullable: bool = True
     max_rows: int | None = None
     determines: tuple[str, ...] = ()
+    order: str = ""
     release: str = ""
     writing: Writing = Writing()
     outside: str | None = None
     other: Any = None
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Spellings of null, by default the empty text."""
+        return ("",) if self.nulls is None else self.nulls
 
     @property
     def is_ranked(self) -> bool:
@@ -310,6 +360,17 @@ class SyntheticTable:
         return int(self.n.sum())
 
 
+def usual_nulls(
+    value_type: ValueType, *, knows_null: bool, is_entity: bool = False
+) -> tuple[str, ...]:
+    """The spellings of null of a column of which nobody said any.
+
+    knows_null: The source tells null from text: there an empty text is a value like any other, but no number, no date,
+        and no name of an entity.
+    """
+    return () if knows_null and value_type == "text" and not is_entity else ("",)
+
+
 def column_set(names: Sequence[str]) -> ColumnSet:
     """The canonical name of a table: its columns, sorted by code point."""
     return tuple(sorted(names))
@@ -325,18 +386,49 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+Entity = str | tuple[str, ...]
+"""What names one kind of entity: a column, or several columns together (household and person number)."""
+
+
+def columns_of(entity: Entity) -> tuple[str, ...]:
+    """The columns that name an entity."""
+    return (entity,) if isinstance(entity, str) else entity
+
+
+def entity_columns(entities: Iterable[Entity]) -> tuple[str, ...]:
+    """All columns that name entities, each once."""
+    return tuple(dict.fromkeys(name for one in entities for name in columns_of(one)))
+
+
+def entity_name(entity: Entity) -> str:
+    """What names an entity, in words."""
+    return " + ".join(columns_of(entity))
+
+
+def entity_option(entity: Entity) -> str:
+    """What names an entity, as the command line has it: a line of CSV."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(columns_of(entity))
+    return shlex.quote(out.getvalue())
+
+
+def as_entities(given: Iterable[str | Iterable[str]]) -> tuple[Entity, ...]:
+    """Kinds of entities as somebody wrote them: one of a single column is that column."""
+    kinds = [(one,) if isinstance(one, str) else tuple(one) for one in given]
+    return tuple(kind[0] if len(kind) == 1 else kind for kind in kinds)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceSpec:
     """Where the rows are and whom they are about."""
 
     # File, glob or database connection; None for a frame given in Python.
     path: str | None
-    # "csv" (any delimited text), "parquet", "xlsx" (any workbook), "duckdb", "sqlite", "postgres", "mysql", "table" (of
-    # Spark's catalogue) or "frame".
+    # As in the spec; also "table" (of Spark's catalogue) or "frame".
     format: SourceFormat
     table: str | None = None  # Table (or schema.table) of a database
-    # Columns that identify the protected entities; empty: each row is one.
-    entities: tuple[str, ...] = ()
+    # Kinds of protected entities, each by the column or the columns that name it; empty: each row is one.
+    entities: tuple[Entity, ...] = ()
     # Columns that identify a row if there are no entity columns; empty: all columns of the spec.
     identity: tuple[str, ...] = ()
     more: tuple[str, ...] = ()  # Files or globs besides `path`
@@ -346,11 +438,18 @@ class SourceSpec:
     skip: int = 0  # Lines of text, or rows of a sheet, above the column names
     sheet: str | None = None  # Of a workbook; None: its only one
     sql: str | None = None  # A SELECT over the files, each a table named after its file
+    # How many units a row stands for; it is read as so many rows, without this column. None, or empty: it is one.
+    count_column: str | None = None
     # engine, master, memory: What reads and counts the rows, "duckdb" or "spark"; the Spark master, empty: as Spark is
     # configured; memory limit of the working database, such as "4GB", empty: the default.
     engine: Literal["duckdb", "spark"] = "duckdb"
     master: str = ""
     memory: str = ""
+
+    @property
+    def entity_columns(self) -> tuple[str, ...]:
+        """All columns that name entities, each once."""
+        return entity_columns(self.entities)
 
     @property
     def paths(self) -> tuple[str, ...]:

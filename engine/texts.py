@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
 import tomllib
 import unicodedata
@@ -23,8 +24,27 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Unicode categories: control and format characters, lone surrogates, line and paragraph separators."""
 _JOINERS = "\u200c\u200d\u00ad"
 """Invisible characters that some languages and emoji need."""
+_NUMBER = r"\d{1,3}(?:[.,' \u00a0\u202f\u2019]\d{3})+(?!\d)|\d+(?:[.,]\d+)?"
+_AND = "and|or|und|oder|et|ou|y|e|o|en|of"
+_UNIT = rf"(?:(?!(?:{_AND})\b)(?P<{{}}>[^\W\d_]+\.?|[%€$£]))?"
+_BAND = re.compile(
+    r"(?:(?P<below><=?|≤|under|below|less than|fewer than|younger than|up to|unter|bis unter|bis|weniger als"
+    r"|moins de|jusqu'à|menos de|hasta|meno di|fino a|minder dan)"
+    r"|(?P<above>>=?|≥|over|above|more than|older than|über|ab|mehr als|plus de|más de|mais de|più di|oltre"
+    rf"|meer dan))?\s*[€$£]?\s*(?P<low>{_NUMBER})"
+    rf"(?:\s*(?:-|–|—|to|bis unter|bis|à|a|al|tot|till|do)\s*[€$£]?\s*(?P<high>{_NUMBER}))?"
+    rf"\s*{_UNIT.format('unit')}\s*"
+    rf"(?P<open>\+|(?:{_AND})\s+(?P<less>less|under|below|younger|weniger|jünger|moins|menos|meno|minder)"
+    rf"|(?:{_AND})\s+(?:over|above|more|older|mehr|älter|plus|más|più|mais|meer|ouder))?"
+    rf"\s*{_UNIT.format('last')}",
+    re.IGNORECASE,
+)
+"""A number, or several: 5-9, <5, 65+, 85 and over, 1,000 to 1,999 €."""
+_MOSTLY = 0.75
 N_SHOWN = 20
 """Number of tables that a plan shows by default."""
+_LISTED = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,]*?))\s*(?:,|\Z)', re.DOTALL)
+"""A name in a list, quoted or not, up to the next comma."""
 MANY, TOO_MANY = 1e5, 1e15
 """Between these, fractional numbers are shown with one decimal place, others with six digits."""
 
@@ -118,7 +138,57 @@ def html_sentences(sentences: Sequence[str]) -> str:
     return f"<p>{lines}</p>" if lines else ""
 
 
+def names_from(text: str, known: Iterable[str] = ()) -> list[str]:
+    """Split names separated by commas, as in a line of CSV: `age,"income, net"`; blanks around a comma do not count.
+
+    known: Names that are meant as they are, if the whole text is one of them.
+    """
+    if text in known:
+        return [text]
+    found = (m[2] if m[1] is None else m[1].replace('""', '"') for m in _LISTED.finditer(text))
+    return [name for name in found if name]
+
+
+def names_text(names: Iterable[str], separator: str = ", ") -> str:
+    """Return a list of names that `names_from` reads."""
+    return separator.join(
+        '"' + name.replace('"', '""') + '"' if names_from(name) != [name] else name
+        for name in names
+    )
+
+
+def slug(text: str, otherwise: str) -> str:
+    """Return a name of ASCII letters, digits, dots, dashes and underscores, as URLs and identifiers have."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or otherwise
+
+
 def spec_entry(columns: Iterable[str]) -> str:
     """The lines that add a table to a spec."""
     listed = ", ".join(json.dumps(c, ensure_ascii=False) for c in columns)
     return f"[[tables]]\ncolumns = [{listed}]"
+
+
+def numeric_place(text: str) -> tuple[float, int, float, str]:
+    """The place of a text by the numbers that it begins with: <5, 5-9, 10-14, 65+; texts without any come last."""
+    band = _BAND.fullmatch(text.strip())
+    if band is None:
+        return math.inf, 0, math.inf, text
+    is_above = band["above"] or (band["open"] and not band["less"])
+    side = -1 if band["below"] or band["less"] else 1 if is_above else 0
+    low = _amount(band["low"])
+    return low, side, low if band["high"] is None else _amount(band["high"]), text
+
+
+def are_bands(texts: Sequence[str]) -> bool:
+    """Whether texts are bands of numbers, such as 5-9, 10-14 and 65+, but for a few, such as "unknown"."""
+    found = [band for text in texts if (band := _BAND.fullmatch(text.strip()))]
+    ranges = [(_amount(b["low"]), _amount(b["high"])) for b in found if b["high"] is not None]
+    units = {unit.casefold()[:3] for b in found for unit in (b["unit"], b["last"]) if unit}
+    is_wide = bool(ranges) and all(low <= high for low, high in ranges) and len(units) <= 1
+    return is_wide and len(found) >= max(3, _MOSTLY * len(texts))
+
+
+def _amount(text: str) -> float:
+    """A number with signs between thousands, or with a decimal sign."""
+    digits = re.sub(r"[.,' \u00a0\u202f\u2019](?=\d{3}(?!\d))", "", text)
+    return float(digits.replace(",", "."))

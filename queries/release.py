@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from engine.schema import literal
+from engine.schema import MEMORY, literal
 from queries.intervals import (
     Measure,
     Tabulation,
@@ -171,7 +171,7 @@ def open_release(
     *,
     verify: Literal["size", "hash"] = "size",
     threads: int = 2,
-    memory: str = "2GB",
+    memory: str = MEMORY,
     timeout_s: float = TIMEOUT_S,
     oversight: Oversight | None = None,
     trust: str | os.PathLike[str] | None = None,

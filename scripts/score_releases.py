@@ -86,7 +86,7 @@ def run_folder(name: str, study: Study, data: Path, number: int) -> Path:
 
 def null_spellings(spec: ReleaseSpec) -> tuple[str, ...]:
     """How the source spells blanks."""
-    return tuple(sorted({spelling for column in spec.columns for spelling in column.nulls}))
+    return tuple(sorted({spelling for column in spec.columns for spelling in column.spellings}))
 
 
 def floor_seconds(spec: ReleaseSpec) -> float:

@@ -24,7 +24,10 @@ NO_ENTITY = {name: c for name, c in CENSUS.items() if name != "person_id"}
 TWO_ENTITIES = CENSUS | {"household_id": {"kind": "integer"}}
 CASES = {
     "one entity column": (CENSUS, ("person_id",)),
-    "two entity columns": (TWO_ENTITIES, ("person_id", "household_id")),
+    "two kinds, one of two columns": (
+        TWO_ENTITIES,
+        (("household_id", "person_id"), "household_id"),
+    ),
     "no entity column": (NO_ENTITY, ()),
 }
 

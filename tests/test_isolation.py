@@ -191,17 +191,20 @@ def test_no_secret_is_in_any_output(planted):
     assert places_of(planted.secrets, content) == []
 
 
+@pytest.mark.ci
 def test_no_secret_is_in_the_journal(planted):
     journal = {p.name: p.read_bytes() for p in planted.folder.glob("own.key.*")}
     assert "own.key.journal" in journal
     assert places_of(planted.secrets, journal) == []
 
 
+@pytest.mark.ci
 def test_no_secret_is_in_the_staging_of_a_killed_build(planted):
     assert planted.after_kill
     assert places_of(planted.secrets, planted.after_kill) == []
 
 
+@pytest.mark.ci
 def test_values_of_one_person_are_not_stored_as_numbers_either(planted):
     """Neither as little-endian integers in the file nor as values in a table."""
     data = (planted.out / "r.duckdb").read_bytes()
@@ -214,6 +217,7 @@ def test_values_of_one_person_are_not_stored_as_numbers_either(planted):
             assert {abs(low), abs(high)}.isdisjoint(planted.numbers)
 
 
+@pytest.mark.ci
 def test_the_key_is_only_in_its_file(planted):
     places = content_of(planted.folder, but=(planted.folder / "own.key",)) | planted.shown
     assert places_of([planted.key], places) == []
@@ -221,6 +225,7 @@ def test_the_key_is_only_in_its_file(planted):
         assert places_of([half], places) == []
 
 
+@pytest.mark.ci
 def test_nothing_is_left_behind(planted):
     assert left_over(planted.tmp) == []
     assert [p for p in files_under(planted.tmp) if p.stat().st_size] == []
@@ -228,10 +233,12 @@ def test_nothing_is_left_behind(planted):
     assert not (planted.out / "failed.duckdb").exists()
 
 
+@pytest.mark.ci
 def test_a_resumed_build_is_the_same_release(planted):
     assert table_hashes(planted.out / "r.duckdb") == table_hashes(planted.out / "resumed.duckdb")
 
 
+@pytest.mark.ci
 def test_init_wrote_no_rare_value(planted):
     for name in ("found.toml", "guessed.toml"):
         text = (planted.out / name).read_text()
@@ -239,6 +246,7 @@ def test_init_wrote_no_rare_value(planted):
         assert "~" not in text
 
 
+@pytest.mark.ci
 def test_a_failed_build_names_only_the_column(planted):
     assert "column 'city'" in planted.shown["failed: stderr"].decode()
 

@@ -94,6 +94,7 @@ def test_the_plan_is_what_the_build_makes(demo, release):
     assert f"{len(cards)} tables" in demo[1]["plan for people"].stdout
 
 
+@pytest.mark.ci
 def test_build_json_names_the_release(demo, release):
     told = json.loads(demo[1]["build"].stdout)
     assert told["path"] == "out/census.duckdb"
@@ -102,6 +103,7 @@ def test_build_json_names_the_release(demo, release):
     assert demo[1]["build"].stderr == ""
 
 
+@pytest.mark.ci
 def test_only_release_and_manifest_are_left(demo, release):
     assert sorted(p.name for p in release.parent.iterdir()) == [
         "census.duckdb",
@@ -111,6 +113,7 @@ def test_only_release_and_manifest_are_left(demo, release):
     assert set(content_of(demo[0] / "tmp").values()) <= {b""}
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 def test_a_build_in_one_process_gives_the_same_release(demo, release):
     folder, steps = demo
@@ -123,6 +126,7 @@ def test_a_build_in_one_process_gives_the_same_release(demo, release):
     assert table_hashes(folder / "again.duckdb") == table_hashes(release)
 
 
+@pytest.mark.ci
 def test_counts_are_near_the_truth(people, release):
     """One-way counts of sex: two noise layers of sd 1, so a deviation of 6 sd is a fault."""
     truth = people["sex"].value_counts()
@@ -133,6 +137,7 @@ def test_counts_are_near_the_truth(people, release):
     assert abs(sum(shown.values()) - PEOPLE) <= 6 * NOISE_SD
 
 
+@pytest.mark.ci
 def test_every_table_has_the_same_total(release):
     with engine.open(release) as opened:
         rows = {opened.card(*columns).rows for columns in opened.tables}
@@ -157,6 +162,7 @@ def test_show(demo, release):
     assert card["low_threshold"] == 3
 
 
+@pytest.mark.ci
 def test_sql_names_the_table_and_its_noise(demo, release):
     folder, _ = demo
     query = "SELECT sex, count(*) AS n FROM data GROUP BY sex ORDER BY sex"
@@ -174,6 +180,7 @@ def test_sql_names_the_table_and_its_noise(demo, release):
     assert lines[1:] == [f"{sex},{n}" for sex, n in told["rows"]]
 
 
+@pytest.mark.ci
 def test_explain_runs_nothing(demo):
     folder, _ = demo
     told = tablepack(
@@ -217,11 +224,13 @@ def test_export_has_the_kinds_of_the_source(demo, people, release):
     )
 
 
+@pytest.mark.ci
 def test_public_values_and_placeholder(people, release):
     held = {v for (v,) in counts(release, "birth_country")}
     assert held - {None} <= set(people["birth_country"].dropna()) | {"(other)"}
 
 
+@pytest.mark.ci
 def test_doctor(demo):
     folder, _ = demo
     told = tablepack("doctor", "out/census.duckdb", "--json", cwd=folder)
@@ -230,6 +239,7 @@ def test_doctor(demo):
     assert found == {"versions": True, "draws": True, "scratch": True, "release": True}
 
 
+@pytest.mark.ci
 def test_plain_duckdb_understands_the_file(release):
     """The file explains itself without our package."""
     with duckdb.connect(str(release), read_only=True) as con:
@@ -259,6 +269,7 @@ def test_the_spec_that_init_writes_builds_as_it_is(demo):
     assert built.returncode == 0, built.stderr
 
 
+@pytest.mark.ci
 def test_init_points_out_values_that_look_like_nulls(demo):
     text = (demo[0] / "found.toml").read_text()
     education = text.partition("[columns.education]")[2].partition("[columns.")[0]
@@ -267,6 +278,7 @@ def test_init_points_out_values_that_look_like_nulls(demo):
     assert '"None"]' in education
 
 
+@pytest.mark.ci
 def test_dates_of_the_demo_are_within_their_declared_range(demo, people, release):
     (arrival,) = (c for c in api.read(demo[0] / "release.toml").columns if c.name == "arrival_date")
     low, high = arrival.bounds

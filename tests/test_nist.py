@@ -118,6 +118,7 @@ def test_counts_are_near_the_truth(built, source, release):
         assert abs(len(rows) - len(source)) <= 7 * NOISE_SD
 
 
+@pytest.mark.ci
 def test_sql_answers_near_the_truth(source, release):
     wide = next(t for t in some_tables() if len(t) == 4)
     listed = ", ".join(f'"{name}"' for name in wide)

@@ -85,6 +85,7 @@ def test_a_wheel_has_every_file(wheel):
     assert {"tablepack/__init__.py", "engine/py.typed", "queries/serve/web/index.html"} <= names
 
 
+@pytest.mark.ci
 def test_import_tablepack(wheel, tmp_path):
     with zipfile.ZipFile(wheel) as held:
         held.extractall(tmp_path)

@@ -8,10 +8,11 @@ import re
 import subprocess
 
 import pytest
+from fixtures.names import NAMES
 from fixtures.pipeline import COMMAND, environment, read_terminal, tablepack
 from fixtures.release import build_release
 
-from engine.texts import parsed_json, parsed_toml, shown
+from engine.texts import names_from, names_text, parsed_json, parsed_toml, shown
 
 DEEP = "[" * 5000 + "]" * 5000
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\u202eevil\u2066\x9b1m\r\x08\u2028"
@@ -119,3 +120,27 @@ def test_no_value_of_a_release_controls_the_terminal(folder, form, kind):
         assert char not in text
     assert "\x1b[31m" not in text
     assert "\x1b]0" not in text
+
+
+@pytest.mark.parametrize("separator", [",", ", "])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_list_of_names_is_read_as_it_is_written(name, separator):
+    for names in ([name], ["age", name], [name, "age"], list(NAMES)):
+        assert names_from(names_text(names, separator)) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("age,sex", ["age", "sex"]),
+        (" age , sex ,", ["age", "sex"]),
+        ('"income, net",age', ["income, net", "age"]),
+        ('" lead" , "q""q"', [" lead", 'q"q']),
+        ('q"q,5",x', ['q"q', '5"', "x"]),
+        ('"open,x', ['"open', "x"]),
+        (",,", []),
+    ],
+)
+def test_lists_of_names_are_as_in_a_line_of_csv(text, names):
+    assert names_from(text) == names
+    assert names_from(text, known=[text]) == [text]

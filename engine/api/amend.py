@@ -20,7 +20,7 @@ from engine.schema import ColumnSet, column_set
 from engine.source import noted_releases
 from engine.spec import ReleaseSpec, amended, with_entries, without_entries
 from engine.store import EarlierRelease, earlier_release
-from engine.texts import parsed_toml
+from engine.texts import names_text, parsed_toml
 
 if TYPE_CHECKING:
     from queries.release import Release
@@ -88,7 +88,7 @@ def _with(given: _Given, missing: tuple[ColumnSet, ...]) -> ReleaseSpec:
     except SpecError as error:
         problems = list(error.problems)
     for i, columns in enumerate(missing, start=n_own + 1):
-        place, asked = f"tables[{i}].columns: ", f"--columns {','.join(columns)} (tables=): "
+        place, asked = f"tables[{i}].columns: ", f"--columns {names_text(columns, ',')} (tables=): "
         problems = [asked + p.removeprefix(place) if p.startswith(place) else p for p in problems]
     raise SpecError(problems)
 
@@ -115,32 +115,40 @@ def removal(
 def carry_out(
     change: Change, *, frame: Any = None, jobs: int = 2, progress: Progress | None = None
 ) -> releases.Made | None:
-    """Make a change: first the release, then the text of its spec.
+    """Make a change, and edit the text of its spec just before the release is put in place.
+
+    Whoever is interrupted between the two says the same again; a release ahead of its spec would be refused.
 
     Returns: What was built; None if there was nothing to build.
     """
-    made = None
-    if change.tables:
-        made = releases.make(
-            change.spec,
-            change.before.path,
-            frame=frame,
-            jobs=jobs,
-            force=True,
-            earlier=change.before,
-            progress=progress,
-        )
-    if change.spec_path is not None and change.edited:
-        # As it is now: somebody may have edited it meanwhile.
-        text = _text(change.spec_path)
-        edited = (
-            with_entries(text, change.edited)
-            if change.is_more
-            else without_entries(text, change.edited, each=change.spec.each)
-        )
-        _read_as(change.spec_path, edited)
-        write_output(change.spec_path, edited, force=True, own=SPEC)
-    return made
+    if not change.tables:
+        _edit_spec(change)
+        return None
+    return releases.make(
+        change.spec,
+        change.before.path,
+        frame=frame,
+        jobs=jobs,
+        force=True,
+        earlier=change.before,
+        progress=progress,
+        placing=lambda: _edit_spec(change),
+    )
+
+
+def _edit_spec(change: Change) -> None:
+    """Add the entries of tables to the text of a spec, or remove them."""
+    if change.spec_path is None or not change.edited:
+        return
+    # As it is now: somebody may have edited it meanwhile.
+    text = _text(change.spec_path)
+    edited = (
+        with_entries(text, change.edited)
+        if change.is_more
+        else without_entries(text, change.edited, each=change.spec.each)
+    )
+    _read_as(change.spec_path, edited)
+    write_output(change.spec_path, edited, force=True, own=SPEC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

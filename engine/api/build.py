@@ -35,7 +35,7 @@ def build(
     tables: Iterable[Iterable[str]] | int | None = None,
     key: str | Path | None = None,
     columns: Mapping[str, Column] | Iterable[Column] | None = None,
-    entities: Iterable[str] | None = None,
+    entities: Iterable[str | Iterable[str]] | None = None,
     vintage: str = "1",
     previous: str | None = None,
     title: str = "",
@@ -62,9 +62,10 @@ def build(
         For a source: key file; make one with `new_key`.
     columns : iterable or mapping of Column, optional
         For a source: declared columns; the others are detected.
-    entities : iterable of str, optional
-        For a source: columns that identify the protected entities; []: each row is one. Required if a column looks like
-        an identifier.
+    entities : iterable of str or of lists of str, optional
+        For a source: columns that identify the protected entities, each one kind of them; a list in the list is one
+        kind that its columns identify together, as in [["household", "person_no"]]. []: each row is one. Required if
+        a column looks like an identifier.
     vintage, previous, title : str
         For a source: as in section `[release]` of a spec.
     unit : str or mapping, optional

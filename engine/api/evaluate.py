@@ -304,9 +304,10 @@ def _given(
         raise SpecError("at least one release or synthetic table is needed")
     report("reading", 0, 0)
     folders = _folders(spec, data)
-    reading, is_whole, rows = _reading(spec, data, folders, table)
     releases = [Path(what) for what in synthetic if is_release(what)]
     first = read_release(releases[0]) if releases else None
+    is_told = first is not None and all(one.is_told for one in first.columns.values())
+    reading, is_whole, rows = _reading(spec, data, folders, table, is_told=is_told)
     original = read_original(
         rows, reading, like=None if first is None else first.columns, table=table
     )
@@ -320,7 +321,9 @@ def _given(
             )
             for what, name in zip(synthetic, names_of(synthetic), strict=True)
         ],
-        control=None if control is None else read_like(control, original, reading, name="control"),
+        control=None
+        if control is None
+        else read_like(control, original, reading, name="control", is_control=True),
         name=names_of([data])[0] if isinstance(data, str | Path) else "the data",
         folders=folders,
         release=first,
@@ -339,13 +342,21 @@ def _folders(spec: str | Path | Study | None, data: Source) -> list[Path]:
 
 
 def _reading(
-    spec: str | Path | Study | None, data: Source, folders: Sequence[Path], table: str | None
+    spec: str | Path | Study | None,
+    data: Source,
+    folders: Sequence[Path],
+    table: str | None,
+    *,
+    is_told: bool,
 ) -> tuple[Study, bool, Source]:
-    """The study; whether it defines the measures or only how the data are read; and the data."""
+    """The study; whether it defines the measures or only how the data are read; and the data.
+
+    is_told: A release says how the data are read.
+    """
     if isinstance(spec, Study):
         return with_files(spec, folders), True, data
     if spec is None:
-        return Study(title="", nulls=spellings(data, table)), False, data
+        return Study(title="", nulls=() if is_told else spellings(data, table)), False, data
     study, release = named_study(spec, beside=folders, read_spec=_read_spec)
     if study is not None:
         return with_files(study, folders), True, data
@@ -366,7 +377,7 @@ def spellings(data: Source, table: str | None) -> tuple[str, ...]:
         return ()
     # An evaluation is confidential and must be repeatable, so a fixed key for the thresholds does no harm.
     source = detect_source(data, table=table, key=MasterKey(bytes(32)))
-    return tuple(dict.fromkeys(n for column in source.columns for n in column.nulls if n))
+    return tuple(dict.fromkeys(n for column in source.columns for n in column.spellings if n))
 
 
 def _chosen(

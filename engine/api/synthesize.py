@@ -29,7 +29,7 @@ WHAT_IT_MEANS = (
 def synthesize(
     frame: Any,
     *,
-    entity: str | Iterable[str] | None = None,
+    entity: str | Iterable[str | Iterable[str]] | None = None,
     tables: Iterable[Iterable[str]] | int = 2,
     columns: Mapping[str, Column] | Iterable[Column] | None = None,
     privacy: str | Mapping[str, Any] = "standard",
@@ -45,8 +45,8 @@ def synthesize(
     frame : DataFrame or Arrow table
         The confidential data.
     entity : str or iterable of str, optional
-        Column, or columns, that identify the protected entities; []: each row is one. Required if a column looks like
-        an identifier.
+        Column, or columns, that identify the protected entities; [["site", "patient"]]: both together. []: each row
+        is one. Required if a column looks like an identifier.
     tables : iterable of iterable of str, or int
         Column sets, or a number: every combination of this many columns.
     columns, privacy, max_rows

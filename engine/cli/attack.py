@@ -23,7 +23,6 @@ from engine.cli.console import (
     print_note,
     print_table,
     progress_bar,
-    split_names,
     write,
 )
 from engine.errors import SpecError
@@ -31,6 +30,7 @@ from engine.evaluation.audit import HEADS, Audit, audit_json, audit_rows
 from engine.evaluation.figures import TITLES
 from engine.evaluation.report import KEY, as_json, blocks, lines, reasons, sentence
 from engine.evaluation.result import Evaluation, Result
+from engine.texts import names_from
 
 EXAMPLE = "Example: `tablepack attack census.duckdb --data people.csv --control holdout.csv -o attacks.html`"
 Command = Annotated[
@@ -185,7 +185,7 @@ def audit_command(
             what or generator,
             data=data,
             safe=_margins(safe),
-            columns=None if columns is None else split_names(columns),
+            columns=None if columns is None else names_from(columns),
             runs=runs,
             directions=directions,
             rows=rows,
@@ -233,4 +233,4 @@ def _margins(given: list[str] | None) -> list[list[str]] | int | None:
         return None
     if len(given) == 1 and given[0].strip().isdigit():
         return int(given[0])
-    return [split_names(text) for text in given]
+    return [names_from(text) for text in given]

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from engine.errors import SpecError
 from engine.progress import Progress, silent
-from engine.texts import shown
+from engine.texts import names_from, shown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -189,16 +189,11 @@ def entries_of(
     """The [[tables]] entries that options specify; empty if none was given."""
     entries: list[dict[str, Any]] = []
     for listed in tables or ():
-        columns = split_names(listed)
+        columns = names_from(listed)
         if not columns:
             raise SpecError(f"{option} {listed!r}: no column given; for example {option} age,sex")
         entries.append({"columns": columns})
     return entries + ([] if width is None else [{"all": width}])
-
-
-def split_names(text: str) -> list[str]:
-    """Split names separated by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def print_line(text: str) -> None:

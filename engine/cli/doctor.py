@@ -25,7 +25,7 @@ from engine.cli.console import (
 )
 from engine.errors import SpecError, TablepackError
 from engine.schema import UInt64Array
-from engine.source import left_rows, scratch_directory
+from engine.source import kept_folder, left_folders, left_rows, scratch_directory
 from engine.sticky_prf import siphash
 from engine.store import (
     check_release,
@@ -121,8 +121,7 @@ def examine(release: Path | None) -> list[Finding]:
     findings = [_versions(), _draws(), _scratch()]
     if release is not None:
         findings.append(_release(release))
-        findings += _leftovers(release)
-    return findings
+    return findings + _leftovers(release)
 
 
 def _versions() -> Finding:
@@ -159,13 +158,20 @@ def _scratch() -> Finding:
         return Finding(check="scratch", ok=False, detail=str(error), exit_code=error.exit_code)
 
 
-def _leftovers(release: Path) -> list[Finding]:
-    """Report what an interrupted build left next to its release, if anything."""
-    try:
-        leftover = left_rows(release)
-    except TablepackError as error:
-        return [Finding(check="rows", ok=False, detail=str(error), exit_code=error.exit_code)]
-    return [] if leftover is None else [Finding(check="rows", ok=True, detail=leftover)]
+def _leftovers(release: Path | None) -> list[Finding]:
+    """Report what interrupted builds left in the folder of a release, or in this one, if anything."""
+    folders = left_folders(Path() if release is None else release.parent)
+    if release is not None:
+        folders = list(dict.fromkeys([kept_folder(release), *folders]))
+    findings = []
+    for folder in folders:
+        try:
+            detail, code = left_rows(folder), 0
+        except TablepackError as error:
+            detail, code = str(error), error.exit_code
+        if detail is not None:
+            findings.append(Finding(check="rows", ok=code == 0, detail=detail, exit_code=code))
+    return findings
 
 
 def _row_check(columns: tuple[str, ...]) -> str:

@@ -27,7 +27,6 @@ from engine.cli.console import (
     print_note,
     print_table,
     progress_bar,
-    split_names,
     write,
 )
 from engine.errors import SpecError
@@ -48,6 +47,7 @@ from engine.evaluation.report import (
     table_of,
 )
 from engine.evaluation.result import Evaluation
+from engine.texts import names_from
 
 EXAMPLE = "Example: `tablepack evaluate census.duckdb --data people.csv -o report.html`"
 commands = typer.Typer(rich_markup_mode="markdown")
@@ -278,7 +278,7 @@ def compare_command(
             control=control, out=output, seeds=seeds, jobs=jobs, force=force, progress=report
         )
         if with_:
-            names = split_names(areas or "")
+            names = names_from(areas or "")
             generators = compare_rivals(
                 spec, with_, epsilon=epsilon, study=study, areas=names, **shared
             )

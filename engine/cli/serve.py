@@ -32,6 +32,7 @@ from engine.cli.console import (
     print_note,
 )
 from engine.errors import MissingPackage, SpecError, StoreError
+from engine.schema import SERVED_MEMORY
 
 if TYPE_CHECKING:
     from queries.serve import Limits
@@ -110,7 +111,9 @@ def serve_command(
         float, typer.Option(min=0.1, help="Seconds that a statement may run.")
     ] = 10.0,
     max_rows: MaxRows = 10_000,
-    memory: Annotated[str, typer.Option(help="Memory limit for all statements together.")] = "1GB",
+    memory: Annotated[
+        str, typer.Option(help="Memory limit for all statements together.")
+    ] = SERVED_MEMORY,
     places: Places = 3,
     share: Share = 2,
     waiting: Waiting = 200,

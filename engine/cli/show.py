@@ -20,11 +20,11 @@ from engine.cli.console import (
     print_note,
     print_table,
     progress_bar,
-    split_names,
 )
 from engine.errors import TablepackError
 from engine.schema import column_set
 from engine.store import exposure_sentences, said_of
+from engine.texts import names_from, names_text
 from queries.release import Release, open_release
 from queries.sql import export
 
@@ -37,7 +37,7 @@ def _table_names(ctx: typer.Context, incomplete: str) -> list[str]:
     names: list[str] = []
     for path in [str(word) for word in given if word][:1]:
         with suppress(TablepackError), open_release(path) as release:
-            names = [",".join(columns) for columns in release.tables]
+            names = [names_text(columns, ",") for columns in release.tables]
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -61,7 +61,7 @@ def show_command(
     """Show what a release contains; with --table, the card of one table."""
     with open_release(release, trust=trust) as opened:
         if table is not None:
-            card = opened.card(*split_names(table))
+            card = opened.card(*names_from(table, opened.columns))
             if as_json:
                 print_json(json.loads(card.to_json()))
             else:
@@ -106,7 +106,7 @@ def _print_release(release: Release) -> None:
         card = release.card(*columns)
         rows.append(
             (
-                ", ".join(columns),
+                names_text(columns),
                 f"{card.rows:,}",
                 f"{card.cells:,}",
                 "–" if card.dp or card.wide else f"{card.suppressed_share:.1%}",
@@ -158,7 +158,7 @@ def export_command(
             opened,
             directory,
             format=form,
-            tables=None if table is None else (column_set(split_names(table)),),
+            tables=None if table is None else (column_set(names_from(table, opened.columns)),),
             status=status,
             progress=lambda done, total: report("exporting", done, total),
         )

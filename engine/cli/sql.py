@@ -34,7 +34,7 @@ from engine.cli.console import (
 from engine.errors import QueryRefused, SpecError
 from engine.outputs import check_output, output_file
 from engine.schema import literal
-from engine.texts import figure_text, text_table
+from engine.texts import figure_text, names_text, text_table
 from queries.release import Release, open_release
 from queries.sql import Result, workbook_of
 
@@ -275,7 +275,7 @@ def _is_ended(text: str) -> bool:
 def _run(release: Release, text: str, answer: Callable[[str], None]) -> None:
     """Run one statement or dot command."""
     commands = {
-        ".tables": lambda: [", ".join(columns) for columns in release.tables],
+        ".tables": lambda: [names_text(columns) for columns in release.tables],
         ".columns": lambda: [f"{c}  {t}  {release.labels[c]}" for c, t in release.columns.items()],
         ".notes": lambda: list(release.notes),
     }

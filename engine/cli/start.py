@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +20,7 @@ from engine.cli.console import (
 from engine.errors import SpecError
 from engine.keys import read_key
 from engine.outputs import SPEC, check_output, write_output
-from engine.schema import MAX_WIDTH
+from engine.schema import MAX_WIDTH, as_entities
 from engine.spec import example_spec
 
 commands = typer.Typer(rich_markup_mode="markdown")
@@ -43,7 +44,8 @@ def init_command(
     data: Annotated[
         str,
         typer.Argument(
-            help="CSV or other text file, workbook, Parquet (file or glob), DuckDB or SQLite file."
+            help="CSV or other text file, workbook, Parquet (file or glob), DuckDB or SQLite file, file of SPSS, Stata "
+            "or SAS."
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="Spec file to write.")] = Path(
@@ -55,13 +57,21 @@ def init_command(
     entity: Annotated[
         list[str] | None,
         typer.Option(
-            help="Column that identifies the protected person or other entity; may be repeated."
+            help="Column that identifies the protected person or other entity, or columns that do together, as a "
+            "line of CSV (site,patient); may be repeated."
         ),
     ] = None,
     key: Annotated[
         Path | None,
         typer.Option(
             help="Key file that seeds the noise of detection, so that the same data give the same spec."
+        ),
+    ] = None,
+    count_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a table of frequencies: the column of counts; each row is then read as so many units. "
+            'Empty (""): each row is one unit.'
         ),
     ] = None,
     tables: Tables = None,
@@ -87,8 +97,9 @@ def init_command(
         source = detection.detect_source(
             data,
             table=table,
-            entities=tuple(entity or ()),
+            entities=as_entities(next(csv.reader([one])) or [""] for one in entity or ()),
             key=None if key is None else read_key(key),
+            count_column=count_column,
             progress=report,
         )
     text = detection.spec_text(

@@ -22,6 +22,7 @@ from engine.fit.tree import FittedTree, fit_tree
 from engine.params import NOISE_LAYERS
 from engine.ranges import code_bounds
 from engine.schema import (
+    GRID_KINDS,
     KIND_NEGATIVE,
     KIND_NONNEGATIVE,
     KIND_NULL,
@@ -38,7 +39,6 @@ from engine.sticky_prf import siphash
 
 ENDS_OF = 10
 """An outermost range with more than one in so many rows is drawn from in full: data so few have no tails."""
-BOUNDED_KINDS = frozenset({"integer", "real", "decimal", "date", "timestamp"})
 
 
 def fit_support(
@@ -278,7 +278,7 @@ def found_limits(
     """
     out = {}
     for column in columns:
-        if column.kind not in BOUNDED_KINDS or column.bounds is not None:
+        if column.kind not in GRID_KINDS or column.bounds is not None:
             continue
         tree = trees[column.name]
         limits = _limits(tree, column.step, is_whole=column.name in deciders)

@@ -41,6 +41,7 @@ from engine.schema import (
 )
 from engine.source import ROWS_WITH_TOKENS, EntityColumn, Ingested
 from engine.spec import in_universe_order
+from engine.texts import numeric_place
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,7 +132,8 @@ def released_values(
     codes = np.sort(cells.codes[passed, 0])
     passing = [ingested.dictionaries[column.name][code] for code in codes if code != NULL_CODE]
     if column.domain is None:
-        return tuple(value for value in passing if value != column.placeholder)
+        shown = (value for value in passing if value != column.placeholder)
+        return tuple(sorted(shown, key=numeric_place) if column.order == "numeric" else shown)
     released = set(passing)
     return tuple(value for value in column.domain if value in released)
 

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from engine.release.pipes import interpreter_ahead
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from engine.progress import Progress
     from engine.release.fit_process import FitProcess
     from engine.release.fitter import Fitter
@@ -109,8 +111,12 @@ def make(
     force: bool = False,
     earlier: EarlierRelease | None = None,
     progress: Progress | None = None,
+    placing: Callable[[], None] | None = None,
 ) -> Made:
-    """Build a release in mode sticky, and say what it is; parameters and errors as `build`."""
+    """Build a release in mode sticky, and say what it is; parameters and errors as `build`.
+
+    placing: Called once all is made, before the release is put in place.
+    """
     out = Path(os.path.abspath(out))
     with interpreter_ahead(f"{__name__}.fit_process", out) as child:
         from engine.release import sticky  # slow to import, while the other process loads
@@ -122,4 +128,5 @@ def make(
             force=force,
             earlier=earlier,
             report=progress,
+            placing=placing,
         )

@@ -22,6 +22,7 @@ from engine.progress import Progress, silent
 from engine.release.fit_process import FitProcess
 from engine.release.header import header_of, inputs_of
 from engine.release.joint_fitter import JointOrder
+from engine.schema import entity_name
 from engine.source import Opened, open_rows
 from engine.spec import ReleaseSpec
 from engine.store import check_target, promises, words_of, writing
@@ -122,7 +123,7 @@ def promised(
         **spent,
         "max_rows": params.max_rows,
         "words": words_of(spec.unit, spec.entity),
-        "who": f"identified by {', '.join(spec.source.entities)}"
+        "who": f"identified by {', '.join(map(entity_name, spec.source.entities))}"
         if spec.source.entities
         else "each row is one, as declared",
         "total": "public" if params.public_n or not params.is_protected else "noisy",

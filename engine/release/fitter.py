@@ -40,6 +40,7 @@ from engine.store import (
     set_path,
     swap_of_table,
     words_of,
+    written_of,
 )
 
 if TYPE_CHECKING:
@@ -350,6 +351,7 @@ class Fitter:
             swap=swap_of_table(header.privacy.get("swap"), table.columns),
             words=words_of(header.unit, header.entity),
             detected=detected_of(header, table.columns),
+            written=written_of(header, table.columns),
         )
 
     def _drop_narrower(self, columns: ColumnSet) -> None:
@@ -421,6 +423,7 @@ def _wide_card(
         swap=swap_of_table(header.privacy.get("swap"), table.columns),
         words=words_of(header.unit, header.entity),
         detected=detected_of(header, table.columns),
+        written=written_of(header, table.columns),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.schema import Column, ReleaseHeader
+from engine.schema import Column, Entity, ReleaseHeader
 from engine.source import Opened
 from engine.spec import ReleaseSpec
 from engine.store import UNREVIEWED, as_text, bound_sentences, grid_value, swap_sentences, words_of
@@ -49,6 +49,7 @@ def header_of(
         notes=(
             *spec.notes,
             *notes,
+            *entity_notes(spec),
             *count_notes(spec),
             *(heavy_notes(spec) if spec.mode == "sticky" else ()),  # mode dp promises it
             *swap_notes(privacy.get("swap"), tuple(columns)),
@@ -70,20 +71,35 @@ def counted_of(spec: ReleaseSpec) -> dict[str, Any]:
     """
     if spec.count == "rows":
         return {}
-    return {"counted": {"by": spec.source.entities[0], "each": spec.each}}
+    (by,) = spec.source.entities
+    return {"counted": {"by": by if isinstance(by, str) else list(by), "each": spec.each}}
+
+
+def entity_notes(spec: ReleaseSpec) -> list[str]:
+    """A note for readers and its owner on entities that several columns name together."""
+    return [
+        f"Protected is whom {' and '.join(one)} name together."
+        for one in spec.source.entities
+        if not isinstance(one, str)
+    ]
 
 
 def count_notes(spec: ReleaseSpec) -> tuple[str, ...]:
     """A note for readers on what a row of the tables is, where it is not a row of the source."""
     if spec.count == "rows":
         return (CHOSEN_ONCE,) if spec.privacy.max_rows_by == "entity" else ()
-    named = spec.entity.many if spec.entity != ENTITIES else spec.source.entities[0]
+    named = spec.entity.many if spec.entity != ENTITIES else _counted_name(spec.source.entities[0])
     if spec.each is None:
         return (f"Each of the {named} counts once, however many rows the source has of it.",)
     return (
         f"Each of the {named} counts once for each {spec.each} it is in (at most {spec.most} of them), so sums over "
         f"{spec.each} count some of them several times.",
     )
+
+
+def _counted_name(entity: Entity) -> str:
+    """What is counted, by the columns that name it."""
+    return entity if isinstance(entity, str) else f"combinations of {' and '.join(entity)}"
 
 
 def heavy_notes(spec: ReleaseSpec) -> list[str]:

@@ -32,7 +32,7 @@ from engine.progress import Progress
 from engine.release.fitter import FitAnswer, Placing
 from engine.release.pipes import Finish
 from engine.schema import ColumnSet, ReleaseHeader, SyntheticTable
-from engine.store import GeneratorCard, ReleaseRecord, Staging, detected_of, words_of
+from engine.store import GeneratorCard, ReleaseRecord, Staging, detected_of, words_of, written_of
 
 NEARLY = 0.01
 """Share of rows that an exact margin may be off by."""
@@ -179,6 +179,7 @@ def joint_card(
         dp=dp,
         words=words_of(header.unit, header.entity),
         detected=detected_of(header, table.columns),
+        written=written_of(header, table.columns),
     )
 
 

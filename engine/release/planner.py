@@ -31,7 +31,7 @@ from engine.release.header import heavy_notes
 from engine.release.one_ways import fit_columns
 from engine.release.relating import added_for, check_added, measure_columns
 from engine.release.sticky import fit_order
-from engine.schema import MAX_WIDTH, ColumnSet, Measurement
+from engine.schema import KIND_OTHER, MAX_WIDTH, ColumnSet, Measurement
 from engine.source import open_rows, pinned_vintages
 from engine.spec import ReleaseSpec, WideOptions, Workload
 from engine.texts import N_SHOWN, html_table, text_table
@@ -51,7 +51,9 @@ class PlannedTable:
 
     columns: ColumnSet
     cells: int  # Combinations that would be released as such
-    suppressed_share: float  # Noisy share of the rows outside of them, to be filled in
+    suppressed_share: (
+        float  # Noisy share of the rows outside of them: to be filled in, or under a placeholder
+    )
     noise_sd: float  # Standard deviation of the noise on such a cell, in rows
     seconds: float  # Estimated time to fit and store it
     is_published: bool  # False: only needed by wider tables
@@ -407,7 +409,8 @@ def _planned(
     """Sizes of the tables that one measurement gives: its own, and those whose other columns it tells."""
     single = (tree.level == 0).all(axis=1)
     single[tree.parent[tree.parent >= 0]] = False
-    released = int(np.maximum(tree.n[single], 0).sum())
+    is_shown = single & (tree.kind != KIND_OTHER).all(axis=1)  # a placeholder hides whom it holds
+    released = int(np.maximum(tree.n[is_shown], 0).sum())
     own = PlannedTable(
         columns=tree.columns,
         cells=int(single.sum()),

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +68,10 @@ def make(
     force: bool = False,
     earlier: EarlierRelease | None = None,
     report: Progress | None = None,
+    placing: Callable[[], None] | None = None,
 ) -> Made:
     """Build a release: see `engine.release.build`; `out` is an absolute path, `report` its progress."""
-    clock, is_replaced = TimeLeft(report or silent), out.exists()
+    clock, is_replaced = TimeLeft(report or silent), force or out.exists()
     report = clock.report
     with writing(out):
         check_target(out, force=force, inputs=inputs_of(spec))
@@ -111,13 +111,19 @@ def make(
                 spec, opened, columns, counting.tally, is_new=is_new, whole=counting.whole
             )
             told = exposure.as_dict()
+
+            def noted(sha256: str) -> None:
+                note_release(spec.key_path, spec.vintage, sha256, recipe=opened.recipe)
+                if is_replaced:  # like new sets before the release: whoever is stopped builds again
+                    remove_sets(out, max(spec.sets.values(), default=1))
+                if placing is not None:
+                    placing()
+
             *_, last = fit.finish(
                 told | {"sentences": exposure.sentences()},
-                partial(note_release, spec.key_path, spec.vintage, recipe=opened.recipe),
+                noted,
                 counting.keep,
             )
-    if is_replaced:
-        remove_sets(out, max(spec.sets.values(), default=1))
     report("done", 1, 1)
     return Made(path=out, key_id=opened.key.id, content_hash=last["content_hash"], exposure=told)
 
@@ -163,7 +169,7 @@ def _work(
     spec: ReleaseSpec, n_rows: float, sizes: dict[str, int], tables: Sequence[ColumnSet]
 ) -> dict[str, list[float]]:
     """What the steps of a build cost; before columns were measured by what the spec says of them."""
-    data = [column for column in spec.columns if column.name not in spec.source.entities]
+    data = [column for column in spec.columns if column.name not in spec.source.entity_columns]
     declared = {column.name: len(column.domain or ()) for column in data}
     for column in data:
         if column.bounds is not None and column.kind == "integer":

@@ -48,7 +48,7 @@ from engine.source.journal import (
     pinned_vintages,
     unpin_vintage,
 )
-from engine.source.kept import left_rows
+from engine.source.kept import kept_folder, left_folders, left_rows
 from engine.source.opening import Opened, open_rows, rows_about
 from engine.source.relation import check_names, csv_rows, fetch
 from engine.source.scratch import (
@@ -89,8 +89,10 @@ __all__ = [
     "history",
     "is_spark_frame",
     "keep_tally",
+    "kept_folder",
     "kept_tally",
     "ledger_path",
+    "left_folders",
     "left_rows",
     "locked",
     "memory_connection",

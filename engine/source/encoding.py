@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from hashlib import blake2b
@@ -27,6 +27,7 @@ CellClass = Literal[
     "boolean",
     "date",
     "timestamp",
+    "time",
     "nanoseconds",
     "zoned",
     "blob",
@@ -37,11 +38,12 @@ CODE_LIMIT = 2**63 - 2
 """Codes of values lie between minus and plus this: the two below are taken."""
 
 _CLASSES: dict[str, CellClass] = {
-    **dict.fromkeys(("VARCHAR", "JSON", "UUID", "TIME", '"NULL"'), "text"),
+    **dict.fromkeys(("VARCHAR", "JSON", "UUID", '"NULL"'), "text"),
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), "integer"),
     **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), "integer"),
     **dict.fromkeys(("FLOAT", "DOUBLE"), "float"),
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"), "timestamp"),
+    **dict.fromkeys(("TIME", "TIME_NS"), "time"),
     "BOOLEAN": "boolean",
     "DATE": "date",
     "TIMESTAMP WITH TIME ZONE": "zoned",
@@ -51,6 +53,8 @@ _CLASSES: dict[str, CellClass] = {
 _EPOCH = datetime.date(1970, 1, 1)
 _DAY_US, _SECOND_US = 86_400_000_000, 1_000_000
 _EXACT_FLOAT = 2**53
+_CLOCK = r"\s*[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?( ?[AaPp][Mm])?\s*"
+_CLOCK_FORMS = ["%H:%M:%S", "%H:%M", "%I:%M:%S %p", "%I:%M %p", "%I:%M:%S%p", "%I:%M%p"]
 
 
 def cell_class(sql_type: str) -> CellClass:
@@ -71,9 +75,9 @@ def cell_sql(column: Column, sql_type: str) -> str:
         return cell
     if sql_type != "VARCHAR":
         cell = f"CAST({cell} AS VARCHAR)"
-    if not column.nulls:
+    if not column.spellings:
         return cell
-    return f"CASE WHEN {cell} NOT IN ({', '.join(map(literal, column.nulls))}) THEN {cell} END"
+    return f"CASE WHEN {cell} NOT IN ({', '.join(map(literal, column.spellings))}) THEN {cell} END"
 
 
 def value_sql(column: Column, sql_type: str, cell: str) -> str:
@@ -94,8 +98,25 @@ def value_sql(column: Column, sql_type: str, cell: str) -> str:
             return f"(DATE '1970-01-01' + CAST({_days(cell_type, cell)} AS INTEGER))"
         case "timestamp":
             return f"make_timestamp({_microseconds(cell_type, cell)})"
+        case "time":
+            return f"(TIME '00:00:00' + to_seconds({_seconds(cell_type, cell)}))"
         case _:
             return _text(cell_type, cell)
+
+
+def id_sql(columns: Sequence[Column], types: Mapping[str, str], cells: Sequence[str]) -> str:
+    """The typed id of an entity that columns name (NULL: one of them names none), as `joined_sql`."""
+    return joined_sql(
+        [value_sql(c, types[c.name], cell) for c, cell in zip(columns, cells, strict=True)]
+    )
+
+
+def joined_sql(values: Sequence[str]) -> str:
+    """One value as it is; of several a text that no others give: before each stands its length."""
+    if len(values) == 1:
+        return values[0]
+    texts = [f"CAST({value} AS VARCHAR)" for value in values]
+    return "(" + " || ".join(f"length({text}) || ':' || {text}" for text in texts) + ")"
 
 
 def code_sql(column: Column, sql_type: str, cell: str) -> str:
@@ -112,6 +133,8 @@ def code_sql(column: Column, sql_type: str, cell: str) -> str:
             code = _days(cell_type, cell)
         case "timestamp":
             code = _floor_division(_microseconds(cell_type, cell), _SECOND_US)
+        case "time":
+            code = _seconds(cell_type, cell)
         case "decimal" if _is_digits(column.resolution):
             code = _decimal(cell_type, cell, -_resolution(column).exponent)
         case _:
@@ -129,6 +152,8 @@ def grid_code(column: Column, value: Any) -> int:
             return (moment.replace(tzinfo=None) - _midnight(_EPOCH)) // datetime.timedelta(
                 seconds=1
             )
+        case "time":
+            return int(value.hour * 3600 + value.minute * 60 + value.second)
         case "integer" | "boolean":
             return int(value)
     step = _resolution(column)
@@ -263,7 +288,7 @@ def _days(cell_type: CellClass, cell: str) -> str:
 
     def from_text(t: str) -> str:
         short, long = from_date(f"TRY_CAST({t} AS DATE)"), from_moment(_microseconds("text", t))
-        return f"CASE WHEN length({t}) <= 10 THEN {short} ELSE {long} END"
+        return f"CASE WHEN length({t}) > 10 THEN {long} WHEN {_has_year(t)} THEN {short} END"
 
     return _pick(
         cell_type,
@@ -284,7 +309,8 @@ def _microseconds(cell_type: CellClass, cell: str) -> str:
     def from_text(t: str) -> str:
         has_offset = f"length({t}) > 16 AND (contains(substr({t}, 11), '+') OR contains(substr({t}, 11), '-'))"
         return (
-            f"CASE WHEN {has_offset} THEN epoch_us(TRY_CAST({t} AS TIMESTAMPTZ)) "
+            f"CASE WHEN NOT {_has_year(t)} THEN NULL "
+            f"WHEN {has_offset} THEN epoch_us(TRY_CAST({t} AS TIMESTAMPTZ)) "
             f"ELSE epoch_us(TRY_CAST({t} AS TIMESTAMP)) END"
         )
 
@@ -299,6 +325,27 @@ def _microseconds(cell_type: CellClass, cell: str) -> str:
             "zoned": lambda v: f"epoch_us({v})",
         },
     )
+
+
+def _has_year(text: str) -> str:
+    """SQL that says whether a date in ISO's form begins with a whole year: 35-01-31 would be one of the year 35."""
+    return f"regexp_matches({text}, '^[-+\\s]*[0-9]{{4}}')"
+
+
+def _seconds(cell_type: CellClass, cell: str) -> str:
+    """Seconds since midnight, fractions cut; 24:00 is midnight, too."""
+
+    def from_time(v: str) -> str:
+        return f"epoch_us({v}) // {_SECOND_US} % {_DAY_US // _SECOND_US}"
+
+    def from_text(t: str) -> str:
+        whole = f"upper(regexp_replace(trim({t}), '[.,][0-9]+', ''))"
+        whole = f"regexp_replace({whole}, '^24:00(:00)?$', '00:00')"
+        moment = f"try_strptime({whole}, [{', '.join(map(literal, _CLOCK_FORMS))}])"
+        clock = from_time(f"CAST({moment} AS TIME)")
+        return f"CASE WHEN regexp_full_match({t}, {literal(_CLOCK)}) THEN {clock} END"
+
+    return _pick(cell_type, cell, {"text": from_text, "time": from_time})
 
 
 def _text(cell_type: CellClass, cell: str) -> str:
@@ -327,17 +374,21 @@ def encoding_digest(column: Column) -> str:
     ]
     if column.max_rows is not None:
         parts.append(column.max_rows)
+    if column.order and column.domain is None:
+        parts.append(column.order)
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 
 def code_limits(column: Column) -> tuple[int, int] | None:
-    """Smallest and largest code that rows inside a range may get: the declared ones; for dates the calendar's."""
+    """Smallest and largest code that rows inside a range may get: the declared ones, or the calendar's or the day's."""
     if column.bounds is not None:
         low, high = column.bounds
     elif column.value_type == "date" and not column.is_ranked:
         low, high = datetime.date.min, datetime.date.max
     elif column.value_type == "timestamp" and not column.is_ranked:
         low, high = datetime.datetime.min, datetime.datetime.max
+    elif column.value_type == "time" and not column.is_ranked:
+        low, high = datetime.time.min, datetime.time.max
     else:
         return None
     return grid_code(column, low), grid_code(column, high)

@@ -14,6 +14,11 @@ import duckdb
 
 from engine.errors import DataError, SpecError
 
+_NO_FRAME = (
+    "source: wants a path, a data frame (pandas, polars) or an Arrow table, not a {}; a single column becomes a frame "
+    "with to_frame()"
+)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frame:
@@ -40,7 +45,7 @@ def register_frame(con: duckdb.DuckDBPyConnection, frame: Any) -> Frame:
         names, unreadable, mixed = tuple(relation.column_names), {}, frozenset()
         relation, orders = _in_local_time(relation), _arrow_orders(relation)
     else:
-        raise SpecError("source: wants a path, a pandas DataFrame or an Arrow table")
+        raise SpecError(_NO_FRAME.format(type(frame).__name__))
     try:
         con.register("frame", relation)
         con.execute("DESCRIBE frame").fetchall()
@@ -60,7 +65,11 @@ def _arrow_table(frame: Any) -> Any:
         pa = None
     if pa is None:
         raise SpecError('source: an Arrow object needs pyarrow: pip install "tablepack[arrow]"')
-    return frame if isinstance(frame, pa.Table) else pa.table(frame)
+    try:
+        return frame if isinstance(frame, pa.Table) else pa.table(frame)
+    except (pa.ArrowInvalid, TypeError, ValueError):  # a Series, or an array, streams no table
+        pass
+    raise SpecError(_NO_FRAME.format(type(frame).__name__))
 
 
 def _in_local_time(table: Any) -> Any:

@@ -9,7 +9,7 @@ rule, never a value or a number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,18 @@ import numpy as np
 
 from engine.errors import DataError, InternalError, SpecError
 from engine.progress import Progress, silent
-from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, quoted
-from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, value_sql
+from engine.schema import (
+    NULL_CODE,
+    NUMBER_KINDS,
+    OTHER_CODE,
+    Column,
+    Entity,
+    Int64Array,
+    columns_of,
+    entity_columns,
+    quoted,
+)
+from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, id_sql
 from engine.source.misfits import Flags, why_unfit
 from engine.source.relation import Source, fetch, stored
 from engine.source.settling import settled_rows, unsettled_counts
@@ -55,7 +65,7 @@ class Ingested:
     sql_names: dict[str, str]  # Data column name -> its column in `rows`
     # Ranked column name -> its distinct values, ascending (text by code point); a code is a position in it.
     dictionaries: dict[str, tuple[Any, ...]] = field(repr=False)
-    entity_names: tuple[str, ...]  # Entity columns, in the order of e0, e1, ..
+    entity_names: tuple[Entity, ...]  # Kinds of entities, in the order of e0, e1, ..
     n_rows: int = field(repr=False)
     # Entity columns, by position, that name another entity in every row: `e<j>` holds the id itself, and
     # `entity_<j>` is a view of it. Numbers for so many ids would cost two joins as long as the source.
@@ -102,7 +112,7 @@ def ingest(
     con: duckdb.DuckDBPyConnection,
     source: Source,
     columns: tuple[Column, ...],
-    entities: tuple[str, ...] = (),
+    entities: tuple[Entity, ...] = (),
     *,
     keep: bool = False,
     settle: bool = False,
@@ -113,38 +123,33 @@ def ingest(
     settle: What the domains do not hold is settled as declared (mode dp), and nothing is refused for it.
     keep: The lists of values stay, and so will the encoded rows; see `engine.source.kept`.
     """
-    check_columns(source, columns, entities)
+    named = entity_columns(entities)
+    check_columns(source, columns, named)
     by_name = {column.name: column for column in columns}
-    data = tuple(by_name[name] for name in sorted(by_name) if name not in entities)
+    data = tuple(by_name[name] for name in sorted(by_name) if name not in named)
     sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
-    lists = {sql_names[c.name]: c for c in data if c.is_ranked}
-    ids = {f"e{number}": by_name[name] for number, name in enumerate(entities)}
+    codes: dict[str, tuple[Column, ...]] = {sql_names[column.name]: (column,) for column in data}
+    lists = {short: of for short, of in codes.items() if of[0].is_ranked}
+    ids = columns_of_ids(entities, by_name)
     if _is_wide(columns):
         _keep_source(con, source, columns)
-    own = {short: of for short, column in ids.items() if (of := _own_ids(con, source, column))}
-    lists |= {short: column for short, column in ids.items() if short not in own}
-    for done, (short, column) in enumerate(lists.items()):
+    own = {short: sums for short, of in ids.items() if (sums := _own_ids(con, source, of))}
+    lists |= {short: of for short, of in ids.items() if short not in own}
+    for done, (short, of) in enumerate(lists.items()):
         report("reading", done + 1, len(lists) + 2)
-        if settle and column.domain is not None:
-            list_domain(con, short, column)
+        if settle and short.startswith("c") and of[0].domain is not None:
+            list_domain(con, short, of[0])
         else:
-            _list_values(con, source, short, column)
+            _list_values(con, source, short, of)
     report("reading", len(lists) + 1, len(lists) + 2)
-    _make_rows(con, source, {**{sql_names[c.name]: c for c in data}, **ids}, lists)
+    _make_rows(con, source, codes | ids, lists)
     if not settle:
-        check_rows(
-            con,
-            source,
-            data,
-            sql_names,
-            tuple(by_name[name] for name in entities),
-            lambda sql: fetch(con, sql, source.place),
-        )
+        check_rows(con, source, codes | ids, lambda sql: fetch(con, sql, source.place))
     dictionaries = {
         column.name: tuple(
             value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
         )
-        for short, column in lists.items()
+        for short, (column, *_) in lists.items()
         if short.startswith("c")
     }
     if not settle:
@@ -181,13 +186,13 @@ def _settle(
     place: str,
     data: Sequence[Column],
     sql_names: Mapping[str, str],
-    ids: Mapping[str, Column],
+    ids: Mapping[str, tuple[Column, ...]],
 ) -> dict[str, int]:
     """Bring all codes into the declared domains and leave out the rows that are to be left out; say how many."""
     columns = {sql_names[column.name]: column for column in data}
     counts = unsettled_counts(columns, tuple(ids))
     found = fetch(con, f"SELECT {', '.join(counts)} FROM rows", _PLACE)[0]
-    names = [f"column {column.name}" for column in (*ids.values(), *data)]
+    names = [f"column {column.name}" for column in (*(of[0] for of in ids.values()), *data)]
     told = dict(zip(("rows", "left out", *names), map(int, found), strict=True))
     if any(found[1:]):
         fetch(con, "ALTER TABLE rows RENAME TO unsettled", _PLACE)
@@ -195,6 +200,16 @@ def _settle(
         _store(con, settled_rows("unsettled", columns, tuple(ids)), nullable, place)
         fetch(con, "DROP TABLE unsettled", _PLACE)
     return told
+
+
+def columns_of_ids(
+    entities: Iterable[Entity], by_name: Mapping[str, Column]
+) -> dict[str, tuple[Column, ...]]:
+    """The columns that name each kind of entity, by its column in `rows`."""
+    return {
+        f"e{j}": tuple(by_name[name] for name in columns_of(entity))
+        for j, entity in enumerate(entities)
+    }
 
 
 def _name_ids(
@@ -239,36 +254,44 @@ def check_columns(source: Source, columns: Sequence[Column], entities: Sequence[
         f"column {column.name!r}: holds both whole and other numbers as Python objects; "
         "convert it to one type, or declare it a number"
         for column in columns
-        if column.name in source.mixed_numbers
-        and column.value_type not in ("integer", "real", "decimal")
+        if column.name in source.mixed_numbers and column.value_type not in NUMBER_KINDS
     ]
     if problems:
         raise DataError("\n".join(problems))
 
 
 def _list_values(
-    con: duckdb.DuckDBPyConnection, source: Source, short: str, column: Column
+    con: duckdb.DuckDBPyConnection, source: Source, short: str, columns: tuple[Column, ...]
 ) -> None:
     """Make `list_<short>(id, value)`: the distinct values, numbered from 0; ascending for data columns."""
-    sql_type, name = source.types[column.name], quoted(column.name)
+    names = ", ".join(quoted(column.name) for column in columns)
+    cells = [f"cell{j}" for j in range(len(columns))]
     order = "ORDER BY value" if short.startswith("c") else ""
     fetch(
         con,
         f"CREATE TABLE list_{short} AS SELECT row_number() OVER ({order}) - 1 AS id, value "
         # Cells first, which cost least to compare: what each stands for is asked once.
-        f"FROM (SELECT DISTINCT {value_sql(column, sql_type, 'cell')} AS value "
-        f"FROM (SELECT {cell_sql(column, sql_type)} AS cell FROM (SELECT DISTINCT {name} FROM source))) "
+        f"FROM (SELECT DISTINCT {id_sql(columns, source.types, cells)} AS value "
+        f"FROM (SELECT {_cells(source, columns, cells)} FROM (SELECT DISTINCT {names} FROM source))) "
         "WHERE value IS NOT NULL",
         source.place,
     )
 
 
+def _cells(source: Source, columns: Sequence[Column], names: Sequence[str]) -> str:
+    """SQL of the cells of columns, under other names."""
+    return ", ".join(
+        f"{cell_sql(column, source.types[column.name])} AS {name}"
+        for column, name in zip(columns, names, strict=True)
+    )
+
+
 def _own_ids(
-    con: duckdb.DuckDBPyConnection, source: Source, column: Column
+    con: duckdb.DuckDBPyConnection, source: Source, columns: tuple[Column, ...]
 ) -> tuple[Any, ...] | None:
     """Number and sum of the hashes of all ids, where every row has one of its own; a null among them is found later."""
-    sql_type = source.types[column.name]
-    ids = f"SELECT {value_sql(column, sql_type, cell_sql(column, sql_type))} AS value FROM source"
+    cells = [cell_sql(column, source.types[column.name]) for column in columns]
+    ids = f"SELECT {id_sql(columns, source.types, cells)} AS value FROM source"
     about = f"approx_count_distinct(value) >= {_NEARLY_ALL} * count(value)"
     found = fetch(con, f"SELECT {about}, {_SUM.format('value')} FROM ({ids})", source.place)[0]
     if not found[0]:
@@ -291,11 +314,11 @@ def _check_own(
 def _make_rows(
     con: duckdb.DuckDBPyConnection,
     source: Source,
-    chosen: dict[str, Column],
-    lists: dict[str, Column],
+    chosen: dict[str, tuple[Column, ...]],
+    lists: Collection[str],
 ) -> None:
     """Make `rows`; a code is NULL where a cell does not fit, and where an entity id is null."""
-    nullable = {short for short, column in chosen.items() if column.nullable and short[0] == "c"}
+    nullable = {short for short, of in chosen.items() if of[0].nullable and short[0] == "c"}
     if not _is_wide(chosen):
         _store(con, coded_sql(source, chosen, lists, ""), nullable, source.place)
         return
@@ -318,24 +341,28 @@ def _store(con: duckdb.DuckDBPyConnection, select: str, nullable: set[str], plac
     fetch(con, f"INSERT INTO rows ({how.names}) SELECT {how.values} FROM ({select})", place)
 
 
-def coded_sql(source: Source, chosen: dict[str, Column], lists: Collection[str], first: str) -> str:
+def coded_sql(
+    source: Source, chosen: dict[str, tuple[Column, ...]], lists: Collection[str], first: str
+) -> str:
     """The SELECT that gives the codes of some columns, behind a column `first` of the source as it is."""
     # Cells by short names: what is made of one names it a dozen times, and planning that costs more than small sources.
     cells, inner = ([first], [first.split()[-1]]) if first else ([], [])
     outer, joins = ["r"] * bool(first), ""
-    for short, column in chosen.items():
-        sql_type, cell = source.types[column.name], f"{short}_cell"
-        cells.append(f"{cell_sql(column, sql_type)} AS {cell}")
+    for short, columns in chosen.items():
+        names = [f"{short}_cell{j}" for j in range(len(columns))]
+        cells.append(_cells(source, columns, names))
+        value = id_sql(columns, source.types, names)
         if short.startswith("e") and short not in lists:
-            inner.append(f"{value_sql(column, sql_type, cell)} AS {short}")
+            inner.append(f"{value} AS {short}")
             outer.append(short)
             continue
-        inner.append(f"{cell} IS NULL AS {short}_null")
+        inner.append(f"{names[0]} IS NULL AS {short}_null")
         if short not in lists:
-            inner.append(f"{code_sql(column, sql_type, cell)} AS {short}_code")
+            (column,) = columns
+            inner.append(f"{code_sql(column, source.types[column.name], *names)} AS {short}_code")
             code = f"{short}_code"
         else:
-            inner.append(f"{value_sql(column, sql_type, cell)} AS {short}_value")
+            inner.append(f"{value} AS {short}_value")
             joins += f" LEFT JOIN list_{short} ON list_{short}.value = {short}_value"
             code = f"list_{short}.id"
         if short.startswith("c"):
@@ -357,27 +384,24 @@ def check_order(con: duckdb.DuckDBPyConnection, table: str) -> None:
 def check_rows(
     con: duckdb.DuckDBPyConnection,
     source: Source,
-    data: Sequence[Column],
-    sql_names: dict[str, str],
-    entities: Sequence[Column],
+    chosen: Mapping[str, tuple[Column, ...]],
     look: Flags,
 ) -> None:
     """Find the columns with cells that did not fit, and say what is wrong with each."""
-    shorts = {**sql_names, **{column.name: f"e{j}" for j, column in enumerate(entities)}}
     filled = fetch(
         con,
-        f"SELECT {', '.join(f'count({short}) = count(*)' for short in shorts.values())} FROM rows",
+        f"SELECT {', '.join(f'count({short}) = count(*)' for short in chosen)} FROM rows",
         _PLACE,
     )[0]
-    bad = {name for name, is_full in zip(shorts, filled, strict=True) if not is_full}
+    bad = [short for short, is_full in zip(chosen, filled, strict=True) if not is_full]
     problems = [
         sentence
-        for column in (*data, *entities)
-        if column.name in bad
-        for sentence in why_unfit(look, source, column, is_entity=column in entities)
+        for short in bad
+        for column in chosen[short]
+        for sentence in why_unfit(look, source, column, is_entity=short.startswith("e"))
     ]
     if problems:
-        raise DataError("\n".join(problems))
+        raise DataError("\n".join(dict.fromkeys(problems)))
     if bad:
         raise InternalError("cells that fit what the spec declares have no code")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import PrivacyError, StoreError
+from engine.schema import Entity, as_entities
 from engine.source.charges import charges, charges_path
 from engine.source.files import locked, read_json, replace_file
 
@@ -33,7 +34,7 @@ class VintageState:
     # The vintage whose draws it uses: itself, or the first of those that it goes on from.
     draws: str
     # entities, identity: Entity columns; identity columns of the rows where there are none.
-    entities: tuple[str, ...]
+    entities: tuple[Entity, ...]
     identity: tuple[str, ...]
     privacy: str  # Fingerprint of the privacy parameters
     # encodings, contents: Per column a digest of its encoding, and a keyed digest of its content; under the
@@ -227,7 +228,7 @@ def _differences(known: dict[str, Any], state: VintageState) -> list[str]:
     out = []
     if known["draws"] != state.draws:
         out.append("the vintage that it goes on from (release.previous)")
-    if tuple(known["entities"]) != state.entities:
+    if as_entities(known["entities"]) != state.entities:
         out.append("the entity columns")
     if tuple(known["identity"]) != state.identity:
         out.append("the identity columns")

@@ -67,9 +67,16 @@ def kept_folder(release: Path) -> Path:
     return release.parent.resolve() / f"{release.name}{ENDING}"
 
 
-def left_rows(release: Path) -> str | None:
+def left_folders(place: Path) -> list[Path]:
+    """Return the folders in a folder that builds of any release there have left, or hold."""
+    with contextlib.suppress(OSError):
+        found = (f for f in sorted(place.resolve().iterdir()) if f.name.endswith(ENDING))
+        return [f for f in found if _is_ours(f.lstat()) and (f / _LOCK).exists()]
+    return []
+
+
+def left_rows(folder: Path) -> str | None:
     """Return what lies in the folder beside a release, in words; None where there is none."""
-    folder = kept_folder(release)
     try:
         info = folder.lstat()
         _check_ours(folder, info)
@@ -84,7 +91,7 @@ def left_rows(release: Path) -> str | None:
         raise StoreError(f"{folder}: cannot be looked at ({error.strerror})") from None
     return (
         f"{folder}: {size / 1e6:,.1f} MB of a build that was stopped, confidential and encrypted; the next build of "
-        "this release goes on from there, and removes it"
+        f"{folder.name.removesuffix(ENDING)} goes on from there, and removes it; if there will be none, remove it"
     )
 
 
@@ -253,8 +260,12 @@ def taken_up(con: duckdb.DuckDBPyConnection, spec: ReleaseSpec) -> Encoded:
     """What a build that was killed had encoded; what else it made is dropped."""
     ((text,),) = con.execute(f"SELECT told FROM {_TOLD}").fetchall()
     told: dict[str, Any] = json.loads(text)
-    names = spec.source.entities
-    data = tuple(sorted((c for c in spec.columns if c.name not in names), key=lambda c: c.name))
+    data = tuple(
+        sorted(
+            (c for c in spec.columns if c.name not in spec.source.entity_columns),
+            key=lambda c: c.name,
+        )
+    )
     sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
     lists = {column.name: f"list_{sql_names[column.name]}" for column in data if column.is_ranked}
     entities = tuple(
@@ -276,7 +287,7 @@ def taken_up(con: duckdb.DuckDBPyConnection, spec: ReleaseSpec) -> Encoded:
             columns=data,
             sql_names=sql_names,
             dictionaries=dictionaries,
-            entity_names=names,
+            entity_names=spec.source.entities,
             n_rows=told["n_rows"],
             own_ids=frozenset(told["own_ids"]),
             is_kept=True,

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from engine.schema import Column
+from engine.schema import DATE_KINDS, NUMBER_KINDS, Column
 from engine.source.encoding import CODE_LIMIT, cell_class, cell_sql, code_sql, value_sql
-from engine.source.forms.writing import MOMENTS, NUMBERS
 from engine.source.relation import Source
 
 _KIND_WORDS = {
@@ -21,6 +20,7 @@ _KIND_WORDS = {
     "boolean": "true, false, 1 or 0",
     "date": "dates (YYYY-MM-DD)",
     "timestamp": "timestamps (YYYY-MM-DD HH:MM:SS)",
+    "time": "times of day (HH:MM:SS, HH:MM or HH:MM AM)",
     "text": "text",
 }
 
@@ -71,22 +71,23 @@ def why_unfit(look: Flags, source: Source, column: Column, *, is_entity: bool) -
 def _kind_words(column: Column, wanted: str, cell_type: str) -> str:
     """What cells should be, and how they should be written."""
     date_format = column.writing.date_format
-    if wanted in MOMENTS and cell_type == "text" and date_format:
-        return f'{wanted}s written as date_format = "{date_format}" has it'
+    if wanted in DATE_KINDS and cell_type == "text" and date_format:
+        years = f" in the years {column.writing.century}" if column.writing.has_short_years else ""
+        return f'{wanted}s written as date_format = "{date_format}" has it{years}'
     return _KIND_WORDS[wanted]
 
 
 def _other_writing(wanted: str, cell_type: str) -> str:
     """The way out where text is what the spec declares, and only written otherwise."""
-    if cell_type != "text" or wanted not in (*MOMENTS, *NUMBERS):
+    if cell_type != "text" or wanted not in (*DATE_KINDS, *NUMBER_KINDS):
         return ""
-    keys = 'date_format, such as "%d.%m.%Y"' if wanted in MOMENTS else 'decimal, such as ","'
+    keys = 'date_format, such as "%d.%m.%Y"' if wanted in DATE_KINDS else 'decimal, such as ","'
     return f"; written in another way, they want {keys}, in [source] or in the column's section"
 
 
 def _is_too_large(cell_type: str, wanted: str, cell: str) -> str:
     """Condition: a cell that has no code is a number all the same."""
-    if wanted not in ("integer", "real", "decimal") or cell_type not in (
+    if wanted not in NUMBER_KINDS or cell_type not in (
         "text",
         "float",
         "integer",

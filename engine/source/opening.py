@@ -26,7 +26,7 @@ from engine.errors import (
 )
 from engine.keys import MasterKey, Purpose, pack_strings, read_key
 from engine.progress import Progress
-from engine.schema import Column
+from engine.schema import MEMORY, Column, entity_name, entity_option
 from engine.signals import interruptible
 from engine.source.charges import Sketch
 from engine.source.detection.identifiers import check_identifiers
@@ -70,8 +70,6 @@ CELL_BYTES = 4
 """Of a cell as plain text, roughly."""
 MANY_ROWS = 500_000
 """Fewer rows are counted by one thread: a second one only gets in the way of small queries."""
-MEMORY_LIMIT = "2GB"
-"""Of the working database, where the spec does not say `memory`."""
 # What DuckDB raises when memory or the disk refuses: at once, at commit, and after a failed checkpoint.
 _DISK_ERRORS = (
     duckdb.OutOfMemoryException,
@@ -156,7 +154,7 @@ def _read_columns(spec: ReleaseSpec) -> tuple[Column, ...]:
     """Columns that are read: in mode dp those that are counted and the entities', nothing else can matter then."""
     if spec.mode != "dp" or spec.dp is None:
         return spec.columns
-    wanted = {*spec.dp.columns, *spec.source.entities}
+    wanted = {*spec.dp.columns, *spec.source.entity_columns}
     return tuple(column for column in spec.columns if column.name in wanted)
 
 
@@ -276,7 +274,7 @@ def _deciding(
     spec: ReleaseSpec, draws: str, order: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Columns in the order that tokens hang on, and identity columns: the same before and after a vintage is pinned."""
-    names = sorted(c.name for c in spec.columns if c.name not in spec.source.entities)
+    names = sorted(c.name for c in spec.columns if c.name not in spec.source.entity_columns)
     known = [name for name in order if name in names]
     ordered = (*known, *(name for name in names if name not in known))
     if spec.source.entities:
@@ -343,8 +341,8 @@ def _check_bound(spec: ReleaseSpec, entities: tuple[EntityColumn, ...]) -> None:
     several = [spec.source.entities[e.number] for e in entities if e.tokens is not None]
     if is_said or not several:
         return
-    start = f"column {several[0]!r}: names entities with several rows; say in "
-    end = f"tablepack init DATA --entity {several[0]} proposes one, and one for each column"
+    start = f"column {entity_name(several[0])!r}: names entities with several rows; say in "
+    end = f"tablepack init DATA --entity {entity_option(several[0])} proposes one, and one for each column"
     raise DataError(
         f"{start}[privacy] how many rows of one entity count at most in any figure, a power of two such as "
         "max_rows = 16 (rows beyond it are not counted, and the noise is multiplied by it). To find it: "
@@ -450,6 +448,7 @@ def _can_keep(spec: ReleaseSpec) -> bool:
         and spec.source.engine == "duckdb"
         and spec.source.format in ("csv", "parquet")
         and spec.source.sql is None
+        and not spec.source.count_column
         and spec.count == "rows"
         and not chosen
         and _is_large(spec)
@@ -460,7 +459,7 @@ def _connection(
     spec: ReleaseSpec, scratch: Path, kept: KeptRows | None, *, on_disk: bool
 ) -> duckdb.DuckDBPyConnection:
     """The working database, in the file that is kept where there is one; a file that is torn is made anew."""
-    memory = spec.source.memory or MEMORY_LIMIT
+    memory = spec.source.memory or MEMORY
     if kept is None:
         return confidential_connection(scratch, on_disk=on_disk, memory_limit=memory)
     place = (kept.database, kept.secret)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,22 @@ PACKED = "packed_"
 SAY_ENCODING = 'say in [source] what it is, such as encoding = "cp1252" (Windows) or "utf-16"'
 
 
+_BEHIND = "the last column has no name and is empty"
+
 # What DuckDB raises where an expression of SQL cannot take a value.
 _OF_CELLS = (
     duckdb.ConversionException,
     duckdb.InvalidInputException,
     duckdb.OutOfRangeException,
 )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Labels:
+    """What a source calls its columns, and their values as texts."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +55,7 @@ class Source:
     place: str = "the source"  # What it is, for messages
     # The values of columns whose source has an order for them, by column.
     orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    labels: Labels = Labels()
 
 
 def fetch(
@@ -147,6 +158,10 @@ def _in_our_words(error: duckdb.Error, place: str, on_cell: str) -> TablepackErr
             f"{place}: its lines end in different ways (some in LF, some in CR LF or CR), or text follows "
             "a closing quote; write all line ends alike"
         )
+    if _BEHIND in text:
+        return DataError(
+            f"{place}: {_BEHIND}, but not in all rows; give that column a name, or take it out"
+        )
     if "Invalid unicode" in text:
         return DataError(f"{place}: is not UTF-8 text; {SAY_ENCODING}")
     if "Maximum line size" in text:
@@ -188,19 +203,33 @@ def check_names(names: Iterable[str], place: str) -> None:
 
 
 def csv_rows(
-    file: str, delimiter: str, names: Sequence[str], *, empty_is_null: bool = False
+    file: str,
+    delimiter: str,
+    names: Sequence[str],
+    *,
+    has_tail: bool = False,
+    empty_is_null: bool = False,
 ) -> str:
     """SQL that reads a CSV file, every cell as text; nothing is guessed, and every row has all fields.
 
+    has_tail: Every line ends in a delimiter; if anything stands behind one, that is an error.
     empty_is_null: An empty cell is null; else it is an empty text.
     """
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    tail = "tail"
+    while has_tail and tail in map(str.casefold, names):
+        tail += "_"
+    listed = [*names, tail] if has_tail else names
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in listed)
     texts = f", force_not_null = [{', '.join(literal(name) for name in names)}]"
-    return (
+    rows = (
         f"read_csv({file_literal(file)}, auto_detect = false, header = true, delim = {literal(delimiter)}, "
         "quote = '\"', escape = '\"', comment = '', skip = 0, strict_mode = true, null_padding = false, "
         f"columns = {{{columns}}}{'' if empty_is_null else texts})"
     )
+    if not has_tail:
+        return rows
+    is_empty = f"CASE WHEN coalesce({tail}, '') <> '' THEN error({literal(_BEHIND)}) ELSE true END"
+    return f"(SELECT * EXCLUDE ({tail}) FROM {rows} WHERE {is_empty})"
 
 
 def file_literal(file: str) -> str:

@@ -11,13 +11,16 @@ from __future__ import annotations
 from engine.spec.amending import amended, with_entries, without_entries
 from engine.spec.columns import in_universe_order, with_deciders, with_determined
 from engine.spec.dp import DPContext, dp_from, missing_domain
+from engine.spec.model import STATISTICAL, SUFFIXES
 from engine.spec.reading import ReleaseSpec, example_spec, of_rows, read_spec, spec_of
-from engine.spec.source import format_of, named_format
+from engine.spec.source import format_of, knows_null, named_format, writing_problems
 from engine.spec.tables import SECONDS_A_TABLE, WideOptions, warning_of_many
 from engine.spec.workload import Workload
 
 __all__ = [
     "SECONDS_A_TABLE",
+    "STATISTICAL",
+    "SUFFIXES",
     "DPContext",
     "ReleaseSpec",
     "WideOptions",
@@ -27,6 +30,7 @@ __all__ = [
     "example_spec",
     "format_of",
     "in_universe_order",
+    "knows_null",
     "missing_domain",
     "named_format",
     "of_rows",
@@ -37,4 +41,5 @@ __all__ = [
     "with_determined",
     "with_entries",
     "without_entries",
+    "writing_problems",
 ]

@@ -75,11 +75,11 @@ def amended(
 ) -> ReleaseSpec:
     """A spec with more tables, or fewer."""
     problems: list[str] = []
-    names = tuple(c.name for c in spec.columns if c.name not in spec.source.entities)
+    names = tuple(c.name for c in spec.columns if c.name not in spec.source.entity_columns)
     context = TableContext(
         folder=Path(),
         names=names,
-        entities=spec.source.entities,
+        entities=spec.source.entity_columns,
         columns=None,
         logical_name=spec.logical_name,
         sql=None,

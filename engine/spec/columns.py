@@ -8,7 +8,7 @@ column is fitted after the one that decides its universe, so universes must not 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -23,6 +23,7 @@ from engine.schema import (
     Universe,
     ValueType,
     Writing,
+    usual_nulls,
 )
 from engine.spec.model import MOST_STEP, ColumnSection, UniverseSection, checked
 from engine.spec.source import own_writing
@@ -37,15 +38,28 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "text": (str,),
     "date": (datetime.date,),
     "timestamp": (datetime.datetime,),
+    "time": (datetime.time,),
+}
+_FROM_ISO: dict[str, Callable[[str], datetime.date | datetime.time]] = {
+    "date": datetime.date.fromisoformat,
+    "timestamp": datetime.datetime.fromisoformat,
+    "time": datetime.time.fromisoformat,
 }
 
 
 def columns_from(
-    raw: Any, nulls: tuple[str, ...], problems: list[str], writing: Writing = PLAIN
+    raw: Any,
+    nulls: tuple[str, ...] | None,
+    problems: list[str],
+    writing: Writing = PLAIN,
+    *,
+    knows_null: bool = False,
+    entities: Collection[str] = (),
 ) -> tuple[tuple[str, ...], tuple[Column, ...], frozenset[str]]:
     """Make all columns of a spec.
 
-    writing: How numbers and dates are written, unless a column says otherwise.
+    nulls, writing: Spellings of null, and how numbers and dates are written, unless a column says otherwise; nulls
+        None: as is usual, see `usual_nulls`.
 
     Returns: names of the declared columns; those of them that are valid; names of the dropped ones, which are in
     neither.
@@ -68,8 +82,14 @@ def columns_from(
             checked(ColumnSection, {"kind": "text"} | values, f"columns.{name}", problems)
             continue
         section = checked(ColumnSection, values, f"columns.{name}", problems)
-        column = column_from(name, section, nulls, problems, writing) if section else None
-        columns += [column] if column else []
+        if section is not None:
+            own = nulls if section.nulls is None else tuple(section.nulls)
+            if own is None:
+                own = usual_nulls(
+                    _value_type(section), knows_null=knows_null, is_entity=name in entities
+                )
+            column = column_from(name, section, own, problems, writing)
+            columns += [column] if column else []
         if section is not None and section.universe is not None:
             universes[name] = section.universe
     names = tuple(name for name in raw if name not in dropped)
@@ -85,10 +105,11 @@ def column_from(
 ) -> Column | None:
     """Make one column; None, and sentences added to `problems`, if anything does not fit together."""
     place, n_before = f"columns.{name}", len(problems)
-    own_nulls = tuple(nulls if section.nulls is None else section.nulls)
-    value_type = _value_type(section, place, problems)
+    value_type = _value_type(section)
+    if section.kind != "category" and section.type not in (None, section.kind):
+        problems.append(f'{place}.type: only kind = "category" has a type of its own')
     resolution = _resolution(section, place, problems)
-    domain, bounds = _domain(section, value_type, own_nulls, place, problems)
+    domain, bounds = _domain(section, value_type, nulls, place, problems)
     if section.public:
         if section.domain is None and section.kind != "boolean":
             problems.append(
@@ -104,8 +125,10 @@ def column_from(
         problems.append(
             f"{place}.step: must be a whole number of at least 1; only integer columns have one"
         )
+    if section.order and value_type != "text":
+        problems.append(f"{place}.order: only a text column, or a category of texts, has one")
     problems += bad_bound(f"{place}.max_rows", section.max_rows)
-    placeholder = _placeholder(section, value_type, domain, own_nulls, place, problems)
+    placeholder = _placeholder(section, value_type, domain, nulls, place, problems)
     breaks = _breaks(section, value_type, bounds, resolution, place, problems)
     if domain is not None:
         unknown = [value for value in section.labels if value not in {as_text(v) for v in domain}]
@@ -123,7 +146,7 @@ def column_from(
         bounds=bounds,
         public=section.public,
         detected=tuple(section.detected),
-        nulls=own_nulls,
+        nulls=nulls,
         placeholder=placeholder,
         label=section.label,
         labels=tuple(section.labels.items()),
@@ -132,6 +155,7 @@ def column_from(
         nullable=section.nullable,
         max_rows=section.max_rows,
         determines=tuple(dict.fromkeys(section.determines)),
+        order=section.order,
         release=section.release.strip(),
         writing=PLAIN if value_type in ("text", "boolean") else written,
         outside=section.outside,
@@ -185,13 +209,9 @@ def resolution_from(number: float) -> Resolution | None:
     return None
 
 
-def _value_type(section: ColumnSection, place: str, problems: list[str]) -> ValueType:
+def _value_type(section: ColumnSection) -> ValueType:
     """The type of released values: the kind, except for categories."""
-    if section.kind == "category":
-        return section.type or "text"
-    if section.type is not None and section.type != section.kind:
-        problems.append(f'{place}.type: only kind = "category" has a type of its own')
-    return section.kind
+    return section.type or "text" if section.kind == "category" else section.kind
 
 
 def _resolution(section: ColumnSection, place: str, problems: list[str]) -> Resolution | None:
@@ -286,7 +306,7 @@ def _breaks(
     place = f"{place}.breaks"
     values = tuple(typed(value, value_type) for value in section.breaks)
     if section.kind in RANKED_KINDS or section.kind == "boolean":
-        problems.append(f"{place}: only columns of numbers, dates and timestamps can be grouped")
+        problems.append(f"{place}: only columns of numbers, dates and times can be grouped")
     elif None in values:
         problems.append(f'{place}: must hold values of type "{value_type}" only')
     elif section.domain is None or bounds is not None:  # a wrong domain is reported already
@@ -499,12 +519,14 @@ def typed(value: Any, value_type: ValueType) -> Any:
     """A value of the spec in the type that reading the source gives; None if it is of another."""
     if isinstance(value, bool) != (value_type == "boolean"):
         return None
-    if isinstance(value, str) and value_type in ("date", "timestamp"):
+    if isinstance(value, str) and value_type in _FROM_ISO:
         value = _moment(value, value_type)
     if value_type == "date" and isinstance(value, datetime.datetime):
         return None
     if not isinstance(value, _TYPES[value_type]):
         return None
+    if isinstance(value, datetime.time):
+        return value.replace(microsecond=0) if value.tzinfo is None else None
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         return value.astimezone(datetime.UTC).replace(tzinfo=None)
     if isinstance(value, int | float) and value_type in ("real", "decimal"):
@@ -515,11 +537,9 @@ def typed(value: Any, value_type: ValueType) -> Any:
     return value
 
 
-def _moment(text: str, value_type: ValueType) -> datetime.date | None:
-    """Read an ISO date or timestamp."""
+def _moment(text: str, value_type: ValueType) -> datetime.date | datetime.time | None:
+    """Read an ISO date, timestamp or time of day."""
     try:
-        if value_type == "date":
-            return datetime.date.fromisoformat(text)
-        return datetime.datetime.fromisoformat(text)
+        return _FROM_ISO[value_type](text)
     except ValueError:
         return None

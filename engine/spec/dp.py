@@ -47,6 +47,7 @@ class DPContext:
 
     names: tuple[str, ...]  # Data columns
     entities: tuple[str, ...]
+    n_kinds: int  # Of entities
     # Data columns in full; None if some of them are wrong.
     columns: tuple[Column, ...] | None
     tables: tuple[ColumnSet, ...]  # Those to be published
@@ -75,9 +76,10 @@ def dp_from(
     is_noise_wrong = raw.get("noise", section.noise) != section.noise  # reported already
     problems += _budget_mistakes(section, keys, is_noise_wrong=is_noise_wrong)
     problems += _number_mistakes(section)
-    if len(context.entities) > 1:
+    if context.n_kinds > 1:
         problems.append(
-            f"source.entities: [dp] protects one kind of entity, not {len(context.entities)}; name one column"
+            f"source.entities: [dp] protects one kind of entity, not {context.n_kinds}; name one column, or several "
+            'together: entities = [["site", "patient"]]'
         )
     problems += _source_mistakes(section, context.source)
     joint = _joint(section, context, problems)
@@ -438,6 +440,8 @@ def _units(column: Column, value: Any) -> int:
         return int(value.toordinal())
     if column.kind == "timestamp":
         return int((value - datetime.datetime.min) // datetime.timedelta(seconds=1))
+    if column.kind == "time":
+        return int(value.hour * 3600 + value.minute * 60 + value.second)
     if column.resolution is None:
         return int(value)
     return int(

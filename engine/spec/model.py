@@ -33,11 +33,24 @@ from engine.params import (
     Post,
     Sample,
 )
-from engine.schema import DEFAULT_PLACEHOLDER, MAX_WIDTH, WIDEST, ColumnKind, ValueType
+from engine.schema import DEFAULT_PLACEHOLDER, MAX_WIDTH, MEMORY, WIDEST, ColumnKind, ValueType
 from engine.units import EXPECTED_WORDS
 
-Format = Literal["csv", "parquet", "xlsx", "duckdb", "sqlite", "postgres", "mysql"]
-Scalar = bool | int | float | datetime.datetime | datetime.date | str
+Format = Literal[
+    "csv",
+    "parquet",
+    "xlsx",
+    "duckdb",
+    "sqlite",
+    "sav",
+    "por",
+    "dta",
+    "xpt",
+    "sas7bdat",
+    "postgres",
+    "mysql",
+]
+Scalar = bool | int | float | datetime.datetime | datetime.date | datetime.time | str
 """What TOML can hold as a single value of a column."""
 SUFFIXES: dict[str, Format] = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz"), "csv"),
@@ -45,7 +58,14 @@ SUFFIXES: dict[str, Format] = {
     **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "xlsx"),
     **dict.fromkeys((".sqlite", ".sqlite3"), "sqlite"),
     **dict.fromkeys((".duckdb", ".ddb", ".db"), "duckdb"),
+    **dict.fromkeys((".sav", ".zsav"), "sav"),
+    ".por": "por",
+    ".dta": "dta",
+    ".xpt": "xpt",
+    ".sas7bdat": "sas7bdat",
 }
+STATISTICAL: frozenset[str] = frozenset({"sav", "por", "dta", "xpt", "sas7bdat"})
+"""Files of SPSS, Stata and SAS."""
 DECIMALS = (".", ",")
 THOUSANDS = ("", ".", ",", " ", "'")
 DEFAULT_MOST = 16
@@ -128,19 +148,30 @@ class SourceSection(_Section):
     )
     format: Format | None = Field(
         None,
-        description='Format of the source; by default from the file name. "csv" is any text, "xlsx" any workbook',
+        description='Format of the source; by default from the file name. "csv" is any text, "xlsx" any workbook; '
+        '"sav" and "por" (SPSS), "dta" (Stata), "xpt" and "sas7bdat" (SAS) need the extra `stat`',
     )
     table: str | None = Field(None, description="Table of a database")
-    entities: list[str] = Field(
+    entities: list[str | list[str]] = Field(
         [],
-        description="Columns that identify the protected entities; without any, each row is one entity",
+        description="Columns that identify the protected entities, each one kind of entity; a list in the list is one "
+        'kind that its columns identify together: `[["household", "person_no"]]`. Without any, each row is one entity',
     )
     identity: list[str] = Field(
         [],
         description="Without `entities`: columns that identify a row, so that the order of rows never matters; "
         "default all",
     )
-    nulls: list[str] = Field([""], description="Spellings of a missing value in text")
+    nulls: list[str] | None = Field(
+        None,
+        description='Spellings of a missing value in text; default `[""]`, but none for text columns of sources that '
+        "tell null from text (Parquet, databases)",
+    )
+    count_column: str | None = Field(
+        None,
+        description="Of a table of frequencies: the column that says for how many units a row stands. It is read as so "
+        "many rows, each a unit of its own",
+    )
     encoding: str | None = Field(
         None, description='Encoding of text, such as "cp1252" or "utf-16"; default UTF-8'
     )
@@ -160,6 +191,11 @@ class SourceSection(_Section):
         "",
         description='Dates in text, in `strftime` notation, such as "%d.%m.%Y"; default ISO 8601',
     )
+    century: str = Field(
+        "",
+        description="Which years are meant where `date_format` has two digits (`%y`): the first and the last of a "
+        'hundred, such as "1927..2026"',
+    )
     sql: str | None = Field(
         None,
         description="One SELECT that makes the rows, over the files named in `path` (each a table named after its "
@@ -175,7 +211,7 @@ class SourceSection(_Section):
     memory: str = Field(
         "",
         description=f'Memory limit of the working database, such as "4GB", at least {LEAST_MB}MB; the rest spills to '
-        'encrypted disk. Default "2GB"',
+        f'encrypted disk. Default "{MEMORY}"',
     )
 
 
@@ -198,8 +234,8 @@ class ColumnSection(_Section):
     """How a column is encoded, and what about it is public. Columns without a section are not read."""
 
     kind: ColumnKind = Field(
-        description="How its values are encoded: on a grid (numbers, dates, timestamps), or as a list of values "
-        "(category, text)"
+        description="How its values are encoded: on a grid (numbers, dates, timestamps, times of day), or as a list "
+        "of values (category, text)"
     )
     type: ValueType | None = Field(None, description="Categories: type of the values; default text")
     resolution: int | float | None = Field(
@@ -213,13 +249,29 @@ class ColumnSection(_Section):
         description="Categories and text: the values, in the order of tables. Numbers and dates: smallest and largest "
         "value",
     )
+    order: Literal["", "numeric"] = Field(
+        "",
+        description='Text values without `domain`, which has its own order: "numeric" sorts them by the numbers that '
+        "they begin with, as bands such as <5, 5-9, 10-14, 65+ want it; by default by code point",
+    )
     public: bool = Field(
         False,
         description="The domain is public knowledge, so no value is suppressed for being rare. Must be declared, "
         "never detected",
     )
     detected: list[
-        Literal["kind", "type", "resolution", "domain", "nulls", "max_rows", "determines", "drop"]
+        Literal[
+            "kind",
+            "type",
+            "resolution",
+            "domain",
+            "nulls",
+            "max_rows",
+            "determines",
+            "order",
+            "drop",
+            "century",
+        ]
     ] = Field([], description="Keys that `tablepack init` detected and nobody has confirmed yet")
     nulls: list[str] | None = Field(
         None, description="Spellings of a missing value in this column; default as in `[source]`"
@@ -263,6 +315,7 @@ class ColumnSection(_Section):
     decimal: str | None = Field(None, description="As in `[source]`, for this column")
     thousands: str | None = Field(None, description="As in `[source]`, for this column")
     date_format: str | None = Field(None, description="As in `[source]`, for this column")
+    century: str | None = Field(None, description="As in `[source]`, for this column")
 
 
 class SwapSection(_Section):
@@ -485,6 +538,7 @@ _EXPECTED = {
 SHAPES = {
     "columns": 'a list of columns, such as ["A", "B"], or "all"',
     "path": "a file or a glob, or a list of them",
+    "entities": 'a list of columns, such as ["patient"], or of lists: [["site", "patient"]] is one by both',
     "domain": "a list of values, or { min = ..., max = ... }",
     "resolution": "a number",
     "breaks": "a list of values: the lower end of each group but the first",

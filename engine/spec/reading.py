@@ -41,7 +41,7 @@ from engine.spec.model import (
     checked,
     did_you_mean,
 )
-from engine.spec.source import check_names, source_from, writing_of
+from engine.spec.source import check_names, knows_null, source_from, writing_of
 from engine.spec.tables import (
     TableContext,
     WideOptions,
@@ -166,10 +166,16 @@ def spec_from(
         f"{k}: unknown section{did_you_mean(k, SECTIONS)}" for k in raw if k not in SECTIONS
     ]
     section = checked(SourceSection, raw.get("source", {}), "source", problems, keep_rest=True)
-    nulls = tuple(section.nulls) if section else ("",)
     writing = writing_of(section, problems) if section else Writing()
-    names, columns, dropped = columns_from(raw.get("columns", {}), nulls, problems, writing)
     source = source_from(section, folder, problems) if section else None
+    names, columns, dropped = columns_from(
+        raw.get("columns", {}),
+        tuple(section.nulls) if section and section.nulls is not None else None,
+        problems,
+        writing,
+        knows_null=source is not None and knows_null(source),
+        entities=source.entity_columns if source else (),
+    )
     return _assembled(
         {key: raw[key] for key in ("release", "privacy", "dp", "tables") if key in raw},
         source,
@@ -229,7 +235,8 @@ def _assembled(
     units = [declared_unit(given.get(k), f"release.{k}", problems) for k in ("unit", "entity")]
     if source is not None:
         check_names(source, names, problems)
-    entities = source.entities if source else ()
+    entities = source.entity_columns if source else ()
+    n_kinds = len(source.entities) if source else 0
     bound = protection[0].max_rows if protection else None
     problems += _column_problems(
         columns, names, entities, is_bound=protection is None or bound is not None
@@ -243,10 +250,12 @@ def _assembled(
     entries = _entries(raw.get("tables", []), problems)
     tables, workload = expanded(entries, context, problems)
     if release is not None:
-        problems += count_problems(release, context.names, context.entities, is_dp=is_dp)
+        problems += count_problems(release, context.names, n_kinds, is_dp=is_dp)
         tables = with_each(tables, release.each, problems)
     options = wide_options(entries, context, problems)
-    dp, zeros = _dp(raw, context, tables, source if is_dp else None, problems, is_needed=is_dp)
+    dp, zeros = _dp(
+        raw, context, n_kinds, tables, source if is_dp else None, problems, is_needed=is_dp
+    )
     if problems or release is None or source is None or protection is None:
         raise SpecError(problems)
     privacy, bounds = protection
@@ -313,6 +322,7 @@ def _column_problems(
 def _dp(
     raw: dict[str, Any],
     context: TableContext,
+    n_kinds: int,
     tables: tuple[ColumnSet, ...],
     source: SourceSpec | None,
     problems: list[str],
@@ -329,6 +339,7 @@ def _dp(
         DPContext(
             names=context.names,
             entities=context.entities,
+            n_kinds=n_kinds,
             columns=context.columns,
             tables=tables,
             source=source,
@@ -402,7 +413,7 @@ def _entries(raw: Any, problems: list[str]) -> list[tuple[str, TableEntry]]:
 
 
 def count_problems(
-    release: ReleaseSection, names: tuple[str, ...], entities: tuple[str, ...], *, is_dp: bool
+    release: ReleaseSection, names: tuple[str, ...], n_kinds: int, *, is_dp: bool
 ) -> list[str]:
     """Say what is wrong with `count`, `each` and `most`."""
     if release.count == "rows":
@@ -416,9 +427,9 @@ def count_problems(
         problems.append(
             "release.count: mode dp counts rows; max_rows = 1 in [dp] counts one per entity"
         )
-    if len(entities) != 1:
+    if n_kinds != 1:
         problems.append(
-            'release.count: "entities" needs exactly one column in source.entities, such as entities = ["patient"]'
+            'release.count: "entities" needs exactly one kind in source.entities, such as entities = ["patient"]'
         )
     if release.each is not None and release.each not in names:
         problems.append(

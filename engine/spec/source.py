@@ -11,13 +11,15 @@ import datetime
 import glob
 import re
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 
 from engine.errors import SpecError
-from engine.schema import SourceFormat, SourceSpec, Writing
+from engine.schema import DATE_KINDS, SourceFormat, SourceSpec, Writing, as_entities, columns_of
 from engine.spec.model import (
     DECIMALS,
     LEAST_MB,
+    STATISTICAL,
     SUFFIXES,
     THOUSANDS,
     ColumnSection,
@@ -33,6 +35,8 @@ SPARK_FORMATS: tuple[SourceFormat, ...] = ("parquet", "csv", "table")
 WITH_TABLES = {"duckdb", "sqlite", *DATABASES}
 _SIZE = re.compile(r"(\d+)\s*(MB|GB|TB)", re.IGNORECASE)
 _IN_MB = {"MB": 1, "GB": 1_000, "TB": 1_000_000}
+_WRITING = tuple(field.name for field in fields(Writing))
+_CENTURY = re.compile(r"([1-9][0-9]{3})\.\.([1-9][0-9]{3})")
 _MOMENT = datetime.datetime(2013, 11, 29, 21, 47, 58)
 
 
@@ -64,7 +68,7 @@ def source_from(section: SourceSection, folder: Path, problems: list[str]) -> So
         path=next(iter(located), None),
         format=form or "csv",
         table=section.table,
-        entities=tuple(section.entities),
+        entities=as_entities(section.entities),
         identity=tuple(section.identity),
         more=tuple(located[1:]),
         encoding=section.encoding,
@@ -72,6 +76,7 @@ def source_from(section: SourceSection, folder: Path, problems: list[str]) -> So
         skip=section.skip,
         sheet=section.sheet,
         sql=section.sql,
+        count_column=section.count_column,
         memory=section.memory,
     )
 
@@ -90,7 +95,7 @@ def _in_spark(
         )
     if form == "table" and len(paths) > 1:
         problems.append("source.path: names several tables; name one, or create a view over them")
-    for key in ("table", "sheet", "sql", "encoding", "skip"):
+    for key in ("table", "sheet", "sql", "encoding", "skip", "count_column"):
         if getattr(section, key):
             problems.append(f'source.{key}: not available with engine = "spark"')
     if section.delimiter is not None and (form != "csv" or not _is_delimiter(section.delimiter)):
@@ -99,7 +104,7 @@ def _in_spark(
     return SourceSpec(
         path=next(iter(located), None),
         format=next((one for one in SPARK_FORMATS if one == form), "table"),
-        entities=tuple(section.entities),
+        entities=as_entities(section.entities),
         identity=tuple(section.identity),
         more=tuple(located[1:]),
         delimiter=section.delimiter,
@@ -118,9 +123,10 @@ def _misplaced(section: SourceSection, forms: set[str]) -> list[str]:
         problems.append('source.path: files of several formats need sql = "SELECT ..." over them')
     if section.sheet is not None and "xlsx" not in forms:
         problems.append("source.sheet: only a workbook has sheets")
-    for key in ("encoding", "delimiter"):
-        if getattr(section, key) is not None and "csv" not in forms:
-            problems.append(f"source.{key}: only text has one")
+    if section.encoding is not None and not forms & ({"csv", *STATISTICAL} - {"por"}):
+        problems.append("source.encoding: only text, and files of SPSS, Stata and SAS, have one")
+    if section.delimiter is not None and "csv" not in forms:
+        problems.append("source.delimiter: only text has one")
     if section.skip < 0 or (section.skip and not forms & {"csv", "xlsx"}):
         problems.append(
             "source.skip: must be a whole number of at least 0; only text and workbooks have it"
@@ -155,14 +161,28 @@ def is_encoding(name: str) -> bool:
 
 def check_names(source: SourceSpec, names: Sequence[str], problems: list[str]) -> None:
     """Check the columns that a source names."""
+    named = {"entities": source.entity_columns, "identity": source.identity}
     for key, listed in (("entities", source.entities), ("identity", source.identity)):
-        for name in dict.fromkeys(listed):
+        for name in dict.fromkeys(named[key]):
             if name not in names:
                 problems.append(
                     f"source.{key}: no section [columns.{name}]{did_you_mean(name, names)}"
                 )
         if len(set(listed)) < len(listed):
             problems.append(f"source.{key}: names a column twice")
+    if source.count_column and source.entities:
+        problems.append(
+            "source.count_column: a row that stands for several units names none of them; remove source.entities"
+        )
+    if source.count_column in names:
+        problems.append(
+            f"source.count_column: {source.count_column} is no column of the units; remove its section [columns]"
+        )
+    problems += [
+        f"source.entities: {list(one)} must name different columns, and at least one"
+        for one in source.entities
+        if len(set(columns_of(one))) < max(len(columns_of(one)), 1)
+    ]
     if source.identity and source.entities:
         problems.append("source.identity: only for sources without entities; remove one of the two")
 
@@ -173,12 +193,17 @@ def format_of(path: str) -> Format | None:
     return next((form for suffix, form in SUFFIXES.items() if name.endswith(suffix)), None)
 
 
+def knows_null(source: SourceSpec) -> bool:
+    """Whether a source tells null from text, as all do but text files and workbooks."""
+    return not {source.format, *map(format_of, source.more)} & {"csv", "xlsx"}
+
+
 def named_format(path: str) -> Format:
     """The format of a source by the suffix of its name."""
     form = format_of(path)
     if form is None:
-        endings = " or ".join(f".{one}" for one in FORMATS)
-        raise SpecError(f"{path}: the format is not clear from the name; use {endings}")
+        endings = ", ".join(f".{one}" for one in FORMATS)
+        raise SpecError(f"{path}: the format is not clear from the name; use one of {endings}")
     return form
 
 
@@ -192,27 +217,25 @@ def _located(path: str, folder: Path) -> str:
 
 def writing_of(section: SourceSection, problems: list[str]) -> Writing:
     """How `[source]` says that all columns are written."""
-    writing = Writing(
-        decimal=section.decimal, thousands=section.thousands, date_format=section.date_format
-    )
-    problems += _wrong(writing, "source")
+    writing = Writing(**{key: getattr(section, key) for key in _WRITING})
+    problems += writing_problems(writing, "source")
     return writing
 
 
 def own_writing(section: ColumnSection, usual: Writing, place: str, problems: list[str]) -> Writing:
     """How a column is written: what it says itself, otherwise what `[source]` says."""
-    if (section.decimal, section.thousands, section.date_format) == (None, None, None):
-        return usual
-    writing = Writing(
-        decimal=usual.decimal if section.decimal is None else section.decimal,
-        thousands=usual.thousands if section.thousands is None else section.thousands,
-        date_format=usual.date_format if section.date_format is None else section.date_format,
-    )
-    problems += _wrong(writing, place)
+    own = {key: said for key in _WRITING if (said := getattr(section, key)) is not None}
+    writing = replace(usual, **own)
+    problems += writing_problems(writing, place) if own else []
+    if section.kind in DATE_KINDS and writing.has_short_years and not writing.century:
+        problems.append(
+            f"{place}.century: is missing; date_format has years of two digits, so say which hundred years they mean, "
+            'such as "1927..2026", here or in [source]'
+        )
     return writing
 
 
-def _wrong(writing: Writing, place: str) -> list[str]:
+def writing_problems(writing: Writing, place: str) -> list[str]:
     """Say which values are impossible."""
     problems = []
     if writing.decimal not in DECIMALS:
@@ -226,6 +249,12 @@ def _wrong(writing: Writing, place: str) -> list[str]:
         problems.append(
             f'{place}.date_format: must contain year, month and day in strftime notation, such as "%d.%m.%Y" or '
             '"%m/%d/%Y %H:%M"'
+        )
+    years = _CENTURY.fullmatch(writing.century)
+    if writing.century and not (years and int(years[2]) - int(years[1]) == 99):
+        problems.append(
+            f"{place}.century: must be the first and the last of a hundred years, such as "
+            f'"1927..2026", not {writing.century!r}'
         )
     return problems
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError, TablepackError
-from engine.schema import MAX_WIDTH, WIDEST, Column, ColumnSet, column_set
+from engine.schema import MAX_WIDTH, SQL_TYPES, WIDEST, Column, ColumnSet, column_set
 from engine.spec.model import MOST_SETS, ReleaseSection, TableEntry, did_you_mean
 from engine.spec.workload import (
     Question,
@@ -36,15 +36,6 @@ MANY_TABLES = 2_000
 """From this number on, a warning says what they cost before they are measured."""
 SECONDS_A_TABLE = 0.02
 """Lower bound of what a table costs to fit and store, on one core."""
-_SQL_TYPES = {
-    "integer": "BIGINT",
-    "real": "DOUBLE",
-    "decimal": "DECIMAL(18,2)",
-    "boolean": "BOOLEAN",
-    "text": "VARCHAR",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-}
 _ENTRIES = ("columns", "all", "sql", "file")
 _WIDE_KEYS = ("target", "sets", "max_added")
 
@@ -68,7 +59,7 @@ class TableContext:
     @property
     def types(self) -> dict[str, str]:
         """The SQL type of each data column."""
-        return {column.name: _SQL_TYPES[column.value_type] for column in self.columns or ()}
+        return {column.name: SQL_TYPES[column.value_type] for column in self.columns or ()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,6 +18,7 @@ from engine.store.card import (
     swap_of_table,
     swap_sentences,
     words_of,
+    written_of,
 )
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
 from engine.store.decode import as_text, grid_value
@@ -93,4 +94,5 @@ __all__ = [
     "verify_signature",
     "words_of",
     "writing",
+    "written_of",
 ]

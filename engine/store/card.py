@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from engine.errors import DamagedRelease
-from engine.schema import ColumnSet, ReleaseHeader
+from engine.schema import Column, ColumnSet, ReleaseHeader, Writing
 from engine.store.guarantee import Guarantee
 from engine.texts import html_sentences
 from engine.units import ENTITIES, ROWS, Unit
 
+_PLAIN = Writing()
 UNREVIEWED = "Detected in the data, not reviewed"
 """Begins every sentence on settings that were detected in the data and that nobody has confirmed."""
 
@@ -85,6 +86,9 @@ class GeneratorCard:
     words: dict[str, str] = field(default_factory=lambda: words_of(ROWS, ENTITIES))
     # What was detected in the data and not reviewed: settings by column.
     detected: dict[str, str] = field(default_factory=dict)
+    # How the source was read, by column: the keys of the spec (decimal, thousands, date_format, century, nulls) that
+    # differ from the default.
+    written: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_converged(self) -> bool:
@@ -203,6 +207,10 @@ def _check_kinds(card: GeneratorCard) -> None:
         is_flag = isinstance(value, bool) and field_.type != "bool"
         if is_flag or not isinstance(value, _KINDS[str(field_.type)]):
             raise TypeError(field_.name)
+    for told in card.written.values():
+        texts_of = {**told, "nulls": ""}.values(), told.get("nulls", [])
+        if not all(isinstance(text, str) for texts in texts_of for text in texts):
+            raise TypeError("written")
     names = [*card.columns, *(name for table in card.sub_tables for name in table)]
     texts = [*card.told.items(), *card.words.items(), *card.detected.items()]
     if not all(isinstance(name, str) for name in (*names, *(t for pair in texts for t in pair))):
@@ -221,6 +229,18 @@ def detected_of(header: ReleaseHeader, columns: ColumnSet) -> dict[str, str]:
     return {
         c.name: ", ".join(c.detected) for c in header.columns if c.name in columns and c.detected
     }
+
+
+def written_of(header: ReleaseHeader, columns: ColumnSet) -> dict[str, Any]:
+    """How the columns of a table were read from the source: see `GeneratorCard.written`."""
+    return {c.name: _reading(c) for c in header.columns if c.name in columns}
+
+
+def _reading(column: Column) -> dict[str, Any]:
+    """The keys of the spec that say how a column is read, where they differ from the default."""
+    said = asdict(column.writing)
+    own: dict[str, Any] = {k: v for k, v in said.items() if v != getattr(_PLAIN, k)}
+    return own if column.spellings == ("",) else own | {"nulls": list(column.spellings)}
 
 
 def swap_of_table(swap: dict[str, Any] | None, columns: ColumnSet) -> dict[str, Any]:

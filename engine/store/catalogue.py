@@ -156,7 +156,7 @@ def _insert_column(
         column.public,
         list(column.detected),
         column.placeholder,
-        column.nulls[0] if column.nulls else "",
+        next(iter(column.spellings), ""),
         n_values,
         content_hash,
     ]

@@ -22,6 +22,7 @@ from engine.schema import (
     DEFAULT_PLACEHOLDER,
     KIND_NULL,
     KIND_OTHER,
+    SQL_TYPES,
     BoolArray,
     Column,
     Resolution,
@@ -30,16 +31,9 @@ from engine.schema import (
 
 DECIMAL_DIGITS = 18
 """Digits of a DECIMAL that DuckDB stores in 64 bits; wider ones get 38."""
-_PLAIN_TYPES = {
-    "integer": "BIGINT",
-    "real": "DOUBLE",
-    "boolean": "BOOLEAN",
-    "text": "VARCHAR",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-}
 _FIRST_DAY = datetime.date(1970, 1, 1)
 _FIRST_SECOND = datetime.datetime(1970, 1, 1)
+_LAST_SECOND = 86_399
 _INT64 = np.iinfo(np.int64)
 _EXACT = 2**53
 """Integers up to here are exact as floats."""
@@ -63,7 +57,7 @@ class Carrier:
 def sql_type(column: Column) -> str:
     """Return the SQL type of a column by its declaration alone."""
     if column.value_type != "decimal":
-        return _PLAIN_TYPES[column.value_type]
+        return SQL_TYPES[column.value_type]
     digits = 0
     if column.resolution is not None:
         digits = max(0, -column.resolution.exponent)
@@ -149,6 +143,8 @@ def _plain_carrier(support: Support) -> Carrier | None:
         expression = "(DATE '1970-01-01' + CAST({} AS INTEGER))"
     elif column.kind == "timestamp":
         expression = "make_timestamp({} * 1000000)"
+    elif column.kind == "time":
+        expression = "(TIME '00:00:00' + to_seconds({}))"
     elif column.kind == "real" and column.resolution is not None and sql_type(column) == "DOUBLE":
         scale = column.resolution.base ** abs(column.resolution.exponent)
         largest = max(int(grid.max(initial=0)), -int(grid.min(initial=0)), scale)
@@ -179,6 +175,8 @@ def grid_value(column: Column, code: int) -> Any:
             return _FIRST_SECOND + datetime.timedelta(seconds=code)
         except OverflowError:
             return np.datetime64(code, "s")
+    if column.kind == "time":  # the last range of the grid is longer than the day
+        return (_FIRST_SECOND + datetime.timedelta(seconds=min(code, _LAST_SECOND))).time()
     step = column.resolution or Resolution()
     if column.kind == "real":
         scale = step.base ** abs(step.exponent)

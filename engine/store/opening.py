@@ -19,7 +19,7 @@ from typing import Literal
 import duckdb
 
 from engine.errors import DamagedRelease, StoreError
-from engine.schema import literal
+from engine.schema import MEMORY, literal
 from engine.store.checks.contents import check_contents, check_counts
 from engine.store.checks.facts import check_facts
 from engine.store.checks.sizes import check_sizes
@@ -50,7 +50,7 @@ def locked_connection(
     path: str | os.PathLike[str] | None,
     *,
     threads: int = 2,
-    memory: str = "2GB",
+    memory: str = MEMORY,
     settings: str = "",
     folder: str | os.PathLike[str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
@@ -89,7 +89,7 @@ def open_release(
     *,
     verify: Literal["size", "hash"] = "size",
     threads: int = 2,
-    memory: str = "2GB",
+    memory: str = MEMORY,
     folder: str | os.PathLike[str] | None = None,
     counts: bool = False,
     trust: str | os.PathLike[str] | None = None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from queries.intervals.crosstable import EACH, TOTAL, CrossTable, Slice, adding_up
 from queries.intervals.estimates import Measure, Status, counts, statuses
 from queries.intervals.model import Groups, noise_model
-from queries.intervals.regions import Region
+from queries.intervals.regions import region_within
 from queries.intervals.statement.aggregates import annotated, marks_of, with_statuses
 from queries.intervals.statement.differences import differing, has_differs
 from queries.intervals.statement.replicated import has_replicates, with_replicates
@@ -23,7 +23,6 @@ __all__ = [
     "CrossTable",
     "Groups",
     "Measure",
-    "Region",
     "Slice",
     "Status",
     "Tabulation",
@@ -35,6 +34,7 @@ __all__ = [
     "has_replicates",
     "marks_of",
     "noise_model",
+    "region_within",
     "ruled_out",
     "statuses",
     "tabulate",

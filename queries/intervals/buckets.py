@@ -56,8 +56,8 @@ class ReleasedValues:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether its grid has the order of its values: numbers and dates."""
-        return self.is_number or self.sql_type.startswith(("DATE", "TIMESTAMP"))
+        """Whether its grid has the order of its values: numbers, dates and times."""
+        return self.is_number or self.sql_type.startswith(("DATE", "TIME"))
 
     @property
     def valued(self) -> BoolArray:

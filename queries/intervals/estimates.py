@@ -344,7 +344,7 @@ def _totals(region: Region, over: tuple[int, ...]) -> Int64Array:
     """Number of the total that each group belongs to."""
     if not over:
         return np.zeros(region.n_groups, dtype=np.int64)
-    _, total_of = np.unique(region.places()[:, list(over)], axis=0, return_inverse=True)
+    _, total_of = np.unique(region.codes[:, list(over)], axis=0, return_inverse=True)
     return total_of.reshape(-1).astype(np.int64)
 
 

@@ -8,6 +8,7 @@ one, so that sums come out too small in every release and no noise evens that ou
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -283,10 +284,16 @@ def value_at(column: ReleasedValues, code: int) -> Any:
     low, high = int(order[0]), int(order[-1])
     span = int(column.grid[high] - column.grid[low])
     first: Any = column.values[low]
-    whole: Any = column.values[high] - first
     steps = code - int(column.grid[low])
     if not span:
         return first
+    if isinstance(first, datetime.time):  # seconds of a day, beyond which there is none
+        begin, end, zero, last = (
+            datetime.datetime.combine(datetime.date(2000, 1, 2), time)
+            for time in (first, column.values[high], datetime.time.min, datetime.time(23, 59, 59))
+        )
+        return min(max(begin + (end - begin) * steps / span, zero), last).time()
+    whole: Any = column.values[high] - first
     if isinstance(whole, int):
         return first + whole * steps // span
     if isinstance(whole, float):

@@ -14,7 +14,7 @@ from engine.schema import BoolArray, FloatArray, Int64Array
 from queries.intervals.buckets import TableBuckets
 from queries.intervals.filling import DISPERSED
 from queries.intervals.model import Groups, noise_model
-from queries.intervals.regions import is_single, region_of, region_within
+from queries.intervals.regions import is_single, region_within
 from queries.intervals.sums import Z
 from queries.intervals.tree import NoiseTree
 
@@ -31,15 +31,10 @@ def count_sd(groups: Groups) -> FloatArray:
     needed = tuple(name for j, name in enumerate(table.columns) if not region.is_whole(j))
     if not region.is_free and needed != table.columns and needed in release.tables:
         narrow = noise_model(release, needed)
-        limits = {
-            name: [
-                v for v, ok in zip(table.released[j].values, region.allowed[j], strict=True) if ok
-            ]
-            for j, name in enumerate(table.columns)
-            if name in needed
-        }
-        by = [table.columns[j] for j in region.by]
-        region = region_of(narrow.table, by, limits)
+        by = tuple(needed.index(table.columns[j]) for j in region.by)
+        allowed = tuple(region.allowed[table.columns.index(name)] for name in needed)
+        closed = ((False, False),) * len(needed)
+        region = region_within(narrow.table, by, allowed, closed, region.codes)
         return count_sd(Groups(release=release, model=narrow, region=region))
     sd = groups.sd(row, np.ones(len(row)))
     if model.tree is None:  # mode dp: a count that was 0 is noisy like all others
@@ -88,7 +83,9 @@ def _from_outside(groups: Groups) -> FloatArray:
         all_of_j = (*region.allowed[:j], np.ones(len(mask), dtype=bool), *region.allowed[j + 1 :])
         outside = (*region.allowed[:j], ~mask, *region.allowed[j + 1 :])
         whole, less = (
-            replace(groups, region=region_within(table, region.by, allowed, region.reach))
+            replace(
+                groups, region=region_within(table, region.by, allowed, region.reach, region.codes)
+            )
             for allowed in (all_of_j, outside)
         )
         cut = less.sd(less.row, np.ones(len(less.row)))

@@ -28,7 +28,7 @@ from queries.intervals.filling import (
     may_lean,
     suppression_bound,
 )
-from queries.intervals.regions import Region, region_within
+from queries.intervals.regions import Region, every_group, region_within
 from queries.intervals.sums import (
     MOST,
     MOST_ROWS,
@@ -298,7 +298,8 @@ def _possible(release: Session, table: TableBuckets) -> BoolArray:
     """Which combinations of released values may hold rows, those of the last column fastest."""
     anything = tuple(np.ones(len(column.values), dtype=bool) for column in table.released)
     by = tuple(range(len(anything)))
-    return ~ruled_out(release, table, region_within(table, by, anything, ()))
+    groups = every_group(by, anything)
+    return ~ruled_out(release, table, region_within(table, by, anything, (), groups))
 
 
 def _n_possible(release: Session, table: TableBuckets) -> int:

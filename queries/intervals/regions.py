@@ -1,7 +1,9 @@
 """Which released values and synthetic rows a question is about: groups of some columns, within limits.
 
 Takes a `TableBuckets`, the columns to group by and the limits; gives the number of every row's group, and the groups.
-Invariant: groups are numbered in the order of the released values, the last column fastest.
+Groups are listed, so that work and memory follow their number: a tabulation has every combination of released values
+(`every_group`), an answer in SQL those that have rows (`groups_with_rows`). Both are in the order of the released
+values, the last column fastest.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.cell_keys import comparable_keys, distinct_cells
 from engine.errors import QueryRefused
 from engine.schema import BoolArray, Int64Array
 from queries.intervals.buckets import ReleasedValues, TableBuckets
@@ -29,27 +32,24 @@ class Region:
 
     by: tuple[int, ...]  # Places of the grouping columns among the table's
     allowed: tuple[BoolArray, ...]  # Per column of the table, which codes are within the limits
-    choices: tuple[Int64Array, ...]  # Per grouping column, its allowed codes
     # Per column of the table, whether what lies beyond its first, and its last, released value is within
     # the limits.
     reach: Reach
     group: Int64Array  # shape (n_rows,): Group of each row; -1 where it is outside
-    n_groups: int
+    codes: Int64Array  # shape (n_groups, n_by): The released values of each group
     # Groups are made of something else than released values; `by` and `allowed` say nothing.
     is_free: bool = False
 
-    def places(self) -> Int64Array:
-        """The codes of each group, shape (n_groups, n_by)."""
-        if not self.by:
-            return np.zeros((self.n_groups, 0), dtype=np.int64)
-        grid = np.meshgrid(*self.choices, indexing="ij")
-        return np.column_stack([axis.ravel() for axis in grid]).astype(np.int64)
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return len(self.codes)
 
     def keys(self, table: TableBuckets) -> tuple[tuple[Any, ...], ...]:
         """The released values of each group."""
         values = [
             [table.released[j].values[i] for i in places]
-            for j, places in zip(self.by, self.places().T.tolist(), strict=True)
+            for j, places in zip(self.by, self.codes.T.tolist(), strict=True)
         ]
         return tuple(zip(*values, strict=True)) if values else ((),)
 
@@ -86,7 +86,7 @@ def region_of(
         _reach(where.get(name, (None, None)), *((far or {}).get((j, up)) for up in (False, True)))
         for j, name in enumerate(table.columns)
     )
-    return region_within(table, by, allowed, reach)
+    return region_within(table, by, allowed, reach, every_group(by, allowed))
 
 
 def _reach(limit: Any, lowest: Any, highest: Any) -> tuple[bool, bool]:
@@ -100,27 +100,54 @@ def _reach(limit: Any, lowest: Any, highest: Any) -> tuple[bool, bool]:
     )
 
 
+def every_group(by: tuple[int, ...], allowed: tuple[BoolArray, ...]) -> Int64Array:
+    """Every combination of allowed codes, shape (n_groups, n_by)."""
+    grid = np.meshgrid(*(np.flatnonzero(allowed[j]) for j in by), indexing="ij")
+    n_groups = math.prod(np.count_nonzero(allowed[j]) for j in by)
+    return np.array([axis.ravel() for axis in grid], dtype=np.int64).reshape(len(by), n_groups).T
+
+
+def groups_with_rows(
+    table: TableBuckets, by: tuple[int, ...], allowed: tuple[BoolArray, ...]
+) -> Int64Array:
+    """The combinations of allowed codes that have rows; without columns to group by always one."""
+    if not by:
+        return np.zeros((1, 0), dtype=np.int64)
+    rows = table.rows[_are_inside(table, allowed)][:, by]
+    return np.column_stack(distinct_cells(rows.T, [len(allowed[j]) for j in by])[0])
+
+
 def region_within(
-    table: TableBuckets, by: tuple[int, ...], allowed: tuple[BoolArray, ...], reach: Reach
+    table: TableBuckets,
+    by: tuple[int, ...],
+    allowed: tuple[BoolArray, ...],
+    reach: Reach,
+    codes: Int64Array,
 ) -> Region:
-    """Number the groups and place the rows in them; parameters as in `Region`, of columns in `by` no reach matters."""
-    choices = tuple(np.flatnonzero(allowed[j]) for j in by)
-    inside = np.ones(len(table.rows), dtype=bool)
-    for j, mask in enumerate(allowed):
-        inside &= mask[table.rows[:, j]]
-    group = np.zeros(len(table.rows), dtype=np.int64)
-    for j, choice in zip(by, choices, strict=True):
-        number = np.zeros(len(allowed[j]), dtype=np.int64)
-        number[choice] = np.arange(len(choice))
-        group = group * max(len(choice), 1) + number[table.rows[:, j]]
+    """Place the rows in groups; parameters as in `Region`, of columns in `by` no reach matters."""
+    group = np.full(len(table.rows), -1, dtype=np.int64)
+    inside = np.flatnonzero(_are_inside(table, allowed))
+    if len(codes):
+        sizes = [len(allowed[j]) for j in by]
+        known, wanted, _ = comparable_keys(codes, table.rows[inside][:, by], sizes)
+        order = np.argsort(known, kind="stable")
+        at = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
+        group[inside] = np.where(known[at] == wanted, at, -1)
     return Region(
         by=by,
         allowed=allowed,
-        choices=choices,
         reach=tuple((False, False) if j in by else both for j, both in enumerate(reach)),
-        group=np.where(inside, group, -1),
-        n_groups=math.prod(len(choice) for choice in choices),
+        group=group,
+        codes=codes,
     )
+
+
+def _are_inside(table: TableBuckets, allowed: tuple[BoolArray, ...]) -> BoolArray:
+    """Which rows are within the limits."""
+    inside = np.ones(len(table.rows), dtype=bool)
+    for j, mask in enumerate(allowed):
+        inside &= mask[table.rows[:, j]]
+    return inside
 
 
 def is_single(region: Region) -> bool:

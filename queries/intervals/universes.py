@@ -66,7 +66,7 @@ def _read(
 
 def ruled_out(release: Session, table: TableBuckets, region: Region) -> BoolArray:
     """Which groups are impossible by a declared universe."""
-    places = region.places()
+    places = region.codes
     out = np.zeros(region.n_groups, dtype=bool)
     at = {name: j for j, name in enumerate(table.columns)}
     for universe in stated_universes(release):

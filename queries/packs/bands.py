@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -29,6 +29,8 @@ _SPARSE_SHARES = (0.01, 0.001, 0.0001, 0)
 _DATED = ("DATE", "TIMESTAMP")
 _MONTHS = (1, 3, 12, 24, 60, 120, 240, 600, 1200, 2400, 6000, 12_000)
 """Widths of bands of dates."""
+_SECONDS = tuple(60 * m for m in (1, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720))
+"""Widths of bands of times."""
 _LAST_MONTH = 12 * datetime.MAXYEAR + 11
 _PRECISION = 80
 """Digits in which decimals of up to 38 are exact."""
@@ -58,7 +60,9 @@ class _Axis:
     """The scale of a column, in exact numbers: limits computed in floats would miss the values."""
 
     of_type: type
-    step: Fraction  # Distance between neighbouring values; of dates, one month
+    step: (
+        Fraction  # Distance between neighbouring values; of dates, one month; of times, one second
+    )
     tick: datetime.timedelta  # Distance between neighbouring dates
 
     @property
@@ -66,10 +70,25 @@ class _Axis:
         """Whether positions are months since year 0."""
         return issubclass(self.of_type, datetime.date)
 
+    @property
+    def is_clock(self) -> bool:
+        """Whether positions are seconds since midnight."""
+        return self.of_type is datetime.time
+
+    @property
+    def widths(self) -> Iterable[Fraction]:
+        """Round widths of bands, ascending."""
+        if self.is_dated or self.is_clock:
+            return map(Fraction, _MONTHS if self.is_dated else _SECONDS)
+        lowest = math.floor(math.log10(self.step))
+        return (m * Fraction(10) ** k for k in itertools.count(lowest) for m in (1, 2, 5))
+
     def place(self, value: Any) -> Fraction:
         """Return the position of a value."""
         if self.is_dated:
             return Fraction(value.year * 12 + value.month - 1)
+        if self.is_clock:
+            return Fraction(3600 * value.hour + 60 * value.minute + value.second)
         exact = Fraction(value)
         return round(exact / self.step) * self.step if self.of_type is float else exact
 
@@ -78,6 +97,8 @@ class _Axis:
         if self.is_dated:
             year, month = divmod(int(place), 12)
             return self.of_type(min(max(year, 1), datetime.MAXYEAR), month + 1, 1)
+        if self.is_clock:
+            return (datetime.datetime.min + datetime.timedelta(seconds=int(place))).time()
         if self.of_type is Decimal:
             with localcontext(prec=_PRECISION):
                 return (place.numerator / Decimal(place.denominator)).quantize(self._quantum)
@@ -138,7 +159,12 @@ def _cut(axis: _Axis, counted: Sequence[tuple[Any, int]]) -> tuple[Fraction, lis
     """
     for share in _SPARSE_SHARES:
         low, high = (axis.place(v) for v in _between(counted, share))
-        width = _width(low, high, axis.step, is_dated=axis.is_dated)
+        width = next(
+            width
+            for width in axis.widths
+            if width >= axis.step
+            and math.floor(high / width) - math.floor(low / width) < MOST_BANDS
+        )
         starts = range(math.floor(low / width), math.floor(high / width) + 2)
         if len(starts) > FEWEST_BANDS:
             break
@@ -161,18 +187,6 @@ def _between(counted: Sequence[tuple[Any, int]], share: float) -> tuple[Any, Any
     return low, max(low, high)
 
 
-def _width(low: Fraction, high: Fraction, least: Fraction, *, is_dated: bool) -> Fraction:
-    """The narrowest round width with few bands."""
-    lowest = math.floor(math.log10(least))
-    round_widths = (m * Fraction(10) ** k for k in itertools.count(lowest) for m in (1, 2, 5))
-    widths = map(Fraction, _MONTHS) if is_dated else round_widths
-    return next(
-        width
-        for width in widths
-        if width >= least and math.floor(high / width) - math.floor(low / width) < MOST_BANDS
-    )
-
-
 def _band(
     sources: Sources,
     axis: _Axis,
@@ -182,17 +196,17 @@ def _band(
 ) -> Band:
     """One band, from its start and that of the next one."""
     first, after, last = *(axis.value(edge) for edge in edges), axis.before(edges[1])
-    labels = []
+    labels, has_dates = [], axis.is_dated or axis.is_clock
     for place in range(len(sources.languages)):
         words = {word: text[place] for word, text in sources.words.items()}
         begins, ends, next_one = (
             _limit_text(value, width, words) for value in (first, last, after)
         )
         if is_open[0]:
-            labels.append(words["before" if axis.is_dated else "under"].format(next_one))
+            labels.append(words["before" if has_dates else "under"].format(next_one))
         elif is_open[1]:
-            labels.append(words["and after" if axis.is_dated else "and over"].format(begins))
-        elif axis.is_dated or isinstance(first, int):
+            labels.append(words["and after" if has_dates else "and over"].format(begins))
+        elif has_dates or isinstance(first, int):
             labels.append("–".join(dict.fromkeys((begins, ends))))
         else:
             labels.append(words["to under"].format(begins, next_one))
@@ -203,7 +217,7 @@ def _band(
     elif is_open[1]:
         code = f"GE{begins}"
     return Band(
-        code=code,
+        code=code.replace(":", ""),
         labels=tuple(labels),
         limits=(None if is_open[0] else first, None if is_open[1] else last),
     )
@@ -211,6 +225,8 @@ def _band(
 
 def _limit_text(value: Any, width: float, words: Mapping[str, str]) -> str:
     """A limit of a band for readers: a year where bands are whole years."""
+    if isinstance(value, datetime.time):
+        return f"{value:%H:%M}"
     if isinstance(value, datetime.date):
         if width >= _YEAR:
             return str(value.year)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from engine.schema import BoolArray, FloatArray
 from queries.packs.model import Pack
 
 CSV, JSON = "text/csv", "application/json"
+MAX_SHEET = 31
+"""UTF-16 units in the name of a sheet."""
 FIGURES = ("value", "low", "high")
 
 
@@ -65,6 +68,18 @@ def record_of(path: Path) -> FileRecord:
 def in_language(stem: str, language: str, place: int) -> str:
     """Return a file's name without its suffix; for other than the main language with `~LANGUAGE`."""
     return f"{stem}~{language}" if place else stem
+
+
+def sheet_name(name: str, taken: Collection[str]) -> str:
+    """Return a name that workbooks allow for a sheet, different from those taken."""
+    plain = re.sub(r"[\x00-\x1f\[\]:*?/\\]", " ", name).strip("' ") or "Sheet"
+    used = {"history", *(one.casefold() for one in taken)}  # Excel reserves History
+    for suffix in ("", *(f" ({i})" for i in range(2, len(used) + 3))):
+        room = 2 * (MAX_SHEET - len(suffix))
+        cut = plain.encode("utf-16-le")[:room].decode("utf-16-le", errors="ignore").strip("' ")
+        if (found := f"{cut}{suffix}").casefold() not in used:
+            break
+    return found
 
 
 def write_text(path: Path, text: str) -> None:

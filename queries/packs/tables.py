@@ -17,18 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.errors import QueryRefused, SpecError
-from engine.schema import ColumnSet, FloatArray, Int64Array, column_set
+from engine.schema import ColumnSet, FloatArray, column_set
 from queries.intervals import (
     EACH,
     TOTAL,
     CrossTable,
     Groups,
-    Region,
     Slice,
     Tabulation,
     adding_up,
     counts,
     noise_model,
+    region_within,
     ruled_out,
     statuses,
 )
@@ -226,34 +226,15 @@ def _check_plain(sources: Sources, entry: TableSpec, name: str, n_cells: int) ->
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Measured(Region):
-    """The measured combinations of a table, one group each."""
-
-    released: Int64Array
-
-    def places(self) -> Int64Array:
-        """The codes of each group: only of those listed."""
-        return self.released
-
-
 def _measured_rows(sources: Sources, mine: Sequence[Dimension]) -> _Rows:
     """The measured combinations of a released table; each figure as `tabulate` returns it."""
     columns = column_set(tuple(d.name for d in mine))
     model = noise_model(sources.release, columns)
     table = model.table
     codes = table.rows[table.row_measured]
-    group = np.full(len(table.rows), -1, dtype=np.int64)
-    group[table.row_measured] = np.arange(len(codes))
-    region = _Measured(
-        by=tuple(range(len(columns))),
-        allowed=tuple(np.ones(len(column.values), dtype=bool) for column in table.released),
-        choices=(),
-        reach=((False, False),) * len(columns),
-        group=group,
-        n_groups=len(codes),
-        released=codes,
-    )
+    by, closed = tuple(range(len(columns))), ((False, False),) * len(columns)
+    anything = tuple(np.ones(len(column.values), dtype=bool) for column in table.released)
+    region = region_within(table, by, anything, closed, codes)
     counted = counts(Groups(release=sources.release, model=model, region=region))
     figures = Tabulation(
         columns=columns,

@@ -145,9 +145,15 @@ WORDS |= {f"file {path}": "" for path in _FORMATS}  # in English a format descri
 """Words of pages, README, workbook and labels in English; `[words]` of a pack.toml replaces them, by language."""
 SIGNS = {sign: WORDS[sign] for sign in ("group sign", "decimal sign")}
 """Signs of numbers in English."""
+_RIGHT_TO_LEFT = frozenset({"ar", "ckb", "dv", "fa", "he", "ps", "sd", "ug", "ur", "yi"})
 _STATUS_WORD = {"low": "low figure"}
 _MIN_SHARE = 0.01
 """Share of imputed rows from which readers see a note."""
+
+
+def direction_of(language: str) -> str:
+    """Return the direction of a language's writing, as HTML names it."""
+    return "rtl" if language.lower().split("-")[0] in _RIGHT_TO_LEFT else "ltr"
 
 
 def texts(given: Text, languages: Sequence[str], default: str = "") -> Texts:

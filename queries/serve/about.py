@@ -47,7 +47,8 @@ _KINDS = {
     "decimal": "numbers",
     "real": "numbers",
     "date": "dates",
-    "datetime": "dates and times",
+    "timestamp": "dates and times",
+    "time": "times of day",
 }
 _SIZE = 1000
 """Longer side of the box."""
@@ -148,7 +149,7 @@ def definition_of(
         f"WHERE position = {list(variables).index(name) + 1}"
     ).rows[0]
     universe = next((u for u in stated_universes(release) if u.column == name), None)
-    step = base**exponent if base is not None and kind not in ("date", "datetime") else None
+    step = base**exponent if base is not None else None
     return {
         "name": name,
         "label": variable.label,

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from engine.errors import StoreError, TablepackError
+from engine.schema import SERVED_MEMORY
 from queries.release import Release, open_release
 from queries.requests import LONGEST_NAME, LONGEST_REASON
 from queries.sandbox import ProcessLimits, limited_processes, shared_out
@@ -87,7 +88,7 @@ def app_of(
     limits: Limits | None = None,
     hosts: frozenset[str] = LOCAL_HOSTS,
     timeout_s: float = 10.0,
-    memory: str = "1GB",
+    memory: str = SERVED_MEMORY,
     trust: str | Path | None = None,
     formulas: downloads.Formulas = "quote",
     siblings: Sequence[Mapping[str, str]] = (),

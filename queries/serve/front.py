@@ -6,7 +6,6 @@ Each release has its own guard, limits and processes, as if it were served alone
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from itertools import chain, count
@@ -16,7 +15,9 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 
 from engine.errors import StoreError
+from engine.schema import SERVED_MEMORY
 from engine.store import said_of
+from engine.texts import slug
 from queries.release import Release, open_release
 from queries.serve.app import LOCAL_HOSTS, add_errors, app_of, language_preference
 from queries.serve.cache import Reply
@@ -70,7 +71,7 @@ def front_of(
     token: str | None = None,
     limits: Limits | None = None,
     hosts: frozenset[str] = LOCAL_HOSTS,
-    memory: str = "1GB",
+    memory: str = SERVED_MEMORY,
     timeout_s: float = 10.0,
     trust: str | Path | None = None,
     **more: Any,
@@ -103,9 +104,7 @@ def front_of(
 
 def _named(paths: list[Path]) -> dict[str, Path]:
     """Files by URL-safe name."""
-    plain = {
-        path: re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-.") or "release" for path in paths
-    }
+    plain = {path: slug(path.stem, "release") for path in paths}
     taken, names = set(_TAKEN), {}
     for path in sorted(
         paths, key=lambda p: plain[p] != p.stem

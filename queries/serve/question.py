@@ -316,7 +316,11 @@ def _expression(column: str, question: Question, variables: Mapping[str, Variabl
     width = question.bands[column]
     if isinstance(width, str):
         return f"date_trunc('{width}', {quoted(column)})"
-    value = f"year({quoted(column)})" if variables[column].is_dated else quoted(column)
+    value = quoted(column)
+    if variables[column].is_dated:
+        value = f"year({value})"
+    elif variables[column].is_clock:
+        value = f"(60 * hour({value}) + minute({value}))"
     return f"CAST(floor({value} / {width}) * {width} AS BIGINT)"
 
 

@@ -25,6 +25,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "DECIMAL": Decimal,
     "DATE": datetime.date.fromisoformat,
     "TIMESTAMP": datetime.datetime.fromisoformat,
+    "TIME": datetime.time.fromisoformat,
     "DOUBLE": float,
     **dict.fromkeys(("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT"), int),
 }

@@ -31,6 +31,8 @@ Width = int | Literal["month", "quarter"]
 Band = tuple[str, str, Any, Any]
 """Key, label, lowest and highest value (both included)."""
 _DATED = ("DATE", "TIMESTAMP")
+_MINUTES = (1, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720)
+"""Widths of bands of times."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +66,7 @@ class Variable:
     @property
     def is_numeric(self) -> bool:
         """Whether means and sums make sense."""
-        return self.step is not None and not self.is_dated
+        return self.step is not None and not (self.is_dated or self.is_clock)
 
     @property
     def blank_label(self) -> str | None:
@@ -73,19 +75,24 @@ class Variable:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Suggested band widths; years for dates."""
+        """Suggested band widths; years for dates, minutes for times."""
         if self.step is None or len(self.known) < 2 * _FEWEST_BANDS:
             return ()
         low, high = _number(self.known[0]), _number(self.known[-1])
-        steps = [m * 10**k for k in range(13) for m in (1, 2, 5)]
+        steps = _MINUTES if self.is_clock else [m * 10**k for k in range(13) for m in (1, 2, 5)]
         fewest = _FEWEST_YEARS if self.is_dated else _FEWEST_BANDS
         fit = [w for w in steps if fewest <= _n_bands(low, high, w) <= _MOST_BANDS]
-        return tuple(w for w in fit if self.is_dated or w > self.step)[:_MOST_WIDTHS]
+        return tuple(w for w in fit if not self.is_numeric or w > self.step)[:_MOST_WIDTHS]
 
     @property
     def is_dated(self) -> bool:
         """Whether its values are dates or timestamps."""
         return self.sql_type in _DATED
+
+    @property
+    def is_clock(self) -> bool:
+        """Whether its values are times of day."""
+        return self.sql_type == "TIME"
 
     @property
     def periods(self) -> dict[str, int]:
@@ -154,9 +161,7 @@ def bound_of(variable: Variable, text: str, *, is_high: bool) -> Any:
         return variable.known[-1 if is_high else 0]
     try:
         of_type = type(variable.known[0])
-        if variable.is_dated:
-            return of_type.fromisoformat(text)
-        return of_type(_finite(text))
+        return of_type(_finite(text)) if variable.is_numeric else of_type.fromisoformat(text)
     except (ValueError, ArithmeticError):
         raise QueryRefused(
             f"{text!r} is not a valid {variable.sql_type} for {variable.name}; example: {key_of(variable.known[0])}"
@@ -238,6 +243,9 @@ def _band(variable: Variable, start: int, width: int) -> tuple[str, str, Any, An
         low, high = of_type(first, 1, 1), of_type(after, 1, 1) - variable.step
         label = str(first) if width == 1 else f"{first} to {after - 1}"
         return f"{first}..{after - 1}", label, low, high
+    if variable.is_clock:
+        low, high = of_type(*divmod(start, 60)), of_type(*divmod(start + width - 1, 60), 59)
+        return f"{low}..{high}", f"{low:%H:%M} to {high:%H:%M}", low, high
     low, high = of_type(start), of_type(start + width) - of_type(variable.step)
     if isinstance(low, Decimal):
         low = low.quantize(variable.step)
@@ -246,7 +254,9 @@ def _band(variable: Variable, start: int, width: int) -> tuple[str, str, Any, An
 
 
 def _number(value: Any) -> float:
-    """A value as a number for banding; the year for dates."""
+    """A value as a number for banding; the year of dates, the minute of times."""
+    if isinstance(value, datetime.time):
+        return float(60 * value.hour + value.minute)
     return float(value.year if isinstance(value, datetime.date) else value)
 
 
@@ -258,7 +268,7 @@ def _step(kind: str, type_: str, base: int | None, exponent: int | None) -> Any:
     """Distance between neighbouring values, in their own type."""
     if kind in ("category", "text", "boolean"):
         return None
-    if type_ in _DATED:
+    if type_ in (*_DATED, "TIME"):
         return datetime.timedelta(days=1) if type_ == "DATE" else datetime.timedelta(seconds=1)
     if base is not None and exponent is not None:
         step = Decimal(base) ** exponent

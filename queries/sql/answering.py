@@ -70,7 +70,12 @@ class Answering:
             facts.columns, facts.logical_name, tables, is_shared=oversight is None
         )
         self._planner = StubPlanner(
-            facts.columns, facts.logical_name, release=release, tables=tables, oversight=oversight
+            facts.columns,
+            facts.logical_name,
+            release=release,
+            tables=tables,
+            oversight=oversight,
+            of_entities=_of_entities(facts),
         )
 
     def route(self, columns: Collection[str], parts: Collection[ColumnSet] = ()) -> ColumnSet:
@@ -260,3 +265,18 @@ class Answering:
                 columns.add(error.column)
             else:
                 return table
+
+
+def _of_entities(facts: Facts) -> str:
+    """How to count the protected entities."""
+    many = facts.entity.many
+    unnamed = f"If it names {many}: such columns are never released"
+    if facts.mode == "dp":
+        return f"{unnamed}."
+    if facts.max_rows in (None, 1):
+        return f"{unnamed}. Each row is one of the {many}: write count(*)."
+    return (
+        f"{unnamed}, and this release cannot tell which rows belong to the same one. To count {many}, build a second "
+        'release from a copy of the spec with another name and count = "entities" in [release]; there, count(*) counts '
+        f"{many}."
+    )

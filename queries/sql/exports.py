@@ -11,6 +11,8 @@ import hashlib
 import io
 import math
 import os
+import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -29,6 +31,8 @@ MAX_STEM = 200
 _CREATED = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _LONGEST_CELL = 32_767
 _UNSAFE = frozenset('%./\\:*?"<>|')
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|\Z)", re.IGNORECASE)
+"""Names that Windows keeps for devices, whatever the extension."""
 
 
 def export(
@@ -82,12 +86,14 @@ def export(
 
 
 def file_stem(columns: Iterable[str]) -> str:
-    """Return the file name of a table without extension; different tables have different names.
+    """Return the file name of a table without extension; different tables have different names on every system.
 
     Characters that a file name cannot or should not contain, and dots inside a column's name, are
     percent-encoded; a name of more than `MAX_STEM` bytes is cut and ends in `~` and a hash of the whole.
     """
     stem = ".".join(_encoded(c) for c in sorted(columns))
+    if _DEVICE.match(stem):
+        stem = f"%{ord(stem[0]):02X}{stem[1:]}"
     data = stem.encode()
     if len(data) <= MAX_STEM:
         return stem
@@ -97,9 +103,14 @@ def file_stem(columns: Iterable[str]) -> str:
 
 def _encoded(name: str) -> str:
     """Return a column's name with unsafe characters as %XX per UTF-8 byte."""
+    # Some file systems take a letter with an accent and a letter plus an accent for the same.
+    is_composed = unicodedata.is_normalized("NFC", name)
+    inner = range(len(name) - len(name.lstrip()), len(name.rstrip()))
     return "".join(
-        "".join(f"%{b:02X}" for b in ch.encode()) if ch in _UNSAFE or not ch.isprintable() else ch
-        for ch in name
+        ch
+        if ch not in _UNSAFE and ch.isprintable() and i in inner and (is_composed or ch.isascii())
+        else "".join(f"%{b:02X}" for b in ch.encode())
+        for i, ch in enumerate(name)
     )
 
 

@@ -90,10 +90,16 @@ class StubPlanner:
         release: Path | None = None,
         tables: tuple[ColumnSet, ...] = (),
         oversight: Oversight | None = None,
+        of_entities: str = "",
     ) -> None:
         self._oversight = oversight
         self._names = tuple(columns)
-        self._known = Vocabulary(columns=self._names, logical_name=logical_name, tables=tables)
+        self._known = Vocabulary(
+            columns=self._names,
+            logical_name=logical_name,
+            tables=tables,
+            of_entities=of_entities,
+        )
         typed = ", ".join(f"{_dummy(type_)} AS {quoted(c)}" for c, type_ in columns.items())
         self._stub = (
             f"CREATE TEMP TABLE {quoted(logical_name)} AS SELECT {typed or 'NULL'} "
@@ -134,7 +140,7 @@ class StubPlanner:
                 return Reads(
                     columns=(), is_logical=True, is_multi=True
                 )  # it names a PIVOT's values
-            raise refusal(error, self._known) from None
+            raise refusal(error, self._known, body) from None
         if self._oversight is not None:
             self._oversight.look(plan)
         return self._reads(plan, is_multi)
@@ -272,7 +278,7 @@ def selected(
             sql = _EXPLAIN.sub("", sql, count=1)
             statements = con.extract_statements(sql)
     except duckdb.Error as error:
-        raise refusal(error, known) from None
+        raise refusal(error, known, sql) from None
     if not statements:
         raise QueryRefused(f"no statement; allowed: {_ALLOWED}")
     if len(statements) != 1:
@@ -332,8 +338,8 @@ def _stored(table: str) -> Literal["stored"] | None:
 
 def _dummy(type_: str) -> str:
     """Return SQL for a value of a type that differs between the stub's rows: a PIVOT needs values."""
-    if type_ in ("DATE", "TIMESTAMP"):
-        return f"CAST(DATE '1970-01-01' + CAST(i AS INTEGER) AS {type_})"
+    if type_ in ("DATE", "TIMESTAMP", "TIME"):  # a day and a second further each time
+        return f"CAST(TIMESTAMP '1970-01-01' + to_seconds(i * 86401) AS {type_})"
     return f"CAST(i AS {type_})"
 
 

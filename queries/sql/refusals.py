@@ -28,8 +28,12 @@ _UNKNOWN_COLUMN = re.compile(
     r'column "(.*?)" (?:in \w+ list )?not found|does not have a column named "(.*?)"\n',
     re.IGNORECASE,
 )
-_NEAR = re.compile(r'syntax error at or near "(.*?)"|Function with name "?(.*?)"? does not exist')
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NEAR = re.compile(
+    r'syntax error at or near "(.*?)"|Function with name "?(.*?)"? does not exist|cannot contain (DEFAULT) clause'
+)
+_PLAIN = re.compile(r"[A-Za-z_\u0080-\U0010ffff][\w$\u0080-\U0010ffff]*")
+_EXCERPT = re.compile(r"\nLINE \d+: (.*)\n( *)\^")
+_LAST_WORD = re.compile(r"\b([^\W\d]\w*)\W*\Z")
 _UNKNOWN_TABLE = re.compile(r'Table with name "?(.*?)"? does not exist')
 
 
@@ -40,6 +44,7 @@ class Vocabulary:
     columns: tuple[str, ...]  # Columns of the logical table
     logical_name: str = "data"
     tables: tuple[ColumnSet, ...] = ()  # The released tables
+    of_entities: str = ""  # How the protected entities are counted, whose names are never released
 
 
 NO_NAMES = Vocabulary(columns=())
@@ -54,7 +59,7 @@ class LackingColumn(QueryRefused):
         super().__init__(message)
 
 
-def refusal(error: duckdb.Error, known: Vocabulary) -> QueryRefused:
+def refusal(error: duckdb.Error, known: Vocabulary, statement: str = "") -> QueryRefused:
     """Return the refusal for a DuckDB error, with similar names if a name is unknown."""
     if isinstance(error, duckdb.InternalException | duckdb.FatalException):
         # Its text contains the path of the installation, and may contain anything else.
@@ -73,7 +78,10 @@ def refusal(error: duckdb.Error, known: Vocabulary) -> QueryRefused:
     if column and known.columns:
         name = column[1] or column[2] or ""
         is_quoted = f'"{name}"' in str(error)[len(text) :]
-        return unknown_column(name, known.columns, is_quoted=is_quoted)
+        if re.search(rf"\bdistinct\b\W*{re.escape(name)}\b", statement, re.IGNORECASE):
+            words = f"The release has no column {name!r}. {known.of_entities}".rstrip()
+            return NotAnswerable(words, missing=(name,))
+        return unknown_column(name, known.columns, statement, is_quoted=is_quoted)
     table = _UNKNOWN_TABLE.search(text)
     if table and known.columns:
         return _unknown_table(table[1], known)
@@ -87,8 +95,13 @@ def refusal(error: duckdb.Error, known: Vocabulary) -> QueryRefused:
     if _PARAMETERS in text:
         return QueryRefused("The statement has parameters ($1, ?): replace them by values")
     near = _NEAR.search(text)
-    word = (near[1] or near[2] or "") if near else ""
-    return QueryRefused(f"{text}{_quoting(word, known.columns)}")
+    word = next(filter(None, near.groups()), "") if near else ""
+    advice = (
+        _told(_split(statement, known.columns))
+        or _quoting(word, known.columns)
+        or _quoting(_before(error), known.columns)
+    )
+    return QueryRefused(f"{text.rstrip('.')}.{advice}" if advice else text)
 
 
 def is_ctrl_c(error: RuntimeError) -> bool:
@@ -96,9 +109,14 @@ def is_ctrl_c(error: RuntimeError) -> bool:
     return str(error) == _CTRL_C
 
 
-def unknown_column(name: str, columns: Sequence[str], *, is_quoted: bool = False) -> NotAnswerable:
+def unknown_column(
+    name: str, columns: Sequence[str], statement: str = "", *, is_quoted: bool = False
+) -> NotAnswerable:
     """Return the refusal of an unknown column; a quoted one may have been meant as text."""
-    advice = "" if is_quoted else _quoting(name, columns)
+    split = [
+        column for column in _split(statement, columns) if name.casefold() in column.casefold()
+    ]
+    advice = "" if is_quoted else _told(split) or _quoting(name, columns)
     if advice:
         return NotAnswerable(f"The release has no column {name!r}.{advice}", missing=(name,))
     near = near_names(name, columns)
@@ -118,7 +136,32 @@ def _quoting(word: str, columns: Sequence[str]) -> str:
     ]
     if not word or not meant:
         return ""
-    names = " or ".join(quoted(column) for column in meant[:3])
+    return _told(meant)
+
+
+def _before(error: duckdb.Error) -> str:
+    """The word before the place of an error: `at` in `SELECT at, sex`."""
+    excerpt = _EXCERPT.search(str(error))
+    word = _LAST_WORD.search(excerpt[1][: len(excerpt[2]) - len("LINE 1: ")]) if excerpt else None
+    return word[1] if word else ""
+
+
+def _split(statement: str, columns: Sequence[str]) -> list[str]:
+    """Columns in a statement without the quotes that their names need."""
+    folded = statement.casefold()
+    return [
+        column
+        for column in columns
+        if not _PLAIN.fullmatch(column)
+        and re.search(rf'(?<![\w"]){re.escape(column.casefold())}(?![\w"])', folded)
+    ]
+
+
+def _told(columns: Sequence[str]) -> str:
+    """Advise to quote columns; nothing if there are none."""
+    if not columns:
+        return ""
+    names = " or ".join(quoted(column) for column in columns[:3])
     return (
         " Names with characters other than letters, digits and _, and SQL keywords, need double quotes: "
         f"write {names}."

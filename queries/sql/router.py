@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from engine.errors import NotAnswerable
 from engine.schema import MAX_WIDTH, ColumnSet, column_set
 from engine.store import GeneratorCard
-from engine.texts import spec_entry
+from engine.texts import names_text, spec_entry
 
 N_NEAREST = 3
 """Number of nearest tables that a refusal lists."""
@@ -63,7 +63,7 @@ def route(
         return min(covering, key=lambda t: (len(t), tables[t], t))
     error = uncovered(wanted, tables, max_width=max_width)
     if len(set(parts)) > 1 and all(any(frozenset(p).issubset(t) for t in tables) for p in parts):
-        alone = "; ".join(", ".join(p) or "no column" for p in sorted(set(parts)))
+        alone = "; ".join(names_text(p) or "no column" for p in sorted(set(parts)))
         raise NotAnswerable(
             f"{error}\nA statement is answered from one table. Each part alone has one: {alone}. Query the "
             "parts separately.",
@@ -82,11 +82,10 @@ def nearest(columns: ColumnSet, tables: Collection[ColumnSet]) -> tuple[ColumnSe
 
 def _to_add(columns: ColumnSet, *, is_added: bool) -> str:
     """How the custodian can add a table; in mode dp by a build, which costs no privacy budget there."""
-    listed = ",".join(columns)
-    if not is_added or "," in "".join(columns):
+    if not is_added:
         return f"To add it, put this in the spec and rebuild:\n{spec_entry(columns)}"
     return (
-        f"To add it: tablepack add RELEASE --columns {shlex.quote(listed)} "
+        f"To add it: tablepack add RELEASE --columns {shlex.quote(names_text(columns, ','))} "
         f"(in Python: release.add([{list(columns)}])), or put this in the spec and rebuild:\n{spec_entry(columns)}"
     )
 
@@ -95,8 +94,8 @@ def no_such_table(columns: ColumnSet, tables: Collection[ColumnSet]) -> NotAnswe
     """Return the refusal of a table that is given by exactly its columns."""
     near = nearest(columns, tables)
     return NotAnswerable(
-        f"There is no table of {', '.join(columns) or 'no column'}. Nearest: "
-        f"{'; '.join(', '.join(t) for t in near) or 'none'}.\n{spec_entry(columns)}",
+        f"There is no table of {names_text(columns) or 'no column'}. Nearest: "
+        f"{'; '.join(map(names_text, near)) or 'none'}.\n{spec_entry(columns)}",
         nearest=near,
     )
 
@@ -113,7 +112,7 @@ def uncovered(
     near = nearest(wanted, tables)
     best = max((frozenset(wanted) & frozenset(t) for t in near), key=len, default=frozenset())
     missing = tuple(c for c in wanted if c not in best)
-    names = "; ".join(", ".join(t) for t in near) or "none has any of these columns"
+    names = "; ".join(map(names_text, near)) or "none has any of these columns"
     if max_width is not None and len(wanted) > max_width:
         return NotAnswerable(
             f"{head}The statement reads {len(wanted)} columns, but tables have at most {max_width}: "
@@ -123,7 +122,7 @@ def uncovered(
             nearest=near,
         )
     return NotAnswerable(
-        f"{head}No released table has {', '.join(wanted)} together.\n"
+        f"{head}No released table has {names_text(wanted)} together.\n"
         f"Nearest tables: {names}.\n{_to_add(wanted, is_added=max_width is not None)}",
         missing=missing,
         nearest=near,

@@ -22,7 +22,7 @@ import duckdb
 
 import engine.store.opening
 from engine.errors import DamagedRelease, StoreError, TimedOut
-from engine.schema import ColumnSet, Int64Array, column_set, quoted
+from engine.schema import MEMORY, ColumnSet, Int64Array, column_set, quoted
 from engine.store import (
     ATTACHED,
     GeneratorCard,
@@ -42,7 +42,6 @@ from queries.sql.views import RowsBeyond
 
 TIMEOUT_S = 60.0
 """Default time limit of a statement in seconds."""
-_MEMORY_MB = 2000
 
 
 class Session:
@@ -108,7 +107,7 @@ class Session:
         *,
         verify: Literal["size", "hash"] = "size",
         threads: int = 2,
-        memory: str = "2GB",
+        memory: str = MEMORY,
         timeout_s: float = TIMEOUT_S,
         oversight: Oversight | None = None,
         trust: str | os.PathLike[str] | None = None,
@@ -494,4 +493,4 @@ class Session:
 def _memory_mb(con: duckdb.DuckDBPyConnection) -> int:
     """The memory limit of a connection."""
     (limit,) = con.execute("SELECT current_setting('memory_limit')").fetchall()[0]
-    return megabytes_of(limit) or _MEMORY_MB
+    return megabytes_of(limit) or megabytes_of(MEMORY) or 0

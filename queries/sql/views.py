@@ -214,4 +214,4 @@ def _fill(column: str, type_: str, filling: Filling, poison: str) -> str:
         return f"error({poison} || {literal(column)})"
     if filling == "blank":
         return "NULL"
-    return "DATE '1970-01-01'" if type_ in ("DATE", "TIMESTAMP") else "1"
+    return "TIMESTAMP '1970-01-01'" if type_ in ("DATE", "TIMESTAMP", "TIME") else "1"

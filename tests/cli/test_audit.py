@@ -168,6 +168,7 @@ def test_a_command_that_copies_is_refuted(folder, tmp_path):
     assert json.loads(done.stdout)["verdict"] == "refuted"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -185,6 +186,7 @@ def test_bad_arguments(folder, words, said, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.ci
 def test_margins_that_leave_nothing_to_test(folder, tmp_path):
     done = tablepack(
         "audit", "sticky.toml", "--columns", "age,sex", "-o", tmp_path / "n.html", cwd=folder

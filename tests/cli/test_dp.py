@@ -126,6 +126,7 @@ def test_a_fit_that_does_not_converge_is_marked_and_ends_with_4(folder, tmp_path
 # --- the budget
 
 
+@pytest.mark.ci
 def test_overspending_ends_with_3_and_spends_nothing(folder, tmp_path):
     spec(folder, "epsilon = 1\nbudget = 1.5")
     assert build(folder, tmp_path).returncode == 0

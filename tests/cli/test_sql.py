@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
 
 import duckdb
 import pytest
+from fixtures.names import NAMES, make_named
 from fixtures.pipeline import COMMAND, environment, tablepack
 from fixtures.release import build_release, make_table
 
 from engine.cli.sql import FIRST, HELP, MOST_ROWS, NEXT, prompt, sql_command
 from engine.errors import SpecError, StoreError
+from engine.texts import names_text
 from queries.release import open_release
 
 COUNTS = "SELECT sex, count(*) AS n FROM data GROUP BY sex ORDER BY sex"
@@ -230,3 +233,17 @@ def test_the_shell_completes_tables(folder):
     )  # fmt: skip
     assert done.stderr == ""
     assert [part.split() for part in done.stdout.split("=\n")] == [*WORDS.values(), []]
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    return make_named(tmp_path_factory.mktemp("named"))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != ","])
+def test_show_takes_a_name_as_it_is_and_as_it_is_printed(named, name):
+    cards = [
+        json.loads(tablepack("show", named, "--table", given, "--json", cwd=named.parent).stdout)
+        for given in (name, names_text([name]))
+    ]
+    assert [card["columns"] for card in cards] == [[name]] * 2

@@ -185,6 +185,18 @@ def american_days(folder):
     return put(folder, "a.csv", text(changed(day=lambda d: f"{d[5:7]}/{d[8:]}/{d[:4]}")))
 
 
+@nasty("years of two digits", in_spec=('date_format = "%d/%m/%y"', 'century = "', 'kind = "date"'))
+def short_years(folder):
+    days = changed(day=lambda d: f"{d[8:]}/{d[5:7]}/{35 + int(d[8:]) * 2}")
+    return put(folder, "a.csv", text(days))
+
+
+@nasty("times of day", in_spec=('kind = "time"',))
+def clocks(folder):
+    cells = with_column("admitted", lambda i: f"{i * 7 % 24:02}:{i * 11 % 60:02}:{i % 60:02}")
+    return put(folder, "a.csv", text(cells))
+
+
 @nasty("moments with zones", in_spec=('kind = "timestamp"', "shown in UTC"))
 def zones(folder):
     cells = with_column("at", lambda i: f"2021-03-{i % 28 + 1:02}T{i % 24:02}:15:00+02:00")

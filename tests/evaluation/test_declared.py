@@ -13,7 +13,7 @@ from fixtures.pipeline import ACCEPTED, write_spec
 from engine.api.evaluate import evaluate
 from engine.api.reading import read
 from engine.errors import DataError, SpecError
-from engine.evaluation.data import data_of, read_original
+from engine.evaluation.data import data_of, read_like, read_original, released_columns
 from engine.evaluation.data.columns import ReleasedColumn
 from engine.evaluation.data.declared import Declared
 from engine.evaluation.data.paired import Reading
@@ -165,3 +165,18 @@ def test_nothing_is_left_in_the_scratch_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     read_original(data_of(read(text)), Reading())
     assert [p.name for p in scratch.rglob("*") if p.is_file()] == ["sweep.lock"]
+
+
+def test_a_release_says_how_its_source_is_read(tmp_path):
+    text, path = spec_of(tmp_path, "german")
+    spec = read(text)
+    like = released_columns(build(spec, tmp_path / "r.duckdb", jobs=1))
+    told = read_original(path, Reading(), like=like)
+    declared = read_original(data_of(spec), of_spec(spec, Study(title="")), like=like)
+    pd.testing.assert_frame_equal(told, declared, check_categorical=False)
+    assert told.cost.isna().sum() == rows().cost.isna().sum()
+    strangers = read_like(path, told, Reading(), is_control=True)
+    pd.testing.assert_series_equal(strangers.cost, told.cost)
+    rows().to_parquet(tmp_path / "typed.parquet")
+    typed = read_original(tmp_path / "typed.parquet", Reading(), like=like)
+    assert typed.cost.tolist() == pytest.approx(told.cost.tolist(), nan_ok=True)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
+import numpy as np
+import pandas as pd
 import pytest
 from fixtures.intervals import sliced
 
+import engine
 from engine.errors import NotAnswerable, QueryRefused
 from queries.intervals import tabulate
 from queries.intervals.tabulation import annotated
@@ -343,3 +348,66 @@ def test_a_difference_to_nobody_has_no_interval(release):
     for name in "ab":
         assert ends(got, name) == ([None], [None], ["not released"])
     assert ends(got, "c")[0][0] < column(got, "c")[0] < ends(got, "c")[1][0]
+
+
+@pytest.fixture(scope="module")
+def fine(tmp_path_factory):
+    """Towns and streets: 1,000 values each, and a million pairs of which 0.4 % have rows."""
+    folder, draws = tmp_path_factory.mktemp("fine"), np.random.default_rng(1)
+    town = draws.integers(0, 1000, 40_000)
+    street = (town * 3 + draws.integers(0, 3, len(town))) % 1000
+    frame = pd.DataFrame({"town": town, "street": street})
+    frame = frame.apply(lambda column: column.name[0] + column.astype(str).str.zfill(4))
+    engine.new_key(folder / "my.key")
+    columns = [
+        engine.Column(name=name, kind="text", value_type="text", release="made up")
+        for name in frame
+    ]
+    with engine.build(
+        frame,
+        tables=[["town", "street"]],
+        columns=columns,
+        entities=[],
+        key=folder / "my.key",
+        out=folder / "r.duckdb",
+    ) as made:
+        yield made
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("figure", "rest", "intervals"),
+    [
+        ("count(*)", "GROUP BY ALL ORDER BY n DESC LIMIT 5", False),
+        ("count(*)", "GROUP BY ALL ORDER BY n DESC LIMIT 5", True),
+        ("count(*)", "GROUP BY CUBE (town, street)", False),
+        ("count(*) / sum(count(*)) OVER (PARTITION BY town)", "GROUP BY town, street", True),
+        ("count(*) FILTER (town < 't0400')", "GROUP BY ALL", True),
+    ],
+)
+def test_memory_follows_the_rows_of_a_pair_and_not_its_possible_combinations(
+    fine, figure, rest, intervals
+):
+    text = f"SELECT town, street, {figure} AS n FROM data {rest}"
+    fine.models.clear()
+    tracemalloc.start()
+    try:
+        answer = fine.sql(text, intervals=intervals)
+        assert not answer.marks.unknown
+        assert len(answer.marks.statuses) == 1
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.ci
+def test_pairs_that_have_rows_get_the_same_as_in_a_table_of_all_combinations(fine):
+    towns = [f"t{number:04}" for number in range(40)]
+    listed = ", ".join(f"'{town}'" for town in towns)
+    text = f"SELECT town, street, count(*) AS n FROM data WHERE town IN ({listed}) GROUP BY ALL"
+    every = tabulate(fine, ["town", "street"], where={"town": towns})
+    of_each = zip(every.low, every.high, every.status, strict=True)
+    of_pair = dict(zip(every.keys, of_each, strict=True))
+    got = fine.sql(text, intervals=True).rows
+    assert 100 < len(got) < len(of_pair) / 100
+    assert [tuple(row[3:]) for row in got] == [of_pair[tuple(row[:2])] for row in got]

@@ -109,6 +109,7 @@ def test_rows_above_by_copies(alike):
     assert sum(known) <= 0.05 * len(known)
 
 
+@pytest.mark.ci
 def test_a_tabulation_compares_groups_by_ends_that_do_not_meet(alike):
     told = []
     for made in alike:

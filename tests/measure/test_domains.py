@@ -74,6 +74,15 @@ EIGHTH = Resolution(base=2, exponent=-3)
         ),
         (
             column(
+                kind="time",
+                bounds=(dt.time(6), dt.time(21, 59, 59)),
+                breaks=(dt.time(12),),
+                nullable=False,
+            ),
+            [(21_600, 43_199), (43_200, 79_199)],
+        ),
+        (
+            column(
                 kind="timestamp",
                 bounds=(dt.datetime(1970, 1, 1), dt.datetime(1970, 1, 1, 0, 0, 2)),
                 nullable=False,

@@ -157,6 +157,15 @@ def test_a_value_spelled_like_the_placeholder_is_one_of_the_others():
     assert nodes_of(run.one_way["L"])[0, ((KIND_OTHER, 0, 0),)][0] == 32
 
 
+def test_bands_are_released_in_the_order_of_their_numbers():
+    bands = ("<5", "5-9", "10-14", "65+", "unknown")
+    frame = letters(dict.fromkeys(sorted(bands), 40))
+    for order, wanted in (("", tuple(sorted(bands))), ("numeric", bands)):
+        columns = (column("id"), column("L", "category", order=order))
+        run = measured(frame, columns=columns, entities=("id",), draws=HARD)
+        assert run.one_way["L"].values == wanted
+
+
 def test_ranked_columns_of_other_types():
     day = [dt.date(2020, 1, d) for d in (1, 1, 1, 2, 3, 3, 3, 3)]
     frame = pd.DataFrame({"id": range(8), "D": day, "N": [9, 9, 9, 9, -4, -4, -4, 1]})
@@ -179,6 +188,7 @@ REAL = column("R", "real", resolution=Resolution(exponent=-2))
 @pytest.mark.parametrize(
     ("one", "change"),
     [
+        (column("L", "category"), {"order": "numeric"}),
         (CATEGORY, {"domain": ("b", "a")}), (CATEGORY, {"domain": None}), (CATEGORY, {"public": True}),
         (CATEGORY, {"placeholder": "a"}), (CATEGORY, {"kind": "text"}), (CATEGORY, {"value_type": "integer"}),
         (REAL, {"resolution": Resolution(exponent=-1)}), (REAL, {"resolution": Resolution(base=2, exponent=-2)}),

@@ -59,6 +59,29 @@ def test_codes_of_open_bands_are_open_as_their_labels():
     assert (found[0].code, labels(found)[0]) == ("LT1975", "before 1975")
 
 
+def test_times_of_day():
+    times = [
+        (datetime.datetime.min + datetime.timedelta(seconds=59 * i)).time() for i in range(1464)
+    ]
+    found = bands(times, kind="time", type_="TIME")
+    assert [len(found), *labels(found)[:2], labels(found)[-1]] == [
+        12,
+        "00:00–01:59",
+        "02:00–03:59",
+        "22:00–23:59",
+    ]
+    assert (found[3].code, found[3].limits) == (
+        "0600-0759",
+        (datetime.time(6), datetime.time(7, 59, 59)),
+    )
+    mornings = [t for t in times if 6 <= t.hour < 9]
+    assert labels(bands(mornings, kind="time", type_="TIME"))[0] == "06:00–06:14"
+    found = bands(
+        [times[0], *mornings], kind="time", type_="TIME", counts=[1] + [90] * len(mornings)
+    )
+    assert (labels(found)[0], found[0].code) == ("before 06:15", "LT0615")
+
+
 def test_few_values_and_those_without_an_order_have_no_bands():
     assert bands(range(MOST_VALUES)) == []
     assert bands([str(i) for i in range(99)], kind="text", type_="VARCHAR") == []

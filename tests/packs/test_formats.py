@@ -346,8 +346,7 @@ def test_figures_of_a_column_have_the_same_decimals_and_no_more_than_they_are_wo
 def test_gptables_finds_headings_that_are_the_same(opened, tmp_path, monkeypatch):
     pytest.importorskip("gptables")
     pack = preview(opened, pack_spec_from({"tables": [{"columns": ["sex"]}]}))
-    monkeypatch.setattr(queries.packs.formats.workbook, "_cell", lambda label, code: "same")
-    monkeypatch.setattr(queries.packs.formats.workbook, "unused_name", lambda name, taken: "")
+    monkeypatch.setattr(queries.packs.formats.workbook, "_head", lambda label, taken: "")
     with pytest.raises(ValueError, match="Empty column name"):
         write_workbook(pack, 0, tmp_path / "pack.xlsx")
 

@@ -20,11 +20,13 @@ from fixtures.pipeline import (
 )
 
 import engine
-from engine.api.amend import addition
+from engine.api.amend import addition, carry_out
 from engine.api.built import changed
 from engine.api.reading import read
 from engine.errors import DamagedRelease, PrivacyError, StoreError
 from engine.release import build
+from engine.release.fit_process import FitProcess
+from engine.release.pipes import Place
 from engine.spec import amended
 from engine.store import earlier_release, manifest_path
 from engine.store.manifest import file_hash
@@ -93,6 +95,41 @@ def test_more_and_fewer_tables_are_what_builds_of_these_give(folder):
     # What earlier builds told counts for both.
     check_same(path, made(folder, SMALL, "again")[1])
     assert tablepack("doctor", path, cwd=folder).returncode == 0
+
+
+class Killed(BaseException):
+    """A kill: nothing that catches errors takes it for one."""
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_kill_about_the_time_when_the_release_is_put_in_place(
+    tmp_path, folder, monkeypatch, moment
+):
+    text = write_spec(tmp_path, folder / "people.parquet", CENSUS, SMALL, privacy=ACCEPTED)
+    path = build(read(text), tmp_path / "r.duckdb", jobs=1)
+    finish, put = FitProcess.finish, FitProcess._put
+
+    def killed_before(fit, message):
+        if isinstance(message, Place):
+            raise Killed
+        put(fit, message)
+
+    def killed_after(*args, **more):
+        finish(*args, **more)
+        raise Killed
+
+    name, fault = {"before": ("_put", killed_before), "after": ("finish", killed_after)}[moment]
+    change = addition(path, [["region", "sex"]], text)
+    with monkeypatch.context() as patch:
+        patch.setattr(FitProcess, name, fault)
+        with pytest.raises(Killed):
+            carry_out(change, jobs=1)
+    if moment == "before":
+        carry_out(addition(path, None, text), jobs=1)  # what the spec says more
+    carry_out(addition(path, [["age", "region"]], text), jobs=1)
+    assert read(text).tables == amended(read(text), more=[["region", "sex"]]).tables
+    assert table_hashes(path) == table_hashes(build(read(text), tmp_path / "w.duckdb", jobs=1))
 
 
 def numbers_aside(path):

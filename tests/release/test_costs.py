@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import pandas as pd
 import pytest
 from fixtures.pipeline import ACCEPTED, CENSUS, tablepack, write_spec
 
@@ -33,6 +34,23 @@ def test_an_estimate_is_near_the_plan_and_measures_less(spec):
     assert plan.seconds == plan.cost.seconds
     assert "MB to build" in repr(plan)
     assert "what the release would give away is not looked at" in repr(found)
+
+
+def test_what_a_placeholder_hides_is_suppressed(tmp_path):
+    """Half of the people have a street of their own."""
+    streets = [f"street {n if n < 1_000 else n % 2}" for n in range(2_000)]
+    sex = ["m", "f"] * 1_000
+    pd.DataFrame({"street": streets, "sex": sex}).to_parquet(tmp_path / "p.parquet")
+    columns = {
+        "street": {"kind": "text", "release": "simulated"},
+        "sex": {"kind": "category", "type": "text"},
+    }
+    tables = [("street",), ("sex",), ("sex", "street")]
+    path = write_spec(tmp_path, tmp_path / "p.parquet", columns, tables, entities=())
+    shares = {t.columns: t.suppressed_share for t in engine.plan(path).tables}
+    assert shares["street",] == pytest.approx(0.5, abs=0.02)
+    assert shares["sex", "street"] == pytest.approx(0.5, abs=0.02)
+    assert shares["sex",] < 0.02
 
 
 def test_the_command_says_it(spec):

@@ -199,6 +199,7 @@ def test_killed_while_it_writes_and_killed_again(stage):
     check_ends_well(stage, target)
 
 
+@pytest.mark.ci
 @needs_proc
 def test_killed_when_the_release_is_put_in_place(stage):
     target = stage.target(2)

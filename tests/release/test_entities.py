@@ -63,6 +63,42 @@ def test_patients_are_counted_once_with_the_noise_of_one_row(stays):
 
 
 @pytest.mark.ci
+def test_patients_of_sites_that_number_them_from_one(stays, tmp_path):
+    """Two columns name a patient: the noise is that of a patient's rows, not of a site's."""
+    frame, _ = stays
+    numbers = pd.DataFrame({"site": frame["patient"] % 20, "number": frame["patient"] // 20})
+    frame.drop(columns="patient").join(numbers).to_parquet(tmp_path / "stays.parquet")
+    columns = {"site": {"kind": "integer"}, "number": {"kind": "integer"}} | COLUMNS
+    del columns["patient"]
+
+    def spec(count, tables, **more):
+        return write_spec(
+            tmp_path, tmp_path / "stays.parquet", columns, tables, entities=[["site", "number"]],
+            privacy=PRIVACY, release={"count": count}, name=f"{count}.toml", **more,
+        )  # fmt: skip
+
+    rows = engine.build(spec("rows", [("sex",)]), out=tmp_path / "rows.duckdb", jobs=1)
+    assert rows.card("sex").scale == 128
+    tables = [("sex",), ("born",)]
+    path = tmp_path / "patients.duckdb"
+    engine.build(spec("entities", tables), out=path, jobs=1)
+    engine.add(path, [("born", "sex")], spec=tmp_path / "entities.toml", jobs=1)
+    truth = frame.drop_duplicates("patient")["sex"].value_counts()
+    shown = {sex: n for (sex,), n in counts(path, "sex").items()}
+    assert max(abs(shown[sex] - n) for sex, n in truth.items()) <= 8
+    with engine.open(path) as release:
+        assert release.tables == (("born",), ("sex",), ("born", "sex"))
+        assert any("site and number" in note for note in release.notes)
+    text = (tmp_path / "entities.toml").read_text("utf-8")
+    assert '["site", "number"]' in text
+    (tmp_path / "entities.toml").write_text(
+        text.replace('[["site", "number"]]', '[["number", "site"]]')
+    )
+    with pytest.raises(PrivacyError, match="the entity columns"):
+        engine.build(tmp_path / "entities.toml", out=path, jobs=1, force=True)
+
+
+@pytest.mark.ci
 def test_each_value_counts_its_own_patients(stays):
     frame, folder = stays
     with built(folder, [("ward",), ("sex",)], out="w.duckdb", count="entities", each="ward") as r:

@@ -15,7 +15,7 @@ from fixtures.pipeline import ACCEPTED, counts, table_hashes, tablepack, write_s
 
 from engine.api.reading import read
 from engine.errors import DamagedRelease, SpecError, StoreError
-from engine.release import build, plan
+from engine.release import build, plan, sticky
 from engine.store import GeneratorCard, earlier_release
 from queries.release import open_release
 
@@ -289,6 +289,26 @@ def test_sets_replace_those_of_the_same_release_and_no_others(tmp_path):
     (tmp_path / "r.duckdb.manifest.json").unlink()
     build(wishing(spec_in(tmp_path, TABLES, "one.toml"), "sets = 1"), path, jobs=1)
     assert others[0].exists()
+
+
+@pytest.mark.slow
+def test_sets_of_a_build_that_was_killed_before_its_release_go_with_the_next(tmp_path, monkeypatch):
+    def killed(*_args, **_more):
+        raise KeyboardInterrupt
+
+    spec = wishing(spec_in(tmp_path, [WIDE]), "sets = 3")
+    with monkeypatch.context() as patch:
+        patch.setattr(sticky, "note_release", killed)
+        with pytest.raises(KeyboardInterrupt):
+            build(spec, tmp_path / "r.duckdb", jobs=1)
+    assert (tmp_path / "r.set3.duckdb").exists()
+    spec = wishing(spec_in(tmp_path, [WIDE], "fewer.toml"), "sets = 2")
+    build(spec, tmp_path / "r.duckdb", jobs=1, force=True)
+    assert {p.name for p in tmp_path.glob("r*.duckdb*")} == {
+        f"{name}{ending}"
+        for name in ("r.duckdb", "r.set2.duckdb")
+        for ending in ("", ".manifest.json")
+    }
 
 
 def test_what_is_measured_has_no_sets(tmp_path):

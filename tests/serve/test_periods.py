@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import date, datetime, timedelta
+from datetime import time as time_of_day
 
 import pytest
 from fixtures.page import open_page
@@ -13,7 +14,7 @@ from engine.errors import QueryRefused
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from queries.serve.values import Value, Variable, bands_of, key_of
+from queries.serve.values import Value, Variable, bands_of, bound_of, key_of
 
 LINK = "rows=arrival_date&band.arrival_date=month&from.arrival_date=2018-02-10&to.arrival_date=2020-01-31"
 
@@ -65,6 +66,25 @@ def test_missing_or_too_many_periods_are_refused():
 def test_a_short_time_has_years():
     days = [date(2021, 1, 1) + timedelta(days=60 * i) for i in range(10)]
     assert variable(*days).widths == (1, 2)
+
+
+def test_times_of_day_have_bands_of_minutes():
+    times = [time_of_day(i // 60, i % 60) for i in range(0, 1440, 7)]
+    day = variable(*times, kind="TIME")
+    assert day.widths == (60, 120, 180, 240)
+    assert not day.is_numeric
+    assert bands_of(day, 180)[2] == (
+        "06:00:00..08:59:59",
+        "06:00 to 08:59",
+        time_of_day(6),
+        time_of_day(8, 59, 59),
+    )
+    assert bands_of(day, 60)[-1][1:] == ("23:00 to 23:59", time_of_day(23), time_of_day(23, 59, 59))
+    assert bound_of(day, "06:30", is_high=False) == time_of_day(6, 30)
+    with pytest.raises(QueryRefused, match="not a valid TIME"):
+        bound_of(day, "25:00", is_high=True)
+    with pytest.raises(QueryRefused, match="not a date column"):
+        bands_of(day, "month")
 
 
 def test_a_month_has_the_figures_of_its_range(client):

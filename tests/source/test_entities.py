@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine.source.entities.tokens
-from engine.errors import InternalError
+from engine.errors import DataError, InternalError
 from engine.keys import entity_tokens
 from engine.schema import SourceSpec
 from engine.source import ROWS_WITH_TOKENS, open_source, scratch_directory
@@ -97,6 +97,41 @@ def test_every_strange_id_is_an_entity_of_its_own():
     (kind,), rows = tokenised({"id": ids, "A": range(len(ids))}, columns, ("id",))
     assert kind.tokens is None
     assert len(set(lanes(rows))) == len(ids)
+
+
+PAIR = (column("a", "text", nulls=()), column("b", "text", nulls=()), column("x"))
+
+
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_columns_name_an_entity_together_and_not_by_their_text(n_rows):
+    ids = [
+        ("1", "23"),
+        ("12", "3"),
+        ("1:2", "3"),
+        ("1", "2:3"),
+        ("", "123"),
+        ("é", "1"),
+        ("1", "é"),
+    ]
+    frame = pd.DataFrame(ids * n_rows, columns=["a", "b"]).assign(x=1)
+    (kind,), rows = tokenised(frame, PAIR, [("a", "b")])
+    found = {*lanes(rows)} if n_rows == 1 else {tuple(kind.tokens[r["e0"]].tolist()) for r in rows}
+    assert len(found) == len(ids)
+
+
+def test_the_columns_of_an_entity_are_read_as_declared_in_their_order():
+    columns = (column("a"), column("b"), column("x"))
+    plain = pd.DataFrame({"a": [1, 1, 2], "b": [1, 2, 1], "x": 0})
+    odd = plain.assign(a=["1", "1.0", "2"])
+    of_both = lanes(tokenised(plain, columns, [("a", "b")])[1])
+    assert of_both == lanes(tokenised(odd, columns, [("a", "b")])[1])
+    assert not {*of_both} & {*lanes(tokenised(plain, columns, [("b", "a")])[1])}
+
+
+def test_a_row_without_one_of_the_columns_names_nobody():
+    frame = pd.DataFrame({"a": ["1", None, "2"], "b": ["1", "1", "2"], "x": 0})
+    with pytest.raises(DataError, match="column 'a': an entity id is null"):
+        tokenised(frame, PAIR, [("a", "b")])
 
 
 def test_tokens_of_an_id_do_not_depend_on_the_others():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import importlib.util
 import sqlite3
+import sys
 import tomllib
 
 import duckdb
@@ -368,3 +371,67 @@ def test_days_and_months_follow_the_columns_that_leave_no_choice(tmp_path):
     detection = detect_source(path)
     assert {c.writing.date_format for c in detection.columns} == {"%m/%d/%Y"}
     assert "days and months can be exchanged" in detection.column_remarks["a"][0]
+
+
+def statistical(folder, form):
+    """A file of SPSS, Stata or SAS, as its own package writes it."""
+    readstat = pytest.importorskip("pyreadstat", reason="the extra stat is not installed")
+    n, path = 300, folder / f"x.{form}"
+    frame = pd.DataFrame(
+        {
+            "sex": [1.0, 2.0, 9.0] * (n // 3),
+            "town": ["Graz", "", "NA"] * (n // 3),
+            "born": [datetime.date(1990, 1, 1) + datetime.timedelta(i) for i in range(n)],
+        }
+    )
+    names = ["Sex of the person", "", ""]
+    values = {"sex": {1: "male", 2: "female", 9: "refused"}}
+    if form == "sav":
+        readstat.write_sav(
+            frame,
+            path,
+            column_labels=names,
+            variable_value_labels=values,
+            missing_ranges={"sex": [9]},
+        )
+    elif form == "dta":
+        readstat.write_dta(frame, path, column_labels=names, variable_value_labels=values)
+    else:
+        (readstat.write_por if form == "por" else readstat.write_xport)(
+            frame, path, column_labels=names
+        )
+    return path
+
+
+@pytest.mark.parametrize("form", ["sav", "por", "dta", "xpt"])
+def test_files_of_statistical_packages(tmp_path, form):
+    detection = detect_source(statistical(tmp_path, form))
+    sex, town, born = detection.columns
+    assert (sex.value_type, town.value_type, born.kind) == ("integer", "text", "date")
+    assert sex.label == "Sex of the person"
+    has_values = form in ("sav", "dta")
+    assert sex.kind == "category"
+    assert dict(sex.labels) == ({"1": "male", "2": "female", "9": "refused"} if has_values else {})
+    assert any("codes" in text for text in detection.column_remarks.get(sex.name, ())) != has_values
+    assert detection.values[town.name] == ("Graz", "NA")
+    assert detection.values[sex.name] == ((1, 2) if form == "sav" else (1, 2, 9))
+    spec = tmp_path / "r.toml"
+    spec.write_text(spec_text(detection, spec_path=spec))
+    read = {c.name: c for c in read_spec(spec, check_key=False).columns}
+    assert read[sex.name].labels == sex.labels
+    con = connection()
+    open_source(con, detection.source)
+    blank = con.execute(f"SELECT count(*) FROM source WHERE {town.name} IS NULL").fetchall()
+    assert blank == [(100,)]
+
+
+def test_files_of_statistical_packages_that_cannot_be_read(tmp_path, monkeypatch):
+    path = tmp_path / "x.sav"
+    path.write_text("SECRET")
+    if importlib.util.find_spec("pyreadstat"):
+        with pytest.raises(DataError, match="is no sav file") as refused:
+            detect_source(path)
+        assert "SECRET" not in str(refused.value)
+    monkeypatch.setitem(sys.modules, "pyreadstat", None)
+    with pytest.raises(SpecError, match=r"tablepack\[stat\]"):
+        detect_source(path)

@@ -182,3 +182,15 @@ def test_doctor_says_what_a_build_that_was_stopped_left(stage):
     stage.rows.chmod(0o700)
     assert stage.run(spec)[0] == 0
     assert "rows" not in told()
+
+
+def test_doctor_says_what_builds_of_other_releases_left(tmp_path, monkeypatch):
+    left = tmp_path / "abandoned.duckdb.rows"
+    left.mkdir(mode=0o700)
+    (left / "lock").touch(mode=0o600)
+    (tmp_path / "mine.rows").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for release in (None, tmp_path / "other.duckdb"):
+        told = [f.detail for f in examine(release) if f.check == "rows"]
+        assert len(told) == 1
+        assert told[0].startswith(str(left))

@@ -8,9 +8,11 @@ import itertools
 import random
 
 import pytest
+from fixtures.source import connection
 
+from engine.errors import DataError
 from engine.schema import SourceSpec
-from engine.source import csv_shape
+from engine.source import csv_shape, open_source
 from engine.source.forms.finding import found_form
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -51,7 +53,7 @@ def written(names, delimiter, mark, *, quoted, title="", n=60):
 def test_names_are_those_of_the_header(tmp_path, names, mark):
     wrong = []
     cases = itertools.product(
-        DELIMITERS, [False, True], ["", "Table 1\n\n"], ["utf-8", "cp1252", "utf-16"]
+        DELIMITERS, [False, True], ["", "Table 1\n\n", "\n\n"], ["utf-8", "cp1252", "utf-16"]
     )
     for delimiter, quoted, title, encoding in cases:
         path = tmp_path / "data.csv"
@@ -62,8 +64,12 @@ def test_names_are_those_of_the_header(tmp_path, names, mark):
         plain.write_text("".join(text.splitlines(keepends=True)[source.skip :]), "utf-8")
         found = csv_shape(plain, delimiter=source.delimiter).names
         # A title over a single column cannot be told from a header; then nothing is skipped and no value is a name.
-        alone = ("Table 1",) if title and len(names) == 1 else names
-        if found != alone or (source.skip and not remarks):
+        alone = ("Table 1",) if title.strip() and len(names) == 1 else names
+        if (
+            found != alone
+            or (source.skip and not remarks)
+            or (title == "\n\n" and source.skip != 2)
+        ):
             wrong.append((delimiter, quoted, bool(title), encoding, found))
     assert wrong == []
 
@@ -88,3 +94,20 @@ def test_comments_with_one_comma_each_stay_one_column(tmp_path):
     source, _ = found_form(SourceSpec(path=str(path), format="csv"))
     assert csv_shape(path, delimiter=source.delimiter).names == ("remark",)
     assert source.skip == 0
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("header", ["a{0}b{0}", "a{0}b"])
+def test_a_delimiter_at_the_end_of_each_line_makes_no_column(tmp_path, sign, header):
+    path = tmp_path / "data.csv"
+    path.write_text(header.format(sign) + "\n" + f"1{sign}x{sign}\n2{sign}{sign}\n" * 300)
+    source, remarks = found_form(SourceSpec(path=str(path), format="csv"))
+    con = connection()
+    assert open_source(con, source).columns == ("a", "b")
+    rows = con.execute("SELECT DISTINCT * FROM source ORDER BY a").fetchall()
+    assert rows == [("1", "x"), ("2", "")]
+    assert any("delimiter" in remark for remark in remarks)
+    path.write_text(path.read_text() + f"1{sign}x{sign}SECRET\n")
+    with pytest.raises(DataError, match="no name") as refused:
+        open_source(connection(), source)
+    assert "SECRET" not in str(refused.value)

@@ -216,7 +216,7 @@ def wrong(entities: tuple[str, ...] = ("id",), tables=None, **release) -> str:
         ({"count": "people"}, r"release\.count: .*'rows' or 'entities', not 'people'"),
         ({"count": "entities", "each": "wart"}, "'wart'.*'ward'"),
         ({"count": "entities", "each": "ward", "most": 3}, r"release\.most: .*power of two"),
-        ({"count": "entities", "entities": ()}, r'release\.count: "entities" .*one column in source\.entities'),
+        ({"count": "entities", "entities": ()}, r'release\.count: "entities" .*source\.entities'),
         ({"count": "entities", "mode": "dp"}, r"release\.count: mode dp"),
         (
             {"count": "entities", "each": "ward", "tables": [{"columns": ["day", "x", "y", "z"]}]},

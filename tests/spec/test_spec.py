@@ -184,6 +184,11 @@ source.format   | path = "people.xyz"
 source.format   | path = "p.csv" ; format = "xls"
 source.table    | path = "p.csv" ; table = "t"
 source.entities | path = "p.csv" ; entities = ["id", "id"]
+source.entities | path = "p.csv" ; entities = [["id"], "id"]
+source.entities | path = "p.csv" ; entities = [["id", "id"]]
+source.entities | path = "p.csv" ; entities = [["id", "nobody"]]
+source.entities | path = "p.csv" ; entities = [[]]
+source.entities | path = "p.csv" ; entities = [[["id"]]]
 source.identity | path = "p.csv" ; identity = ["AGE", "AGE"]
 source.identity | path = "p.csv" ; identity = ["AGF"]
 source.identity | path = "p.csv" ; identity = ["AGE"] ; entities = ["id"]
@@ -206,7 +211,9 @@ def test_source_mistakes(write, place, lines):
         ("a*.parquet", "parquet"),
         ("a.db", "duckdb"),
         ("a.duckdb", "duckdb"),
-        ("a.sas7bdat", None),
+        ("a.sas7bdat", "sas7bdat"),
+        ("a.zsav", "sav"),
+        ("a.rds", None),
     ],
 )
 def test_formats(name, form):

@@ -61,6 +61,11 @@ columns.v.label       | kind = "text" ; label = 1
 columns.v.max_rows    | kind = "text" ; max_rows = 2
 columns.v.max_rows    | kind = "text" ; max_rows = 6 ; [privacy] ; max_rows = 8
 columns.v.date_format | kind = "date" ; date_format = "%d.%d.%Y"
+columns.v.century     | kind = "date" ; date_format = "%d/%m/%y"
+columns.v.century     | kind = "date" ; date_format = "%d/%m/%y" ; century = "1900..2000"
+columns.v.century     | kind = "timestamp" ; date_format = "%y-%m-%d %H:%M" ; century = "1900"
+columns.v.domain      | kind = "time" ; domain = { min = "06:00", max = "24:00" }
+columns.v.domain      | kind = "time" ; domain = { min = 08:00:00, max = 06:00:00 }
 columns.v.null        | kind = "text" ; null = "N"
 """),
 )

@@ -190,6 +190,9 @@ def test_file_names_by_hand():
     assert file_stem(("a.b", "c/d")) == "a%2Eb.c%2Fd"
     assert file_stem(("50%", "tab\t", "é ü")) == "50%25.tab%09.é ü"
     assert file_stem(("..",)) == "%2E%2E"
+    assert file_stem((" a ",)) == "%20a%20"
+    assert file_stem(("CON",)) == "%43ON"
+    assert file_stem(("e\u0301",)) == "e%CC%81"  # not the same file as "é" anywhere
     long = [f"column_{i:03d}" for i in range(60)]
     assert len(file_stem(long).encode()) <= MAX_STEM
     assert file_stem(long).startswith("column_000.column_001")

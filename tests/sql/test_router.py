@@ -193,6 +193,11 @@ ODD = {
     "general health": "VARCHAR",
     "sex (m/f)": "VARCHAR",
     "order": "BIGINT",
+    **dict.fromkeys(
+        ("at", "default", "row", "income, net", "50%", "x'y", 'q"q', "[x]", "sex*", "=1+1"),
+        "BIGINT",
+    ),
+    **dict.fromkeys((" lead", "staff", "staff.costs", "a/b", "größe"), "BIGINT"),
 }
 
 
@@ -205,6 +210,21 @@ ODD = {
         ("SELECT count(*) FROM data WHERE general health = 'Good'", '"general health"'),
         ("SELECT sex (m/f) FROM data", '"sex (m/f)"'),
         ("SELECT sum(age) FROM data GROUP BY order", '"order"'),
+        ("SELECT at, count(*) FROM data GROUP BY 1", '"at"'),
+        ("SELECT at FROM data", '"at"'),
+        ("SELECT max(at) FROM data", '"at"'),
+        ("SELECT count(*) FROM data\nWHERE at = 1", '"at"'),
+        ("SELECT default, count(*) FROM data GROUP BY 1", '"default"'),
+        ("SELECT income, net, count(*) FROM data GROUP BY ALL", '"income, net"'),
+        ("SELECT 50%, count(*) FROM data GROUP BY 1", '"50%"'),
+        ("SELECT x'y, count(*) FROM data GROUP BY 1", '"x\'y"'),
+        ('SELECT q"q, count(*) FROM data GROUP BY 1', '"q""q"'),
+        ("SELECT [x], count(*) FROM data GROUP BY 1", '"[x]"'),
+        ("SELECT sex*, count(*) FROM data GROUP BY 1", '"sex*"'),
+        ("SELECT =1+1 FROM data", '"=1+1"'),
+        ("SELECT staff.costs FROM data", '"staff.costs"'),
+        ("SELECT a/b FROM data", '"a/b"'),
+        ("SELECT lead FROM data", '" lead"'),
     ],
 )
 def test_names_that_sql_takes_apart_are_to_be_quoted(sql, written):
@@ -213,7 +233,12 @@ def test_names_that_sql_takes_apart_are_to_be_quoted(sql, written):
 
 
 def test_other_mistakes_get_no_advice_on_quotes():
-    for sql in ("SELECT statu FROM data", "SELECT 1 +", "SELECT nofunction(1)"):
+    for sql in (
+        "SELECT statu FROM data",
+        "SELECT 1 +",
+        "SELECT nofunction(1)",
+        'SELECT "sex*" größe FROM FROM',
+    ):
         with pytest.raises(QueryRefused) as refused:
             columns_read(sql, ODD)
         assert "double quotes" not in str(refused.value)

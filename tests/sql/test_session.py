@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -38,6 +39,28 @@ def path(tmp_path_factory):
 def release(path):
     with open_release(path) as release:
         yield release
+
+
+@pytest.mark.parametrize(
+    "asked", ["DISTINCT person", 'DISTINCT "person"', "DISTINCT (person)", "distinct\nPERSON"]
+)
+def test_counting_who_is_protected_is_refused_with_the_way_to_a_release_of_them(tmp_path, asked):
+    bounded = {**HEADER.privacy, "layer_sd": 1, "max_rows": 4}
+    path = build_release(tmp_path / "r.duckdb", header=replace(HEADER, privacy=bounded))
+    with open_release(path) as release:
+        with pytest.raises(NotAnswerable, match='count = "entities" in') as refused:
+            release.sql(f"SELECT SEX, count({asked}) FROM data GROUP BY SEX")
+        assert refused.value.missing[0].casefold() == "person"
+        assert release.sql("SELECT count(DISTINCT SEX) FROM data").rows == [(2,)]
+        for other in ("SELECT person FROM data", "SELECT DISTINCT SEX, person FROM data"):
+            with pytest.raises(NotAnswerable) as refused:
+                release.sql(other)
+            assert "count = " not in str(refused.value)
+
+
+def test_entities_of_one_row_each_are_counted_by_counting_rows(release):
+    with pytest.raises(NotAnswerable, match=r"write count\(\*\)"):
+        release.sql("SELECT count(DISTINCT person) FROM data")
 
 
 def test_position_and_alias_mean_the_logical_table(release):

@@ -60,6 +60,7 @@ GRID = [
     ),
     (column("date"), [-200_000, 0, 19_000], "DATE"),
     (column("timestamp"), [-5_000_000_000, 0, 1_700_000_000], "TIMESTAMP"),
+    (column("time"), [0, 74_701, 86_399], "TIME"),
 ]
 
 

@@ -139,11 +139,12 @@ def settled(paired: Paired) -> set[str]:
     for columns, table in paired.tables.items():
         if len(columns) == WIDEST_GROUP and table.total:
             for known, secret in (columns, columns[::-1]):
-                codes = table.codes[known].astype(np.int64), table.codes[secret]
-                both = np.zeros((int(codes[0].max()) + 1, int(codes[1].max()) + 1))
-                np.add.at(both, codes, table.n)
-                commonest = float(both.sum(axis=0).max())
-                if both.max(axis=1).sum() - commonest > TOLD * (table.total - commonest):
+                keys, at = np.unique(key_of(paired, table, (known, secret)), return_inverse=True)
+                n = np.bincount(at.reshape(-1), table.n)
+                of_known = np.flatnonzero(np.diff(keys // n_codes(paired, secret), prepend=-1))
+                told = float(np.maximum.reduceat(n, of_known).sum())
+                commonest = float(np.bincount(table.codes[secret], table.n).max())
+                if told - commonest > TOLD * (table.total - commonest):
                     found.add(secret)
     return found
 

@@ -75,10 +75,11 @@ def checked_epsilons(given: str | Sequence[float]) -> tuple[float, ...]:
 def with_defaults(spec: ReleaseSpec) -> ReleaseSpec:
     """Return a spec without a section `[dp]` with the defaults of that section."""
     problems: list[str] = []
-    entities = spec.source.entities
+    entities = spec.source.entity_columns
     context = DPContext(
         names=tuple(c.name for c in spec.columns if c.name not in entities),
         entities=entities,
+        n_kinds=len(spec.source.entities),
         columns=tuple(c for c in spec.columns if c.name not in entities),
         tables=spec.tables,
     )

@@ -101,7 +101,9 @@ class Weighing:
                 self._source, self._study, like=released_columns(release), table=self._place
             )
         if is_first and self._given is not None:
-            self._control = read_like(self._given, self._original, self._study, name="control")
+            self._control = read_like(
+                self._given, self._original, self._study, name="control", is_control=True
+            )
         subject = read_subject(
             str(release) if isinstance(release, Path) else release,
             self._original,

@@ -8,7 +8,7 @@ scratch folder alone.
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +68,8 @@ def _is_more(source: SourceSpec) -> bool:
     encoding = (source.encoding or "utf-8").lower().replace("_", "-")
     is_plain = source.format in ("csv", "parquet", "duckdb") and encoding in ("utf-8", "utf8")
     is_usual = source.delimiter in (None, ",", ";", "\t", "|") and not source.skip
-    return is_several or not is_plain or not is_usual or bool(source.sql or source.sheet)
+    is_made = source.sql or source.sheet or source.count_column
+    return is_several or not is_plain or not is_usual or bool(is_made)
 
 
 @contextmanager
@@ -83,16 +84,24 @@ def opened_as_declared(
     with scratch_directory() as scratch, confidential_connection(scratch) as con:
         found = open_source(con, what.source)
         types = dict(found.types)
-        written = [c for c in what.columns if types.get(c.name) == "VARCHAR"]
-        if written:
-            _write_plainly(con, written, found.place)
-            described = fetch(con, "DESCRIBE source", found.place)
-            types = {str(row[0]): str(row[1]) for row in described}
+        if wrong := write_plainly(con, what.columns, types, found.place):
+            raise DataError(
+                f"{found.place}: {', '.join(wrong)}: cells that are not written as the spec says (decimal, thousands, "
+                "date_format)"
+            )
         yield con, types, found.place, found.unreadable
 
 
-def _write_plainly(con: duckdb.DuckDBPyConnection, columns: list[Column], place: str) -> None:
-    """Put the numbers and dates that the cells say in their place."""
+def write_plainly(
+    con: duckdb.DuckDBPyConnection, declared: Sequence[Column], types: dict[str, str], place: str
+) -> list[str]:
+    """Put the numbers and dates that the cells of `source` say in their place, and change their types accordingly.
+
+    Returns: Columns that are left as they are, for they have cells that are not written as is declared.
+    """
+    columns = [c for c in declared if types.get(c.name) == "VARCHAR" and c.writing != Writing()]
+    if not columns:
+        return []
     cells = {c.name: cell_sql(c, "VARCHAR") for c in columns}
     values = {c.name: value_sql(c, "VARCHAR", cells[c.name]) for c in columns}
     odd = ", ".join(
@@ -100,13 +109,15 @@ def _write_plainly(con: duckdb.DuckDBPyConnection, columns: list[Column], place:
         for name, value in values.items()
     )
     counts = fetch(con, f"SELECT {odd} FROM source", place)[0]
-    if wrong := [name for name, n in zip(values, counts, strict=True) if n]:
-        raise DataError(
-            f"{place}: {', '.join(wrong)}: cells that are not written as the spec says (decimal, thousands, "
-            "date_format)"
-        )
-    put = ", ".join(f"({value}) AS {quoted(name)}" for name, value in values.items())
+    wrong = [name for name, n in zip(values, counts, strict=True) if n]
+    fitting = {name: value for name, value in values.items() if name not in wrong}
+    if not fitting:
+        return wrong
+    put = ", ".join(f"({value}) AS {quoted(name)}" for name, value in fitting.items())
     fetch(con, f"CREATE TABLE {_SHAPED} AS SELECT * REPLACE ({put}) FROM source", place)
     is_view = fetch(con, "SELECT 1 FROM duckdb_views() WHERE view_name = 'source'", place)
     fetch(con, f"DROP {'VIEW' if is_view else 'TABLE'} source", place)
     fetch(con, f"ALTER TABLE {_SHAPED} RENAME TO source", place)
+    described = {str(row[0]): str(row[1]) for row in fetch(con, "DESCRIBE source", place)}
+    types |= {name: described[name] for name in fitting}
+    return wrong

@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 
 from engine.errors import DamagedRelease
+from engine.schema import Entity, as_entities
 from engine.units import Unit, unit_from_json
 
 
@@ -36,7 +37,7 @@ class Facts:
     groups: tuple[Mapping[str, Any], ...] = ()
     # Columns of the source of whose values each counts once: that of the entities, and of `each`; none
     # where rows count.
-    counted: tuple[str, ...] = ()
+    counted: tuple[Entity, ...] = ()
 
 
 def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
@@ -86,12 +87,11 @@ def labels_in(
     return dict(named), values
 
 
-def _counted(told: Mapping[str, Any] | None) -> tuple[str, ...]:
+def _counted(told: Mapping[str, Any] | None) -> tuple[Entity, ...]:
     """The columns of whose values each counts once."""
     if told is None:
         return ()
-    names = [told["by"], *([told["each"]] if told["each"] is not None else [])]
-    return tuple(map(str, names))
+    return as_entities([told["by"], *([told["each"]] if told["each"] is not None else [])])
 
 
 def _groups(con: duckdb.DuckDBPyConnection) -> tuple[Mapping[str, Any], ...]:

@@ -19,7 +19,7 @@ from engine.errors import DataError
 from engine.evaluation.data.columns import on_grid_sql
 from engine.evaluation.data.relation import Relation
 from engine.schema import Column, literal, quoted
-from engine.source import fetch
+from engine.source import fetch, value_sql
 
 Kind = Literal["number", "time", "text"]
 USUAL_BLANKS = (
@@ -33,6 +33,8 @@ MOST_WHOLE = 2**53
 _NEEDLESS = re.compile(r"^([+-]?\d+)\.0+$")
 _WORDS = {"number": "numbers", "time": "times", "text": "text"}
 _FLOATS = ("DOUBLE", "FLOAT")
+_CLOCKS = ("TIME", "TIME_NS")
+_CLOCK = Column(name="clock", kind="time", value_type="time")
 _LARGE = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT")
 _NUMBERS = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "BOOLEAN")
 
@@ -43,7 +45,7 @@ def kind_of_type(sql_type: str) -> Kind | None:
         ("STRUCT", "MAP", "UNION", "BLOB", "BIT", "INTERVAL")
     ):
         return None
-    if sql_type.startswith(("DATE", "TIMESTAMP")):
+    if sql_type.startswith(("DATE", "TIMESTAMP")) or sql_type in _CLOCKS:
         return "time"
     if sql_type.startswith(_NUMBERS) or sql_type.endswith("INT"):
         return "number"
@@ -133,7 +135,7 @@ def read_kinds(
     grids: Columns on whose grids numbers and times are put, and whose `nulls` are read as blanks, too.
     """
     known = grids or {}
-    spelled = {c: (*nulls, *(known[c].nulls if c in known else ())) for c in kinds}
+    spelled = {c: (*nulls, *(known[c].spellings if c in known else ("",))) for c in kinds}
     listed = []
     for i, (name, kind) in enumerate(kinds.items()):
         value = _expression(name, relation.types[name], kind, spelled[name])
@@ -225,7 +227,8 @@ def _seen(
     keys = ("filled", "usual", "number", "time", "large")
     seen = {}
     for name in names:
-        distinct = f"SELECT DISTINCT {_text(name, relation.types[name], nulls)} AS v FROM source"
+        value = _text(name, relation.types[name], ("", *nulls))
+        distinct = f"SELECT DISTINCT {value} AS v FROM source"
         row = fetch(relation.con, f"{counts} FROM ({distinct})", relation.place)[0]
         seen[name] = dict(zip(keys, row, strict=True))
     return seen
@@ -252,8 +255,7 @@ def _expression(name: str, sql_type: str, kind: Kind, nulls: Sequence[str]) -> s
         return _text(name, sql_type, nulls)
     value = quoted(name)
     if kind == "time":
-        value = f"TRY_CAST({value} AS TIMESTAMP)"
-        return f"CASE WHEN isfinite({value}) THEN {value} END"
+        return _time(value, sql_type)
     if kind_of_type(sql_type) == "text":
         return (
             f"coalesce(TRY_CAST({value} AS DOUBLE), "
@@ -284,7 +286,9 @@ def _text(name: str, sql_type: str, nulls: Sequence[str]) -> str:
         value = f"CAST({value} AS VARCHAR)"
     # A blank that is spelled as a whole number is one with .0, too.
     more = [f"{n}.0" for n in nulls if re.fullmatch(r"[+-]?\d+", n)]
-    spelled = ", ".join(map(literal, dict.fromkeys(["", *nulls, *more])))
+    if not nulls:
+        return value
+    spelled = ", ".join(map(literal, dict.fromkeys([*nulls, *more])))
     return f"CASE WHEN {value} NOT IN ({spelled}) THEN {value} END"
 
 
@@ -297,9 +301,17 @@ def _number(value: str) -> str:
     )
 
 
-def _time(value: str) -> str:
-    """SQL that reads a text as a time; NULL where it is none."""
-    time = f"TRY_CAST({value} AS TIMESTAMP)"
+def moment_of_clock(clock: str) -> str:
+    """SQL for a time of day as a moment, for these have differences."""
+    return f"(DATE '1970-01-01' + {clock})"
+
+
+def _time(value: str, sql_type: str = "VARCHAR") -> str:
+    """SQL that reads a cell as a moment; NULL where it is none."""
+    clock = moment_of_clock(value_sql(_CLOCK, sql_type, value))
+    time = clock if sql_type in _CLOCKS else f"TRY_CAST({value} AS TIMESTAMP)"
+    if kind_of_type(sql_type) == "text":
+        time = f"coalesce({time}, {clock})"
     return f"CASE WHEN isfinite({time}) THEN {time} END"
 
 

@@ -30,11 +30,21 @@ from engine.evaluation.data.kinds import (
     kind_of_type,
     kinds_of,
     like_texts,
+    moment_of_clock,
     read_kinds,
 )
 from engine.evaluation.data.paired import Distinct, Reading, distinct
-from engine.evaluation.data.relation import Relation, kind_of_file, opened
-from engine.schema import Column, ColumnSet, column_set, literal, quoted
+from engine.evaluation.data.relation import Relation, form_of_file, opened
+from engine.schema import (
+    Column,
+    ColumnSet,
+    Entity,
+    column_set,
+    entity_columns,
+    entity_name,
+    literal,
+    quoted,
+)
 from engine.store import GeneratorCard, count_names, swap_sentences
 
 _NAMED = 8
@@ -87,10 +97,11 @@ def read_release(path: Path) -> Released:
         ).fetchall()
         known, facts = columns_in(con), facts_of(con)
         labels, value_labels = labels_in(con)
+        clocks = [c for c, one in known.items() if one.sql_type == "TIME"]
         texts = _text_types(con, known, {physical: names for names, physical, _ in listed})
         for names, physical, card in listed:
             columns = column_set(names)
-            frame = con.execute(_rows(columns, physical, texts)).df()
+            frame = con.execute(_rows(columns, physical, texts, clocks)).df()
             count, measured = (frame[name] for name in count_names(columns))
             tables[columns] = Distinct(
                 frame=frame[list(columns)],
@@ -142,11 +153,13 @@ def _text_types(
     return found
 
 
-def _rows(columns: ColumnSet, physical: str, texts: Mapping[str, str]) -> str:
-    """SQL that reads a table, texts as their types."""
-    typed = ", ".join(
-        f"CAST({quoted(c)} AS {texts[c]}) AS {quoted(c)}" for c in columns if c in texts
-    )
+def _rows(
+    columns: ColumnSet, physical: str, texts: Mapping[str, str], clocks: Collection[str]
+) -> str:
+    """SQL that reads a table, texts as their types and times of day as moments of one day."""
+    cells = {c: f"CAST({quoted(c)} AS {of_type})" for c, of_type in texts.items()}
+    cells |= {c: moment_of_clock(quoted(c)) for c in clocks}
+    typed = ", ".join(f"{cells[c]} AS {quoted(c)}" for c in columns if c in cells)
     return f"SELECT * {f'REPLACE ({typed})' if typed else ''} FROM tables.{quoted(physical)}"
 
 
@@ -167,7 +180,8 @@ def read_original(
     Returns: `attrs` has `place`, what it is for messages, `notes`, what was left out (see `notes_of`), and
     `grids`, the columns of `like`.
     """
-    with opened(what, name="the data", table=table) as relation:
+    written = [one.column for one in (like or {}).values()]
+    with opened(what, name="the data", table=table, written=written) as relation:
         kinds, notes = kinds_of(relation, nulls=reading.nulls, texts=reading.texts)
         kinds |= _released_kinds(relation, kinds, reading, like or {})
         grids = {c: one.column for c, one in (like or {}).items()}
@@ -191,12 +205,13 @@ def _released_kinds(
     }
     fitting: dict[str, Kind] = {}
     for name, kind in wanted.items():
-        nulls = (*reading.nulls, *like[name].column.nulls)
+        nulls = (*reading.nulls, *like[name].column.spellings)
         fitting |= fitting_kinds(relation, {name: kind}, nulls=nulls)[0]
     if wrong := [c for c in wanted if c not in fitting]:
         raise DataError(
             f"{relation.place}: {_listed(wrong)}: the values are not of the release's types; "
-            "check that it is made from these data, and how blanks are spelled (nulls)"
+            "check that it is made from these data, and how numbers, dates and blanks are written: the spec of the "
+            "release (--spec) says it"
         )
     return fitting
 
@@ -207,11 +222,20 @@ def notes_of(original: pd.DataFrame) -> tuple[str, ...]:
 
 
 def read_like(
-    what: Any, original: pd.DataFrame, reading: Reading, *, name: str = "the table"
+    what: Any,
+    original: pd.DataFrame,
+    reading: Reading,
+    *,
+    name: str = "the table",
+    is_control: bool = False,
 ) -> pd.DataFrame:
-    """Read other rows, synthetic ones or control rows, with the kinds of the original and on its grids."""
+    """Read other rows, synthetic ones or control rows, with the kinds of the original and on its grids.
+
+    is_control: They are written as the original is.
+    """
     wanted: dict[str, Kind] = {str(c): kind_of_column(original[c]) for c in original.columns}
-    with opened(what, name=name, wanted=wanted) as relation:
+    written = list(original.attrs.get("grids", {}).values()) if is_control else []
+    with opened(what, name=name, wanted=wanted, written=written) as relation:
         kinds, notes = fitting_kinds(relation, wanted, nulls=reading.nulls)
         lacking = _lacking(list(relation.types), list(wanted))
         if not kinds:
@@ -242,7 +266,7 @@ def read_subject(
         return _release(path, released or read_release(path), original, name)
     if isinstance(what, str | Path):
         path = Path(what)
-        if kind_of_file(path) == "duckdb":
+        if form_of_file(path) == "duckdb":
             lacks = engine.store.manifest.manifest_path(path).name
             raise StoreError(
                 f"{path}: is no release, as {lacks} is not beside it; "
@@ -307,19 +331,22 @@ def _refuse_others(path: Path, shown: Sequence[str], original: pd.DataFrame) -> 
         )
 
 
-def _refuse_rows(path: Path, counted: tuple[str, ...], original: pd.DataFrame) -> None:
+def _refuse_rows(path: Path, counted: tuple[Entity, ...], original: pd.DataFrame) -> None:
     """Refuse data of several rows an entity for a release that counts each once."""
     if not counted:
         return
     place = original.attrs.get("place", "the data")
-    wanted = f"give as data one row for each {' and '.join(counted)}, with what the tables show"
-    told = f"{path} counts each {counted[0]} once" + "".join(f" in each {c}" for c in counted[1:])
-    if missing := [name for name in counted if name not in original.columns]:
+    names = entity_columns(counted)
+    wanted = f"give as data one row for each {' and '.join(names)}, with what the tables show"
+    told = f"{path} counts each {entity_name(counted[0])} once" + "".join(
+        f" in each {entity_name(c)}" for c in counted[1:]
+    )
+    if missing := [name for name in names if name not in original.columns]:
         raise DataError(
             f"{told}, and {place} has no column {', '.join(missing)}: whether it does, too, cannot be told; {wanted}, "
             f"and the column {', '.join(missing)}"
         )
-    if original.duplicated(list(counted)).any():
+    if original.duplicated(list(names)).any():
         raise DataError(f"{told}, but {place} has several rows of some: {wanted}")
 
 

@@ -9,7 +9,7 @@ the scratch folder where a spec says how they are read.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +18,8 @@ from typing import Any
 import duckdb
 
 from engine.errors import DataError, StoreError
-from engine.evaluation.data.declared import Declared, opened_as_declared
-from engine.schema import SourceSpec, quoted
+from engine.evaluation.data.declared import Declared, opened_as_declared, write_plainly
+from engine.schema import Column, quoted
 from engine.source import (
     CsvShape,
     check_names,
@@ -30,11 +30,11 @@ from engine.source import (
     open_source,
     register_frame,
 )
+from engine.source.detection import source_of
+from engine.source.forms.finding import found_form
+from engine.spec import SUFFIXES, format_of
 from engine.store import manifest_path
 
-TEXT_FILES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
-PARQUET_FILES = (".parquet", ".pq")
-DUCKDB_FILES = (".duckdb", ".db", ".ddb")
 INDEX = "Unnamed: 0"
 """What pandas calls an index that was written without a name."""
 
@@ -57,56 +57,58 @@ def opened(
     name: str = "the data frame",
     table: str | None = None,
     wanted: Collection[str] | None = None,
+    written: Sequence[Column] = (),
 ) -> Iterator[Relation]:
     """Open rows for reading; they are closed at the end of the block.
 
     wanted: Columns that are needed of a text file; others are named in `types`, but are not to be read.
+    written: Columns of a release, which says how texts were read: those whose cells all are written so are read so.
     """
+    what = _in_its_form(what)
     if isinstance(what, Declared):
         with opened_as_declared(what) as (con, types, place, unreadable):
+            write_plainly(con, written, types, place)
             yield _usable(con, types, place, unreadable)
         return
     with memory_connection() as con:
-        if isinstance(what, str | Path):
-            yield _file(con, Path(what), table, wanted)
-        else:
-            yield _frame(con, what, name)
+        is_file = isinstance(what, str | Path)
+        found = _file(con, Path(what), table, wanted) if is_file else _frame(con, what, name)
+        write_plainly(con, written, found.types, found.place)
+        yield found
 
 
-def kind_of_file(path: Path) -> str:
-    """Return "text", "parquet" or "duckdb"."""
+def _in_its_form(what: Any) -> Any:
+    """What is to be read; a text that is not plain UTF-8 from its first line on, as `init` finds that it is."""
+    if not isinstance(what, str | Path) or form_of_file(Path(what)) != "csv":
+        return what
+    source, _ = found_form(source_of(str(what), None))
+    return Declared(source=source, columns=()) if source.encoding or source.skip else what
+
+
+def form_of_file(path: Path) -> str:
+    """The format of a file, as in a spec."""
     if not path.exists():
         raise StoreError(f"{path}: there is no such file")
     if not path.is_file():
         raise StoreError(f"{path}: is not a file; name one file")
-    lower = path.name.lower()
-    for kind, endings in (
-        ("text", TEXT_FILES),
-        ("parquet", PARQUET_FILES),
-        ("duckdb", DUCKDB_FILES),
-    ):
-        if lower.endswith(endings):
-            if path.stat().st_size == 0:
-                raise DataError(f"{path}: the file is empty")
-            return kind
-    raise StoreError(
-        f"{path}: is read by its ending, which is none of {', '.join(TEXT_FILES + PARQUET_FILES + DUCKDB_FILES)}"
-    )
+    form = format_of(str(path))
+    if form is None:
+        raise StoreError(f"{path}: is read by its ending, which is none of {', '.join(SUFFIXES)}")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty")
+    return form
 
 
 def _file(
     con: duckdb.DuckDBPyConnection, path: Path, table: str | None, wanted: Collection[str] | None
 ) -> Relation:
     """Open a file."""
-    kind = kind_of_file(path)
-    if kind == "text":
+    form = form_of_file(path)
+    if form == "csv":
         return _text(con, path, wanted)
-    if kind == "duckdb" and manifest_path(path).exists():
+    if form == "duckdb" and manifest_path(path).exists():
         raise DataError(f"{path}: is a release, not the rows of a table")
-    opened_source = open_source(
-        con,
-        SourceSpec(path=str(path), format="duckdb" if kind == "duckdb" else "parquet", table=table),
-    )
+    opened_source = open_source(con, source_of(str(path), table))
     return _usable(con, opened_source.types, str(path), opened_source.unreadable)
 
 
@@ -119,7 +121,7 @@ def _text(con: duckdb.DuckDBPyConnection, path: Path, wanted: Collection[str] | 
         names[0] = INDEX
     check_names(names, place)
     here = [n for n in names if wanted is None or n in wanted]
-    source = csv_rows(place, shape.delimiter, names, empty_is_null=True)
+    source = csv_rows(place, shape.delimiter, names, has_tail=shape.has_tail, empty_is_null=True)
     chosen = ", ".join(map(quoted, here)) or quoted(names[-1])
     fetch(con, f"CREATE TABLE source AS SELECT {chosen} FROM {source}", place)
     _check_rows(con, place)

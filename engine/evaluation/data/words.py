@@ -37,6 +37,8 @@ def _texts(values: NDArray[np.generic]) -> list[str]:
     if np.issubdtype(values.dtype, np.floating):
         return [f"{float(v):.15g}" for v in values.tolist()]
     if np.issubdtype(values.dtype, np.datetime64):
+        if len(values) and (values.astype("datetime64[D]") == np.datetime64(0, "D")).all():
+            return [str(v)[11:19] for v in values]  # times of day
         return [str(v).replace("T00:00:00.000000", "") for v in values]
     return [str(v) for v in values]
 

@@ -16,13 +16,11 @@ import pandas as pd
 from engine.errors import SpecError
 from engine.evaluation.rivals.levels import Flags, floats_of
 from engine.params import ZeroPart, ZeroRule
-from engine.schema import Column
+from engine.schema import GRID_KINDS, Column
 from engine.spec import ReleaseSpec
 
 FEW = 20
 """Numbers of at most so many values are categories, where nobody says what they are."""
-NUMBERS = frozenset({"integer", "real", "decimal", "date", "timestamp"})
-"""Kinds of columns whose values lie on a grid."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,7 +127,7 @@ def _is_number(column: pd.Series, declared: Column | None) -> bool:
         return True
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return False
-    return column.nunique() > FEW if declared is None else declared.kind in NUMBERS
+    return column.nunique() > FEW if declared is None else declared.kind in GRID_KINDS
 
 
 def _zeros(frame: pd.DataFrame, spec: ReleaseSpec) -> tuple[ZeroRule, ...]:

@@ -46,7 +46,7 @@ def of_spec(spec: ReleaseSpec, study: Study) -> Study:
         for c in spec.columns
         if c.value_type == "text" and c.domain
     }
-    nulls = dict.fromkeys(n for c in spec.columns for n in c.nulls if n)
+    nulls = dict.fromkeys(n for c in spec.columns for n in c.spellings if n)
     labels = {c.name: c.label for c in spec.columns if c.label}
     return study.model_copy(
         update={"nulls": tuple(nulls), "texts": texts, "order": order, "labels": labels}

@@ -7,7 +7,7 @@ May import the engine's root, `engine.spec`, `engine.source`.
 
 from __future__ import annotations
 
-from engine.source.detection.detect import detect_source
+from engine.source.detection.detect import detect_source, source_of
 from engine.source.detection.determined import Table, copies, encoded_table
 from engine.source.detection.made_spec import make_spec
 from engine.source.detection.spec_text import Detection, key_name, spec_text
@@ -22,5 +22,6 @@ __all__ = [
     "key_name",
     "keyed_thresholds",
     "make_spec",
+    "source_of",
     "spec_text",
 ]

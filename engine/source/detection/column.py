@@ -8,8 +8,8 @@ is a category, and a remark says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,14 +20,16 @@ from engine.schema import (
     Resolution,
     ValueType,
     Writing,
+    entity_columns,
     literal,
 )
-from engine.source.detection.holders import Block, by_place, list_cells
+from engine.source.detection.holders import Block, by_place, holders, list_cells
 from engine.source.detection.resolution import detected_resolutions
 from engine.source.detection.shape import Shape, outside, shapes_of
 from engine.source.detection.spelling.remarks import remarks_on
 from engine.source.detection.thresholds import MEAN, Thresholds
 from engine.source.encoding import cell_class, cell_sql, value_sql
+from engine.texts import are_bands, numeric_place
 
 MAX_VALUES = 30
 """Longest list of values that is written, as a comment."""
@@ -35,6 +37,10 @@ FEW_NUMBERS = 20
 """Numbers with no more usual values than this, and few others, may be codes: a category, in doubt."""
 FEW_TEXTS = 100
 """Texts with no more usual values than this, and about as many people with others at most, are a category."""
+_TIMES = (
+    "times of day: fractions of a second are cut off, and 24:00 is 00:00; spans of time look the same, and want "
+    "numbers by sql in [source]"
+)
 _SLACK = MEAN - 2
 """A threshold beyond it tolerates ids that were entered twice in tiny data."""
 
@@ -98,12 +104,14 @@ def look_at(
     n_rows: int,
     writings: Mapping[str, Writing],
     knows_null: bool = False,
+    labels: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, Look]:
     """Detect columns of the relation `source`.
 
     block: Of one that names entities itself, only whether it holds numbers or texts is told.
     writings: Of columns that are not written plainly in the file, and shown so.
     knows_null: The source tells null from text (Parquet, databases, frames): a text is a value there, also "NA" and "".
+    labels: Of values, as text, by column, where the source has any: what has a label is no number but a code.
     """
     list_cells(block)
     spellings = _spellings(block)
@@ -114,7 +122,11 @@ def look_at(
     is_text = block.sql_type == "VARCHAR"
     shapes = shapes_of(block, thresholds, dict.fromkeys(block.names, NULLS if is_text else ()))
     in_doubt: dict[str, list[str]] = {}
-    of_texts = [name for name in block.names if is_text and _is_of_texts(shapes[name])]
+    of_texts = [
+        name
+        for name in block.names
+        if is_text and (_is_of_texts(shapes[name]) or (knows_null and _is_code(shapes[name])))
+    ]
     codes = set() if knows_null else _code_lists(block, of_texts, written, thresholds)
     for name in of_texts:
         plain = [] if knows_null else [t for t in _PLAIN_NULLS if not (t == "NA" and name in codes)]
@@ -125,19 +137,27 @@ def look_at(
         shapes |= shapes_of(block, thresholds, {name: written[name] for name in in_doubt})
     empty = () if knows_null else ("",)
     nulls = {n: (*sorted(t), *(empty if n in of_texts else ("",))) for n, t in written.items()}
-    columns, doubts = _columns(block, thresholds, shapes, nulls, in_doubt)
+    labelled = _labelled(block, labels or {}, thresholds)
+    columns, doubts = _columns(block, thresholds, shapes, nulls, in_doubt, labelled)
+    blank = {} if knows_null else _blank(block)
     for name, texts in written.items():
-        if texts:
-            listed = ", ".join(
-                f'"{t}" in {_about(spellings[name][t], thresholds, name, t)}' for t in sorted(texts)
-            )
+        held = {text: spellings[name][text] for text in sorted(texts)}
+        if name in blank and name not in entity_columns(block.entities):
+            held |= {"": blank[name]}
+        listed = [
+            f'"{text}" in {_about(n, thresholds, name, text)}'
+            for text, n in held.items()
+            if n >= thresholds.of("spelling", name, text)
+        ]
+        if listed:
             who = "entities" if block.entities else "rows"
             doubts[name].append(
-                f"read as null: {listed} {who}; if it is a value, take it off nulls"
+                f"read as null: {', '.join(listed)} {who}; what is a value must not be in nulls"
             )
     for name, sentences in remarks_on(block, columns, thresholds, writings).items():
         doubts[name] += sentences
     values = _values(block, [c for c in columns if c.kind == "category"], thresholds)
+    columns = [_in_bands(column, values) for column in columns]
     return {
         column.name: Look(
             column=column,
@@ -149,9 +169,25 @@ def look_at(
     }
 
 
+def _in_bands(column: Column, values: dict[str, tuple[Any, ...]]) -> Column:
+    """The column in the order of its numbers, as its listed values then are, where they are bands of numbers."""
+    listed = values.get(column.name, ())
+    if column.value_type != "text" or not are_bands(listed):
+        return column
+    values[column.name] = tuple(sorted(listed, key=numeric_place))
+    return replace(column, order="numeric", detected=(*column.detected, "order"))
+
+
 def _is_of_texts(shape: Shape) -> bool:
     """Whether the cells are neither numbers nor times nor truth values."""
-    return not (shape.is_number or shape.is_date or shape.is_timestamp or shape.is_boolean)
+    return not (
+        shape.is_number or shape.is_date or shape.is_timestamp or shape.is_time or shape.is_boolean
+    )
+
+
+def _is_code(shape: Shape) -> bool:
+    """Whether texts of digits are no numbers: they have leading zeros, or too many digits."""
+    return shape.is_number and (shape.has_leading_zero or shape.is_huge)
 
 
 def _many(name: str, thresholds: Thresholds) -> int:
@@ -172,6 +208,7 @@ def _columns(
     shapes: Mapping[str, Shape],
     nulls: Mapping[str, tuple[str, ...]],
     in_doubt: Mapping[str, Sequence[str]],
+    labelled: Collection[str],
 ) -> tuple[list[Column], dict[str, list[str]]]:
     """What is detected of each column, and what is in doubt."""
     kinds: dict[str, tuple[ColumnKind, ValueType]] = {}
@@ -179,8 +216,14 @@ def _columns(
     for name in block.names:
         few, many = thresholds.of("distinct", name, "numbers"), _many(name, thresholds)
         kind, value_type, doubts[name] = _kind(
-            block.sql_type, shapes[name], few, many, is_entity=name in block.entities
+            block.sql_type,
+            shapes[name],
+            few,
+            many,
+            is_entity=name in entity_columns(block.entities),
         )
+        if name in labelled and kind in ("integer", "real", "decimal", "category"):
+            kind, doubts[name] = "category", []
         kinds[name] = kind, value_type
         if unsure := in_doubt.get(name):
             listed = ", ".join(f'"{text}"' for text in (*unsure, *nulls[name]))
@@ -216,6 +259,25 @@ def _columns(
     return columns, doubts
 
 
+def _labelled(
+    block: Block, labels: Mapping[str, Mapping[str, str]], thresholds: Thresholds
+) -> set[str]:
+    """Columns nearly all of whose values have a label."""
+    found = set()
+    text = value_sql(Column(name="cell", kind="text", value_type="text"), block.sql_type, "cell")
+    for name in (
+        name
+        for name in block.names
+        if labels.get(name) and name not in entity_columns(block.entities)
+    ):
+        has_label = f"{text} IN ({', '.join(map(literal, labels[name]))})"
+        ((shown, others),) = holders(block, [has_label], block.places([name]))[name]
+        enough = thresholds.of("form", name, "label shown")
+        if shown >= enough and others < thresholds.of("form", name, "no label"):
+            found.add(name)
+    return found
+
+
 def _code_lists(
     block: Block,
     names: Sequence[str],
@@ -248,6 +310,16 @@ def _about(n: int, thresholds: Thresholds, name: str, text: str) -> str:
             break
         said = f"about {step:,}"
     return said
+
+
+def _blank(block: Block) -> dict[str, int]:
+    """How many entities, or rows, have an empty cell, by column of a text file."""
+    counts = [f"count(DISTINCT who{i})" for i in range(len(block.entities))] or ["count(*)"]
+    n = counts[0] if len(counts) == 1 else f"least({', '.join(counts)})"
+    found = block.fetch(
+        f"SELECT j, {n} FROM ({block.laid_out(block.entities)}) WHERE cell IS NULL GROUP BY j"
+    )
+    return {block.names[j]: int(n) for j, n in found}
 
 
 def _spellings(block: Block) -> dict[str, dict[str, int]]:
@@ -293,6 +365,8 @@ def _kind(
         return "date", "date", []
     if shape.is_timestamp:
         return "timestamp", "timestamp", []
+    if shape.is_time:
+        return "time", "time", [_TIMES]
     doubts = (
         ["digits with leading zeros, or too many for a number: codes, kept as text"]
         if is_code
@@ -313,7 +387,7 @@ def _values(
     values: dict[str, list[Any]] = {}
     for value_type in sorted({column.value_type for column in columns}):
         of_type = {
-            c.name: [text for text in c.nulls if text]  # an empty text is no cell at all
+            c.name: [text for text in c.spellings if text]  # an empty text is no cell at all
             for c in columns
             if c.value_type == value_type
         }

@@ -20,25 +20,38 @@ import duckdb
 from engine.errors import DataError, SpecError
 from engine.keys import MasterKey
 from engine.progress import Progress, silent
-from engine.schema import Column, SourceSpec, Writing, literal, quoted
+from engine.schema import (
+    DATE_KINDS,
+    NUMBER_KINDS,
+    Column,
+    Entity,
+    SourceSpec,
+    Writing,
+    as_entities,
+    columns_of,
+    entity_columns,
+    entity_option,
+    literal,
+    quoted,
+)
 from engine.source.detection.column import NULLS, Look, look_at
 from engine.source.detection.determined import MOST_COLUMNS, Table, determined
-from engine.source.detection.holders import blocks_of, plain_cell
-from engine.source.detection.identifiers import NUMBERS, may_be_suspect
+from engine.source.detection.frequencies import count_column_of
+from engine.source.detection.holders import blocks_of, plain_cell, who_sql
+from engine.source.detection.identifiers import may_be_suspect
 from engine.source.detection.resolution import NUMBER_PATTERN
 from engine.source.detection.rows import proposed_bound, proposed_bounds_of_values
-from engine.source.detection.spec_text import Detection
+from engine.source.detection.spec_text import Detection, toml
 from engine.source.detection.spelling.written import Written, with_plain_cells, written_columns
 from engine.source.detection.suspects import Judged, suspects
 from engine.source.detection.thresholds import Thresholds, keyed_thresholds
+from engine.source.detection.together import Together, named_together
 from engine.source.encoding import cell_class, cell_sql
 from engine.source.forms.finding import found_form
 from engine.source.forms.opened import open_source
-from engine.source.forms.writing import MOMENTS
-from engine.source.forms.writing import NUMBERS as NUMBER_KINDS
 from engine.source.relation import Source, fetch
 from engine.source.scratch import confidential_connection, scratch_directory
-from engine.spec import named_format, warning_of_many
+from engine.spec import knows_null, named_format, warning_of_many
 
 _ID_NAME = re.compile(r"(^|[\W_])(id|uid|uuid|guid|pid|key|nr|no|number|identifier)\W*$|^id[\W_]")
 _CAMEL_ID = re.compile(r"[a-z](Id|ID)$")
@@ -53,16 +66,20 @@ def detect_source(
     path: str | Path,
     *,
     table: str | None = None,
-    entities: tuple[str, ...] = (),
+    entities: tuple[Entity, ...] = (),
     key: MasterKey | None = None,
+    count_column: str | None = None,
     progress: Progress | None = None,
 ) -> Detection:
     """Detect the columns of a file.
 
+    count_column: See `SourceSpec`; None: a table of frequencies is refused.
     key: Decides the noisy thresholds, so that the same data gives the same spec. Without one they are drawn
         afresh and forgotten: two calls may differ where about ten entities decide.
     """
-    source = replace(source_of(str(path), table), entities=tuple(entities))
+    source = replace(
+        source_of(str(path), table), entities=as_entities(entities), count_column=count_column
+    )
     return detect(source, thresholds=keyed_thresholds(key), progress=progress)
 
 
@@ -83,23 +100,27 @@ def source_of(path: str | None, table: str | None) -> SourceSpec:
 def detect(
     source: SourceSpec,
     frame: Any = None,
-    entities: tuple[str, ...] = (),
+    entities: tuple[Entity, ...] = (),
     *,
     thresholds: Thresholds,
     progress: Progress | None = None,
 ) -> Detection:
     """Detect the columns of a source."""
-    source, of_form = found_form(replace(source, entities=tuple(entities) or source.entities))
+    source, of_form = found_form(replace(source, entities=as_entities(entities) or source.entities))
     report = progress or silent
     with scratch_directory() as scratch:
         con = confidential_connection(scratch)
         try:
             opened = open_source(con, source, frame)
-            known = [name for name in source.entities if name in opened.columns]
+            named = source.entity_columns
+            known = [
+                one for one in source.entities if {*columns_of(one)} <= {*opened.columns} and one
+            ]
             is_headless = source.format == "csv" and _first_line_is_data(
                 con, opened, known, thresholds.of("header", "")
             )
-            missing = [name for name in source.entities if name not in opened.columns]
+            missing = [name for name in named if name not in opened.columns]
+            missing += ["''" for one in source.entities if not columns_of(one)]
             if missing:
                 there = _NO_HEADER if is_headless else f"there are: {', '.join(opened.columns)}"
                 raise SpecError([f"source.entities: no column {name}; {there}" for name in missing])
@@ -112,9 +133,12 @@ def detect(
                 thresholds,
                 report,
                 writings,
-                knows_null=source.format not in ("csv", "xlsx"),
+                knows_null=knows_null(source),
             )
-            detection = _as_written(_detection(source, opened, looks), written)
+            together = _together(con, opened, source, looks, thresholds)
+            detection = _as_written(_detection(source, opened, looks, together), written)
+            if source.count_column is None and not (source.entities or detection.entity_candidates):
+                _refuse_counts(con, opened, detection)
             detection = _with_nameless(con, opened, detection)
             detection = _with_suspects(con, opened, detection, thresholds)
             detection = _with_bounds(con, opened, detection, thresholds)
@@ -129,13 +153,13 @@ def detect(
 
 
 def _first_line_is_data(
-    con: duckdb.DuckDBPyConnection, opened: Source, entities: list[str], enough: int
+    con: duckdb.DuckDBPyConnection, opened: Source, entities: list[Entity], enough: int
 ) -> bool:
     """Whether a column name reads as a number or a date, or is a value of its column for enough entities."""
     if any(re.fullmatch(NUMBER_PATTERN, n.strip()) or _DATE.fullmatch(n) for n in opened.columns):
         return True
     repeated = " OR ".join(f"{quoted(name)} = {literal(name)}" for name in opened.columns)
-    counts = [f"count(DISTINCT {quoted(entity)})" for entity in entities] or ["count(*)"]
+    counts = [f"count(DISTINCT {who_sql(entity)})" for entity in entities] or ["count(*)"]
     found = fetch(con, f"SELECT {', '.join(counts)} FROM source WHERE {repeated}", opened.place)
     return min(int(n) for n in found[0]) >= enough
 
@@ -165,11 +189,14 @@ def _as_written(detection: Detection, written: dict[str, Written]) -> Detection:
     columns, remarks = [], dict(detection.column_remarks)
     for column in detection.columns:
         found = written.get(column.name)
-        kinds = MOMENTS if found and found.writing.date_format else NUMBER_KINDS
+        kinds = DATE_KINDS if found and found.writing.date_format else NUMBER_KINDS
         if found is None or column.value_type not in kinds:
             columns.append(column)
             continue
-        columns.append(replace(column, writing=found.writing))
+        guessed = ("century",) if found.writing.century else ()
+        columns.append(
+            replace(column, writing=found.writing, detected=(*column.detected, *guessed))
+        )
         doubts = (found.doubt,) if found.doubt else ()
         if doubts:
             remarks[column.name] = (*remarks.get(column.name, ()), *doubts)
@@ -179,7 +206,7 @@ def _as_written(detection: Detection, written: dict[str, Written]) -> Detection:
 def _looks(
     con: duckdb.DuckDBPyConnection,
     opened: Source,
-    entities: tuple[str, ...],
+    entities: tuple[Entity, ...],
     thresholds: Thresholds,
     report: Progress,
     writings: Mapping[str, Writing],
@@ -196,7 +223,14 @@ def _looks(
     looks: dict[str, Look] = {}
     for block in blocks_of(con, types, entities, n_rows=n_rows, place=opened.place):
         report("columns", len(looks), len(types))
-        looks |= look_at(block, thresholds, n_rows=n_rows, writings=writings, knows_null=knows_null)
+        looks |= look_at(
+            block,
+            thresholds,
+            n_rows=n_rows,
+            writings=writings,
+            knows_null=knows_null,
+            labels=opened.labels.values,
+        )
     return {name: looks[name] for name in opened.columns if name in looks}
 
 
@@ -204,34 +238,60 @@ def _n_rows(con: duckdb.DuckDBPyConnection, opened: Source) -> int:
     return int(fetch(con, "SELECT count(*) FROM source", opened.place)[0][0])
 
 
-def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> Detection:
+def _together(
+    con: duckdb.DuckDBPyConnection,
+    opened: Source,
+    source: SourceSpec,
+    looks: Mapping[str, Look],
+    thresholds: Thresholds,
+) -> Together | None:
+    """Columns that name somebody together; of those given as kinds of their own, where they are several."""
+    given = [one for one in source.entities if isinstance(one, str)]
+    if source.entities and len(given) < max(len(source.entities), 2):
+        return None
+    cells = {name: plain_cell(name, opened.types[name]) for name in looks}
+    kinds = ("integer", "category", "text")
+    judged = [name for name in given or looks if looks[name].column.kind in kinds]
+    table = Table(con=con, name="source", columns=cells)
+    return named_together(table, judged, thresholds)
+
+
+def _detection(
+    source: SourceSpec, opened: Source, looks: dict[str, Look], together: Together | None
+) -> Detection:
     """Put the looks at all columns together."""
     unreadable = [name for name in opened.columns if name not in looks]
-    lost = [name for name in source.entities if name in unreadable]
-    if lost or not set(looks) - set(source.entities):
-        place = f"column {lost[0]!r}" if lost else "the source"
-        raise DataError(
-            f"{place}: holds nothing that can be read; declare its columns in a spec by hand"
-        )
-    candidates = tuple(
+    given = source.entity_columns
+    lost = [name for name in given if name in unreadable]
+    reasons = {
+        name: opened.unreadable.get(name, "is of a type that cannot be read") for name in unreadable
+    }
+    if lost or not set(looks) - set(given):
+        faults = [f"column {n!r}: {reasons[n]}; convert it to one type" for n in lost or unreadable]
+        raise DataError("\n".join(faults) or f"{opened.place}: has only columns that name entities")
+    is_pair = together is not None and together.is_sure and not given
+    alone = [
         name
         for name, look in looks.items()
-        if name not in source.entities and look.is_key and _is_named_like_an_id(name)
-    )
-    if not set(looks) - set(candidates) - set(source.entities):
-        candidates = ()
-    remarks = [
-        f"column {name!r} is left out: it holds values that cannot be read" for name in unreadable
+        if name not in given and look.is_key and _is_named_like_an_id(name)
+        if together is None or not is_pair or name not in together.columns
     ]
-    if candidates and not source.entities:
-        remarks.append(
-            f"in doubt: {', '.join(candidates)} may name the entities; check entities below"
-        )
-    elif not source.entities:
+    candidates: tuple[Entity, ...] = tuple(alone)
+    if together is not None and is_pair:
+        candidates = (together.columns, *alone)
+    if not set(looks) - set(entity_columns(candidates)) - set(given):
+        candidates, alone = (), []
+    remarks = [f"column {name!r} is left out: it {why}" for name, why in reasons.items()]
+    if together is not None:
+        remarks.append(_of_together(together, given))
+    if alone and not given:
+        listed = ", ".join(alone)
+        remarks.append(f"in doubt: {listed} may name the entities; check entities below")
+    elif not given and not candidates:
         remarks.append("no column names whom to protect: each row is taken for one entity")
-    named = source.entities or candidates
+    named = entity_columns(source.entities or candidates)
     columns = tuple(
-        _as_entity(look.column) if name in named else _in_order(look.column, opened)
+        _as_entity(look.column) if name in named else _as_told(look.column, opened)
         for name, look in looks.items()
     )
     return Detection(
@@ -240,13 +300,42 @@ def _detection(source: SourceSpec, opened: Source, looks: dict[str, Look]) -> De
         entity_candidates=candidates,
         remarks=tuple(remarks),
         column_remarks={name: look.remarks for name, look in looks.items() if look.remarks},
-        unreadable={
-            name: opened.unreadable.get(name, "is of a type that cannot be read")
-            for name in unreadable
-        },
+        unreadable=reasons,
         values={
             name: look.values for name, look in looks.items() if look.values and name not in named
         },
+    )
+
+
+def _refuse_counts(con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection) -> None:
+    """Refuse a table of frequencies, unless somebody said what its rows are."""
+    counts = count_column_of(con, detection.columns, opened.place)
+    if counts is not None:
+        raise DataError(
+            f"{opened.place}: looks like a table of frequencies: column {counts!r} counts, and each combination of the "
+            "other columns occurs once. Its units want protection, not its rows: to read each row as so many units, "
+            f"say --count-column {counts} (in [source] count_column = {toml(counts)}; of a data frame, "
+            f'frame.loc[frame.index.repeat(frame[{counts!r}])]). If each row is one unit, say --count-column "" (of a '
+            "data frame, entities=[])"
+        )
+
+
+def _of_together(together: Together, given: Sequence[str]) -> str:
+    """What is understood of columns that name somebody together."""
+    *groups, number = together.columns
+    group, pair = " and ".join(groups), list(together.columns)
+    start = f"in doubt: {number} seems to number somebody within {group}"
+    if given:
+        return (
+            f"{start}, yet each is protected by itself, which multiplies the noise; if they name one entity together, "
+            f"say --entity {entity_option(together.columns)}, or entities = {toml([pair])}"
+        )
+    if not together.is_sure:
+        return f"{start}; if they name one entity together, say entities = {toml([pair])}"
+    wider = groups[0] if len(groups) == 1 else groups
+    return (
+        f"{start}: they are taken to name one entity together; check entities below. To protect each {group} as a "
+        f"whole too, with more noise: entities = {toml([pair, wider])}"
     )
 
 
@@ -254,9 +343,10 @@ def _with_nameless(
     con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection
 ) -> Detection:
     """Say where a column that names entities names none in some rows: a build refuses that."""
-    named = detection.source.entities or detection.entity_candidates
     cells = {
-        c.name: cell_sql(c, opened.types[c.name]) for c in detection.columns if c.name in named
+        c.name: cell_sql(c, opened.types[c.name])
+        for c in detection.columns
+        if c.name in entity_columns(detection.named)
     }
     if not cells:
         return detection
@@ -275,12 +365,11 @@ def _with_suspects(
     con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection, thresholds: Thresholds
 ) -> Detection:
     """Leave out columns that look like identifiers and name no entities."""
-    named = detection.source.entities or detection.entity_candidates
     cells = {c.name: plain_cell(c.name, opened.types[c.name]) for c in detection.columns}
     published = frozenset(_published(detection))
     judged = {
         column.name: Judged(
-            is_number=column.value_type in NUMBERS,
+            is_number=column.value_type in NUMBER_KINDS,
             is_whole=column.value_type == "integer",
             sample=partial(_sample, con, cells[column.name], column.value_type, opened.place),
         )
@@ -289,8 +378,8 @@ def _with_suspects(
     }
     found: dict[str, str] = {}
     # Candidates may be declined: then each row is one.
-    for entities in dict.fromkeys((tuple(named), detection.source.entities)):
-        table = Table(con=con, name="source", columns=cells, entities=tuple(map(quoted, entities)))
+    for entities in dict.fromkeys((detection.named, detection.source.entities)):
+        table = Table(con=con, name="source", columns=cells, entities=tuple(map(who_sql, entities)))
         found |= suspects(table, judged, thresholds)
     if not found:
         return detection
@@ -320,7 +409,7 @@ def _with_bounds(
     con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection, thresholds: Thresholds
 ) -> Detection:
     """Add how many rows of one entity are to count, where columns name entities."""
-    named = detection.source.entities or detection.entity_candidates
+    named = detection.named
     if not named:
         return detection
     most = proposed_bound(con, named, thresholds)
@@ -345,11 +434,12 @@ def _with_determined(
     report: Progress,
 ) -> Detection:
     """Add which columns determine which."""
-    named = detection.source.entities or detection.entity_candidates
     cells = {name: plain_cell(name, opened.types[name]) for name in _published(detection)}
     if len(cells) < 2:
         return detection
-    table = Table(con=con, name="source", columns=cells, entities=tuple(map(quoted, named)))
+    table = Table(
+        con=con, name="source", columns=cells, entities=tuple(map(who_sql, detection.named))
+    )
     told: dict[str, list[str]] = {}
     for finer, coarser in determined(table, thresholds, report):
         told.setdefault(finer, []).append(coarser)
@@ -364,7 +454,11 @@ def _with_determined(
 
 def _published(detection: Detection) -> list[str]:
     """The columns that do not name entities, nor look like it."""
-    names = {*detection.source.entities, *detection.entity_candidates, *detection.suspects}
+    names = {
+        *entity_columns(detection.source.entities),
+        *entity_columns(detection.entity_candidates),
+    }
+    names |= {*detection.suspects}
     return [column.name for column in detection.columns if column.name not in names]
 
 
@@ -387,17 +481,24 @@ def _is_named_like_an_id(name: str) -> bool:
     return bool(_ID_NAME.search(name.casefold()) or _CAMEL_ID.search(name))
 
 
-def _in_order(column: Column, opened: Source) -> Column:
-    """The column with its values in the order that the source has for them."""
+def _as_told(column: Column, opened: Source) -> Column:
+    """The column with the labels, and its values in the order, that the source has for them."""
+    labels = opened.labels
+    column = replace(
+        column,
+        label=labels.columns.get(column.name, ""),
+        labels=tuple(labels.values.get(column.name, {}).items()),
+    )
     order = opened.orders.get(column.name, ())
     if not order or column.kind != "category" or column.value_type != "text":
         return column
-    values = tuple(v for v in order if v not in (*column.nulls, column.placeholder))
+    values = tuple(v for v in order if v not in (*column.spellings, column.placeholder))
     return replace(column, domain=values, detected=(*column.detected, "domain"))
 
 
 def _as_entity(column: Column) -> Column:
     """The column as a name of entities: a number or a text."""
+    column = replace(column, nulls=tuple(dict.fromkeys((*column.spellings, ""))))
     if column.kind in ("integer", "text"):
         return column
     is_number = column.value_type == "integer"

@@ -14,8 +14,8 @@ from typing import Any
 
 import duckdb
 
-from engine.schema import Column, quoted
-from engine.source.encoding import cell_sql
+from engine.schema import Column, Entity, columns_of, quoted
+from engine.source.encoding import cell_sql, joined_sql
 from engine.source.relation import fetch
 
 CELLS = 300_000
@@ -32,7 +32,7 @@ class Block:
     con: duckdb.DuckDBPyConnection  # Holds the relation `source`
     names: tuple[str, ...]  # The columns
     sql_type: str  # Their DuckDB type
-    entities: tuple[str, ...] = ()  # Entity columns; empty: each row is one
+    entities: tuple[Entity, ...] = ()  # Kinds of entities; empty: each row is one
     place: str = _PLACE  # What is being read, for messages
 
     def places(self, names: Iterable[str]) -> str:
@@ -43,10 +43,10 @@ class Block:
         places = (str(j) for j, name in enumerate(self.names) if name in chosen)
         return f"j IN ({', '.join(places)})"
 
-    def laid_out(self, entities: Sequence[str] = ()) -> str:
-        """SQL of all cells below each other: j, cell, and who0, who1, ... for entity columns."""
+    def laid_out(self, entities: Sequence[Entity] = ()) -> str:
+        """SQL of all cells below each other: j, cell, and who0, who1, ... for kinds of entities."""
         cells = [plain_cell(name, self.sql_type) for name in self.names]
-        who = "".join(f", {quoted(entity)} AS who{i}" for i, entity in enumerate(entities))
+        who = "".join(f", {who_sql(entity)} AS who{i}" for i, entity in enumerate(entities))
         if len(cells) == 1:
             return f"SELECT 0 AS j, {cells[0]} AS cell{who} FROM source"
         places = ", ".join(map(str, range(len(cells))))
@@ -61,7 +61,7 @@ class Block:
 def blocks_of(
     con: duckdb.DuckDBPyConnection,
     types: Mapping[str, str],
-    entities: Sequence[str],
+    entities: Sequence[Entity],
     *,
     n_rows: int,
     place: str = _PLACE,
@@ -92,6 +92,11 @@ def list_cells(block: Block) -> None:
         f"CREATE OR REPLACE TABLE cells AS SELECT j, cell, {n} AS n FROM ({block.laid_out(block.entities)}) "
         "WHERE cell IS NOT NULL GROUP BY j, cell"
     )
+
+
+def who_sql(entity: Entity) -> str:
+    """SQL of whom a row of the relation `source` is about."""
+    return joined_sql([quoted(name) for name in columns_of(entity)])
 
 
 def plain_cell(name: str, sql_type: str) -> str:

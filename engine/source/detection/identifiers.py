@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from engine.errors import PrivacyError
-from engine.schema import NULL_CODE, Column
+from engine.schema import NULL_CODE, NUMBER_KINDS, Column
 from engine.source.detection.determined import encoded_table
 from engine.source.detection.suspects import Judged, suspects
 from engine.source.detection.thresholds import Thresholds
@@ -19,7 +19,6 @@ from engine.source.ingest import Ingested
 from engine.source.relation import fetch
 
 JUDGED_KINDS = ("category", "decimal", "integer", "real", "text")
-NUMBERS = ("integer", "real", "decimal")
 WAYS_OUT = (
     "if it names whom to protect, name it in source.entities; if it is to be left out, say drop = true; "
     'if it is harmless, say release = "why", which the release will show'
@@ -36,7 +35,7 @@ def check_identifiers(
     """Refuse tables of columns that look like identifiers."""
     judged = {
         column.name: Judged(
-            is_number=column.value_type in NUMBERS,
+            is_number=column.value_type in NUMBER_KINDS,
             is_whole=column.value_type == "integer",
             sample=_Sample(ingested, column),
         )

@@ -13,13 +13,21 @@ from typing import Any
 
 from engine.errors import SpecError
 from engine.keys import check_key_file, read_key
-from engine.schema import Column, SourceSpec
+from engine.schema import (
+    Column,
+    Entity,
+    SourceSpec,
+    as_entities,
+    entity_columns,
+    entity_name,
+    usual_nulls,
+)
 from engine.source.detection.detect import detect, source_of
 from engine.source.detection.spec_text import Detection
 from engine.source.detection.thresholds import keyed_thresholds
 from engine.source.journal import draws_of
 from engine.source.spark import check_packages, is_spark_frame
-from engine.spec import ReleaseSpec, spec_of
+from engine.spec import ReleaseSpec, knows_null, spec_of
 
 
 def make_spec(
@@ -28,7 +36,7 @@ def make_spec(
     tables: Iterable[Iterable[str]] | int,
     key: str | Path,
     columns: Mapping[str, Column] | Iterable[Column] | None = None,
-    entities: Iterable[str] | None = None,
+    entities: Iterable[str | Iterable[str]] | None = None,
     identity: Iterable[str] = (),
     vintage: str = "1",
     previous: str | None = None,
@@ -56,18 +64,31 @@ def make_spec(
     listed = _listed(tables)
     path = str(what) if isinstance(what, str | Path) else None
     source = replace(
-        source_of(path, table), entities=tuple(entities or ()), identity=tuple(identity)
+        source_of(path, table),
+        entities=as_entities(entities or ()),
+        identity=tuple(identity),
+        count_column=None if entities is None and not identity else "",
     )
-    declared = _by_name(columns)
+    declared = {
+        name: replace(
+            c,
+            nulls=usual_nulls(
+                c.value_type, knows_null=knows_null(source), is_entity=name in source.entity_columns
+            ),
+        )
+        if c.nulls is None
+        else c
+        for name, c in (_ids_as_text(source, dp) | _by_name(columns)).items()
+    }
     if dp is not None:
-        detection = _nothing_detected(source, declared)
+        detection = _nothing_detected(source)
     else:
         frame = None if path is not None else what
         detection = _detected(source, frame, Path(key), vintage, previous)
     if not source.entities:
         detection = _without_bounds(detection)
     by_name = {column.name: column for column in detection.columns} | declared
-    looking_so = (*detection.entity_candidates, *detection.suspects)
+    looking_so = (*entity_columns(detection.entity_candidates), *detection.suspects)
     identifiers = [name for name in looking_so if name not in declared]
     in_tables = {n for columns in listed for n in columns} if isinstance(listed, list) else set()
     problems = _doubtful_identifiers(
@@ -75,12 +96,12 @@ def make_spec(
         [name for name in identifiers if name in in_tables],
     )
     if dp is not None:
-        problems += _undeclared(in_tables - set(source.entities), declared)
+        problems += _undeclared(in_tables - set(source.entity_columns), declared)
     problems += _unreadable(detection, None if isinstance(listed, int) else in_tables, declared)
-    entries = _entries(listed, [n for n in by_name if n not in source.entities], identifiers)
+    entries = _entries(listed, [n for n in by_name if n not in source.entity_columns], identifiers)
     for identifier in set(identifiers) - set(source.identity) - in_tables:
         del by_name[identifier]
-    by_name = _within(by_name, set(by_name) - set(source.entities)) | declared
+    by_name = _within(by_name, set(by_name) - set(source.entity_columns)) | declared
     release: dict[str, Any] = {"title": title, "name": name, "vintage": vintage, "key": str(key)}
     said = {"mode": None if dp is None else "dp", "unit": unit, "previous": previous}
     release |= {"notes": list(notes), "reviewed": reviewed}
@@ -97,12 +118,17 @@ def make_spec(
     )
 
 
-def _nothing_detected(source: SourceSpec, declared: Mapping[str, Column]) -> Detection:
-    """Mode dp: no data are read to make a spec. Ids that are not declared are read as text, whatever they are."""
-    ids = (Column(name=n, kind="text", value_type="text") for n in source.entities)
+def _ids_as_text(source: SourceSpec, dp: Mapping[str, Any] | None) -> dict[str, Column]:
+    """Mode dp: columns of ids are read as text, whatever the data hold, unless they are declared otherwise."""
+    names = source.entity_columns if dp is not None else ()
+    return {name: Column(name=name, kind="text", value_type="text") for name in names}
+
+
+def _nothing_detected(source: SourceSpec) -> Detection:
+    """Mode dp: no data are read to make a spec."""
     return Detection(
         source=source,
-        columns=tuple(column for column in ids if column.name not in declared),
+        columns=(),
         entity_candidates=(),
         remarks=(),
         column_remarks={},
@@ -204,14 +230,15 @@ def _privacy(
     return section | {"max_rows": detection.max_rows, "detected": ["max_rows"]}
 
 
-def _doubtful_identifiers(unsaid: Sequence[str], undeclared: Sequence[str]) -> list[str]:
+def _doubtful_identifiers(unsaid: Sequence[Entity], undeclared: Sequence[str]) -> list[str]:
     """Say what is wrong with columns that look like identifiers."""
     problems = []
     if unsaid:
         looks = "looks like an identifier" if len(unsaid) == 1 else "look like identifiers"
+        kinds = [one if isinstance(one, str) else list(one) for one in unsaid]
         problems.append(
-            f"entities: {', '.join(unsaid)} {looks}; say whom to protect: entities=[{unsaid[0]!r}] if it names them, "
-            "entities=[] if each row is one of them"
+            f"entities: {', '.join(map(entity_name, unsaid))} {looks}; say whom to protect: entities=[{kinds[0]!r}] "
+            "if it names them, entities=[] if each row is one of them"
         )
     problems += [
         f"tables: {name} looks like an identifier; if it names whom to protect, name it in entities=; "

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 import duckdb
 
 from engine.params import MOST_ROWS
-from engine.schema import quoted
-from engine.source.detection.holders import Block, by_place
+from engine.schema import Entity, entity_name
+from engine.source.detection.holders import Block, by_place, who_sql
 from engine.source.detection.thresholds import Thresholds
 from engine.source.relation import fetch
 
@@ -32,15 +32,15 @@ _POWERS = tuple(1 << power for power in range(MOST_ROWS.bit_length()))
 
 
 def proposed_bound(
-    con: duckdb.DuckDBPyConnection, entities: Sequence[str], thresholds: Thresholds
+    con: duckdb.DuckDBPyConnection, entities: Sequence[Entity], thresholds: Thresholds
 ) -> int:
     """The smallest power of two that fewer entities than a threshold have more rows than."""
     found = [1]
     for entity in entities:
-        held = f"SELECT count(*) AS n FROM source GROUP BY {quoted(entity)}"
+        held = f"SELECT count(*) AS n FROM source GROUP BY {who_sql(entity)}"
         above = [f"count(*) FILTER (n > {power})" for power in _POWERS]
         row = fetch(con, f"SELECT {', '.join(above)} FROM ({held})", _PLACE)[0]
-        found.append(_first_below(row, thresholds.of("rows", entity)))
+        found.append(_first_below(row, thresholds.of("rows", entity_name(entity))))
     return max(found)
 
 
@@ -49,16 +49,17 @@ def proposed_bounds_of_values(block: Block, most: int, thresholds: Thresholds) -
     powers = [power for power in _POWERS if power < most]
     bounds = dict.fromkeys(block.names, 1)
     for entity in block.entities if powers else ():
+        who = entity_name(entity)
         block.fetch(
             "CREATE OR REPLACE TABLE held AS SELECT j, cell, who0, count(*) AS n "
             f"FROM ({block.laid_out((entity,))}) GROUP BY ALL"
         )
         for j, above in _above_in_worst_value(block, powers).items():
-            bound = _first_below(above, thresholds.of("rows", block.names[j], entity), last=most)
+            bound = _first_below(above, thresholds.of("rows", block.names[j], who), last=most)
             bounds[block.names[j]] = max(bounds[block.names[j]], bound)
-        enough = [thresholds.of("rows", name, f"{entity} values") for name in block.names]
+        enough = [thresholds.of("rows", name, f"{who} values") for name in block.names]
         for j, (n_values, cut) in _cut_in_all_values(block, powers, enough).items():
-            allowed = thresholds.of("rows", block.names[j], f"{entity} cut") + n_values // _VALUES
+            allowed = thresholds.of("rows", block.names[j], f"{who} cut") + n_values // _VALUES
             bound = _first_below(cut, allowed, last=most)
             bounds[block.names[j]] = max(bounds[block.names[j]], bound)
         block.fetch("DROP TABLE held")

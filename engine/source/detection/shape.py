@@ -39,6 +39,7 @@ class Shape:
     is_boolean: bool
     is_date: bool
     is_timestamp: bool
+    is_time: bool
     has_leading_zero: bool
     has_fixed_digits: bool
 
@@ -111,6 +112,7 @@ def _shape(seen: _Seen, n: int, n_usual: int, everybody: int, with_rare: int) ->
         is_boolean=seen.has("boolean"),
         is_date=seen.has("date"),
         is_timestamp=seen.has("timestamp"),
+        is_time=seen.has("time"),
         has_leading_zero=seen.showing["zero"] >= of("form", name, "zero shown"),
         has_fixed_digits=any(seen.has(f"{digits} digits") for digits in range(1, _MOST_DIGITS + 1)),
     )
@@ -137,10 +139,11 @@ def _certain(sql_type: str) -> dict[str, bool]:
         "like whole": cell_type == "integer",
         "number": cell_type in ("integer", "float", "decimal"),
         "boolean": cell_type == "boolean",
+        "time": cell_type == "time",
     }
     if sql_type in _SMALL_INTEGERS:
         out["whole"] = True
-    if cell_type in ("integer", "float", "decimal", "boolean"):
+    if cell_type in ("integer", "float", "decimal", "boolean", "time"):
         out |= {"date": False, "timestamp": False}
     if sql_type == "DATE":
         out |= {"date": True}
@@ -171,6 +174,7 @@ def _tests(sql_type: str) -> dict[str, str]:
         "boolean": f"lower({_TEXT}) IN ({', '.join(map(literal, _TRUTH))})" if is_text else "true",
         "date": f"({fits('date')}) AND {dashed}",
         "timestamp": f"({fits('timestamp')}) AND {dashed}",
+        "time": fits("time"),
         "zero": f"regexp_full_match({_TEXT}, '[+-]?0[0-9]+.*')",
         **{f"{count} digits": f"{digits} = {count}" for count in range(1, _MOST_DIGITS + 1)},
     }

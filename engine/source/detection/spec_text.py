@@ -18,13 +18,23 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError
-from engine.schema import Column, SourceSpec, Writing
+from engine.schema import (
+    DATE_KINDS,
+    GRID_KINDS,
+    NUMBER_KINDS,
+    Column,
+    Entity,
+    SourceSpec,
+    Writing,
+    columns_of,
+    entity_columns,
+    usual_nulls,
+)
 from engine.source.detection.determined import MOST_COLUMNS
+from engine.spec import knows_null
 from engine.units import units_for
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_BOUNDED = ("integer", "real", "decimal", "date", "timestamp")
-_NUMBERS, _MOMENTS = ("integer", "real", "decimal"), ("date", "timestamp")
 _BOUNDS = (
     "# domain = {min = , max = }   # smallest and largest possible value, if known from outside the data; "
     "ranges are filled within it"
@@ -45,7 +55,7 @@ class Detection:
     # All columns that can be read, in the source's order, each marked `detected`.
     columns: tuple[Column, ...]
     # Columns that look like identifiers of entities, besides those given.
-    entity_candidates: tuple[str, ...]
+    entity_candidates: tuple[Entity, ...]
     remarks: tuple[str, ...]  # About the source as a whole, and columns left out
     column_remarks: dict[str, tuple[str, ...]]  # Sentences by column name
     # Values of categories by column name, where a short list holds all that enough entities share.
@@ -57,6 +67,11 @@ class Detection:
     unreadable: dict[str, str] = field(default_factory=dict)
     # Why other columns look like identifiers, by name: they are left out of every table.
     suspects: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def named(self) -> tuple[Entity, ...]:
+        """The kinds of entities: those given, else what looks so."""
+        return self.source.entities or self.entity_candidates
 
 
 def spec_text(
@@ -72,7 +87,8 @@ def spec_text(
     key_path: The key file; None: one of the spec's name, beside it, which is to be made.
     """
     spec_path = Path(spec_path)
-    entities = detection.source.entities or detection.entity_candidates
+    entities = entity_columns(detection.named)
+    candidates = entity_columns(detection.entity_candidates)
     key = key_name(spec_path) if key_path is None else _seen_from(spec_path, key_path)
     made = f"tablepack key new {key} && " if key_path is None else ""
     lines = [
@@ -85,7 +101,7 @@ def spec_text(
         f"key = {toml(key)}",
         f"unit = {toml(_unit(detection, entities))}  # what a row is, as counts are to say: people, stays, visits ...",
         "reviewed = false  # true once a person has looked at every line marked detected: publish wants it",
-        *_source_lines(detection, entities, spec_path),
+        *_source_lines(detection, spec_path),
         "",
         "[privacy]",
         'profile = "standard"  # or "strict"',
@@ -95,8 +111,8 @@ def spec_text(
     usual = usual_writing(detection.columns)
     for column in detection.columns:
         if column.name in entities:
-            remarks = ["names whom to protect; never published"]
-        elif column.name in detection.entity_candidates:
+            remarks = [_naming(column.name, detection.named)]
+        elif column.name in candidates:
             lines += ["", f"# Left out: {_comment(column.name)} looks like an identifier."]
             data.remove(column)
             continue
@@ -106,8 +122,14 @@ def spec_text(
             continue
         else:
             remarks = list(detection.column_remarks.get(column.name, ()))
-        lines += _column_lines(column, remarks, detection.values.get(column.name, ()), usual)
-        if column.kind in _BOUNDED and column.name not in entities:
+        nulls = usual_nulls(
+            column.value_type,
+            knows_null=knows_null(detection.source),
+            is_entity=column.name in entities,
+        )
+        values = detection.values.get(column.name, ())
+        lines += _column_lines(column, remarks, values, usual, nulls)
+        if column.kind in GRID_KINDS and column.name not in entities:
             lines.append(_BOUNDS)
     if tables:
         _check_tables(tables, [column.name for column in data], detection)
@@ -120,6 +142,14 @@ def spec_text(
         # Of so many columns the pairs are more tables than anybody wants, or can have.
         lines += ["", *(pairs if len(data) <= MOST_COLUMNS else (f"# {line}" for line in pairs))]
     return "\n".join(lines) + "\n"
+
+
+def _naming(name: str, entities: Iterable[Entity]) -> str:
+    """What a column of an identifier is for."""
+    together = [one for one in entities if name in columns_of(one) and one != name]
+    others = [n for one in together if name not in entities for n in one if n != name]
+    beside = f" together with {' and '.join(others)}" if others else ""
+    return f"names whom to protect{beside}; never published"
 
 
 def _unit(detection: Detection, entities: tuple[str, ...]) -> str:
@@ -164,15 +194,17 @@ def _seen_from(spec_path: Path, path: str | Path) -> str:
 
 def toml(value: Any) -> str:
     """Spell a value in TOML, on one line."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{toml(key)} = {toml(of)}' for key, of in value.items())} }}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml, value)) + "]"
-    if isinstance(value, datetime.datetime | datetime.date):
+    if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     # JSON's escapes are TOML's too, but for DEL, which TOML wants escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _source_lines(detection: Detection, entities: tuple[str, ...], spec_path: Path) -> list[str]:
+def _source_lines(detection: Detection, spec_path: Path) -> list[str]:
     """The section [source]."""
     source = detection.source
     lines = ["", "[source]", *(f"# {_comment(remark)}" for remark in detection.remarks)]
@@ -184,11 +216,12 @@ def _source_lines(detection: Detection, entities: tuple[str, ...], spec_path: Pa
         "encoding": source.encoding,
         "delimiter": None if source.delimiter == "," else source.delimiter,
         "skip": source.skip or None,
+        "count_column": source.count_column or None,
         **_said(usual_writing(detection.columns), Writing()),
     }
     lines += [f"{key} = {toml(value)}" for key, value in found.items() if value is not None]
     lines.append(
-        f"entities = {toml(entities)}  # columns that name whom to protect; none: each row is one"
+        f"entities = {toml(detection.named)}  # columns that name whom to protect; none: each row is one"
     )
     return lines
 
@@ -197,28 +230,28 @@ def usual_writing(columns: Iterable[Column]) -> Writing:
     """How most columns are written whose numbers, or dates, could be written otherwise."""
     listed = list(columns)
     numbers = Counter(
-        (c.writing.decimal, c.writing.thousands) for c in listed if c.value_type in _NUMBERS
+        (c.writing.decimal, c.writing.thousands) for c in listed if c.value_type in NUMBER_KINDS
     )
     # Whole numbers are written plainly under any sign; they have no say.
     strange = {way: n for way, n in numbers.items() if way != (".", "")}
     decimal, thousands = max(strange, key=lambda way: strange[way], default=(".", ""))
-    dates = Counter(c.writing.date_format for c in listed if c.value_type in _MOMENTS)
-    return Writing(
-        decimal=decimal,
-        thousands=thousands,
-        date_format=max(dates, key=lambda form: dates[form], default=""),
+    dates = Counter(
+        (c.writing.date_format, c.writing.century) for c in listed if c.value_type in DATE_KINDS
     )
+    date_format, century = max(dates, key=lambda form: dates[form], default=("", ""))
+    return Writing(decimal=decimal, thousands=thousands, date_format=date_format, century=century)
 
 
 def _said(writing: Writing, usual: Writing, kind: str | None = None) -> dict[str, str | None]:
     """The keys that say how a column is written, where it is not as usual."""
     numbers = {"decimal": writing.decimal, "thousands": writing.thousands}
     dates = {"date_format": writing.date_format}
+    dates |= {"century": writing.century} if writing.century else {}
     if writing.decimal == usual.decimal and not writing.thousands:
         numbers = {}  # whoever reads thousands reads what has none
     said: dict[str, str] = {}
-    said |= numbers if kind is None or kind in _NUMBERS else {}
-    said |= dates if kind is None or kind in _MOMENTS else {}
+    said |= numbers if kind is None or kind in NUMBER_KINDS else {}
+    said |= dates if kind is None or kind in DATE_KINDS else {}
     return {key: value for key, value in said.items() if value != getattr(usual, key)}
 
 
@@ -238,9 +271,16 @@ def _bound_lines(detection: Detection) -> list[str]:
 
 
 def _column_lines(
-    column: Column, remarks: list[str], values: tuple[Any, ...], usual: Writing
+    column: Column,
+    remarks: list[str],
+    values: tuple[Any, ...],
+    usual: Writing,
+    nulls: tuple[str, ...],
 ) -> list[str]:
-    """One section [columns.X]."""
+    """One section [columns.X].
+
+    usual, nulls: How it is written, and null spelled, unless the section says otherwise.
+    """
     name = column.name if _BARE_KEY.fullmatch(column.name) else toml(column.name)
     lines = ["", f"[columns.{name}]", *(f"# {_comment(remark)}" for remark in remarks)]
     lines.append(f"kind = {toml(column.kind)}")
@@ -252,6 +292,10 @@ def _column_lines(
         lines.append(f"resolution = {exact if step.exponent else '1'}")
     if column.max_rows is not None:
         lines.append(f"max_rows = {column.max_rows}  # the same for any one value of this column")
+    if column.order:
+        lines.append(
+            f"order = {toml(column.order)}  # bands: by their numbers, as 5-9 before 10-14"
+        )
     if column.determines:
         lines.append(
             f"determines = {toml(column.determines)}  # rows that agree in this column agree in these"
@@ -260,8 +304,12 @@ def _column_lines(
     said = {} if is_any else _said(column.writing, usual, column.value_type)
     lines += [f"{key} = {toml(value)}" for key, value in said.items()]
     lines.append(f"detected = {toml(column.detected)}")
-    if column.nulls != ("",):
-        lines.append(f"nulls = {toml(column.nulls)}")
+    if column.spellings != nulls:
+        lines.append(f"nulls = {toml(column.spellings)}")
+    if column.label:
+        lines.append(f"label = {toml(column.label)}")
+    if column.labels:
+        lines.append(f"labels = {toml(dict(column.labels))}")
     if values:
         lines.append(
             f"# domain = {toml(values)}  # seen in the data, values of few left out; "

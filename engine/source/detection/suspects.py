@@ -105,7 +105,7 @@ def suspects(table: Table, judged: Mapping[str, Judged], thresholds: Thresholds)
 
     table: All columns: rows of one value of a suspect are compared in the others.
     """
-    many = _many_values(table)
+    many = about_distinct(table)
     found = {}
     for name, column in judged.items():
         is_named = reads_like_an_identifier(name) == "strong"
@@ -130,7 +130,7 @@ def suspects(table: Table, judged: Mapping[str, Judged], thresholds: Thresholds)
     return found
 
 
-def _many_values(table: Table) -> dict[str, int]:
+def about_distinct(table: Table) -> dict[str, int]:
     """About how many values each column has, a pass for some columns at a time."""
     names = list(table.columns)
     many: list[Any] = []
@@ -263,19 +263,17 @@ def _by_others(
     has a sex and a year of birth. Of values that look issued one is enough.
     """
     others = [c for c, n in many.items() if c != name and 2 <= n <= max(many[name] // 2, 2)]
-    told = _agreed(table, name, others[:MOST_TOLD])
+    told = agreed(table, name, others[:MOST_TOLD])
     if told and is_code():
         return _SHARED
     for place, one in enumerate(told):
         for other in told[place + 1 :]:
-            if other not in _agreed(table, one, [other]) and one not in _agreed(
-                table, other, [one]
-            ):
+            if other not in agreed(table, one, [other]) and one not in agreed(table, other, [one]):
                 return _SHARED
     return None
 
 
-def _agreed(table: Table, name: str, others: Sequence[str]) -> list[str]:
+def agreed(table: Table, name: str, others: Sequence[str]) -> list[str]:
     """Columns in which the rows of nearly every value agree, though two of all rows often do not."""
     if not others:
         return []
@@ -288,8 +286,8 @@ def _agreed(table: Table, name: str, others: Sequence[str]) -> list[str]:
             for other, of in zip(others, pairs, strict=True)
             for share in _shares_agreed(table, name, [other], of)
         ]
-    agreed = [c for c, share in zip(others, shares, strict=True) if float(share) >= NEARLY_ALL]
-    return [c for c in agreed if _by_chance(table, c) <= BY_CHANCE]
+    alike = [c for c, share in zip(others, shares, strict=True) if float(share) >= NEARLY_ALL]
+    return [c for c in alike if _by_chance(table, c) <= BY_CHANCE]
 
 
 def _shares_agreed(table: Table, name: str, others: Sequence[str], of: str) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.keys import MasterKey
-from engine.schema import UInt64Array
+from engine.schema import UInt64Array, entity_name
 from engine.source.charges import Sketch
 from engine.source.entities.tokens import CHUNK_ROWS, identity_words, row_words
 from engine.source.ingest import Ingested
@@ -25,18 +25,18 @@ SIZE = 512
 def sketch_of(ingested: Ingested, key: MasterKey, identity: tuple[str, ...]) -> Sketch:
     """Sketch the entities of a source; of several kinds, the first that the spec names."""
     names = ingested.entity_names
-    of = names or identity
-    secret = key.derive("sketch", "", tuple(of))
+    of = tuple(map(entity_name, names)) or identity
+    secret = key.derive("sketch", "", of)
     if ingested.spark is not None:
         smallest = _in_spark(ingested, ingested.spark, secret, of)
-        return Sketch(of=tuple(of), named=bool(names), hashes=tuple(map(int, smallest)), size=SIZE)
+        return Sketch(of=of, named=bool(names), hashes=tuple(map(int, smallest)), size=SIZE)
     smallest = np.zeros(0, dtype=np.uint64)
     parts = _hashes_of_ids(ingested, secret) if names else _hashes_of_rows(ingested, secret, of)
     for hashes in parts:
         if len(smallest) == SIZE:
             hashes = hashes[hashes < smallest[-1]]  # few: numbers of all others need no sorting
         smallest = _smallest(np.concatenate([smallest, hashes]))
-    return Sketch(of=tuple(of), named=bool(names), hashes=tuple(map(int, smallest)), size=SIZE)
+    return Sketch(of=of, named=bool(names), hashes=tuple(map(int, smallest)), size=SIZE)
 
 
 def _smallest(hashes: UInt64Array) -> UInt64Array:

@@ -34,6 +34,7 @@ class CsvShape:
 
     delimiter: str
     names: tuple[str, ...]  # As written, a byte order mark taken off
+    has_tail: bool = False  # Every line ends in a delimiter, behind which there is nothing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +43,9 @@ class Reading:
 
     delimiter: str
     names: tuple[str, ...]
-    skip: int  # Lines above the names
+    skip: int  # Lines above the names, blank ones included
+    has_tail: bool  # Every record below the names has one more cell, which is empty
+    is_first: bool  # The names are the first record
     is_even: bool  # Every record below the names has as many cells as there are names
     is_named: bool  # The names stand on the first line, or are no values of their columns
     is_decimal: bool  # The delimiter occurs between digits only, as a decimal comma does
@@ -52,7 +55,7 @@ class Reading:
         """Larger is likelier."""
         agrees = self.is_even and self.is_named and len(self.names) > 1
         no_decimals = agrees and not self.is_decimal
-        return agrees, self.skip == 0, no_decimals, len(self.names), self.is_even
+        return agrees, self.is_first, no_decimals, len(self.names), self.is_even
 
 
 def likeliest_reading(
@@ -100,14 +103,28 @@ def _readings(lines: Sequence[str], delimiter: str, *, may_skip: bool) -> list[R
     return [
         Reading(
             delimiter=delimiter,
-            names=tuple(records[start]),
-            skip=above[start] if start else 0,
-            is_even=all(width == widths[start] for width in widths[start:]),
+            names=tuple(names),
+            skip=above[start],
+            has_tail=has_tail,
+            is_first=start == 0,
+            is_even=all(width == len(names) + has_tail for width in widths[start + 1 :]),
             is_named=start == 0 or _is_header(records[start], records[start + 1 :]),
             is_decimal=_is_decimal(lines[above[start] :], delimiter),
         )
         for start in sorted(starts)
+        for names, has_tail in [_names(records[start], records[start + 1 :])]
     ]
+
+
+def _names(header: list[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], bool]:
+    """The names in a record, and whether the rows below have one more cell each, which is empty."""
+    names = header[:-1] if len(header) > 1 and not header[-1].strip() else header
+    is_longer = (
+        len(header) > 1
+        and bool(rows)
+        and all(len(row) == len(names) + 1 and not row[-1] for row in rows)
+    )
+    return (names, True) if is_longer else (header, False)
 
 
 def _is_header(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
@@ -155,7 +172,7 @@ def csv_shape(
         problem = "its first line is not CSV"
     if reading is None or problem:
         raise DataError(f"{place}: {problem}")
-    return CsvShape(delimiter=reading.delimiter, names=reading.names)
+    return CsvShape(delimiter=reading.delimiter, names=reading.names, has_tail=reading.has_tail)
 
 
 def _opened(path: Path) -> IO[str]:

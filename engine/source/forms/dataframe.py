@@ -103,7 +103,9 @@ def prepared(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], frozens
                 series = series.map(str, na_action="ignore")
             elif held_type not in _AS_IS:
                 if held_type != "empty":
-                    unreadable[name] = "holds values of several Python types (mixed types)"
+                    unreadable[name] = (
+                        "holds values of several Python types, such as numbers and texts"
+                    )
                 series = _all_null(len(series))
         elif not _is_readable(series):
             unreadable[name] = (

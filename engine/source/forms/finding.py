@@ -100,6 +100,10 @@ def _of_text(source: SourceSpec, file: str) -> tuple[SourceSpec, tuple[str, ...]
         skip += reading.skip
         if reading.skip:
             remarks.append(_SKIPPED.format(skip=skip))
+    if reading is not None and reading.has_tail:
+        remarks.append(
+            "each line ends in a delimiter, behind which there is nothing: it makes no column"
+        )
     found = replace(source, encoding=encoding, delimiter=delimiter, skip=skip)
     return found, tuple(remarks)
 

@@ -19,13 +19,22 @@ from engine.schema import SourceFormat, SourceSpec, quoted
 from engine.source.forms.databases import check_doubles, open_database
 from engine.source.forms.query import checked_query, named_files
 from engine.source.forms.row_wise import RowWise
+from engine.source.forms.statistical import open_statistical
 from engine.source.forms.text import open_text
 from engine.source.forms.workbook import open_workbook
-from engine.source.frames import register_frame
-from engine.source.relation import Source, check_names, fetch, file_literal, matching_files
-from engine.spec import format_of
+from engine.source.frames import Frame, register_frame
+from engine.source.relation import (
+    Labels,
+    Source,
+    check_names,
+    fetch,
+    file_literal,
+    matching_files,
+)
+from engine.spec import STATISTICAL, format_of
 
 _RESULT = "tablepack_result"
+_MOST_UNITS = 10**9
 _SERVERS = ("postgres", "mysql")
 _DATABASES = ("duckdb", "sqlite", *_SERVERS)
 _ON_CELL = (
@@ -45,15 +54,12 @@ def open_source(
 
     row_wise: Mode dp: what `source.sql` must show of itself. A source without rows is then none the worse.
     """
-    unreadable: dict[str, str] = {}
-    mixed: frozenset[str] = frozenset()
-    orders: dict[str, tuple[str, ...]] = {}
+    prepared = Frame(columns=(), unreadable={}, mixed_numbers=frozenset())
+    labels = Labels()
     if source.format == "frame":
         place = "the data frame"
         prepared = register_frame(con, frame)
         check_names(prepared.columns, place)
-        unreadable, mixed = prepared.unreadable, prepared.mixed_numbers
-        orders = prepared.orders
         fetch(con, "CREATE OR REPLACE TEMP VIEW source AS SELECT * FROM frame", place)
     elif source.path is None:
         raise SpecError("source.path: say where the rows are")
@@ -61,8 +67,13 @@ def open_source(
         place = _place(source)
         if source.sql is not None:
             _open_query(con, source, place, row_wise)
+        elif source.format in STATISTICAL:
+            files = _files(source.paths)
+            prepared, labels = open_statistical(con, source, files, "source", place)
         else:
             _open_files(con, source, source.paths, "source", place, by_header=row_wise is not None)
+    if source.count_column:
+        _expand(con, source.count_column, place)
     described = fetch(con, "DESCRIBE source", place)
     if row_wise is None and not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
         if source.sql is not None:
@@ -73,11 +84,39 @@ def open_source(
     return Source(
         columns=tuple(str(row[0]) for row in described),
         types={str(row[0]): str(row[1]) for row in described},
-        unreadable=unreadable,
-        mixed_numbers=mixed,
+        unreadable=prepared.unreadable,
+        mixed_numbers=prepared.mixed_numbers,
         place=place,
-        orders=orders,
+        orders=prepared.orders,
+        labels=labels,
     )
+
+
+def _expand(con: duckdb.DuckDBPyConnection, counts: str, place: str) -> None:
+    """Read each row as so many as a column says, without that column."""
+    names = [str(row[0]) for row in fetch(con, "DESCRIBE source", place)]
+    if counts not in names:
+        raise SpecError(
+            f"source.count_column: no column {counts!r} in the source, which has: {', '.join(names)}"
+        )
+    n = f"TRY_CAST({quoted(counts)} AS DOUBLE)"
+    is_count = f"coalesce({n} = trunc({n}) AND {n} >= 0, false)"
+    is_right, total = fetch(con, f"SELECT bool_and({is_count}), sum({n}) FROM source", place)[0]
+    if not is_right or total > _MOST_UNITS:
+        raise DataError(
+            f"column {counts!r}: must hold how many units each row stands for, whole numbers of 0 and above, of at "
+            f"most {_MOST_UNITS:,} units in all"
+        )
+    others = ", ".join(quoted(name) for name in names if name != counts)
+    fetch(
+        con,
+        f"CREATE OR REPLACE TABLE {_RESULT} AS SELECT {others} FROM "
+        f"(SELECT {others}, unnest(range(CAST({n} AS BIGINT))) FROM source)",
+        place,
+    )
+    views = "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary"
+    fetch(con, f"DROP {'VIEW' if fetch(con, views, place) else 'TABLE'} source", place)
+    fetch(con, f"ALTER TABLE {_RESULT} RENAME TO source", place)
 
 
 def _place(source: SourceSpec) -> str:
@@ -108,13 +147,20 @@ def _open_files(
             raise SpecError('source.path: several databases want sql = "SELECT ..." over them')
         open_database(con, source, paths[0], relation)
         return
-    files = list(dict.fromkeys(file for path in paths for file in matching_files(path)))
-    if source.format == "csv":
+    files = _files(paths)
+    if source.format in STATISTICAL:
+        open_statistical(con, source, files, relation, place)
+    elif source.format == "csv":
         open_text(con, source, files, relation, place, by_header=by_header)
     elif source.format == "xlsx":
         open_workbook(con, source, files, relation, place)
     else:
         _open_parquet(con, files, relation, place)
+
+
+def _files(paths: Sequence[str]) -> list[str]:
+    """All files that paths and globs name."""
+    return list(dict.fromkeys(file for path in paths for file in matching_files(path)))
 
 
 def _open_query(

@@ -19,24 +19,13 @@ from engine.errors import SpecError
 from engine.schema import quoted
 from engine.source.forms.row_wise import RowWise, not_row_wise
 from engine.source.relation import fetch
+from engine.spec import SUFFIXES
 
 _ROWS_OF_NOTHING = frozenset({"unnest", "range", "generate_series"})
 _FROM = frozenset(
     {"BASE_TABLE", "SUBQUERY", "JOIN", "EMPTY", "TABLE_FUNCTION", "EXPRESSION_LIST", "PIVOT"}
 )
-_ENDINGS = (
-    ".gz",
-    ".csv",
-    ".tsv",
-    ".txt",
-    ".parquet",
-    ".pq",
-    ".xlsx",
-    ".xlsm",
-    ".xlsb",
-    ".xls",
-    ".ods",
-)
+_ENDINGS = (".gz", *(suffix for suffix in SUFFIXES if not suffix.endswith(".gz")))
 
 
 def named_files(paths: Sequence[str]) -> dict[str, str]:

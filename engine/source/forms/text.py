@@ -51,7 +51,8 @@ def open_text(
                     'say sql = "SELECT ..." to put them together'
                 )
             shapes.append(shape)
-            parts.append(f"SELECT * FROM {csv_rows(str(plain), shape.delimiter, shape.names)}")
+            rows = csv_rows(str(plain), shape.delimiter, shape.names, has_tail=shape.has_tail)
+            parts.append(f"SELECT * FROM {rows}")
         fetch(
             con, f"CREATE OR REPLACE TABLE {quoted(relation)} AS {' UNION ALL '.join(parts)}", place
         )

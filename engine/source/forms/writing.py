@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 
-from engine.schema import Writing, literal
+from engine.schema import DATE_KINDS, NUMBER_KINDS, Writing, literal
 
-NUMBERS = ("integer", "real", "decimal")
-MOMENTS = ("date", "timestamp")
 _SPACES = "\u00a0\u202f\u2009"
 _APOSTROPHES = "\u2019"
 _HAS_TIME = re.compile("%[HISMp]")
@@ -22,16 +20,23 @@ def plain_sql(writing: Writing, kind: str, cell: str) -> str:
 
     kind: Kind, or type of values; only numbers and dates are written in several ways.
     """
-    if kind in NUMBERS and (writing.decimal != "." or writing.thousands):
+    if kind in NUMBER_KINDS and (writing.decimal != "." or writing.thousands):
         bare = cell
         for sign in _thousands(writing):
             bare = f"replace({bare}, {literal(sign)}, '')"
         if writing.decimal != ".":
             bare = f"replace({bare}, {literal(writing.decimal)}, '.')"
         return f"CASE WHEN {is_written(writing, cell)} THEN {bare} END"
-    if kind in MOMENTS and writing.date_format:
+    if kind in DATE_KINDS and writing.date_format:
         shown = "%Y-%m-%d %H:%M:%S.%f" if _HAS_TIME.search(writing.date_format) else "%Y-%m-%d"
         moment = f"try_strptime({cell}, {literal(writing.date_format)})"
+        if writing.has_short_years and writing.century:
+            # As text: a 29 February that the century lacks is no date, then.
+            first = int(writing.century[:4])
+            year = f"{first} + (year({moment}) + {100 - first % 100}) % 100"
+            return f"({year}) || strftime({moment}, {literal(shown.removeprefix('%Y'))})"
+        if "%Y" in writing.date_format:  # 35 would be read as the year 35
+            moment = f"CASE WHEN regexp_matches({cell}, '[0-9]{{4}}') THEN {moment} END"
         return f"strftime({moment}, {literal(shown)})"
     return cell
 

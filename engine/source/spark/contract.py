@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from engine.cell_keys import CodeSpan
-from engine.schema import Int64Array, UInt64Array
+from engine.schema import Entity, Int64Array, UInt64Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +56,7 @@ class RowsInSpark(Protocol):
         """
 
     def name_entities(
-        self, codes: Sequence[str], names: Sequence[str], n_rows: int, entity_key: bytes
+        self, codes: Sequence[str], names: Sequence[Entity], n_rows: int, entity_key: bytes
     ) -> list[UInt64Array | None]:
         """Put tokens in the place of ids; of each kind of entity give its tokens, None where each has one row."""
 

@@ -22,6 +22,7 @@ from engine.source.ingest import (
     check_columns,
     check_domains,
     check_rows,
+    columns_of_ids,
     list_domain,
 )
 from engine.source.misfits import N_FLAGS
@@ -40,6 +41,7 @@ _DDL = {
     "boolean": "boolean",
     "date": "date",
     "timestamp": "timestamp_ntz",
+    "time": "string",
     "text": "string",
 }
 
@@ -61,7 +63,7 @@ def rows_in_spark(
     """
     with spark_session(spec.master, frame, scratch) as session:
         frame, source = source_frame(session, spec, frame)
-        check_columns(source, columns, spec.entities)
+        check_columns(source, columns, spec.entity_columns)
         chosen = frame.select(*(f"`{c.name.replace('`', '``')}`" for c in columns))
         rows = SparkRows(session, chosen, con, source.place)
         try:
@@ -82,15 +84,15 @@ def _ingested(
 ) -> Ingested:
     """Lists of values, then codes, then checks."""
     by_name = {column.name: column for column in columns}
-    data = tuple(by_name[name] for name in sorted(by_name) if name not in spec.entities)
+    data = tuple(by_name[name] for name in sorted(by_name) if name not in spec.entity_columns)
     sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
     shorts = {sql_names[c.name]: c for c in data}
-    entities = {f"e{j}": by_name[name] for j, name in enumerate(spec.entities)}
+    entities = columns_of_ids(spec.entities, by_name)
     cells = tasks.Cells(types=dict(source.types), is_text=spec.format == "csv")
     ranked = {short: c for short, c in shorts.items() if c.is_ranked}
     listed = {s: c for s, c in ranked.items() if settle and c.domain is not None}
     dictionaries = _dictionaries(rows, con, frame, cells, ranked, listed)
-    ids = {short: _ddl_of_ids(c, source.types[c.name]) for short, c in entities.items()}
+    ids = {short: _ddl_of_ids(of, source.types) for short, of in entities.items()}
     lists = {f"list_{short}": _stream(con, f"list_{short}") for short in ranked}
     encoded = rows.keep(
         rows.mapped(
@@ -116,7 +118,7 @@ def _ingested(
         return [tuple(any(column.to_pylist()) for column in found.columns)]
 
     if not settle:
-        check_rows(con, source, data, sql_names, tuple(entities.values()), look)
+        check_rows(con, source, {short: (c,) for short, c in shorts.items()} | entities, look)
         check_domains(con, data, sql_names, dictionaries)
     for short in ranked:
         fetch(con, f"DROP TABLE list_{short}", _PLACE)
@@ -168,13 +170,17 @@ def _dictionaries(
 
 
 def _settled(
-    rows: SparkRows, encoded: Any, shorts: Mapping[str, Column], entities: Mapping[str, Column]
+    rows: SparkRows,
+    encoded: Any,
+    shorts: Mapping[str, Column],
+    entities: Mapping[str, tuple[Column, ...]],
 ) -> tuple[Any, dict[str, int]]:
     """Codes inside the declared domains, without the rows to be left out, and what the custodian is told."""
     counts = unsettled_counts(shorts, tuple(entities))
     named = [f"{sql} AS x{i}" for i, sql in enumerate(counts)]
     (said,) = rows.gathered(encoded.selectExpr(*named)).to_pylist()
-    names = [f"column {column.name}" for column in (*entities.values(), *shorts.values())]
+    ids = [of[0] for of in entities.values()]
+    names = [f"column {column.name}" for column in (*ids, *shorts.values())]
     told = dict(zip(("rows", "left out", *names), map(int, said.values()), strict=True))
     if not any([*told.values()][1:]):
         return encoded, told
@@ -197,10 +203,12 @@ def _stream(con: duckdb.DuckDBPyConnection, table: str) -> bytes:
     return stream
 
 
-def _ddl_of_ids(column: Column, sql_type: str) -> str:
+def _ddl_of_ids(columns: tuple[Column, ...], types: Mapping[str, str]) -> str:
     """Spark's type of typed ids."""
-    is_bytes = column.value_type == "text" and cell_class(sql_type) == "blob"
-    return "binary" if is_bytes else _DDL[column.value_type]
+    if len(columns) > 1:
+        return "string"
+    is_bytes = columns[0].value_type == "text" and cell_class(types[columns[0].name]) == "blob"
+    return "binary" if is_bytes else _DDL[columns[0].value_type]
 
 
 def _extremes(

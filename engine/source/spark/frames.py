@@ -108,7 +108,12 @@ def _text(session: Any, spec: SourceSpec, files: list[str]) -> Any:
 def _shape(session: Any, spec: SourceSpec, file: str) -> CsvShape:
     """Delimiter and names of a text."""
     if "://" not in file:
-        return csv_shape(Path(file), delimiter=spec.delimiter)
+        shape = csv_shape(Path(file), delimiter=spec.delimiter)
+        if shape.has_tail:
+            raise DataError(
+                f"source {file}: each line ends in a delimiter, which Spark reads as one more column; take it off"
+            )
+        return shape
     sign = spec.delimiter or ","
     head = session.read.csv(file, sep=sign, quote='"', escape='"', header=True, inferSchema=False)
     return CsvShape(delimiter=sign, names=tuple(head.columns))

@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 
 from engine.cell_keys import CodeSpan
-from engine.schema import Int64Array, UInt64Array
+from engine.schema import Entity, Int64Array, UInt64Array
 from engine.source.entities import PRIME, ROWS_WITH_TOKENS
 from engine.source.spark import tasks
 from engine.source.spark.contract import Groups
@@ -113,7 +113,7 @@ class SparkRows:
         self._as_tokens()
 
     def name_entities(
-        self, codes: Sequence[str], names: Sequence[str], n_rows: int, entity_key: bytes
+        self, codes: Sequence[str], names: Sequence[Entity], n_rows: int, entity_key: bytes
     ) -> list[UInt64Array | None]:
         """See `RowsInSpark`; entities of several rows get numbers, too."""
         lanes = {f"l{j}_{lane}": "bigint" for j in range(len(names)) for lane in (0, 1)}

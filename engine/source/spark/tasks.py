@@ -20,8 +20,8 @@ import pyarrow as pa
 from engine.cell_keys import CodeSpan
 from engine.errors import place_of
 from engine.keys import entity_tokens, row_tokens
-from engine.schema import Column, Int64Array, UInt64Array, quoted
-from engine.source.encoding import cell_sql, value_sql
+from engine.schema import Column, Entity, Int64Array, UInt64Array, quoted
+from engine.source.encoding import cell_sql, id_sql, value_sql
 from engine.source.entities import codes_as_words
 from engine.source.ingest import coded_sql
 from engine.source.relation import Source
@@ -150,7 +150,7 @@ class Encode:
     cells: Cells
     # columns, entities: By short name.
     columns: Mapping[str, Column]
-    entities: Mapping[str, Column]
+    entities: Mapping[str, tuple[Column, ...]]
     lists: Any  # Of a mapping: the tables `list_<short>` of ranked columns, as Arrow streams
     schema: pa.Schema
 
@@ -171,15 +171,15 @@ class Encode:
         statements = [
             coded_sql(
                 source,
-                {s: self.columns[s] for s in shorts[first : first + CODED_AT_ONCE]},
+                {s: (self.columns[s],) for s in shorts[first : first + CODED_AT_ONCE]},
                 ranked,
                 "rowid AS r",
             )
             for first in range(0, len(shorts), CODED_AT_ONCE)
         ]
-        for short, column in self.entities.items():
-            sql_type = self.cells.types[column.name]
-            value = value_sql(column, sql_type, cell_sql(column, sql_type))
+        for short, columns in self.entities.items():
+            cells = [cell_sql(c, self.cells.types[c.name]) for c in columns]
+            value = id_sql(columns, self.cells.types, cells)
             statements.append(f"SELECT rowid AS r, {value} AS {short} FROM source")
         for statement in statements:
             part = _table(con, f"{statement} ORDER BY r")
@@ -208,7 +208,7 @@ class Look:
 class NameEntities:
     """Ids replaced by the two lanes of their tokens, as signed numbers."""
 
-    names: Mapping[str, str]  # Entity column by short name
+    names: Mapping[str, Entity]  # What names the entities, by short name
     secret: Any  # The key of tokens, and nothing else
     schema: pa.Schema
 

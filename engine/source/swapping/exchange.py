@@ -16,7 +16,7 @@ import numpy as np
 from engine.errors import DataError
 from engine.keys import MasterKey
 from engine.params import SwapParams
-from engine.schema import Int64Array, UInt64Array
+from engine.schema import Int64Array, UInt64Array, entity_name
 from engine.source.entities import ROWS_WITH_TOKENS, EntityColumn
 from engine.source.ingest import Ingested
 from engine.source.relation import assigned
@@ -36,7 +36,9 @@ def exchange(
     vintage: str,
 ) -> None:
     """Exchange values between pairs of records in the table `rows_with_tokens`."""
-    several = [ingested.entity_names[e.number] for e in entities if e.tokens is not None]
+    several = [
+        entity_name(ingested.entity_names[e.number]) for e in entities if e.tokens is not None
+    ]
     if several:
         raise DataError(
             f"privacy.swap: column {several[0]!r} names entities with several rows; records can be exchanged only "

@@ -37,7 +37,7 @@ MOST_ROWS = 10**12
 _LARGEST = 2**62
 _TOO_LONG = "(too long)\t"
 _TYPE = re.compile(
-    r"BIGINT|HUGEINT|DOUBLE|BOOLEAN|VARCHAR|DATE|TIMESTAMP|DECIMAL\((?:18|38),(?:\d|[12]\d|3[0-8])\)"
+    r"BIGINT|HUGEINT|DOUBLE|BOOLEAN|VARCHAR|DATE|TIMESTAMP|TIME|DECIMAL\((?:18|38),(?:\d|[12]\d|3[0-8])\)"
 )
 _Row = Mapping[str, Any]
 _Checks = Mapping[str, tuple[Callable[[Any], bool], str]]

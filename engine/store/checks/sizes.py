@@ -155,7 +155,7 @@ def _of_column(column: Column) -> Iterator[tuple[str, str]]:
     yield "", column.name
     yield ".label", column.label
     yield ".placeholder", column.placeholder or ""
-    for spelling in column.nulls[:1]:
+    for spelling in column.spellings[:1]:
         yield ".nulls", spelling
     for value, label in column.labels:
         yield ".labels", value

@@ -19,7 +19,7 @@ from engine.store import unused_name
 from queries.intervals.buckets import TableBuckets
 from queries.intervals.extrapolation import End, Top, as_text, ends_of
 from queries.intervals.model import Groups, NoiseModel
-from queries.intervals.regions import Reach, Region, region_within
+from queries.intervals.regions import Reach, Region, groups_with_rows, region_within
 from queries.intervals.statement.nodes import (
     Node,
     column_node,
@@ -262,10 +262,9 @@ def free_region(table: TableBuckets, group: Int64Array, n_groups: int) -> Region
     return Region(
         by=(),
         allowed=everything,
-        choices=(),
         reach=(),
         group=group,
-        n_groups=n_groups,
+        codes=np.zeros((n_groups, 0), dtype=np.int64),
         is_free=True,
     )
 
@@ -319,4 +318,5 @@ def _plain_region(table: TableBuckets, question: ParsedStatement, holds: list[Bo
         mask[table.rows[true, j]] = True
         allowed[j] &= mask
     by = tuple(_column(node, table) for _, node in question.keys)
-    return region_within(table, by, tuple(allowed), ((True, True),) * len(allowed))
+    limits, is_open = tuple(allowed), ((True, True),) * len(allowed)
+    return region_within(table, by, limits, is_open, groups_with_rows(table, by, limits))

@@ -237,7 +237,8 @@ def _filtered(rows: Evaluated, term: Aggregate, *, adding: bool = False) -> Grou
     mask[table.rows[is_inside, j[0]]] = True
     allowed = list(region.allowed)
     allowed[j[0]] = allowed[j[0]] & mask
-    return replace(rows.groups, region=region_within(table, region.by, tuple(allowed), reach))
+    limited = region_within(table, region.by, tuple(allowed), reach, region.codes)
+    return replace(rows.groups, region=limited)
 
 
 def _part(rows: Evaluated, term: Term) -> Part:

@@ -50,7 +50,7 @@ def chart(table: PackTable, language: int, words: Mapping[str, str]) -> str:
     title = html.escape(table.titles[language])
     return "".join(
         [
-            f'<svg class="chart" viewBox="0 0 {WIDTH} {y + GAP}" role="img" aria-label="{title}">',
+            f'<svg class="chart" viewBox="0 0 {WIDTH} {y + GAP}" role="img" direction="ltr" aria-label="{title}">',
             f"<title>{title}</title>",
             *legend,
             *body,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.store import unused_name
+from engine.texts import slug
 from queries.packs.files import File, FileRecord, as_json
 from queries.packs.formats.flat import by_language, code_list_path, fields_of, label_name
 from queries.packs.model import STATUSES, Dimension, Pack, PackTable
@@ -20,10 +21,10 @@ def data_package(pack: Pack, files: Mapping[str, FileRecord]) -> str:
     resources = [_code_resource(d, pack, files) for d in pack.dimensions.values()]
     taken = [r["name"] for r in resources]
     for t in pack.tables:
-        resources.append(_table_resource(t, pack, files, unused_name(_slug(t.id), taken)))
+        resources.append(_table_resource(t, pack, files, unused_name(t.id.lower(), taken)))
         taken.append(resources[-1]["name"])
     out: dict[str, Any] = {
-        "name": _slug(pack.titles[0]),
+        "name": slug(pack.titles[0], "pack").lower(),
         "id": info.identifier,
         "title": pack.titles[0],
         "description": pack.descriptions[0] or "Statistical tables with noise; see README.md.",
@@ -33,7 +34,7 @@ def data_package(pack: Pack, files: Mapping[str, FileRecord]) -> str:
     if info.issued:
         out["created"] = f"{info.issued.isoformat()}T00:00:00Z"
     if info.licence:
-        licence = {"name": _slug(info.licence, upper=True), "title": info.licence}
+        licence = {"name": slug(info.licence, "licence"), "title": info.licence}
         out["licenses"] = [licence | ({"path": info.licence_url} if info.licence_url else {})]
     if info.publisher:
         out["contributors"] = [{"title": info.publisher, "role": "publisher"}]
@@ -102,14 +103,7 @@ def _code_resource(
 
 def code_list_name(pack: Pack, dimension: Dimension) -> str:
     """Name of a dimension's code list in the data package."""
-    return f"codes-{list(pack.dimensions).index(dimension.name) + 1:03d}-{_slug(dimension.name)}"
-
-
-def _slug(text: str, *, upper: bool = False) -> str:
-    """A name allowed in data packages: ASCII letters, digits, dots, dashes."""
-    slug = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in text)
-    slug = "-".join(part for part in slug.split("-") if part) or "pack"
-    return slug if upper else slug.lower()
+    return f"codes-{list(pack.dimensions).index(dimension.name) + 1:03d}-{slug(dimension.name, 'column').lower()}"
 
 
 def dcat(pack: Pack, files: Sequence[File], records: Mapping[str, FileRecord]) -> str:

@@ -13,7 +13,7 @@ from engine.texts import shown
 from queries.packs.formats import FORMATS
 from queries.packs.formats.workbook import sheet_tables
 from queries.packs.model import Pack
-from queries.packs.texts import STATUS_WORDS, number_text
+from queries.packs.texts import STATUS_WORDS, direction_of, number_text
 
 _MARKS = re.compile(r"[\\`*\[\]<>!|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
 _LINE_START = re.compile(r"^(\s*)([#+=-])(?=\s|$|[#+=-])")
@@ -137,15 +137,19 @@ def page(pack: Pack, paths: Sequence[str], language: int = 0) -> str:
     title, code = html.escape(pack.titles[language]), html.escape(pack.languages[language])
     up = "../" if language else ""
     out = [
-        f'<!doctype html>\n<html lang="{code}">\n<head>\n<meta charset="utf-8">',
+        f'<!doctype html>\n<html lang="{code}" dir="{direction_of(code)}">\n<head>\n<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f'<title>{title}</title>\n<link rel="stylesheet" href="{up}site.css">\n</head>\n<body>\n<main>',
-        f'<p><a href="index.html">{html.escape(pack.words["tables"][language])}</a></p>\n<h1>{title}</h1>',
+        f'<p><a href="index.html">{html.escape(pack.words["tables"][language])}</a></p>\n<h1 dir="auto">{title}</h1>',
     ]
     for head, lines, is_list in blocks(pack, paths, language):
         out += [f"<h2>{html.escape(head)}</h2>"] if head else []
         if is_list:
-            out += ["<ul>", *(f"<li>{html.escape(line)}</li>" for line in lines), "</ul>"]
+            out += [
+                "<ul>",
+                *(f'<li dir="auto">{html.escape(line)}</li>' for line in lines),
+                "</ul>",
+            ]
         else:
-            out += [f"<p>{html.escape(line)}</p>" for line in lines]
+            out += [f'<p dir="auto">{html.escape(line)}</p>' for line in lines]
     return "\n".join([*out, "</main>\n</body>\n</html>"]) + "\n"

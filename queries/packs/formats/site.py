@@ -16,7 +16,7 @@ from queries.packs.files import File, in_language
 from queries.packs.formats.chart import chart
 from queries.packs.formats.workbook import is_across
 from queries.packs.model import STATUSES, Pack, PackTable
-from queries.packs.texts import SIGNS, accuracy_notes, number_text, status_word
+from queries.packs.texts import SIGNS, accuracy_notes, direction_of, number_text, status_word
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 MAX_ROWS = 200
@@ -58,6 +58,7 @@ def _write_language(
     shared = {
         "pack": pack,
         "lang": code,
+        "direction": direction_of(code),
         "language": language,
         "w": words,
         "statuses": STATUSES,

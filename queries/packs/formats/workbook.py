@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from engine.store import unused_name
-from queries.packs.files import File, Format, in_language
+from queries.packs.files import File, Format, in_language, sheet_name
 from queries.packs.model import STATUSES, Pack, PackTable
 from queries.packs.texts import accuracy_notes, status_word
 
@@ -29,6 +29,8 @@ UNKNOWN = "[x]"
 MAX_ACROSS = 40
 """Most columns of figures in a sheet; a wider cross table becomes a long table."""
 _MARK = re.compile(r"\[(?:c|low|u|z|x)\]")
+_MARKED = "\ue000a"
+"""A character of no script, and a letter that gptables accepts."""
 _ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 COVER_WIDTH = 85
 HEADINGS = {
@@ -66,11 +68,16 @@ def write_workbook(pack: Pack, language: int, path: Path) -> None:
 
     inside, outside = sheet_tables(pack)
     notes, refs = _notes(pack, inside, language)
-    contents, noted = (plain(pack.words[w][language])[:31] for w in ("contents", "notes"))
-    taken = ["Cover", "History", contents, noted]  # Excel reserves History
+    names = ["Cover"]
+    for text in (
+        *(pack.words[w][language] for w in ("contents", "notes")),
+        *(t.id for t in inside),
+    ):
+        names.append(sheet_name(text, names))
+    _, contents, noted, *named = names
     sheets = {
-        unused_name(t.id, taken): _sheet(gpt, t, pack, language, refs, is_first=i == 0)
-        for i, t in enumerate(inside)
+        name: _sheet(gpt, t, pack, language, refs, is_first=i == 0)
+        for i, (name, t) in enumerate(zip(named, inside, strict=True))
     }
     with warnings.catch_warnings():  # gptables uses deprecated parts of pandas
         for old in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
@@ -93,10 +100,30 @@ def write_workbook(pack: Pack, language: int, path: Path) -> None:
                 "strings_to_urls": False,
             },
         )
+    _unmark(book)
     _lay_out(book)
     _translate(book, pack, language)
     _name(book, pack, language)
     book.close()
+
+
+def _marked(text: str) -> str:
+    """A text with a mark where it has no ASCII letter or digit: gptables takes such cells for symbols."""
+    return text if re.search("[a-zA-Z0-9]", text) else f"{text}{_MARKED}"
+
+
+def _unmark(book: Any) -> None:
+    """Take the marks off all texts of a workbook."""
+    strings = book.str_table
+    texts = sorted(strings.string_table, key=strings.string_table.__getitem__)
+    new: dict[str, int] = {}
+    place = [new.setdefault(text.replace(_MARKED, ""), len(new)) for text in texts]
+    strings.string_table, strings.unique_count = new, len(new)
+    for sheet in book.worksheets():
+        for cells in sheet.table.values():
+            for column, cell in cells.items():
+                if hasattr(cell, "string"):
+                    cells[column] = cell._replace(string=place[cell.string])
 
 
 def _translate(book: Any, pack: Pack, language: int) -> None:
@@ -205,7 +232,9 @@ def _notes(
     listed = list(dict.fromkeys(plain(text) for text in listed if text))
     refs = {text: f"note{i}" for i, text in enumerate(listed, 1)}
     heads = (pack.words[word][language] for word in ("note reference", "note text"))
-    return pd.DataFrame(dict(zip(heads, (list(refs.values()), listed), strict=True))), refs
+    return pd.DataFrame(
+        dict(zip(heads, (list(refs.values()), [_marked(text) for text in listed]), strict=True))
+    ), refs
 
 
 def _sheet(
@@ -229,7 +258,7 @@ def _sheet(
     return gpt.GPTable(
         table=frame,
         table_name=re.sub(r"\W", "_", f"table_{table.id}"),
-        title=f"{plain(table.titles[language])} {marks}",
+        title=f"{_marked(plain(table.titles[language]))} {marks}",
         instructions=plain(pack.words["shorthand below" if signs else "one table"][language]),
         scope=plain(unit + _noise(pack, language)),
         legend=[plain(text) for text in signs],
@@ -391,16 +420,16 @@ def _cells(table: PackTable, figures: Any, *, is_value: bool) -> list[Any]:
 
 
 def _cell(label: str, code: str) -> str:
-    """A label as a cell: never empty, never without letters and digits (gptables refuses those)."""
+    """A label as a cell: never without letters and digits of any script, as guidance for spreadsheets asks."""
     text = plain(label)
-    if re.search("[a-zA-Z0-9]", text):
-        return text
-    return f"{text} (code {plain(code)})".strip()
+    if not any(c.isalnum() for c in text):
+        text = f"{text} (code {plain(code)})".strip()
+    return _marked(text)
 
 
 def _head(label: str, taken: Any) -> str:
     """A unique heading."""
-    text = _cell(label, label) if label.strip() else "Column"
+    text = " ".join(plain(label).split()) or "Column"
     if text.lower() not in {t.lower() for t in taken}:
         return text
     return unused_name(f"{text} (2)", taken)

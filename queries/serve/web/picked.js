@@ -54,11 +54,11 @@ function chip(side, name, at) {
 
 // Single values, bands of some width, or custom groups.
 function detail(v) {
-  const years = isDated(v), name = v.name, periods = Object.keys(v.periods);
+  const isClock = v.type === "TIME", years = isDated(v) && !isClock, name = v.name, periods = Object.keys(v.periods);
   const widths = [...new Set([...v.bands, state.bands[name]].filter((w) => w && !PERIODS[w]))];
   const isOwn = name in state.groups, canOwn = v.is_ordered ? stepOf(v) > 0 && v.bands.length : v.n_values > 2;
   if (!widths.length && !canOwn && !isOwn && !periods.length) return null;
-  const word = (w) => (w === 1 && years ? t("years") : wide(w)), wide = (w) => t(years ? "bands of {n} years" : "bands of {n}", { n: number(w) });
+  const word = (w) => (w === 1 && years ? t("years") : wide(w)), wide = (w) => (isClock ? t("bands of {n} minutes", { n: w }) : t(years ? "bands of {n} years" : "bands of {n}", { n: number(w) }));
   const out = make("select", { id: `band${variables().indexOf(v)}`, "aria-label": t("Level of detail: {name}", { name: v.label }), onchange: (e) => {
     delete state.groups[name];
     if (e.target.value === "own") state.groups[name] = []; // the bands stay until there is a group
@@ -92,7 +92,7 @@ function filter(name) {
 }
 
 function range(v) {
-  const i = variables().indexOf(v), kind = v.type === "DATE" ? "date" : v.is_numeric ? "number" : "text";
+  const i = variables().indexOf(v), kind = { DATE: "date", TIME: "time" }[v.type] ?? (v.is_numeric ? "number" : "text");
   const end = (at, word, shown) => make("label", {}, word + " ", make("input", {
     id: `end${at}-${i}`, type: kind, step: "any", placeholder: shown, value: state.between[v.name][at],
     onchange: (e) => { state.between[v.name][at] = e.target.value; changed(); },

@@ -145,9 +145,11 @@ export async function ask(path, query, more = {}) {
 export const askJson = async (path, query) => (await ask(path, query)).json();
 export const send = async (path, body) => (await ask(path, "", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json();
 
+const WORDED = new Set(["a", "button", "caption", "dd", "dt", "figcaption", "h1", "h2", "h3", "h4", "label", "legend", "li", "option", "p", "span", "summary", "td", "th"]);
 // Make an element: make("td", {class: "n"}, "text", child, ...). Strings are inserted as text, never as markup.
 export function make(tag, attributes = {}, ...children) {
   const out = document.createElement(tag);
+  if (WORDED.has(tag)) out.dir = "auto"; // names and values may be written from right to left
   for (const [name, value] of Object.entries(attributes)) {
     if (value === false || value === null || value === undefined) continue;
     if (name.startsWith("on")) out.addEventListener(name.slice(2), value);

@@ -28,7 +28,7 @@ export function inWords(answer) {
 export const variables = () => known;
 export const find = (name) => known.find((v) => v.name === name);
 export const label = (name) => (find(name) || { label: name }).label;
-export const isDated = (v) => /DATE|TIMESTAMP/.test(v.type);
+export const isDated = (v) => /DATE|TIME/.test(v.type);
 export const isRanged = (v) => v.is_ordered && v.n_values > MANY;
 export const listed = (words, last = t("and")) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${last} ${words[words.length - 1]}`);
 

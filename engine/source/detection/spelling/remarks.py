@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from engine.schema import Column, Writing, literal, quoted
-from engine.source.detection.holders import Block, by_place, holders
+from engine.schema import NUMBER_KINDS, Column, Writing, entity_columns, literal, quoted
+from engine.source.detection.holders import Block, by_place, holders, who_sql
 from engine.source.detection.spec_text import toml
 from engine.source.detection.thresholds import LEAST, Thresholds
 from engine.source.forms.writing import plain_sql
@@ -100,8 +100,8 @@ def remarks_on(
     writings: Of columns that `source` shows plainly and `source_as_written` as the file has them.
     """
     out: dict[str, list[str]] = {}
-    by_name = {c.name: c for c in columns if c.name not in block.entities}
-    numbers = [n for n, c in by_name.items() if c.value_type in ("integer", "real", "decimal")]
+    by_name = {c.name: c for c in columns if c.name not in entity_columns(block.entities)}
+    numbers = [n for n, c in by_name.items() if c.value_type in NUMBER_KINDS]
     whole = [n for n in numbers if by_name[n].kind == "integer"]
     texts = [n for n, c in by_name.items() if c.value_type == "text"]
     moments = [n for n, c in by_name.items() if c.value_type == "timestamp"]
@@ -109,6 +109,7 @@ def remarks_on(
     found.append(_spikes(block, by_name, numbers, thresholds, writings))
     if block.sql_type == "VARCHAR":
         found.append(_nearly(block, texts, thresholds))
+        found.append(_alike(block, texts, thresholds))
     for remarks in found:
         for name, sentence in remarks.items():
             out.setdefault(name, []).append(sentence)
@@ -189,7 +190,7 @@ def _as_null(
     """What to write so that numbers are null."""
     if block.sql_type == "VARCHAR":
         spelled = _spelled(block, column.name, apart, thresholds, writing)
-        return f"nulls = {toml(list(dict.fromkeys((*spelled, *column.nulls))))}"
+        return f"nulls = {toml(list(dict.fromkeys((*spelled, *column.spellings))))}"
     listed = ", ".join(map(str, apart))
     name = column.name.replace('"', '""')
     cell = f'CASE WHEN "{name}" NOT IN ({listed}) THEN "{name}" END'
@@ -206,7 +207,7 @@ def _spelled(
     """How the file spells numbers, for nulls are compared to the spelling; -8 may be "-8.0" in one of its columns."""
     relation = f"(SELECT cell AS plain, cell, n FROM cells WHERE {block.places([name])})"
     if writing is not None:
-        counts = [f"count(DISTINCT {quoted(entity)})" for entity in block.entities] or ["count(*)"]
+        counts = [f"count(DISTINCT {who_sql(entity)})" for entity in block.entities] or ["count(*)"]
         n = counts[0] if len(counts) == 1 else f"least({', '.join(counts)})"
         cell = quoted(name)
         plain = f"coalesce({plain_sql(writing, 'real', cell)}, {cell})"
@@ -271,6 +272,34 @@ def _nearly(block: Block, names: Sequence[str], thresholds: Thresholds) -> dict[
             words = _usual_others(block, name, " OR ".join(each), thresholds)
             if sentence := _sentence(what, in_the_way, words, has_rest=others >= slack):
                 out[name] = sentence
+    return out
+
+
+def _alike(block: Block, names: Sequence[str], thresholds: Thresholds) -> dict[str, str]:
+    """Texts that differ from one that more have by blanks at their ends or capital letters only."""
+    if not names:
+        return {}
+    block.fetch(
+        "CREATE OR REPLACE TABLE alike AS SELECT j, cell, n, first_value(cell) OVER same AS other "
+        f"FROM cells WHERE {block.places(names)} WINDOW same AS "
+        "(PARTITION BY j, lower(trim(cell, ' \t\u00a0')) ORDER BY n DESC, cell) QUALIFY row_number() OVER same > 1"
+    )
+    held = holders(block, ["(j, cell) IN (SELECT (j, cell) FROM alike)"], block.places(names))
+    out = {}
+    for name in names:
+        ((shown, _),) = held[name]
+        if shown < thresholds.of("form", name, "alike"):
+            continue
+        usual = block.fetch(
+            f"SELECT other, cell FROM alike WHERE {block.places([name])} "
+            f"AND n >= {thresholds.of('values', name)} ORDER BY n DESC, cell LIMIT {MOST_SHOWN}"
+        )
+        such = f" ({', '.join(f'{toml(a)} and {toml(b)}' for a, b in usual)})" if usual else ""
+        out[name] = (
+            f"in doubt: values that differ only by blanks at their ends or by capital letters{such} are counted apart; "
+            "if they are the same, mend them in the source, or by sql in [source]: "
+            '"SELECT * REPLACE (lower(trim(x)) AS x) FROM ..." (the file\'s name without its ending)'
+        )
     return out
 
 

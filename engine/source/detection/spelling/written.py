@@ -7,13 +7,14 @@ form of a column is (`shape`); a column that reads in two ways follows the colum
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
-from engine.schema import Writing, literal, quoted
+from engine.schema import Entity, Writing, entity_columns, literal, quoted
 from engine.source.detection.holders import Block, blocks_of, holders, list_cells
 from engine.source.detection.thresholds import Thresholds
 from engine.source.forms.writing import is_written, plain_sql
@@ -26,7 +27,7 @@ NUMBERS = (
     *(Writing(decimal=".", thousands=sign) for sign in (",", " ", "'")),
 )
 """Ways to write numbers but the plain one; the simpler first."""
-_D, _M, _Y = "[0-9]{1,2}", "[A-Za-z]{3}", "[0-9]{4}"
+_D, _M, _Y, _y = "[0-9]{1,2}", "[A-Za-z]{3}", "[0-9]{4}", "[0-9]{2}"
 _DAYS = {
     "%d.%m.%Y": rf"{_D}\.{_D}\.{_Y}",
     "%d/%m/%Y": f"{_D}/{_D}/{_Y}",
@@ -38,9 +39,16 @@ _DAYS = {
     "%d %b %Y": f"{_D} {_M} {_Y}",
     "%d-%b-%Y": f"{_D}-{_M}-{_Y}",
     "%d%b%Y": f"{_D}{_M}{_Y}",
-    "%d.%m.%y": rf"{_D}\.{_D}\.[0-9]{{2}}",
-    "%d/%m/%y": f"{_D}/{_D}/[0-9]{{2}}",
-    "%m/%d/%y": f"{_D}/{_D}/[0-9]{{2}}",
+    "%d.%m.%y": rf"{_D}\.{_D}\.{_y}",
+    "%d/%m/%y": f"{_D}/{_D}/{_y}",
+    "%m/%d/%y": f"{_D}/{_D}/{_y}",
+    "%d-%m-%y": f"{_D}-{_D}-{_y}",
+    "%m-%d-%y": f"{_D}-{_D}-{_y}",
+    "%d %b %y": f"{_D} {_M} {_y}",
+    "%d-%b-%y": f"{_D}-{_M}-{_y}",
+    "%y/%m/%d": f"{_y}/{_D}/{_D}",
+    "%y-%m-%d": f"{_y}-{_D}-{_D}",
+    "%y.%m.%d": rf"{_y}\.{_D}\.{_D}",
     "%Y%m%d": "(19|20)[0-9]{6}",
 }
 _TIMES = {"": "", " %H:%M": " [0-9]{1,2}:[0-9]{2}", " %H:%M:%S": " [0-9]{1,2}:[0-9]{2}:[0-9]{2}"}
@@ -64,7 +72,7 @@ class Written:
 def written_columns(
     con: duckdb.DuckDBPyConnection,
     texts: Sequence[str],
-    entities: Sequence[str],
+    entities: Sequence[Entity],
     thresholds: Thresholds,
     *,
     n_rows: int,
@@ -76,7 +84,7 @@ def written_columns(
 
     delimiter: Of the file: numbers in a file with commas have no decimal comma, if they can be read without.
     """
-    chosen = [name for name in _strange(con, texts, place) if name not in entities]
+    chosen = [name for name in _strange(con, texts, place) if name not in entity_columns(entities)]
     numbers: dict[str, list[Writing]] = {}
     dates: dict[str, list[str]] = {}
     for block in blocks_of(
@@ -136,7 +144,9 @@ def _fitting(
     tests += [f"regexp_full_match(cell, {literal(_PLAIN_NUMBER)})"]
     tests += [is_written(writing, "cell") for writing in NUMBERS]
     tests += [
-        f"regexp_full_match(cell, {literal(pattern)}) AND try_strptime(cell, {literal(form)}) IS NOT NULL"
+        # CASE: AND would parse what does not match, too, which takes ten times as long.
+        f"CASE WHEN regexp_full_match(cell, {literal(pattern)}) THEN try_strptime(cell, {literal(form)}) IS NOT NULL "
+        "ELSE false END"
         for form, pattern in DATES.items()
     ]
     held = holders(block, tests, f"cell NOT IN ({', '.join(map(literal, nulls))})")
@@ -200,5 +210,13 @@ def _dates(forms: Mapping[str, Sequence[str]]) -> dict[str, Written]:
             doubt = (
                 f'in doubt: days and months can be exchanged; read as date_format = "{alike[0]}"'
             )
-        found[name] = Written(writing=Writing(date_format=alike[0]), doubt=doubt)
+        writing = Writing(date_format=alike[0])
+        if writing.has_short_years:
+            this_year = datetime.date.today().year
+            writing = replace(writing, century=f"{this_year - 99}..{this_year}")
+            doubt += (
+                f"{'; ' if doubt else 'in doubt: '}years of two digits are read as {writing.century}, so that none "
+                "lies ahead; where some do (expiry dates) or people are older, say other hundred years in century"
+            )
+        found[name] = Written(writing=writing, doubt=doubt)
     return found
