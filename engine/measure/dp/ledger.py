@@ -251,7 +251,7 @@ def spent_by(entries: Sequence[Entry], delta: float, *more: Cost) -> float:
 
 def _balance_of(entries: Sequence[Entry], key_path: Path) -> Balance:
     """The balance of some entries."""
-    others = {
+    others: dict[str, Any] = {
         "exact": sum(entry.state == "exact" for entry in entries),
         "sticky": len(charges(key_path)),
         "is_whole": all(entry.state != "begun" for entry in entries),

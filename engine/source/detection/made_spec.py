@@ -95,8 +95,9 @@ def make_spec(
         () if entities is not None or source.identity else detection.entity_candidates,
         [name for name in identifiers if name in in_tables],
     )
-    if dp is not None:
-        problems += _undeclared(in_tables - set(source.entity_columns), declared)
+    undeclared = in_tables - {*source.entity_columns, *declared}
+    if dp is not None and undeclared:
+        raise SpecError(_undeclared(undeclared))
     problems += _unreadable(detection, None if isinstance(listed, int) else in_tables, declared)
     entries = _entries(listed, [n for n in by_name if n not in source.entity_columns], identifiers)
     for identifier in set(identifiers) - set(source.identity) - in_tables:
@@ -136,12 +137,12 @@ def _nothing_detected(source: SourceSpec) -> Detection:
     )
 
 
-def _undeclared(in_tables: set[str], declared: Mapping[str, Column]) -> list[str]:
+def _undeclared(names: set[str]) -> list[str]:
     """Say which columns of tables mode dp would have to detect in the data."""
     return [
         f"columns: {name} is not declared; mode dp takes nothing from the data, so pass it in columns= as a Column, "
         "with its kind and a domain or bounds that are public"
-        for name in sorted(in_tables - {*declared})
+        for name in sorted(names)
     ]
 
 
