@@ -16,7 +16,7 @@ from engine.evaluation.data import Released, read_release
 from engine.evaluation.report import check_target
 from engine.outputs import write_output
 from engine.schema import ColumnSet
-from engine.store import exposure_sentences, open_release
+from engine.store import Guarantee, exposure_sentences, open_release
 from engine.version import ENGINE_VERSION
 
 FORMAT = 1
@@ -133,7 +133,7 @@ def _sections(release: Released, claim: Claim) -> Mapping[str, list[str]]:
         if facts.mode == "sticky"
         else _spent(first),
         "Ethical considerations": [
-            _promise(facts.mode, facts.privacy),
+            _promise(facts.mode, facts.privacy, first),
             "Who knows nearly everything of a small group may learn of its members: see the exposure above."
             if facts.mode == "sticky"
             else "The guarantee holds whatever an attacker knows, at the epsilon stated.",
@@ -172,17 +172,20 @@ def _metrics(cards: Mapping[ColumnSet, Mapping[str, Any]]) -> list[str]:
 
 
 def _spent(card: Mapping[str, Any]) -> list[str]:
-    """What mode dp spent."""
-    dp = card.get("dp") or {}
-    if dp.get("epsilon") is None:
-        return ["Nothing is guaranteed: counts were exact."]
-    return [f"Spent epsilon {dp['epsilon']:g}, delta {dp['delta']:g}, on {dp['margins']} margins."]
+    """What mode dp spent, and what limits the guarantee."""
+    _, *rest = _guarantee(card).sentences()
+    return rest or ["Nothing is guaranteed: counts were exact."]
 
 
-def _promise(mode: str, privacy: Mapping[str, Any]) -> str:
+def _guarantee(card: Mapping[str, Any]) -> Guarantee:
+    """What a card of mode dp promises."""
+    return Guarantee.of({"epsilon": None, **(card.get("dp") or {})})
+
+
+def _promise(mode: str, privacy: Mapping[str, Any], card: Mapping[str, Any]) -> str:
     """How the entities are protected."""
     if mode == "dp":
-        return "Differential privacy of one entity more or less."
+        return _guarantee(card).promise()
     return (
         f"No count of fewer than {privacy['low_threshold']} entities is shown; the threshold is drawn around "
         f"{privacy['threshold_mean']}; each count has two layers of noise, fixed for the same entities."

@@ -18,6 +18,7 @@ from engine.evaluation.report.pictures.front import front_pictures
 from engine.evaluation.report.pictures.picture import Picture
 from engine.evaluation.report.verdicts import Line
 from engine.evaluation.result import Evaluation, Result
+from engine.store import Guarantee, named
 
 MOST_NAMED = 24
 """Columns that the page names."""
@@ -98,11 +99,10 @@ def _made(mode: str, card: Mapping[str, Any], entities: str) -> str:
     """Mode, profile and thresholds."""
     if mode == "dp":
         dp = card.get("dp") or {}
-        epsilon = dp.get("epsilon")
-        if epsilon is None:
+        held = Guarantee.of({"epsilon": None, **dp})
+        if held.epsilon is None:
             return "mode dp without a guarantee: exact counts"
-        delta = f", delta {dp['delta']:g}" if dp.get("delta") else ""
-        return f"mode dp, epsilon {epsilon:g}{delta}, {dp.get('noise')} noise"
+        return f"mode dp, {named(held.epsilon, held.delta, ', ')}, {dp.get('noise')} noise"
     swapped = "; some records exchanged values first" if card.get("swap") else ""
     return (
         f"mode sticky (rules, no proof), profile {card.get('profile')}: nothing about fewer than "
@@ -163,6 +163,8 @@ def _accepted(result: Result) -> list[str]:
     dp = card.get("dp") or {}
     if dp and dp.get("epsilon") is None:
         lines.append("A release without any guarantee.")
+    elif dp:
+        lines += Guarantee.of(dp).warnings()
     for note in facts.notes:
         column, is_one, why = note.partition(RELEASED_IDENTIFIER)
         if is_one:

@@ -118,8 +118,8 @@ def test_small_groups_are_judged_by_the_bounds_of_the_release(figures, standing)
 @pytest.mark.parametrize(
     ("dp", "part", "standing"),
     [
-        ({"epsilon": 0.1, "noise": "laplace"}, "at most 52% sure", "holds"),
-        ({"epsilon": 3.0, "delta": 1e-6, "noise": "gaussian"}, "at most 95% sure", "does not hold"),
+        ({"epsilon": 0.1, "noise": "laplace"}, "right with at most 52%", "holds"),
+        ({"epsilon": 3.0, "delta": 1e-6, "noise": "gaussian"}, "right with at most 95%", "does not hold"),
         ({"epsilon": None}, "NOTHING IS GUARANTEED", "does not hold"),
     ],
 )
