@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from engine.exposure import Exposure, Tally
+from engine.exposure import Exposure
 from engine.fit import (
     Cost,
     FitOrder,
@@ -26,7 +26,7 @@ from engine.fit import (
 )
 from engine.measure import StickyDraws, measure_wider
 from engine.progress import Progress, silent
-from engine.release.exposing import exposure_of, past_of, refusal
+from engine.release.exposing import people_of, reckoned
 from engine.release.header import heavy_notes
 from engine.release.one_ways import fit_columns
 from engine.release.relating import added_for, check_added, measure_columns
@@ -209,7 +209,7 @@ class Plan:
 def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = None) -> Plan:
     """Measure what a build would measure, and keep the sizes only."""
     report = progress or silent
-    tally, tables, sizes, fine = Tally(spec.privacy.threshold_mean), [], [], []
+    tables, sizes, fine = [], [], []
     with open_rows(spec, frame, report) as opened:
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)
@@ -224,8 +224,10 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         narrow = [tree for name, tree in measured.one_way.items() if name]
         noise = _Noise(spec, fit_order(spec, opened, spec.key_path, columns), measured.one_way)
         values = {name: _n_values(tree) for name, tree in measured.one_way.items()}
+        people = people_of(spec, columns, len(wider))
         for done, tree in enumerate(chain(narrow, measure_wider(measured, wider, draws))):
-            tally.add(tree)
+            if len(tree.columns) > 1:
+                people.add(tree)
             sizes.append(tree.n_nodes)
             of_fine = is_fine([values[name] for name in tree.columns])
             fine += [tree.n_nodes] * of_fine
@@ -235,13 +237,12 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
                 tables += _planned(tree, total, noise, shown.get(tree.columns, []), seconds)
             report("planning", done + 1, len(narrow) + len(wider))
         report("exposure", 0, 0)
-        past = past_of(spec, opened, columns, tally)
-    exposure = exposure_of(spec, columns.columns, tally, of_all, past)
+        found = reckoned(spec, opened, columns, people, draws)
     return Plan(
         tables=tuple(tables),
         rows=total,
-        warnings=(*_warnings(tables, spec.unit), *_exposed(exposure)),
-        exposure=exposure,
+        warnings=(*_warnings(tables, spec.unit), *_exposed(found.exposure)),
+        exposure=found.exposure,
         unit=spec.unit,
         bounded=heavy_notes(spec),
         workload=spec.workload,
@@ -254,16 +255,9 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         },
         cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None, fine=fine),
         refused=tuple(
-            refusal(
-                exposure,
-                tally,
-                spec.tables,
-                relations,
-                is_pinned=spec.vintage in pinned_vintages(spec.key_path),
-                entity=spec.entity,
-            )
+            found.refusal(spec, columns, is_pinned=spec.vintage in pinned_vintages(spec.key_path))
         )
-        if exposure.is_refused
+        if found.exposure.is_refused
         else (),
     )
 
@@ -438,11 +432,11 @@ def _warnings(tables: list[PlannedTable], unit: Unit) -> list[str]:
 
 
 def _exposed(exposure: Exposure) -> list[str]:
-    """A warning where small groups are told much of, though not too much."""
-    most = max(exposure.together.values(), default=0.0)
-    if most <= exposure.bounds.warn_at or exposure.is_refused:
+    """A warning where much is told of the most exposed, though not too much."""
+    if not exposure.is_warned or exposure.is_refused:
         return []
+    bounds = exposure.bounds
     return [
-        f"the tables tell {most:.2f} noisy figures a person of the most exposed group (warning above "
-        f"{exposure.bounds.warn_at:g}, refused above {exposure.bounds.refuse_at:g}): fewer or coarser tables tell less"
+        f"the most exposed people are guessed up to {exposure.guessed:.0%} right (warning above "
+        f"{0.5 + bounds.warn_at / 2:.0%}, refused above {bounds.most_right:.0%}): fewer or coarser tables tell less"
     ]
