@@ -118,7 +118,7 @@ class Incidence:
         node, _ = _finest(ranges, numbers, tree.depth, self._n_rows)
         leaves = [one.is_leaf[n] for one, n in zip(ranges, numbers, strict=True)]
         self._seen[tree.columns] = _Seen(
-            node=_small(node + 1),
+            node=_small(node),
             people=np.append(0.0, np.maximum(tree.n, 0)),
             is_leaf=np.vstack([np.zeros(len(ranges), dtype=bool), np.column_stack(leaves)]),
             told=tuple(
@@ -253,7 +253,7 @@ def _told(
     tree: Measurement, others: list[_Ranges], numbers: list[Int64Array], n_rows: int
 ) -> _Told:
     """Cells of all columns but one."""
-    keys, n_keys = cell_keys(numbers, [one.size for one in others], n=tree.n_nodes)
+    keys, n_keys = cell_keys(numbers, [one.size + 1 for one in others], n=tree.n_nodes)
     depths = int(tree.depth.max(initial=0)) + 1
     if n_keys * depths > DENSE * max(tree.n_nodes, 1):
         _, keys = np.unique(keys, return_inverse=True)
@@ -269,43 +269,53 @@ def _told(
     at = several[first]
     cell, above = _finest(others, [n[at] for n in numbers], depth[first], n_rows)
     return _Told(
-        cell=_small(cell + 1),
+        cell=_small(cell),
         people=np.append(0.0, people[deep[at]]),
-        figures=1.0 + np.append(0, np.bincount(above + 1, minlength=len(at) + 1)[1:]),
+        figures=1.0 + np.append(0, np.bincount(above, minlength=len(at) + 1)[1:]),
     )
 
 
 def _finest(
     ranges: list[_Ranges], numbers: list[Int64Array], depth: NDArray[Any], n_rows: int
 ) -> tuple[Int64Array, Int64Array]:
-    """The finest bucket, of several sorted by depth, that holds each row, and the next one around each; -1: none."""
-    node, above = np.full(n_rows, -1), np.full(len(depth), -1)
-    rows, sizes = np.arange(n_rows), [one.size for one in ranges]
+    """The finest bucket, of several sorted by depth, that holds each row, and the next one around each, from 1.
+
+    0: none. No bucket has a range of number 0, so rows outside of all ranges find none.
+    """
+    node, above = np.zeros(n_rows, dtype=np.int64), np.zeros(len(depth) + 1, dtype=np.int64)
+    sizes = [one.size + 1 for one in ranges]
+    n_keys, is_one_key = math.prod(sizes), math.prod(sizes) <= KEY_LIMIT
+    is_dense = n_keys <= DENSE * (n_rows + len(depth))
+    at_key = np.zeros(n_keys if is_dense else 0, dtype=np.int64)
     tops = tuple(one.top for one in ranges)
     for level, start, stop in _runs(depth):
         of_rows = [one.at(at) for one, at in zip(ranges, levels_at(tops, level), strict=True)]
-        of_rows = [one[rows] for one in of_rows]
-        if of_rows:
-            known = np.logical_and.reduce([one >= 0 for one in of_rows])
-            rows, of_rows = rows[known], [one[known] for one in of_rows]
-        wanted, n_keys = cell_keys(of_rows, sizes, n=len(rows))
         held = [one[start:stop] for one in numbers]
-        if math.prod(sizes) > KEY_LIMIT:
-            wanted, own, n_keys = comparable_keys(np.array(of_rows).T, np.array(held).T, sizes)
+        if is_one_key:
+            wanted, own = _keys(of_rows, sizes, n_rows), _keys(held, sizes, stop - start)
         else:
-            own, _ = cell_keys(held, sizes, n=stop - start)
-        if n_keys <= DENSE * (len(wanted) + len(own)):
-            at_key = np.full(n_keys, -1)
-            at_key[own] = np.arange(start, stop)
+            wanted, own, _ = comparable_keys(np.array(of_rows).T, np.array(held).T, sizes)
+        if is_dense:
+            at_key[own] = np.arange(start, stop) + 1
             found = at_key[wanted]
+            at_key[own] = 0
         else:
             order = np.argsort(own)
-            place = np.minimum(np.searchsorted(own[order], wanted), len(own) - 1)
-            found = np.where(own[order][place] == wanted, start + order[place], -1)
-        hit = np.flatnonzero(found >= 0)
-        above[found[hit]] = node[rows[hit]]
-        node[rows[hit]] = found[hit]
-    return node, above
+            place = order[np.minimum(np.searchsorted(own, wanted, sorter=order), len(own) - 1)]
+            found = np.where(own[place] == wanted, start + place + 1, 0)
+        above[found] = node
+        node = np.where(found > 0, found, node)
+    return node, above[1:]
+
+
+def _keys(columns: list[Int64Array], sizes: list[int], n: int) -> Int64Array:
+    """One integer a combination."""
+    if not columns:
+        return np.zeros(n, dtype=np.int64)
+    keys = columns[0]
+    for codes, size in zip(columns[1:], sizes[1:], strict=True):
+        keys = keys * size + codes
+    return keys
 
 
 def _runs(depth: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
@@ -340,7 +350,7 @@ class _Ranges:
         self._at: dict[int, Int64Array] = {}
         finest = np.ones(tree.n_nodes, dtype=bool)
         finest[tree.parent[tree.parent >= 0]] = False
-        self.is_leaf = np.zeros(self.size, dtype=bool)
+        self.is_leaf = np.zeros(self.size + 1, dtype=bool)
         self.is_leaf[self.of(tree, 0)[finest]] = True
 
     def _label(
@@ -354,12 +364,12 @@ class _Ranges:
     def _number(
         self, kind: NDArray[np.uint8], level: NDArray[np.uint8], index: Int64Array
     ) -> Int64Array:
-        """Numbers of ranges; -1 for those that are not released."""
+        """Numbers of ranges, from 1; 0 for those that are not released."""
         if not self.size:
-            return np.full(len(index), -1)
+            return np.zeros(len(index), dtype=np.int64)
         label, known = self._label(kind, level, index)
         at = np.minimum(np.searchsorted(self._labels, label), self.size - 1)
-        return np.where(known & (self._labels[at] == label), at, -1)
+        return np.where(known & (self._labels[at] == label), at + 1, 0)
 
     def of(self, tree: Measurement, j: int) -> Int64Array:
         """Number of the range of each bucket in its column j."""

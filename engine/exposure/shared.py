@@ -23,7 +23,8 @@ SMALLEST = 0.02
 """Share of rows on the smaller side of a split, at least."""
 FEWEST, MOST = 60, 8_000
 """Rows with a value in both columns that it takes, and that are looked at."""
-TURNS = 12
+TURNS, SOON = 12, 3
+"""Turns of the iteration, and after how many it ends where hardly anything is in common."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,25 +87,31 @@ def _scores(
 ) -> tuple[FloatArray, FloatArray]:
     """Scores of the values of two columns that correlate most, uncorrelated with others."""
     n = [
-        np.maximum(np.bincount(v, minlength=size), 1)
-        for v, size in zip((one, other), sizes, strict=True)
+        np.bincount(values, minlength=size).astype(np.float64)
+        for values, size in zip((one, other), sizes, strict=True)
     ]
     score = np.random.default_rng(len(without)).normal(size=sizes[1])
+    score, _ = _standard(score, n[1], without[1] if without else None)
     mine = np.zeros(sizes[0])
-    for _ in range(TURNS):
-        mine = np.bincount(one, weights=score[other], minlength=sizes[0]) / n[0]
-        mine = _standard(mine, one, without[0] if without else None)
-        score = np.bincount(other, weights=mine[one], minlength=sizes[1]) / n[1]
-        score = _standard(score, other, without[1] if without else None)
+    for turn in range(TURNS):
+        mine = np.bincount(one, weights=score[other], minlength=sizes[0]) / np.maximum(n[0], 1)
+        mine, _ = _standard(mine, n[0], without[0] if without else None)
+        score = np.bincount(other, weights=mine[one], minlength=sizes[1]) / np.maximum(n[1], 1)
+        score, sd = _standard(score, n[1], without[1] if without else None)
+        if turn >= SOON and sd < MORE:
+            break
     return mine, score
 
 
-def _standard(score: FloatArray, values: Int64Array, without: FloatArray | None) -> FloatArray:
-    """The same score with mean 0 and variance 1 over the rows, and none of another."""
-    score = score - score[values].mean()
+def _standard(
+    score: FloatArray, n: FloatArray, without: FloatArray | None
+) -> tuple[FloatArray, float]:
+    """The same score with mean 0 and variance 1 over the rows, and none of another; and what its sd was."""
+    score = score - (score * n).sum() / n.sum()
     if without is not None:
-        score = score - without * (score[values] * without[values]).mean()
-    return score / max(float(score[values].std()), 1e-12)
+        score = score - without * (score * without * n).sum() / n.sum()
+    sd = float(np.sqrt((score**2 * n).sum() / n.sum()))
+    return score / max(sd, 1e-12), sd
 
 
 def _rest(leaves: Int64Array, side: np.ndarray) -> Int64Array | None:

@@ -239,15 +239,15 @@ def test_the_ways_out_can_be_gone(made):
 @pytest.mark.ci
 def test_going_on_with_other_values_of_the_same_people_is_charged(tmp_path, source, made):
     """The sketch knows who is in the data, not what they say: their new values are told anew."""
-    made(WIDE[:2], vintage="2020")
+    made(WIDE[:3], vintage="2020")
     changed = pd.read_parquet(source)
-    changed["c00"], changed["c01"] = changed.c01, changed.c00
+    changed["c00"], changed["c01"], changed["c02"] = changed.c01, changed.c02, changed.c00
     other = tmp_path / "other.parquet"
     changed.to_parquet(other)
     spec = spec_of(
         tmp_path,
         other,
-        WIDE[:2],
+        WIDE[:3],
         vintage="2021",
         release={"previous": "2020", "entity": "patients"},
     )
