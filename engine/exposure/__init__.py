@@ -9,6 +9,7 @@ May import the engine's root.
 from __future__ import annotations
 
 from engine.exposure.attackers import auc_of, caught, tables_mu2, total_mu2
+from engine.exposure.evolution import right
 from engine.exposure.incidence import Incidence
 from engine.exposure.reckoning import Reckoner, Told
 from engine.exposure.remedies import Remedies, remedies
@@ -24,6 +25,7 @@ __all__ = [
     "auc_of",
     "caught",
     "remedies",
+    "right",
     "stated",
     "tables_mu2",
     "total_mu2",

@@ -30,7 +30,7 @@ _RIGHT = np.array([0.5 * (1 + math.erf(math.sqrt(s / 2))) for s in _SNR])
 
 def right(snr: FloatArray) -> FloatArray:
     """How often an even secret is guessed right at a ratio of signal to noise."""
-    return np.interp(snr, _SNR, _RIGHT)
+    return np.asarray(np.interp(snr, _SNR, _RIGHT), np.float64)
 
 
 def evolve(
@@ -68,4 +68,6 @@ def _told(table: Cells, left: FloatArray, n_people: int) -> FloatArray:
     in_cell = np.bincount(table.cell, weights=unknown + rest, minlength=len(table.noise))
     around = (table.noise + in_cell * table.larger)[table.cell] - unknown
     told = table.share * gain * table.weight**2 / around
-    return told if person is None else np.bincount(person, weights=told, minlength=n_people)
+    if person is None:
+        return told
+    return np.asarray(np.bincount(person, weights=told, minlength=n_people), np.float64)

@@ -12,10 +12,12 @@ from engine.exposure.incidence import Cells, Incidence
 from engine.exposure.shared import Telling, telling
 from engine.schema import ColumnSet, FloatArray
 
+MOST_EXPOSED = 0.005
+"""Share of people who count as the most exposed, ..."""
 FEWEST = 30
-"""The most exposed people are so many at least, ..."""
-MOST_EXPOSED = 0.001
-"""... or this share of all."""
+"""... so many at least."""
+MORE = 0.05
+"""So many alone may be exposed by so much more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +26,7 @@ class Told:
 
     column: str
     # How often an even secret in its place is guessed right by who knows all other columns: of the most exposed
-    # people, of the most exposed 1 % and 5 %, and of all.
+    # people (or of the very most exposed, less what they may be exposed more), of 1 % and 5 %, and of all.
     most: float
     of_1: float
     of_5: float
@@ -63,31 +65,41 @@ class Reckoner:
         before: Ratio of signal to noise at which everybody's is known already.
         louder: How many times the noise.
         """
-        n_people = self._people.n_people
-        of = [
-            (t, one) for t in times if (one := self._cells(t, column, times[t], louder)) is not None
-        ]
-        n_most = max(FEWEST, round(MOST_EXPOSED * n_people))
-        snr, told = evolve([one for _, one in of], n_people, before, n_most)
-        order = np.argsort(-snr, kind="stable")
-        top = order[:n_most]
-        guessed = right(snr[order])
+        snr, cells, by = self.ratios(column, times, before, louder)
+        order, n_people = np.argsort(-snr, kind="stable"), max(len(snr), 1)
+        guessed = np.append(right(snr[order]), 0.5)  # chance, of nobody
 
         def mean(share: float) -> float:
-            return (
-                float(guessed[: max(len(top), round(share * n_people))].mean()) if n_people else 0.5
-            )
+            return float(guessed[: max(FEWEST, round(share * n_people))][:n_people].mean())
 
+        top = order[: max(FEWEST, round(MOST_EXPOSED * n_people))]
+        most, fewest = mean(MOST_EXPOSED), mean(0.0) - MORE
+        if fewest > most:
+            most, top = fewest, order[:FEWEST]
         return Told(
             column=column,
-            most=mean(0.0),
+            most=most,
             of_1=mean(0.01),
             of_5=mean(0.05),
             of_all=mean(1.0),
-            snr=float(snr[top].mean()) if n_people else 0.0,
-            figures=sum(float(_figures(one, n_people)[top].mean()) for _, one in of),
-            by={t: float(each[top].mean()) for (t, _), each in zip(of, told, strict=True)},
+            snr=float(snr[top].mean()) if len(top) else 0.0,
+            figures=sum(float(_figures(one, len(snr))[top].mean()) for one in cells.values()),
+            by={table: float(each[top].mean()) for table, each in by.items()},
         )
+
+    def ratios(
+        self, column: str, times: Mapping[ColumnSet, int], before: float = 0.0, louder: int = 1
+    ) -> tuple[FloatArray, dict[ColumnSet, Cells], dict[ColumnSet, FloatArray]]:
+        """Ratio of signal to noise of each person, cells of each table, and what it adds; parameters as of `told`."""
+        cells = {
+            table: one
+            for table, n in times.items()
+            if (one := self._cells(table, column, n, louder)) is not None
+        }
+        n_people = self._people.n_people
+        n_most = max(FEWEST, round(MOST_EXPOSED * n_people))
+        snr, told = evolve([*cells.values()], n_people, before, n_most)
+        return snr, cells, dict(zip(cells, told, strict=True))
 
     def _cells(self, table: ColumnSet, column: str, times: int, louder: int) -> Cells | None:
         """What a table tells of a column, itself or through the one that is most like it."""
@@ -104,8 +116,6 @@ class Reckoner:
 def _figures(cells: Cells, n_people: int) -> FloatArray:
     """Noisy figures a person about those who share a cell with each: two a cell."""
     figures = 2 * cells.share / (np.bincount(cells.cell) * cells.larger)[cells.cell]
-    return (
-        figures
-        if cells.person is None
-        else np.bincount(cells.person, weights=figures, minlength=n_people)
-    )
+    if cells.person is None:
+        return figures
+    return np.asarray(np.bincount(cells.person, weights=figures, minlength=n_people), np.float64)

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from engine.exposure.incidence import Incidence, Split
-from engine.schema import FloatArray, Int64Array
+from engine.schema import BoolArray, FloatArray, Int64Array
 
 AGREES = 0.8
 """Columns count as one secret from this correlation of their splits: where 5 % of rows differ it is .9."""
@@ -60,7 +60,7 @@ def telling(people: Incidence, columns: tuple[str, ...]) -> dict[str, Telling]:
 
 def _common(
     one: Int64Array, other: Int64Array
-) -> tuple[float, bool, tuple[np.ndarray, np.ndarray]] | None:
+) -> tuple[float, bool, tuple[BoolArray, BoolArray]] | None:
     """Correlation of the splits of two columns, whether it is all that they share, and the side of each row in both."""
     rows = np.flatnonzero((one > 0) & (other > 0))
     if len(rows) < FEWEST:
@@ -73,13 +73,18 @@ def _common(
     bits = [sign[values] for sign, values in zip(signs, check, strict=True)]
     if min(min(bit.mean(), 1 - bit.mean()) for bit in bits) < SMALLEST:
         return None
-    gain = float(np.corrcoef(*bits)[0, 1])
+    gain = _correlation(bits[0].astype(np.float64), bits[1].astype(np.float64))
     if gain < AGREES:
         return None
     second = _scores(*fit, sizes, first)
     scores = [score[values] for score, values in zip(second, check, strict=True)]
-    is_more = min(score.std() for score in scores) > 0 and np.corrcoef(*scores)[0, 1] > MORE
-    return gain, not is_more, (signs[0][one], signs[1][other])
+    return gain, _correlation(*scores) <= MORE, (signs[0][one], signs[1][other])
+
+
+def _correlation(one: FloatArray, other: FloatArray) -> float:
+    """Correlation of two scores of the same rows; 0 where one is constant."""
+    sd = float(one.std() * other.std())
+    return float(((one - one.mean()) * (other - other.mean())).mean()) / sd if sd else 0.0
 
 
 def _scores(
@@ -114,7 +119,7 @@ def _standard(
     return score / max(sd, 1e-12), sd
 
 
-def _rest(leaves: Int64Array, side: np.ndarray) -> Int64Array | None:
+def _rest(leaves: Int64Array, side: BoolArray) -> Int64Array | None:
     """Which pair of values each row's is of, the k-th most frequent of one side with that of the other; -1: none."""
     n = np.bincount(leaves)
     n[0] = 0

@@ -38,7 +38,7 @@ class Group:
         return (
             f"{self.told}, by {self.tables:,} {'table' if self.tables == 1 else 'tables'}: who knows all other columns "
             f"of everybody guesses an even yes-or-no in its place right for at most {self.guessed:.0%} of the "
-            f"{self.people:,} most exposed people, {self.guessed_1:.0%} of the most exposed 1 %, {self.guessed_5:.0%} "
+            f"{self.people:,} most exposed, {self.guessed_1:.0%} of the most exposed 1 %, {self.guessed_5:.0%} "
             f"of the most exposed 5 % and {self.guessed_all:.0%} of all"
         )
 
@@ -103,7 +103,7 @@ class Exposure:
         """In words, a sentence or two a line."""
         bounds = self.bounds
         lines = [
-            f"Exposure (refused where the most exposed people are guessed more than {bounds.most_right:.0%} right; a "
+            f"Exposure (refused where the most exposed are guessed more than {bounds.most_right:.0%} right; a "
             "coin is right in 50%):"
         ]
         lines += [f"{group}." for group in self.groups[:3]]

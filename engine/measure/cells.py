@@ -132,7 +132,9 @@ class DuckDBCells:
         if entity.tokens is None:
             share, limit = _chosen(self._n_rows, most)
             where = "" if share == 1 else f" WHERE l{entity.number}_0 < {limit}"
-            found = self._fetched(f"SELECT {chosen} FROM {self._table}{where}")
+            found = self._fetched(
+                f"SELECT {chosen} FROM {self._table}{where} ORDER BY l{entity.number}_0"
+            )
             numbers = None
         else:
             share, limit = _chosen(len(entity.tokens), most)
@@ -140,10 +142,10 @@ class DuckDBCells:
             taken = np.flatnonzero(entity.tokens[:, 0] < np.uint64(limit))
             found = self._con.execute(
                 f"SELECT {chosen}, {own} FROM {self._table} SEMI JOIN "
-                f"(SELECT unnest($taken) AS {own}) USING ({own})",
+                f"(SELECT unnest($taken) AS {own}) USING ({own}) ORDER BY {own}, {chosen}",
                 {"taken": taken.tolist()},
             ).fetchnumpy()
-            numbers = np.searchsorted(taken, found[own].astype(np.int64))
+            numbers = np.searchsorted(taken, np.asarray(found[own], dtype=np.int64))
         codes = self._codes(columns, _stack([found[name] for name in names], len(found[names[0]])))
         return Rows(
             codes={name: codes[:, j] for j, name in enumerate(columns)}, entity=numbers, share=share
@@ -350,6 +352,8 @@ class SparkCells:
         number = [] if entity.tokens is None else [f"e{entity.number}"]
         names = [self._sql_names[name] for name in columns]
         held = self._rows.below(f"l{entity.number}_0", limit, [*names, *number])
+        order = np.lexsort([*held.values()])  # Spark knows none
+        held = {name: values[order] for name, values in held.items()}
         codes = {}
         for column, name in zip(columns, names, strict=True):
             codes[column] = held[name]

@@ -437,6 +437,6 @@ def _exposed(exposure: Exposure) -> list[str]:
         return []
     bounds = exposure.bounds
     return [
-        f"the most exposed people are guessed up to {exposure.guessed:.0%} right (warning above "
+        f"the most exposed are guessed up to {exposure.guessed:.0%} right (warning above "
         f"{0.5 + bounds.warn_at / 2:.0%}, refused above {bounds.most_right:.0%}): fewer or coarser tables tell less"
     ]

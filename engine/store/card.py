@@ -259,7 +259,7 @@ def exposure_sentences(exposure: Mapping[str, Any]) -> list[str]:
         most = exposure["guessed_with_earlier_builds"]
         lines = [
             "Who knows all other columns of everybody guesses an even yes-or-no in the place of one column right, from "
-            f"all tables of this release together, for at most {exposure['guessed']:.0%} of the most exposed people, "
+            f"all tables of this release together, for at most {exposure['guessed']:.0%} of the most exposed, "
             f"{exposure['guessed_1']:.0%} of the most exposed 1 % and {exposure['guessed_all']:.0%} of all (a coin: "
             "50%)"
             + (

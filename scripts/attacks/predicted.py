@@ -55,8 +55,14 @@ def seen(trial: Trial, codes: dict[str, np.ndarray]) -> Incidence:
 
 def told_of(trial: Trial, codes: dict[str, np.ndarray], column: str) -> Told:
     """What is predicted of one column."""
-    people = seen(trial, codes)
-    return Reckoner(people, tuple(codes)).told(column, dict.fromkeys(people.tables, 1))
+    cells = seen(trial, codes)
+    return Reckoner(cells, tuple(codes)).told(column, dict.fromkeys(cells.tables, 1))
+
+
+def ratios_of(trial: Trial, codes: dict[str, np.ndarray], column: str) -> np.ndarray:
+    """The ratio of signal to noise that is predicted of each person."""
+    cells = seen(trial, codes)
+    return Reckoner(cells, tuple(codes)).ratios(column, dict.fromkeys(cells.tables, 1))[0]
 
 
 def membership(

@@ -95,7 +95,7 @@ def test_exposure_adds_up_by_group_and_is_shown_with_the_bound(spec, tmp_path):
     assert "0.4" not in by_key
     assert "0.24 (refused above 0.4)" in by_spec
     shown = json.loads(run(path, "--json").stdout)
-    assert (shown["exposure_together"], shown["exposure_refused_above"]) == (0.24, 0.4)
+    assert (shown["exposure_together"], shown["exposure_refused_above"]) == (0.2406, 0.4)
     assert json.loads(run(spec.key_path, "--json").stdout)["exposure_refused_above"] is None
 
 

@@ -31,7 +31,7 @@ def test_shares_are_rounded_up_to_steps():
     (group,) = stated([TOLD], 45_321)
     shares = (group.guessed, group.guessed_1, group.guessed_5, group.guessed_all, group.figures)
     assert shares == (0.7, 0.65, 0.6, 0.55, 0.35)
-    assert (group.people, group.tables) == (45, 2)
+    assert (group.people, group.tables) == (227, 2)
     assert stated([TOLD], 900)[0].people == 30
 
 
@@ -53,7 +53,7 @@ def test_it_says_what_it_knows():
     one = exposure(together=(replace(TOLD, most=0.76),), builds=2, looks=2)
     text = " ".join(one.sentences())
     assert "income, by 2 tables" in text
-    assert "at most 70% of the 45 most exposed people" in text
+    assert "at most 70% of the 227 most exposed" in text
     assert "Together with earlier builds of these people (2): 80% at most." in text
     assert "look 2 at nearly the same data, as far as can be told (at most 4)" in text
     assert "AUC of 0.92 and finds 37% of them" in text

@@ -121,7 +121,7 @@ def test_an_accepted_risk_is_printed_wherever_people_look(made):
         for table in release.tables[:3]:
             sentences = " ".join(release.card(*table).sentences())
             assert "accepted this risk: agreed with the board" in sentences
-            assert "of the most exposed people" in sentences
+            assert "of the most exposed 1 %" in sentences
 
 
 @pytest.mark.ci

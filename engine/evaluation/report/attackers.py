@@ -184,7 +184,7 @@ def _population(
             without, reached = COIN, float(worst["guessed"])
             learns.append(
                 f"Foretold: an even yes-or-no in the place of {worst['told']} of the {worst['people']:,} most exposed "
-                f"people is guessed up to {reached:.0%} right; a coin is right in 50%."
+                f"{many} is guessed up to {reached:.0%} right; a coin is right in 50%."
             )
         if "refused_above" in exposure:
             learns.append(f"Refused above {exposure['refused_above']:.0%} unless accepted.")
@@ -211,7 +211,7 @@ def _by_bound(exposure: Mapping[str, Any]) -> Verdict:
     """What the most exposed people are worth beside the bounds of the release."""
     most = max(exposure["figures_a_person"], exposure["with_earlier_builds"])  # of earlier releases
     if "guessed" in exposure:
-        most = 2 * max(exposure["guessed"], exposure["guessed_with_earlier_builds"]) - 1
+        most = round(2 * exposure["guessed_with_earlier_builds"] - 1, 6)
     if most <= exposure["warn_at"]:
         return "good"
     return "fair" if most <= exposure["refuse_at"] else "poor"
