@@ -41,6 +41,8 @@ MOSTLY_FILLED = 0.8
 """A table with a larger suppressed share gets a warning."""
 MOST_LEVEL = 40
 """Ranges of larger levels have more values than anything has rows."""
+PLANNED = "(planned)"
+"""Whose draws plans use before a vintage is built; no vintage has this name."""
 SAMPLED = 10
 """An estimate measures one in so many tables."""
 
@@ -208,7 +210,7 @@ class Plan:
 
 def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = None) -> Plan:
     """Measure what a build would measure, and keep the sizes only."""
-    report = progress or silent
+    spec, report = _drawn_alike(spec), progress or silent
     tables, sizes, fine = [], [], []
     with open_rows(spec, frame, report) as opened:
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
@@ -262,6 +264,13 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
     )
 
 
+def _drawn_alike(spec: ReleaseSpec) -> ReleaseSpec:
+    """The spec with one name for all vintages that were never built: else noise would average away over plans."""
+    if spec.previous is not None or spec.vintage in pinned_vintages(spec.key_path):
+        return spec
+    return replace(spec, vintage=PLANNED)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
     """What a build would cost, from few of its tables; what it would give away is not looked at."""
@@ -298,7 +307,7 @@ class Estimate:
 
 def estimate(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = None) -> Estimate:
     """Measure one wider table in ten, and tell from these what all would cost."""
-    report = progress or silent
+    spec, report = _drawn_alike(spec), progress or silent
     with open_rows(spec, frame, report) as opened:
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)

@@ -87,7 +87,9 @@ def test_many_tables_about_few_people_are_refused_with_ways_out(tmp_path, source
         "release.toml",
     ]
     planned = plan(spec_of(tmp_path, source, WIDE))
-    assert "\n".join(planned.refused) == text
+    # Drawn otherwise, other tables of the same may be named.
+    without = [line for line in text.splitlines() if "leave out" not in line]
+    assert [line for line in planned.refused if "leave out" not in line] == without
     assert planned.as_dict()["refused"] == list(planned.refused)
 
 
@@ -300,3 +302,13 @@ def test_a_resumed_build_counts_what_was_built_before(tmp_path, source, monkeypa
     monkeypatch.setattr(sticky, "charged", lambda *a, **k: seen.append(real(*a, **k)) or seen[0])
     build(spec, tmp_path / "r.duckdb", jobs=1, force=True)
     assert seen[0].guessed == plan(spec).exposure.guessed > 0.6
+
+
+def test_plans_of_vintages_that_were_never_built_draw_alike(tmp_path, source):
+    """Noise that differed from name to name would average away over plans, which no ledger knows of."""
+    plans = {
+        tuple((t.columns, t.cells, t.suppressed_share) for t in plan(one).tables)
+        for name in ("a", "b", "c")
+        for one in [spec_of(tmp_path, source, [("c00", "flag"), ("c01",)], vintage=name)]
+    }
+    assert len(plans) == 1
