@@ -64,9 +64,9 @@ def _told(table: Cells, left: FloatArray, n_people: int) -> FloatArray:
     gain = table.gain**2
     person = table.person
     unknown = gain * left if person is None else gain * left[person] * table.weight**2
-    rest = 0.0 if gain == 1 else (1 - gain) * table.weight**2
+    rest = 0.0 if gain == 1 else (1 - gain) / table.looks * table.weight**2
     in_cell = np.bincount(table.cell, weights=unknown + rest, minlength=len(table.noise))
-    around = (table.noise + in_cell * table.larger)[table.cell] - unknown
+    around = (table.noise / table.looks + in_cell * table.larger)[table.cell] - unknown
     told = table.share * gain * table.weight**2 / around
     if person is None:
         return told

@@ -43,6 +43,7 @@ class Cells:
     larger: FloatArray  # shape (n_cells,): How many times as many people as were sampled
     noise: FloatArray  # shape (n_cells,): Variance of what is told of the cell's sum
     gain: float = 1.0  # Correlation of what is told with the secret
+    looks: int = 1  # Tables that tell of these groups, each with noise and errors of its own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from engine.exposure.evolution import evolve, right
-from engine.exposure.incidence import Cells, Incidence
-from engine.exposure.shared import Telling, telling
+from engine.exposure.incidence import Cells, Incidence, Split
+from engine.exposure.shared import telling
 from engine.schema import ColumnSet, FloatArray
 
 MOST_EXPOSED = 0.005
@@ -96,21 +96,47 @@ class Reckoner:
             for table, n in times.items()
             if (one := self._cells(table, column, n, louder)) is not None
         }
+        alike: dict[object, list[ColumnSet]] = {}
+        for table in cells:
+            alike.setdefault(self._groups(table, column), []).append(table)
+        merged = [
+            replace(
+                cells[tables[0]],
+                looks=len(tables),
+                gain=sum(cells[table].gain for table in tables) / len(tables),
+            )
+            for tables in alike.values()
+        ]
         n_people = self._people.n_people
         n_most = max(FEWEST, round(MOST_EXPOSED * n_people))
-        snr, told = evolve([*cells.values()], n_people, before, n_most)
-        return snr, cells, dict(zip(cells, told, strict=True))
+        snr, told = evolve(merged, n_people, before, n_most)
+        by = {
+            table: each / len(tables)
+            for tables, each in zip(alike.values(), told, strict=True)
+            for table in tables
+        }
+        return snr, cells, by
+
+    def _groups(self, table: ColumnSet, column: str) -> object:
+        """What tables have in common that tell of the same groups: sums of those are known no better than exactly."""
+        by, how = self._through(table, column)
+        return table if how is not None and how.rest is not None else frozenset(table) - {by}
 
     def _cells(self, table: ColumnSet, column: str, times: int, louder: int) -> Cells | None:
         """What a table tells of a column, itself or through the one that is most like it."""
-        how: Telling = self._telling[column]
-        if column in table:
-            return self._people.cells(table, column, how.own, times=times, louder=louder)
-        like = [name for name in table if name in how.by]
-        if not like:
+        by, how = self._through(table, column)
+        if by is None:
             return None
-        by = max(like, key=lambda name: (how.by[name].gain, name))
-        return self._people.cells(table, by, how.by[by], times=times, louder=louder)
+        return self._people.cells(table, by, how, times=times, louder=louder)
+
+    def _through(self, table: ColumnSet, column: str) -> tuple[str | None, Split | None]:
+        """The column of a table that tells of another, and how; None: none does."""
+        how = self._telling[column]
+        if column in table:
+            return column, how.own
+        like = [name for name in table if name in how.by]
+        by = max(like, key=lambda name: (how.by[name].gain, name), default=None)
+        return by, None if by is None else how.by[by]
 
 
 def _figures(cells: Cells, n_people: int) -> FloatArray:
