@@ -158,33 +158,33 @@ def _system_of(attacked: Attacked, secret: str, strangers: Coded | None) -> _Sys
     """Write down what all tables say of a column; None: none does among enough people."""
     paired, people = attacked.paired, attacked.paired.original
     sights = [s for s in attacked.sights if secret in s.columns]
-    single = next((s for s in sights if s.columns == (secret,)), None)
-    if single is None or len(sights) < 2:
+    if not sights:
         return None
-    half = _halves(paired, single, secret)
+    narrowest = min(sights, key=lambda sight: len(sight.columns)).table
+    half = _halves(paired, narrowest, secret)
     parts = [
-        _equations(paired, s, secret, half, people, strangers) for s in sights if s is not single
+        _equations(paired, s, secret, half, people, strangers) for s in sights if len(s.columns) > 1
     ]
     parts = [part for part in parts if part[0].shape[0]]
     if not parts:
         return None
     sparse = optional("scipy.sparse", "attacks")
-    n = single.table.n.astype(np.float64)
+    n = narrowest.n.astype(np.float64)
     return _System(
         matrix=sparse.vstack([part[0] for part in parts]).tocsr(),
         strangers=None if strangers is None else sparse.vstack([part[1] for part in parts]).tocsr(),
         shown=np.concatenate([part[2] for part in parts]),
         bit=half[people.codes[secret]],
         bit_of_strangers=np.empty(0) if strangers is None else half[strangers.codes[secret]],
-        share=float((half[single.table.codes[secret]] * n).sum() / max(n.sum(), 1.0)),
+        share=float((half[narrowest.codes[secret]] * n).sum() / max(n.sum(), 1.0)),
     )
 
 
-def _halves(paired: Paired, single: Sight, secret: str) -> Floats:
+def _halves(paired: Paired, narrowest: Coded, secret: str) -> Floats:
     """Which half each value of a column is of, -1 or 1, so that both have about as many people, as published."""
     n = np.bincount(
-        single.table.codes[secret],
-        single.table.n.astype(np.float64),
+        narrowest.codes[secret],
+        narrowest.n.astype(np.float64),
         minlength=len(paired.values[secret]) + 1,
     )
     half, balance = np.ones(len(n)), 0.0
