@@ -15,6 +15,7 @@ from engine.exposure import (
     Exposure,
     Incidence,
     Reckoner,
+    Remedies,
     Told,
     remedies,
     stated,
@@ -68,7 +69,24 @@ class Reckoned:
     past: History
     times: dict[ColumnSet, int]  # How often each table was measured, by all builds
 
-    def refusal(self, spec: ReleaseSpec, columns: Columns, *, is_pinned: bool) -> list[str]:
+    @property
+    def _is_alone(self) -> bool:
+        """Whether this build's tables are too much by themselves."""
+        return self.own[0].most > self.exposure.bounds.most_right
+
+    def ways(self, spec: ReleaseSpec, columns: Columns) -> Remedies | None:
+        """The cheapest ways to tell no more than the bound allows; None: nothing is over it."""
+        if not self.exposure.is_over:
+            return None
+        times, before = self.times, self.past.known
+        if self._is_alone:
+            needed = self._needed(spec, columns)
+            times, before = dict.fromkeys((t for t in times if t in needed), 1), {}
+        found = self.own if self._is_alone else self.together
+        bound = self.exposure.bounds.most_right
+        return remedies(self.reckoner, found, bound, times, before, spec.tables, columns.relations)
+
+    def refusal(self, spec: ReleaseSpec, ways: Remedies | None, *, is_pinned: bool) -> list[str]:
         """Why a build is refused, and the ways out, a sentence a line.
 
         is_pinned: Something of the vintage was built: its noise and encodings are fixed.
@@ -81,29 +99,16 @@ class Reckoned:
                 f"{bounds.max_looks} are allowed, for fresh noise on the same {many} averages away"
             )
             lines.append('  - go on from an earlier vintage, in [release]: previous = "..."')
-        if exposure.is_over:
-            is_alone = self.own[0].most > bounds.most_right
-            found = self.own if is_alone else self.together
+        if ways is not None:
+            found = self.own if self._is_alone else self.together
             lines.append(
                 f"an even yes-or-no in the place of {found[0].column} would be guessed right for more than "
                 f"{bounds.most_right:.0%} of the most exposed {many}, by who knows all their other columns"
-                + ("" if is_alone else f", earlier builds of these {many} counted")
+                + ("" if self._is_alone else f", earlier builds of these {many} counted")
             )
             lines += [f"most exposed: {group}" for group in exposure.groups[:1]]
-            ways = remedies(
-                self.reckoner,
-                found,
-                bounds.most_right,
-                dict.fromkeys((t for t in self.times if t in self._needed(spec, columns)), 1)
-                if is_alone
-                else self.times,
-                {} if is_alone else self.past.known,
-                spec.tables,
-                columns.relations,
-            )
-            lines += [
-                f"  - {way}" for way in ways.sentences(spec.privacy.layer_sd, is_pinned=is_pinned)
-            ]
+            sentences = ways.sentences(spec.privacy.layer_sd, is_pinned=is_pinned)
+            lines += [f"  - {way}" for way in sentences]
             lines.append("  - build in mode dp, which bounds what anybody learns")
         lines.append('  - or accept it and say why, in [privacy]: accept_risk = "..."')
         return lines
@@ -207,7 +212,8 @@ def charged(
             unpin_vintage(
                 spec.key_path, spec.vintage
             )  # so that it can still be changed as proposed
-        raise PrivacyError("\n".join(found.refusal(spec, columns, is_pinned=not is_new)))
+        ways = found.ways(spec, columns)
+        raise PrivacyError("\n".join(found.refusal(spec, ways, is_pinned=not is_new)))
     return found.exposure
 
 

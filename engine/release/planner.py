@@ -70,6 +70,8 @@ class Plan:
     exposure: Exposure
     # Why a build would be refused, and the ways out, a sentence each; empty: it would not.
     refused: tuple[str, ...] = ()
+    # Tables without which it would not; None: it would without any, or it would not with all.
+    leave_out: tuple[ColumnSet, ...] | None = None
     unit: Unit = ROWS  # What rows are called
     cost: Cost  # Of the whole build, with one job
     bounded: Sequence[str] = ()  # That rows of an entity are left out, if so
@@ -111,6 +113,7 @@ class Plan:
             "warnings": list(self.warnings),
             "exposure": self.exposure.as_dict(),
             "refused": list(self.refused),
+            "leave_out": [list(columns) for columns in self.leave_out or ()],
             "modelled": [list(columns) for columns in self.modelled],
             "targets": [self._wish(columns).target for columns in self.modelled],
             "sets": [self._wish(columns).sets for columns in self.modelled],
@@ -240,6 +243,11 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
             report("planning", done + 1, len(narrow) + len(wider))
         report("exposure", 0, 0)
         found = reckoned(spec, opened, columns, people, draws)
+    ways, refused = None, ()
+    if found.exposure.is_refused:
+        ways = found.ways(spec, columns)
+        is_pinned = spec.vintage in pinned_vintages(spec.key_path)
+        refused = tuple(found.refusal(spec, ways, is_pinned=is_pinned))
     return Plan(
         tables=tuple(tables),
         rows=total,
@@ -256,11 +264,8 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
             if len(relations.base(wide)) > MAX_WIDTH
         },
         cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None, fine=fine),
-        refused=tuple(
-            found.refusal(spec, columns, is_pinned=spec.vintage in pinned_vintages(spec.key_path))
-        )
-        if found.exposure.is_refused
-        else (),
+        refused=refused,
+        leave_out=None if ways is None else ways.drop,
     )
 
 
