@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from engine.exposure import Exposure
+from engine.exposure import Exposure, Remedies
 from engine.fit import (
     Cost,
     FitOrder,
@@ -243,7 +243,8 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
             report("planning", done + 1, len(narrow) + len(wider))
         report("exposure", 0, 0)
         found = reckoned(spec, opened, columns, people, draws)
-    ways, refused = None, ()
+    ways: Remedies | None = None
+    refused: tuple[str, ...] = ()
     if found.exposure.is_refused:
         ways = found.ways(spec, columns)
         is_pinned = spec.vintage in pinned_vintages(spec.key_path)
