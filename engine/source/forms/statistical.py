@@ -40,7 +40,8 @@ def open_statistical(
     """Read files of one format into one table; the labels are those of the first."""
     import pandas as pd  # slow to load
 
-    frames, labels = [], []
+    frames: list[pd.DataFrame] = []
+    labels: list[Labels] = []
     for file in files:
         frame, of_file = _read(file, source)
         check_names(frame.columns, f"source {file}")
