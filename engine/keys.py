@@ -40,7 +40,6 @@ Purpose = Literal[
     "swapping",
     "rows",
     "recipe",
-    "tally",
     "kept",
     "ledger",
 ]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, field
+from statistics import NormalDist
 from typing import Any, Literal
 
 from engine.errors import SpecError
@@ -156,8 +158,10 @@ disclose most about a person (engine/PRIVACY.md, "Parameter sweep")."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExposureBounds:
-    """How much a sticky release may disclose about small groups, together with everything built before it.
+    """How much a sticky release may disclose about anybody, together with everything built before it.
 
+    warn_at, refuse_at: Exposure of the most exposed people: how much more often than wrong an even secret of theirs is
+        guessed right, by who knows all other columns of everybody; 0 is chance, 1 certainty.
     max_looks: Most independent releases of nearly the same data, each with fresh noise under a vintage of its own.
     accept_risk: Why the custodian accepts more than `refuse_at` and `max_looks`; shown with the release. Empty: not
         accepted.
@@ -167,6 +171,11 @@ class ExposureBounds:
     refuse_at: float
     max_looks: int
     accept_risk: str = ""
+
+    @property
+    def most_right(self) -> float:
+        """How often a secret may be guessed right."""
+        return 0.5 + self.refuse_at / 2
 
     def __post_init__(self) -> None:
         problems = []
@@ -182,16 +191,23 @@ class ExposureBounds:
             raise SpecError(problems)
 
 
+def ratio_of(right: float) -> float:
+    """The ratio of signal to noise at which an even secret is guessed so often right; such ratios add up."""
+    return NormalDist().inv_cdf(min(max(right, 0.5), 1 - 1e-9)) ** 2
+
+
+def right_of(ratio: float) -> float:
+    """How often an even secret is guessed right at a ratio of signal to noise."""
+    return NormalDist().cdf(math.sqrt(ratio))
+
+
 BOUNDS = {
     "standard": ExposureBounds(warn_at=0.2, refuse_at=0.4, max_looks=4),
     "strict": ExposureBounds(warn_at=0.1, refuse_at=0.2, max_looks=2),
 }
-"""Bounds by profile. A table that splits a group down to the threshold of 5 gives 0.2 figures per person.
-
-So under `standard` one table about a group never warns and two are never refused, however small the group. For 150
-people among 27,253, an attacker guessed a 50:50 attribute correctly for 62 % at 0.2, 66 % at 0.3 and 69 % at 0.5: at
-the bound, such an attacker stays below 70 %, under `strict` below 62 %. The average of four independent releases is
-half as far off as a single count.
+"""Bounds by profile: an even secret of the most exposed people is guessed right for at most 70 % of them, under
+`strict` 60 %; from half of that beyond chance on, it is said. The average of four independent releases is half as far
+off as a single count.
 """
 
 

@@ -32,7 +32,7 @@ from engine.store import Staging, staging
 FIRST, REST = "reading the source", "the rest"
 STEPS = {
     "measuring": ("engine.release.sticky:measure_columns", "engine.release.sticky:measurements"),
-    "reckoning exposure": ("engine.exposure:Tally.add", "engine.release.sticky:charged"),
+    "reckoning exposure": ("engine.exposure:Incidence.add", "engine.release.sticky:charged"),
     "loading compiled loops": ("engine.release.fit_workers:load_compiled",),
     "fitting columns": ("engine.release.fitter:fit_columns",),
     "finding and placing cells": (

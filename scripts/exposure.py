@@ -11,10 +11,11 @@ from math import comb
 
 import numpy as np
 from attacks.copies import copy_accuracy
-from attacks.predicted import group_of, membership, solved, worst_of
+from attacks.predicted import group_of, membership, ratios_of, solved, told_of
 from attacks.trials import trial_of_rows
 from measured import add_option, command_line, markdown, record
 
+from engine.exposure import right
 from engine.params import BOUNDS
 
 GROUPS = ((50, 3), (50, 10), (150, 2), (150, 3), (150, 5), (150, 10), (150, 20), (150, 40))
@@ -29,23 +30,22 @@ COPIES = (1, 4, 16, 32)
 
 def reconstruction(keys: int) -> Iterator[tuple[str, ...]]:
     """Rows of the table of reconstruction."""
-    bound = BOUNDS["standard"].refuse_at
+    bound = BOUNDS["standard"].most_right
     for people, tables in (*GROUPS, *LARGE):
-        found, predicted, exposure = [], [], []
+        found, predicted, most = [], [], []
         for key in range(keys):
             codes = group_of(people, tables, key, TOTAL)
             wide = [("bit", name, "flag") for name in codes if name[0] == "c"]
             trial = trial_of_rows(codes, wide, 1 + key)
-            worst = worst_of(trial, ("flag",), "bit")
+            told, ratios = told_of(trial, codes, "bit"), ratios_of(trial, codes, "bit")
             found.append(solved(trial, codes, people))
-            predicted.append(worst.guessed(1))
-            exposure.append(worst.exposure)
-        most = float(np.mean(exposure))
+            predicted.append(right(ratios[:people]).mean())
+            most.append(told.most)
         yield (
             f"{people:,}",
             str(tables),
-            f"{most:.2f}",
-            "yes" if most > bound else "no",
+            f"{np.mean(most):.2f}",
+            "yes" if np.mean(most) > bound else "no",
             f"{np.mean(found):.3f}",
             f"{np.mean(predicted):.3f}",
         )
@@ -82,7 +82,7 @@ def main() -> None:
     add_option(reader)
     chosen = reader.parse_args()
     solving = markdown(
-        ("people", "tables", "figures a person", "refused", "bits right", "predicted"),
+        ("people", "tables", "most exposed", "refused", "bits right", "predicted"),
         list(reconstruction(chosen.keys)),
     )
     knowing = markdown(

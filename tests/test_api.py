@@ -254,7 +254,11 @@ def test_mistakes_are_reported(tmp_path, monkeypatch, what, more, said):
     engine.new_key("k.key")
     with pytest.raises(engine.SpecError, match=said):
         engine.build(what, out="r.duckdb", **more)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["k.key", "k.key.exposure.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "k.key",
+        "k.key.exposure.json",
+        "k.key.ledger.json",
+    ]
 
 
 def test_a_frame_of_nothing(tmp_path):

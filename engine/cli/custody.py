@@ -180,8 +180,8 @@ def _print_charges(
         else " The bound is set in the spec: give the spec instead of the key file to see it."
     )
     print_line(
-        f"{charges_path(key_path)}: highest number of noisy figures per person that each sticky build released for a "
-        "group. For the same people these add up by group and target column, to at most "
+        f"{charges_path(key_path)}: how much more often than wrong an even secret of the most exposed people is "
+        "guessed right, by what each sticky build added. For the same people and column builds add up, to at most "
         f"{added_up(charged):.2f}{bound}.{where}\n{_COUNTED}"
     )
     rows = [
@@ -194,9 +194,7 @@ def _print_charges(
         )
         for one in charged
     ]
-    print_table(
-        "", ("vintage", "title", "new wider tables", "figures per person", "accepted because"), rows
-    )
+    print_table("", ("vintage", "title", "new wider tables", "exposure", "accepted because"), rows)
 
 
 def _print_entries(ledger: Balance) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from engine.api.build import new_key
+from engine.api.propose import fitting
 from engine.cli.console import (
     Tables,
     Width,
@@ -102,9 +103,10 @@ def init_command(
             count_column=count_column,
             progress=report,
         )
-    text = detection.spec_text(
-        source, spec_path=output, tables=entries_of(tables, width), key_path=key
-    )
+        entries, left_out = entries_of(tables, width), 0
+        if not entries:
+            entries, left_out = fitting(source, key, report)
+    text = detection.spec_text(source, spec_path=output, tables=entries, key_path=key)
     write_output(output, text, force=force, own=SPEC, inputs=inputs)
     then = f"tablepack key new {output.with_name(detection.key_name(output))}"
     if key is not None:
@@ -112,6 +114,11 @@ def init_command(
     print_note(f"wrote {output}: review every column, then run: {then}")
     for remark in source.remarks:
         print_note(f"  {remark}")
+    if left_out:
+        print_note(
+            f"  {left_out} pairs of columns are left out of the tables: with all pairs a secret of the most exposed "
+            "would be guessed more often than a build allows; list one more, and tablepack plan says what it tells"
+        )
 
 
 def _check_width(width: int | None) -> None:

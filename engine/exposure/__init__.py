@@ -1,37 +1,32 @@
-"""Public. Exposure: how much the tables of a release tell of small groups, and what attackers make of it.
+"""CONFIDENTIAL. Exposure: how much the tables of a release tell of its people, and what attackers make of it.
 
-Takes measurements (noisy counts of passing buckets).
-Gives figures a person for every group and column, a statement in words, and ways to tell less.
+Takes codes of sampled rows, and measurements (noisy counts of passing buckets).
+Gives, for every column told, how often an attacker guesses right, rounded so that it may be shown; and ways to tell
+    less.
 May import the engine's root.
 """
 
 from __future__ import annotations
 
-from engine.exposure.attackers import auc_of, caught, guessed_right, tables_mu2, total_mu2
-from engine.exposure.reckoning import Figures, Worst, all_worst, pairs_of
+from engine.exposure.attackers import auc_of, caught, tables_mu2, total_mu2
+from engine.exposure.evolution import right
+from engine.exposure.incidence import Incidence
+from engine.exposure.reckoning import Reckoner, Told
 from engine.exposure.remedies import Remedies, remedies
-from engine.exposure.remembered import Remembered, bytes_of, packed
-from engine.exposure.statement import Exposure, Group, Pairs
-from engine.exposure.tally import Tally, grouped
+from engine.exposure.statement import Exposure, Group, stated
 
 __all__ = [
     "Exposure",
-    "Figures",
     "Group",
-    "Pairs",
+    "Incidence",
+    "Reckoner",
     "Remedies",
-    "Remembered",
-    "Tally",
-    "Worst",
-    "all_worst",
+    "Told",
     "auc_of",
-    "bytes_of",
     "caught",
-    "grouped",
-    "guessed_right",
-    "packed",
-    "pairs_of",
     "remedies",
+    "right",
+    "stated",
     "tables_mu2",
     "total_mu2",
 ]

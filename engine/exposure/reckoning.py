@@ -1,148 +1,147 @@
-"""From a tally to figures a person: for every group and column, and the groups that are most exposed."""
+"""How exposed people are: how often a secret in the place of each column is guessed right, from all tables together."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from copy import copy
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.exposure.attackers import guessed_right
-from engine.exposure.statement import Pairs
-from engine.exposure.tally import Int32Array, Tally
-from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
+from engine.exposure.evolution import evolve, right
+from engine.exposure.incidence import Cells, Incidence, Split
+from engine.exposure.shared import telling
+from engine.schema import ColumnSet, FloatArray
+
+MOST_EXPOSED = 0.005
+"""Share of people who count as the most exposed, ..."""
+FEWEST = 30
+"""... so many at least."""
+MORE = 0.05
+"""So many alone may be exposed by so much more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Worst:
-    """The most exposed bucket of one table of groups, for one column told."""
+class Told:
+    """What all tables tell of one column, on the rows. Confidential until it is rounded."""
 
-    group: ColumnSet
-    node: int  # The bucket's place in the measurement of `group`
-    told: str
-    people: float
-    # figures, cells: shape (n_tables,): Figures of each table that shows the column, and cells of its other
-    # columns, inside the bucket.
-    figures: FloatArray
-    cells: FloatArray
-    values: float  # Values or ranges of the column that are released inside the bucket
-
-    @property
-    def exposure(self) -> float:
-        """Figures a person."""
-        return float(self.figures.sum()) / self.people
-
-    def guessed(self, layer_sd: float) -> float:
-        """How often an even bit in the column's place is guessed right; see `guessed_right`."""
-        # Where all values of a cell are released, one of them follows from the others.
-        news = np.minimum(self.figures, self.cells * (self.values - 1))
-        return guessed_right(self.people, news, self.cells, layer_sd)
+    column: str
+    # How often an even secret in its place is guessed right by who knows all other columns: of the most exposed
+    # people (or of the very most exposed, less what they may be exposed more), of 1 % and 5 %, and of all.
+    most: float
+    of_1: float
+    of_5: float
+    of_all: float
+    snr: float  # Of the most exposed, as a ratio of signal to noise
+    figures: float  # Noisy figures a person that tell of the most exposed
+    by: dict[ColumnSet, float]  # What each table adds to the ratio of the most exposed
 
 
-class Figures:
-    """All figures of a tally, group by group, of which tables can be left out."""
+class Reckoner:
+    """Reckons exposure; columns that tell the same are looked for once."""
 
-    def __init__(self, tally: Tally) -> None:
-        self._of: dict[ColumnSet, _Split] = {}
-        for group, splits in tally.splits.items():
-            if splits:
-                cells, of, figures = tally.figures(group)
-                tables = [split.columns for split in splits]
-                self._of[group] = _Split(
-                    tables=tables,
-                    counts=np.ones(len(tables), dtype=bool),
-                    cells=cells,
-                    table=np.array([at for at, _ in of]),
-                    told=[name for _, name in of],
-                    figures=figures,
-                    people=tally.people(group, cells.max(axis=1)),
-                )
+    def __init__(self, people: Incidence, columns: Collection[str]) -> None:
+        self._people = people
+        self.columns = tuple(sorted(columns))
+        self._telling = telling(people, self.columns)
 
-    @property
-    def groups(self) -> tuple[ColumnSet, ...]:
-        """Tables of groups that some table splits."""
-        return tuple(self._of)
-
-    def without(self, tables: Collection[ColumnSet]) -> Figures:
-        """The same figures, but some tables do not count; what was reckoned is shared."""
-        out = copy(self)
-        out._of = {
-            group: replace(
-                split, counts=split.counts & [table not in tables for table in split.tables]
-            )
-            for group, split in self._of.items()
-        }
-        return out
-
-    def leave_out(self, table: ColumnSet) -> None:
-        """Count a table no longer."""
-        for split in self._of.values():
-            if table in split.tables:
-                split.counts[split.tables.index(table)] = False
-
-    def worst(self, group: ColumnSet) -> list[Worst]:
-        """The most exposed bucket of a table of groups, for each column that is told of it."""
-        split = self._of[group]
-        if not len(split.people) or not split.counts[split.table].any():
-            return []
-        told = sorted(set(split.told))
-        shows = np.array([[name == one for one in told] for name in split.told], dtype=np.float64)
-        shows *= split.counts[split.table][:, None]
-        exposure = (split.figures @ shows) / split.people[:, None]
-        return [
-            split.worst(group, int(node), name, np.flatnonzero(shows[:, j]))
-            for j, (node, name) in enumerate(zip(exposure.argmax(axis=0), told, strict=True))
-            if exposure[node, j] > 0
+    def all_told(
+        self,
+        times: Mapping[ColumnSet, int],
+        before: Mapping[str, float] | None = None,
+        louder: int = 1,
+    ) -> list[Told]:
+        """Every column told, most exposed first; parameters as of `told`."""
+        found = [
+            self.told(name, times, (before or {}).get(name, 0.0), louder) for name in self.columns
         ]
+        return sorted(found, key=lambda one: (-one.most, one.column))
 
-    def largest(self, group: ColumnSet, node: int, told: str) -> ColumnSet:
-        """The table that tells most of a column in one bucket; of equals the widest."""
-        split = self._of[group]
-        of: list[tuple[float, int, ColumnSet]] = [
-            (float(split.figures[node, place]), len(split.tables[at]), split.tables[at])
-            for place, at in enumerate(split.table)
-            if split.told[place] == told and split.counts[at]
-        ]
-        return max(of)[2]
+    def told(
+        self, column: str, times: Mapping[ColumnSet, int], before: float = 0.0, louder: int = 1
+    ) -> Told:
+        """What tables tell of one column.
 
+        times: How often each table was measured with noise of its own; others are left out.
+        before: Ratio of signal to noise at which everybody's is known already.
+        louder: How many times the noise.
+        """
+        snr, cells, by = self.ratios(column, times, before, louder)
+        order, n_people = np.argsort(-snr, kind="stable"), max(len(snr), 1)
+        guessed = np.append(right(snr[order]), 0.5)  # chance, of nobody
 
-@dataclass(kw_only=True, slots=True)
-class _Split:
-    """How all tables split the groups of one."""
+        def mean(share: float) -> float:
+            return float(guessed[: max(FEWEST, round(share * n_people))][:n_people].mean())
 
-    tables: list[ColumnSet]
-    counts: BoolArray  # shape (n_tables,): Which of the tables count
-    cells: Int32Array  # shape (n_nodes, n_tables)
-    table: Int64Array  # shape (n_figures,)
-    told: list[str]  # Of each column of `figures`, its table and what it tells
-    figures: Int32Array  # shape (n_nodes, n_figures)
-    people: FloatArray  # shape (n_nodes,)
-
-    def worst(self, group: ColumnSet, node: int, told: str, places: Int64Array) -> Worst:
-        """What is known of one bucket and column."""
-        cells = self.cells[node].astype(np.float64)
-        known = []
-        for table in (self.tables[self.table[place]] for place in places):
-            rest = tuple(name for name in table if name != told)
-            known.append(1.0 if rest == group else cells[self.tables.index(rest)])
-        return Worst(
-            group=group,
-            node=node,
-            told=told,
-            people=float(self.people[node]),
-            figures=self.figures[node, places].astype(np.float64),
-            cells=np.maximum(np.array(known), 1.0),
-            values=float(cells[self.tables.index(tuple(sorted((*group, told))))]),
+        top = order[: max(FEWEST, round(MOST_EXPOSED * n_people))]
+        most, fewest = mean(MOST_EXPOSED), mean(0.0) - MORE
+        if fewest > most:
+            most, top = fewest, order[:FEWEST]
+        return Told(
+            column=column,
+            most=most,
+            of_1=mean(0.01),
+            of_5=mean(0.05),
+            of_all=mean(1.0),
+            snr=float(snr[top].mean()) if len(top) else 0.0,
+            figures=sum(float(_figures(one, len(snr))[top].mean()) for one in cells.values()),
+            by={table: float(each[top].mean()) for table, each in by.items()},
         )
 
+    def ratios(
+        self, column: str, times: Mapping[ColumnSet, int], before: float = 0.0, louder: int = 1
+    ) -> tuple[FloatArray, dict[ColumnSet, Cells], dict[ColumnSet, FloatArray]]:
+        """Ratio of signal to noise of each person, cells of each table, and what it adds; parameters as of `told`."""
+        cells = {
+            table: one
+            for table, n in times.items()
+            if (one := self._cells(table, column, n, louder)) is not None
+        }
+        alike: dict[object, list[ColumnSet]] = {}
+        for table in cells:
+            alike.setdefault(self._groups(table, column), []).append(table)
+        merged = [
+            replace(
+                cells[tables[0]],
+                looks=len(tables),
+                gain=sum(cells[table].gain for table in tables) / len(tables),
+            )
+            for tables in alike.values()
+        ]
+        n_people = self._people.n_people
+        n_most = max(FEWEST, round(MOST_EXPOSED * n_people))
+        snr, told = evolve(merged, n_people, before, n_most)
+        by = {
+            table: each / len(tables)
+            for tables, each in zip(alike.values(), told, strict=True)
+            for table in tables
+        }
+        return snr, cells, by
 
-def all_worst(figures: Figures) -> list[Worst]:
-    """The most exposed bucket of every group and column told, worst first."""
-    found = [one for group in figures.groups for one in figures.worst(group)]
-    return sorted(found, key=lambda one: (-one.exposure, one.group, one.told))
+    def _groups(self, table: ColumnSet, column: str) -> object:
+        """What tables have in common that tell of the same groups: sums of those are known no better than exactly."""
+        by, how = self._through(table, column)
+        return table if how is not None and how.rest is not None else frozenset(table) - {by}
+
+    def _cells(self, table: ColumnSet, column: str, times: int, louder: int) -> Cells | None:
+        """What a table tells of a column, itself or through the one that is most like it."""
+        by, how = self._through(table, column)
+        if by is None:
+            return None
+        return self._people.cells(table, by, how, times=times, louder=louder)
+
+    def _through(self, table: ColumnSet, column: str) -> tuple[str | None, Split | None]:
+        """The column of a table that tells of another, and how; None: none does."""
+        how = self._telling[column]
+        if column in table:
+            return column, how.own
+        like = [name for name in table if name in how.by]
+        by = max(like, key=lambda name: (how.by[name].gain, name), default=None)
+        return by, None if by is None else how.by[by]
 
 
-def pairs_of(found: list[Worst]) -> Pairs:
-    """Most figures a person by group and column told."""
-    return {(one.group, one.told): one.exposure for one in found}
+def _figures(cells: Cells, n_people: int) -> FloatArray:
+    """Noisy figures a person about those who share a cell with each: two a cell."""
+    figures = 2 * cells.share / (np.bincount(cells.cell) * cells.larger)[cells.cell]
+    if cells.person is None:
+        return figures
+    return np.asarray(np.bincount(cells.person, weights=figures, minlength=n_people), np.float64)

@@ -1,21 +1,20 @@
-"""The cheapest ways to bring a release under its bound: tables to drop, a higher threshold, columns to coarsen."""
+"""The cheapest ways to bring a release under its bound: tables to drop, more noise, columns to coarsen."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from engine.exposure.reckoning import Figures, all_worst
-from engine.exposure.statement import Pairs
-from engine.exposure.tally import Tally
+from engine.exposure.reckoning import Reckoner, Told
+from engine.params import ratio_of
 from engine.relations import Relations
 from engine.schema import ColumnSet
 
-THRESHOLDS = (6, 8, 10, 12, 15, 20, 25, 30, 40, 50)
-"""Mean thresholds that are tried, in entities."""
-MOST_DROPPED = 1000
-"""Tables that are dropped at most before giving up."""
+LOUDER = (2, 4, 8)
+"""Times the noise that are tried."""
+LESS = 0.5
+"""Share of what is over the bound that is dropped before it is reckoned anew: less is told of all others then, too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,15 +23,15 @@ class Remedies:
 
     # Tables without which it holds; None: it does not hold without any.
     drop: tuple[ColumnSet, ...] | None
-    # The smallest mean threshold with which it holds; None: none of those tried.
-    threshold: int | None
-    # Columns that split the exposed groups most: coarser values of them help.
+    # The smallest number of times the noise with which it holds; None: none of those tried.
+    louder: int | None
+    # Columns that tables to drop have most often: coarser values of them help.
     columns: tuple[str, ...]
 
-    def sentences(self, *, is_pinned: bool = False) -> list[str]:
+    def sentences(self, layer_sd: int, *, is_pinned: bool = False) -> list[str]:
         """The ways in words, cheapest first.
 
-        is_pinned: Thresholds and encodings are those of an earlier build: only fewer tables help.
+        is_pinned: Noise and encodings are those of an earlier build: only fewer tables help.
         """
         lines = []
         if self.drop:
@@ -42,9 +41,9 @@ class Remedies:
             lines.append(f"leave out {len(self.drop)} {tables}: {shown}{more}")
         if is_pinned:
             return lines
-        if self.threshold is not None:
+        if self.louder is not None:
             lines.append(
-                f"cap small cells: threshold_mean = {self.threshold} in [privacy] (fewer small groups are shown)"
+                f"add more noise: layer_sd = {self.louder * layer_sd} in [privacy] ({self.louder} times the noise)"
             )
         if self.columns:
             lines.append(f"give coarser values, or fewer tables, of {', '.join(self.columns)}")
@@ -52,78 +51,80 @@ class Remedies:
 
 
 def remedies(
-    tally: Tally,
+    reckoner: Reckoner,
+    found: Collection[Told],
     bound: float,
-    before: Pairs,
+    times: Mapping[ColumnSet, int],
+    before: Mapping[str, float],
     published: Collection[ColumnSet],
     relations: Relations,
 ) -> Remedies:
     """Find the cheapest ways.
 
-    published: Tables that may be left out; what only they need goes with them.
+    found: What was reckoned of all columns.
+    bound: How often a secret may be guessed right.
+    times: How often each table was measured, those of this build included.
+    published: Tables of this build that may be left out; what only they need goes with them.
     """
-    return Remedies(
-        drop=_to_drop(tally, bound, before, published, relations),
-        threshold=next(
-            (t for t in THRESHOLDS if t > tally.floor and _holds(tally.raised(t), bound, before)),
-            None,
+    over = [one for one in found if one.most > bound]
+    dropped = _to_drop(reckoner, over, bound, times, before, published, relations)
+    often = Counter(
+        name
+        for one in over
+        for table, _ in sorted(one.by.items(), key=lambda item: -item[1])[:3]
+        for name in table
+        if name != one.column
+    )
+    louder = next(
+        (
+            by
+            for by in LOUDER
+            if all(
+                reckoner.told(one.column, times, before.get(one.column, 0.0), by).most <= bound
+                for one in over
+            )
         ),
-        columns=_splitting(Figures(tally), bound, before),
+        None,
+    )
+    return Remedies(
+        drop=dropped, louder=louder, columns=tuple(name for name, _ in often.most_common(2))
     )
 
 
 def _to_drop(
-    tally: Tally,
+    reckoner: Reckoner,
+    over: Collection[Told],
     bound: float,
-    before: Pairs,
+    times: Mapping[ColumnSet, int],
+    before: Mapping[str, float],
     published: Collection[ColumnSet],
     relations: Relations,
 ) -> tuple[ColumnSet, ...] | None:
-    """Greedily: of what is worst, the table that tells most, and so all published ones that are locked to it."""
-    figures = Figures(tally)
-    kept = {columns: frozenset(relations.needed([columns])) for columns in published}
-    counted = {m.columns for m in tally.tables if len(m.columns) > 1}
-    dropped: list[ColumnSet] = []
-    worst = {group: figures.worst(group) for group in figures.groups}
-    while len(dropped) < MOST_DROPPED:
-        over = [
-            (one.exposure + before.get((group, one.told), 0.0), one)
-            for group, found in worst.items()
-            for one in found
-        ]
-        most, one = max(over, key=lambda item: item[0], default=(0.0, None))
-        if one is None or most <= bound:
-            return tuple(dropped)
-        table = figures.largest(one.group, one.node, one.told)
-        going = sorted((t for t, needs in kept.items() if table in needs), key=len, reverse=True)
-        if not going:
-            return None
-        for columns in going:
-            del kept[columns]
-        dropped += going
-        gone = counted - frozenset().union(*kept.values())
-        counted -= gone
-        for columns in gone:
-            figures.leave_out(columns)
-        for group in worst:
-            if any(set(group) < set(columns) for columns in gone):
-                worst[group] = figures.worst(group)
-    return None
-
-
-def _holds(tally: Tally, bound: float, before: Pairs) -> bool:
-    """Whether no group is over the bound."""
-    return all(
-        one.exposure + before.get((one.group, one.told), 0.0) <= bound
-        for one in all_worst(Figures(tally))
-    )
-
-
-def _splitting(figures: Figures, bound: float, before: Pairs) -> tuple[str, ...]:
-    """The two columns that split what is over the bound most often."""
-    often: Counter[str] = Counter()
-    for one in all_worst(figures):
-        if one.exposure + before.get((one.group, one.told), 0.0) > bound:
-            table = figures.largest(one.group, one.node, one.told)
-            often.update(name for name in table if name not in one.group)
-    return tuple(name for name, _ in often.most_common(2))
+    """Greedily: of each column over the bound, the tables that tell most, and so all published ones locked to them."""
+    needs = {columns: frozenset(relations.needed([columns])) for columns in published}
+    kept, left = dict(needs), dict(times)
+    for first in over:
+        known = before.get(first.column, 0.0)
+        one = reckoner.told(first.column, left, known)
+        while one.most > bound:
+            to_go = LESS * (one.snr - ratio_of(bound))
+            for table in sorted(one.by, key=lambda table: (-one.by[table], table)):
+                going = [columns for columns, need in kept.items() if table in need]
+                if not going:
+                    continue
+                for columns in going:
+                    del kept[columns]
+                gone = frozenset().union(*(needs[c] for c in going)) - frozenset().union(
+                    *kept.values()
+                )
+                for columns in gone & left.keys():
+                    left[columns] -= 1
+                    to_go -= one.by.get(columns, 0.0)
+                if to_go <= 0:
+                    break
+            left = {columns: n for columns, n in left.items() if n > 0}
+            again = reckoner.told(first.column, left, known)
+            if again.snr >= one.snr:
+                return None
+            one = again
+    return tuple(sorted(needs.keys() - kept.keys()))

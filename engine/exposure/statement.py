@@ -1,65 +1,85 @@
-"""What a release gives away, as a noun and in words that a data protection officer reads."""
+"""What a release gives away, as a noun and in words that a data protection officer reads.
+
+Shares are computed from rows: they are shown rounded up to steps of 5 %, so that one person more or less hardly ever
+changes them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from engine.exposure.attackers import auc_of, caught
+from engine.exposure.reckoning import FEWEST, MOST_EXPOSED, Told
 from engine.params import ExposureBounds
-from engine.schema import ColumnSet
+
+STEPS = 20
+"""Shares are rounded up to one in so many."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """A group of people that a released bucket singles out, and a column that further tables tell of them."""
+    """The people of whom one column is told most, by all tables that tell of it."""
 
-    columns: ColumnSet  # One or two columns that single it out
-    ranges: tuple[str, ...]  # Its value or range in each of them
-    # Noisy number of rows, at least the mean threshold times the buckets that any table splits it into.
-    people: int
     told: str  # The column
-    figures: int  # Noisy figures of this build's tables that split the group and show the column
-    tables: int  # Tables that they come from
-    # How often an evenly distributed bit in the place of the column would be guessed right, by who knows
-    # all other columns of the group; 0.5 is chance.
+    people: int
+    # How often an even yes-or-no in the place of the column would be guessed right by who knows all other columns of
+    # everybody, rounded up; 0.5 is chance: of these people, of the most exposed 1 % and 5 %, and of all.
     guessed: float
-
-    @property
-    def exposure(self) -> float:
-        """Figures a person."""
-        return self.figures / self.people
+    guessed_1: float
+    guessed_5: float
+    guessed_all: float
+    figures: float  # Noisy figures a person, rounded up
+    tables: int  # Tables that tell of it
 
     def __str__(self) -> str:
-        where = " and ".join(f"{c} {r}" for c, r in zip(self.columns, self.ranges, strict=True))
         return (
-            f"{self.told} of those with {where} (about {self.people:,}): {_number(self.figures, 'figure')} in "
-            f"{_number(self.tables, 'table')}, {self.exposure:.2f} a person; who knows their other columns guesses an "
-            f"even bit "
-            f"{self.guessed:.0%} right"
+            f"{self.told}, by {self.tables:,} {'table' if self.tables == 1 else 'tables'}: who knows all other columns "
+            f"of everybody guesses an even yes-or-no in its place right for at most {self.guessed:.0%} of the "
+            f"{self.people:,} most exposed, {self.guessed_1:.0%} of the most exposed 1 %, {self.guessed_5:.0%} "
+            f"of the most exposed 5 % and {self.guessed_all:.0%} of all"
         )
 
 
-def _number(n: int, noun: str) -> str:
-    """A number with its noun."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+def stated(found: Sequence[Told], total: int) -> tuple[Group, ...]:
+    """What may be shown of what was reckoned.
+
+    total: Noisy number of people.
+    """
+    people = max(FEWEST, round(MOST_EXPOSED * total))
+    return tuple(
+        Group(
+            told=one.column,
+            people=people,
+            guessed=_up(one.most),
+            guessed_1=_up(one.of_1),
+            guessed_5=_up(one.of_5),
+            guessed_all=_up(one.of_all),
+            figures=_up(one.figures),
+            tables=len(one.by),
+        )
+        for one in found
+    )
 
 
-Pairs = dict[tuple[ColumnSet, str], float]
-"""Most figures a person, by columns of the group and column told."""
+def _up(share: float) -> float:
+    """Rounded up."""
+    return math.ceil(round(share * STEPS, 6)) / STEPS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exposure:
-    """What the tables of a build, and all builds before it, give away. Reckoned from noisy counts: it may be shown."""
+    """What the tables of a build, and all builds before it, give away. It may be shown."""
 
-    # The most exposed, one for each columns and column told, worst first.
+    # By column told, most exposed first: by this build's tables, and with all that earlier builds told.
     groups: tuple[Group, ...]
-    pairs: Pairs  # Most figures a person in any such group, by this build's tables
-    added: Pairs  # The same by the tables that the earlier builds counted in `before` did not hold
-    # The same by earlier builds of these people that told something else, added up.
-    before: Pairs = field(default_factory=dict)
-    builds: int = 0  # These builds
+    together: tuple[Group, ...]
+    # Whether more is guessed than the bound allows: by this build alone, or with earlier builds, to which it adds.
+    is_over: bool = False
+    is_warned: bool = False  # Whether it is more than the owner wants to be warned of
+    builds: int = 0  # Earlier builds of these people that told something else
     # States of nearly the same data that were ever measured with fresh noise, this one included.
     looks: int = 1
     # The ledger was there from the key's first day; else what it was used for before counts as one look.
@@ -70,47 +90,26 @@ class Exposure:
     bounds: ExposureBounds
 
     @property
-    def worst(self) -> float:
-        """Most figures a person, by this build's tables."""
-        return max(self.pairs.values(), default=0.0)
-
-    @property
-    def together(self) -> Pairs:
-        """Most figures a person by this build and all before it, where this build tells anything."""
-        return {
-            pair: max(own, self.added.get(pair, 0.0) + self.before.get(pair, 0.0))
-            for pair, own in self.pairs.items()
-        }
-
-    @property
-    def over(self) -> Pairs:
-        """What exceeds the bound: by this build alone, or by what it adds to earlier ones."""
-        bound = self.bounds.refuse_at
-        return {
-            pair: figures
-            for pair, figures in self.together.items()
-            if figures > bound and (self.pairs[pair] > bound or self.added.get(pair, 0.0) > 0)
-        }
+    def guessed(self) -> float:
+        """How often a secret of the most exposed is guessed right, by this build and all before it."""
+        return max((one.guessed for one in (*self.groups, *self.together)), default=0.5)
 
     @property
     def is_refused(self) -> bool:
         """Whether the release is more than its owner accepted."""
-        return not self.bounds.accept_risk and (
-            bool(self.over) or self.looks > self.bounds.max_looks
-        )
+        return not self.bounds.accept_risk and (self.is_over or self.looks > self.bounds.max_looks)
 
     def sentences(self) -> list[str]:
         """In words, a sentence or two a line."""
         bounds = self.bounds
-        most = max(self.together.values(), default=self.worst)
         lines = [
-            f"Exposure: at most {self.worst:.2f} noisy figures a person in any group that one or two columns single "
-            f"out (warning above {bounds.warn_at:g}, refused above {bounds.refuse_at:g})."
+            f"Exposure (refused where the most exposed are guessed more than {bounds.most_right:.0%} right; a "
+            "coin is right in 50%):"
         ]
-        lines += [f"Most exposed: {group}." for group in self.groups[:3]]
+        lines += [f"{group}." for group in self.groups[:3]]
         if self.builds:
             lines.append(
-                f"Together with earlier builds of these people ({self.builds}): at most {most:.2f}."
+                f"Together with earlier builds of these people ({self.builds}): {self.guessed:.0%} at most."
             )
         if self.looks - (not self.is_whole) > 1:
             lines.append(
@@ -130,9 +129,17 @@ class Exposure:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and the catalogue."""
+        figures = max((one.figures for one in self.groups), default=0.0)
+        first = self.groups[0] if self.groups else None
         return {
-            "figures_a_person": round(self.worst, 4),
-            "with_earlier_builds": round(max(self.together.values(), default=0.0), 4),
+            "figures_a_person": figures,
+            "with_earlier_builds": max((one.figures for one in self.together), default=figures),
+            "guessed": 0.5 if first is None else first.guessed,
+            "guessed_1": 0.5 if first is None else first.guessed_1,
+            "guessed_5": 0.5 if first is None else first.guessed_5,
+            "guessed_all": 0.5 if first is None else first.guessed_all,
+            "guessed_with_earlier_builds": self.guessed,
+            "refused_above": self.bounds.most_right,
             "earlier_builds": self.builds,
             "looks": self.looks,
             "mu": round(self.mu, 4),
@@ -143,13 +150,13 @@ class Exposure:
             "accept_risk": self.bounds.accept_risk,
             "groups": [
                 {
-                    "columns": list(g.columns),
-                    "ranges": list(g.ranges),
+                    "columns": [],
+                    "ranges": [],
                     "people": g.people,
                     "told": g.told,
-                    "figures": g.figures,
+                    "figures": round(g.figures * g.people),
                     "tables": g.tables,
-                    "guessed": round(g.guessed, 4),
+                    "guessed": g.guessed,
                 }
                 for g in self.groups
             ],

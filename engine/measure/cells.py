@@ -57,8 +57,22 @@ class Cells:
     entities: tuple[AdditiveEntities | PairedEntities, ...]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rows:
+    """Rows of some of the entities, chosen by their tokens: the same whenever asked for."""
+
+    codes: dict[str, Int64Array]  # By column
+    entity: (
+        Int64Array | None
+    )  # shape (n_rows,): Numbers of the chosen entities; None: each has one row
+    share: float  # Share of the entities that was chosen
+
+
 class CellSource(Protocol):
     """Anything that can count."""
+
+    def rows(self, columns: ColumnSet, most: int) -> Rows:
+        """Rows of about so many entities; of several kinds of entities the first counts."""
 
     def cells(self, columns: ColumnSet) -> Cells:
         """Count the distinct combinations of a column set; empty: everything is one cell."""
@@ -109,6 +123,33 @@ class DuckDBCells:
                 yield self.cells(columns)
             if not left[base] and base in self._summed:
                 self._con.execute(f"DROP TABLE {self._summed.pop(base)}")
+
+    def rows(self, columns: ColumnSet, most: int) -> Rows:
+        """Those whose tokens are small."""
+        entity = self._entities[0]
+        names = [self._sql_names[name] for name in columns]
+        chosen = ", ".join(names)
+        if entity.tokens is None:
+            share, limit = _chosen(self._n_rows, most)
+            where = "" if share == 1 else f" WHERE l{entity.number}_0 < {limit}"
+            found = self._fetched(
+                f"SELECT {chosen} FROM {self._table}{where} ORDER BY l{entity.number}_0"
+            )
+            numbers = None
+        else:
+            share, limit = _chosen(len(entity.tokens), most)
+            own = f"e{entity.number}"
+            taken = np.flatnonzero(entity.tokens[:, 0] < np.uint64(limit))
+            found = self._con.execute(
+                f"SELECT {chosen}, {own} FROM {self._table} SEMI JOIN "
+                f"(SELECT unnest($taken) AS {own}) USING ({own}) ORDER BY {own}, {chosen}",
+                {"taken": taken.tolist()},
+            ).fetchnumpy()
+            numbers = np.searchsorted(taken, np.asarray(found[own], dtype=np.int64))
+        codes = self._codes(columns, _stack([found[name] for name in names], len(found[names[0]])))
+        return Rows(
+            codes={name: codes[:, j] for j, name in enumerate(columns)}, entity=numbers, share=share
+        )
 
     def _table_of(self, base: ColumnSet) -> str:
         """The table of the cells of a column set, made at its first use."""
@@ -233,6 +274,19 @@ class ArrayCells:
         """One after the other."""
         yield from map(self.cells, column_sets)
 
+    def rows(self, columns: ColumnSet, most: int) -> Rows:
+        """Those whose tokens are small."""
+        entity, held = self._entities[0]
+        tokens = held if entity.tokens is None else entity.tokens
+        share, limit = _chosen(len(tokens), most)
+        taken = tokens[:, 0] < np.uint64(limit)
+        numbers = None
+        if entity.tokens is not None:
+            numbers, taken = (np.cumsum(taken) - 1)[held], taken[held]
+            numbers = numbers[taken]
+        codes = {name: self._codes[name][self._places[name][taken]] for name in columns}
+        return Rows(codes=codes, entity=numbers, share=share)
+
 
 class SparkCells:
     """Counts cells of rows that Spark holds.
@@ -290,6 +344,26 @@ class SparkCells:
                 ),
             )
 
+    def rows(self, columns: ColumnSet, most: int) -> Rows:
+        """Those whose tokens are small."""
+        entity = self._entities[0]
+        n = self._rows.n_rows() if entity.tokens is None else len(entity.tokens)
+        share, limit = _chosen(n, most)
+        number = [] if entity.tokens is None else [f"e{entity.number}"]
+        names = [self._sql_names[name] for name in columns]
+        held = self._rows.below(f"l{entity.number}_0", limit, [*names, *number])
+        order = np.lexsort([*held.values()])  # Spark knows none
+        held = {name: values[order] for name, values in held.items()}
+        codes = {}
+        for column, name in zip(columns, names, strict=True):
+            codes[column] = held[name]
+            if name in self._ranks:  # null stands at the end
+                codes[column] = self._ranks[name][np.where(held[name] >= 0, held[name], -1)]
+        numbers = None
+        if number:
+            numbers = np.unique(held[number[0]], return_inverse=True)[1].astype(np.int64)
+        return Rows(codes=codes, entity=numbers, share=share)
+
     def _groups(
         self,
         column_sets: Sequence[ColumnSet],
@@ -300,6 +374,12 @@ class SparkCells:
         """Cells as Spark counts them."""
         sets = [tuple(self._sql_names[name] for name in columns) for columns in column_sets]
         return self._rows.groups(sets, by=by, lanes=lanes, ranks=self._ranks, spans=self._spans)
+
+
+def _chosen(n: int, most: int) -> tuple[float, int]:
+    """Share of entities that are chosen, and the token below which they are."""
+    share = min(most / max(n, 1), 1.0)
+    return share, min(int(share * 2.0**64), 2**64 - 1)
 
 
 def _group_by(names: list[str], sums: list[str], table: str) -> str:

@@ -1,32 +1,31 @@
 """What a build gives away, with all that was built of the same people before: reckoned, refused or charged.
 
-Takes the tally of its measurements and the ledger beside the key; gives an `Exposure`.
+Takes the rows in the cells of its tables and the ledger beside the key; gives an `Exposure`. Left of the wall.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from engine.errors import PrivacyError
 from engine.exposure import (
     Exposure,
-    Figures,
-    Group,
-    Pairs,
-    Tally,
-    Worst,
-    all_worst,
-    pairs_of,
+    Incidence,
+    Reckoner,
+    Remedies,
+    Told,
     remedies,
+    stated,
     tables_mu2,
     total_mu2,
 )
-from engine.ranges import code_bounds
-from engine.relations import Relations
+from engine.measure import StickyDraws, measure_wider
+from engine.params import right_of
 from engine.release.relating import Columns
-from engine.schema import KIND_NULL, KIND_OTHER, Column, ColumnSet, Measurement
+from engine.schema import ColumnSet
 from engine.source import (
     Charge,
     History,
@@ -39,45 +38,137 @@ from engine.source import (
     unpin_vintage,
 )
 from engine.spec import ReleaseSpec
-from engine.store import as_text, grid_value
-from engine.units import Unit
 
-SHOWN_GROUPS = 20
-"""Most exposed groups that a statement lists."""
+MOST_PEOPLE, FEWEST_PEOPLE = 30_000, 2_000
+"""People who are looked at, of all; ..."""
+MOST_PLACES = 8_000_000
+"""... and times the number of tables at most so many, for the sake of memory and time."""
+LEAST = 0.01
+"""Exposures are rounded up to this in the ledger, and smaller ones are not noted."""
 
 
-def exposure_of(
-    spec: ReleaseSpec,
-    columns: tuple[Column, ...],
-    tally: Tally,
-    total: Measurement,
-    past: History,
-    figures: Figures | None = None,
-) -> Exposure:
-    """What the measured tables tell, with what was told before."""
-    figures = figures or Figures(tally)
-    worst = all_worst(figures)
-    added = all_worst(figures.without(past.held)) if past.held else worst
+def people_of(spec: ReleaseSpec, columns: Columns, n_tables: int) -> Incidence:
+    """The people whose places in the cells are looked at; single columns are seen already."""
+    one_way = columns.measured.one_way
+    most = min(MOST_PEOPLE, max(FEWEST_PEOPLE, MOST_PLACES // max(n_tables, 1)))
+    rows = columns.measured.source.rows(tuple(name for name in one_way if name), most)
+    people = Incidence(rows.codes, rows.entity, rows.share, spec.privacy.layer_sd)
+    for tree in one_way.values():
+        people.add(tree)
+    return people
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reckoned:
+    """What was reckoned of a build. Confidential, but for what is stated."""
+
+    exposure: Exposure
+    reckoner: Reckoner
+    own: tuple[Told, ...]
+    together: tuple[Told, ...]
+    past: History
+    times: dict[ColumnSet, int]  # How often each table was measured, by all builds
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether this build's tables are too much by themselves."""
+        return self.own[0].most > self.exposure.bounds.most_right
+
+    def ways(self, spec: ReleaseSpec, columns: Columns) -> Remedies | None:
+        """The cheapest ways to tell no more than the bound allows; None: nothing is over it."""
+        if not self.exposure.is_over:
+            return None
+        times, before = self.times, self.past.known
+        if self._is_alone:
+            needed = self._needed(spec, columns)
+            times, before = dict.fromkeys((t for t in times if t in needed), 1), {}
+        found = self.own if self._is_alone else self.together
+        bound = self.exposure.bounds.most_right
+        return remedies(self.reckoner, found, bound, times, before, spec.tables, columns.relations)
+
+    def refusal(self, spec: ReleaseSpec, ways: Remedies | None, *, is_pinned: bool) -> list[str]:
+        """Why a build is refused, and the ways out, a sentence a line.
+
+        is_pinned: Something of the vintage was built: its noise and encodings are fixed.
+        """
+        bounds, exposure, many = spec.bounds, self.exposure, spec.entity.many
+        lines = ["this release would tell more than its owner accepted"]
+        if exposure.looks > bounds.max_looks:
+            lines.append(
+                f"it is look {exposure.looks} at nearly the same data, under a new name of vintage; at most "
+                f"{bounds.max_looks} are allowed, for fresh noise on the same {many} averages away"
+            )
+            lines.append('  - go on from an earlier vintage, in [release]: previous = "..."')
+        if ways is not None:
+            found = self.own if self._is_alone else self.together
+            lines.append(
+                f"an even yes-or-no in the place of {found[0].column} would be guessed right for more than "
+                f"{bounds.most_right:.0%} of the most exposed {many}, by who knows all their other columns"
+                + ("" if self._is_alone else f", earlier builds of these {many} counted")
+            )
+            lines += [f"most exposed: {group}" for group in exposure.groups[:1]]
+            sentences = ways.sentences(spec.privacy.layer_sd, is_pinned=is_pinned)
+            lines += [f"  - {way}" for way in sentences]
+            lines.append("  - build in mode dp, which bounds what anybody learns")
+        lines.append('  - or accept it and say why, in [privacy]: accept_risk = "..."')
+        return lines
+
+    @staticmethod
+    def _needed(spec: ReleaseSpec, columns: Columns) -> frozenset[ColumnSet]:
+        """Tables of this build."""
+        single = ((name,) for name in columns.measured.one_way if name)
+        return frozenset((*single, *columns.relations.needed(spec.tables)))
+
+
+def reckoned(
+    spec: ReleaseSpec, opened: Opened, columns: Columns, people: Incidence, draws: StickyDraws
+) -> Reckoned:
+    """What the tables of a build tell, with what was told before."""
+    one_way = columns.measured.one_way
+    needed = columns.relations.needed(spec.tables)
+    past = _past(spec, opened, columns, needed)
+    own = dict.fromkeys([*((name,) for name in one_way if name), *needed], 1)
+    reckoner = Reckoner(people, [n for n in one_way if n and n not in columns.relations.copies])
+    alone = together = tuple(reckoner.all_told(own))
+    times = own
+    if past.builds:
+        further = sorted({*past.held, *past.again} - own.keys(), key=lambda t: (len(t), t))
+        for tree in measure_wider(columns.measured, further, draws):
+            people.add(tree)
+        times = dict(Counter(own | dict.fromkeys(past.held, 1)) + Counter(past.again))
+        together = tuple(reckoner.all_told(times, past.known))
+    bounds, total = spec.bounds, one_way[""]
+    is_over = alone[0].most > bounds.most_right if alone else False
+    adds = not past.is_known or bool(set(needed) - past.charged)
+    most = max((one.most for one in together), default=0.5)
     sd = spec.privacy.layer_sd
-    mu2 = total_mu2(total, sd) + tables_mu2(tally, sd)
-    by_name = {column.name: column for column in columns}
-    return Exposure(
-        groups=tuple(_group(one, tally, by_name, sd) for one in worst[:SHOWN_GROUPS]),
-        pairs=pairs_of(worst),
-        added=pairs_of(added),
-        before=past.pairs,
+    exposure = Exposure(
+        groups=stated(alone, int(total.n[0])),
+        together=stated(together, int(total.n[0])) if past.builds else (),
+        is_over=is_over or (adds and most > bounds.most_right),
+        is_warned=max((one.most for one in (*alone, *together)), default=0.5)
+        > 0.5 + bounds.warn_at / 2,
         builds=past.builds,
         looks=past.looks,
         is_whole=past.is_whole,
-        mu=math.sqrt(mu2),
-        bounds=spec.bounds,
+        mu=math.sqrt(total_mu2(total, sd) + tables_mu2(people, own, sd)),
+        bounds=bounds,
+    )
+    return Reckoned(
+        exposure=exposure,
+        reckoner=reckoner,
+        own=alone,
+        together=together,
+        past=past,
+        times=times,
     )
 
 
-def past_of(spec: ReleaseSpec, opened: Opened, columns: Columns, tally: Tally) -> History:
+def _past(
+    spec: ReleaseSpec, opened: Opened, columns: Columns, needed: Collection[ColumnSet]
+) -> History:
     """What was built of the same people before."""
-    unit = _unit(spec)
-    told = history(
+    return history(
         spec.key_path,
         vintage=spec.vintage,
         draws=opened.draws,
@@ -85,9 +176,10 @@ def past_of(spec: ReleaseSpec, opened: Opened, columns: Columns, tally: Tally) -
         sketch=opened.sketch,
         shapes=opened.shapes,
         copies={name: one.finer for name, one in columns.relations.copies.items()},
-        tables=frozenset(table + unit for table in wider_tables(tally)),
+        tables=frozenset(needed),
+        columns=columns.measured.tops,
+        unit=_unit(spec),
     )
-    return replace(told, held=_of_unit(told.held, unit), charged=_of_unit(told.charged, unit))
 
 
 def _unit(spec: ReleaseSpec) -> ColumnSet:
@@ -100,154 +192,53 @@ def _unit(spec: ReleaseSpec) -> ColumnSet:
     return (f"(entities in {spec.each}, at most {spec.most})",)
 
 
-def _of_unit(tables: frozenset[ColumnSet], unit: ColumnSet) -> frozenset[ColumnSet]:
-    """Names of the ledger's tables that count the same, without what says so."""
-    if not unit:
-        return tables
-    return frozenset(table[:-1] for table in tables if table[-1:] == unit)
-
-
-def wider_tables(tally: Tally) -> frozenset[ColumnSet]:
-    """Tables of two and more columns."""
-    return frozenset(table.columns for table in tally.tables if len(table.columns) > 1)
-
-
 def charged(
     spec: ReleaseSpec,
     opened: Opened,
     columns: Columns,
-    tally: Tally,
+    people: Incidence,
+    draws: StickyDraws,
     *,
     is_new: bool,
-    whole: Callable[[], Tally],
 ) -> Exposure:
-    """Reckon what a build tells, and write it into the ledger beside the key; or refuse it.
-
-    whole: Gives the tally with every measurement in it, which only a refusal asks for.
-    """
+    """Reckon what a build tells, and write it into the ledger beside the key; or refuse it."""
     with locked(charges_path(spec.key_path)):
-        past = past_of(spec, opened, columns, tally)
-        total = columns.measured.one_way[""]
-        figures = Figures(tally)
-        exposure = exposure_of(spec, columns.columns, tally, total, past, figures)
-        charge = _charge(spec, opened, figures, tally, past)
-        if charge and not exposure.is_refused:
+        found = reckoned(spec, opened, columns, people, draws)
+        charge = _charge(spec, opened, columns, found)
+        if charge and not found.exposure.is_refused:
             note_charges(spec.key_path, add_charge(spec.key_path, charge))
-    if exposure.is_refused:
+    if found.exposure.is_refused:
         if is_new:
             unpin_vintage(
                 spec.key_path, spec.vintage
             )  # so that it can still be changed as proposed
-        lines = refusal(
-            exposure,
-            whole(),
-            spec.tables,
-            columns.relations,
-            is_pinned=not is_new,
-            entity=spec.entity,
-        )
-        raise PrivacyError("\n".join(lines))
-    return exposure
+        ways = found.ways(spec, columns)
+        raise PrivacyError("\n".join(found.refusal(spec, ways, is_pinned=not is_new)))
+    return found.exposure
 
 
-def _charge(
-    spec: ReleaseSpec, opened: Opened, figures: Figures, tally: Tally, past: History
-) -> Charge | None:
+def _charge(spec: ReleaseSpec, opened: Opened, columns: Columns, found: Reckoned) -> Charge | None:
     """The line that a build adds to the ledger; None if it tells nothing new."""
-    tables = wider_tables(tally) - past.charged
-    if not tables and past.is_known:
+    needed = columns.relations.needed(spec.tables)
+    tables = sorted(set(needed) - found.past.charged)
+    if not tables and found.past.is_known:
         return None
-    added = figures.without(past.charged)
+    by_these: Sequence[Told] = found.own
+    if len(tables) < len(needed):
+        by_these = found.reckoner.all_told(dict.fromkeys(tables, 1))
+    exposures = {one.column: 2 * right_of(one.snr) - 1 for one in by_these}
     return Charge(
         vintage=spec.vintage,
         draws=opened.draws,
         title=spec.title,
-        tables=tuple(sorted(table + _unit(spec) for table in tables)),
+        tables=tuple(table + _unit(spec) for table in tables),
         pairs=tuple(
-            (*pair, round(most, 4)) for pair, most in sorted(pairs_of(all_worst(added)).items())
+            ((), name, round(math.ceil(most / LEAST) * LEAST, 2))
+            for name, most in sorted(exposures.items())
+            if most >= LEAST
         ),
         accepted=spec.bounds.accept_risk,
         contents=opened.state.contents,
         sketch=opened.sketch,
         shapes=opened.shapes,
     )
-
-
-def refusal(
-    exposure: Exposure,
-    tally: Tally,
-    published: tuple[ColumnSet, ...],
-    relations: Relations,
-    *,
-    is_pinned: bool,
-    entity: Unit,
-) -> list[str]:
-    """Why a build is refused, and the ways out, a sentence a line.
-
-    is_pinned: Something of the vintage was built: its thresholds and encodings are fixed.
-    """
-    bounds = exposure.bounds
-    lines = ["this release would tell more than its owner accepted"]
-    if exposure.looks > bounds.max_looks:
-        lines.append(
-            f"it is look {exposure.looks} at nearly the same data, under a new name of vintage; at most "
-            f"{bounds.max_looks} are allowed, for fresh noise on the same {entity.many} averages away"
-        )
-        lines.append('  - go on from an earlier vintage, in [release]: previous = "..."')
-    if exposure.over:
-        (columns, told), most = max(exposure.over.items(), key=lambda item: (item[1], item[0]))
-        lines.append(
-            f"{most:.2f} noisy figures a person (at most {bounds.refuse_at:g}) on {told}, in a group singled out by "
-            f"{' and '.join(columns)}"
-            + (f", earlier builds of these {entity.many} counted" if exposure.builds else "")
-        )
-        lines += [f"most exposed: {group}" for group in exposure.groups[:1]]
-        ways = remedies(tally, bounds.refuse_at, _charged_before(exposure), published, relations)
-        lines += [f"  - {way}" for way in ways.sentences(is_pinned=is_pinned)]
-        lines.append("  - build in mode dp, which bounds what anybody learns")
-    lines.append('  - or accept it and say why, in [privacy]: accept_risk = "..."')
-    return lines
-
-
-def _charged_before(exposure: Exposure) -> Pairs:
-    """What earlier builds told, where this one adds to it."""
-    return {
-        pair: figures
-        for pair, figures in exposure.before.items()
-        if exposure.added.get(pair, 0.0) > 0
-    }
-
-
-def _group(one: Worst, tally: Tally, columns: Mapping[str, Column], layer_sd: int) -> Group:
-    """The most exposed group in words."""
-    tree = tally.groups[one.group]
-    return Group(
-        columns=one.group,
-        ranges=tuple(
-            range_words(columns[name], tally.groups[name,], tree, j, one.node)
-            for j, name in enumerate(one.group)
-        ),
-        people=round(one.people),
-        told=one.told,
-        figures=round(one.figures.sum()),
-        tables=int((one.figures > 0).sum()),
-        guessed=one.guessed(layer_sd),
-    )
-
-
-def range_words(column: Column, one_way: Measurement, tree: Measurement, j: int, node: int) -> str:
-    """The range of one bucket in its column j, in words."""
-    kind = tree.kind[node, j]
-    if kind == KIND_NULL:
-        return "blank"
-    if kind == KIND_OTHER:
-        return column.placeholder or "rare"
-    low, high = (
-        int(end)
-        for end in code_bounds(tree.kind[node, j], tree.level[node, j], tree.index[node, j])
-    )
-    if one_way.values is None:
-        ends = [as_text(grid_value(column, code)) for code in (low, high)]
-    else:
-        ends = [as_text(value) for value in one_way.values[low : high + 1]]
-    return ends[0] if ends[0] == ends[-1] else f"{ends[0]} to {ends[-1]}"

@@ -107,7 +107,6 @@ class FitProcess:
         self,
         exposure: dict[str, Any] | None = None,
         note: Callable[[str], None] | None = None,
-        meanwhile: Callable[[], None] = lambda: None,
     ) -> list[dict[str, Any]]:
         """Wait for the rest, write the release; the last answer is about the finished file.
 
@@ -115,7 +114,6 @@ class FitProcess:
             that was not noted, whenever the two processes are killed.
         """
         self._put(Finish(exposure=exposure, is_awaited=note is not None))
-        meanwhile()
         answers = [self._get() for _ in range(self._waiting)]
         self._waiting = 0
         if note is not None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from engine.exposure import Exposure, Tally
+from engine.exposure import Exposure, Remedies
 from engine.fit import (
     Cost,
     FitOrder,
@@ -26,7 +26,7 @@ from engine.fit import (
 )
 from engine.measure import StickyDraws, measure_wider
 from engine.progress import Progress, silent
-from engine.release.exposing import exposure_of, past_of, refusal
+from engine.release.exposing import people_of, reckoned
 from engine.release.header import heavy_notes
 from engine.release.one_ways import fit_columns
 from engine.release.relating import added_for, check_added, measure_columns
@@ -41,6 +41,8 @@ MOSTLY_FILLED = 0.8
 """A table with a larger suppressed share gets a warning."""
 MOST_LEVEL = 40
 """Ranges of larger levels have more values than anything has rows."""
+PLANNED = "(planned)"
+"""Whose draws plans use before a vintage is built; no vintage has this name."""
 SAMPLED = 10
 """An estimate measures one in so many tables."""
 
@@ -70,6 +72,8 @@ class Plan:
     exposure: Exposure
     # Why a build would be refused, and the ways out, a sentence each; empty: it would not.
     refused: tuple[str, ...] = ()
+    # Tables without which it would not; None: it would without any, or it would not with all.
+    leave_out: tuple[ColumnSet, ...] | None = None
     unit: Unit = ROWS  # What rows are called
     cost: Cost  # Of the whole build, with one job
     bounded: Sequence[str] = ()  # That rows of an entity are left out, if so
@@ -111,6 +115,7 @@ class Plan:
             "warnings": list(self.warnings),
             "exposure": self.exposure.as_dict(),
             "refused": list(self.refused),
+            "leave_out": [list(columns) for columns in self.leave_out or ()],
             "modelled": [list(columns) for columns in self.modelled],
             "targets": [self._wish(columns).target for columns in self.modelled],
             "sets": [self._wish(columns).sets for columns in self.modelled],
@@ -210,8 +215,8 @@ class Plan:
 
 def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = None) -> Plan:
     """Measure what a build would measure, and keep the sizes only."""
-    report = progress or silent
-    tally, tables, sizes, fine = Tally(spec.privacy.threshold_mean), [], [], []
+    spec, report = _drawn_alike(spec), progress or silent
+    tables, sizes, fine = [], [], []
     with open_rows(spec, frame, report) as opened:
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)
@@ -226,8 +231,10 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         narrow = [tree for name, tree in measured.one_way.items() if name]
         noise = _Noise(spec, fit_order(spec, opened, spec.key_path, columns), measured.one_way)
         values = {name: _n_values(tree) for name, tree in measured.one_way.items()}
+        people = people_of(spec, columns, len(wider))
         for done, tree in enumerate(chain(narrow, measure_wider(measured, wider, draws))):
-            tally.add(tree)
+            if len(tree.columns) > 1:
+                people.add(tree)
             sizes.append(tree.n_nodes)
             of_fine = is_fine([values[name] for name in tree.columns])
             fine += [tree.n_nodes] * of_fine
@@ -237,13 +244,18 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
                 tables += _planned(tree, total, noise, shown.get(tree.columns, []), seconds)
             report("planning", done + 1, len(narrow) + len(wider))
         report("exposure", 0, 0)
-        past = past_of(spec, opened, columns, tally)
-    exposure = exposure_of(spec, columns.columns, tally, of_all, past)
+        found = reckoned(spec, opened, columns, people, draws)
+    ways: Remedies | None = None
+    refused: tuple[str, ...] = ()
+    if found.exposure.is_refused:
+        ways = found.ways(spec, columns)
+        is_pinned = spec.vintage in pinned_vintages(spec.key_path)
+        refused = tuple(found.refusal(spec, ways, is_pinned=is_pinned))
     return Plan(
         tables=tuple(tables),
         rows=total,
-        warnings=(*_warnings(tables, spec.unit), *_exposed(exposure)),
-        exposure=exposure,
+        warnings=(*_warnings(tables, spec.unit), *_exposed(found.exposure)),
+        exposure=found.exposure,
         unit=spec.unit,
         bounded=heavy_notes(spec),
         workload=spec.workload,
@@ -255,19 +267,16 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
             if len(relations.base(wide)) > MAX_WIDTH
         },
         cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None, fine=fine),
-        refused=tuple(
-            refusal(
-                exposure,
-                tally,
-                spec.tables,
-                relations,
-                is_pinned=spec.vintage in pinned_vintages(spec.key_path),
-                entity=spec.entity,
-            )
-        )
-        if exposure.is_refused
-        else (),
+        refused=refused,
+        leave_out=None if ways is None else ways.drop,
     )
+
+
+def _drawn_alike(spec: ReleaseSpec) -> ReleaseSpec:
+    """The spec with one name for all vintages that were never built: else noise would average away over plans."""
+    if spec.previous is not None or spec.vintage in pinned_vintages(spec.key_path):
+        return spec
+    return replace(spec, vintage=PLANNED)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -306,7 +315,7 @@ class Estimate:
 
 def estimate(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = None) -> Estimate:
     """Measure one wider table in ten, and tell from these what all would cost."""
-    report = progress or silent
+    spec, report = _drawn_alike(spec), progress or silent
     with open_rows(spec, frame, report) as opened:
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)
@@ -441,11 +450,11 @@ def _warnings(tables: list[PlannedTable], unit: Unit) -> list[str]:
 
 
 def _exposed(exposure: Exposure) -> list[str]:
-    """A warning where small groups are told much of, though not too much."""
-    most = max(exposure.together.values(), default=0.0)
-    if most <= exposure.bounds.warn_at or exposure.is_refused:
+    """A warning where much is told of the most exposed, though not too much."""
+    if not exposure.is_warned or exposure.is_refused:
         return []
+    bounds = exposure.bounds
     return [
-        f"the tables tell {most:.2f} noisy figures a person of the most exposed group (warning above "
-        f"{exposure.bounds.warn_at:g}, refused above {exposure.bounds.refuse_at:g}): fewer or coarser tables tell less"
+        f"the most exposed are guessed up to {exposure.guessed:.0%} right (warning above "
+        f"{0.5 + bounds.warn_at / 2:.0%}, refused above {bounds.most_right:.0%}): fewer or coarser tables tell less"
     ]

@@ -13,25 +13,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.exposure import Remembered, Tally, bytes_of, grouped, packed
+from engine.exposure import Incidence
 from engine.fit import FitOrder, found_limits, is_leaf, load_tokens
 from engine.keys import use_loop
 from engine.measure import Measured, StickyDraws, looks_at_rows, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, TimeLeft, silent, work_of_build
 from engine.release import Made
-from engine.release.exposing import charged
+from engine.release.exposing import charged, people_of
 from engine.release.fit_process import HELD_LIGHT, FitProcess, start_workers
 from engine.release.header import bounds_notes, counted_of, header_of, inputs_of
 from engine.release.relating import Columns, check_added, measure_columns
 from engine.schema import ColumnSet, Measurement
 from engine.source import (
-    MOST_OF_TALLY,
     Opened,
     code_limits,
     coded_universes,
-    keep_tally,
-    kept_tally,
     note_release,
     noted_releases,
     open_rows,
@@ -101,15 +98,14 @@ def make(
             sizes = {n: int(is_leaf(t).sum()) for n, t in columns.measured.one_way.items() if n}
             if opened.ingested.spark is None:
                 clock.expect(_work(spec, opened.ingested.n_rows, sizes, unfinished))
-            counting = _Counting(spec, opened, columns, draws, needed)
+            people = people_of(spec, columns, len(needed))
+            trees = measurements(columns.measured, needed, draws)
             report("tables", 0, 1)
-            for sent, measurement in enumerate(counting.measured(unfinished)):
+            for sent, measurement in enumerate(_seen(people, trees, frozenset(unfinished))):
                 done += len(fit.send(measurement, ahead=under_way))
                 report("tables", done, len(unfinished) + len(columns.columns) + 1, begun=sent + 1)
             fit.settle()
-            exposure = charged(
-                spec, opened, columns, counting.tally, is_new=is_new, whole=counting.whole
-            )
+            exposure = charged(spec, opened, columns, people, draws, is_new=is_new)
             told = exposure.as_dict()
 
             def noted(sha256: str) -> None:
@@ -122,7 +118,6 @@ def make(
             *_, last = fit.finish(
                 told | {"sentences": exposure.sentences()},
                 noted,
-                counting.keep,
             )
     report("done", 1, 1)
     return Made(path=out, key_id=opened.key.id, content_hash=last["content_hash"], exposure=told)
@@ -189,80 +184,15 @@ def _work(
     return work_of_build(n_rows, known, lists, [*narrow, *wide], [False] * len(narrow) + looks)
 
 
-class _Counting:
-    """The tally of a build while it measures; what the one before it counted of the same recipe is not measured again.
-
-    tally: Of all needed tables once they were measured.
-    """
-
-    def __init__(
-        self,
-        spec: ReleaseSpec,
-        opened: Opened,
-        columns: Columns,
-        draws: StickyDraws,
-        needed: tuple[ColumnSet, ...],
-    ) -> None:
-        self.tally = Tally(spec.privacy.threshold_mean)
-        self._path = spec.key_path
-        self._opened, self._measured, self._draws, self._needed = (
-            opened,
-            columns.measured,
-            draws,
-            needed,
-        )
-        raw = kept_tally(self._path, opened.key, opened.recipe)
-        self._known = None if raw is None else Remembered(raw)
-        split = {tuple(t[j] for j in at) for t in needed for at in grouped(len(t))}
-        self._unsplit = {table for table in needed if len(table) > 1 and table not in split}
-        self._bytes = 0  # at least so many the tally takes where it is kept
-
-    def measured(self, wanted: Collection[ColumnSet]) -> Iterator[Measurement]:
-        """Count all tables, in the order in which the fit needs them.
-
-        wanted: Tables of two and more columns whose measurements are asked for; all others need be counted
-            only.
-        """
-        known = self._known.tables if self._known is not None else frozenset()
-        recalled = known - {*wanted}
-        trees = measurements(
-            self._measured, tuple(t for t in self._needed if t not in recalled), self._draws
-        )
-        for _ in self._measured.one_way:
-            tree = next(trees)
-            self._count(tree)
+def _seen(
+    people: Incidence, trees: Iterator[Measurement], wanted: Collection[ColumnSet]
+) -> Iterator[Measurement]:
+    """Measurements of single columns and of wanted tables; all are seen by those who are looked at."""
+    for tree in trees:
+        if len(tree.columns) > 1:
+            people.add(tree)
+        if len(tree.columns) < 2 or tree.columns in wanted:
             yield tree
-        for columns in self._needed:
-            if self._known is not None and columns in recalled:
-                self._known.recall(columns, self.tally)
-                continue
-            tree = next(trees)
-            self._count(tree)
-            if columns in wanted:
-                yield tree
-
-    def _count(self, tree: Measurement) -> None:
-        """Count what a table tells; of a tally too large to be kept no bucket is held that nobody asks for again."""
-        self.tally.add(tree)
-        before, self._bytes = self._bytes, self._bytes + bytes_of(tree)
-        if before <= MOST_OF_TALLY < self._bytes:  # once: later ones are let go as they come
-            self.tally.forget(self._unsplit)
-
-    def whole(self) -> Tally:
-        """The same tally with every measurement in it, for whoever asks what another threshold would do."""
-        if all(table.tree is not None for table in self.tally.tables):
-            return self.tally
-        out = Tally(self.tally.floor)
-        for tree in measurements(self._measured, self._needed, self._draws):
-            out.add(tree)
-        return out
-
-    def keep(self) -> None:
-        """Keep the tally for the next build, unless that has it, or it is too large."""
-        if self._bytes > MOST_OF_TALLY:
-            return
-        if self._known is None or not self._known.tables.issuperset(self._needed):
-            keep_tally(self._path, self._opened.key, self._opened.recipe, packed(self.tally))
 
 
 def measurements(

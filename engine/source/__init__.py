@@ -28,9 +28,6 @@ from engine.source.encoding import (
 )
 from engine.source.entities import CHUNK_ROWS, ROWS_WITH_TOKENS, EntityColumn, row_lanes
 from engine.source.files import (
-    MOST_OF_TALLY,
-    keep_tally,
-    kept_tally,
     locked,
     read_json,
     replace_file,
@@ -61,7 +58,6 @@ from engine.source.spark import is_spark_frame
 
 __all__ = [
     "CHUNK_ROWS",
-    "MOST_OF_TALLY",
     "ROWS_WITH_TOKENS",
     "Charge",
     "CsvShape",
@@ -88,9 +84,7 @@ __all__ = [
     "grid_code",
     "history",
     "is_spark_frame",
-    "keep_tally",
     "kept_folder",
-    "kept_tally",
     "ledger_path",
     "left_folders",
     "left_rows",

@@ -1,22 +1,23 @@
 """The ledger of exposure beside the key: what sticky releases of these people gave away so far.
 
-Every build that adds a table, and every vintage, is charged with the figures a person that it tells of small groups,
-before its release is put in place. A key stands for one population: what was built with it adds up, whatever the
-source or vintage is called, unless the sketches of two vintages show that hardly anybody is in both. The file has mode
-0600; it holds names of columns, ratios of noisy counts and keyed sketches, no value of the data.
+Every build that adds a table, and every vintage, is charged with its tables, and with how exposed the most exposed
+people are by them, before its release is put in place. A key stands for one population: what was built with it adds
+up, whatever the source or vintage is called, unless the sketches of two vintages show that hardly anybody is in both.
+The file has mode 0600; it holds names of columns, rounded exposures and keyed sketches, no value of the data.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from engine.errors import StoreError
+from engine.params import ratio_of, right_of
 from engine.schema import ColumnSet
 from engine.source.files import read_json, replace_file
 
@@ -26,6 +27,8 @@ FEW_SHARED = 0.05
 """Two vintages are of other people if at most this share of the smaller one is in the larger."""
 ENOUGH = 20
 """Hashes of the smaller vintage that it takes to say so."""
+_UNIT = "(entities"
+"""How the name of a table begins that says what it counts, beside its columns."""
 NEARLY_SAME = 0.9
 """From here on two vintages are nearly the same data."""
 
@@ -75,7 +78,8 @@ class Charge:
     title: str
     # Measured tables of two and more columns that no earlier build of the vintage held.
     tables: tuple[ColumnSet, ...]
-    pairs: tuple[tuple[ColumnSet, str, float], ...]  # What they tell at most of a group
+    # Exposure of the most exposed by these alone, by column told (second; the first names a group in older ledgers).
+    pairs: tuple[tuple[ColumnSet, str, float], ...]
     accepted: str = ""  # Why its owner accepted more than the bound; empty: within it
     # Keyed digests of the columns' contents under its draws, as the journal has them: equal where nothing
     # changed.
@@ -86,9 +90,29 @@ class Charge:
     shapes: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
+    def unit(self) -> ColumnSet:
+        """What its tables count, if not rows."""
+        return tuple(name for table in self.tables[:1] for name in table if name.startswith(_UNIT))
+
+    @property
+    def plain_tables(self) -> frozenset[ColumnSet]:
+        """Its tables, by their columns alone."""
+        return frozenset(
+            tuple(name for name in table if not name.startswith(_UNIT)) for table in self.tables
+        )
+
+    @property
     def worst(self) -> float:
-        """Most figures a person that it added."""
-        return max((figures for _, _, figures in self.pairs), default=0.0)
+        """Highest exposure by what it added."""
+        return max((exposure for _, _, exposure in self.pairs), default=0.0)
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        """The same as ratios of signal to noise, which add up, by column told."""
+        out: dict[str, float] = {}
+        for _, told, exposure in self.pairs:
+            out[told] = max(out.get(told, 0.0), ratio_of(0.5 + exposure / 2))
+        return out
 
     def renamed(self, draws: str, shapes: dict[str, str], copies: dict[str, str]) -> dict[str, str]:
         """Its columns that a build under the same draws counts under another name: that name by this one."""
@@ -110,10 +134,12 @@ class History:
     """What was built of the same people before."""
 
     builds: int  # Earlier builds that told something which this one does not
-    # What these told at most, by columns of the group and column told, added up: figures a person.
-    pairs: dict[tuple[ColumnSet, str], float]
     # Their tables of the same data under the same draws: told again, they are no news.
     held: frozenset[ColumnSet]
+    # Their tables with noise of other draws, under this build's names: how often each was measured.
+    again: dict[ColumnSet, int]
+    # Ratio of signal to noise of what the rest of them told, of which this build cannot see who is in which cell.
+    known: dict[str, float]
     charged: frozenset[ColumnSet]  # The same of all earlier builds
     is_known: bool  # Whether the vintage was ever charged
     is_whole: bool  # Whether the ledger was there from the key's first day
@@ -165,24 +191,47 @@ def history(
     shapes: dict[str, str],
     copies: dict[str, str],
     tables: frozenset[ColumnSet],
+    columns: Collection[str],
+    unit: ColumnSet = (),
 ) -> History:
-    """What counts against a build."""
-    known, is_whole = _read(key_path)
-    mine = [one for one in known if not _are_others(one, vintage, sketch)]
+    """What counts against a build.
+
+    columns: Those whose cells it can look at.
+    unit: What the ledger adds to the names of its tables: which rows or entities they count.
+    """
+    recorded, is_whole = _read(key_path)
+    mine = [one for one in recorded if not _are_others(one, vintage, sketch)]
     same = [
         one
         for one in mine
         if one.vintage == vintage or (one.draws == draws and one.is_of(contents))
     ]
-    within = [one for one in same if tables.issuperset(one.tables)]
+    of_unit = [one for one in same if one.unit == unit or not one.tables]
+    within = [one for one in of_unit if tables.issuperset(one.plain_tables)]
     others = [one for one in mine if one not in within]
-    pairs = _added(others, draws, shapes, copies)
+    held: set[ColumnSet] = set()
+    again: dict[ColumnSet, set[Any]] = {}
+    known: dict[str, float] = {}
+    for one in others:
+        now = one.renamed(draws, shapes, copies)
+        its = {tuple(sorted(now.get(c, c) for c in table)) for table in one.plain_tables}
+        if not all(name in columns for table in its for name in table):
+            for told, ratio in one.ratios.items():
+                name = now.get(told, told)
+                known[name] = known.get(name, 0.0) + ratio
+        elif one in of_unit:
+            held |= its
+        else:
+            for table in its:
+                state = tuple(one.contents.get(name) for name in ("", *table))
+                again.setdefault(table, set()).add((one.draws, state, one.unit))
     fresh = {one.draws for one in mine if _is_nearly(one, sketch)} | {draws}
     return History(
         builds=len(others),
-        pairs=pairs,
-        held=frozenset(table for one in others if one in same for table in one.tables),
-        charged=frozenset(table for one in same for table in one.tables),
+        held=frozenset(held),
+        again={table: len(states) for table, states in again.items()},
+        known=known,
+        charged=frozenset(table for one in of_unit for table in one.plain_tables),
         is_known=any(one.vintage == vintage for one in mine),
         is_whole=is_whole,
         looks=len(fresh) + (not is_whole),
@@ -190,29 +239,17 @@ def history(
 
 
 def added_up(told: Sequence[Charge]) -> float:
-    """Most figures a person of one group and column told, by all charges that may be of the same people.
-
-    A build of all these tables reckons them together, and comes to no more.
-    """
+    """Highest exposure by all charges that may be of the same people, as if none had noise in common."""
     most = 0.0
     for last in told:
-        mine = [one for one in told if not _are_others(one, last.vintage, last.sketch)]
-        most = max(most, *_added(mine, last.draws, last.shapes, {}).values(), 0.0)
+        ratios: dict[str, float] = {}
+        for one in told:
+            if not _are_others(one, last.vintage, last.sketch):
+                now = one.renamed(last.draws, last.shapes, {})
+                for name, ratio in one.ratios.items():
+                    ratios[now.get(name, name)] = ratios.get(now.get(name, name), 0.0) + ratio
+        most = max(most, 2 * right_of(max(ratios.values(), default=0.0)) - 1)
     return most
-
-
-def _added(
-    told: Sequence[Charge], draws: str, shapes: dict[str, str], copies: dict[str, str]
-) -> dict[tuple[ColumnSet, str], float]:
-    """Figures a person of charges, added up by group and column told, under the names of a build."""
-    pairs: dict[tuple[ColumnSet, str], float] = {}
-    for one in told:
-        # The same groups are singled out under another name.
-        now = one.renamed(draws, shapes, copies)
-        for columns, named, figures in one.pairs:
-            pair = tuple(sorted(now.get(c, c) for c in columns)), now.get(named, named)
-            pairs[pair] = pairs.get(pair, 0.0) + figures
-    return pairs
 
 
 def _are_others(charge: Charge, vintage: str, sketch: Sketch) -> bool:

@@ -372,12 +372,14 @@ class PrivacySection(_Section):
     )
     warn_at: float | None = Field(
         None,
-        description="Exposure (noisy figures per person of any small group) from which a build warns; "
+        description="Exposure from which a build warns: how much more often than wrong an even secret of the most "
+        "exposed people is guessed right, so that 0.2 is 60 %; "
         f"{_by_profile(BOUNDS, 'warn_at')}; can only be lowered",
     )
     refuse_at: float | None = Field(
         None,
-        description=f"Exposure from which a build is refused; {_by_profile(BOUNDS, 'refuse_at')}; can only be lowered",
+        description="Exposure from which a build is refused, so that 0.4 is 70 % right; "
+        f"{_by_profile(BOUNDS, 'refuse_at')}; can only be lowered",
     )
     max_looks: int | None = Field(
         None,

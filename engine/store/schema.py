@@ -186,7 +186,7 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
     ),
 }
 _EXPOSURE = (
-    ("columns", "VARCHAR[]", "One or two columns that define the group."),
+    ("columns", "VARCHAR[]", "Columns that define the group; none: it is the most exposed people."),
     ("ranges", "VARCHAR[]", "Its value or range in each of these columns."),
     ("people", "BIGINT", "Noisy number of rows in it."),
     (

@@ -11,7 +11,10 @@ from itertools import combinations
 import numpy as np
 
 from attacks.trials import Trial, trial_of_rows
-from engine.exposure import Figures, Tally, Worst, all_worst, auc_of, tables_mu2, total_mu2
+from engine.exposure import Incidence, Reckoner, Told, auc_of, tables_mu2, total_mu2
+
+LEAST_SHOWN = 10
+"""People of a cell of whom both values are likely shown."""
 
 
 def group_of(people: int, tables: int, seed: int, total: int = 6_000) -> dict[str, np.ndarray]:
@@ -42,11 +45,24 @@ def solved(trial: Trial, codes: dict[str, np.ndarray], people: int, ridge: float
     return float((guess == (codes["bit"][:people] == 1)).mean())
 
 
-def worst_of(trial: Trial, group, told) -> Worst:
-    tally = Tally(5)
-    for measurement in trial.measurements.values():
-        tally.add(measurement)
-    return next(w for w in all_worst(Figures(tally)) if (w.group, w.told) == (group, told))
+def seen(trial: Trial, codes: dict[str, np.ndarray]) -> Incidence:
+    """Everybody in the cells of a trial's tables."""
+    people = Incidence(codes, None, 1.0, 1)
+    for columns in sorted(trial.measurements, key=len):
+        people.add(trial.measurements[columns])
+    return people
+
+
+def told_of(trial: Trial, codes: dict[str, np.ndarray], column: str) -> Told:
+    """What is predicted of one column."""
+    cells = seen(trial, codes)
+    return Reckoner(cells, tuple(codes)).told(column, dict.fromkeys(cells.tables, 1))
+
+
+def ratios_of(trial: Trial, codes: dict[str, np.ndarray], column: str) -> np.ndarray:
+    """The ratio of signal to noise that is predicted of each person."""
+    cells = seen(trial, codes)
+    return Reckoner(cells, tuple(codes)).ratios(column, dict.fromkeys(cells.tables, 1))[0]
 
 
 def membership(
@@ -70,10 +86,34 @@ def membership(
         scores[0] += off[tuple(inside[c] for c in t)] + 1  # the person is among those counted
         scores[1] += off[tuple(outside[c] for c in t)]
     mu2 = total_mu2(trial.measurements[()], 1)
-    tally = Tally(0)
-    for columns_of in sorted(trial.measurements, key=len):
-        tally.add(trial.measurements[columns_of])
-    mu2 += tables_mu2(tally, 1)
+    cells = seen(trial, inside)
+    mu2 += tables_mu2(cells, cells.tables, 1)
     ranks = scores.ravel().argsort().argsort() + 1
     auc = (ranks[:people].sum() - people * (people + 1) / 2) / people**2
     return float(auc), auc_of(math.sqrt(mu2))
+
+
+def attacked(trial: Trial, codes: dict[str, np.ndarray], told: str) -> np.ndarray:
+    """Whether each person's even bit is got right by least squares on all published tables that show it."""
+    from scipy.sparse import csr_matrix, vstack
+    from scipy.sparse.linalg import lsqr
+
+    people = len(codes[told])
+    known, figures = [], []
+    for columns, table in trial.tables.items():
+        if told not in columns or len(columns) < 2:
+            continue
+        values = {c: trial.supports[c].grid[table.codes[:, j]] for j, c in enumerate(columns)}
+        rest = [c for c in columns if c != told]
+        cells = np.column_stack([np.concatenate([values[c], codes[c]]) for c in rest])
+        _, cell = np.unique(cells, axis=0, return_inverse=True)
+        shown, mine = cell[: len(table.n)], cell[len(table.n) :]
+        n = int(cell.max()) + 1
+        counts = np.bincount(shown, weights=table.n * (2.0 * values[told] - 1), minlength=n)
+        kept = np.flatnonzero(np.bincount(mine, minlength=n) >= LEAST_SHOWN)
+        system = csr_matrix((np.ones(people), (mine, np.arange(people))), shape=(n, people))
+        known.append(system[kept])
+        figures.append(counts[kept])
+    noise = 2.0
+    guess = lsqr(vstack(known).tocsr() / noise, np.concatenate(figures) / noise, damp=1.0)[0]
+    return (guess > 0) == (codes[told] == 1)

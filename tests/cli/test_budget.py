@@ -83,19 +83,19 @@ def test_exposure_adds_up_by_group_and_is_shown_with_the_bound(spec, tmp_path):
     people = Sketch(of=("id",), named=False, hashes=(1, 2), size=2)
     for at, pairs in enumerate(
         [
-            ((("a",), "b", 0.25), (("b",), "a", 0.1)),
-            ((("a",), "c", 0.3), (("b",), "a", 0.22)),  # of one pair .32 together, of none .55
+            (((), "b", 0.2), ((), "a", 0.1)),
+            (((), "c", 0.2), ((), "a", 0.22)),  # of a .24 together: ratios add up
         ]
     ):
         tables = (("a", "b"), ("a", "b", "c")) if at else (("a", "b"),)
         said = {"vintage": f"{at}", "draws": f"{at}", "title": "", "tables": tables}
         add_charge(spec.key_path, Charge(**said, pairs=pairs, sketch=people))
     by_key, by_spec = run(spec.key_path).stdout, run(path).stdout
-    assert "0.32" in by_key
+    assert "0.24" in by_key
     assert "0.4" not in by_key
-    assert "0.32 (refused above 0.4)" in by_spec
+    assert "0.24 (refused above 0.4)" in by_spec
     shown = json.loads(run(path, "--json").stdout)
-    assert (shown["exposure_together"], shown["exposure_refused_above"]) == (0.32, 0.4)
+    assert (shown["exposure_together"], shown["exposure_refused_above"]) == (0.2406, 0.4)
     assert json.loads(run(spec.key_path, "--json").stdout)["exposure_refused_above"] is None
 
 

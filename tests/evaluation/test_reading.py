@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import gzip
+import sqlite3
 
 import duckdb
 import numpy as np
@@ -230,6 +232,22 @@ def test_hostile_names_and_values(tmp_path):
             assert table.codes[name][2] == len(got.values[name]) == 2
 
 
+@pytest.mark.parametrize("form", ["cp1252", "lines above", "xlsx", "sqlite"])
+def test_files_are_read_in_their_own_form(tmp_path, form):
+    frame = pd.DataFrame({"town": ["Köln", "Graz"] * 30, "n": range(60)})
+    path = tmp_path / f"x.{form if form in ('xlsx', 'sqlite') else 'csv'}"
+    if form == "cp1252":
+        frame.to_csv(path, index=False, encoding=form)
+    elif form == "lines above":
+        path.write_text("A title\n\n" + frame.to_csv(index=False))
+    elif form == "xlsx":
+        frame.to_excel(path, index=False, engine="xlsxwriter")
+    else:
+        with contextlib.closing(sqlite3.connect(path)) as con:
+            frame.to_sql("t", con, index=False)
+    assert plain(read_original(path, BARE)) == plain(read_original(frame, BARE))
+
+
 # Files that are wrong.
 
 
@@ -243,11 +261,12 @@ def test_hostile_names_and_values(tmp_path):
         ("x.csv", b"a,,b\n1,2,3\n", "column 2 has no name"),
         ("x.csv", b"a,b\n1,2\n1,2,3\n", "more or fewer fields"),
         ("x.csv", b'a,b\n1,"2\n', "x.csv"),
-        ("x.csv", "a\nsecré\n".encode("latin-1"), "UTF-8"),
+        ("x.csv", ("é" * 40 + "\nsecr\xff\n").encode() + b"\xff\n", "UTF-8"),
         ("x.csv.gz", gzip.compress(b"a\n" + b"secret\n" * 9999)[:-30], "x.csv.gz"),
         ("x.parquet", b"PAR1 secret", "cannot be read"),
         ("x.duckdb", b"secret" * 99, "DuckDB"),
-        ("x.xlsx", b"PK", ".parquet"),
+        ("x.xlsx", b"PK", "no workbook"),
+        ("x.rds", b"X", ".parquet"),
         ("x.csv", None, "no such file"),
     ],
 )

@@ -7,72 +7,54 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import SpecError
-from engine.exposure import Exposure, Group
+from engine.exposure import Exposure, Told, stated
 from engine.params import BOUNDS, ExposureBounds
 
-PAIR, OTHER = (("age",), "health"), (("age", "sex"), "income")
-GROUP = Group(
-    columns=("age", "sex"),
-    ranges=("80 to 87", "F"),
-    people=120,
-    told="income",
-    figures=36,
-    tables=4,
-    guessed=0.66,
+TOLD = Told(
+    column="income",
+    most=0.6512,
+    of_1=0.65,
+    of_5=0.5501,
+    of_all=0.512,
+    snr=0.15,
+    figures=0.303,
+    by={("age", "income"): 0.1, ("income", "sex"): 0.05},
 )
 
 
-def exposure(own, *, added=None, before=None, **more) -> Exposure:
-    return Exposure(
-        groups=(GROUP,),
-        pairs=own,
-        added=own if added is None else added,
-        before=before or {},
-        mu=2.0,
-        **{"bounds": BOUNDS["standard"], **more},
-    )
+def exposure(found=(TOLD,), *, together=(), **more) -> Exposure:
+    groups, both = stated(found, 45_321), stated(together, 45_321)
+    return Exposure(groups=groups, together=both, mu=2.0, **{"bounds": BOUNDS["standard"], **more})
 
 
-@pytest.mark.parametrize(
-    ("own", "added", "before", "is_refused"),
-    [
-        ({PAIR: 0.4}, None, {}, False),
-        ({PAIR: 0.41}, None, {}, True),
-        (
-            {PAIR: 0.2},
-            None,
-            {PAIR: 0.3},
-            True,
-        ),  # twenty builds tell as much as one of twenty tables
-        ({PAIR: 0.2}, {}, {PAIR: 0.2}, False),  # told before: nothing is added
-        ({PAIR: 0.2}, {OTHER: 0.1}, {PAIR: 9.0}, False),  # others were told of, not these
-        ({PAIR: 0.41}, {}, {PAIR: 0.41}, True),  # too much by itself stays too much
-        ({}, None, {PAIR: 1.0}, False),
-    ],
-)
-def test_what_is_over_the_bound_is_refused(own, added, before, is_refused):
-    one = exposure(own, added=added, before=before)
-    assert one.is_refused is is_refused
+def test_shares_are_rounded_up_to_steps():
+    (group,) = stated([TOLD], 45_321)
+    shares = (group.guessed, group.guessed_1, group.guessed_5, group.guessed_all, group.figures)
+    assert shares == (0.7, 0.65, 0.6, 0.55, 0.35)
+    assert (group.people, group.tables) == (227, 2)
+    assert stated([TOLD], 900)[0].people == 30
+
+
+def test_what_is_over_the_bound_is_refused_unless_accepted():
+    assert not exposure().is_refused
+    one = exposure(is_over=True)
+    assert one.is_refused
     accepted = replace(one.bounds, accept_risk="agreed")
     assert not replace(one, bounds=accepted).is_refused
 
 
 def test_too_many_looks_are_refused():
-    assert not exposure({}, looks=4).is_refused
-    assert exposure({}, looks=5).is_refused
-    assert exposure({}, looks=3, bounds=BOUNDS["strict"]).is_refused
+    assert not exposure(looks=4).is_refused
+    assert exposure(looks=5).is_refused
+    assert exposure(looks=3, bounds=BOUNDS["strict"]).is_refused
 
 
 def test_it_says_what_it_knows():
-    one = exposure({PAIR: 0.3}, added={PAIR: 0.1}, before={PAIR: 0.4}, builds=2, looks=2)
+    one = exposure(together=(replace(TOLD, most=0.76),), builds=2, looks=2)
     text = " ".join(one.sentences())
-    assert "at most 0.30 noisy figures a person" in text
-    assert (
-        "income of those with age 80 to 87 and sex F (about 120): 36 figures in 4 tables, 0.30 a person"
-        in text
-    )
-    assert "guesses an even bit 66% right" in text
-    assert "Together with earlier builds of these people (2): at most 0.50." in text
+    assert "income, by 2 tables" in text
+    assert "at most 70% of the 227 most exposed" in text
+    assert "Together with earlier builds of these people (2): 80% at most." in text
     assert "look 2 at nearly the same data, as far as can be told (at most 4)" in text
     assert "AUC of 0.92 and finds 37% of them" in text
     assert "accepted" not in text
@@ -81,10 +63,12 @@ def test_it_says_what_it_knows():
 
 
 def test_as_plain_values():
-    plain = exposure({PAIR: 0.3}, before={PAIR: 0.4}).as_dict()
-    assert (plain["figures_a_person"], plain["with_earlier_builds"]) == (0.3, 0.7)
-    assert plain["groups"][0]["ranges"] == ["80 to 87", "F"]
+    plain = exposure(together=(replace(TOLD, most=0.76, figures=0.7),), builds=1).as_dict()
+    assert (plain["figures_a_person"], plain["with_earlier_builds"]) == (0.35, 0.7)
+    assert (plain["guessed"], plain["guessed_with_earlier_builds"]) == (0.7, 0.8)
+    assert plain["groups"][0]["told"] == "income"
     assert plain["membership_auc"] == pytest.approx(0.9214, abs=1e-4)
+    assert exposure(()).as_dict()["guessed"] == 0.5
 
 
 @pytest.mark.parametrize(

@@ -377,19 +377,10 @@ def test_a_vintage_keeps_which_copy_stands_whatever_later_ones_have(tmp_path):
 
 
 @pytest.mark.ci
-def test_what_is_told_is_the_same_without_the_tally_of_the_build_before(folder):
-    """The tally beside the key is gone, or was written in: all is measured again."""
+def test_what_is_told_is_the_same_whether_it_is_added_or_built_at_once(folder):
     small, path = made(folder, SMALL, "forgotten")
-    large, kept = amended(small, more=[["region", "sex"]]), small.key_path.with_suffix(".key.tally")
-    assert kept.exists()
-    whole = content(build(large, folder / "remembered.duckdb", jobs=1))
-    lent = path.read_bytes(), manifest_path(path).read_bytes()
-    for spoil in (kept.unlink, lambda: kept.write_bytes(kept.read_bytes()[:-9] + b"forgotten")):
-        path.write_bytes(lent[0])
-        manifest_path(path).write_bytes(lent[1])
-        spoil()
-        build(large, path, force=True, earlier=earlier_release(path), jobs=1)
-        assert content(path)[1]["exposure"] == whole[1]["exposure"]
-        assert (
-            engine.open(path).content_hash == engine.open(folder / "remembered.duckdb").content_hash
-        )
+    large = amended(small, more=[["region", "sex"]])
+    whole = content(build(large, folder / "whole.duckdb", jobs=1))
+    build(large, path, force=True, earlier=earlier_release(path), jobs=1)
+    assert content(path)[1]["exposure"] == whole[1]["exposure"]
+    assert engine.open(path).content_hash == engine.open(folder / "whole.duckdb").content_hash

@@ -14,8 +14,6 @@ import engine
 from engine.api.reading import read
 from engine.errors import PrivacyError, StoreError
 from engine.release import build, plan
-from engine.release.exposing import range_words
-from engine.schema import Column, Measurement
 from engine.source import charges
 from queries.release import open_release
 
@@ -73,11 +71,10 @@ def test_many_tables_about_few_people_are_refused_with_ways_out(tmp_path, source
     with pytest.raises(PrivacyError) as refused:
         made(WIDE)
     text = str(refused.value)
-    assert "2.0" in text.splitlines()[1]
-    assert "noisy figures a person (at most 0.4) on bit, in a group singled out by flag" in text
-    assert "most exposed: bit of those with flag 1 (about 1" in text
+    assert "in the place of bit would be guessed right for more than 70%" in text.splitlines()[1]
+    assert "most exposed: bit, by " in text
     assert "leave out" in text
-    assert "threshold_mean = " in text
+    assert "layer_sd = " in text
     assert "mode dp" in text
     assert 'accept_risk = "..."' in text
     assert not charges(tmp_path / "my.key")
@@ -90,7 +87,12 @@ def test_many_tables_about_few_people_are_refused_with_ways_out(tmp_path, source
         "release.toml",
     ]
     planned = plan(spec_of(tmp_path, source, WIDE))
-    assert "\n".join(planned.refused) == text
+
+    # Drawn otherwise, other tables and columns of the same kind may be named.
+    def without_names(lines):
+        return [line.split(" of ")[0] for line in lines if "leave out" not in line]
+
+    assert without_names(planned.refused) == without_names(text.splitlines())
     assert planned.as_dict()["refused"] == list(planned.refused)
 
 
@@ -99,11 +101,11 @@ def test_the_way_out_is_one(tmp_path, source):
     """Without the tables it names the plan is refused no longer, and the bit is guessed at most .70 right."""
     planned = plan(spec_of(tmp_path, source, WIDE))
     line = next(line for line in planned.refused if "leave out" in line)
-    assert any(f"leave out {TABLES - kept} tables" in line for kept in (3, 4))
+    assert any(f"leave out {TABLES - kept} tables" in line for kept in (3, 4, 5))
     kept = plan(spec_of(tmp_path, source, WIDE[:3]))
     assert not kept.refused
     assert kept.warnings
-    assert max(group.guessed for group in kept.exposure.groups if group.told == "bit") <= 0.70
+    assert kept.exposure.guessed <= 0.70
 
 
 @pytest.mark.ci
@@ -113,9 +115,9 @@ def test_an_accepted_risk_is_printed_wherever_people_look(made):
     worst = con.execute(
         "SELECT columns, ranges, told, figures, tables, figures_a_person, guessed FROM catalog.exposure"
     ).fetchall()[0]
-    assert worst[:3] == (["flag"], ["1"], "bit")
-    assert worst[4] == TABLES + 1
-    assert worst[5] == pytest.approx(2.0, abs=0.1)
+    assert worst[2] == "bit"
+    assert worst[4] >= TABLES + 1
+    assert worst[5] == pytest.approx(2.0, abs=0.4)
     assert worst[6] > 0.85
     notes = con.sql("SELECT note FROM catalog.notes WHERE topic = 'exposure'").fetchall()
     assert ("The owner accepted this risk: agreed with the board on 1 May",) in notes
@@ -124,7 +126,7 @@ def test_an_accepted_risk_is_printed_wherever_people_look(made):
         for table in release.tables[:3]:
             sentences = " ".join(release.card(*table).sentences())
             assert "accepted this risk: agreed with the board" in sentences
-            assert "noisy figures per person" in sentences
+            assert "of the most exposed 1 %" in sentences
 
 
 @pytest.mark.ci
@@ -150,7 +152,7 @@ def test_what_was_told_before_is_told_again_at_no_charge(tmp_path, made):
     made(WIDE[1:2])
     assert charges(tmp_path / "my.key") == before
     assert len(before) == 1
-    assert 0.25 < before[0].worst <= 0.4
+    assert 0.2 < before[0].worst <= 0.4
 
 
 @pytest.mark.ci
@@ -166,8 +168,10 @@ def test_unchanged_data_under_new_names_is_refused_after_a_few_looks(made):
 def test_a_vintage_that_goes_on_keeps_what_did_not_change(tmp_path, source, made, monkeypatch):
     import engine.release.sticky as sticky
 
-    tallies, real = [], sticky.charged
-    monkeypatch.setattr(sticky, "charged", lambda *a, **k: tallies.append(a[3]) or real(*a, **k))
+    measured, real = [], sticky.charged
+    monkeypatch.setattr(
+        sticky, "charged", lambda *a, **k: measured.append(a[2].measured) or real(*a, **k)
+    )
     tables = [("c00",), ("bit", "c00", "flag")]
     first = counts(made(tables, vintage="2020"), "c00")
     for year in (2021, 2022):
@@ -181,7 +185,7 @@ def test_a_vintage_that_goes_on_keeps_what_did_not_change(tmp_path, source, made
     build(spec, tmp_path / "changed.duckdb", jobs=1, force=True)
     before, after = (
         {(level, at): n for level, at, n in zip(t.level[:, 0], t.index[:, 0], t.n, strict=True)}
-        for t in (tallies[0].groups["c00",], tallies[-1].groups["c00",])
+        for t in (measured[0].one_way["c00"], measured[-1].one_way["c00"])
     )
     # Leaves of other people, and the pair of 0 and 1, hold the same people as before: the same noisy count.
     same = [(0, 0), (0, 1), (0, 2), (0, 4), (0, 5), (0, 6), (1, 0), (1, 2)]
@@ -226,29 +230,29 @@ def test_a_ledger_that_is_gone_or_older_is_missed(tmp_path, made, damage):
 
 @pytest.mark.ci
 def test_the_ways_out_can_be_gone(made):
-    """A refused build leaves its vintage free: thresholds and encodings may still be changed."""
-    with pytest.raises(PrivacyError, match="threshold_mean = ") as refused:
+    """A refused build leaves its vintage free: noise and encodings may still be changed."""
+    with pytest.raises(PrivacyError, match="layer_sd = ") as refused:
         made(WIDE)
-    mean = int(re.search(r"threshold_mean = (\d+)", str(refused.value))[1])
-    made(WIDE, privacy={"threshold_mean": mean})
+    sd = int(re.search(r"layer_sd = (\d+)", str(refused.value))[1])
+    made(WIDE, privacy={"layer_sd": sd})
     with pytest.raises(PrivacyError) as later:
-        made(WIDE, privacy={"threshold_mean": mean, "refuse_at": 0.05})
+        made(WIDE, privacy={"layer_sd": sd, "refuse_at": 0.05})
     assert "leave out" in str(later.value)
-    assert "threshold_mean = " not in str(later.value)  # pinned by the build before
+    assert "layer_sd = " not in str(later.value)  # pinned by the build before
 
 
 @pytest.mark.ci
 def test_going_on_with_other_values_of_the_same_people_is_charged(tmp_path, source, made):
     """The sketch knows who is in the data, not what they say: their new values are told anew."""
-    made(WIDE[:2], vintage="2020")
+    made(WIDE[:3], vintage="2020")
     changed = pd.read_parquet(source)
-    changed["c00"], changed["c01"] = changed.c01, changed.c00
+    changed["c00"], changed["c01"], changed["c02"] = changed.c01, changed.c02, changed.c00
     other = tmp_path / "other.parquet"
     changed.to_parquet(other)
     spec = spec_of(
         tmp_path,
         other,
-        WIDE[:2],
+        WIDE[:3],
         vintage="2021",
         release={"previous": "2020", "entity": "patients"},
     )
@@ -300,29 +304,14 @@ def test_a_resumed_build_counts_what_was_built_before(tmp_path, source, monkeypa
     seen = []
     monkeypatch.setattr(sticky, "charged", lambda *a, **k: seen.append(real(*a, **k)) or seen[0])
     build(spec, tmp_path / "r.duckdb", jobs=1, force=True)
-    assert seen[0].worst == plan(spec).exposure.worst > 0.25
+    assert seen[0].guessed == plan(spec).exposure.guessed > 0.6
 
 
-def one_way(values=None) -> Measurement:
-    rows = [(2, 2, 1), (1, 0, 4), (0, 0, 0), (3, 0, 0)]
-    return Measurement(
-        columns=("x",),
-        depth=np.zeros(4, dtype=np.uint8),
-        kind=np.array([[r[0]] for r in rows], dtype=np.uint8),
-        level=np.array([[r[1]] for r in rows], dtype=np.uint8),
-        index=np.array([[r[2]] for r in rows], dtype=np.int64),
-        parent=np.full(4, -1),
-        n=np.full(4, 9),
-        scale=np.ones(1, dtype=np.int64),
-        values=values,
-    )
-
-
-def test_ranges_in_words():
-    number = Column(name="x", kind="integer", value_type="integer")
-    words = [range_words(number, one_way(), one_way(), 0, node) for node in range(4)]
-    assert words == ["4 to 7", "-5", "blank", "rare"]
-    listed = one_way(tuple("abcdefgh"))
-    text = Column(name="x", kind="text", value_type="text", placeholder="(other)")
-    assert range_words(text, listed, listed, 0, 0) == "e to h"
-    assert range_words(text, listed, listed, 0, 3) == "(other)"
+def test_plans_of_vintages_that_were_never_built_draw_alike(tmp_path, source):
+    """Noise that differed from name to name would average away over plans, which no ledger knows of."""
+    plans = {
+        tuple((t.columns, t.cells, t.suppressed_share) for t in plan(one).tables)
+        for name in ("a", "b", "c")
+        for one in [spec_of(tmp_path, source, [("c00", "flag"), ("c01",)], vintage=name)]
+    }
+    assert len(plans) == 1

@@ -1,10 +1,9 @@
-"""`add` that is killed: the old release or the new one serves, the tally is usable, and saying it again ends it."""
+"""`add` that is killed: the old release or the new one serves, and saying it again ends it."""
 
 from __future__ import annotations
 
 import os
 import signal
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -14,16 +13,13 @@ from fixtures.pipeline import ACCEPTED, CENSUS, ROOT, make_census, write_spec
 
 import engine
 from engine.api.reading import read
-from engine.keys import read_key
 from engine.release import build, sticky
-from engine.source import files
 from engine.spec import ReleaseSpec, amended
 from engine.store import earlier_release, manifest_path
 
 SMALL = (("age",), ("sex",), ("region",), ("age", "sex"))
 POINTS = (
     "after the charge",
-    "the tally is half written",
     "the release is noted",
     "the release is in place",
 )
@@ -39,16 +35,12 @@ class Stage:
         self.folder = make_census(folder, people=1_000)
         text = write_spec(folder, folder / "people.parquet", CENSUS, SMALL, privacy=ACCEPTED)
         self.small, self.path = read(text), folder / "r.duckdb"
-        self.tally = files.tally_path(self.small.key_path)
         self.large = grown(self.small)
         # First: what it tells counts for all that come later.
         build(self.large, folder / "w.duckdb", jobs=1)
         self.whole = told_by(build(self.large, folder / "w.duckdb", force=True, jobs=1))
-        self.tally.unlink()
         self.old = told_by(build(self.small, self.path, jobs=1))
-        self.kept = {
-            path: path.read_bytes() for path in (self.path, manifest_path(self.path), self.tally)
-        }
+        self.kept = {path: path.read_bytes() for path in (self.path, manifest_path(self.path))}
 
     def begin_again(self) -> None:
         """All is as it was before the first kill, but for the ledger: what is charged is charged."""
@@ -107,14 +99,8 @@ def stopping(point: str) -> None:
 
         return run
 
-    def half(path, data, what, *more):
-        whole = b"".join((data, *more))
-        path.with_name(path.name + ".new").write_bytes(whole[: len(whole) // 2])
-        ended()
-
     where, name, how = {
         "after the charge": (sticky, "charged", after),
-        "the tally is half written": (files, "replace_file", lambda _: half),
         "the release is noted": (sticky, "note_release", after),
         "the release is in place": (sticky.FitProcess, "finish", after),
     }[point]
@@ -136,14 +122,7 @@ def test_add_is_killed(ready, point):
     )
     assert done.returncode == 9, done.stderr
     assert told_by(ready.path) == (ready.whole if is_new else ready.old)
-    (recipe,) = {*sticky.noted_releases(ready.small.key_path, ready.small.vintage).values()}
-    kept = files.kept_tally(ready.small.key_path, read_key(ready.small.key_path), recipe)
-    was_written = point in POINTS[-2:]
-    assert kept is not None
-    assert (kept in ready.kept[ready.tally]) != was_written
     # Also what was just put in place: the journal had it before.
     add(ready.large, ready.path)
     assert told_by(ready.path) == ready.whole
     assert not ready.path.with_name("r.duckdb.tmp").exists()
-    assert not ready.tally.with_name(ready.tally.name + ".new").exists()
-    assert stat.S_IMODE(ready.tally.stat().st_mode) == 0o600

@@ -100,7 +100,7 @@ def test_the_card_says_what_is_modelled(built):
     told = " ".join(card.sentences())
     assert "MODELLED from 10 locked tables of two columns and 1 of three" in told
     assert "Every column has exactly the counts of its own table." in told
-    assert "noisy figures per person" in told
+    assert "of the most exposed 1 %" in told
 
 
 def test_answers_say_so_and_have_no_intervals(built):
@@ -148,7 +148,7 @@ def test_its_pairs_are_measured_and_charged(tmp_path):
     assert wide.modelled == (WIDE,)
     assert pairs.modelled == ()
     assert [t.columns for t in wide.tables] == [t.columns for t in pairs.tables]
-    assert wide.exposure.together == pairs.exposure.together
+    assert wide.exposure.groups == pairs.exposure.groups
     assert "is modelled from 14 of these of two columns and 0 of three" in repr(wide)
     assert wide.as_dict()["modelled"] == [list(WIDE)]
 

@@ -8,6 +8,7 @@ import stat
 import pytest
 
 from engine.errors import StoreError
+from engine.params import ratio_of
 from engine.source import (
     Charge,
     Sketch,
@@ -27,9 +28,9 @@ def sketch(first=0, n=200, of=("id",), named=True) -> Sketch:
     return Sketch(of=of, named=named, hashes=tuple(range(first, first + n)), size=max(n, 201))
 
 
-def charge(vintage="2024", *, tables=(("a", "b"),), figures=0.2, **more) -> Charge:
+def charge(vintage="2024", *, tables=(("a", "b"),), exposure=0.2, **more) -> Charge:
     fields = {"draws": vintage, "title": "t", "sketch": sketch(), "contents": CONTENTS, **more}
-    return Charge(vintage=vintage, tables=tables, pairs=((("a",), "b", figures),), **fields)
+    return Charge(vintage=vintage, tables=tables, pairs=(((), "b", exposure),), **fields)
 
 
 @pytest.fixture
@@ -49,6 +50,8 @@ def past(
     contents=None,
     shapes=None,
     copies=None,
+    columns="abcdyz",
+    unit=(),
 ):
     return history(
         key,
@@ -59,6 +62,8 @@ def past(
         shapes=shapes or {},
         copies=copies or {},
         tables=tables,
+        columns=set(columns),
+        unit=unit,
     )
 
 
@@ -68,21 +73,21 @@ def test_a_column_under_another_name_adds_up(key):
     add_charge(key, charge(tables=(("a", "c"),), shapes=shapes))
     renamed = {"z": "s1", "b": "s2", "y": "s1"}
     here = past(key, tables=frozenset({("b", "z")}), shapes=renamed)
-    assert here.pairs == {(("y",), "b"): 0.4}  # of several copies the first by name
+    assert here.held == {("b", "y"), ("c", "y")}  # of several copies the first by name
     same = past(key, tables=frozenset({("b", "c")}), shapes=shapes)
-    assert same.pairs == {(("a",), "b"): 0.4}
+    assert same.held == {("a", "b"), ("a", "c")}
     both = {**shapes, "z": "s1"}
     copied = past(key, tables=frozenset({("b", "z")}), shapes=both, copies={"a": "z"})
-    assert copied.pairs == {(("z",), "b"): 0.4}  # counted by what stands for both
+    assert copied.held == {("b", "z"), ("c", "z")}  # counted by what stands for both
     # Under other draws digests say nothing; a ledger of before has none.
     other = past(key, "2025", tables=frozenset({("b", "z")}), shapes=renamed)
-    assert other.pairs == {(("a",), "b"): 0.4}
+    assert other.again == {("a", "b"): 1, ("a", "c"): 1}
     assert charges(key)[0].shapes == shapes
 
 
 def test_a_key_that_built_nothing_has_no_history(key):
     found = past(key)
-    assert (found.builds, found.pairs, found.held, found.looks) == (0, {}, frozenset(), 1)
+    assert (found.builds, found.known, found.held, found.looks) == (0, {}, frozenset(), 1)
     assert not found.is_known
     assert charges(key) == ()
 
@@ -107,18 +112,19 @@ def test_it_is_read_as_written_and_closed_to_others(key):
 def test_what_this_build_tells_anyhow_is_not_counted_twice(key):
     add_charge(key, charge())
     found = past(key)
-    assert (found.builds, found.pairs, found.held) == (0, {}, frozenset())
+    assert (found.builds, found.again, found.held) == (0, {}, frozenset())
     assert found.charged == {("a", "b")}
     assert found.is_known
 
 
 def test_other_tables_of_the_vintage_add_up(key):
     add_charge(key, charge(tables=(("a", "b"), ("b", "d"))))
-    add_charge(key, charge(tables=(("b", "e"),), figures=0.1))
+    add_charge(key, charge(tables=(("b", "e"),), exposure=0.1))
     found = past(key)
     assert found.builds == 2
-    assert found.pairs == {(("a",), "b"): pytest.approx(0.3)}
-    assert found.held == {("a", "b"), ("b", "d"), ("b", "e")}
+    assert found.held == {("a", "b"), ("b", "d")}
+    # Nobody knows here who is in which cell of (b, e): what it told of b counts for everybody.
+    assert found.known == {"b": pytest.approx(ratio_of(0.55))}
 
 
 def test_another_vintage_of_the_same_people_adds_up_and_is_another_look(key):
@@ -127,14 +133,16 @@ def test_another_vintage_of_the_same_people_adds_up_and_is_another_look(key):
     found = past(key, "2024")
     assert found.looks == 4
     assert found.builds == 3
-    assert found.pairs == {(("a",), "b"): pytest.approx(0.6)}
+    assert found.again == {("a", "b"): 3}
     assert found.held == frozenset()
+    entities = past(key, "2023", unit=("(entities)",))
+    assert entities.again == {("a", "b"): 3}
 
 
 def test_a_vintage_that_goes_on_from_another_unchanged_tells_nothing_new(key):
     add_charge(key, charge("2023"))
     found = past(key, "2024", draws="2023")
-    assert (found.looks, found.builds, found.pairs) == (1, 0, {})
+    assert (found.looks, found.builds, found.again) == (1, 0, {})
     assert found.charged == {("a", "b")}
     for changed in ({"": "c9"}, {"b": "c9"}):
         found = past(key, "2024", draws="2023", contents=CONTENTS | changed)

@@ -16,6 +16,7 @@ from engine.evaluation.attacks.attribute import attribute
 from engine.evaluation.attacks.averaging import averaging
 from engine.evaluation.attacks.cloning import cloning
 from engine.evaluation.attacks.empty import empty
+from engine.evaluation.attacks.linear import linear
 from engine.evaluation.attacks.membership import membership
 from engine.evaluation.attacks.reconstruction import reconstruction
 from engine.evaluation.attacks.sights import Attacked
@@ -27,6 +28,7 @@ StrongAttack = Callable[[Attacked, Assumptions, np.random.Generator], Risk]
 STRONG_ATTACKS: dict[str, StrongAttack] = {
     "membership": membership,
     "reconstruction": reconstruction,
+    "linear": linear,
     "attribute": attribute,
     "averages": averaging,
     "cloning": cloning,

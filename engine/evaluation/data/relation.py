@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +64,12 @@ def opened(
     wanted: Columns that are needed of a text file; others are named in `types`, but are not to be read.
     written: Columns of a release, which says how texts were read: those whose cells all are written so are read so.
     """
-    what = _in_its_form(what)
+    what, of_form = _in_its_form(what)
     if isinstance(what, Declared):
         with opened_as_declared(what) as (con, types, place, unreadable):
             write_plainly(con, written, types, place)
-            yield _usable(con, types, place, unreadable)
+            found = _usable(con, types, place, unreadable)
+            yield replace(found, notes=(*of_form, *found.notes))
         return
     with memory_connection() as con:
         is_file = isinstance(what, str | Path)
@@ -77,12 +78,14 @@ def opened(
         yield found
 
 
-def _in_its_form(what: Any) -> Any:
-    """What is to be read; a text that is not plain UTF-8 from its first line on, as `init` finds that it is."""
+def _in_its_form(what: Any) -> tuple[Any, tuple[str, ...]]:
+    """What is to be read; a text that is not plain UTF-8 from its first line on, as `init` finds it, with remarks."""
     if not isinstance(what, str | Path) or form_of_file(Path(what)) != "csv":
-        return what
-    source, _ = found_form(source_of(str(what), None))
-    return Declared(source=source, columns=()) if source.encoding or source.skip else what
+        return what, ()
+    source, remarks = found_form(source_of(str(what), None))
+    if not source.encoding and not source.skip:
+        return what, ()
+    return Declared(source=source, columns=()), remarks
 
 
 def form_of_file(path: Path) -> str:

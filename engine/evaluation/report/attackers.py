@@ -178,22 +178,17 @@ def _population(
     verdicts: list[Verdict] = []
     without, reached = None, None
     if exposure:
-        figures = max(exposure["figures_a_person"], exposure["with_earlier_builds"])
-        verdicts.append(_by_bound(figures, exposure))
+        verdicts.append(_by_bound(exposure))
         groups = () if result.subject.facts is None else result.subject.facts.groups
         worst = max(groups, key=lambda group: float(group["guessed"]), default=None)
         if worst is not None:
             without, reached = COIN, float(worst["guessed"])
-            where = " and ".join(
-                f"{c} {r}" for c, r in zip(worst["columns"], worst["ranges"], strict=True)
-            )
             learns.append(
-                f"Foretold: an even yes-or-no in the place of {worst['told']} of those with {where} (about "
-                f"{worst['people']:,}) is guessed {reached:.0%} right; a coin is right in 50%."
+                f"Foretold: an even yes-or-no in the place of {worst['told']} of the {worst['people']:,} most exposed "
+                f"{many} is guessed up to {reached:.0%} right; a coin is right in 50%."
             )
-        learns.append(
-            f"At most {figures:.2f} noisy figures a head; refused above {exposure['refuse_at']:g} unless accepted."
-        )
+        if "refused_above" in exposure:
+            learns.append(f"Refused above {exposure['refused_above']:.0%} unless accepted.")
     learns += _bounded(dp)
     verdicts += [_dp_verdict(dp)] if dp else []
     for name in ("reconstruction", "attribute"):
@@ -213,11 +208,14 @@ def _population(
     )
 
 
-def _by_bound(figures: float, exposure: Mapping[str, Any]) -> Verdict:
-    """What the most exposed group is worth beside the bounds of the release."""
-    if figures <= exposure["warn_at"]:
+def _by_bound(exposure: Mapping[str, Any]) -> Verdict:
+    """What the most exposed people are worth beside the bounds of the release."""
+    most = max(exposure["figures_a_person"], exposure["with_earlier_builds"])  # of earlier releases
+    if "guessed" in exposure:
+        most = round(2 * exposure["guessed_with_earlier_builds"] - 1, 6)
+    if most <= exposure["warn_at"]:
         return "good"
-    return "fair" if figures <= exposure["refuse_at"] else "poor"
+    return "fair" if most <= exposure["refuse_at"] else "poor"
 
 
 def _everybody(

@@ -83,6 +83,12 @@ class RowsInSpark(Protocol):
     def sample(self, names: Sequence[str], n: int) -> str:
         """Name of a table of the driver with some of the rows."""
 
+    def n_rows(self) -> int:
+        """How many there are."""
+
+    def below(self, lane: str, limit: int, names: Sequence[str]) -> dict[str, Int64Array]:
+        """Columns of the rows in which a lane, without sign, is below a limit; in no order."""
+
     def relations(self, sets: Sequence[tuple[str, ...]], by: tuple[str, ...]) -> list[str]:
         """Names of tables of the driver with the cells of some columns: their codes, entities, and rows as `n`."""
 

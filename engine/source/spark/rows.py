@@ -202,6 +202,18 @@ class SparkRows:
         """Name of a table of the driver with some of the rows."""
         return self._stored(self.gathered(self._frame.select(*names).limit(n)))
 
+    def n_rows(self) -> int:
+        """See `RowsInSpark`."""
+        return int(in_our_words(self._frame.count, self._place))
+
+    def below(self, lane: str, limit: int, names: Sequence[str]) -> dict[str, Int64Array]:
+        """See `RowsInSpark`; half of the limit and of the lane, which then has no sign."""
+        from pyspark.sql import functions as F
+
+        small = F.shiftrightunsigned(lane, 1) <= limit >> 1
+        table = self.gathered(self._frame.filter(small).select(*names))
+        return {name: np.asarray(table.column(name), dtype=np.int64) for name in names}
+
     def relations(self, sets: Sequence[tuple[str, ...]], by: tuple[str, ...]) -> list[str]:
         """Names of tables of the driver with the cells of some columns: their codes, entities, and rows as `n`."""
         import pyarrow as pa

@@ -77,7 +77,7 @@ def test_the_page_begins_with_what_is_signed():
         "4 (by number of columns: 3 of 1, 1 of 2)",
         "profile standard: nothing about fewer than 3 patients, noisy threshold of mean 5",
         "sd 1.40 stays",
-        "day of those with age 90 (about 16) is guessed 68% right; a coin is right in 50%",
+        "day of the 16 most exposed patients is guessed up to 68% right; a coin is right in 50%",
         "in 93% of the cases",
         "Signature",
         "no strong attack was run",
@@ -104,12 +104,15 @@ def test_what_was_accepted_stands_there_whoever_accepted_it():
 
 
 @pytest.mark.parametrize(
-    ("figures", "standing"), [(0.2, "holds"), (0.4, "holds in part"), (0.41, "does not hold")]
+    ("guessed", "standing"), [(0.6, "holds"), (0.7, "holds in part"), (0.75, "does not hold")]
 )
-def test_small_groups_are_judged_by_the_bounds_of_the_release(figures, standing):
-    (_, second, third) = front(
-        released(exposure={**EXPOSURE, "with_earlier_builds": figures, "figures_a_person": 0.1})
-    ).attackers
+@pytest.mark.parametrize("is_old", [False, True])
+def test_the_most_exposed_are_judged_by_the_bounds_of_the_release(guessed, standing, is_old):
+    """Earlier releases state figures a person."""
+    now = {"guessed": 0.55, "guessed_with_earlier_builds": guessed, "refused_above": 0.7}
+    before = {"with_earlier_builds": round(2 * guessed - 1, 6), "figures_a_person": 0.1}
+    told = {**EXPOSURE, **(before if is_old else now)}
+    (_, second, third) = front(released(exposure=told)).attackers
     assert second.standing == standing
     assert (second.without, second.with_release) == (0.5, 0.68)
     assert (third.standing, third.with_release) == ("does not hold", 0.93)
@@ -119,7 +122,11 @@ def test_small_groups_are_judged_by_the_bounds_of_the_release(figures, standing)
     ("dp", "part", "standing"),
     [
         ({"epsilon": 0.1, "noise": "laplace"}, "right with at most 52%", "holds"),
-        ({"epsilon": 3.0, "delta": 1e-6, "noise": "gaussian"}, "right with at most 95%", "does not hold"),
+        (
+            {"epsilon": 3.0, "delta": 1e-6, "noise": "gaussian"},
+            "right with at most 95%",
+            "does not hold",
+        ),
         ({"epsilon": None}, "NOTHING IS GUARANTEED", "does not hold"),
     ],
 )

@@ -1,0 +1,115 @@
+"""How often secrets are guessed right: by hand, against attacks on published tables, and where releases are refused."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from attacks.predicted import attacked, told_of
+from attacks.trials import trial_of_rows
+from fixtures.exposure import PEOPLE, copies, everybody, few, most, recodes, seen
+
+from engine.exposure import Reckoner
+from engine.params import BOUNDS
+
+MOST = BOUNDS["standard"].most_right
+
+
+@pytest.mark.parametrize(
+    ("structure", "within", "over"),
+    [(few, 4, 6), (everybody, 3, 7), (recodes, 4, 7), (copies, 3, 8)],
+)
+def test_tables_that_look_at_the_same_people_add_up_whatever_their_columns(structure, within, over):
+    """The attack on so many passes .70 between the two: see `scripts/exposure.py`."""
+    for k, is_over in ((within, False), (over, True)):
+        codes, tables = structure(k)
+        column = "bit" if "bit" in codes else "c00"
+        assert (most(seen(codes, tables), column) > MOST) is is_over
+
+
+def test_tables_that_tell_of_the_same_groups_tell_no_more_than_their_sums():
+    codes, tables = copies(16, same=True)
+    assert most(seen(codes, tables), "c00") < 0.65
+
+
+def test_one_cell_by_hand():
+    """One sum over n secrets under the noise of two counts: the ratio is 1 / (4 + (n - 1) v), for everybody."""
+    n = 40
+    codes = {"a": np.zeros(n, dtype=np.int64), "bit": np.arange(n) % 2}
+    found = Reckoner(seen(codes, []), ("bit",)).told("bit", {("bit",): 1})
+    ratio = 1 / (4 + (n - 1) * (1 - found.snr))  # little is known: v is about 1 - snr
+    assert found.snr == pytest.approx(ratio, rel=0.01)
+    assert found.most == pytest.approx(found.of_all)
+    assert found.most == pytest.approx(NormalDist().cdf(ratio**0.5), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("people", "values", "width"),
+    [
+        (1_500, [8] * 6, 2),
+        pytest.param(1_500, [20] * 8, 2, marks=pytest.mark.ci),
+        pytest.param(1_500, [8] * 6, 3, marks=pytest.mark.ci),  # each locked to its pairs
+        pytest.param(3_000, [3, 5, 8, 12, 20], 3, marks=pytest.mark.ci),
+        pytest.param(1_000, [3] * 6, 4, marks=pytest.mark.slow),
+    ],
+)
+def test_an_attack_on_the_published_tables_gets_as_far_as_predicted(people, values, width):
+    found, predicted = [], []
+    for seed in range(2):
+        rng = np.random.default_rng([3, seed])
+        codes = {f"c{i}": rng.integers(0, k, people) for i, k in enumerate(values)}
+        tables = [tuple(sorted((*at, "bit"))) for at in combinations(codes, width - 1)]
+        codes["bit"] = rng.integers(0, 2, people)
+        trial = trial_of_rows(codes, tables, 1 + seed)
+        found.append(attacked(trial, codes, "bit").mean())
+        predicted.append(told_of(trial, codes, "bit").of_all)
+    assert np.mean(found) == pytest.approx(np.mean(predicted), abs=0.03)
+
+
+def test_more_noise_tells_less_and_measuring_again_more():
+    codes, tables = everybody(3)
+    people = seen(codes, tables)
+    reckoner, times = Reckoner(people, people.columns), dict.fromkeys(people.tables, 1)
+    once = reckoner.told("bit", times)
+    assert reckoner.told("bit", times, louder=2).most < once.most - 0.03
+    assert reckoner.told("bit", dict.fromkeys(times, 4)).most > once.most + 0.02
+    assert reckoner.told("bit", times, before=0.1).most > once.most + 0.03
+    assert reckoner.told("bit", {("bit",): 1}).most == pytest.approx(0.5, abs=0.01)
+
+
+def test_of_sampled_people_as_much_is_predicted():
+    codes, tables = everybody(5)
+    of_all = most(seen(codes, tables), "bit")
+    assert most(seen(codes, tables, every=3), "bit") == pytest.approx(of_all, abs=0.02)
+
+
+def test_rows_of_one_person_are_one_secret():
+    """Two equal rows of everybody: twice the weight against the same noise; rows of others change nothing."""
+    codes, tables = everybody(5)
+    doubled = {name: np.repeat(held[: PEOPLE // 2], 2) for name, held in codes.items()}
+    person = np.repeat(np.arange(PEOPLE // 2), 2)
+    apart, one = seen(doubled, tables), seen(doubled, tables, person=person)
+    assert one.n_people == PEOPLE // 2
+    # Cells have as many rows, but half as many people, of whom each row beyond one does not count.
+    assert most(one, "bit") > most(apart, "bit")
+
+
+def test_columns_that_have_nothing_in_common_tell_nothing_of_each_other():
+    rng = np.random.default_rng(7)
+    codes = {"a": rng.integers(0, 300, PEOPLE), "b": rng.integers(0, 300, PEOPLE)}
+    codes["c"] = codes["b"] // 10
+    people = seen(codes, [("a", "c")])
+    reckoner = Reckoner(people, people.columns)
+    times = {("a", "c"): 1}
+    assert reckoner.told("b", times).by.keys() == {("a", "c")}  # c is b, coarser
+    assert reckoner.told("a", {("c",): 1}).by == {}
+
+
+def test_a_constant_column_tells_nothing_new():
+    rng = np.random.default_rng(4)
+    codes = {"a": rng.integers(0, 30, PEOPLE), "bit": rng.integers(0, 2, PEOPLE)}
+    codes["c"] = np.full(PEOPLE, 7)
+    few, many = seen(codes, [("a", "bit")]), seen(codes, [("a", "bit", "c")])
+    assert most(many, "bit") == pytest.approx(most(few, "bit"), abs=0.002)
