@@ -15,7 +15,7 @@ import duckdb
 from engine.errors import DataError, SpecError
 
 _NO_FRAME = (
-    "source: wants a path, a data frame (pandas, polars) or an Arrow table, not a {}; a single column becomes a frame "
+    "source: must be a path, a data frame (pandas, polars) or an Arrow table, not {}; a single column becomes a frame "
     "with to_frame()"
 )
 

@@ -84,6 +84,7 @@ def test_many_tables_about_few_people_are_refused_with_ways_out(tmp_path, source
         "my.key.exposure.json.lock",
         "my.key.journal",
         "my.key.journal.lock",
+        "my.key.ledger.json",
         "release.toml",
     ]
     planned = plan(spec_of(tmp_path, source, WIDE))
