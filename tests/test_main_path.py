@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.pipeline import (
+    ACCEPTED,
     content_of,
     counts,
     demo_text,
@@ -72,7 +73,8 @@ def release(demo):
 
 @pytest.mark.ci
 def test_the_plan_is_what_the_build_makes(demo, release):
-    planned = json.loads(demo[1]["plan"].stdout)
+    # Once it was built; what was never built draws otherwise.
+    planned = json.loads(tablepack("plan", "release.toml", "--json", cwd=demo[0]).stdout)
     published = {tuple(t["columns"]): t for t in planned["tables"] if t["published"]}
     with engine.open(release) as opened:
         cards = {columns: opened.card(*columns) for columns in opened.tables}
@@ -258,7 +260,7 @@ def test_the_spec_that_init_writes_builds_as_it_is(demo):
     folder, steps = demo
     assert "tablepack key new found.key" in steps["init"].stderr
     text = (folder / "found.toml").read_text()
-    assert text.count("[[tables]]") == 2
+    assert text.count("[[tables]]") >= 2
     head, _, _ = text.partition("[[tables]]")
     (folder / "found.toml").write_text(head + '[[tables]]\ncolumns = ["age", "sex"]\n')
     missing = tablepack("plan", "found.toml", cwd=folder)
@@ -274,7 +276,7 @@ def test_init_points_out_values_that_look_like_nulls(demo):
     text = (demo[0] / "found.toml").read_text()
     education = text.partition("[columns.education]")[2].partition("[columns.")[0]
     assert 'add nulls = ["None"]\n' in education
-    assert "\nnulls = []\n" in education  # Parquet tells null from text
+    assert "\nnulls = " not in education  # Parquet tells null from text
     assert '"None"]' in education
 
 
@@ -316,7 +318,7 @@ def test_a_source_with_many_rows_per_person(tmp_path, census):
         name: section | ({"max_rows": bounds[name]} if name in bounds else {})
         for name, section in EVENTS.items()
     }
-    privacy = {"max_rows": 32}
+    privacy = {"max_rows": 32} | ACCEPTED
     spec = write_spec(tmp_path, census / "events.parquet", columns, tables, privacy=privacy)
     built = tablepack("build", spec, "-o", "events.duckdb", "--json", cwd=tmp_path)
     assert built.returncode == 0, built.stderr

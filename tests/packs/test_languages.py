@@ -129,7 +129,7 @@ def test_the_public_reads_no_jargon_of_the_engine(pack):
 
 
 def test_notes_on_rows_sql_and_exposure_are_not_for_readers_of_tables(made):
-    for words in ("Exposure", "Most exposed", "SQL", "NULL", "No row", "rounding gap"):
+    for words in ("Exposure", "most exposed", "SQL", "NULL", "No row", "rounding gap"):
         assert any(words in note for note in made.notes)
         assert not any(words in note for note in made.reader_notes)
     assert any(re.match("Every count .*noise", note) for note in made.reader_notes)

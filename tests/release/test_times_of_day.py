@@ -116,7 +116,7 @@ def test_mode_dp_counts_declared_times(tmp_path, admissions):
     spec = tmp_path / "release.toml"
     written(tmp_path, admissions, columns, release={"mode": "dp"})
     text = spec.read_text().replace('accept_risk = "made-up people"\n', "")
-    spec.write_text(text + "[dp]\nepsilon = 4.0\n")
+    spec.write_text(text + "[dp]\nepsilon = 4.0\neach_row_is_one_entity = true\n")
     build(read(spec), tmp_path / "dp.duckdb", jobs=1)
     with open_release(tmp_path / "dp.duckdb") as made:
         rows = made.sql(
