@@ -229,8 +229,8 @@ def test_arrow_tables_and_streams(con):
         (pd.DataFrame({"a": []}), DataError, "has no rows"),
         (pd.DataFrame(), DataError, "has no columns"),
         (pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), DataError, "the same"),
-        ([1, 2], SpecError, "wants a path"),
-        (None, SpecError, "wants a path"),
+        ([1, 2], SpecError, "must be a path"),
+        (None, SpecError, "must be a path"),
     ],
 )
 def test_bad_frames(con, frame, error, message):
