@@ -81,7 +81,7 @@ ColumnKind = Literal[
     "integer", "real", "decimal", "boolean", "category", "text", "date", "timestamp", "time"
 ]
 ValueType = Literal["integer", "real", "decimal", "boolean", "text", "date", "timestamp", "time"]
-SourceFormat = Literal[
+Format = Literal[
     "csv",
     "parquet",
     "xlsx",
@@ -94,9 +94,8 @@ SourceFormat = Literal[
     "sas7bdat",
     "postgres",
     "mysql",
-    "frame",
-    "table",
 ]
+SourceFormat = Literal[Format, "frame", "table"]
 RANKED_KINDS = frozenset({"category", "text"})
 NUMBER_KINDS = ("integer", "real", "decimal")
 DATE_KINDS = ("date", "timestamp")

@@ -1,7 +1,7 @@
 """What a release gives away, as a noun and in words that a data protection officer reads.
 
-Shares are computed from rows: they are shown rounded up to steps of 5 %, so that one person more or less hardly ever
-changes them.
+Shares are computed from rows: they are shown rounded up to steps of 5 %. How often one person more or less changes what
+is shown was not measured.
 """
 
 from __future__ import annotations

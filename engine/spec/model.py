@@ -33,23 +33,17 @@ from engine.params import (
     Post,
     Sample,
 )
-from engine.schema import DEFAULT_PLACEHOLDER, MAX_WIDTH, MEMORY, WIDEST, ColumnKind, ValueType
+from engine.schema import (
+    DEFAULT_PLACEHOLDER,
+    MAX_WIDTH,
+    MEMORY,
+    WIDEST,
+    ColumnKind,
+    Format,
+    ValueType,
+)
 from engine.units import EXPECTED_WORDS
 
-Format = Literal[
-    "csv",
-    "parquet",
-    "xlsx",
-    "duckdb",
-    "sqlite",
-    "sav",
-    "por",
-    "dta",
-    "xpt",
-    "sas7bdat",
-    "postgres",
-    "mysql",
-]
 Scalar = bool | int | float | datetime.datetime | datetime.date | datetime.time | str
 """What TOML can hold as a single value of a column."""
 SUFFIXES: dict[str, Format] = {

@@ -15,7 +15,15 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from engine.errors import SpecError
-from engine.schema import DATE_KINDS, SourceFormat, SourceSpec, Writing, as_entities, columns_of
+from engine.schema import (
+    DATE_KINDS,
+    Format,
+    SourceFormat,
+    SourceSpec,
+    Writing,
+    as_entities,
+    columns_of,
+)
 from engine.spec.model import (
     DECIMALS,
     LEAST_MB,
@@ -23,7 +31,6 @@ from engine.spec.model import (
     SUFFIXES,
     THOUSANDS,
     ColumnSection,
-    Format,
     SourceSection,
     did_you_mean,
 )
