@@ -169,6 +169,7 @@ def test_a_release_without_a_guarantee_is_refused_unless_asked_for_and_says_so(t
     assert promises({"epsilon": None})[0] in readmes[0]
 
 
+@pytest.mark.ci
 def test_the_dry_run_lists_the_tables_and_writes_nothing(release, tmp_path):
     more = 'languages = ["en", "de", "cy", "xx"]\n[columns.sex]\nlabel = {cy = "Rhyw", de = "Sex"}'
     (tmp_path / "p.toml").write_text(ONE_TOML.format(more=more))

@@ -107,6 +107,7 @@ def test_a_source_statement_that_looks_at_others_is_refused(tmp_path, sql):
     assert not balance(tmp_path / "k.key").entries
 
 
+@pytest.mark.ci
 def test_a_declared_stability_multiplies_the_noise_and_is_said(tmp_path):
     sql = "SELECT id, max(sex) AS sex, max(inc) AS inc FROM people GROUP BY id"
     sds = {}
@@ -219,6 +220,7 @@ def exact_counts(monkeypatch) -> list:
     return seen
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("n", [0, 1])
 def test_nobody_and_one_person_are_built_alike(tmp_path, n):
     engine.build(written(tmp_path, rows=people().iloc[:n]))
@@ -266,6 +268,7 @@ def test_a_public_number_of_rows_is_that_of_the_source(tmp_path, monkeypatch):
     assert seen[0][0] == N
 
 
+@pytest.mark.ci
 def test_the_data_decide_neither_what_is_measured_nor_what_is_charged(tmp_path):
     """The same declarations under the same vintage: the same counts at no cost, though the source has changed."""
     engine.build(written(tmp_path))
@@ -277,6 +280,7 @@ def test_the_data_decide_neither_what_is_measured_nor_what_is_charged(tmp_path):
     assert json.loads(told.read_text())["source changed since it was measured"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "dp", ["epsilon = 1.0\nmargins = 1", "epsilon = 1.0\npublic_n = true\nmax_rows = 2"]
 )
@@ -320,6 +324,7 @@ def build(spec) -> str:
     return "built"
 
 
+@pytest.mark.ci
 def test_renaming_linking_deleting_and_restoring_never_regain_budget(tmp_path):
     """The audit's attacks on the ledger, one after the other."""
     once = "epsilon = 1.0\nbudget = 1.0\nmargins = 1"
@@ -352,6 +357,7 @@ def test_renaming_linking_deleting_and_restoring_never_regain_budget(tmp_path):
     assert build(again) == "StoreError"
 
 
+@pytest.mark.ci
 def test_what_else_was_released_with_the_key_is_said(tmp_path):
     measure(written(tmp_path, "guarantee = false", name="exact"))
     measure(written(tmp_path, name="first"))
@@ -364,6 +370,7 @@ def test_what_else_was_released_with_the_key_is_said(tmp_path):
         assert "without noise" in text
 
 
+@pytest.mark.ci
 def test_python_detects_nothing_for_mode_dp(tmp_path):
     """How many say false, or maybe, decided what a column was."""
     plans = []

@@ -94,6 +94,7 @@ def test_child_ends_when_its_parent_is_killed(tmp_path):
     wait_until(lambda: not is_alive(child))
 
 
+@pytest.mark.ci
 def test_a_build_through_the_process_makes_the_release(tmp_path):
     path = tmp_path / "r.duckdb"
     with FitProcess(order_of([("A",), ("A", "B")], path)) as fit:
@@ -120,6 +121,7 @@ def test_errors_of_the_child_are_raised_in_the_parent(tmp_path):
             fit.send(TREES["A",], ahead=0)
 
 
+@pytest.mark.ci
 def test_child_imports_nothing_from_the_folder_of_the_release(tmp_path):
     (tmp_path / "engine").mkdir()
     for name in ("engine/__init__.py", "numpy.py", "duckdb.py", "json.py"):
@@ -128,6 +130,7 @@ def test_child_imports_nothing_from_the_folder_of_the_release(tmp_path):
         fit.send(total_measured(50), ahead=0)
 
 
+@pytest.mark.ci
 def test_modules_of_the_child_are_of_its_side(tmp_path):
     messages = b""
     path = tmp_path / "r.duckdb"

@@ -49,6 +49,7 @@ def job(what: str) -> dict:
 # Tables.
 
 
+@pytest.mark.ci
 def test_workers_give_the_same_tables_bit_for_bit(at_once):
     """All jobs handed out at once, so that workers take them in any order."""
     with FitWorkers(2) as pool:

@@ -403,6 +403,7 @@ def statistical(folder, form):
     return path
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("form", ["sav", "por", "dta", "xpt"])
 def test_files_of_statistical_packages(tmp_path, form):
     detection = detect_source(statistical(tmp_path, form))

@@ -312,6 +312,7 @@ def test_what_only_duckdb_does_is_refused(census, tmp_path):
     assert not (tmp_path / "r.duckdb").exists()
 
 
+@pytest.mark.ci
 def test_equal_rows_are_told_apart_as_duckdb_does(spark, tmp_path):
     """Without entities: many equal rows in several partitions. The smoke test of Spark by default."""
     frame = pd.DataFrame({"a": [1] * 70 + [2] * 30, "b": ["x"] * 50 + ["y"] * 50})
@@ -366,7 +367,7 @@ columns = ["inc", "job", "sex"]
 """
 
 
-@pytest.mark.parametrize("max_rows", [1, 2])
+@pytest.mark.parametrize("max_rows", [1, pytest.param(2, marks=pytest.mark.ci)])
 def test_mode_dp_counts_what_duckdb_counts(spark, tmp_path, monkeypatch, max_rows):
     """The same rows of the same people, those chosen and those left out; nothing that is odd ends a build."""
     pytest.importorskip("opendp")
