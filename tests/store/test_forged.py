@@ -80,7 +80,7 @@ SLOW = {
     *("column_type_unknown", "catalog_of_other_types", "count_missing", "count_negative"),
 }
 """Large forgeries, and those that the same check as another's refuses."""
-MARKS = dict.fromkeys(SLOW, [pytest.mark.slow]) | dict.fromkeys(ONE_OF_EACH_KIND, [])
+MARKS = {name: (pytest.mark.slow,) for name in SLOW} | dict.fromkeys(ONE_OF_EACH_KIND, ())
 
 
 @pytest.fixture(scope="module")
