@@ -132,6 +132,8 @@ def promised(
         told["is_bound_said"] = True
     if params.stability is not None:
         told["stability"] = params.stability
+    if params.missing_ids == "own":
+        told["missing_ids"] = "own"
     if params.accept_delta:
         told["accept_delta"] = params.accept_delta
     return told | ({"with_key": dict(with_key)} if with_key else {})

@@ -30,6 +30,7 @@ class Guarantee:
     max_rows: int = 1  # Rows of each that count
     is_bound_said: bool = False  # Each may have more
     stability: int | None = None  # Entities whose rows one more changes, where that is declared
+    are_nameless_own: bool = False  # Each row that names no entity is one
     is_n_public: bool = False  # The number of rows is taken as known
     why_delta: str = ""  # Why a large delta was accepted
     # spent, spent_delta, builds: Of all that was measured with the key, this build included; `spent` None: not known.
@@ -54,6 +55,7 @@ class Guarantee:
             max_rows=dp.get("max_rows", 1),
             is_bound_said="is_bound_said" in dp,
             stability=dp.get("stability"),
+            are_nameless_own=dp.get("missing_ids") == "own",
             is_n_public=dp.get("total") == "public",
             why_delta=str(dp.get("accept_delta", "")),
             spent=told.get("spent"),
@@ -159,6 +161,12 @@ class Guarantee:
         lines = []
         if self.bounds_rows:
             lines += bound_sentences(self.max_rows, self.words, is_said=True)
+        if self.is_protected and self.are_nameless_own:
+            one = self.words["one"]
+            lines.append(
+                f"DECLARED: each {one} that names no {self.entity} is taken as one of its own. The guarantee does not "
+                f"hold for a {self.entity} with several such {self.words['many']} as a whole."
+            )
         if self.is_protected and self.stability is not None:
             lines.append(
                 "DECLARED, NOT VERIFIED: the statement that made the rows need not take them one by one. As declared, "

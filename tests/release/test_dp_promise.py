@@ -165,6 +165,45 @@ def released(spec) -> dict[str, list]:
     return held
 
 
+NO_ROWS = {
+    "a line of two fields": b"999,f",
+    "an open quote": b'999,"f,5',
+    "no UTF-8": b"999,\xff\xfe,5",
+    "two lines": b'999,"f\n998,f,5',
+}
+
+
+@pytest.mark.parametrize("odd", NO_ROWS)
+def test_one_broken_line_never_decides_whether_a_build_succeeds(tmp_path, odd, monkeypatch):
+    seen, (first, *rest) = exact_counts(monkeypatch), people().to_csv(index=False).encode().split()
+    spec = written(tmp_path)
+    for number, lines in enumerate(([first, *rest], [first, *rest[:9], NO_ROWS[odd], *rest[9:]])):
+        (tmp_path / "people.csv").write_bytes(b"\n".join([*lines, b""]))
+        spec.write_text(spec.read_text().replace('vintage = "v', f'vintage = "v{number}'))
+        set_budget(tmp_path / "k.key", 9.0)
+        measure(spec)
+    one, other = seen
+    assert all(np.abs(a - b).sum() <= 1 for a, b in zip(one, other, strict=True))
+    assert one[0] == N
+
+
+@pytest.mark.parametrize(("missing", "counted"), [("drop", N), ("own", N + 3)])
+def test_rows_without_an_id_are_left_out_or_each_an_entity(tmp_path, monkeypatch, missing, counted):
+    seen = exact_counts(monkeypatch)
+    none = pd.DataFrame(
+        [{"id": None, "sex": "f", "inc": 5}] * 3 + [{"id": 3, "sex": "f", "inc": 5}]
+    )
+    rows = pd.concat([people().astype(object), none])
+    spec = written(tmp_path, f'epsilon = 1.0\nmissing_ids = "{missing}"', rows=rows)
+    engine.build(spec)
+    assert seen[0][0] == counted
+    with open_release(spec.with_suffix(".duckdb")) as made:
+        assert ("names no entity" in " ".join(made.notes)) == (missing == "own")
+    (told,) = (tmp_path / "k.key.measured").glob("*.remarks.json")
+    said = json.loads(told.read_text())["source"]
+    assert (said["column id"], said["left out"]) == (3, N + 3 - counted)
+
+
 @pytest.mark.parametrize("odd", ODD)
 def test_one_person_never_decides_whether_a_build_succeeds(tmp_path, odd, monkeypatch):
     """The audit's neighbours: one row more, of every kind that used to end a build."""
