@@ -25,7 +25,7 @@ from engine.errors import (
     place_of,
 )
 from engine.keys import MasterKey, Purpose, pack_strings, read_key
-from engine.progress import Progress
+from engine.progress import Progress, stages_only
 from engine.schema import MEMORY, Column, entity_name, entity_option
 from engine.signals import interruptible
 from engine.source.charges import Sketch
@@ -218,6 +218,8 @@ def open_rows(
     release: Of a source that is worked on in a file: this lies beside the release until that is whole
         (`kept`), so that a build that was killed does not encode again what did not change.
     """
+    if spec.mode == "dp":
+        report = stages_only(report)
     key = read_key(spec.key_path)
     is_spark = spec.source.engine == "spark" or is_spark_frame(frame)
     with contextlib.ExitStack() as ends:
