@@ -22,7 +22,14 @@ import duckdb
 from engine.errors import MissingPackage
 from engine.outputs import write_output
 from engine.schema import ColumnSet
-from engine.store import bound_sentences, bounds_rows, range_words, swap_sentences, words_of
+from engine.store import (
+    Guarantee,
+    bound_sentences,
+    bounds_rows,
+    range_words,
+    swap_sentences,
+    words_of,
+)
 from engine.texts import html_table, text_table
 from engine.units import ENTITIES, ROWS, Unit
 from queries.sql.advice import FEW, LOOK_UP
@@ -376,7 +383,7 @@ class Result:
                 self.dp["max_rows"], words_of(self.unit, self.entity), is_said=True
             )
         if self.dp["epsilon"] is None:
-            sentences.append("NO PRIVACY GUARANTEE.")
+            sentences.append(Guarantee.of(self.dp).promise())
         if not self.dp["converged"]:
             sentences.append("The fit did NOT converge.")
         bare = [name for name in self.table or () if name in self.dp["uniform"]]

@@ -156,7 +156,7 @@ def test_a_release_without_a_guarantee_is_refused_unless_asked_for_and_says_so(t
     build(spec_in(tmp_path, dp="guarantee = false"), tmp_path / "r.duckdb", jobs=1)
     with open_release(tmp_path / "r.duckdb") as opened:
         spec = pack_spec_from({"pack": {"max_width": 1}})
-        with pytest.raises(PrivacyError, match=r"no privacy guarantee.*--unprotected"):
+        with pytest.raises(PrivacyError, match=r"NO PRIVACY GUARANTEE.*--unprotected"):
             publish(opened, tmp_path / "out", spec)
         assert not (tmp_path / "out").exists()
         publish(opened, tmp_path / "out", spec, unprotected=True)
