@@ -25,7 +25,7 @@ from engine.release.joint_fitter import JointOrder
 from engine.schema import entity_name
 from engine.source import Opened, open_rows
 from engine.spec import ReleaseSpec
-from engine.store import check_target, promises, words_of, writing
+from engine.store import Guarantee, check_target, words_of, writing
 
 
 def build_joint(
@@ -93,7 +93,7 @@ def joint_order(
             opened,
             columns,
             privacy={n: value for n, value in asdict(released).items() if n != "is_bound_said"},
-            notes=tuple(promises(told)),
+            notes=tuple(Guarantee.of(told).sentences()),
         ),
         release_path=out,
         build_id=build_id(opened.fingerprint, measured),

@@ -47,7 +47,7 @@ class Guarantee:
         """The guarantee that a card holds."""
         told = dp.get("with_key") or {}
         return cls(
-            epsilon=dp["epsilon"],
+            epsilon=dp.get("epsilon"),
             delta=dp.get("delta") or 0.0,
             rho=dp.get("rho") or 0.0,
             words={**_WORDS, **dp.get("words", {})},

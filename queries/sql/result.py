@@ -25,7 +25,6 @@ from engine.schema import ColumnSet
 from engine.store import (
     Guarantee,
     bound_sentences,
-    bounds_rows,
     range_words,
     swap_sentences,
     words_of,
@@ -378,12 +377,13 @@ class Result:
                 f"each measured count includes noise of sd {self.noise_sd:.2f} "
                 f"{self.unit.many} at most."
             ]
-        if bounds_rows(self.dp):
+        held = Guarantee.of(self.dp)
+        if held.bounds_rows:
             sentences += bound_sentences(
                 self.dp["max_rows"], words_of(self.unit, self.entity), is_said=True
             )
-        if self.dp["epsilon"] is None:
-            sentences.append(Guarantee.of(self.dp).promise())
+        if not held.is_protected:
+            sentences.append(held.promise())
         if not self.dp["converged"]:
             sentences.append("The fit did NOT converge.")
         bare = [name for name in self.table or () if name in self.dp["uniform"]]

@@ -138,6 +138,39 @@ def test_rows_that_somebody_else_computed_want_a_declaration(tmp_path):
     engine.plan(written(tmp_path, said, path="d.duckdb", source='table = "people"'))
 
 
+def test_a_frame_and_a_table_of_spark_want_the_declaration_too(tmp_path):
+    engine.new_key(tmp_path / "k.key")
+    flag = Column(
+        name="sex",
+        kind="category",
+        value_type="text",
+        nullable=False,
+        public=True,
+        domain=("f", "m"),
+    )
+    asked = {"tables": [["sex"]], "key": tmp_path / "k.key", "entities": ["id"], "columns": [flag]}
+    with pytest.raises(SpecError, match="each_row_from_one_entity"):
+        engine.plan(people(), dp={"epsilon": 1.0}, **asked)
+    engine.plan(people(), dp={"epsilon": 1.0, "each_row_from_one_entity": True}, **asked)
+    table = 'engine = "spark"'
+    with pytest.raises(SpecError, match="each_row_from_one_entity"):
+        engine.plan(written(tmp_path, path="db.people", source=table))
+    said = "epsilon = 1.0\neach_row_from_one_entity = true"
+    engine.plan(written(tmp_path, said, path="db.people", source=table))
+
+
+def test_another_way_to_read_the_source_is_another_measurement(tmp_path):
+    """Counts that were kept are those of the declarations that they were made under."""
+    engine.build(written(tmp_path, budget=9.0))
+    for number, (source, columns) in enumerate(
+        (('delimiter = ","', ""), ("", 'decimal = ","'), ("", 'nulls = ["f"]')), start=2
+    ):
+        spec = written(tmp_path, source=source)
+        spec.write_text(spec.read_text().replace("[columns.inc]", f"[columns.inc]\n{columns}"))
+        measure(spec)
+        assert len(balance(tmp_path / "k.key").entries) == number + 1  # and the budget that was set
+
+
 ODD = {
     "an ordinary one": {},
     "above its bounds": {"inc": 100},

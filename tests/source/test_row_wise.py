@@ -30,6 +30,9 @@ ROW_BY_ROW = [
     "SELECT id, sex FROM people UNION ALL SELECT id, code FROM people",
     "WITH t AS (SELECT id, sex FROM people) SELECT t.id, n FROM t, (VALUES (1), (2)) v(n)",
     "SELECT id, unnest(string_split(sex, ',')) AS part FROM people",
+    "SELECT id, substr(sex, 1, 2) AS a, left(code, 1) AS b, sex[1] AS c, sex[1:2] AS d, sex[-1] AS e FROM people",
+    "SELECT id, round(TRY_CAST(income AS DOUBLE), 1) AS i FROM people WHERE code SIMILAR TO '[ab]+'",
+    "SELECT id, regexp_replace(sex, '^f', 'x', 'i') AS s FROM people",
 ]
 NOT_ROW_BY_ROW = [
     "SELECT id, CASE WHEN EXISTS (SELECT 1 FROM people WHERE id = '7') THEN 'a' ELSE 'b' END AS flag FROM people",
@@ -59,6 +62,13 @@ MAY_FAIL = [
     "SELECT id, CASE WHEN id = '7' THEN CAST('x' AS INTEGER) ELSE 1 END AS flag FROM people",
     "SELECT id, strptime(income, '%Y') AS d FROM people",
     "SELECT id FROM people WHERE CAST(id AS DATE) > '2020-01-01'",
+    "SELECT id FROM people WHERE regexp_matches(sex, code)",
+    "SELECT id FROM people WHERE sex SIMILAR TO code",
+    "SELECT id, regexp_replace(sex, 'f', code) AS s FROM people",
+    "SELECT id, substr(sex, TRY_CAST(income AS BIGINT)) AS s FROM people",
+    "SELECT id, left(sex, TRY_CAST(income AS BIGINT)) AS s FROM people",
+    "SELECT id, sex[TRY_CAST(income AS BIGINT)] AS s FROM people",
+    "SELECT id, round(TRY_CAST(income AS BIGINT), -2) AS i FROM people",
 ]
 
 

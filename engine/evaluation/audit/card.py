@@ -179,7 +179,7 @@ def _spent(card: Mapping[str, Any]) -> list[str]:
 
 def _guarantee(card: Mapping[str, Any]) -> Guarantee:
     """What a card of mode dp promises."""
-    return Guarantee.of({"epsilon": None, **(card.get("dp") or {})})
+    return Guarantee.of(card.get("dp") or {})
 
 
 def _promise(mode: str, privacy: Mapping[str, Any], card: Mapping[str, Any]) -> str:

@@ -99,7 +99,7 @@ def _made(mode: str, card: Mapping[str, Any], entities: str) -> str:
     """Mode, profile and thresholds."""
     if mode == "dp":
         dp = card.get("dp") or {}
-        held = Guarantee.of({"epsilon": None, **dp})
+        held = Guarantee.of(dp)
         noise = f", {dp.get('noise')} noise" if held.is_protected else ""
         return f"mode dp, {held.brief()}{noise}"
     swapped = "; some records exchanged values first" if card.get("swap") else ""

@@ -81,15 +81,13 @@ def measured_margins(
         raise SpecError("source.entities: mode dp protects one kind of entity; name one column")
     planned = shares(params, {name: len(levels[name]) for name in params.columns})
     n_rows = opened.ingested.unsettled.get("rows", opened.ingested.n_rows)
+    secret = opened.key.derive("fingerprint", vintage)
+    name = measurement_id(opened, params, levels, vintage, secret)
     if params.epsilon is None:
         count = counter(opened, params, levels, None)
         total, *margins = counted(count, planned, params, n_rows, report)
-        secret = opened.key.derive("fingerprint", vintage)
-        name = measurement_id(opened, params, levels, vintage, secret)
         note_exact(key_path, id=name, vintage=vintage, title=title, margins=len(margins))
         return MeasuredMargins(total=total, margins=tuple(margins))
-    secret = opened.key.derive("fingerprint", vintage)
-    name = measurement_id(opened, params, levels, vintage, secret)
     remarks = remarks_path(key_path, name)
     path, is_reused = measured_folder(key_path) / f"{name}.npz", True
     measured = read_margins(path, name, secret)
