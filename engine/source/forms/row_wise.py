@@ -165,8 +165,8 @@ def _is_total(call: dict[str, Any]) -> bool:
         return all(_is_constant(one) for one in call["children"][1:])
     types = [str(one["id"]) for one in call.get("arguments", ())]
     if kind != "OPERATOR_CAST":
-        of = {*types[:1]} if name == "round" else {*types}  # its precision is a constant
-        return name in _OF_FLOATS and of <= {"DOUBLE", "FLOAT"}
+        numbers = types[:1] if name == "round" else types  # its precision is a constant
+        return name in _OF_FLOATS and {*numbers} <= {"DOUBLE", "FLOAT"}
     if (call.get("function_data") or {}).get("try_cast"):
         return True
     to, of = str(call["return_type"]["id"]), types[0] if types else ""
