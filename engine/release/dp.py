@@ -25,7 +25,7 @@ from engine.release.joint_fitter import JointOrder
 from engine.schema import entity_name
 from engine.source import Opened, open_rows
 from engine.spec import ReleaseSpec
-from engine.store import check_target, promises, words_of, writing
+from engine.store import Guarantee, check_target, words_of, writing
 
 
 def build_joint(
@@ -93,7 +93,7 @@ def joint_order(
             opened,
             columns,
             privacy={n: value for n, value in asdict(released).items() if n != "is_bound_said"},
-            notes=tuple(promises(told)),
+            notes=tuple(Guarantee.of(told).sentences()),
         ),
         release_path=out,
         build_id=build_id(opened.fingerprint, measured),
@@ -132,6 +132,8 @@ def promised(
         told["is_bound_said"] = True
     if params.stability is not None:
         told["stability"] = params.stability
+    if params.missing_ids == "own":
+        told["missing_ids"] = "own"
     if params.accept_delta:
         told["accept_delta"] = params.accept_delta
     return told | ({"with_key": dict(with_key)} if with_key else {})
