@@ -10,7 +10,7 @@ import numpy as np
 from engine.exposure.evolution import evolve, right
 from engine.exposure.incidence import Cells, Incidence, Split
 from engine.exposure.shared import telling
-from engine.schema import ColumnSet, FloatArray
+from engine.schema import BoolArray, ColumnSet, FloatArray
 
 MOST_EXPOSED = 0.005
 """Share of people who count as the most exposed, ..."""
@@ -76,6 +76,8 @@ class Reckoner:
         most, fewest = mean(MOST_EXPOSED), mean(0.0) - MORE
         if fewest > most:
             most, top = fewest, order[:FEWEST]
+        is_top = np.zeros(len(snr), dtype=bool)
+        is_top[top] = True
         return Told(
             column=column,
             most=most,
@@ -83,7 +85,7 @@ class Reckoner:
             of_5=mean(0.05),
             of_all=mean(1.0),
             snr=float(snr[top].mean()) if len(top) else 0.0,
-            figures=sum(float(_figures(one, len(snr))[top].mean()) for one in cells.values()),
+            figures=sum(_figures(one, is_top) for one in cells.values()),
             by={table: float(each[top].mean()) for table, each in by.items()},
         )
 
@@ -127,7 +129,7 @@ class Reckoner:
         by, how = self._through(table, column)
         if by is None:
             return None
-        return self._people.cells(table, by, how, times=times, louder=louder)
+        return self._people.cells(table, by, how, times=times, noise_factor=louder)
 
     def _through(self, table: ColumnSet, column: str) -> tuple[str | None, Split | None]:
         """The column of a table that tells of another, and how; None: none does."""
@@ -139,9 +141,8 @@ class Reckoner:
         return by, None if by is None else how.by[by]
 
 
-def _figures(cells: Cells, n_people: int) -> FloatArray:
-    """Noisy figures a person about those who share a cell with each: two a cell."""
-    figures = 2 * cells.share / (np.bincount(cells.cell) * cells.larger)[cells.cell]
-    if cells.person is None:
-        return figures
-    return np.asarray(np.bincount(cells.person, weights=figures, minlength=n_people), np.float64)
+def _figures(cells: Cells, among: BoolArray) -> float:
+    """Noisy figures a person, of some people, about those who share a cell with each: two a cell."""
+    at = among[cells.person]
+    people = np.bincount(cells.cell, minlength=len(cells.larger)) * cells.larger
+    return float((2 * cells.share[at] / people[cells.cell[at]]).sum() / max(among.sum(), 1))

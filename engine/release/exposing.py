@@ -41,7 +41,7 @@ from engine.spec import ReleaseSpec
 
 MOST_PEOPLE, FEWEST_PEOPLE = 30_000, 2_000
 """People who are looked at, of all; ..."""
-MOST_PLACES = 8_000_000
+MOST_PLACES = 5_000_000
 """... and times the number of tables at most so many, for the sake of memory and time."""
 LEAST = 0.01
 """Exposures are rounded up to this in the ledger, and smaller ones are not noted."""
