@@ -1,7 +1,7 @@
 """How often an even secret of each person is guessed right by who knows all other columns, from all tables at once.
 
 Density evolution on the incidence of people and cells (the local form of the fixed point of Tse and Hanly 1999,
-doi:10.1109/18.749008): what a cell tells of one person is limited by its noise and by what is not known yet of the
+doi:10.1109/18.749008): what a cell reveals of one person is limited by its noise and by what is not known yet of the
 others in it. Deterministic: no secret is drawn.
 """
 
@@ -59,7 +59,7 @@ def evolve(
                 one.noise,
                 one.larger,
                 one.gain,
-                one.looks,
+                one.n_tables,
                 unknown,
                 added,
             )

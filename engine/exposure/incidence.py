@@ -1,7 +1,7 @@
 """Who lies in which released cell: the tables that show a column, as a system of equations over people.
 
-Takes codes of sampled rows and the measurements; gives, for each column told, groups of people whose sum each table
-tells. Confidential: it is made from rows. What may leave the package are figures over many people.
+Takes codes of sampled rows and the measurements; gives, for each column, groups of people of whose secrets each table
+reveals the sum. Confidential: it is made from rows. What may leave the package are figures over many people.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Numbers = NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cells:
-    """Groups of people of one table: each cell's sum of a secret is told, with noise."""
+    """Groups of people of one table: the sum of the secrets of each cell is revealed, with noise."""
 
     # shape (n_edges,): Who is in which cell; a person of several rows may be in several.
     person: Int64Array
@@ -39,9 +39,11 @@ class Cells:
     weight: FloatArray  # shape (n_edges,): Rows of the person in the cell that count
     share: FloatArray  # shape (n_edges,): What of it is news beside the narrower tables that the table is locked to
     larger: FloatArray  # shape (n_cells,): How many times as many people as were sampled
-    noise: FloatArray  # shape (n_cells,): Variance of what is told of the cell's sum
-    gain: float = 1.0  # Correlation of what is told with the secret
-    looks: int = 1  # Tables that tell of these groups, each with noise and errors of its own
+    noise: FloatArray  # shape (n_cells,): Variance of the noise in the cell's sum
+    gain: float = 1.0  # Correlation of what the table shows with the secret
+    n_tables: int = (
+        1  # Tables that show sums of these groups, each with noise and errors of its own
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,7 +202,7 @@ class Incidence:
         """Cells of all other columns of a table, in which it reveals one column; None: there are none.
 
         times: How often it was measured with noise of its own. Each counts as if it were of other groups, for nobody
-            knows what changed between two states of the data: of the same groups several tell a little less.
+            knows what changed between two states of the data: of the same groups several reveal a little less.
         noise_factor: How many times the noise.
         """
         seen = self._seen[table]

@@ -139,13 +139,13 @@ def lessen(share, people, cell, around, wider):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def reveal(person, cell, weight, share, noise, larger, gain, looks, unknown, out):  # type: ignore[no-untyped-def]
+def reveal(person, cell, weight, share, noise, larger, gain, n_tables, unknown, out):  # type: ignore[no-untyped-def]
     """What the cells of one table reveal of each person, as a ratio of signal to noise, added to `out`.
 
     unknown: shape (n_people,), variance of what is not known of each person's secret; the others: see `Cells`.
     """
     known = gain * gain
-    rest = (1 - known) / looks
+    rest = (1 - known) / n_tables
     in_cell = np.zeros(len(noise))
     for edge in range(len(cell)):
         of = known * unknown[person[edge]] + rest
@@ -153,5 +153,5 @@ def reveal(person, cell, weight, share, noise, larger, gain, looks, unknown, out
     for edge in range(len(cell)):
         at, who = cell[edge], person[edge]
         mine = known * unknown[who] * weight[edge] ** 2
-        around = noise[at] / looks + in_cell[at] * larger[at] - mine
+        around = noise[at] / n_tables + in_cell[at] * larger[at] - mine
         out[who] += share[edge] * known * weight[edge] ** 2 / around
