@@ -160,7 +160,11 @@ class Incidence:
             start + one.above.shape[1] * np.minimum(depths, one.top)
             for start, one in zip(before, chosen, strict=True)
         ]
-        leaf, row = self._distinct(names) if rows is None else (self._leaves(names)[rows], None)
+        leaf, row = (
+            self._distinct(names)
+            if rows is None
+            else (np.ascontiguousarray(self._leaves(names)[rows]), None)
+        )
         cell, people, figures = place(
             _matrix([numbers[j] for j in columns], tree.n_nodes),
             tree.depth,

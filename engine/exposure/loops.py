@@ -5,14 +5,37 @@ Imported where exposure is computed, not with the package: numba takes half a se
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+from engine.schema import FloatArray, Int64Array
+
+Int32Array = NDArray[np.int32]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function that is called from Python; its machine code is kept where there is a place for it."""
+    try:
+        return cast("Function", njit(cache=True, nogil=True)(function))
+    except RuntimeError:  # no folder for it can be written
+        return cast("Function", njit(nogil=True)(function))
+
+
+def part(function: Function) -> Function:
+    """Compile a function that kernels call; it becomes part of their code."""
+    return cast("Function", njit(inline="always")(function))
+
 
 _MIX = np.int64(-7046029254386353131)  # 2**64 divided by the golden ratio
 
 
-@njit(inline="always")
-def _find(slots, keys, key):  # type: ignore[no-untyped-def]
+@part
+def _find(slots: Int32Array, keys: Int32Array, key: Int32Array) -> int:
     """Where a key is in a hash table with linear probing, or the free slot for it.
 
     slots: By slot the number of a row of `keys`, from 1; 0: free.
@@ -32,8 +55,8 @@ def _find(slots, keys, key):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(cache=True, nogil=True)
-def distinct(rows):  # type: ignore[no-untyped-def]
+@kernel
+def distinct(rows: Int32Array) -> tuple[Int32Array, Int32Array]:
     """Distinct rows of a matrix of integers, and which of them each row is."""
     n_rows, n_columns = rows.shape
     size = 8
@@ -53,8 +76,17 @@ def distinct(rows):  # type: ignore[no-untyped-def]
     return keys[1 : n + 1].copy(), which
 
 
-@njit(cache=True, nogil=True)
-def place(ranges, depth, n, least, levels, leaf, above, first):  # type: ignore[no-untyped-def]
+@kernel
+def place(
+    ranges: Int32Array,
+    depth: NDArray[np.uint8],
+    n: Int64Array,
+    least: int,
+    levels: Int64Array,
+    leaf: Int32Array,
+    above: Int32Array,
+    first: Int64Array,
+) -> tuple[Int32Array, FloatArray, FloatArray]:
     """Find the finest cell of some columns around each row. Cells are numbered from 1; 0 is none.
 
     ranges: shape (n_nodes, n_columns), the number of each bucket's range in the columns; depth, n: its depth,
@@ -129,8 +161,10 @@ def place(ranges, depth, n, least, levels, leaf, above, first):  # type: ignore[
     return cell_of, people[: n_cells + 1], figures
 
 
-@njit(cache=True, nogil=True)
-def lessen(share, people, cell, around, wider):  # type: ignore[no-untyped-def]
+@kernel
+def lessen(
+    share: FloatArray, people: FloatArray, cell: Int32Array, around: FloatArray, wider: Int32Array
+) -> None:
     """Multiply each row's share by what part of a wider cell is outside of its own; people, around: counts by cell."""
     for row in range(len(share)):
         of = around[wider[row]]
@@ -138,8 +172,19 @@ def lessen(share, people, cell, around, wider):  # type: ignore[no-untyped-def]
             share[row] *= min(max(1 - people[cell[row]] / of, 0.0), 1.0)
 
 
-@njit(cache=True, nogil=True)
-def reveal(person, cell, weight, share, noise, larger, gain, n_tables, unknown, out):  # type: ignore[no-untyped-def]
+@kernel
+def reveal(
+    person: Int64Array,
+    cell: Int32Array,
+    weight: FloatArray,
+    share: FloatArray,
+    noise: FloatArray,
+    larger: FloatArray,
+    gain: float,
+    n_tables: int,
+    unknown: FloatArray,
+    out: FloatArray,
+) -> None:
     """What the cells of one table reveal of each person, as a ratio of signal to noise, added to `out`.
 
     unknown: shape (n_people,), variance of what is not known of each person's secret; the others: see `Cells`.

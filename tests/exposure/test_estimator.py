@@ -81,8 +81,14 @@ def test_more_noise_tells_less_and_measuring_again_more():
 
 def test_of_sampled_people_as_much_is_predicted():
     codes, tables = everybody(5)
-    of_all = most(seen(codes, tables), "bit")
-    assert most(seen(codes, tables, every=3), "bit") == pytest.approx(of_all, abs=0.02)
+    people, some = seen(codes, tables), seen(codes, tables, every=3)
+    all_of, sampled = (
+        Estimator(one, one.columns).exposure("bit", dict.fromkeys(one.tables, 1))
+        for one in (people, some)
+    )
+    assert sampled.most == pytest.approx(all_of.most, abs=0.02)
+    assert all_of.error == 0
+    assert abs(sampled.most - all_of.most) < 4 * sampled.error < 0.04
 
 
 def test_rows_of_one_person_are_one_secret():
