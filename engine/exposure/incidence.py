@@ -26,7 +26,7 @@ from engine.schema import (
 
 SOME_ROWS = 2_000
 """Rows on which the share of news in a table is estimated."""
-Numbers = NDArray[np.unsignedinteger[Any]]
+Numbers = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -44,7 +44,7 @@ def _find(slots: Int32Array, keys: Int32Array, key: Int32Array) -> int:
     for j in range(len(key)):
         mixed = (mixed * _MIX) ^ key[j]
     mixed *= _MIX
-    at = (mixed ^ (mixed >> 32)) & (len(slots) - 1)
+    at = int(mixed ^ (mixed >> 32)) & (len(slots) - 1)
     while slots[at] > 0:
         same = True
         for j in range(len(key)):

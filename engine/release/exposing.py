@@ -92,7 +92,7 @@ def stated_before(
     plain = noted_exposure(spec.key_path, spec.vintage, earlier.record.sha256)
     known = frozenset(columns.relations.needed(earlier.tables))
     needed = frozenset(columns.relations.needed(spec.tables))
-    if plain is None or plain["earlier_builds"] or not known <= needed:
+    if plain is None or not known <= needed:
         return None
     groups = groups_of(plain)
     named = {group.told for group in groups}
@@ -185,8 +185,10 @@ def assess(
     times = own
     if past.builds:
         times = dict(Counter(own | dict.fromkeys(past.held, 1)) + Counter(past.again))
-    asked = None if before is None else before.revealed
-    wanted = set(times) if before is None else {t for t in own if estimator.revealed_by(t, asked)}
+    asked, wanted = None, set(times)
+    if before is not None:
+        asked = before.revealed
+        wanted = {table for table in own if estimator.revealed_by(table, asked)}
     wanted |= set(needed) - past.charged
     unseen = sorted(wanted - {*estimator.people.tables}, key=lambda t: (len(t), t))
     for tree in measure_wider(columns.measured, unseen, draws):
