@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from engine.exposure import Incidence
+from engine.exposure import Estimator
 from engine.fit import FitOrder, found_limits, is_leaf, load_tokens
 from engine.keys import use_loop
 from engine.measure import Measured, StickyDraws, looks_at_rows, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, TimeLeft, silent, work_of_build
 from engine.release import Made
-from engine.release.exposing import charged, people_of
+from engine.release.exposing import charged, estimator_of, stated_before
 from engine.release.fit_process import HELD_LIGHT, FitProcess, start_workers
 from engine.release.header import bounds_notes, counted_of, header_of, inputs_of
 from engine.release.relating import Columns, check_added, measure_columns
@@ -89,7 +89,6 @@ def make(
         stands = {copy.finer for copy in columns.relations.copies.values()}
         # Before the wall is crossed.
         is_new = pin_vintage(spec.key_path, spec.vintage, opened.state, stands)
-        needed = columns.relations.needed(spec.tables)
         with removed_if_refused(out), FitProcess(order, report, child) as fit:
             unfinished = columns.relations.left(spec.tables, fit.finished)
             done = 0
@@ -98,18 +97,19 @@ def make(
             sizes = {n: int(is_leaf(t).sum()) for n, t in columns.measured.one_way.items() if n}
             if opened.ingested.spark is None:
                 clock.expect(_work(spec, opened.ingested.n_rows, sizes, unfinished))
-            people = people_of(spec, columns, len(needed))
-            trees = measurements(columns.measured, needed, draws)
+            estimator = estimator_of(spec, columns)
+            before = stated_before(spec, columns, estimator, earlier)
+            trees = measurements(columns.measured, unfinished, draws)
             report("tables", 0, 1)
-            for sent, measurement in enumerate(_seen(people, trees, frozenset(unfinished))):
+            for sent, measurement in enumerate(_seen(estimator, trees)):
                 done += len(fit.send(measurement, ahead=under_way))
                 report("tables", done, len(unfinished) + len(columns.columns) + 1, begun=sent + 1)
             fit.settle()
-            exposure = charged(spec, opened, columns, people, draws, is_new=is_new)
+            exposure = charged(spec, opened, columns, estimator, draws, before, is_new=is_new)
             told = exposure.as_dict()
 
             def noted(sha256: str) -> None:
-                note_release(spec.key_path, spec.vintage, sha256, recipe=opened.recipe)
+                note_release(spec.key_path, spec.vintage, sha256, opened.recipe, told)
                 if is_replaced:  # like new sets before the release: whoever is stopped builds again
                     remove_sets(out, max(spec.sets.values(), default=1))
                 if placing is not None:
@@ -184,15 +184,12 @@ def _work(
     return work_of_build(n_rows, known, lists, [*narrow, *wide], [False] * len(narrow) + looks)
 
 
-def _seen(
-    people: Incidence, trees: Iterator[Measurement], wanted: Collection[ColumnSet]
-) -> Iterator[Measurement]:
-    """Measurements of single columns and of wanted tables; all are seen by those who are looked at."""
+def _seen(estimator: Estimator, trees: Iterator[Measurement]) -> Iterator[Measurement]:
+    """Measurements, of which the wider ones are seen by the estimator of exposure."""
     for tree in trees:
         if len(tree.columns) > 1:
-            people.add(tree)
-        if len(tree.columns) < 2 or tree.columns in wanted:
-            yield tree
+            estimator.add(tree)
+        yield tree
 
 
 def measurements(
