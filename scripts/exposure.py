@@ -26,6 +26,7 @@ from attacks.trying import (
     attacked,
     built,
     given,
+    key_at,
     means,
     planned,
     unrounded,
@@ -200,7 +201,7 @@ def names(_: Run) -> Iterator[str]:
     """Plans and refusals under many names of vintages; looks."""
     with tempfile.TemporaryDirectory() as folder, unrounded():
         home = Path(folder)
-        key = engine.new_key(home / "trial.key")
+        key = key_at(home / "trial.key")
         few_tables, many = everybody(3, 1, 1_500), everybody(10, 1, 1_500)
         said, refused = set(), set()
         for name in range(NAMES):
@@ -230,7 +231,7 @@ def names(_: Run) -> Iterator[str]:
         ]
         small = everybody(1, 1, 1_500)
         for profile, most in (("standard", 4), ("strict", 2)):
-            key = engine.new_key(home / f"{profile}.key")
+            key = key_at(home / f"{profile}.key")
             made = 0
             for name in range(most + 1):
                 try:

@@ -16,7 +16,7 @@ import pandas as pd
 import engine
 from attacks.reconstructing import Secret
 from attacks.structures import BIT
-from attacks.trying import WHY, Stated, attacked, stated_of, unrounded
+from attacks.trying import WHY, Stated, attacked, key_at, stated_of, unrounded
 from engine.simulation import simulate_census
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,7 +88,7 @@ def with_secret(
             (path.parent / "workload.json").symlink_to(SHARED / "nist" / "workload.json")
         key = home / spec["release"]["key"]
         key.parent.mkdir(parents=True, exist_ok=True)
-        engine.new_key(key)
+        key_at(key)
         nulls = [*spec["source"].get("nulls", []), ""]
         known = data.mask(data.isin(nulls)) if path.suffix == ".csv" else data
         secret = Secret(

@@ -50,6 +50,12 @@ class Stated:
     is_refused: bool
 
 
+def key_at(path: Path) -> Path:
+    """A fresh key."""
+    engine.new_key(path)
+    return path
+
+
 def given(found: Structure, key: Path, profile: str, **more: Any) -> dict[str, Any]:
     """Parameters of `engine.build` and `engine.plan`."""
     privacy = {"profile": profile, **found.privacy, **more.pop("privacy", {})}
@@ -75,7 +81,7 @@ def planned(found: Structure, profile: str = "standard") -> Stated:
     """What is stated of all tables of a structure, by one build."""
     with tempfile.TemporaryDirectory() as folder, unrounded():
         tables = [t for build in found.builds for t in build]
-        key = engine.new_key(Path(folder) / "trial.key")
+        key = key_at(Path(folder) / "trial.key")
         plan = engine.plan(found.frame, tables=tables, **given(found, key, profile))
     return stated_of(plan.exposure, found.told)
 
@@ -85,7 +91,7 @@ def built(found: Structure, profile: str = "standard") -> Iterator[tuple[Stated,
     """All builds of a structure, whatever they tell."""
     with tempfile.TemporaryDirectory() as name, unrounded():
         folder = Path(name)
-        key = engine.new_key(folder / "trial.key")
+        key = key_at(folder / "trial.key")
         paths: list[Path] = []
         stated, release = None, None
         tables: list[tuple[str, ...]] = []
@@ -103,7 +109,7 @@ def built(found: Structure, profile: str = "standard") -> Iterator[tuple[Stated,
         if found.ways == "dp":
             path, known = (
                 folder / "dp.duckdb",
-                given(found, engine.new_key(folder / "dp.key"), profile),
+                given(found, key_at(folder / "dp.key"), profile),
             )
             known["privacy"] = {}
             dp = {"epsilon": 4.0, "public_n": True}
