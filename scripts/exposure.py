@@ -31,7 +31,7 @@ from attacks.trying import (
     planned,
     unrounded,
 )
-from measured import add_option, command_line, markdown, record
+from measured import END, FOLDER, START, add_option, command_line, markdown, record
 
 import engine
 
@@ -45,6 +45,8 @@ COPIES = (1, 4, 16, 32)
 COLUMNS = {"demo": "health", "census": "marital_status", "sd2011": "smoke", "nist": "SEX"}
 """Column of each shipped spec that the secret replaces."""
 WITH = ("age", "sex", "region")
+ORDINARY = 20_000
+"""People of ordinary specs."""
 NAMES, MANY = 16, 12
 
 Run = argparse.Namespace
@@ -90,17 +92,16 @@ def row_of(
     )
 
 
-def core(run: Run) -> Iterator[str]:
+def core(run: Run, profile: str = "standard") -> Iterator[str]:
     """The structures that beat the formulas over schemas."""
-    for profile in BOUND:
-        rows = []
-        for name, (make, ks) in CORE.items():
-            for k in ks if profile == "standard" else ks[:2]:
-                of_k = partial(make, k, people=run.people)
-                row = row_of(*attacked_all(lambda key, of_k=of_k: of_k(key), run.keys, profile))
-                rows.append((name, str(k), *row))
-                print(profile, *rows[-1], flush=True)
-        yield f"Profile `{profile}`.\n\n" + markdown(("structure", *HEADS), rows)
+    rows = []
+    for name, (make, ks) in CORE.items():
+        for k in ks if profile == "standard" else ks[:2]:
+            of_k = partial(make, k, people=run.people)
+            row = row_of(*attacked_all(lambda key, of_k=of_k: of_k(key), run.keys, profile))
+            rows.append((name, str(k), *row))
+            print(profile, *rows[-1], flush=True)
+    yield markdown(("structure", *HEADS), rows)
 
 
 def largest(run: Run) -> Iterator[str]:
@@ -179,7 +180,7 @@ def alarms(run: Run) -> Iterator[str]:
     columns = [c for c in re.findall(r"(?m)^\[columns\.(\w+)\]", text) if c != "person_id"]
     sets = {"singles": ()} | {f"and pairs with {c}": (c,) for c in WITH}
     sets["and pairs with all three"] = WITH
-    populations = [(run.census, seed) for seed in range(1, 4)] + [(run.census * 3 // 2, 4)]
+    populations = [(ORDINARY, seed) for seed in range(1, 4)] + [(2 * ORDINARY, 4)]
     for people, seed in populations if run.all else populations[:1]:
         for name, pairs in sets.items():
             tables = [(c,) for c in columns]
@@ -281,6 +282,7 @@ def copied(run: Run) -> Iterator[str]:
 
 PARTS: Mapping[str, tuple[str, Callable[[Run], Iterator[str]]]] = {
     "core": ("Tables that look at the same people", core),
+    "strict": ("The same under `strict`", partial(core, profile="strict")),
     "largest": ("Where refusals begin", largest),
     "further": ("Further structures", further),
     "programs": ("Least squares and a linear program", programs),
@@ -311,14 +313,25 @@ def main() -> None:
     run.keys = run.keys or (5 if run.all else 2)
     run.people, run.census = (6_000, 20_000) if run.all else (3_000, 6_000)
     run.shipped = run.keys if run.all else 1
-    text = f"{run.keys} keys; {run.people:,} made-up people. {EXPLAINED}"
     for name in run.only:
         title, part = PARTS[name]
-        for each in part(run):
-            text += f"\n\n## {title}\n\n{each}"
+        text = "\n\n".join([f"{run.keys} keys; {run.people:,} made-up people.", *part(run)])
+        print(f"## {title}\n\n{text}", flush=True)
         if run.record:
-            record("exposure", command_line("./scripts/exposure"), text)
-    print(text)
+            file = FOLDER / "exposure.md"
+            old = file.read_text("utf-8").partition(START)[2].partition(END)[0]
+            record("exposure", command_line("./scripts/exposure"), merged(old, name, text))
+
+
+def merged(old: str, name: str, text: str) -> str:
+    """What was recorded, a part of it replaced; parts that no longer exist are left out."""
+    parts = {}
+    for each in old.split("\n## ")[1:]:
+        title, _, held = each.partition("\n")
+        parts[title.strip()] = held.strip()
+    parts[PARTS[name][0]] = text
+    kept = [f"## {title}\n\n{parts[title]}" for title, _ in PARTS.values() if title in parts]
+    return "\n\n".join([EXPLAINED, *kept])
 
 
 if __name__ == "__main__":

@@ -21,8 +21,7 @@ from scipy.sparse.linalg import lsqr
 from scipy.stats import norm
 
 NULL, OTHER = -(1 << 40), -(1 << 41)
-FEWEST = 10
-"""People of a pooled cell of whom both sides are likely shown."""
+KIND_NULL, KIND_OTHER = 0, 3
 SMALL = 60
 """People of cells of which it counts that a side is not shown."""
 LEAST_SHOWN = 3
@@ -128,7 +127,7 @@ def _of_release(
     """Equations of every table that shows the secret."""
     with duckdb.connect(str(path), read_only=True) as file:
         tables = file.sql(
-            "SELECT columns, physical, tops, noise_sd, CAST(card ->> 'threshold_mean' AS DOUBLE) "
+            "SELECT table_id, columns, tops, noise_sd, CAST(card ->> 'threshold_mean' AS DOUBLE) "
             "FROM catalog.tables ORDER BY table_id"
         ).fetchall()
         codes = file.sql("SELECT column_name, value, kind, code FROM catalog.codes").df()
@@ -136,17 +135,73 @@ def _of_release(
             str(name): _Grid(held[held["kind"] == "value"])
             for name, held in codes.groupby("column_name")
         }
-        for columns, physical, tops, sd, mean in tables:
+        sides = {
+            name: _by_code(codes[codes["column_name"] == name], how)
+            for name, how in secret.shown.items()
+        }
+        for number, columns, tops, sd, mean in tables:
             shows = [c for c in columns if c in secret.shown]
             if not shows or len(columns) < 2:
                 continue
             by = max(shows, key=lambda c: (secret.shown[c].gain, c))
-            rows = file.sql(f'SELECT * FROM tables."{physical}"').df()
+            cells = file.execute(
+                "SELECT kind, low, high, n, depth FROM catalog.cells WHERE table_id = ?", [number]
+            ).fetchnumpy()
+            places, n, depth = _places(cells, len(columns)), cells["n"], cells["depth"]
+            top = dict(zip(columns, tops, strict=True))
+            low, high = places[0][columns.index(by)], places[1][columns.index(by)]
+            told = [
+                sides[by].get((x, y), (0, -1))
+                for x, y in zip(low.tolist(), high.tolist(), strict=True)
+            ]
+            side, label = np.array(told, dtype=np.int64).reshape(-1, 2).T
             others = [c for c in columns if c not in secret.shown]
-            top = [t for c, t in zip(columns, tops, strict=True) if c in others]
+            both = [
+                np.concatenate([places[0][columns.index(c)], grids[c].of(secret.known[c])])
+                for c in others
+            ]
+            levels = [top[c] for c in others]
+            if secret.shown[by].label:
+                both.append(np.concatenate([label, secret.labels[by]]))
+                levels.append(0)
             yield from _of_table(
-                rows, by, others, top, grids, secret, sd, mean if thresholds else None
+                side,
+                n.astype(np.float64),
+                depth.astype(np.int64),
+                both,
+                levels,
+                max(tops),
+                secret,
+                secret.shown[by].gain,
+                sd,
+                mean if thresholds else None,
             )
+
+
+def _places(cells: Mapping[str, Any], width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest place of each cell in each column, each of shape (width, n_cells)."""
+    kind, low, high = (
+        np.array([list(map(int, row)) if row is not None else [0] * width for row in cells[name]])
+        if name == "kind"
+        else np.array(
+            [[0 if x is None or x is np.ma.masked else int(x) for x in row] for row in cells[name]]
+        )
+        for name in ("kind", "low", "high")
+    )
+    special = np.where(kind == KIND_NULL, NULL, OTHER)
+    is_special = (kind == KIND_NULL) | (kind == KIND_OTHER)
+    return np.where(is_special, special, low).T, np.where(is_special, special, high).T
+
+
+def _by_code(codes: pd.DataFrame, how: Shown) -> dict[tuple[int, int], tuple[int, int]]:
+    """Side and label of each value of a column, by lowest and highest place."""
+    out = {}
+    for value, kind, code in zip(codes["value"], codes["kind"], codes["code"], strict=True):
+        name = "null" if kind == "null" else str(value)
+        place = NULL if kind == "null" else int(code)
+        if name in how.side:
+            out[place, place] = (how.side[name], how.label.get(name, -1))
+    return out
 
 
 class _Grid:
@@ -195,31 +250,22 @@ def _numbers(values: pd.Series) -> np.ndarray:
 
 
 def _of_table(
-    rows: pd.DataFrame,
-    by: str,
-    others: Sequence[str],
+    side: np.ndarray,
+    n: np.ndarray,
+    depths: np.ndarray,
+    places: Sequence[np.ndarray],
     tops: Sequence[int],
-    grids: Mapping[str, _Grid],
+    deepest: int,
     secret: Secret,
+    gain: float,
     sd: float,
     threshold: float | None,
 ) -> Iterator[tuple[csr_matrix, np.ndarray]]:
-    """Equations of one table: finest cells with both sides shown, and what is left of wider ones."""
-    how = secret.shown[by]
-    values = rows[by].map(str, na_action="ignore").fillna("null")
-    side = values.map(how.side).to_numpy(np.float64, na_value=0.0)
-    n, measured = rows["n"].to_numpy(np.float64), rows["measured"].to_numpy(bool)
-    places = [np.concatenate([grids[c].of(rows[c]), grids[c].of(secret.known[c])]) for c in others]
-    tops = list(tops)
-    if how.label:
-        label = values.map(how.label).to_numpy(np.float64, na_value=-1.0).astype(np.int64)
-        places.append(np.concatenate([label, secret.labels[by]]))
-        tops.append(int(max(how.label.values())).bit_length())
-    n_shown, n_known = len(rows), len(secret.person)
+    """Equations of one table: finest buckets with both sides released, and what is left of wider ones."""
+    n_shown, n_known = len(side), len(secret.person)
     left_shown, left_known = side != 0, np.ones(n_known, dtype=bool)
-    used = np.full(n_known, -1)  # Which finer cell each row is in
-    variance, n_used = 2 * sd**2, 0
-    deepest = max(tops, default=0)
+    used = np.full(n_known, -1)  # Which finer bucket each row is in
+    n_used, finer = 0, None
     for depth in range(deepest, -1, -1):
         key = np.zeros(n_shown + n_known, dtype=np.int64)
         for place, top in zip(places, tops, strict=True):
@@ -228,40 +274,31 @@ def _of_table(
             key = pd.factorize(key * len(values_at) + number)[0].astype(np.int64)
         size = int(key.max()) + 1
         shown, known = key[:n_shown], key[n_shown:]
+        deep = depths >= depth
         people = np.bincount(known[left_known], minlength=size)
-        plus, minus = (
-            np.bincount(
-                shown[left_shown & (side == s)], weights=n[left_shown & (side == s)], minlength=size
-            )
-            for s in (1, -1)
-        )
-        if depth == deepest:
-            seen = [
-                np.bincount(shown[(side == s) & measured], minlength=size)
-                == np.maximum(np.bincount(shown[side == s], minlength=size), 1)
-                for s in (1, -1)
-            ]
-            kept = seen[0] & seen[1] & (people > 0)
-            if threshold is not None:
-                small = (people > 1) & (people <= SMALL) & ~(seen[0] & seen[1])
-                yield _small(
-                    small, known, people, plus, minus, seen, secret, how.gain, sd, threshold
-                )
-            noise = np.full(size, variance)
-        else:
-            kept = (people >= FEWEST) & (plus > 0) & (minus > 0)
-            inside = pd.DataFrame({"key": known[used >= 0], "used": used[used >= 0]})
-            finer = inside.drop_duplicates().groupby("key").size()
-            noise = np.full(size, variance)
-            noise[finer.index.to_numpy(np.int64)] *= 1 + finer.to_numpy()
-        noise = noise + people * (1 - how.gain**2)
-        yield _equations(kept, known, left_known, plus - minus, noise, secret, how.gain)
+        counts, seen = [], []
+        for s in (1, -1):
+            held = left_shown & deep & (side == s)
+            counts.append(np.bincount(shown[held], weights=n[held], minlength=size))
+            seen.append(np.bincount(shown[deep & (side == s)], minlength=size) > 0)
+        kept = seen[0] & seen[1] & (people > 0)
+        if threshold is not None and finer is not None:
+            # Of people who are first in a bucket of this depth, the one below is not released whole.
+            taken = left_known & kept[known]
+            yield _small(*finer, taken, secret, gain, sd, threshold)
+        inside = pd.DataFrame({"key": known[used >= 0], "used": used[used >= 0]})
+        within = inside.drop_duplicates().groupby("key").size()
+        noise = np.full(size, 2 * sd**2)
+        noise[within.index.to_numpy(np.int64)] *= 1 + within.to_numpy()
+        noise = noise + people * (1 - gain**2)
+        yield _equations(kept, known, left_known, counts[0] - counts[1], noise, secret, gain)
         number = np.where(kept, np.cumsum(kept) - 1 + n_used, -1)
         n_used += int(kept.sum())
         taken = left_known & kept[known]
         used[taken] = number[known[taken]]
         left_known &= ~kept[known]
-        left_shown = left_shown & ~kept[shown]
+        left_shown = left_shown & ~(kept[shown] & deep)
+        finer = (known, counts, seen)
         if not left_known.any():
             return
 
@@ -289,31 +326,27 @@ def _equations(
 
 
 def _small(
-    small: np.ndarray,
     cell: np.ndarray,
-    people: np.ndarray,
-    plus: np.ndarray,
-    minus: np.ndarray,
+    counts: Sequence[np.ndarray],
     seen: Sequence[np.ndarray],
+    rows: np.ndarray,
     secret: Secret,
     gain: float,
     sd: float,
     threshold: float,
 ) -> tuple[csr_matrix, np.ndarray]:
     """Cells of which a side is not shown: how many are on each side, given that, as one normal equation each."""
-    at = np.flatnonzero(small)
-    counts = [
-        np.where(has[at], count[at], -1.0) for count, has in zip((plus, minus), seen, strict=True)
-    ]
-    what, which = np.unique(np.column_stack([people[at], *counts]), axis=0, return_inverse=True)
-    found = np.array([_normal(int(n), *sides, sd, threshold) for n, *sides in what])
-    off, noise = np.zeros(len(small)), np.full(len(small), np.inf)
+    people = np.bincount(cell[rows], minlength=len(seen[0]))
+    at = np.flatnonzero((people > 1) & (people <= SMALL) & ~(seen[0] & seen[1]))
+    sides = [np.where(has[at], count[at], -1.0) for count, has in zip(counts, seen, strict=True)]
+    what, which = np.unique(np.column_stack([people[at], *sides]), axis=0, return_inverse=True)
+    found = np.array([_normal(int(n), *each, sd, threshold) for n, *each in what])
+    off, noise = np.zeros(len(people)), np.full(len(people), np.inf)
     if len(at):
         off[at], noise[at] = found[which.ravel()].T
-    kept = small & np.isfinite(noise)
-    noise = np.where(kept, noise, 1.0)
-    noise = noise + people * (1 - gain**2)
-    return _equations(kept, cell, np.ones(len(cell), dtype=bool), off, noise, secret, gain)
+    kept = np.isfinite(noise)
+    noise = np.where(kept, noise, 1.0) + people * (1 - gain**2)
+    return _equations(kept, cell, rows, off, noise, secret, gain)
 
 
 def _normal(n: int, plus: float, minus: float, sd: float, threshold: float) -> tuple[float, float]:

@@ -316,7 +316,7 @@ def bands(seed: int, people: int) -> Structure:
     return _of(columns, rng.integers(0, 2, people), [("bit", c) for c in columns])
 
 
-def numbers(seed: int, people: int, k: int = 5) -> Structure:
+def numbers(k: int, seed: int, people: int) -> Structure:
     """Numbers with hardly two alike, released as ranges."""
     rng = np.random.default_rng([15, seed])
     found = everybody(1, seed, people)
@@ -374,6 +374,7 @@ CORE: Mapping[str, tuple[Callable[[int, int, int], Structure], tuple[int, ...]]]
     "k near copies, 2 % differing": (copies, (4, 8, 16)),
     "k near copies, 5 % differing": (copies_5, (5, 8, 16)),
     "k columns, cells of 8": (eights, (3, 4)),
+    "k numbers, in ranges": (numbers, (3, 4)),
     "k columns null together": (together_null, (4, 8, 16)),
 }
 FURTHER: Mapping[str, Callable[[int, int], Structure]] = {
@@ -386,7 +387,6 @@ FURTHER: Mapping[str, Callable[[int, int], Structure]] = {
     "fours, triples and pairs of four columns": fours,
     "rare codes, ten columns": rare_codes,
     "nested and shifted bands": bands,
-    "numbers in ranges, five columns": numbers,
     "cells of 12 people, 4 columns": lambda seed, people: everybody(4, seed, people, cell=12),
     "cells of very different sizes, 5 columns": skewed,
     "triples with a column that is half the secret": doubled,
