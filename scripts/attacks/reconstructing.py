@@ -127,7 +127,7 @@ def _of_release(
     """Equations of every table that shows the secret."""
     with duckdb.connect(str(path), read_only=True) as file:
         tables = file.sql(
-            "SELECT table_id, columns, tops, noise_sd, CAST(card ->> 'threshold_mean' AS DOUBLE) "
+            "SELECT table_id, physical, columns, tops, noise_sd, CAST(card ->> 'threshold_mean' AS DOUBLE) "
             "FROM catalog.tables ORDER BY table_id"
         ).fetchall()
         codes = file.sql("SELECT column_name, value, kind, code FROM catalog.codes").df()
@@ -139,25 +139,32 @@ def _of_release(
             name: _by_code(codes[codes["column_name"] == name], how)
             for name, how in secret.shown.items()
         }
-        for number, columns, tops, sd, mean in tables:
+        for number, physical, columns, tops, sd, mean in tables:
             shows = [c for c in columns if c in secret.shown]
             if not shows or len(columns) < 2:
                 continue
             by = max(shows, key=lambda c: (secret.shown[c].gain, c))
-            cells = file.execute(
-                "SELECT kind, low, high, n, depth FROM catalog.cells WHERE table_id = ?", [number]
-            ).fetchnumpy()
-            places, n, depth = _places(cells, len(columns)), cells["n"], cells["depth"]
-            top = dict(zip(columns, tops, strict=True))
-            low, high = places[0][columns.index(by)], places[1][columns.index(by)]
+            if tops:
+                cells = file.execute(
+                    "SELECT kind, low, high, n, depth FROM catalog.cells WHERE table_id = ?",
+                    [number],
+                ).fetchnumpy()
+                lows, highs = _places(cells, len(columns))
+                n, depth = cells["n"], cells["depth"]
+            else:  # mode dp: every cell is measured
+                rows = file.sql(f'SELECT * FROM tables."{physical}"').df()
+                lows = highs = np.array([grids[c].of(rows[c]) for c in columns])
+                n, depth = rows["n"].to_numpy(), np.zeros(len(rows), dtype=np.int64)
+            top = dict(zip(columns, tops or [0] * len(columns), strict=True))
+            at = columns.index(by)
             told = [
-                sides[by].get((x, y), (0, -1))
-                for x, y in zip(low.tolist(), high.tolist(), strict=True)
+                sides[by].get(each, (0, -1))
+                for each in zip(lows[at].tolist(), highs[at].tolist(), strict=True)
             ]
             side, label = np.array(told, dtype=np.int64).reshape(-1, 2).T
             others = [c for c in columns if c not in secret.shown]
             both = [
-                np.concatenate([places[0][columns.index(c)], grids[c].of(secret.known[c])])
+                np.concatenate([lows[columns.index(c)], grids[c].of(secret.known[c])])
                 for c in others
             ]
             levels = [top[c] for c in others]
@@ -170,7 +177,7 @@ def _of_release(
                 depth.astype(np.int64),
                 both,
                 levels,
-                max(tops),
+                max(top.values()),
                 secret,
                 secret.shown[by].gain,
                 sd,

@@ -340,16 +340,6 @@ def skewed(seed: int, people: int) -> Structure:
     return _of(columns, rng.integers(0, 2, people), [("bit", c) for c in columns])
 
 
-def doubled(seed: int, people: int) -> Structure:
-    """A second column, half of which is the secret, in tables beside it: it is known."""
-    rng = np.random.default_rng([17, seed])
-    bit = rng.integers(0, 2, people)
-    columns = {f"c{i}": rng.integers(0, people // 40, people) for i in range(3)}
-    columns["like"] = np.where(rng.random(people) < 0.5, bit, rng.integers(0, 2, people))
-    tables: Tables = [("bit", c, "like") for c in columns if c != "like"]
-    return _of(columns, bit, tables)
-
-
 def beside_dp(seed: int, people: int) -> Structure:
     """The same tables once more in mode dp, with epsilon 4."""
     return replace(everybody(4, seed, people), ways="dp")
@@ -389,7 +379,6 @@ FURTHER: Mapping[str, Callable[[int, int], Structure]] = {
     "nested and shifted bands": bands,
     "cells of 12 people, 4 columns": lambda seed, people: everybody(4, seed, people, cell=12),
     "cells of very different sizes, 5 columns": skewed,
-    "triples with a column that is half the secret": doubled,
     "dp beside sticky, 4 columns": beside_dp,
     "6 columns, in two builds of one key": lambda seed, people: split_builds(
         everybody(6, seed, people)

@@ -112,7 +112,7 @@ def built(found: Structure, profile: str = "standard") -> Iterator[tuple[Stated,
                 given(found, key_at(folder / "dp.key"), profile),
             )
             known["privacy"] = {}
-            dp = {"epsilon": 4.0, "public_n": True}
+            dp = {"epsilon": 4.0, "public_n": True, "each_row_from_one_entity": True}
             with warnings.catch_warnings(action="ignore"):
                 engine.build(found.frame, out=path, tables=tables, dp=dp, **known)
             paths.append(path)
