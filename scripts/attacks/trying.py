@@ -97,14 +97,20 @@ def built(found: Structure, profile: str = "standard") -> Iterator[tuple[Stated,
         tables: list[tuple[str, ...]] = []
         for number, each in enumerate(found.builds):
             vintage = str(number + 1) if found.ways == "vintage" else "1"
-            accepted = given(found, key, profile, privacy={"accept_risk": WHY})
+            tables = [*tables, *each] if found.ways == "add" else list(each)
+            if number == len(found.builds) - 1:
+                plan = engine.plan(
+                    found.frame, tables=tables, vintage=vintage, **given(found, key, profile)
+                )
+                stated = stated_of(plan.exposure, found.told)
             if found.ways == "add" and release is not None:
-                tables += each
                 release = release.add(each)
                 continue
-            tables = list(each)
             path = folder / f"{number}.duckdb"
-            release = engine.build(found.frame, out=path, tables=each, vintage=vintage, **accepted)
+            accepted = given(found, key, profile, privacy={"accept_risk": WHY})
+            release = engine.build(
+                found.frame, out=path, tables=tables, vintage=vintage, **accepted
+            )
             paths.append(path)
         if found.ways == "dp":
             path, known = (
@@ -116,11 +122,6 @@ def built(found: Structure, profile: str = "standard") -> Iterator[tuple[Stated,
             with warnings.catch_warnings(action="ignore"):
                 engine.build(found.frame, out=path, tables=tables, dp=dp, **known)
             paths.append(path)
-        # All is charged by now: a plan of the last build states what all told together.
-        plan = engine.plan(
-            found.frame, tables=tables, vintage=vintage, **given(found, key, profile)
-        )
-        stated = stated_of(plan.exposure, found.told)
         yield stated, paths
 
 
