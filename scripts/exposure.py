@@ -2,7 +2,8 @@
 
 Usage: ./scripts/exposure [--all] [--keys N] [--only PART ...] [--record]
 The attacks share no code with the engine (`attacks.reconstructing`): they read the file, and know all columns but one
-of everybody. What is stated comes from plans, in finer steps than it is shown in. 2 keys; minutes on two quiet cores (not measured on such).
+of everybody. What is stated comes from plans, in finer steps than it is shown in. 2 keys; how
+long that takes on two quiet cores was not measured.
 --all takes 5 keys and more people. Parts that need data that are not there are left out, with the reason.
 """
 
