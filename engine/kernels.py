@@ -17,6 +17,8 @@ from numba.core.event import Event, Listener, install_listener
 from engine.progress import Progress
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Whole = Any
+"""A whole number inside a kernel: Python's, or one of numpy's."""
 KERNELS: list[Any] = []
 """All kernels of the modules that were imported, as numba's dispatchers."""
 

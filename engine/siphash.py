@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from engine.kernels import kernel, part
+from engine.kernels import Whole, kernel, part
 from engine.schema import UInt64Array
 
 _BLOCK = 256  # messages whose state lies in the nearest cache
@@ -12,7 +12,9 @@ _COMPRESSING, _CLOSING = np.int64(2), np.int64(4)  # rounds
 
 
 @part
-def _rounds(count: int, v0: UInt64Array, v1: UInt64Array, v2: UInt64Array, v3: UInt64Array) -> None:
+def _rounds(
+    count: Whole, v0: UInt64Array, v1: UInt64Array, v2: UInt64Array, v3: UInt64Array
+) -> None:
     """SipRounds of the states of a block, in place."""
     for i in range(len(v0)):
         a, b, c, d = v0[i], v1[i], v2[i], v3[i]

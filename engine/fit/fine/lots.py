@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.kernels import kernel, part
+from engine.kernels import Whole, kernel, part
 from engine.schema import Int64Array, UInt64Array
 
 ROUNDS, ROUNDS_OF_FEW, FEW = 8, 24, 32
@@ -48,11 +48,12 @@ def deal(
     run: First row, number of rows, group, and members of the group in the runs before.
     group: Seed, size, units before the group's, first place of its values and the one behind the last.
     """
-    dealt(*run, *group, high_of(group[1]), running, value, out)
+    seed, size, begin, head, end = group
+    dealt(*run, seed, size, begin, head, end, high_of(size), running, value, out)
 
 
 @part
-def _drawn(of: int, turn: int, below: int, seed: int) -> int:
+def _drawn(of: Whole, turn: Whole, below: Whole, seed: Whole) -> Whole:
     """A number below another, by the bits of a hash (the finalizer of SplitMix64)."""
     bits = ((np.uint64(of) * _TIMES + np.uint64(turn)) * _GOLDEN) ^ seed
     bits = (bits ^ (bits >> _SHIFT)) * _FIRST
@@ -61,7 +62,7 @@ def _drawn(of: int, turn: int, below: int, seed: int) -> int:
 
 
 @part
-def _shuffled(number: int, size: int, high: int, low: int, seed: int) -> int:
+def _shuffled(number: Whole, size: Whole, high: Whole, low: Whole, seed: Whole) -> Whole:
     """Rank of a number among as many as there are."""
     rounds = ROUNDS_OF_FEW if size < FEW else ROUNDS
     while True:
@@ -78,7 +79,7 @@ def _shuffled(number: int, size: int, high: int, low: int, seed: int) -> int:
 
 
 @part
-def _place_of(unit: int, head: int, end: int, running: Int64Array) -> int:
+def _place_of(unit: Whole, head: Whole, end: Whole, running: Int64Array) -> Whole:
     """The first place of a group up to which there are more units."""
     while head < end:
         middle = (head + end) >> 1

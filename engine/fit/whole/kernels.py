@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.kernels import kernel, part
+from engine.kernels import Whole, kernel, part
 from engine.schema import BoolArray, FloatArray, Int64Array
 
 BOXES, MEASURED, FILLED, LOOSE = -1, 0, 1, 2
@@ -131,7 +131,7 @@ def by_part(of: Int64Array, base: Int64Array) -> tuple[Int64Array, Int64Array]:
 
 
 @part
-def _off(sums: Sums, at: int) -> int:
+def _off(sums: Sums, at: Whole) -> Whole:
     """Whole units that a sum is too large; one that may be off by one for free is not."""
     off = sums.off[at]
     if sums.kind[at] == BOXES:
@@ -144,18 +144,18 @@ def _off(sums: Sums, at: int) -> int:
 
 
 @part
-def _change(sums: Sums, at: int, which: int) -> int:
+def _change(sums: Sums, at: Whole, which: Whole) -> Whole:
     """What a unit less or more adds to the penalty of a sum; of a box the square of what it is off."""
     off = sums.off[at]
     if sums.kind[at] == BOXES:
         change = PARTS_OF_UNIT + (4 * which - 2) * (off * PARTS_OF_UNIT - sums.fitted[at])
         return min(max(change, -MOST_COST), MOST_COST)
-    near = min(max(off, -REACH), REACH)
+    near: Whole = min(max(off, -REACH), REACH)
     return _PENALTY[which, sums.kind[at], near + REACH + 1]
 
 
 @part
-def _penalty(margins: Int64Array, sums: Sums) -> int:
+def _penalty(margins: Int64Array, sums: Sums) -> Whole:
     """What all sums of some margins cost together."""
     total = np.int64(0)
     for margin in margins:
@@ -209,8 +209,13 @@ def _move_priced(
 
 @part
 def _cost(
-    cell: int, which: int, sums: Sums, prices: Int64Array, judged: Int64Array, weights: Int64Array
-) -> int:
+    cell: Whole,
+    which: Whole,
+    sums: Sums,
+    prices: Int64Array,
+    judged: Int64Array,
+    weights: Int64Array,
+) -> Whole:
     """What a unit less or more in a cell adds to the penalties of all margins that judge."""
     cost = np.int64(0)
     for j in range(len(judged)):
@@ -220,13 +225,13 @@ def _cost(
 
 
 @part
-def _lot(units: Units, cell: int, number: int) -> int:
+def _lot(units: Units, cell: Whole, number: Whole) -> Whole:
     """16 bits of a cell, others in every round."""
     return (units.lot[cell] * (2 * number + 1) * _ODD) & 0xFFFF
 
 
 @part
-def _affordable(best: Int64Array, cost: Int64Array, most: int) -> Int64Array:
+def _affordable(best: Int64Array, cost: Int64Array, most: Whole) -> Int64Array:
     """Of the best of each group those that cost no more than `most`: their places, which are the low bits of a rank."""
     places = np.empty(len(best), dtype=np.int64)
     size = 0
@@ -238,7 +243,7 @@ def _affordable(best: Int64Array, cost: Int64Array, most: int) -> Int64Array:
 
 
 @part
-def _cells_of(parts: Int64Array, margin: int, sums: Sums) -> Int64Array:
+def _cells_of(parts: Int64Array, margin: Whole, sums: Sums) -> Int64Array:
     """All cells of some parts: part by part, or in their own order for boxes."""
     n_cells, base = sums.of.shape[1], sums.base
     size = 0
@@ -267,7 +272,9 @@ def _cells_of(parts: Int64Array, margin: int, sums: Sums) -> Int64Array:
 
 
 @part
-def _faulty(asked: int, number: int, n: Int64Array, sums: Sums) -> tuple[Int64Array, Int64Array]:
+def _faulty(
+    asked: Whole, number: Whole, n: Int64Array, sums: Sums
+) -> tuple[Int64Array, Int64Array]:
     """Cells with units in sums that are too large, and cells of sums that are too small."""
     size = sums.base[asked + 1] - sums.base[asked]
     over, short = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
@@ -332,7 +339,7 @@ def _by_fibre(cells: Int64Array, fibre: Int64Array) -> tuple[Int64Array, Int64Ar
 
 
 @part
-def _sort(rank: Int64Array, cells: Int64Array, cost: Int64Array, begin: int, end: int) -> None:
+def _sort(rank: Int64Array, cells: Int64Array, cost: Int64Array, begin: Whole, end: Whole) -> None:
     """Sort neighbours by rank, in place; equal ones stay as they are: short runs are sorted, then merged."""
     for low in range(begin, end, _FEW):
         for i in range(low + 1, min(low + _FEW, end)):
@@ -361,8 +368,8 @@ def _sort(rank: Int64Array, cells: Int64Array, cost: Int64Array, begin: int, end
 @part
 def _ranked(
     cells: Int64Array,
-    which: int,
-    number: int,
+    which: Whole,
+    number: Whole,
     units: Units,
     sums: Sums,
     prices: Int64Array,
@@ -389,9 +396,9 @@ def _pairs(
     target: Int64Array,
     loss: Int64Array,
     gain: Int64Array,
-    asked: int,
-    most: int,
-    number: int,
+    asked: Whole,
+    most: Whole,
+    number: Whole,
     units: Units,
     sums: Sums,
 ) -> tuple[Int64Array, Int64Array]:
@@ -418,9 +425,9 @@ def _pairs(
 def _without_collisions(
     source: Int64Array,
     target: Int64Array,
-    asked: int,
+    asked: Whole,
     judged: Int64Array,
-    number: int,
+    number: Whole,
     units: Units,
     sums: Sums,
 ) -> Int64Array:
@@ -453,11 +460,11 @@ def _without_collisions(
 
 @part
 def _single_moves(
-    asked: int,
+    asked: Whole,
     judged: Int64Array,
     weights: Int64Array,
-    most: int,
-    number: int,
+    most: Whole,
+    number: Whole,
     units: Units,
     sums: Sums,
     prices: Int64Array,
@@ -504,7 +511,7 @@ def _indexed(units: Units) -> _Index:
 
 
 @part
-def _find(index: _Index, fibre: int, code: int) -> int:
+def _find(index: _Index, fibre: Whole, code: Whole) -> Whole:
     """A cell by its fibre and code, -1 if there is none."""
     wanted = fibre * index.width + code
     at = np.searchsorted(index.key, wanted)
@@ -515,7 +522,7 @@ def _find(index: _Index, fibre: int, code: int) -> int:
 
 @part
 def _across(
-    asked: int, kept: int, number: int, units: Units, sums: Sums
+    asked: Whole, kept: Whole, number: Whole, units: Units, sums: Sums
 ) -> tuple[Int64Array, Int64Array]:
     """A unit of each sum that is too large, and where it is wanted: in another fibre, in the same sum of `kept`."""
     source, target = _faulty(asked, number, units.n, sums)
@@ -549,7 +556,7 @@ def _across(
 
 
 @part
-def _unshared(one: Int64Array, other: Int64Array, size: int) -> Int64Array:
+def _unshared(one: Int64Array, other: Int64Array, size: Whole) -> Int64Array:
     """Which pairs share none of their cells with one of a larger number."""
     taken = np.full(size, -1)
     for i in range(len(one)):
@@ -569,7 +576,7 @@ def _apart(
     pair: Int64Array,
     back: Int64Array,
     place: Int64Array,
-    kept: int,
+    kept: Whole,
     judged: Int64Array,
     sums: Sums,
 ) -> tuple[Int64Array, Int64Array]:
@@ -599,14 +606,14 @@ def _apart(
 
 @part
 def _cost_of_two(
-    one: int,
-    other: int,
-    kept: int,
+    one: Whole,
+    other: Whole,
+    kept: Whole,
     sums: Sums,
     prices: Int64Array,
     judged: Int64Array,
     weights: Int64Array,
-) -> int:
+) -> Whole:
     """What a unit from one cell to another adds to the penalties, but for the margin that stays as it is."""
     cost = np.int64(0)
     for j in range(len(judged)):
@@ -619,12 +626,12 @@ def _cost_of_two(
 
 @part
 def _exchanges(
-    asked: int,
-    kept: int,
+    asked: Whole,
+    kept: Whole,
     judged: Int64Array,
     weights: Int64Array,
-    most: int,
-    number: int,
+    most: Whole,
+    number: Whole,
     units: Units,
     sums: Sums,
     prices: Int64Array,
@@ -658,7 +665,7 @@ def _exchanges(
 
 
 @part
-def _longer(one: Int64Array, size: int, more: int) -> Int64Array:
+def _longer(one: Int64Array, size: Whole, more: Whole) -> Int64Array:
     """An array with room for more entries behind the first ones."""
     if size + more <= len(one):
         return one
@@ -755,7 +762,7 @@ class Along(NamedTuple):
 
 
 @part
-def _rows_by(of: Int64Array, held: Int64Array, size: int) -> tuple[Int64Array, Int64Array]:
+def _rows_by(of: Int64Array, held: Int64Array, size: Whole) -> tuple[Int64Array, Int64Array]:
     """Cells that hold rows by their part, and where each part begins."""
     first = np.zeros(size + 1, dtype=np.int64)
     for cell in held:
@@ -770,7 +777,7 @@ def _rows_by(of: Int64Array, held: Int64Array, size: int) -> tuple[Int64Array, I
 
 
 @part
-def _drawn(rows: tuple[Int64Array, Int64Array], one: int, bits: int) -> int:
+def _drawn(rows: tuple[Int64Array, Int64Array], one: Whole, bits: Whole) -> Whole:
     """One of the cells of a part by random bits, -1 if it has none."""
     held, first = rows
     count = first[one + 1] - first[one]
@@ -778,7 +785,7 @@ def _drawn(rows: tuple[Int64Array, Int64Array], one: int, bits: int) -> int:
 
 
 @part
-def _any_cell(margin: int, one: int, bits: int, sums: Sums) -> int:
+def _any_cell(margin: Whole, one: Whole, bits: Whole, sums: Sums) -> Whole:
     """A cell of a part by random bits, be it empty or not; -1 if it has none."""
     at = sums.base[margin] + margin + one
     count = sums.first[at + 1] - sums.first[at]
@@ -787,15 +794,15 @@ def _any_cell(margin: int, one: int, bits: int, sums: Sums) -> int:
 
 @part
 def _first_row(
-    margin: int,
-    column: int,
-    wanted: int,
+    margin: Whole,
+    column: Whole,
+    wanted: Whole,
     is_over: bool,
-    bits: int,
+    bits: Whole,
     own: tuple[Int64Array, Int64Array],
     others: tuple[Int64Array, Int64Array],
     sums: Sums,
-) -> tuple[int, int]:
+) -> tuple[Whole, Whole]:
     """A row that leaves a sum that is too large, or comes to one that is too small; its cell, and where it goes."""
     mask = (1 << BITS) - 1
     low, high = bits & mask, (bits >> BITS) & mask
@@ -811,7 +818,7 @@ def _first_row(
 
 
 @part
-def _cell_of(key: Int64Array, wanted: int) -> int:
+def _cell_of(key: Int64Array, wanted: Whole) -> Whole:
     """A cell by its key, -1 if there is none."""
     at = np.searchsorted(key, wanted)
     return at if at < len(key) and key[at] == wanted else np.int64(-1)
@@ -819,13 +826,13 @@ def _cell_of(key: Int64Array, wanted: int) -> int:
 
 @part
 def _second_row(
-    one: int,
-    to_one: int,
-    bits: int,
+    one: Whole,
+    to_one: Whole,
+    bits: Whole,
     cells: Cells,
     along: Along,
     alike: tuple[Int64Array, Int64Array],
-) -> tuple[int, int]:
+) -> tuple[Whole, Whole]:
     """A row that gives the code which the first one takes and takes its; its cell, and where it goes; -1 if none.
 
     Half are drawn by what they are, half by what they become: of the rows with a common code few can take a rare one.
@@ -846,7 +853,9 @@ def _second_row(
 
 
 @part
-def _cost_of_exchange(one: int, other: int, to_one: int, to_other: int, sums: Sums) -> int:
+def _cost_of_exchange(
+    one: Whole, other: Whole, to_one: Whole, to_other: Whole, sums: Sums
+) -> Whole:
     """What an exchange adds to the penalties of all sums."""
     cost, of, base = np.int64(0), sums.of, sums.base
     for margin in range(of.shape[0]):
@@ -858,7 +867,9 @@ def _cost_of_exchange(one: int, other: int, to_one: int, to_other: int, sums: Su
 
 
 @part
-def _exchanges_apart(four: Int64Array, number: Int64Array, n_cells: int, sums: Sums) -> Int64Array:
+def _exchanges_apart(
+    four: Int64Array, number: Int64Array, n_cells: Whole, sums: Sums
+) -> Int64Array:
     """Exchanges that share no cell that gives, and no sum, with one of a larger number."""
     kept, of, base = np.arange(len(number)), sums.of, sums.base
     for margin in range(-1, of.shape[0]):
@@ -904,7 +915,7 @@ def exchange(
     number = np.empty(len(far), dtype=np.int64)
     found = 0
     for i in range(len(far)):
-        least, best = np.int64(0), -1
+        least, best = 0, -1
         is_over = sums.off[base[margin] + far[i]] > 0
         for step in range(TRIES):
             at = i * TRIES + step

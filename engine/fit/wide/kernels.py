@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.kernels import kernel, part
+from engine.kernels import Whole, kernel, part
 from engine.schema import BoolArray, Int64Array
 
 MATCHES = 6
@@ -72,7 +72,7 @@ def gains(
 def _best_partners(
     gained: Int64Array,
     level: Int64Array,
-    half: int,
+    half: Whole,
     is_taken: BoolArray,
     least: Int64Array,
     which: Int64Array,
@@ -89,7 +89,7 @@ def _best_partners(
 
 
 @part
-def _matched(gained: Int64Array, level: Int64Array, half: int) -> tuple[Int64Array, Int64Array]:
+def _matched(gained: Int64Array, level: Int64Array, half: Whole) -> tuple[Int64Array, Int64Array]:
     """Pair rows of the first half with rows of the second whose exchange gains, the best first, none twice.
 
     An exchange gains what both rows gain alone; of rows alike otherwise this thinks too little, never too much. A row's
@@ -135,8 +135,8 @@ def _matched(gained: Int64Array, level: Int64Array, half: int) -> tuple[Int64Arr
 
 @part
 def _book(
-    rows: Int64Array, row: int, column: int, level: int, touched: Copies, prices: Prices
-) -> int:
+    rows: Int64Array, row: Whole, column: Whole, level: Whole, touched: Copies, prices: Prices
+) -> Whole:
     """Give a row another level of a column; return the one that it had."""
     old = rows[column, row]
     for c in range(len(touched.own)):
