@@ -42,6 +42,7 @@ from engine.store.signature import (
 from engine.store.staging import (
     Staging,
     check_target,
+    place,
     remove_sets,
     removed_if_refused,
     set_note,
@@ -76,6 +77,7 @@ __all__ = [
     "new_signing_key",
     "open_release",
     "physical_name",
+    "place",
     "promises",
     "range_words",
     "read_signature",
