@@ -75,6 +75,7 @@ def sweep_folder(folder: Path) -> None:
 def write_build_id(folder: Path, build_id: str) -> None:
     """Record the build that a folder belongs to, atomically."""
     part = folder / (_BUILD + ".part")
+    part.touch(mode=0o600)
     part.write_text(json.dumps({"build_id": build_id}), encoding="utf-8")
     part.replace(folder / _BUILD)
 

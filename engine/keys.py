@@ -40,7 +40,6 @@ Purpose = Literal[
     "swapping",
     "rows",
     "recipe",
-    "kept",
     "ledger",
 ]
 _COMMON_LENGTH = 64

@@ -29,6 +29,7 @@ from engine.fit.order import FitOrder
 from engine.processes import end_interpreter, leave_quietly, start_interpreter
 from engine.progress import Progress, silent
 from engine.release.folder import MeasurementFolder
+from engine.release.locked import locked
 
 _MODULE = "engine.release.fit_process"
 OUT_OF_MEMORY = "the fit ran out of memory; ask for narrower tables"
@@ -167,54 +168,57 @@ def _processes(jobs: int) -> Iterator[Executor | None]:
         return
     how = get_context("fork" if sys.platform == "linux" else "spawn")
     pool = ProcessPoolExecutor(jobs, mp_context=how, initializer=_begin_worker)
-    pool.submit(os.getpid).result()
+    pool.submit(callable, locked).result()  # they begin, and have what a table takes
     try:
         yield pool
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # after an error nobody waits for the rest
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)  # nobody waits for the rest
+        raise
+    pool.shutdown()
 
 
-def fit(folder: Path, out: Path, options: FitOptions) -> Staged:
-    """Fit what was measured and stage the release."""
-    load_compiled()
-    with _processes(options.jobs) as pool:
-        _end_with(None)
-        from engine.store import Staging  # slow to import, and no matter of the other processes
+def fit(folder: Path, out: Path, options: FitOptions, pool: Executor | None = None) -> Staged:
+    """Fit what is measured, and stage the release."""
+    from engine.store import Staging  # slow to import, and no matter of the other processes
 
-        measured = MeasurementFolder(folder)
-        order = measured.order()
-        earlier = options.earlier and (Path(options.earlier[0]), options.earlier[1])
-        with Staging.open(
-            out, order.header, build_id=order.build_id, force=options.force, earlier=earlier
-        ) as staging:
-            ledger: tuple[dict[str, Any], ...] = ()
-            if isinstance(order, FitOrder):
-                from engine.release.fitter import Fitter
+    measured = MeasurementFolder(folder)
+    order = measured.order()
+    earlier = options.earlier and (Path(options.earlier[0]), options.earlier[1])
+    with Staging.open(
+        out, order.header, build_id=order.build_id, force=options.force, earlier=earlier
+    ) as staging:
+        ledger: tuple[dict[str, Any], ...] = ()
+        if isinstance(order, FitOrder):
+            from engine.release.fitter import Fitter
 
-                ahead = AHEAD * options.jobs if pool else 1
-                fitter = Fitter(
-                    order, staging, measured.measurement, pool=pool, ahead=ahead, tell=_tell
-                )
-                fitter.fit()
-                staging.write()
-                exposure = measured.exposure()
-                fitter.fit_wide(out, exposure)
-            else:
-                from engine.release.joint_fitter import fit_joint
-
-                fit_joint(order, staging, measured.margin, _tell)
-                ledger, exposure = order.ledger, measured.exposure()
-            record = staging.complete(ledger, exposure)
-            return Staged(
-                record=asdict(record), build_id=order.build_id, may_replace=staging.may_replace
+            ahead = AHEAD * options.jobs if pool else 1
+            fitter = Fitter(
+                order, staging, measured.measurement, pool=pool, ahead=ahead, tell=_tell
             )
+            fitter.fit()
+            staging.write()
+            exposure = measured.exposure()
+            fitter.fit_wide(out, exposure)
+        else:
+            from engine.release.joint_fitter import fit_joint
+
+            fit_joint(order, staging, measured.margin, _tell)
+            ledger, exposure = order.ledger, measured.exposure()
+        record = staging.complete(ledger, exposure)
+        return Staged(
+            record=asdict(record), build_id=order.build_id, may_replace=staging.may_replace
+        )
 
 
 def main(folder: str, out: str, options: str) -> None:
     """Fit, and say how it ended."""
     sys.setswitchinterval(GIVE_WAY_S)
     try:
-        staged = fit(Path(folder), Path(out), FitOptions(**json.loads(options)))
+        told = FitOptions(**json.loads(options))
+        load_compiled()
+        with _processes(told.jobs) as pool:
+            _end_with(None)
+            staged = fit(Path(folder), Path(out), told, pool)
         _say(staged=asdict(staged))
     except TablepackError as error:
         _say(error=type(error).__name__, message=str(error))

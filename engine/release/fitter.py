@@ -14,20 +14,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from engine.errors import InternalError, TablepackError, place_of
 from engine.fit import (
     FitOrder,
     coarse_of,
     derived_table,
     is_leaf,
     load_compiled,
-    lock_table,
     place_candidates,
     sub_tables,
 )
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.relations import Relation
+from engine.release.locked import locked
 from engine.release.one_ways import fit_columns
 from engine.schema import MAX_WIDTH, ColumnSet, Measurement, Support, SyntheticTable
 from engine.store import (
@@ -59,16 +58,6 @@ class Store(Protocol):
 
     def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
         """Take a table."""
-
-
-def locked(job: dict[str, Any]) -> SyntheticTable:
-    """Lock a table, in whatever process; an error that is not ours is told by its kind and place, without its text."""
-    try:
-        return lock_table(**job)
-    except (TablepackError, MemoryError):
-        raise
-    except Exception as error:  # noqa: BLE001  # as the command line does
-        raise InternalError(f"{type(error).__name__} in {place_of(error)}") from None
 
 
 class AtOnce(Executor):

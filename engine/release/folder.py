@@ -100,7 +100,8 @@ class MeasurementFolder:
             if isinstance(one, Measurement) and one.values is not None:
                 values[one.columns[0]] = one.values
         self._write(_README, README.encode())
-        self._write_json(_ORDER, {"format": FORMAT, "order": order, "values": values})
+        told = {"format": FORMAT, "order": plain(order), "values": plain(values)}
+        self._write_json(_ORDER, told)
 
     def put(self, measured: Measurement | Margin) -> None:
         """Write what was measured of one column set."""
@@ -121,7 +122,8 @@ class MeasurementFolder:
                     file.unlink()
         if exposure is not None:
             self._write_json(_EXPOSURE, exposure)
-        self._write_json(_MANIFEST, {"format": FORMAT, "files": dict(sorted(self._hashes.items()))})
+        files = dict(sorted(self._hashes.items()))
+        self._write_json(_MANIFEST, {"format": FORMAT, "files": files})
 
     def remove(self) -> None:
         """Remove it."""
@@ -129,8 +131,7 @@ class MeasurementFolder:
             remove_folder(self.path)
 
     def _write_json(self, name: str, value: dict[str, Any]) -> None:
-        text = json.dumps({key: plain(one) for key, one in value.items()}, indent=1)
-        self._write(name, text.encode())
+        self._write(name, json.dumps(value, indent=1).encode())
 
     def _write(self, name: str, data: bytes) -> None:
         """Put a file in place in one step."""
@@ -146,7 +147,9 @@ class MeasurementFolder:
 
     def order(self) -> FitOrder | JointOrder:
         """How to fit."""
-        self._said = self._read_json(_ORDER)
+        raw = self._read_json(_ORDER)
+        with self._understood(_ORDER):
+            self._said = {key: restored(value) for key, value in raw.items()}
         order = self._said.get("order")
         if self._said.get("format") != FORMAT or not isinstance(order, FitOrder | JointOrder):
             self._refuse(_ORDER)
@@ -199,8 +202,7 @@ class MeasurementFolder:
     def _read_json(self, name: str) -> dict[str, Any]:
         raw = self._read(name)
         with self._understood(name):
-            found = json.loads(raw)
-            return {key: restored(value) for key, value in found.items()}
+            return dict(json.loads(raw))
 
     def _read(self, name: str) -> bytes:
         """The bytes of a file, waited for until the folder is whole."""

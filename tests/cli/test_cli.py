@@ -139,9 +139,9 @@ def test_an_internal_error_of_the_fit_process_is_not_quoted(built, tmp_path):
         "import sys\n"
         "if '-m' in sys.orig_argv:\n"
         "    import engine.release.fitter\n"
-        "    def broken(self, measurement):\n"
+        "    def broken(self):\n"
         f"        raise ValueError('{CANARY}')\n"
-        "    engine.release.fitter.Fitter.begin = broken\n"
+        "    engine.release.fitter.Fitter.fit = broken\n"
     )
     path = f"{tmp_path}{os.pathsep}{environment()['PYTHONPATH']}"
     done = process("build", "release.toml", "-o", "f.duckdb", cwd=built, PYTHONPATH=path)
