@@ -20,6 +20,7 @@ ENGINE_ROOT = {
 }
 FOR_QUERIES = {
     "engine.errors",
+    "engine.folders",
     "engine.schema",
     "engine.cell_keys",
     "engine.outputs",
