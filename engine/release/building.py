@@ -58,7 +58,7 @@ def make(
     )
     with (
         removed_if_refused(out),
-        writing_folder(folder_of_build(spec.key_path, out)) as folder,
+        writing_folder(folder_of_build(spec.key_path, out), is_more=bool(earlier)) as folder,
         FitProcess(folder.path, out, options) as fit,
     ):
         measured = _measured(
@@ -82,7 +82,8 @@ def make(
         if placing is not None:
             placing()
         place(out, record, build_id=staged.build_id, may_replace=staged.may_replace)
-        folder.remove()
+        if spec.mode == "dp":
+            folder.remove()  # noisy margins are kept by what they measure (`engine.measure.dp.margins`)
     clock.report("done", 1, 1)
     return Made(
         path=out,

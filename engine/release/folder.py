@@ -235,10 +235,13 @@ class MeasurementFolder:
 
 
 @contextlib.contextmanager
-def writing_folder(path: Path, *, force: bool = True) -> Iterator[MeasurementFolder]:
-    """Hold a measurement folder that is to be written; what was measured there stays, until it is begun anew.
+def writing_folder(
+    path: Path, *, force: bool = True, is_more: bool = False
+) -> Iterator[MeasurementFolder]:
+    """Hold a measurement folder that is to be written; what an interrupted run left there is gone on from.
 
     force: A whole one may be replaced.
+    is_more: A whole one is gone on from, too.
     """
     with _written(path):
         lock = lock_folder(path, "a measurement folder")
@@ -248,6 +251,8 @@ def writing_folder(path: Path, *, force: bool = True) -> Iterator[MeasurementFol
                 f"{path}: holds a whole measurement; replace it with --force (force=True), or choose another folder"
             )
         with _written(path):
+            if (path / _MANIFEST).exists() and not is_more:
+                sweep_folder(path)
             for name in (_MANIFEST, _ORDER, _EXPOSURE):
                 (path / name).unlink(missing_ok=True)
         yield MeasurementFolder(path)
@@ -255,22 +260,23 @@ def writing_folder(path: Path, *, force: bool = True) -> Iterator[MeasurementFol
         os.close(lock)
 
 
-ENDING = ".measuring-"
-"""In the name of the folder of a build, which lies beside the key."""
+ENDING = ".measured-"
+"""In the name of the folder of a build, which stays beside the key: `add` measures what is new."""
 
 
 def folder_of_build(key_path: Path, out: Path) -> Path:
-    """The measurement folder of a build: beside the key, one for each release that is made."""
+    """The measurement folder of a build: one for each release that is made."""
     place = blake2b(os.fsencode(out), digest_size=4).hexdigest()
     return Path(os.path.abspath(key_path)).with_name(f"{key_path.name}{ENDING}{place}")
 
 
 def remove_left(place: Path) -> list[Path]:
-    """Remove the measurement folders that interrupted builds left in a folder; gives their names."""
+    """Remove the measurement folders in a folder that killed builds left unfinished; gives their names."""
     removed = []
     with contextlib.suppress(OSError):
         for folder in sorted(place.iterdir()):
-            if ENDING not in folder.name or not (folder / "lock").exists():
+            is_whole = (folder / _MANIFEST).exists()
+            if ENDING not in folder.name or is_whole or not (folder / "lock").exists():
                 continue
             with contextlib.suppress(StoreError):  # a build is at work there
                 lock = lock_folder(folder, "a measurement folder")

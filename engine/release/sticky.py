@@ -14,7 +14,7 @@ from engine.release.exposing import charged, people_of
 from engine.release.folder import MeasurementFolder
 from engine.release.header import MeasuredRelease, bounds_notes, counted_of, header_of
 from engine.release.relating import Columns, check_added, measure_columns
-from engine.schema import MAX_WIDTH, ColumnSet, Measurement
+from engine.schema import ColumnSet, Measurement
 from engine.source import (
     Opened,
     code_limits,
@@ -44,7 +44,7 @@ def measure_sticky(
 ) -> MeasuredRelease:
     """Read, measure, and charge what the release tells: all that a fit needs is then in the folder.
 
-    earlier: A release of the same recipe, whose tables need not be fitted; they count for exposure.
+    earlier: A release of the same recipe, whose tables need not be fitted.
     begun: Called once the source is open, with what tells this build from others.
     fitted: How many tables are fitted meanwhile; None: nothing is.
     """
@@ -64,8 +64,6 @@ def measure_sticky(
             opened.recipe, fit_order(spec, opened, columns), columns.measured.one_way.values()
         )
         needed = columns.relations.needed(spec.tables)
-        finished = () if earlier is None else [t for t in earlier.tables if len(t) <= MAX_WIDTH]
-        wanted = frozenset(columns.relations.left(spec.tables, finished))
         sizes = {n: int(is_leaf(t).sum()) for n, t in columns.measured.one_way.items() if n}
         if opened.ingested.spark is None:
             clock.expect(_work(spec, opened.ingested.n_rows, sizes, needed))
@@ -74,8 +72,6 @@ def measure_sticky(
         report("tables", 0, 1)
         for done, tree in enumerate(_wider(columns.measured, needed, draws, folder), before + 1):
             people.add(tree)
-            if tree.columns in wanted and not folder.has(tree.columns):
-                folder.put(tree)
             n_fitted = done if fitted is None else fitted()
             report("tables", n_fitted, before + len(needed), begun=done)
         exposure = charged(spec, opened, columns, people, draws, is_new=is_new)
@@ -94,7 +90,12 @@ def _wider(
     kept = {columns for columns in needed if folder.has(columns)}
     fresh = measure_wider(measured, [columns for columns in needed if columns not in kept], draws)
     for columns in needed:
-        yield folder.measurement(columns) if columns in kept else next(fresh)
+        if columns in kept:
+            yield folder.measurement(columns)
+            continue
+        tree = next(fresh)
+        folder.put(tree)
+        yield tree
 
 
 def _prepared(spec: ReleaseSpec, clock: TimeLeft) -> None:

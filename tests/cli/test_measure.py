@@ -88,7 +88,7 @@ def test_a_refused_measurement_leaves_nothing(tmp_path):
 
 
 def test_doctor_says_what_it_removed(tmp_path):
-    left = tmp_path / "my.key.measuring-00112233"
+    left = tmp_path / "my.key.measured-00112233"
     left.mkdir(mode=0o700)
     (left / "lock").touch(mode=0o600)
     told = [one for one in examine(tmp_path / "r.duckdb") if one.check == "measurements"]

@@ -228,16 +228,25 @@ def test_what_another_recipe_measured_goes_and_the_rest_stays(tmp_path):
             assert folder.has(())
 
 
+def test_a_whole_measurement_is_gone_on_from_where_tables_are_added(tmp_path):
+    path, order = tmp_path / "m", order_of([("A", "B")])
+    for is_more in (True, False):
+        folder_at(path, order, TREES)
+        with writing_folder(path, is_more=is_more) as folder:
+            assert folder.has(("A", "B")) == is_more
+            assert not (path / "manifest.json").exists()
+
+
 def test_doctor_removes_what_killed_builds_left(tmp_path):
     key, out = tmp_path / "my.key", tmp_path / "r.duckdb"
     left, busy = folder_of_build(key, out), folder_of_build(key, tmp_path / "s.duckdb")
     with writing_folder(left) as folder:
         folder.begin("r", order_of([("A",)]))
     folder_at(tmp_path / "measured", order_of([("A",)]), TREES)
-    (tmp_path / "my.key.measuring-notes").mkdir()
+    (tmp_path / "my.key.measured-notes").mkdir()
     with writing_folder(busy):
         assert remove_left(tmp_path) == [left]
     assert not left.exists()
     assert busy.exists()
     assert (tmp_path / "measured").exists()
-    assert (tmp_path / "my.key.measuring-notes").exists()
+    assert (tmp_path / "my.key.measured-notes").exists()
