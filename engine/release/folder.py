@@ -363,7 +363,7 @@ _CLASSES: dict[str, type] = {
         *(Column, Resolution, Writing, Universe, CodedUniverse, Relation, Relations, Unit, Words),
     )
 }
-_TEXTS: dict[str, tuple[type, Callable[[str], object]]] = {
+_TEXTS: dict[str, tuple[Any, Callable[[str], object]]] = {
     "datetime": (datetime, datetime.fromisoformat),  # before dates, of which it is one
     "date": (date, date.fromisoformat),
     "time": (time_of_day, time_of_day.fromisoformat),
