@@ -216,6 +216,7 @@ Method = Literal["ipf", "catall"]
 Post = Literal["wls", "paper", "synthpop"]
 Sample = Literal["rounded", "multinomial"]
 Allocation = Literal["cells", "equal"]
+MissingIds = Literal["drop", "own"]
 MOST_DELTA = 1e-3
 """A larger delta wants a reason."""
 LEAST_EPSILON, MOST_EPSILON = 1e-9, 500.0
@@ -255,6 +256,8 @@ class DPParams:
     total_share: float = 0.02  # Share of the budget spent on the total
     public_n: bool = False  # The true number of rows is declared public, and used
     max_rows: int = 1  # Most rows of one entity that count
+    # Rows that name no entity are left out, or each is an entity of its own.
+    missing_ids: MissingIds = "drop"
     # Largest table of counts: a margin, a full cross-tabulation, the cliques of a junction tree.
     max_cells: int = 10_000_000
     max_cycles: int = 200

@@ -30,6 +30,18 @@ def silent(_stage: str, _done: int, _total: int) -> None:
     """Report nothing."""
 
 
+def stages_only(report: Progress) -> Progress:
+    """Report each stage once, as it begins: how many steps it has, and how long they are, tells of the rows."""
+    seen = set[str]()
+
+    def begun(stage: str, _done: int, _total: int) -> None:
+        if stage not in seen:
+            seen.add(stage)
+            report(stage, 0, 0)
+
+    return begun
+
+
 def work_of_build(
     n_rows: float,
     sizes: Mapping[str, int],

@@ -89,6 +89,7 @@ def test_tables_and_cards(release):
         release.table("INCOME", "SEX")
 
 
+@pytest.mark.ci
 def test_objects_are_shown_in_a_notebook(release, folder):
     planned = engine.plan(
         make_frame(), tables=TABLES, key=folder / "my.key", entities=["ID"], title="From a frame"

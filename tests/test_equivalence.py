@@ -74,6 +74,7 @@ def shuffled_table(census: Path, target: Path) -> Path:
     return target
 
 
+@pytest.mark.ci
 def test_csv_with_one_job_gives_what_parquet_with_two_gives(case, census, tmp_path):
     columns, entities, plain = case
     assert hashes_of(tmp_path, census / "people.csv", columns, entities, jobs=1) == plain

@@ -342,6 +342,7 @@ def test_importing_the_package_imports_no_library():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.ci
 def test_the_working_file_of_a_large_source_holds_no_secret(planted, scratch, monkeypatch):
     """The file in which a large source is processed, its log and spills, while the build is running."""
     seen = {}

@@ -34,9 +34,9 @@ from engine.params import MOST_CHOSEN
 from engine.spec import ReleaseSpec, Workload, warning_of_many
 from engine.store import (
     GeneratorCard,
+    Guarantee,
     bound_sentences,
     exposure_sentences,
-    promises,
     read_signature,
     signature_path,
 )
@@ -472,7 +472,7 @@ def _exposure_of(card: GeneratorCard) -> list[str]:
 
 def _remarks(card: GeneratorCard) -> list[str]:
     """What a custodian must know about a finished release in mode dp."""
-    remarks = list(promises(card.dp))
+    remarks = Guarantee.of(card.dp).sentences()
     if card.dp["uniform"]:
         remarks.append(
             f"warning: in no margin, so released as uniform: {', '.join(card.dp['uniform'])}"

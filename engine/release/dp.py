@@ -20,7 +20,7 @@ from engine.release.header import MeasuredRelease, header_of
 from engine.schema import entity_name
 from engine.source import Opened, open_rows
 from engine.spec import ReleaseSpec
-from engine.store import promises, words_of
+from engine.store import Guarantee, words_of
 
 
 def measure_joint(
@@ -81,7 +81,7 @@ def joint_order(
             opened,
             columns,
             privacy={n: value for n, value in asdict(released).items() if n != "is_bound_said"},
-            notes=tuple(promises(told)),
+            notes=tuple(Guarantee.of(told).sentences()),
         ),
         build_id=build_id(opened.fingerprint, measured),
         levels=dict(levels),
@@ -119,6 +119,8 @@ def promised(
         told["is_bound_said"] = True
     if params.stability is not None:
         told["stability"] = params.stability
+    if params.missing_ids == "own":
+        told["missing_ids"] = "own"
     if params.accept_delta:
         told["accept_delta"] = params.accept_delta
     return told | ({"with_key": dict(with_key)} if with_key else {})

@@ -137,7 +137,7 @@ class PlanDP:
             *self.guarantee.sentences(),
             "A build takes values outside the domains, nulls, missing ids and further rows of an entity as declared: "
             "no row decides whether it succeeds. This plan has read no data; what a source.sql makes of it, only the "
-            "build can tell.",
+            "build can tell. The cost is that of measuring anew: what was measured already is used again at no cost.",
         ]
 
     def __repr__(self) -> str:
@@ -251,7 +251,7 @@ def _ledger_warnings(
 ) -> list[str]:
     """Whether the ledger would refuse the build."""
     if held is None:
-        return ["guarantee = false: tables are made from exact counts; nobody is protected"]
+        return [f"guarantee = false: {Guarantee(epsilon=None).brief()}"]
     after = spent_by(held.entries, delta, spends)
     if held.budget is not None and params.budget not in (None, held.budget):
         return [

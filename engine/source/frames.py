@@ -31,14 +31,14 @@ class Frame:
     orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def register_frame(con: duckdb.DuckDBPyConnection, frame: Any) -> Frame:
-    """Register a pandas DataFrame, or anything with an Arrow stream, as `frame`."""
+def register_frame(con: duckdb.DuckDBPyConnection, frame: Any, *, by_row: bool = False) -> Frame:
+    """Register a pandas DataFrame, or anything with an Arrow stream, as `frame`; `by_row` as in `prepared`."""
     relation: Any
     pandas = sys.modules.get("pandas")  # slow to load; whoever holds a frame of it has done so
     if pandas is not None and isinstance(frame, pandas.DataFrame):
         from engine.source.forms.dataframe import orders_of, prepared
 
-        relation, unreadable, mixed = prepared(frame)
+        relation, unreadable, mixed = prepared(frame, by_row=by_row)
         names, orders = tuple(frame.columns), orders_of(frame)
     elif hasattr(frame, "__arrow_c_stream__"):
         relation = _arrow_table(frame)

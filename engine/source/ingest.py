@@ -17,6 +17,7 @@ import duckdb
 import numpy as np
 
 from engine.errors import DataError, InternalError, SpecError
+from engine.params import MissingIds
 from engine.progress import Progress, silent
 from engine.schema import (
     NULL_CODE,
@@ -32,7 +33,7 @@ from engine.schema import (
 from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, id_sql
 from engine.source.misfits import Flags, why_unfit
 from engine.source.relation import Source, fetch, stored
-from engine.source.settling import settled_rows, unsettled_counts
+from engine.source.settling import settled_codes, unsettled_counts
 from engine.source.spark.contract import RowsInSpark
 
 _PLACE = "the source"
@@ -113,12 +114,13 @@ def ingest(
     columns: tuple[Column, ...],
     entities: tuple[Entity, ...] = (),
     *,
-    settle: bool = False,
+    settle: MissingIds | None = None,
     report: Progress = silent,
 ) -> Ingested:
     """Encode the relation `source` into the table `rows`.
 
-    settle: What the domains do not hold is settled as declared (mode dp), and nothing is refused for it.
+    settle: Mode dp: what becomes of rows that name no entity; what the domains do not hold is settled as declared,
+        too, and nothing is refused for it.
     """
     named = entity_columns(entities)
     check_columns(source, columns, named)
@@ -130,7 +132,11 @@ def ingest(
     ids = columns_of_ids(entities, by_name)
     if _is_wide(columns):
         _keep_source(con, source, columns)
-    own = {short: sums for short, of in ids.items() if (sums := _own_ids(con, source, of))}
+    own = {
+        short: sums
+        for short, of in ids.items()
+        if settle != "own" and (sums := _own_ids(con, source, of))
+    }
     lists |= {short: of for short, of in ids.items() if short not in own}
     for done, (short, of) in enumerate(lists.items()):
         report("reading", done + 1, len(lists) + 2)
@@ -152,7 +158,7 @@ def ingest(
     if not settle:
         check_domains(con, data, sql_names, dictionaries)
     _check_own(con, source, own)
-    unsettled = _settle(con, source.place, data, sql_names, ids) if settle else {}
+    unsettled = _settle(con, source.place, data, sql_names, ids, settle) if settle else {}
     _name_ids(con, lists, own)
     _drop_source(con)
     return Ingested(
@@ -183,19 +189,35 @@ def _settle(
     data: Sequence[Column],
     sql_names: Mapping[str, str],
     ids: Mapping[str, tuple[Column, ...]],
+    missing_ids: MissingIds,
 ) -> dict[str, int]:
     """Bring all codes into the declared domains and leave out the rows that are to be left out; say how many."""
     columns = {sql_names[column.name]: column for column in data}
-    counts = unsettled_counts(columns, tuple(ids))
-    found = fetch(con, f"SELECT {', '.join(counts)} FROM rows", _PLACE)[0]
-    names = [f"column {column.name}" for column in (*(of[0] for of in ids.values()), *data)]
-    told = dict(zip(("rows", "left out", *names), map(int, found), strict=True))
+    counts = unsettled_counts(columns, ids, missing_ids)
+    found = fetch(con, f"SELECT {', '.join(counts.values())} FROM rows", _PLACE)[0]
+    for short in ids if missing_ids == "own" else ():
+        _own_entities(con, short)
     if any(found[1:]):
         fetch(con, "ALTER TABLE rows RENAME TO unsettled", _PLACE)
         nullable = {short for short, column in columns.items() if column.nullable}
-        _store(con, settled_rows("unsettled", columns, tuple(ids)), nullable, place)
+        codes, there = settled_codes(columns, ids)
+        select = f"SELECT * FROM (SELECT {', '.join(codes)} FROM unsettled) WHERE {there}"
+        _store(con, select, nullable, place)
         fetch(con, "DROP TABLE unsettled", _PLACE)
-    return told
+    return dict(zip(counts, map(int, found), strict=True))
+
+
+def _own_entities(con: duckdb.DuckDBPyConnection, short: str) -> None:
+    """Make an entity of its own of each row that names none; ids become texts that no such row's is equal to."""
+    for statement in (
+        f"ALTER TABLE list_{short} ALTER value TYPE VARCHAR USING concat('id ', value)",
+        f"CREATE TABLE nameless AS SELECT rowid AS r, row_number() OVER (ORDER BY rowid) - 1 + "
+        f"(SELECT count(*) FROM list_{short}) AS id FROM rows WHERE {short} IS NULL",
+        f"UPDATE rows SET {short} = nameless.id FROM nameless WHERE rows.rowid = r",
+        f"INSERT INTO list_{short} SELECT id, concat('row ', id) FROM nameless",
+        "DROP TABLE nameless",
+    ):
+        fetch(con, statement, _PLACE)
 
 
 def columns_of_ids(

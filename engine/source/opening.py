@@ -25,7 +25,7 @@ from engine.errors import (
     place_of,
 )
 from engine.keys import MasterKey, Purpose, pack_strings, read_key
-from engine.progress import Progress
+from engine.progress import Progress, stages_only
 from engine.schema import MEMORY, Column, entity_name, entity_option
 from engine.signals import interruptible
 from engine.source.charges import Sketch
@@ -125,6 +125,7 @@ def _encoded(
     report: Progress,
 ) -> Iterator[tuple[Source, Ingested]]:
     """Rows as codes, in DuckDB or where Spark holds them."""
+    settle = spec.dp.missing_ids if spec.mode == "dp" and spec.dp is not None else None
     if spec.source.engine != "spark" and not is_spark_frame(frame):
         source = open_source(con, spec.source, frame, row_wise=_row_wise(spec))
         yield (
@@ -134,7 +135,7 @@ def _encoded(
                 source,
                 _read_columns(spec),
                 spec.source.entities,
-                settle=spec.mode == "dp",
+                settle=settle,
                 report=report,
             ),
         )
@@ -143,17 +144,24 @@ def _encoded(
     from engine.source.spark.encoding import rows_in_spark
 
     _check_spark(spec)
-    with rows_in_spark(
-        con, spec.source, _read_columns(spec), frame, scratch, settle=spec.mode == "dp"
-    ) as found:
+    columns = _read_columns(spec)
+    with rows_in_spark(con, spec.source, columns, frame, scratch, settle=settle) as found:
         yield found
 
 
 def _named(spec: ReleaseSpec) -> tuple[object, ...]:
-    """What a spec calls its source; folders may move."""
+    """What a spec calls its source, and how it is to be read; folders may move."""
     source = spec.source
     files = [path if "=" in path else Path(path).name for path in source.paths]
-    return (source.format, *files, source.table, source.sql)
+    reading = {
+        "encoding": source.encoding,
+        "delimiter": source.delimiter,
+        "skip": source.skip,
+        "sheet": source.sheet,
+        "count_column": source.count_column,
+    }
+    said = tuple((key, how) for key, how in reading.items() if how)
+    return (source.format, *files, source.table, source.sql, *said)
 
 
 def _read_columns(spec: ReleaseSpec) -> tuple[Column, ...]:
@@ -202,6 +210,8 @@ def _with_tokens(
 @contextmanager
 def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opened]:
     """Read, encode and tokenise the source in scratch space that is swept afterwards; check the vintage."""
+    if spec.mode == "dp":
+        report = stages_only(report)
     key = read_key(spec.key_path)
     is_spark = spec.source.engine == "spark" or is_spark_frame(frame)
     with contextlib.ExitStack() as ends:

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from engine.errors import DataError, SpecError, StoreError, TablepackError
-from engine.schema import NULL_CODE, OTHER_CODE, literal
+from engine.schema import NULL_CODE, OTHER_CODE, literal, quoted
 from engine.source.scratch import working_file
 
 PACKED = "packed_"
@@ -230,6 +230,31 @@ def csv_rows(
         return rows
     is_empty = f"CASE WHEN coalesce({tail}, '') <> '' THEN error({literal(_BEHIND)}) ELSE true END"
     return f"(SELECT * EXCLUDE ({tail}) FROM {rows} WHERE {is_empty})"
+
+
+def csv_lines(file: str, delimiter: str, names: Sequence[str]) -> str:
+    """SQL that reads a CSV file a line at a time, every cell as text: no line decides how another one is read.
+
+    A line that is no record of so many fields (among them a quoted field with a line break) gives a row of nulls.
+    """
+    sign = re.escape(delimiter)
+    pad = "" if delimiter == " " else " *"
+    one = f'{pad}"(?:[^"]|"")*"{pad}|{pad}(?:[^" {sign}][^{sign}]*)?'
+    whole = f"{literal(delimiter)} || line"
+    plain = f"string_split(line, {literal(delimiter)})"
+    quoted_ones = (
+        f"CASE WHEN regexp_full_match({whole}, {literal(f'(?:{sign}(?:{one}))*')}) THEN list_transform("
+        f"regexp_extract_all({whole}, {literal(f'{sign}({one})')}, 1), "
+        """lambda x: CASE WHEN ltrim(x)[1] = '"' THEN replace(trim(x, ' ')[2:-2], '""', '"') ELSE x END) END"""
+    )
+    columns = ", ".join(f"fields[{j}] AS {quoted(name)}" for j, name in enumerate(names, start=1))
+    return (
+        f"(SELECT {columns} FROM (SELECT CASE WHEN len(fields) = {len(names)} THEN fields END AS fields FROM (SELECT "
+        f"CASE WHEN contains(line, '\"') THEN {quoted_ones} ELSE {plain} END AS fields "
+        f"FROM read_csv({file_literal(file)}, auto_detect = false, header = true, delim = e'\\x01', quote = '', "
+        "escape = '', comment = '', skip = 0, strict_mode = false, null_padding = false, ignore_errors = true, "
+        "columns = {'line': 'VARCHAR'}) WHERE line <> '')))"
+    )
 
 
 def file_literal(file: str) -> str:

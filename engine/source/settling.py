@@ -2,14 +2,16 @@
 
 Takes columns of the spec; gives SQL over their codes, row by row, which DuckDB and Spark both run. A number beyond its
 bounds is moved to the nearer end, or counts as `other`, or its row is left out, as declared; a value that no list
-holds, what cannot be read and an undeclared null count as `other`, or their rows are left out. So a row that nobody
-expected changes the counts by what any row may, and how many there are is for the custodian's eyes only.
+holds, what cannot be read and an undeclared null count as `other`, or their rows are left out. Rows that name no entity
+are left out, or each is an entity of its own, as declared. So a row that nobody expected changes the counts by what any
+row may, and how many there are is for the custodian's eyes only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
+from engine.params import MissingIds
 from engine.schema import NULL_CODE, Column
 from engine.source.encoding import grid_code
 
@@ -41,23 +43,31 @@ def unsettled_sql(column: Column, short: str) -> str:
     return f"({' OR '.join(wrong)})"
 
 
-def settled_rows(rows: str, columns: Mapping[str, Column], ids: Sequence[str]) -> str:
-    """SELECT of the rows that count, their codes settled: those that name their entity and are left in.
+def settled_codes(columns: Mapping[str, Column], ids: Iterable[str]) -> tuple[list[str], str]:
+    """What is selected of rows, and which of the rows selected count: those that name an entity and are left in.
 
     columns: By short name.
     """
     codes = [f"{settled_sql(column, short)} AS {short}" for short, column in columns.items()]
     there = " AND ".join(f"{short} IS NOT NULL" for short in (*columns, *ids))
-    return f"SELECT * FROM (SELECT {', '.join([*codes, *ids])} FROM {rows}) WHERE {there}"
+    return [*codes, *ids], there
 
 
-def unsettled_counts(columns: Mapping[str, Column], ids: Sequence[str]) -> list[str]:
-    """SQL of what the custodian is told: rows, those left out, then by id and by column those not as declared."""
-    wrong = [f"{short} IS NULL" for short in ids]
+def unsettled_counts(
+    columns: Mapping[str, Column], ids: Mapping[str, tuple[Column, ...]], missing_ids: MissingIds
+) -> dict[str, str]:
+    """SQL of what the custodian is told, by what it is about: all rows, those left out, those not as declared."""
+    nameless = [f"{short} IS NULL" for short in ids]
     kept = [f"({settled_sql(column, short)}) IS NULL" for short, column in columns.items()]
-    out = " OR ".join([*wrong, *kept])
-    each = [*wrong, *(unsettled_sql(column, short) for short, column in columns.items())]
-    return ["count(*)", *(f"count(*) FILTER (WHERE {one})" for one in (out, *each))]
+    out = [*(nameless if missing_ids == "drop" else []), *kept]
+    names = [
+        f"column {column.name}" for column in (*(of[0] for of in ids.values()), *columns.values())
+    ]
+    wrong = [*nameless, *(unsettled_sql(column, short) for short, column in columns.items())]
+    asked = {"left out": " OR ".join(out) or "false"} | dict(zip(names, wrong, strict=True))
+    return {"rows": "count(*)"} | {
+        of: f"count(*) FILTER (WHERE {one})" for of, one in asked.items()
+    }
 
 
 def _ends(column: Column) -> tuple[int | None, int | None]:

@@ -29,6 +29,7 @@ from engine.params import (
     PROFILES,
     Allocation,
     Method,
+    MissingIds,
     Noise,
     Post,
     Sample,
@@ -446,6 +447,10 @@ class DPSection(_Section):
     max_rows: int | None = Field(
         None,
         description="Most rows of one entity that count, whatever the data hold; the noise grows with it. Default 1",
+    )
+    missing_ids: MissingIds = Field(
+        "drop",
+        description='Rows that name no entity: "drop" leaves them out, "own" makes each an entity of its own',
     )
     public_tables: list[str] = Field(
         [],

@@ -329,11 +329,6 @@ _POSTS = {
 }
 
 
-def promises(dp: Mapping[str, Any]) -> list[str]:
-    """The guarantee and its limits, one or two sentences a line; `dp` as in `GeneratorCard`."""
-    return Guarantee.of(dp).sentences()
-
-
 def _dp_sentences(
     dp: Mapping[str, Any], *, columns: ColumnSet, rows: int, cells: int, noise_sd: float, many: str
 ) -> list[str]:
@@ -351,7 +346,7 @@ def _dp_sentences(
         )
     return [
         _size(rows, cells, columns, many),
-        *promises(dp),
+        *Guarantee.of(dp).sentences(),
         _measured(dp, many),
         precision,
         *(
@@ -374,11 +369,6 @@ def range_words(noise_sd: float | None, noise_sd_most: float | None) -> str:
     if noise_sd is None or noise_sd_most is None or noise_sd_most < noise_sd + 0.01:
         return ""
     return f" (up to {noise_sd_most:.2f} for ranges of values and the total)"
-
-
-def bounds_rows(dp: Mapping[str, Any]) -> bool:
-    """Whether rows of an entity may have been left out: under a guarantee, by a bound above 1 or a stated one."""
-    return Guarantee.of(dp).bounds_rows
 
 
 def _measured(dp: Mapping[str, Any], many: str) -> str:

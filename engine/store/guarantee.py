@@ -7,7 +7,7 @@ evaluations. All of it is public: declarations, and what the ledger adds up.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ class Guarantee:
     max_rows: int = 1  # Rows of each that count
     is_bound_said: bool = False  # Each may have more
     stability: int | None = None  # Entities whose rows one more changes, where that is declared
+    are_nameless_own: bool = False  # Each row that names no entity is one
     is_n_public: bool = False  # The number of rows is taken as known
     why_delta: str = ""  # Why a large delta was accepted
     # spent, spent_delta, builds: Of all that was measured with the key, this build included; `spent` None: not known.
@@ -46,7 +47,7 @@ class Guarantee:
         """The guarantee that a card holds."""
         told = dp.get("with_key") or {}
         return cls(
-            epsilon=dp["epsilon"],
+            epsilon=dp.get("epsilon"),
             delta=dp.get("delta") or 0.0,
             rho=dp.get("rho") or 0.0,
             words={**_WORDS, **dp.get("words", {})},
@@ -54,6 +55,7 @@ class Guarantee:
             max_rows=dp.get("max_rows", 1),
             is_bound_said="is_bound_said" in dp,
             stability=dp.get("stability"),
+            are_nameless_own=dp.get("missing_ids") == "own",
             is_n_public=dp.get("total") == "public",
             why_delta=str(dp.get("accept_delta", "")),
             spent=told.get("spent"),
@@ -94,21 +96,49 @@ class Guarantee:
         plus = f", plus {self.delta:g}" if self.delta else ""
         zcdp = f" (rho {self.rho:.6g} in zCDP)" if self.rho else ""
         who = f" ({self.who})" if self.who else ""
+        of = "noisy counts" if self.is_n_public else "tables"
         return (
             f"Differential privacy with {named(self.epsilon, self.delta)}{zcdp} for each {self.entity}{who}, by all "
-            "tables of this build together: whatever else is known, any set of outcomes is at most "
+            f"{of} of this build together: whatever else is known, any set of outcomes is at most "
             f"{_factor(self.epsilon)} times as probable with all rows of one {self.entity} as without them, or the "
             f"other way round{plus}. Exchanging the rows of one {self.entity} for others counts as two such changes."
         )
+
+    def brief(self) -> str:
+        """The guarantee in a few words."""
+        if self.epsilon is None:
+            return "no privacy guarantee: exact counts"
+        return named(self.epsilon, self.delta, ", ")
+
+    def points(self) -> Iterator[tuple[str, str]]:
+        """What is guaranteed, and what limits it, as words of a pack in any language, with what each is about."""
+        if self.epsilon is None:
+            return
+        yield (
+            ("number means", self._exchanged())
+            if self.is_n_public
+            else ("epsilon means", self.brief())
+        )
+        if self.spent is not None and self.builds > 1:
+            yield "together means", named(self.spent, self.spent_delta, ", ")
+        if self.exact or self.sticky or not self.is_whole:
+            yield "others mean", ""
+        if self.stability is not None:
+            yield "declared means", f"{self.stability}"
+        if self.are_nameless_own:
+            yield "nameless means", ""
+        if self.bounds_rows:
+            yield "bounded means", f"{self.max_rows}"
+        if self.warnings():
+            yield "weak means", ""
 
     def together(self) -> list[str]:
         """What all builds with the key come to, and what the guarantee leaves out."""
         lines = []
         if self.is_protected and self.spent is not None:
-            alone = "nothing else was measured with it" if self.builds == 1 else "all of them"
             n = "1 measurement" if self.builds == 1 else f"{self.builds:,} measurements"
             lines.append(
-                f"Everything measured with this key in mode dp ({n}; {alone}): {named(self.spent, self.spent_delta)}. "
+                f"Everything measured with this key in mode dp ({n}): {named(self.spent, self.spent_delta)}. "
                 "That is the guarantee for whoever is in all of it; catalog.ledger lists it."
             )
         if self.is_protected and not self.is_whole:
@@ -144,21 +174,28 @@ class Guarantee:
         ]
         if self.is_n_public and self.epsilon is not None:
             lines.append(
-                "THE NUMBER OF ROWS IS PUBLIC by declaration: the exact number was used, and the guarantee treats it "
-                f"as known. Sources that can be confused then have as many rows: one {self.entity} exchanged for "
-                f"another, against which it is {named(2 * self.epsilon, self._doubled_delta())}."
+                "THE NUMBER OF ROWS IS PUBLIC by declaration: the exact number was used, and nothing protects it. "
+                f"Sources that can be confused then have as many rows: one {self.entity} exchanged for another, "
+                f"against which the whole release has {self._exchanged(' and ')}."
             )
         return lines
 
-    def _doubled_delta(self) -> float:
-        """Delta against an exchange: two steps, by the composition of group privacy."""
-        return self.delta * (1 + math.exp(min(self.epsilon or 0.0, 700.0)))
+    def _exchanged(self, joint: str = ", ") -> str:
+        """Epsilon and delta against an exchange: two steps, by the composition of group privacy."""
+        epsilon = self.epsilon or 0.0
+        return named(2 * epsilon, self.delta * (1 + math.exp(min(epsilon, 700.0))), joint)
 
     def limits(self) -> list[str]:
         """What the bound on one entity's rows does."""
         lines = []
         if self.bounds_rows:
             lines += bound_sentences(self.max_rows, self.words, is_said=True)
+        if self.is_protected and self.are_nameless_own:
+            one = self.words["one"]
+            lines.append(
+                f"DECLARED: each {one} that names no {self.entity} is taken as one of its own. The guarantee does not "
+                f"hold for a {self.entity} with several such {self.words['many']} as a whole."
+            )
         if self.is_protected and self.stability is not None:
             lines.append(
                 "DECLARED, NOT VERIFIED: the statement that made the rows need not take them one by one. As declared, "

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.errors import PrivacyError, SpecError
 from engine.schema import ColumnSet
-from engine.store import UNREVIEWED
+from engine.store import UNREVIEWED, Guarantee
 from queries.packs.dimensions import dimension_of
 from queries.packs.model import Dimension, ItemKind, Pack, PackTable
 from queries.packs.sources import Sources
@@ -135,11 +135,9 @@ def _check_protected(release: Release, *, unprotected: bool) -> None:
     """Refuse a release of mode dp without an epsilon."""
     if release.mode != "dp" or unprotected or not release.tables:
         return
-    if release.card(*release.tables[0]).dp.get("epsilon") is None:
-        raise PrivacyError(
-            f"{release.path}: has no privacy guarantee: its counts include no noise. It is meant for comparisons only; "
-            "--unprotected publishes it anyway"
-        )
+    held = Guarantee.of(release.card(*release.tables[0]).dp)
+    if not held.is_protected:
+        raise PrivacyError(f"{release.path}: {held.promise()} --unprotected publishes it anyway")
 
 
 def _check_publishable(release: Release, spec: PackSpec, *, accept_detected: bool) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError
-from engine.store import Guarantee, named
+from engine.store import Guarantee
 from queries.packs.model import NOT_RELEASED, Pack, PackTable, Texts
 from queries.packs.spec import Text
 
@@ -95,6 +95,13 @@ WORDS = {
     "epsilon means": "The release is differentially private with {} for each protected unit: whether all rows of one "
     "unit are included or not changes the probability of any outcome by a factor of at most e to the power of epsilon, "
     "plus delta, if there is one.",
+    "number means": "The release is differentially private with {} for each protected unit: whether its rows or those "
+    "of another unit are included changes the probability of any outcome by a factor of at most e to the power of "
+    "epsilon, plus delta, if there is one. The number of rows is exact and not protected.",
+    "declared means": "The publisher declares that one protected unit changes the rows of at most {} of them; this was "
+    "not verified.",
+    "nameless means": "Records without an identifier count as protected units of their own.",
+    "weak means": "An epsilon or delta of this size protects little.",
     "together means": "With everything measured with the same key in this mode: {}.",
     "others mean": "Other releases of the same units are not differentially private; epsilon does not cover them.",
     "modelled means": "These combinations were not measured but modelled from narrower tables; the error of the model "
@@ -274,16 +281,8 @@ def _of_sticky(card: Any, words: Mapping[str, str]) -> Iterator[str]:
 
 def _of_dp(dp: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[str]:
     """Guarantee and model of a table of mode dp."""
-    held = Guarantee.of(dp)
-    if held.epsilon is not None:
-        yield words["epsilon means"].format(named(held.epsilon, held.delta, ", "))
-        if held.spent is not None and held.builds > 1:
-            together = named(held.spent, held.spent_delta, ", ")
-            yield words["together means"].format(together)
-        if held.exact or held.sticky or not held.is_whole:
-            yield words["others mean"]
-    if held.bounds_rows:
-        yield words["bounded means"].format(number_text(dp["max_rows"], 0, words))
+    for word, about in Guarantee.of(dp).points():
+        yield words[word].format(about)
     if not dp["covered"]:
         yield words["modelled means"]
     if not dp["converged"]:

@@ -22,7 +22,13 @@ import duckdb
 from engine.errors import MissingPackage
 from engine.outputs import write_output
 from engine.schema import ColumnSet
-from engine.store import bound_sentences, bounds_rows, range_words, swap_sentences, words_of
+from engine.store import (
+    Guarantee,
+    bound_sentences,
+    range_words,
+    swap_sentences,
+    words_of,
+)
 from engine.texts import html_table, text_table
 from engine.units import ENTITIES, ROWS, Unit
 from queries.sql.advice import FEW, LOOK_UP
@@ -371,12 +377,13 @@ class Result:
                 f"each measured count includes noise of sd {self.noise_sd:.2f} "
                 f"{self.unit.many} at most."
             ]
-        if bounds_rows(self.dp):
+        held = Guarantee.of(self.dp)
+        if held.bounds_rows:
             sentences += bound_sentences(
                 self.dp["max_rows"], words_of(self.unit, self.entity), is_said=True
             )
-        if self.dp["epsilon"] is None:
-            sentences.append("NO PRIVACY GUARANTEE.")
+        if not held.is_protected:
+            sentences.append(held.promise())
         if not self.dp["converged"]:
             sentences.append("The fit did NOT converge.")
         bare = [name for name in self.table or () if name in self.dp["uniform"]]

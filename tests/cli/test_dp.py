@@ -88,6 +88,7 @@ def test_epsilons_of_a_comparison_are_checked_before_it_builds(folder, tmp_path)
 # --- data that violate declarations: a build takes them as declared, and tells its custodian in writing only
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("column", "declared"),
     [

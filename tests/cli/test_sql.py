@@ -240,6 +240,7 @@ def named(tmp_path_factory):
     return make_named(tmp_path_factory.mktemp("named"))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", [name for name in NAMES if name != ","])
 def test_show_takes_a_name_as_it_is_and_as_it_is_printed(named, name):
     cards = [

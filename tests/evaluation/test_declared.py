@@ -167,6 +167,7 @@ def test_nothing_is_left_in_the_scratch_folder(tmp_path, monkeypatch):
     assert [p.name for p in scratch.rglob("*") if p.is_file()] == ["sweep.lock"]
 
 
+@pytest.mark.ci
 def test_a_release_says_how_its_source_is_read(tmp_path):
     text, path = spec_of(tmp_path, "german")
     spec = read(text)

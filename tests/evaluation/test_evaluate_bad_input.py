@@ -167,6 +167,7 @@ def test_learners_are_run_or_said_not_to_be(odd):
     evaluated(ODD[odd](people()), people(60, 2), LEARNED)
 
 
+@pytest.mark.ci
 def test_a_copy_scores_perfect_utility():
     result = evaluated(people(), people())
     figures = result.figures()

@@ -102,6 +102,7 @@ def test_types_of_the_release_decide_for_the_original(release, tmp_path):
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.ci
 def test_tables_with_columns_of_one_side_are_left_out(release):
     original = read_original(pd.DataFrame({"AGE": [7, 40], "SEX": ["f", "m"]}), OF_N)
     subject = read_subject(release, original, OF_N, "r")

@@ -286,6 +286,7 @@ def test_one_entity_with_all_rows_builds_nothing(tmp_path):
     assert not (tmp_path / "r.duckdb").exists()
 
 
+@pytest.mark.ci
 def test_one_entity_with_most_rows_shows_none_of_its_own(tmp_path):
     """A person with 1,000 rows of a value nobody else has, among 200 people of one row."""
     ids = np.r_[np.arange(200), np.full(1000, 999)]

@@ -130,6 +130,7 @@ def test_margins_of_tables_that_contradict_each_other(seed, n):
                 check_table(fits, columns, seen)
 
 
+@pytest.mark.ci
 def test_contradictory_tables_do_contradict():
     gaps = [contradictory(seed, 150).table("A", "B", "D").gap for seed in range(8)]
     assert max(gaps) > 5

@@ -123,6 +123,7 @@ def test_commands_mark_what_people_read(release, form, is_marked):
     assert ("the numbers given were imputed" in done.stderr) != is_marked
 
 
+@pytest.mark.ci
 def test_a_status_column_in_files(release, tmp_path):
     for ending in (".csv", ".json", ".parquet"):
         out = tmp_path / f"a{ending}"

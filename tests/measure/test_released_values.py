@@ -55,6 +55,7 @@ def test_top_levels_by_hand(values, top):
     assert one_way_of(values, HARD, (tokens_of(30),))[0] == top
 
 
+@pytest.mark.ci
 @given(st.lists(st.integers(-40, 300), min_size=1, max_size=30))
 @settings(max_examples=60)
 def test_a_cut_tree_is_the_bottom_of_the_whole_one(values):

@@ -118,6 +118,7 @@ def test_the_whole_measurement_is_its_slow_twin(draws, persons):
         assert nodes_of(run.wider[wide]) == found[wide]
 
 
+@pytest.mark.ci
 def test_two_kinds_of_entity_are_their_slow_twin():
     frame = people(90, seed=5).assign(home=lambda f: f["id"] // 3)
     bounds = RowBounds(most=4, of_values={})

@@ -23,7 +23,7 @@ from engine.api.publish import publish_pack
 from engine.errors import DamagedRelease, PrivacyError, SpecError, StoreError
 from engine.evaluation.compare.building import SCRATCH
 from engine.release import build
-from engine.store import promises
+from engine.store import Guarantee
 from queries.packs import example_spec, files_by_format, pack_spec_from, preview, publish
 from queries.packs.files import Format, text_file
 from queries.packs.formats import FORMATS
@@ -156,7 +156,7 @@ def test_a_release_without_a_guarantee_is_refused_unless_asked_for_and_says_so(t
     build(spec_in(tmp_path, dp="guarantee = false"), tmp_path / "r.duckdb", jobs=1)
     with open_release(tmp_path / "r.duckdb") as opened:
         spec = pack_spec_from({"pack": {"max_width": 1}})
-        with pytest.raises(PrivacyError, match=r"no privacy guarantee.*--unprotected"):
+        with pytest.raises(PrivacyError, match=r"NO PRIVACY GUARANTEE.*--unprotected"):
             publish(opened, tmp_path / "out", spec)
         assert not (tmp_path / "out").exists()
         publish(opened, tmp_path / "out", spec, unprotected=True)
@@ -166,9 +166,10 @@ def test_a_release_without_a_guarantee_is_refused_unless_asked_for_and_says_so(t
     for text in (*readmes, cells):
         assert "include no noise" in text
         assert "includes random noise" not in text
-    assert promises({"epsilon": None})[0] in readmes[0]
+    assert Guarantee(epsilon=None).promise() in readmes[0]
 
 
+@pytest.mark.ci
 def test_the_dry_run_lists_the_tables_and_writes_nothing(release, tmp_path):
     more = 'languages = ["en", "de", "cy", "xx"]\n[columns.sex]\nlabel = {cy = "Rhyw", de = "Sex"}'
     (tmp_path / "p.toml").write_text(ONE_TOML.format(more=more))

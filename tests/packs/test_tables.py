@@ -158,6 +158,7 @@ TOO_MANY = (  # tables with more than 20 combinations
 )
 
 
+@pytest.mark.ci
 def test_a_spec_that_does_not_fit_the_release_is_refused(opened, tmp_path):
     def problems(raw):
         with pytest.raises(SpecError) as refused:

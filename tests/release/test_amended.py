@@ -250,6 +250,7 @@ def test_releases_of_another_recipe_are_left_alone(folder, recipe, how, said):
     assert not path.with_name(path.name + ".tmp").exists()
 
 
+@pytest.mark.ci
 def test_a_damaged_release_lends_nothing(folder):
     spec, path = made(folder, SMALL, "damaged")
     raw = bytearray(path.read_bytes())

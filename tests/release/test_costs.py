@@ -53,6 +53,7 @@ def test_what_a_placeholder_hides_is_suppressed(tmp_path):
     assert shares["sex",] < 0.02
 
 
+@pytest.mark.ci
 def test_the_command_says_it(spec):
     done = tablepack("plan", spec, "--quick", "--json", cwd=spec.parent)
     told = json.loads(done.stdout)

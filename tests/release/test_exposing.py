@@ -67,6 +67,7 @@ def made(tmp_path, source):
     return make
 
 
+@pytest.mark.ci
 def test_many_tables_about_few_people_are_refused_with_ways_out(tmp_path, source, made):
     with pytest.raises(PrivacyError) as refused:
         made(WIDE)

@@ -86,9 +86,7 @@ def test_without_a_guarantee_nothing_is_noisy(write):
     assert not plan.is_protected
     assert (plan.budget, plan.spent, plan.left, plan.total_sd) == (None, None, None, 0.0)
     assert of(plan, "AGE").noise_sd == 0
-    assert plan.warnings == (
-        "guarantee = false: tables are made from exact counts; nobody is protected",
-    )
+    assert plan.warnings == ("guarantee = false: no privacy guarantee: exact counts",)
     assert plan.as_dict()["epsilon"] is None
     assert json.loads(json.dumps(plan.as_dict(), allow_nan=False))["total_noise_sd"] == 0.0
 

@@ -115,6 +115,7 @@ def test_told_columns_are_always_as_told(declared):
         assert county == a // 3
 
 
+@pytest.mark.ci
 def test_tables_of_the_finer_column_add_up_to_those_of_the_coarser(declared):
     area = {(a, a // 3): n for (a,), n in counts(declared, "area").items()}
     assert added_up(area, 1) == counts(declared, "county")
@@ -150,6 +151,7 @@ def test_nobody_needs_to_declare_a_copy(made, declared):
     assert any("area_name is implied by area" in sentence for sentence in card.sentences())
 
 
+@pytest.mark.ci
 def test_a_copy_that_no_other_table_shows_is_the_same(made, declared):
     """Also where its original is in no table of the build."""
     only = made(DECLARED, [("age", "area_name")], "only", all_columns=True)

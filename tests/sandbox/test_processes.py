@@ -342,6 +342,7 @@ def test_what_does_not_start(path, instead, program, text, why):
         limited_processes(path)
 
 
+@pytest.mark.ci
 def test_what_cannot_be_started(path, monkeypatch):
     with monkeypatch.context() as m:
         m.setattr(sys, "platform", "win32")

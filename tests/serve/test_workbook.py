@@ -162,6 +162,7 @@ def test_a_wide_table_has_all_figures_and_a_note_on_what_is_left_out(n, is_cut):
     assert rows[2].count(f"c{n - 1}") == 1
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("has_intervals", [True, False])
 def test_a_table_wider_than_a_sheet_is_refused_with_what_to_do(has_intervals):
     with pytest.raises(TooLarge, match="16,385 columns"):

@@ -43,6 +43,7 @@ IMPOSSIBLE = {
 }
 
 
+@pytest.mark.ci
 def test_each_rule_can_be_broken(census):
     frames = {"people": frame(census.people), "events": frame(census.events)}
     rng = np.random.default_rng(5)

@@ -210,6 +210,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.ci
 def test_texts_that_are_times_of_day_and_others(tmp_path):
     _, detection = one(MINUTES, **TIMES, **OTHERS)
     columns = {c.name: c for c in accepted(tmp_path, detection).columns}

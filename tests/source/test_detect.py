@@ -91,6 +91,7 @@ def test_kinds_of_typed_columns(cells, kind, value_type):
     assert (column.kind, column.value_type) == (kind, value_type)
 
 
+@pytest.mark.ci
 def test_null_spellings():
     numbers = [str(n) for n in range(40)]
     assert one(numbers + ["N"] * 10)[0].nulls == ("N", "")
@@ -175,6 +176,7 @@ def test_several_entity_columns_count_the_fewest():
     assert "v" not in found(frame, ["p", "h"]).values
 
 
+@pytest.mark.ci
 def test_entity_candidates():
     n = 300
     frame = pd.DataFrame(

@@ -194,7 +194,7 @@ def test_a_file_and_a_table_of_one_name(tmp_path, form, is_first):
 
 @pytest.mark.parametrize("form", ["postgres", "mysql"])
 def test_no_message_has_the_address_of_a_server(form, monkeypatch):
-    def opened(con, source, path, relation, taken=()):
+    def opened(con, source, path, relation, taken=(), **_):
         name = relation or "t"
         con.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT 1 AS a WHERE false")
         return [name]
@@ -403,6 +403,7 @@ def statistical(folder, form):
     return path
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("form", ["sav", "por", "dta", "xpt"])
 def test_files_of_statistical_packages(tmp_path, form):
     detection = detect_source(statistical(tmp_path, form))

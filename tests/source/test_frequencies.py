@@ -31,6 +31,7 @@ def test_a_table_of_frequencies_is_refused(name):
         found(frequencies(name))
 
 
+@pytest.mark.ci
 def test_microdata_with_a_column_of_such_a_name_are_not():
     r = random.Random(2)
     people = pd.DataFrame(
@@ -47,6 +48,7 @@ def test_microdata_with_a_column_of_such_a_name_are_not():
     )
 
 
+@pytest.mark.ci
 def test_each_unit_is_a_row_where_that_is_asked_for(tmp_path):
     table = frequencies()
     path = tmp_path / "f.csv"

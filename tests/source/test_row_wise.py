@@ -1,11 +1,16 @@
-"""`source.sql` in mode dp: only what makes each row from one row, and cannot fail on a cell."""
+"""Mode dp reads each row by itself: `source.sql` may do nothing else, and no row decides how others are read."""
 
 from __future__ import annotations
 
+import csv
+import random
+import sqlite3
+
 import duckdb
+import pandas as pd
 import pytest
 
-from engine.errors import SpecError
+from engine.errors import DataError, SpecError
 from engine.schema import SourceSpec
 from engine.source import open_source
 from engine.source.forms.row_wise import RowWise
@@ -25,6 +30,9 @@ ROW_BY_ROW = [
     "SELECT id, sex FROM people UNION ALL SELECT id, code FROM people",
     "WITH t AS (SELECT id, sex FROM people) SELECT t.id, n FROM t, (VALUES (1), (2)) v(n)",
     "SELECT id, unnest(string_split(sex, ',')) AS part FROM people",
+    "SELECT id, substr(sex, 1, 2) AS a, left(code, 1) AS b, sex[1] AS c, sex[1:2] AS d, sex[-1] AS e FROM people",
+    "SELECT id, round(TRY_CAST(income AS DOUBLE), 1) AS i FROM people WHERE code SIMILAR TO '[ab]+'",
+    "SELECT id, regexp_replace(sex, '^f', 'x', 'i') AS s FROM people",
 ]
 NOT_ROW_BY_ROW = [
     "SELECT id, CASE WHEN EXISTS (SELECT 1 FROM people WHERE id = '7') THEN 'a' ELSE 'b' END AS flag FROM people",
@@ -54,6 +62,13 @@ MAY_FAIL = [
     "SELECT id, CASE WHEN id = '7' THEN CAST('x' AS INTEGER) ELSE 1 END AS flag FROM people",
     "SELECT id, strptime(income, '%Y') AS d FROM people",
     "SELECT id FROM people WHERE CAST(id AS DATE) > '2020-01-01'",
+    "SELECT id FROM people WHERE regexp_matches(sex, code)",
+    "SELECT id FROM people WHERE sex SIMILAR TO code",
+    "SELECT id, regexp_replace(sex, 'f', code) AS s FROM people",
+    "SELECT id, substr(sex, TRY_CAST(income AS BIGINT)) AS s FROM people",
+    "SELECT id, left(sex, TRY_CAST(income AS BIGINT)) AS s FROM people",
+    "SELECT id, sex[TRY_CAST(income AS BIGINT)] AS s FROM people",
+    "SELECT id, round(TRY_CAST(income AS BIGINT), -2) AS i FROM people",
 ]
 
 
@@ -102,3 +117,102 @@ def test_what_is_declared_is_not_looked_at_but_for_what_may_fail(opened):
 
 def test_no_rows_are_a_result_like_any_other(opened):
     assert opened("SELECT id FROM people WHERE sex = 'z'", PUBLIC) == 0
+
+
+BY_ROW = RowWise(public=frozenset())
+
+
+def read(path, frame=None, **about):
+    """All rows of a source as mode dp reads them, each as texts."""
+    form = "frame" if frame is not None else about.pop("format", "csv")
+    source = SourceSpec(path=None if frame is not None else str(path), format=form, **about)
+    with duckdb.connect() as con:
+        open_source(con, source, frame, row_wise=BY_ROW)
+        found = con.execute("SELECT * FROM source").fetchall()
+    return [tuple(None if v is None else str(v) for v in row) for row in found]
+
+
+GOOD = [b"1,f,5", b'2,"m",6', b'3,"a ""b"", c",7']
+READ = sorted([("1", "f", "5"), ("2", "m", "6"), ("3", 'a "b", c', "7")])
+NOTHING = (None, None, None)
+LINES = {
+    "too few fields": (b"9,f", [NOTHING]),
+    "too many fields": (b"9,f,5,6", [NOTHING]),
+    "a quote that is not closed": (b'9,"f,5', [NOTHING]),
+    "text behind a quote": (b'9,"f"x,5', [NOTHING]),
+    "bytes that are no UTF-8": (b"9,\xff,5", [("9", "\ufffd", "5")]),
+    "bytes that are no text": (b"9,\x00,5", [("9", "\x00", "5")]),
+    "a field with a line break": (b'9,"f\ng",5', [NOTHING] * 2),
+    "another line end": (b"9,f,5\r", [("9", "f", "5")]),
+    "nothing": (b"", []),
+}
+
+
+@pytest.mark.parametrize("odd", LINES)
+@pytest.mark.parametrize("place", [0, 2, 3])
+def test_no_line_of_a_text_decides_how_others_are_read(tmp_path, odd, place):
+    line, made = LINES[odd]
+    lines = [*GOOD[:place], line, *GOOD[place:]]
+    (tmp_path / "x.csv").write_bytes(b"\n".join([b"id,sex,inc", *lines, b""]))
+    key = lambda row: tuple(map(str, row))  # noqa: E731
+    assert sorted(read(tmp_path / "x.csv"), key=key) == sorted([*READ, *made], key=key)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", " "])
+def test_by_line_a_text_says_what_it_says_as_a_whole(tmp_path, delimiter):
+    rng = random.Random(7)
+    with open(tmp_path / "x.csv", "w", newline="") as file:
+        out = csv.writer(file, delimiter=delimiter)
+        out.writerow("abc")
+        for _ in range(500):
+            out.writerow(
+                "".join(rng.choice('ab", ;|\t1\u00e9') for _ in range(rng.randrange(6)))
+                for _ in range(3)
+            )
+    whole = SourceSpec(path=str(tmp_path / "x.csv"), format="csv", delimiter=delimiter)
+    with duckdb.connect() as con:
+        open_source(con, whole)
+        expected = con.execute("SELECT * FROM source").fetchall()
+    assert read(tmp_path / "x.csv", delimiter=delimiter) == expected
+
+
+def test_other_encodings_are_read_by_line_too(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"id,sex\n1,\xe9\n2,\x81\n")
+    assert read(tmp_path / "x.csv", encoding="cp1252") == [("1", "\u00e9"), ("2", "\ufffd")]
+
+
+def test_what_a_file_says_as_a_whole_is_refused_as_ever(tmp_path):
+    (tmp_path / "x1.csv").write_text("id,sex\n1,f\n")
+    (tmp_path / "x2.csv").write_text("id\n1\n")
+    with pytest.raises(DataError, match="header differs"):
+        read(tmp_path / "x*.csv")
+    (tmp_path / "y.csv").write_text("")
+    with pytest.raises(DataError, match="empty"):
+        read(tmp_path / "y.csv")
+
+
+def test_one_object_of_a_frame_does_not_decide_what_others_are(tmp_path):
+    for odd in ("?", b"?", 5.5, None, [1]):
+        frame = pd.DataFrame({"a": pd.Series([1, 2.0, True, "x", odd], dtype=object)})
+        assert [a for (a,) in read(None, frame)][:4] == ["1", "2", "true", "x"]
+
+
+def test_one_cell_of_a_database_or_a_sheet_does_not_end_a_build(tmp_path):
+    with sqlite3.connect(tmp_path / "x.sqlite") as con:
+        con.execute("CREATE TABLE t (a)")
+        con.executemany("INSERT INTO t VALUES (?)", [(1,), (b"\xff",), (None,)])
+        con.execute("INSERT INTO t VALUES (CAST(x'ff41' AS TEXT))")
+    con.close()
+    found = read(tmp_path / "x.sqlite", format="sqlite")
+    assert found == [("1",), (None,), (None,), ("\ufffdA",)]
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["a", "b"], [1, 2], [3, 4, "note"]):
+        book.active.append(row)
+    book.save(tmp_path / "x.xlsx")
+    assert read(tmp_path / "x.xlsx", format="xlsx") == [("1", "2"), ("3", "4")]
+
+
+def test_a_count_that_is_none_leaves_its_row_out(tmp_path):
+    (tmp_path / "x.csv").write_text("a,n\nx,2\ny,?\nz,-1\nw,inf\nv,1.5\nu,\n")
+    assert read(tmp_path / "x.csv", count_column="n") == [("x",), ("x",)]

@@ -111,6 +111,7 @@ def test_what_is_taken_is_said_and_leaves_the_tables():
     assert not {"hh", "pno"} & {*found.suspects}
 
 
+@pytest.mark.ci
 def test_columns_that_are_given_one_by_one_stay_so_with_a_remark():
     found = detect(FRAME, sites("site", "patient"), ("site", "patient"), thresholds=EXACTLY_TEN)
     assert found.named == ("site", "patient")
@@ -124,6 +125,7 @@ def test_a_kind_without_columns_is_refused():
         detect(FRAME, surveyed("hh", "pno"), ((),), thresholds=EXACTLY_TEN)
 
 
+@pytest.mark.ci
 def test_the_command_line_takes_columns_that_name_one_entity_as_csv(tmp_path):
     frame = surveyed("hh", "pno").rename(columns={"pno": "no, in it"})
     frame.to_csv(tmp_path / "d.csv", index=False)

@@ -22,6 +22,7 @@ from engine.source.detection.spec_text import toml
 from engine.source.ingest import ingest
 
 
+@pytest.mark.ci
 def test_the_written_spec_is_accepted_and_reads_the_data(tmp_path, monkeypatch):
     names = [
         "a b",
@@ -171,6 +172,7 @@ def test_a_width_leaves_identifiers_out(tmp_path):
     assert {c.name for c in told_apart.columns} == {"person_id", "age", "sex"}
 
 
+@pytest.mark.ci
 def test_an_identifier_is_published_only_if_declared(tmp_path):
     new_key(tmp_path / "my.key")
     frame, key = with_identifiers(), tmp_path / "my.key"

@@ -312,6 +312,7 @@ def test_what_only_duckdb_does_is_refused(census, tmp_path):
     assert not (tmp_path / "r.duckdb").exists()
 
 
+@pytest.mark.ci
 def test_equal_rows_are_told_apart_as_duckdb_does(spark, tmp_path):
     """Without entities: many equal rows in several partitions. The smoke test of Spark by default."""
     frame = pd.DataFrame({"a": [1] * 70 + [2] * 30, "b": ["x"] * 50 + ["y"] * 50})
@@ -340,8 +341,9 @@ mode = "dp"
 epsilon = 1.0
 margins = 2
 max_rows = {max_rows}
+missing_ids = "{missing}"
 [source]
-path = "p.parquet"
+path = "p.{form}"
 engine = "{engine}"
 entities = ["id"]
 [columns.id]
@@ -361,13 +363,26 @@ kind = "integer"
 domain = {{ min = 0, max = 50 }}
 breaks = [20]
 public = true
+[columns.born]
+kind = "date"
+domain = {{ min = 2000-01-01, max = 2009-12-31 }}
+breaks = [2005-01-01]
+public = true
 [[tables]]
-columns = ["inc", "job", "sex"]
+columns = ["born", "inc", "job", "sex"]
 """
+NO_RECORDS = '9,f\n9,f,a,5,2001-02-03,6\n9,"f,a,5,2001-02-03\n9,f,a,5,200\n'
 
 
-@pytest.mark.parametrize("max_rows", [1, 2])
-def test_mode_dp_counts_what_duckdb_counts(spark, tmp_path, monkeypatch, max_rows):
+@pytest.mark.parametrize(
+    ("max_rows", "form", "missing"),
+    [
+        (1, "parquet", "drop"),
+        pytest.param(2, "parquet", "own", marks=pytest.mark.ci),
+        pytest.param(2, "csv", "own", marks=pytest.mark.ci),
+    ],
+)
+def test_mode_dp_counts_what_duckdb_counts(spark, tmp_path, monkeypatch, max_rows, form, missing):
     """The same rows of the same people, those chosen and those left out; nothing that is odd ends a build."""
     pytest.importorskip("opendp")
     rows = pd.DataFrame(
@@ -376,17 +391,23 @@ def test_mode_dp_counts_what_duckdb_counts(spark, tmp_path, monkeypatch, max_row
             "sex": [("f", "m", "x", None)[i % 4 if i % 9 == 0 else i % 2] for i in range(102)],
             "job": [("a", "b", "strange", None)[i * 7 % 4] for i in range(102)],
             "inc": [(i * 13) % 90 - 10 for i in range(101)] + [None],
+            "born": [("2001-02-03", "2007-01-01", "?", "2001-02-30")[i % 4] for i in range(102)],
         }
     ).astype({"id": "Int64", "inc": "Int64"})
     seen, real = {}, margins.counted
     for name in ("duckdb", "spark"):
         folder = tmp_path / name
         folder.mkdir()
-        rows.to_parquet(folder / "p.parquet")
+        if form == "parquet":
+            rows.to_parquet(folder / "p.parquet")
+        else:
+            (folder / "p.csv").write_text(rows.to_csv(index=False) + NO_RECORDS)
         (folder / "k.key").touch(0o600)
         (folder / "k.key").write_bytes(KEY)
         begin_ledger(folder / "k.key")
-        (folder / "r.toml").write_text(DP.format(engine=name, max_rows=max_rows))
+        (folder / "r.toml").write_text(
+            DP.format(engine=name, max_rows=max_rows, form=form, missing=missing)
+        )
 
         def noted(*args, name=name):
             found = real(*args)

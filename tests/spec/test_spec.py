@@ -423,6 +423,7 @@ def test_a_spec_of_values(write, tmp_path):
     assert len(caught.value.problems) == 4
 
 
+@pytest.mark.ci
 @settings(max_examples=40)
 @given(st.text(max_size=300) | st.binary(max_size=100).map(lambda raw: raw.decode("latin-1")))
 def test_no_text_breaks_the_reader(tmp_path_factory, text):

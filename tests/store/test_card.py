@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from fixtures.release import make_card, make_table
 
-from engine.store import GeneratorCard, promises
+from engine.store import GeneratorCard, Guarantee
 
 STICKY = make_card(make_table(("AGE", "SEX")))
 DP = {
@@ -61,7 +61,14 @@ def test_without_a_guarantee_no_epsilon_is_claimed():
     text = said(epsilon=None, total="public", max_rows=3)
     for claim in ("epsilon", "PUBLIC", "per entity"):
         assert claim not in text
-    assert len(promises({"epsilon": None, "delta": None, "max_rows": 3, "total": "public"})) == 1
+    assert (
+        len(
+            Guarantee.of(
+                {"epsilon": None, "delta": None, "max_rows": 3, "total": "public"}
+            ).sentences()
+        )
+        == 1
+    )
 
 
 @pytest.mark.parametrize("card", [STICKY, card_with(), card_with(converged=False)])

@@ -80,6 +80,7 @@ SLOW = {
     *("column_type_unknown", "catalog_of_other_types", "count_missing", "count_negative"),
 }
 """Large forgeries, and those that the same check as another's refuses."""
+MARKS = {name: (pytest.mark.slow,) for name in SLOW} | dict.fromkeys(ONE_OF_EACH_KIND, ())
 
 
 @pytest.fixture(scope="module")
@@ -103,10 +104,7 @@ def check_refused(recipe, good, folder, openings):
 
 @pytest.mark.parametrize(
     "recipe",
-    [
-        pytest.param(f, id=f.stem, marks=[pytest.mark.slow] if f.stem in SLOW else [])
-        for f in FORGERIES
-    ],
+    [pytest.param(f, id=f.stem, marks=MARKS.get(f.stem, [pytest.mark.ci])) for f in FORGERIES],
 )
 def test_every_forgery_is_refused(recipe, good, tmp_path):
     check_refused(recipe, good, tmp_path, ["open_release"])

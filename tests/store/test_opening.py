@@ -89,6 +89,7 @@ def test_an_opening_has_a_time_limit(folder, monkeypatch):
         open_release(folder / "r.duckdb")
 
 
+@pytest.mark.ci
 def test_a_link_and_a_relative_path_open(folder, monkeypatch):
     (folder / "link.duckdb").symlink_to(folder / "r.duckdb")
     (folder / "link.duckdb.manifest.json").symlink_to(folder / "r.duckdb.manifest.json")

@@ -173,13 +173,13 @@ def _metrics(cards: Mapping[ColumnSet, Mapping[str, Any]]) -> list[str]:
 
 def _spent(card: Mapping[str, Any]) -> list[str]:
     """What mode dp spent, and what limits the guarantee."""
-    _, *rest = _guarantee(card).sentences()
-    return rest or ["Nothing is guaranteed: counts were exact."]
+    promise, *rest = _guarantee(card).sentences()
+    return rest or [promise]
 
 
 def _guarantee(card: Mapping[str, Any]) -> Guarantee:
     """What a card of mode dp promises."""
-    return Guarantee.of({"epsilon": None, **(card.get("dp") or {})})
+    return Guarantee.of(card.get("dp") or {})
 
 
 def _promise(mode: str, privacy: Mapping[str, Any], card: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from engine.evaluation.report.verdicts import Line, Verdict, verdict
 from engine.evaluation.result import Result
 from engine.evaluation.risk.people import excess
 from engine.evaluation.score import HitRate, Risk
-from engine.store import Guarantee, named
+from engine.store import Guarantee
 
 Standing = Literal["holds", "holds in part", "does not hold", "not computed"]
 STANDINGS: Mapping[Verdict, Standing] = {
@@ -275,13 +275,13 @@ def _bounded(dp: Mapping[str, Any]) -> list[str]:
     """What differential privacy promises against any attacker."""
     if not dp:
         return []
-    if dp.get("epsilon") is None:
-        return ["NOTHING IS GUARANTEED: the counts are exact."]
     held = Guarantee.of(dp)
+    if not held.is_protected:
+        return [held.promise()]
     return [
         f"Guaranteed: who held even chances beforehand guesses right with at most {held.most_sure():.0%} afterwards, "
         f"whether one {held.entity} is in the data.",
-        *(held.together() or [f"This build: {named(held.epsilon or 0.0, held.delta)}."]),
+        *(held.together() or [f"This build: {held.brief()}."]),
     ]
 
 

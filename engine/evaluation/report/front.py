@@ -18,7 +18,7 @@ from engine.evaluation.report.pictures.front import front_pictures
 from engine.evaluation.report.pictures.picture import Picture
 from engine.evaluation.report.verdicts import Line
 from engine.evaluation.result import Evaluation, Result
-from engine.store import Guarantee, named
+from engine.store import Guarantee
 
 MOST_NAMED = 24
 """Columns that the page names."""
@@ -99,10 +99,9 @@ def _made(mode: str, card: Mapping[str, Any], entities: str) -> str:
     """Mode, profile and thresholds."""
     if mode == "dp":
         dp = card.get("dp") or {}
-        held = Guarantee.of({"epsilon": None, **dp})
-        if held.epsilon is None:
-            return "mode dp without a guarantee: exact counts"
-        return f"mode dp, {named(held.epsilon, held.delta, ', ')}, {dp.get('noise')} noise"
+        held = Guarantee.of(dp)
+        noise = f", {dp.get('noise')} noise" if held.is_protected else ""
+        return f"mode dp, {held.brief()}{noise}"
     swapped = "; some records exchanged values first" if card.get("swap") else ""
     return (
         f"mode sticky (rules, no proof), profile {card.get('profile')}: nothing about fewer than "
@@ -161,10 +160,9 @@ def _accepted(result: Result) -> list[str]:
     if reason := (card.get("exposure") or {}).get("accept_risk"):
         lines.append(f"More exposure than the bound, because: “{reason}”.")
     dp = card.get("dp") or {}
-    if dp and dp.get("epsilon") is None:
-        lines.append("A release without any guarantee.")
-    elif dp:
-        lines += Guarantee.of(dp).warnings()
+    if dp:
+        held = Guarantee.of(dp)
+        lines += held.warnings() if held.is_protected else [held.promise()]
     for note in facts.notes:
         column, is_one, why = note.partition(RELEASED_IDENTIFIER)
         if is_one:

@@ -41,7 +41,7 @@ from engine.measure.dp.ledger import (
 from engine.measure.dp.noise import noised
 from engine.params import DPParams
 from engine.progress import Progress, silent
-from engine.schema import Column, Int64Array
+from engine.schema import Column, Int64Array, Writing
 from engine.source import Opened, locked, read_json, replace_file, sync_folder
 
 _DIGEST_BYTES = 32
@@ -81,15 +81,13 @@ def measured_margins(
         raise SpecError("source.entities: mode dp protects one kind of entity; name one column")
     planned = shares(params, {name: len(levels[name]) for name in params.columns})
     n_rows = opened.ingested.unsettled.get("rows", opened.ingested.n_rows)
+    secret = opened.key.derive("fingerprint", vintage)
+    name = measurement_id(opened, params, levels, vintage, secret)
     if params.epsilon is None:
         count = counter(opened, params, levels, None)
         total, *margins = counted(count, planned, params, n_rows, report)
-        secret = opened.key.derive("fingerprint", vintage)
-        name = measurement_id(opened, params, levels, vintage, secret)
         note_exact(key_path, id=name, vintage=vintage, title=title, margins=len(margins))
         return MeasuredMargins(total=total, margins=tuple(margins))
-    secret = opened.key.derive("fingerprint", vintage)
-    name = measurement_id(opened, params, levels, vintage, secret)
     remarks = remarks_path(key_path, name)
     path, is_reused = measured_folder(key_path) / f"{name}.npz", True
     measured = read_margins(path, name, secret)
@@ -130,7 +128,7 @@ def measurement_id(
     """
     state = opened.state
     of_columns = [
-        (name, state.encodings[name], level.has_null, level.values, *_settling(level.column))
+        (name, state.encodings[name], level.has_null, level.values, *_reading(level.column))
         for name, level in ((name, levels[name]) for name in params.columns)
     ]
     limits = [
@@ -141,14 +139,21 @@ def measurement_id(
     measured = (params.margins, params.strata, params.ranges, params.sensitivity, params.max_rows)
     split = (params.allocation, params.total_share, params.public_n)
     budget = (params.noise, params.epsilon, params.delta, *split)
-    data = (vintage, state.entities, opened.named)
+    own = ("own",) if params.missing_ids == "own" else ()
+    data = (vintage, state.entities, opened.named, *own)
     parts = ["measurement", *map(repr, (data, of_columns, measured, budget)), *limits]
     return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
 
 
-def _settling(column: Column) -> tuple[object, ...]:
-    """What becomes of values outside a column's domain, where it is not the default."""
-    return tuple(one for one in (column.outside, column.other) if one is not None)
+def _reading(column: Column) -> tuple[object, ...]:
+    """How a column's cells are read, and what becomes of those outside its domain, where it is not the default."""
+    written = () if column.writing == Writing() else (column.writing,)
+    nulls = () if column.spellings == ("",) else (column.spellings,)
+    return (
+        *(one for one in (column.outside, column.other) if one is not None),
+        *written,
+        *nulls,
+    )
 
 
 def remarks_path(key_path: Path, name: str) -> Path:

@@ -30,8 +30,13 @@ def open_database(
     path: str,
     relation: str | None,
     taken: Collection[str] = (),
+    *,
+    by_row: bool = False,
 ) -> list[str]:
-    """Make one table of a database a relation; or, without a name for it, all tables under their own names."""
+    """Make one table of a database a relation; or, without a name for it, all tables under their own names.
+
+    by_row: Bytes, and texts that are none, are read as what does not fit; else they are refused.
+    """
     if source.format in ("postgres", "mysql"):
         return _open_server(con, source, path, relation, taken)
     if not Path(path).is_file():
@@ -41,7 +46,7 @@ def open_database(
     with open(path, "rb") as file:
         is_sqlite = file.read(len(_SQLITE_MAGIC)) == _SQLITE_MAGIC
     if is_sqlite:
-        return _open_sqlite(con, source, path, relation, taken)
+        return _open_sqlite(con, source, path, relation, taken, by_row=by_row)
     if source.format == "sqlite":
         raise DataError(f"source {path}: is not a SQLite file")
     attached = _attached(con, path, "duckdb")
@@ -161,6 +166,8 @@ def _open_sqlite(
     path: str,
     relation: str | None,
     taken: Collection[str],
+    *,
+    by_row: bool,
 ) -> list[str]:
     """Read tables of a SQLite file as texts."""
     problem = False
@@ -168,6 +175,8 @@ def _open_sqlite(
     try:
         uri = f"{Path(path).absolute().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(uri, uri=True)) as file:
+            if by_row:
+                file.text_factory = lambda text: text.decode(errors="replace")
             listed = file.execute(
                 "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' "
                 "ORDER BY name"
@@ -180,7 +189,8 @@ def _open_sqlite(
                 check_doubles([*taken, *chosen], path)
             for table in chosen:
                 made.append(relation or table)
-                _copy(con, file, table, made[-1], f"source {path}", is_one=relation is not None)
+                is_strict = relation is not None and not by_row
+                _copy(con, file, table, made[-1], f"source {path}", is_strict=is_strict)
     except sqlite3.Error:
         problem = True
     if problem:
@@ -195,9 +205,9 @@ def _copy(
     relation: str,
     place: str,
     *,
-    is_one: bool,
+    is_strict: bool,
 ) -> None:
-    """Copy one table of a SQLite file, every cell as text; bytes are refused, or null where sql is to choose."""
+    """Copy one table of a SQLite file, every cell as text; bytes are refused, or null."""
     import pandas as pd  # slow to load
 
     rows = file.execute(f"SELECT * FROM {quoted(table)}")
@@ -209,7 +219,7 @@ def _copy(
         held = [
             name for j, name in enumerate(names) if any(isinstance(row[j], bytes) for row in cells)
         ]
-        if held and is_one:
+        if held and is_strict:
             raise DataError(
                 f"{place}: column {held[0]!r} holds bytes, which are no values of a table; leave it out with "
                 f"sql = 'SELECT * EXCLUDE ({quoted(held[0])}) FROM {quoted(table)}'"

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from engine.errors import DataError
+from engine.source.forms.writing import cell_text
 
 _AS_TEXT = frozenset(
     {
@@ -84,8 +85,13 @@ def _is_moment_of_arrow(held: Any) -> bool:
     return pa.types.is_timestamp(of_arrow) and of_arrow.tz not in (None, "UTC")
 
 
-def prepared(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], frozenset[str]]:
-    """Copy of the frame (sharing what it can) that DuckDB reads without guessing."""
+def prepared(
+    frame: pd.DataFrame, *, by_row: bool = False
+) -> tuple[pd.DataFrame, dict[str, str], frozenset[str]]:
+    """Copy of the frame (sharing what it can) that DuckDB reads without guessing.
+
+    by_row: Of Python objects each becomes a text by itself, whatever other rows hold.
+    """
     if not all(isinstance(name, str) for name in frame.columns):
         raise DataError("the data frame: column names must be text")
     unreadable: dict[str, str] = {}
@@ -95,7 +101,9 @@ def prepared(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], frozens
         series = _as_taken(frame.iloc[:, position].reset_index(drop=True))
         if isinstance(series.dtype, pd.CategoricalDtype) and not _is_text(series.cat.categories):
             series = series.astype(object)
-        if series.dtype == object:
+        if series.dtype == object and by_row:
+            series = series.map(cell_text, na_action="ignore").astype("string")
+        elif series.dtype == object:
             held_type = pd.api.types.infer_dtype(series, skipna=True)
             if held_type == "mixed-integer-float":
                 mixed.add(name)

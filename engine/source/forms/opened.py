@@ -52,13 +52,15 @@ def open_source(
 ) -> Source:
     """Make the relation `source` (a table, or a view of what can be read again) on the connection.
 
-    row_wise: Mode dp: what `source.sql` must show of itself. A source without rows is then none the worse.
+    row_wise: Mode dp: what `source.sql` must show of itself. Then no row decides what becomes of others, nor whether
+        a source can be read: a cell that cannot is as good as any that does not fit, a source without rows as others.
     """
+    by_row = row_wise is not None
     prepared = Frame(columns=(), unreadable={}, mixed_numbers=frozenset())
     labels = Labels()
     if source.format == "frame":
         place = "the data frame"
-        prepared = register_frame(con, frame)
+        prepared = register_frame(con, frame, by_row=by_row)
         check_names(prepared.columns, place)
         fetch(con, "CREATE OR REPLACE TEMP VIEW source AS SELECT * FROM frame", place)
     elif source.path is None:
@@ -69,13 +71,13 @@ def open_source(
             _open_query(con, source, place, row_wise)
         elif source.format in STATISTICAL:
             files = _files(source.paths)
-            prepared, labels = open_statistical(con, source, files, "source", place)
+            prepared, labels = open_statistical(con, source, files, "source", place, by_row=by_row)
         else:
-            _open_files(con, source, source.paths, "source", place, by_header=row_wise is not None)
+            _open_files(con, source, source.paths, "source", place, by_row=by_row)
     if source.count_column:
-        _expand(con, source.count_column, place)
+        _expand(con, source.count_column, place, by_row=by_row)
     described = fetch(con, "DESCRIBE source", place)
-    if row_wise is None and not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
+    if not by_row and not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
         if source.sql is not None:
             raise DataError(
                 f"{place}: has no rows left by source.sql; look at its conditions and joins"
@@ -92,17 +94,19 @@ def open_source(
     )
 
 
-def _expand(con: duckdb.DuckDBPyConnection, counts: str, place: str) -> None:
-    """Read each row as so many as a column says, without that column."""
+def _expand(con: duckdb.DuckDBPyConnection, counts: str, place: str, *, by_row: bool) -> None:
+    """Read each row as so many as a column says, without that column; none of a row that does not say it."""
     names = [str(row[0]) for row in fetch(con, "DESCRIBE source", place)]
     if counts not in names:
         raise SpecError(
             f"source.count_column: no column {counts!r} in the source, which has: {', '.join(names)}"
         )
     n = f"TRY_CAST({quoted(counts)} AS DOUBLE)"
-    is_count = f"coalesce({n} = trunc({n}) AND {n} >= 0, false)"
-    is_right, total = fetch(con, f"SELECT bool_and({is_count}), sum({n}) FROM source", place)[0]
-    if not is_right or total > _MOST_UNITS:
+    is_count = f"coalesce({n} = trunc({n}) AND {n} BETWEEN 0 AND {_MOST_UNITS}, false)"
+    is_right, total = fetch(
+        con, f"SELECT bool_and({is_count}), sum({n}) FILTER ({is_count}) FROM source", place
+    )[0]
+    if not (is_right or by_row) or (total or 0) > _MOST_UNITS:
         raise DataError(
             f"column {counts!r}: must hold how many units each row stands for, whole numbers of 0 and above, of at "
             f"most {_MOST_UNITS:,} units in all"
@@ -111,7 +115,7 @@ def _expand(con: duckdb.DuckDBPyConnection, counts: str, place: str) -> None:
     fetch(
         con,
         f"CREATE OR REPLACE TABLE {_RESULT} AS SELECT {others} FROM "
-        f"(SELECT {others}, unnest(range(CAST({n} AS BIGINT))) FROM source)",
+        f"(SELECT {others}, unnest(range(CAST({n} AS BIGINT))) FROM source WHERE {is_count})",
         place,
     )
     views = "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary"
@@ -139,21 +143,21 @@ def _open_files(
     relation: str,
     place: str,
     *,
-    by_header: bool = False,
+    by_row: bool,
 ) -> None:
     """Make one relation of the files of one format."""
     if source.format in _DATABASES:
         if len(paths) > 1:
             raise SpecError('source.path: several databases want sql = "SELECT ..." over them')
-        open_database(con, source, paths[0], relation)
+        open_database(con, source, paths[0], relation, by_row=by_row)
         return
     files = _files(paths)
     if source.format in STATISTICAL:
-        open_statistical(con, source, files, relation, place)
+        open_statistical(con, source, files, relation, place, by_row=by_row)
     elif source.format == "csv":
-        open_text(con, source, files, relation, place, by_header=by_header)
+        open_text(con, source, files, relation, place, by_row=by_row)
     elif source.format == "xlsx":
-        open_workbook(con, source, files, relation, place)
+        open_workbook(con, source, files, relation, place, by_row=by_row)
     else:
         _open_parquet(con, files, relation, place)
 
@@ -181,7 +185,7 @@ def _open_query(
             sheet=source.sheet,
         )
         if form in _DATABASES:
-            relations += open_database(con, one, path, None, relations)
+            relations += open_database(con, one, path, None, relations, by_row=row_wise is not None)
         else:
             check_doubles([*relations, of_paths[path]], path)
             _open_files(
@@ -190,7 +194,7 @@ def _open_query(
                 (path,),
                 of_paths[path],
                 f"source {path}",
-                by_header=row_wise is not None,
+                by_row=row_wise is not None,
             )
             relations.append(of_paths[path])
     sql = checked_query(con, source.sql or "", relations, place, row_wise)

@@ -41,15 +41,19 @@ _VIRTUAL = 1 << 62
 _WIDER = ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE")
 # Functions that give a value, or null, for every value of these types.
 _TOTAL = frozenset(
-    "|| ~~ !~~ ~~* !~~* ~~~ lower upper lcase ucase trim ltrim rtrim substr substring left right replace concat "
-    "concat_ws length len strlen contains starts_with ends_with prefix suffix reverse strip_accents array_slice "
-    "array_extract list_contains list_value string_split split_part regexp_matches regexp_full_match regexp_replace "
-    "regexp_extract hash md5 sha256 isnan isfinite isinf year month day quarter week isoyear dayofmonth dayofweek "
-    "isodow dayofyear weekday weekofyear yearweek hour minute second epoch monthname dayname greatest least "
-    "try_strptime floor ceil ceiling round trunc sign".split()
+    "|| ~~ !~~ ~~* !~~* ~~~ lower upper lcase ucase trim ltrim rtrim replace concat concat_ws length len strlen "
+    "contains starts_with ends_with prefix suffix reverse strip_accents list_contains list_value string_split "
+    "split_part hash md5 sha256 isnan isfinite isinf year month day quarter week isoyear dayofmonth dayofweek isodow "
+    "dayofyear weekday weekofyear yearweek hour minute second epoch monthname dayname greatest least try_strptime "
+    "floor ceil ceiling trunc sign".split()
+)
+# The same where all arguments but the first are constants: a cell may be no pattern, or a place too far off.
+_BY_CONSTANTS = frozenset(
+    "regexp_matches regexp_full_match regexp_replace regexp_extract substr substring left right array_slice "
+    "array_extract".split()
 )
 # Never fail on floats, may overflow elsewhere.
-_OF_FLOATS = frozenset({"+", "-", "*", "/", "abs"})
+_OF_FLOATS = frozenset({"+", "-", "*", "/", "abs", "round"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,9 +161,12 @@ def _is_total(call: dict[str, Any]) -> bool:
     kind, name = str(call["type"]), _name(call)
     if kind.startswith(("COMPARE_", "CONJUNCTION_")) or name in _TOTAL:
         return True
+    if name in _BY_CONSTANTS:
+        return all(_is_constant(one) for one in call["children"][1:])
     types = [str(one["id"]) for one in call.get("arguments", ())]
     if kind != "OPERATOR_CAST":
-        return name in _OF_FLOATS and {*types} <= {"DOUBLE", "FLOAT"}
+        numbers = types[:1] if name == "round" else types  # its precision is a constant
+        return name in _OF_FLOATS and {*numbers} <= {"DOUBLE", "FLOAT"}
     if (call.get("function_data") or {}).get("try_cast"):
         return True
     to, of = str(call["return_type"]["id"]), types[0] if types else ""
@@ -168,6 +175,13 @@ def _is_total(call: dict[str, Any]) -> bool:
     if of in _WIDER and to in _WIDER and _WIDER.index(of) <= _WIDER.index(to):
         return True
     return _is_good_constant(call)
+
+
+def _is_constant(node: dict[str, Any]) -> bool:
+    """Whether a part of a statement is a constant, perhaps of another type."""
+    if str(node["type"]) == "OPERATOR_CAST":
+        return _is_constant(node["children"][0])
+    return node.get("expression_class") == "BOUND_CONSTANT"
 
 
 def _is_good_constant(call: dict[str, Any]) -> bool:

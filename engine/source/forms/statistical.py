@@ -36,6 +36,8 @@ def open_statistical(
     files: Sequence[str],
     relation: str,
     place: str,
+    *,
+    by_row: bool = False,
 ) -> tuple[Frame, Labels]:
     """Read files of one format into one table; the labels are those of the first."""
     import pandas as pd  # slow to load
@@ -49,7 +51,7 @@ def open_statistical(
             raise DataError(f"source {file}: its columns differ from those of {files[0]}")
         frames.append(frame)
         labels.append(of_file)
-    found = register_frame(con, pd.concat(frames, ignore_index=True))
+    found = register_frame(con, pd.concat(frames, ignore_index=True), by_row=by_row)
     try:
         fetch(con, f"CREATE OR REPLACE TABLE {quoted(relation)} AS SELECT * FROM frame", place)
     finally:

@@ -6,15 +6,15 @@ kinds of columns are found and checked as in any text.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 
 from engine.errors import DataError, SpecError
 from engine.schema import SourceSpec, quoted
+from engine.source.forms.writing import cell_text
 from engine.source.relation import check_names, fetch
 
 if TYPE_CHECKING:
@@ -29,13 +29,19 @@ def open_workbook(
     files: Sequence[str],
     relation: str,
     place: str,
+    *,
+    by_row: bool = False,
 ) -> None:
-    """Read one sheet of each file into one table, every cell as text."""
+    """Read one sheet of each file into one table, every cell as text.
+
+    by_row: What has no name in the header is no column, whatever stands below; else it is refused.
+    """
     import pandas as pd  # slow to load
 
     frames: list[pd.DataFrame] = []
     for file in files:
-        frame = _frame(sheet_rows(file, source.sheet)[source.skip :], f"source {file}")
+        rows = sheet_rows(file, source.sheet)[source.skip :]
+        frame = _frame(rows, f"source {file}", by_row=by_row)
         if frames and list(frame.columns) != list(frames[0].columns):
             raise DataError(f"source {file}: its header differs from that of {files[0]}")
         frames.append(frame)
@@ -69,7 +75,7 @@ def sheets_of(file: str) -> dict[str, list[list[str]]]:
         raise DataError(
             f"source {file}: is no workbook that can be read; it may have a password, or be damaged"
         )
-    texts = {name: [[_text(cell) for cell in row] for row in of] for name, of in rows.items()}
+    texts = {name: [[cell_text(cell) for cell in row] for row in of] for name, of in rows.items()}
     return {name: of for name, of in texts.items() if any(any(row) for row in of)}
 
 
@@ -86,25 +92,19 @@ def sheet_rows(file: str, sheet: str | None) -> list[list[str]]:
     return sheets[sheet]
 
 
-def _frame(rows: list[list[str]], place: str) -> pd.DataFrame:
+def _frame(rows: list[list[str]], place: str, *, by_row: bool) -> pd.DataFrame:
     """Rows below their names; what is empty altogether is no row and no column."""
     import pandas as pd
 
     filled = [row for row in rows if any(row)]
     if not filled:
         raise DataError(f"{place}: has no rows")
-    used = [j for j in range(max(map(len, filled))) if any(j < len(row) and row[j] for row in rows)]
+    looked_at = filled[:1] if by_row else filled
+    used = [
+        j
+        for j in range(max(map(len, looked_at)))
+        if any(j < len(row) and row[j] for row in looked_at)
+    ]
     names, *cells = [[row[j] if j < len(row) else "" for j in used] for row in filled]
     check_names(names, place)
     return pd.DataFrame(cells, columns=names, dtype="string")
-
-
-def _text(cell: Any) -> str:
-    """A cell as a CSV would have it."""
-    if isinstance(cell, bool):
-        return str(cell).lower()
-    if isinstance(cell, float):
-        return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell)
-    if isinstance(cell, datetime.datetime):
-        return cell.isoformat(sep=" ")
-    return "" if cell is None else str(cell)

@@ -1,4 +1,4 @@
-"""Numbers and dates as people write them, as SQL that writes them plainly.
+"""Numbers and dates as people write them, as SQL that writes them plainly; and cells that hold objects, as text.
 
 Takes how a column is written; gives an expression for its cells with a decimal point, without groups of thousands,
 and dates in ISO's form. Invariant: what is not written as declared gives NULL, never another number.
@@ -6,13 +6,26 @@ and dates in ISO's form. Invariant: what is not written as declared gives NULL, 
 
 from __future__ import annotations
 
+import datetime
 import re
+from typing import Any
 
 from engine.schema import DATE_KINDS, NUMBER_KINDS, Writing, literal
 
 _SPACES = "\u00a0\u202f\u2009"
 _APOSTROPHES = "\u2019"
 _HAS_TIME = re.compile("%[HISMp]")
+
+
+def cell_text(cell: Any) -> str:
+    """A cell as a CSV would have it."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() and abs(cell) < 2**53 else repr(cell)
+    if isinstance(cell, datetime.datetime):
+        return cell.isoformat(sep=" ")
+    return "" if cell is None else str(cell)
 
 
 def plain_sql(writing: Writing, kind: str, cell: str) -> str:

@@ -15,6 +15,7 @@ import duckdb
 
 from engine.cell_keys import CodeSpan
 from engine.errors import DataError
+from engine.params import MissingIds
 from engine.schema import NULL_CODE, OTHER_CODE, Column, SourceSpec
 from engine.source.encoding import cell_class
 from engine.source.ingest import (
@@ -27,7 +28,7 @@ from engine.source.ingest import (
 )
 from engine.source.misfits import N_FLAGS
 from engine.source.relation import Source, fetch
-from engine.source.settling import settled_sql, unsettled_counts
+from engine.source.settling import settled_codes, unsettled_counts
 from engine.source.spark import tasks
 from engine.source.spark.frames import source_frame
 from engine.source.spark.rows import SparkRows
@@ -54,7 +55,7 @@ def rows_in_spark(
     frame: Any,
     scratch: Path,
     *,
-    settle: bool = False,
+    settle: MissingIds | None = None,
 ) -> Iterator[tuple[Source, Ingested]]:
     """Encode a source in Spark; at the end all that Spark keeps of it is let go, and a session of our own stopped.
 
@@ -62,7 +63,7 @@ def rows_in_spark(
         not fit.
     """
     with spark_session(spec.master, frame, scratch) as session:
-        frame, source = source_frame(session, spec, frame)
+        frame, source = source_frame(session, spec, frame, by_row=settle is not None)
         check_columns(source, columns, spec.entity_columns)
         chosen = frame.select(*(f"`{c.name.replace('`', '``')}`" for c in columns))
         rows = SparkRows(session, chosen, con, source.place)
@@ -80,7 +81,7 @@ def _ingested(
     spec: SourceSpec,
     frame: Any,
     *,
-    settle: bool,
+    settle: MissingIds | None,
 ) -> Ingested:
     """Lists of values, then codes, then checks."""
     by_name = {column.name: column for column in columns}
@@ -107,9 +108,9 @@ def _ingested(
     )
     unsettled: dict[str, int] = {}
     if settle:
-        encoded, unsettled = _settled(rows, encoded, shorts, entities)
+        encoded, unsettled = _settled(rows, encoded, shorts, entities, settle)
     n_rows = _extremes(
-        rows, con, encoded, list(shorts), list(entities), source.place, may_be_empty=settle
+        rows, con, encoded, list(shorts), list(entities), source.place, may_be_empty=bool(settle)
     )
 
     def look(sql: str) -> list[tuple[Any, ...]]:
@@ -174,19 +175,21 @@ def _settled(
     encoded: Any,
     shorts: Mapping[str, Column],
     entities: Mapping[str, tuple[Column, ...]],
+    missing_ids: MissingIds,
 ) -> tuple[Any, dict[str, int]]:
     """Codes inside the declared domains, without the rows to be left out, and what the custodian is told."""
-    counts = unsettled_counts(shorts, tuple(entities))
-    named = [f"{sql} AS x{i}" for i, sql in enumerate(counts)]
+    counts = unsettled_counts(shorts, entities, missing_ids)
+    named = [f"{sql} AS x{i}" for i, sql in enumerate(counts.values())]
     (said,) = rows.gathered(encoded.selectExpr(*named)).to_pylist()
-    ids = [of[0] for of in entities.values()]
-    names = [f"column {column.name}" for column in (*ids, *shorts.values())]
-    told = dict(zip(("rows", "left out", *names), map(int, said.values()), strict=True))
+    told = dict(zip(counts, map(int, said.values()), strict=True))
+    codes, there = settled_codes(shorts, entities)
+    if missing_ids == "own":
+        own = "concat('row ', monotonically_increasing_id())"
+        named = [f"coalesce(concat('id ', {short}), {own}) AS {short}" for short in entities]
+        encoded = rows.keep(encoded.selectExpr(*shorts, *named))
     if not any([*told.values()][1:]):
         return encoded, told
-    codes = [f"{settled_sql(column, short)} AS {short}" for short, column in shorts.items()]
-    kept = " AND ".join(f"{short} IS NOT NULL" for short in (*shorts, *entities))
-    return rows.keep(encoded.selectExpr(*codes, *entities).where(kept)), told
+    return rows.keep(encoded.selectExpr(*codes).where(there)), told
 
 
 def _stream(con: duckdb.DuckDBPyConnection, table: str) -> bytes:

@@ -24,11 +24,13 @@ DETECTED_ROWS = 200_000
 _TABLE = "the data frame"
 
 
-def source_frame(session: Any, spec: SourceSpec, frame: Any) -> tuple[Any, Source]:
-    """The rows, and what is known of them."""
+def source_frame(
+    session: Any, spec: SourceSpec, frame: Any, *, by_row: bool = False
+) -> tuple[Any, Source]:
+    """The rows, and what is known of them; `by_row` as in `open_text`."""
     place = _TABLE if frame is not None else f"source {', '.join(spec.paths)}"
     if frame is None:
-        frame = in_our_words(lambda: _opened(session, spec), place)
+        frame = in_our_words(lambda: _opened(session, spec, by_row=by_row), place)
     names = tuple(str(name) for name in frame.columns)
     check_names(names, place)
     types = {field.name: _duckdb_type(field.dataType) for field in frame.schema.fields}
@@ -50,7 +52,7 @@ def sample_of(frame: Any) -> Any:
     return in_our_words(lambda: frame.select(readable).limit(DETECTED_ROWS).toArrow(), _TABLE)
 
 
-def _opened(session: Any, spec: SourceSpec) -> Any:
+def _opened(session: Any, spec: SourceSpec, *, by_row: bool) -> Any:
     """A frame of files or of a table of the catalogue."""
     if spec.format == "table":
         return session.table(spec.path)
@@ -60,7 +62,7 @@ def _opened(session: Any, spec: SourceSpec) -> Any:
     for file in files:
         _check_seen(file)
     if spec.format == "csv":
-        return _text(session, spec, files)
+        return _text(session, spec, files, by_row=by_row)
     with memory_connection() as con:
         for file in files:
             if "://" not in file:
@@ -79,36 +81,48 @@ def _check_seen(file: str) -> None:
         )
 
 
-def _text(session: Any, spec: SourceSpec, files: list[str]) -> Any:
-    """Text files, every cell as text; a record may have lines, so that a file is one task."""
-    shapes = [_shape(session, spec, file) for file in files]
+def _text(session: Any, spec: SourceSpec, files: list[str], *, by_row: bool) -> Any:
+    """Text files, every cell as text; a record may have lines, so that a file is one task, unless read by row."""
+    shapes = [_shape(session, spec, file, by_row=by_row) for file in files]
     for file, shape in zip(files, shapes, strict=True):
         check_names(shape.names, f"source {file}")
         if shape.names != shapes[0].names:
             raise DataError(
                 f"source {file}: its header differs from that of {files[0]}; name files of one kind"
             )
+    from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType
 
-    schema = StructType([StructField(name, StringType()) for name in shapes[0].names])
-    return session.read.csv(
+    names = shapes[0].names
+    broken = "_broken" + "_" * max(map(len, names))  # where by row: a line that is no record
+    schema = StructType(
+        [StructField(name, StringType()) for name in (*names, *([broken] if by_row else []))]
+    )
+    rows = session.read.csv(
         list(map(_escaped, files)),
         schema=schema,
         sep=shapes[0].delimiter,
         quote='"',
         escape='"',
         header=True,
-        multiLine=True,
-        mode="FAILFAST",
+        multiLine=not by_row,
+        mode="PERMISSIVE" if by_row else "FAILFAST",
+        columnNameOfCorruptRecord=broken,
         ignoreLeadingWhiteSpace=False,
         ignoreTrailingWhiteSpace=False,
     )
+    if not by_row:
+        return rows
+    cells = {name: f"`{name.replace('`', '``')}`" for name in names}
+    return rows.select(
+        *(F.when(F.col(broken).isNull(), F.col(cell)).alias(name) for name, cell in cells.items())
+    )
 
 
-def _shape(session: Any, spec: SourceSpec, file: str) -> CsvShape:
+def _shape(session: Any, spec: SourceSpec, file: str, *, by_row: bool) -> CsvShape:
     """Delimiter and names of a text."""
     if "://" not in file:
-        shape = csv_shape(Path(file), delimiter=spec.delimiter)
+        shape = csv_shape(Path(file), delimiter=spec.delimiter, by_header=by_row)
         if shape.has_tail:
             raise DataError(
                 f"source {file}: each line ends in a delimiter, which Spark reads as one more column; take it off"

@@ -68,6 +68,7 @@ def independent(seed):
     return lambda frame: pd.DataFrame({c: rng.permutation(frame[c].to_numpy()) for c in frame})
 
 
+@pytest.mark.ci
 def test_a_function_that_keeps_to_margins_and_one_that_copies(frame):
     columns = ["age", "sex", "town"]
     good = engine.audit(independent(7), data=frame, safe=1, columns=columns, rows=800)

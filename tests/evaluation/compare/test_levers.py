@@ -171,6 +171,7 @@ MADE = {
 }
 
 
+@pytest.mark.ci
 def test_the_page_is_private_and_names_the_spec(tmp_path):
     found = made(**MADE)
     write_map(found, tmp_path / "c.html")

@@ -127,7 +127,7 @@ def test_the_most_exposed_are_judged_by_the_bounds_of_the_release(guessed, stand
             "right with at most 95%",
             "does not hold",
         ),
-        ({"epsilon": None}, "NOTHING IS GUARANTEED", "does not hold"),
+        ({"epsilon": None}, "NO PRIVACY GUARANTEE", "does not hold"),
     ],
 )
 def test_mode_dp_says_what_it_guarantees(dp, part, standing):
@@ -136,8 +136,8 @@ def test_mode_dp_says_what_it_guarantees(dp, part, standing):
     assert part in " ".join(third.learns)
     assert third.standing == standing
     how = dict(found.released)["made how"]
-    assert ("without a guarantee" in how) == (dp["epsilon"] is None)
-    assert ("without any guarantee" in " ".join(found.accepted)) == (dp["epsilon"] is None)
+    assert ("no privacy guarantee" in how) == (dp["epsilon"] is None)
+    assert ("NO PRIVACY GUARANTEE" in " ".join(found.accepted)) == (dp["epsilon"] is None)
 
 
 def test_a_release_that_says_something_else_of_itself_is_refused():

@@ -64,6 +64,7 @@ def many(files) -> str:
     return files["many"].read_text("utf-8")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("which", ["one", "many"])
 def test_hostile_names_are_text(which, request):
     html = request.getfixturevalue(which)

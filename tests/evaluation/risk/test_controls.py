@@ -98,6 +98,7 @@ def test_a_copy_fails_every_attack(is_declared):
     assert poor(found) >= HEADLINES
 
 
+@pytest.mark.ci
 def test_a_copy_fails_where_rows_are_known_to_correspond():
     original = people(600, 1)
     told = TOLD.model_copy(update={"aligned": True})
