@@ -1,7 +1,7 @@
-"""CONFIDENTIAL. Exposure: how much the tables of a release tell of its people, and what attackers make of it.
+"""CONFIDENTIAL. Exposure: how much the tables of a release reveal about people, and what attackers make of it.
 
 Takes codes of sampled rows, and measurements (noisy counts of passing buckets).
-Gives, for every column told, how often an attacker guesses right, rounded so that it may be shown; and ways to tell
+Gives, for every column, how often an attacker guesses it right, rounded so that it may be shown; and ways to reveal
     less.
 May import the engine's root.
 """
@@ -9,21 +9,23 @@ May import the engine's root.
 from __future__ import annotations
 
 from engine.exposure.attackers import auc_of, caught, tables_mu2, total_mu2
+from engine.exposure.estimator import ColumnExposure, Estimator
 from engine.exposure.evolution import right
 from engine.exposure.incidence import Incidence
-from engine.exposure.reckoning import Reckoner, Told
 from engine.exposure.remedies import Remedies, remedies
-from engine.exposure.statement import Exposure, Group, stated
+from engine.exposure.statement import Exposure, Group, groups_of, in_order, stated
 
 __all__ = [
+    "ColumnExposure",
+    "Estimator",
     "Exposure",
     "Group",
     "Incidence",
-    "Reckoner",
     "Remedies",
-    "Told",
     "auc_of",
     "caught",
+    "groups_of",
+    "in_order",
     "remedies",
     "right",
     "stated",

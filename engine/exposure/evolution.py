@@ -1,7 +1,7 @@
 """How often an even secret of each person is guessed right by who knows all other columns, from all tables at once.
 
 Density evolution on the incidence of people and cells (the local form of the fixed point of Tse and Hanly 1999,
-doi:10.1109/18.749008): what a cell tells of one person is limited by its noise and by what is not known yet of the
+doi:10.1109/18.749008): what a cell reveals of one person is limited by its noise and by what is not known yet of the
 others in it. Deterministic: no secret is drawn.
 """
 
@@ -35,39 +35,38 @@ def right(snr: FloatArray) -> FloatArray:
 
 def evolve(
     tables: Sequence[Cells], n_people: int, before: float = 0.0, n_most: int = 1
-) -> tuple[FloatArray, list[FloatArray]]:
-    """What all tables tell of each person, as a ratio of signal to noise.
+) -> tuple[FloatArray, FloatArray]:
+    """What all tables reveal of each person, as a ratio of signal to noise.
 
     before: What is known of everybody already.
     n_most: It ends early where so many people's secrets are as good as known.
 
-    Returns: snr, shape (n_people,); and what each table adds to it.
+    Returns: ratio, shape (n_people,); what each table adds to it, shape (n_tables, n_people).
     """
-    left = np.full(n_people, float(np.interp(before, _SNR, _LEFT)))
-    told: list[FloatArray] = []
+    from engine.exposure.loops import reveal
+
+    unknown = np.full(n_people, float(np.interp(before, _SNR, _LEFT)))
+    by = np.zeros((len(tables), n_people))
     snr = np.full(n_people, before)
     for _ in range(STEPS):
-        told = [_told(one, left, n_people) for one in tables]
-        snr = np.full(n_people, before)
-        for each in told:
-            snr += each
+        by[:] = 0.0
+        for one, added in zip(tables, by, strict=True):
+            reveal(
+                one.person,
+                one.cell,
+                one.weight,
+                one.share,
+                one.noise,
+                one.larger,
+                one.gain,
+                one.n_tables,
+                unknown,
+                added,
+            )
+        snr = before + by.sum(axis=0)
         now = np.interp(snr, _SNR, _LEFT)
-        moved = float(np.abs(now - left).max(initial=0.0))
-        left = now
+        moved = float(np.abs(now - unknown).max(initial=0.0))
+        unknown = now
         if moved < SETTLED or np.count_nonzero(snr > KNOWN) >= n_most:
             break
-    return snr, told
-
-
-def _told(table: Cells, left: FloatArray, n_people: int) -> FloatArray:
-    """What one table tells, where so much of each person's secret is not known yet."""
-    gain = table.gain**2
-    person = table.person
-    unknown = gain * left if person is None else gain * left[person] * table.weight**2
-    rest = 0.0 if gain == 1 else (1 - gain) / table.looks * table.weight**2
-    in_cell = np.bincount(table.cell, weights=unknown + rest, minlength=len(table.noise))
-    around = (table.noise / table.looks + in_cell * table.larger)[table.cell] - unknown
-    told = table.share * gain * table.weight**2 / around
-    if person is None:
-        return told
-    return np.asarray(np.bincount(person, weights=told, minlength=n_people), np.float64)
+    return snr, by

@@ -1,20 +1,18 @@
 """Who lies in which released cell: the tables that show a column, as a system of equations over people.
 
-Takes codes of sampled rows and the measurements; gives, for each column told, groups of people whose sum each table
-tells. Confidential: it is made from rows. What may leave the package are figures over many people.
+Takes codes of sampled rows and the measurements; gives, for each column, groups of people of whose secrets each table
+reveals the sum. Confidential: it is made from rows. What may leave the package are figures over many people.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cell_keys import KEY_LIMIT, cell_keys, comparable_keys
 from engine.ranges import levels_at, split_codes
 from engine.schema import (
     KIND_NULL,
@@ -26,33 +24,35 @@ from engine.schema import (
     Measurement,
 )
 
-Numbers = NDArray[np.unsignedinteger[Any]]
-DENSE = 16
-"""Combinations are looked up in place where at most so many are possible for each bucket or row."""
+SOME_ROWS = 2_000
+"""Rows on which the share of news in a table is estimated."""
+Numbers = NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cells:
-    """Groups of people of one table: each cell's sum of a secret is told, with noise."""
+    """Groups of people of one table: the sum of the secrets of each cell is revealed, with noise."""
 
-    # shape (n_edges,): Who is in which cell; a person of several rows may be in several. None: each in one, in order.
-    person: Int64Array | None
-    cell: Int64Array  # 0: in none
+    # shape (n_edges,): Who is in which cell; a person of several rows may be in several.
+    person: Int64Array
+    cell: NDArray[np.int32]  # 0: in none
     weight: FloatArray  # shape (n_edges,): Rows of the person in the cell that count
     share: FloatArray  # shape (n_edges,): What of it is news beside the narrower tables that the table is locked to
     larger: FloatArray  # shape (n_cells,): How many times as many people as were sampled
-    noise: FloatArray  # shape (n_cells,): Variance of what is told of the cell's sum
-    gain: float = 1.0  # Correlation of what is told with the secret
-    looks: int = 1  # Tables that tell of these groups, each with noise and errors of its own
+    noise: FloatArray  # shape (n_cells,): Variance of the noise in the cell's sum
+    gain: float = 1.0  # Correlation of what the table shows with the secret
+    n_tables: int = (
+        1  # Tables that show sums of these groups, each with noise and errors of its own
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Told:
-    """What a table tells of one column: the finest ranges of all others in which it shows several of the column's."""
+class _Groups:
+    """The finest released cells of some columns, as sampled rows lie in them."""
 
-    cell: Numbers  # shape (n_rows,): Which of them each row is in, from 1; 0: none
+    cell: Numbers  # shape (n_rows,): Which cell each row is in, from 1; 0: none
     people: FloatArray  # shape (n_cells + 1,): Noisy number of rows in each
-    # shape (n_cells + 1,): Figures whose noise is in what is told of rows that are in no finer one: its own, and
+    # shape (n_cells + 1,): Figures whose noise is in what a cell reveals of rows that are in no finer one: its own, and
     # one for each finer one inside.
     figures: FloatArray
 
@@ -61,12 +61,11 @@ class _Told:
 class _Seen:
     """One table, as sampled rows lie in it."""
 
-    node: Numbers  # shape (n_rows,): Finest bucket that holds each row, from 1; 0: none
-    people: FloatArray  # shape (n_nodes + 1,): Noisy count of each bucket
-    is_leaf: (
-        BoolArray  # shape (n_nodes + 1, n_columns): No finer range of the column is released at all
-    )
-    told: tuple[_Told, ...]  # By column
+    buckets: _Groups  # Its own, in their order
+    is_leaf: BoolArray  # shape (n_nodes + 1, n_columns): No finer range of the column is released
+    others: tuple[
+        _Groups, ...
+    ]  # By column: of all others, where several ranges of the column are shown
     scale: int  # What the noise of the finest buckets is multiplied with
 
 
@@ -90,12 +89,16 @@ class Incidence:
     ) -> None:
         self._codes = codes
         self._n_rows = len(next(iter(codes.values()), np.zeros(0)))
-        self._person = person
-        self.n_people = self._n_rows if person is None else int(person.max(initial=-1)) + 1
+        self._is_single = person is None
+        self._person = np.arange(self._n_rows) if person is None else person
+        self._one_each = np.ones(self._n_rows)
+        self.n_people = int(self._person.max(initial=-1)) + 1
         self.share = share
         self.layer_sd = layer_sd
         self._ranges: dict[str, _Ranges] = {}
         self._seen: dict[ColumnSet, _Seen] = {}
+        self._combinations: dict[ColumnSet, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
+        self._some = slice(None, None, max(self._n_rows // SOME_ROWS, 1))
 
     @property
     def tables(self) -> tuple[ColumnSet, ...]:
@@ -107,8 +110,11 @@ class Incidence:
         """Columns that tables show."""
         return tuple(self._ranges)
 
-    def add(self, tree: Measurement) -> None:
-        """See a further table."""
+    def add(self, tree: Measurement, *, is_full: bool = True) -> None:
+        """See a further table.
+
+        is_full: Whether its finest buckets are looked up for all rows; else for some, to estimate what is new in them.
+        """
         if not tree.columns:
             return
         for name in tree.columns:
@@ -116,109 +122,164 @@ class Incidence:
                 self._ranges[name] = _Ranges(tree, self._codes[name])
         ranges = [self._ranges[name] for name in tree.columns]
         numbers = [one.of(tree, j) for j, one in enumerate(ranges)]
-        node, _ = _finest(ranges, numbers, tree.depth, self._n_rows)
         leaves = [one.is_leaf[n] for one, n in zip(ranges, numbers, strict=True)]
+        everything = list(range(len(ranges)))
+        rows = slice(None) if is_full else self._some
         self._seen[tree.columns] = _Seen(
-            node=_small(node),
-            people=np.append(0.0, np.maximum(tree.n, 0)),
+            buckets=self._groups(tree, numbers, everything, 1, rows),
             is_leaf=np.vstack([np.zeros(len(ranges), dtype=bool), np.column_stack(leaves)]),
-            told=tuple(
-                _told(tree, _without(ranges, j), _without(numbers, j), self._n_rows)
-                for j in range(len(ranges))
+            others=tuple(
+                self._groups(tree, numbers, [i for i in everything if i != j], 2)
+                for j in everything
             ),
             scale=int(tree.scale[-1]),
         )
 
+    def _groups(
+        self,
+        tree: Measurement,
+        numbers: list[Int64Array],
+        columns: list[int],
+        least: int,
+        rows: slice | None = None,
+    ) -> _Groups:
+        """Cells of some columns of a table that hold so many of its buckets.
+
+        numbers: By column the number of each bucket's range.
+        rows: Those that are looked at; None: all, each combination of ranges once.
+        """
+        from engine.exposure.loops import place
+
+        names = tuple(tree.columns[j] for j in columns)
+        chosen = [self._ranges[name] for name in names]
+        depths = range(max((one.top for one in chosen), default=0) + 1)
+        levels = [levels_at(tuple(one.top for one in chosen), depth) for depth in depths]
+        # The ranges around those of all columns lie in one array: where those of each column and level begin.
+        before = np.cumsum([0, *(one.above.size for one in chosen)])[:-1]
+        first = [
+            start + one.above.shape[1] * np.minimum(depths, one.top)
+            for start, one in zip(before, chosen, strict=True)
+        ]
+        leaf, row = (
+            self._distinct(names)
+            if rows is None
+            else (np.ascontiguousarray(self._leaves(names)[rows]), None)
+        )
+        cell, people, figures = place(
+            _matrix([numbers[j] for j in columns], tree.n_nodes),
+            tree.depth,
+            tree.n,
+            least,
+            np.array(levels, dtype=np.int64).reshape(len(depths), len(chosen)),
+            leaf,
+            np.concatenate([np.zeros(0, dtype=np.int32), *(one.above.ravel() for one in chosen)]),
+            np.array(first, dtype=np.int64).reshape(len(chosen), len(depths)),
+        )
+        cell = cell.astype(np.min_scalar_type(len(people)))
+        return _Groups(cell=cell if row is None else cell[row], people=people, figures=figures)
+
+    def _leaves(self, columns: ColumnSet) -> NDArray[np.int32]:
+        """The finest range of each row in some columns."""
+        return _matrix([self._ranges[name].leaf for name in columns], self._n_rows)
+
+    def _distinct(self, columns: ColumnSet) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Their combinations, and which each row has; the tables that show a few columns share them."""
+        from engine.exposure.loops import distinct
+
+        if columns not in self._combinations:
+            self._combinations[columns] = distinct(self._leaves(columns))
+        return self._combinations[columns]
+
     def leaf(self, name: str) -> Int64Array:
         """Number of the finest range of each row in a column, from 1; 0 for blanks and rare values, and for none."""
-        return np.where(self._ranges[name].is_special, 0, self._seen[name,].node)
+        of = self._ranges[name]
+        return np.where(of.is_special[of.leaf], 0, of.leaf)
 
     def cells(
         self,
         table: ColumnSet,
-        told: str,
+        target: str,
         split: Split | None = None,
         times: int = 1,
-        louder: int = 1,
+        noise_factor: int = 1,
     ) -> Cells | None:
-        """Cells of all other columns of a table, in which it tells of one column; None: there are none.
+        """Cells of all other columns of a table, in which it reveals one column; None: there are none.
 
         times: How often it was measured with noise of its own. Each counts as if it were of other groups, for nobody
-            knows what changed between two states of the data: of the same groups several tell a little less.
-        louder: How many times the noise.
+            knows what changed between two states of the data: of the same groups several reveal a little less.
+        noise_factor: How many times the noise.
         """
         seen = self._seen[table]
-        j = table.index(told)
-        of = seen.told[j]
-        cell = of.cell.astype(np.int64)
-        size, figures = of.people[cell], of.figures[cell]
-        gain = 1.0
+        j = table.index(target)
+        of, gain = seen.others[j], 1.0
+        cell, people, figures = of.cell.astype(np.int32), of.people, of.figures
         if split is not None:
             gain = split.gain
             if split.rest is not None:
-                part = _split(np.where(seen.is_leaf[seen.node, j], cell, 0), split.rest, split.bit)
-                size *= np.bincount(part)[part] / np.bincount(cell)[cell]
-                cell, figures = part, np.ones(len(part))
+                shown = seen.is_leaf[seen.buckets.cell, j]
+                part = _split(np.where(shown, cell, 0), split.rest, split.bit)
+                size = people[cell] * np.bincount(part)[part] / np.bincount(cell)[cell]
+                people = np.zeros(int(part.max()) + 1)
+                people[part] = size
+                cell, figures = part.astype(np.int32), np.ones(len(people))
         if not cell.any():
             return None
-        share = self._news(table, told, size)
-        share[cell == 0] = 0.0
-        share *= times
-        person, weight = None, np.ones(len(cell))
-        if self._person is not None:
+        share = self._news(table, target, people, cell)
+        share *= times * (cell > 0)
+        person, weight = self._person, self._one_each
+        if not self._is_single:
             # Rows of one person in one cell are one: together they are worth as many as count.
             keys, one, n = np.unique(
-                cell * self.n_people + self._person, return_index=True, return_counts=True
+                cell * np.int64(self.n_people) + self._person,
+                return_index=True,
+                return_counts=True,
             )
-            cell, person = np.divmod(keys, self.n_people)
+            cell, person = (keys // self.n_people).astype(np.int32), keys % self.n_people
             weight = np.minimum(n, seen.scale).astype(np.float64)
-            share, size, figures = share[one], size[one], figures[one]
-        n_cells = int(cell.max()) + 1
-        noise, people = np.ones(n_cells), np.zeros(n_cells)
-        noise[cell] = 4 * (louder * self.layer_sd * seen.scale) ** 2 * figures
-        people[cell] = size
-        sampled = np.bincount(cell, weights=weight)
-        larger = (
-            np.maximum(people / np.maximum(sampled, 1.0), 1.0)
-            if self.share < 1
-            else np.ones(n_cells)
-        )
+            share = share[one]
+        larger = np.ones(len(people))
+        if self.share < 1:
+            sampled = np.bincount(cell, weights=weight, minlength=len(people))
+            larger = np.maximum(people / np.maximum(sampled, 1.0), 1.0)
         return Cells(
             person=person,
             cell=cell,
             weight=weight,
             share=share,
             larger=larger,
-            noise=noise,
+            noise=4.0 * (noise_factor * self.layer_sd * seen.scale) ** 2 * figures,
             gain=gain,
         )
 
-    def _news(self, table: ColumnSet, told: str, size: FloatArray) -> FloatArray:
-        """Share of what a cell tells that the cells of narrower tables, which it adds up to, do not."""
-        out = np.ones(len(size))
-        for other in table:
-            narrower = tuple(name for name in table if name != other)
-            if other == told or narrower not in self._seen:
-                continue
-            of = self._seen[narrower].told[narrower.index(told)]
-            around = of.people[of.cell]
-            out *= np.clip(1 - size / np.where(around > 0, around, np.inf), 0.0, 1.0)
+    def _news(
+        self, table: ColumnSet, target: str, people: FloatArray, cell: NDArray[np.int32]
+    ) -> FloatArray:
+        """Share of what a cell reveals that the cells of narrower tables, which it adds up to, do not."""
+        from engine.exposure.loops import lessen
+
+        out = np.ones(len(cell))
+        for j, other in enumerate(table):
+            narrower = _without(table, j)
+            if other != target and narrower in self._seen:
+                of = self._seen[narrower].others[narrower.index(target)]
+                lessen(out, people, cell, of.people, of.cell.astype(np.int32))
         return out
 
     def news(self, table: ColumnSet) -> float:
-        """Share of a typical row that a table tells and narrower ones do not."""
-        seen = self._seen[table]
-        held = np.flatnonzero(seen.node)
-        size = seen.people[seen.node[held]]
-        out = np.ones(len(held))
-        for other in table:
-            narrower = tuple(name for name in table if name != other)
-            around = np.full(len(held), self._n_rows / self.share)
-            if narrower in self._seen:
-                within = self._seen[narrower]
-                around = within.people[within.node[held]]
+        """Share of a typical row that a table reveals and narrower ones do not."""
+        size = self._counts(table)
+        out = (size > 0).astype(np.float64)
+        for j in range(len(table)):
+            narrower = _without(table, j)
+            is_seen = narrower in self._seen
+            around = self._counts(narrower) if is_seen else self._n_rows / self.share
             out *= np.clip(1 - size / np.maximum(around, 1.0), 0.0, 1.0)
-        return float(out.sum() / max(self._n_rows, 1))
+        return float(out.mean()) if len(out) else 0.0
+
+    def _counts(self, table: ColumnSet) -> FloatArray:
+        """Noisy count of the finest bucket around some rows."""
+        of = self._seen[table].buckets
+        return of.people[of.cell[self._some] if len(of.cell) == self._n_rows else of.cell]
 
     def scale(self, table: ColumnSet) -> int:
         """What the noise of a table's finest buckets is multiplied with."""
@@ -250,109 +311,50 @@ def _split(cell: Int64Array, rest: Int64Array, bit: BoolArray) -> Int64Array:
     return np.where((keys >= 0) & both[number], number + 1, 0)
 
 
-def _told(
-    tree: Measurement, others: list[_Ranges], numbers: list[Int64Array], n_rows: int
-) -> _Told:
-    """Cells of all columns but one."""
-    keys, n_keys = cell_keys(numbers, [one.size + 1 for one in others], n=tree.n_nodes)
-    depths = int(tree.depth.max(initial=0)) + 1
-    if n_keys * depths > DENSE * max(tree.n_nodes, 1):
-        _, keys = np.unique(keys, return_inverse=True)
-    # Buckets of one depth do not overlap: two of them tell which of the column's ranges a row is in.
-    deep = keys * depths + tree.depth
-    several = np.flatnonzero(np.bincount(deep)[deep] > 1)
-    people = np.bincount(deep, weights=np.maximum(tree.n, 0))
-    # Beyond the finest ranges of the others a depth tells more of the column alone.
-    depth = np.minimum(
-        tree.depth[several].astype(np.int64), max((one.top for one in others), default=0)
-    )
-    _, first = np.unique(depth * (int(keys.max(initial=0)) + 1) + keys[several], return_index=True)
-    at = several[first]
-    cell, above = _finest(others, [n[at] for n in numbers], depth[first], n_rows)
-    return _Told(
-        cell=_small(cell),
-        people=np.append(0.0, people[deep[at]]),
-        figures=1.0 + np.append(0, np.bincount(above, minlength=len(at) + 1)[1:]),
-    )
+def _matrix(columns: list[Any], n: int) -> NDArray[np.int32]:
+    """Columns of integers side by side, also none."""
+    return np.column_stack([np.zeros((n, 0)), *columns]).astype(np.int32)
 
 
-def _finest(
-    ranges: list[_Ranges], numbers: list[Int64Array], depth: NDArray[Any], n_rows: int
-) -> tuple[Int64Array, Int64Array]:
-    """The finest bucket, of several sorted by depth, that holds each row, and the next one around each, from 1.
-
-    0: none. No bucket has a range of number 0, so rows outside of all ranges find none.
-    """
-    node, above = np.zeros(n_rows, dtype=np.int64), np.zeros(len(depth) + 1, dtype=np.int64)
-    sizes = [one.size + 1 for one in ranges]
-    n_keys, is_one_key = math.prod(sizes), math.prod(sizes) <= KEY_LIMIT
-    is_dense = n_keys <= DENSE * (n_rows + len(depth))
-    at_key = np.zeros(n_keys if is_dense else 0, dtype=np.int64)
-    tops = tuple(one.top for one in ranges)
-    for level, start, stop in _runs(depth):
-        of_rows = [one.at(at) for one, at in zip(ranges, levels_at(tops, level), strict=True)]
-        held = [one[start:stop] for one in numbers]
-        if is_one_key:
-            wanted, own = _keys(of_rows, sizes, n_rows), _keys(held, sizes, stop - start)
-        else:
-            wanted, own, _ = comparable_keys(np.array(of_rows).T, np.array(held).T, sizes)
-        if is_dense:
-            at_key[own] = np.arange(start, stop) + 1
-            found = at_key[wanted]
-            at_key[own] = 0
-        else:
-            order = np.argsort(own)
-            place = order[np.minimum(np.searchsorted(own, wanted, sorter=order), len(own) - 1)]
-            found = np.where(own[place] == wanted, start + place + 1, 0)
-        above[found] = node
-        node = np.where(found > 0, found, node)
-    return node, above[1:]
-
-
-def _keys(columns: list[Int64Array], sizes: list[int], n: int) -> Int64Array:
-    """One integer a combination."""
-    if not columns:
-        return np.zeros(n, dtype=np.int64)
-    keys = columns[0]
-    for codes, size in zip(columns[1:], sizes[1:], strict=True):
-        keys = keys * size + codes
-    return keys
-
-
-def _runs(depth: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
-    """Each depth, and where its buckets begin and end."""
-    levels, start = np.unique(depth, return_index=True)
-    stops = np.append(start, len(depth))[1:]
-    return zip(levels.tolist(), start.tolist(), stops.tolist(), strict=True)
-
-
-def _without(items: list[Any], j: int) -> list[Any]:
+def _without(columns: ColumnSet, j: int) -> ColumnSet:
     """All but one."""
-    return [*items[:j], *items[j + 1 :]]
-
-
-def _small(numbers: Int64Array) -> Numbers:
-    """The same in as few bytes as hold them."""
-    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+    return (*columns[:j], *columns[j + 1 :])
 
 
 class _Ranges:
-    """The released ranges of one column, numbered, and the number of each row's range at every level."""
+    """The released ranges of one column, numbered from 1, and the finest one around each row."""
 
     def __init__(self, tree: Measurement, codes: Int64Array) -> None:
-        self._indexes = np.unique(tree.index)
-        self._labels = np.unique(
-            self._label(tree.kind[:, 0], tree.level[:, 0], tree.index[:, 0])[0]
-        )
-        self.size = len(self._labels)
-        self.top = int(tree.level.max(initial=0))
-        self._kind, self._magnitude = split_codes(codes)
-        self.is_special = (self._kind == KIND_NULL) | (self._kind == KIND_OTHER)
-        self._at: dict[int, Int64Array] = {}
+        kind, level, index = tree.kind[:, 0], tree.level[:, 0], tree.index[:, 0]
+        self._indexes = np.unique(index)
+        self._labels, at = np.unique(self._label(kind, level, index)[0], return_index=True)
+        self.top = int(level.max(initial=0))
+        kind, level, index = kind[at], level[at], index[at]
+        special = (kind == KIND_NULL) | (kind == KIND_OTHER)
+        self.is_special = np.append(False, special)
+        # shape (top + 1, n_ranges + 1): Number of the range around each one, itself included, by level; 0: none.
+        self.above = np.zeros((self.top + 1, len(at) + 1), dtype=np.int32)
+        for wanted in range(self.top + 1):
+            up = np.where(special, 0, np.maximum(wanted - level.astype(np.int64), 0))
+            number = self._number(kind, np.where(special, 0, wanted).astype(np.uint8), index >> up)
+            self.above[wanted, 1:] = np.where((level <= wanted) | special, number, 0)
         finest = np.ones(tree.n_nodes, dtype=bool)
         finest[tree.parent[tree.parent >= 0]] = False
-        self.is_leaf = np.zeros(self.size + 1, dtype=bool)
+        self.is_leaf = np.zeros(len(at) + 1, dtype=bool)
         self.is_leaf[self.of(tree, 0)[finest]] = True
+        self.leaf = self._finest(codes)
+
+    def _finest(self, codes: Int64Array) -> NDArray[np.int32]:
+        """The finest range around each row."""
+        values, row = np.unique(codes, return_inverse=True)
+        kind, magnitude = split_codes(values)
+        special = (kind == KIND_NULL) | (kind == KIND_OTHER)
+        leaf = np.zeros(len(values), dtype=np.int32)
+        for level in range(self.top, -1, -1):
+            levels = np.where(special, 0, level).astype(np.uint8)
+            number = self._number(kind, levels, magnitude >> levels)
+            leaf = np.where(number > 0, number, leaf).astype(np.int32)
+        return leaf[row]
 
     def _label(
         self, kind: NDArray[np.uint8], level: NDArray[np.uint8], index: Int64Array
@@ -365,20 +367,13 @@ class _Ranges:
     def _number(
         self, kind: NDArray[np.uint8], level: NDArray[np.uint8], index: Int64Array
     ) -> Int64Array:
-        """Numbers of ranges, from 1; 0 for those that are not released."""
-        if not self.size:
+        """Numbers of ranges; 0 for those that are not released."""
+        if not len(self._labels):
             return np.zeros(len(index), dtype=np.int64)
         label, known = self._label(kind, level, index)
-        at = np.minimum(np.searchsorted(self._labels, label), self.size - 1)
+        at = np.minimum(np.searchsorted(self._labels, label), len(self._labels) - 1)
         return np.where(known & (self._labels[at] == label), at + 1, 0)
 
     def of(self, tree: Measurement, j: int) -> Int64Array:
         """Number of the range of each bucket in its column j."""
         return self._number(tree.kind[:, j], tree.level[:, j], tree.index[:, j])
-
-    def at(self, level: int) -> Int64Array:
-        """Number of the range of each row at a level."""
-        if level not in self._at:
-            levels = np.where(self.is_special, 0, level).astype(np.uint8)
-            self._at[level] = self._number(self._kind, levels, self._magnitude >> levels)
-        return self._at[level]

@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from engine.exposure.reckoning import Reckoner, Told
+from engine.exposure.estimator import ColumnExposure, Estimator
 from engine.params import ratio_of
 from engine.relations import Relations
 from engine.schema import ColumnSet
 
-LOUDER = (2, 4, 8)
-"""Times the noise that are tried."""
-LESS = 0.5
-"""Share of what is over the bound that is dropped before it is reckoned anew: less is told of all others then, too."""
+NOISE_FACTORS = (2, 4, 8)
+"""Factors of the noise that are tried."""
+STEP = 0.5
+"""Share of the excess over the bound that is dropped before exposure is computed anew: other people's secrets are then
+less known as well, so that half of the excess can be enough."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,8 +24,8 @@ class Remedies:
 
     # Tables without which it holds; None: it does not hold without any.
     drop: tuple[ColumnSet, ...] | None
-    # The smallest number of times the noise with which it holds; None: none of those tried.
-    louder: int | None
+    # The smallest factor of the noise with which it holds; None: none of those tried.
+    noise_factor: int | None
     # Columns that tables to drop have most often: coarser values of them help.
     columns: tuple[str, ...]
 
@@ -41,9 +42,10 @@ class Remedies:
             lines.append(f"leave out {len(self.drop)} {tables}: {shown}{more}")
         if is_pinned:
             return lines
-        if self.louder is not None:
+        if self.noise_factor is not None:
             lines.append(
-                f"add more noise: layer_sd = {self.louder * layer_sd} in [privacy] ({self.louder} times the noise)"
+                f"add more noise: layer_sd = {self.noise_factor * layer_sd} in [privacy] ({self.noise_factor} times "
+                "the noise)"
             )
         if self.columns:
             lines.append(f"give coarser values, or fewer tables, of {', '.join(self.columns)}")
@@ -51,8 +53,8 @@ class Remedies:
 
 
 def remedies(
-    reckoner: Reckoner,
-    found: Collection[Told],
+    estimator: Estimator,
+    found: Collection[ColumnExposure],
     bound: float,
     times: Mapping[ColumnSet, int],
     before: Mapping[str, float],
@@ -61,13 +63,13 @@ def remedies(
 ) -> Remedies:
     """Find the cheapest ways.
 
-    found: What was reckoned of all columns.
+    found: Exposures of all columns.
     bound: How often a secret may be guessed right.
     times: How often each table was measured, those of this build included.
     published: Tables of this build that may be left out; what only they need goes with them.
     """
     over = [one for one in found if one.most > bound]
-    dropped = _to_drop(reckoner, over, bound, times, before, published, relations)
+    dropped = _to_drop(estimator, over, bound, times, before, published, relations)
     often = Counter(
         name
         for one in over
@@ -75,39 +77,41 @@ def remedies(
         for name in table
         if name != one.column
     )
-    louder = next(
+    noise_factor = next(
         (
             by
-            for by in LOUDER
+            for by in NOISE_FACTORS
             if all(
-                reckoner.told(one.column, times, before.get(one.column, 0.0), by).most <= bound
+                estimator.exposure(one.column, times, before.get(one.column, 0.0), by).most <= bound
                 for one in over
             )
         ),
         None,
     )
     return Remedies(
-        drop=dropped, louder=louder, columns=tuple(name for name, _ in often.most_common(2))
+        drop=dropped,
+        noise_factor=noise_factor,
+        columns=tuple(name for name, _ in often.most_common(2)),
     )
 
 
 def _to_drop(
-    reckoner: Reckoner,
-    over: Collection[Told],
+    estimator: Estimator,
+    over: Collection[ColumnExposure],
     bound: float,
     times: Mapping[ColumnSet, int],
     before: Mapping[str, float],
     published: Collection[ColumnSet],
     relations: Relations,
 ) -> tuple[ColumnSet, ...] | None:
-    """Greedily: of each column over the bound, the tables that tell most, and so all published ones locked to them."""
+    """Greedily: of each column over the bound, the tables that reveal most, and all published ones locked to them."""
     needs = {columns: frozenset(relations.needed([columns])) for columns in published}
     kept, left = dict(needs), dict(times)
     for first in over:
         known = before.get(first.column, 0.0)
-        one = reckoner.told(first.column, left, known)
+        one = estimator.exposure(first.column, left, known)
         while one.most > bound:
-            to_go = LESS * (one.snr - ratio_of(bound))
+            to_go = STEP * (one.snr - ratio_of(bound))
             for table in sorted(one.by, key=lambda table: (-one.by[table], table)):
                 going = [columns for columns, need in kept.items() if table in need]
                 if not going:
@@ -123,7 +127,7 @@ def _to_drop(
                 if to_go <= 0:
                     break
             left = {columns: n for columns, n in left.items() if n > 0}
-            again = reckoner.told(first.column, left, known)
+            again = estimator.exposure(first.column, left, known)
             if again.snr >= one.snr:
                 return None
             one = again

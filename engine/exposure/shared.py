@@ -1,4 +1,4 @@
-"""Columns that tell one secret: near copies, recodes of each other, and secrets hidden inside the values of several.
+"""Columns that reveal the same secret: near copies, recodes of each other, secrets hidden inside the values of several.
 
 For each pair of columns the two-sided split of their values that agrees best in the rows, by alternating conditional
 expectations (Breiman and Friedman 1985, doi:10.1080/01621459.1985.10478157), fitted on half of the rows and correlated
@@ -15,46 +15,51 @@ import numpy as np
 from engine.exposure.incidence import Incidence, Split
 from engine.schema import BoolArray, FloatArray, Int64Array
 
-AGREES = 0.8
-"""Columns count as one secret from this correlation of their splits: where 5 % of rows differ it is .9."""
-MORE = 0.5
-"""From this second correlation on they share more than one secret, and who lacks one knows nothing of the rest."""
+DIFFERING = 0.1
+"""Columns count as one secret if their two-sided splits differ in at most so many rows: twice as many as in copies with
+5 % of errors, which must be found in samples as well."""
+AGREES = 1 - 2 * DIFFERING
+"""The correlation of two even splits that differ in so many rows."""
+SEVERAL = 0.5
+"""From this second correlation on they share more than one secret, and who lacks one knows nothing of the rest: halfway
+between copies (1) and columns with a single bit in common (0)."""
 SMALLEST = 0.02
-"""Share of rows on the smaller side of a split, at least."""
+"""Share of rows on the smaller side of a split, at least: the correlation of rarer values is mostly chance."""
 FEWEST, MOST = 60, 8_000
-"""Rows with a value in both columns that it takes, and that are looked at."""
-TURNS, SOON = 12, 3
-"""Turns of the iteration, and after how many it ends where hardly anything is in common."""
+"""Rows with a value in both columns that it takes (with 30 in each half a correlation has a standard error of at most
+.18), and that are looked at."""
+TURNS, SOON, SETTLED = 60, 3, 1e-4
+"""Turns of the iteration at most; after how many it ends where little is in common; change at which it ends."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Telling:
-    """What tells the secret of a column."""
+class SharedSecret:
+    """What reveals the secret of a column."""
 
     own: Split | None  # How its own tables do; None: cells of all other columns
-    by: dict[str, Split]  # How tables of other columns do
+    proxies: dict[str, Split]  # How tables of other columns do
 
 
-def telling(people: Incidence, columns: tuple[str, ...]) -> dict[str, Telling]:
-    """What tells the secret of each column, by name."""
+def shared_secrets(people: Incidence, columns: tuple[str, ...]) -> dict[str, SharedSecret]:
+    """What reveals the secret of each column, by name."""
     leaves = {name: people.leaf(name) for name in columns}
-    out = {name: Telling(own=None, by={}) for name in columns}
+    out = {name: SharedSecret(own=None, proxies={}) for name in columns}
     strongest = dict.fromkeys(columns, 0.0)
     for one, other in combinations(columns, 2):
         found = _common(leaves[one], leaves[other])
         if found is None:
             continue
         gain, is_alone, sides = found
-        for told, by, own, split in ((one, other, *sides), (other, one, *sides[::-1])):
-            rests = [
-                _rest(leaves[name], side) if is_alone else None
-                for name, side in ((told, own), (by, split))
-            ]
-            out[told].by[by] = Split(bit=split, rest=rests[1], gain=gain)
-            if gain > strongest[told]:
-                strongest[told] = gain
-                mine = None if rests[0] is None else Split(bit=own, rest=rests[0], gain=1.0)
-                out[told] = Telling(own=mine, by=out[told].by)
+        for target, proxy, own, split in ((one, other, *sides), (other, one, *sides[::-1])):
+            rest = _rest(leaves[proxy], split) if is_alone else None
+            out[target].proxies[proxy] = Split(bit=split, rest=rest, gain=gain)
+            if gain > strongest[target]:
+                strongest[target] = gain
+                mine = _rest(leaves[target], own) if is_alone else None
+                out[target] = SharedSecret(
+                    own=None if mine is None else Split(bit=own, rest=mine, gain=1.0),
+                    proxies=out[target].proxies,
+                )
     return out
 
 
@@ -78,7 +83,7 @@ def _common(
         return None
     second = _scores(*fit, sizes, first)
     scores = [score[values] for score, values in zip(second, check, strict=True)]
-    return gain, _correlation(*scores) <= MORE, (signs[0][one], signs[1][other])
+    return gain, _correlation(*scores) <= SEVERAL, (signs[0][one], signs[1][other])
 
 
 def _correlation(one: FloatArray, other: FloatArray) -> float:
@@ -97,13 +102,14 @@ def _scores(
     ]
     score = np.random.default_rng(len(without)).normal(size=sizes[1])
     score, _ = _standard(score, n[1], without[1] if without else None)
-    mine = np.zeros(sizes[0])
+    mine, sd = np.zeros(sizes[0]), 0.0
     for turn in range(TURNS):
+        before = sd
         mine = np.bincount(one, weights=score[other], minlength=sizes[0]) / np.maximum(n[0], 1)
         mine, _ = _standard(mine, n[0], without[0] if without else None)
         score = np.bincount(other, weights=mine[one], minlength=sizes[1]) / np.maximum(n[1], 1)
         score, sd = _standard(score, n[1], without[1] if without else None)
-        if turn >= SOON and sd < MORE:
+        if turn >= SOON and (sd < SEVERAL or abs(sd - before) < SETTLED):
             break
     return mine, score
 

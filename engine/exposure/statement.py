@@ -1,27 +1,27 @@
 """What a release gives away, as a noun and in words that a data protection officer reads.
 
-Shares are computed from rows: they are shown rounded up to steps of 5 %. How often one person more or less changes what
-is shown was not measured.
+Shares are computed from rows: they are shown rounded up to steps of 5 %, and columns are ordered by what is shown. How
+often one person more or less changes what is shown was not measured.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.exposure.attackers import auc_of, caught
-from engine.exposure.reckoning import FEWEST, MOST_EXPOSED, Told
+from engine.exposure.estimator import FEWEST, MOST_EXPOSED, ColumnExposure
 from engine.params import ExposureBounds
 
-STEPS = 20
-"""Shares are rounded up to one in so many."""
+STEPS, ERROR_STEPS = 20, 100
+"""Shares, and standard errors, are rounded up to one in so many."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """The people of whom one column is told most, by all tables that tell of it."""
+    """The people of whom one column is revealed most, by all tables that reveal it."""
 
     told: str  # The column
     people: int
@@ -31,8 +31,9 @@ class Group:
     guessed_1: float
     guessed_5: float
     guessed_all: float
+    error: float = 0.0  # Standard error of the first where people were sampled, rounded up
     figures: float  # Noisy figures a person, rounded up
-    tables: int  # Tables that tell of it
+    tables: int  # Tables that reveal it
 
     def __str__(self) -> str:
         return (
@@ -43,13 +44,13 @@ class Group:
         )
 
 
-def stated(found: Sequence[Told], total: int) -> tuple[Group, ...]:
-    """What may be shown of what was reckoned.
+def stated(found: Iterable[ColumnExposure], total: int) -> tuple[Group, ...]:
+    """What may be shown of estimates.
 
     total: Noisy number of people.
     """
     people = max(FEWEST, round(MOST_EXPOSED * total))
-    return tuple(
+    return in_order(
         Group(
             told=one.column,
             people=people,
@@ -57,6 +58,7 @@ def stated(found: Sequence[Told], total: int) -> tuple[Group, ...]:
             guessed_1=_up(one.of_1),
             guessed_5=_up(one.of_5),
             guessed_all=_up(one.of_all),
+            error=_up(one.error, ERROR_STEPS),
             figures=_up(one.figures),
             tables=len(one.by),
         )
@@ -64,35 +66,50 @@ def stated(found: Sequence[Told], total: int) -> tuple[Group, ...]:
     )
 
 
-def _up(share: float) -> float:
+def in_order(groups: Iterable[Group]) -> tuple[Group, ...]:
+    """Most exposed first, by what is shown."""
+    return tuple(sorted(groups, key=lambda one: (-one.guessed, -one.guessed_all, one.told)))
+
+
+def _up(share: float, steps: int = STEPS) -> float:
     """Rounded up."""
-    return math.ceil(round(share * STEPS, 6)) / STEPS
+    return math.ceil(round(share * steps, 6)) / steps
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exposure:
     """What the tables of a build, and all builds before it, give away. It may be shown."""
 
-    # By column told, most exposed first: by this build's tables, and with all that earlier builds told.
+    # By column, most exposed first: by this build's tables, and with all that earlier builds revealed.
     groups: tuple[Group, ...]
     together: tuple[Group, ...]
     # Whether more is guessed than the bound allows: by this build alone, or with earlier builds, to which it adds.
     is_over: bool = False
-    is_warned: bool = False  # Whether it is more than the owner wants to be warned of
-    builds: int = 0  # Earlier builds of these people that told something else
+    builds: int = 0  # Earlier builds of these people that revealed something else
     # States of nearly the same data that were ever measured with fresh noise, this one included.
     looks: int = 1
-    # The ledger was there from the key's first day; else what it was used for before counts as one look.
+    # The ledger was there from the key's first day; else what it was used for before counts as one release.
     is_whole: bool = True
     # Of Gaussian differential privacy for the counts: how far this build's tables shift with a typical
     # person, in standard deviations of their noise.
     mu: float
+    sampled: int | None = None  # About how many people it was computed for; None: all
     bounds: ExposureBounds
 
     @property
     def guessed(self) -> float:
         """How often a secret of the most exposed is guessed right, by this build and all before it."""
         return max((one.guessed for one in (*self.groups, *self.together)), default=0.5)
+
+    @property
+    def error(self) -> float:
+        """Standard error of what is stated of the most exposed, where people were sampled."""
+        return max((one.error for one in (*self.groups, *self.together)), default=0.0)
+
+    @property
+    def is_warned(self) -> bool:
+        """Whether it is more than the owner wants to be warned of."""
+        return self.guessed > 0.5 + self.bounds.warn_at / 2
 
     @property
     def is_refused(self) -> bool:
@@ -107,21 +124,28 @@ class Exposure:
             "coin is right in 50%):"
         ]
         lines += [f"{group}." for group in self.groups[:3]]
+        if self.sampled is not None:
+            lines.append(
+                f"Computed for a sample of about {self.sampled:,} people; standard error of the share of the most "
+                f"exposed: at most {self.error:.0%}. Groups that a sample misses are not covered."
+            )
         if self.builds:
             lines.append(
                 f"Together with earlier builds of these people ({self.builds}): {self.guessed:.0%} at most."
             )
         if self.looks - (not self.is_whole) > 1:
             lines.append(
-                f"This is look {self.looks} at nearly the same data, as far as can be told (at most "
-                f"{bounds.max_looks})."
+                f"This is independent release {self.looks} of nearly the same data, as far as can be determined (at "
+                f"most {bounds.max_looks})."
             )
         if not self.is_whole:
-            lines.append("The key has no ledger from its first day: that counts as one look.")
+            lines.append(
+                "The key has no ledger from its first day: that counts as one independent release."
+            )
         lines.append(
-            f"Who knows everybody else tells whether a typical person is in the data with an AUC of "
+            f"Who knows everybody else finds out whether a typical person is in the data with an AUC of "
             f"{auc_of(self.mu):.2f} and finds {caught(self.mu):.0%} of them at 1 false alarm in 100 (mu "
-            f"{self.mu:.2f}; without what thresholds and ranges tell)."
+            f"{self.mu:.2f}; without what thresholds and ranges reveal)."
         )
         if bounds.accept_risk:
             lines.append(f"The owner accepted this risk: {bounds.accept_risk}")
@@ -145,6 +169,8 @@ class Exposure:
             "mu": round(self.mu, 4),
             "membership_auc": round(auc_of(self.mu), 4),
             "membership_caught": round(caught(self.mu), 4),
+            "sampled": self.sampled,
+            "sampling_error": self.error,
             "warn_at": self.bounds.warn_at,
             "refuse_at": self.bounds.refuse_at,
             "accept_risk": self.bounds.accept_risk,
@@ -152,12 +178,19 @@ class Exposure:
                 {
                     "columns": [],
                     "ranges": [],
-                    "people": g.people,
-                    "told": g.told,
+                    **asdict(g),
                     "figures": round(g.figures * g.people),
-                    "tables": g.tables,
-                    "guessed": g.guessed,
+                    "figures_a_person": g.figures,
                 }
                 for g in self.groups
             ],
         }
+
+
+def groups_of(plain: Mapping[str, Any]) -> Sequence[Group]:
+    """The groups of an exposure in plain values."""
+    fields = Group.__dataclass_fields__
+    return [
+        Group(**{**{k: g[k] for k in fields}, "figures": g["figures_a_person"]})
+        for g in plain["groups"]
+    ]

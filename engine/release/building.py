@@ -58,7 +58,7 @@ def make(
     )
     with (
         removed_if_refused(out),
-        writing_folder(folder_of_build(spec.key_path, out), is_more=bool(earlier)) as folder,
+        writing_folder(folder_of_build(spec.key_path, out)) as folder,
         FitProcess(folder.path, out, options) as fit,
     ):
         measured = _measured(
@@ -76,14 +76,15 @@ def make(
         record = ReleaseRecord(**staged.record)
         if measured.recipe is not None:
             # Before it is in place: no release is there that was not noted, whenever we are killed.
-            note_release(spec.key_path, spec.vintage, record.sha256, recipe=measured.recipe)
+            note_release(
+                spec.key_path, spec.vintage, record.sha256, measured.recipe, measured.exposure
+            )
         if may:  # like new sets before the release: whoever is stopped builds again
             remove_sets(out, sets)
         if placing is not None:
             placing()
         place(out, record, build_id=staged.build_id, may_replace=staged.may_replace)
-        if spec.mode == "dp":
-            folder.remove()  # noisy margins are kept by what they measure (`engine.measure.dp.margins`)
+        folder.remove()
     clock.report("done", 1, 1)
     return Made(
         path=out,

@@ -1,4 +1,4 @@
-"""What a build gives away, with all that was built of the same people before: reckoned, refused or charged.
+"""What a build gives away, with all that was built of the same people before: estimated, refused or charged.
 
 Takes the rows in the cells of its tables and the ledger beside the key; gives an `Exposure`. Left of the wall.
 """
@@ -12,11 +12,14 @@ from dataclasses import dataclass
 
 from engine.errors import PrivacyError
 from engine.exposure import (
+    ColumnExposure,
+    Estimator,
     Exposure,
+    Group,
     Incidence,
-    Reckoner,
     Remedies,
-    Told,
+    groups_of,
+    in_order,
     remedies,
     stated,
     tables_mu2,
@@ -35,44 +38,88 @@ from engine.source import (
     history,
     locked,
     note_charges,
+    noted_exposure,
     unpin_vintage,
 )
 from engine.spec import ReleaseSpec
+from engine.store import EarlierRelease
 
 MOST_PEOPLE, FEWEST_PEOPLE = 30_000, 2_000
 """People who are looked at, of all; ..."""
-MOST_PLACES = 8_000_000
-"""... and times the number of tables at most so many, for the sake of memory and time."""
+MOST_PLACES = 5_000_000
+"""... and times the number of tables at most so many, for the sake of memory (about 60 bytes each) and time."""
 LEAST = 0.01
 """Exposures are rounded up to this in the ledger, and smaller ones are not noted."""
 
 
-def people_of(spec: ReleaseSpec, columns: Columns, n_tables: int) -> Incidence:
-    """The people whose places in the cells are looked at; single columns are seen already."""
+def estimator_of(spec: ReleaseSpec, columns: Columns) -> Estimator:
+    """People in the cells of all columns; wider tables are yet to be added."""
     one_way = columns.measured.one_way
-    most = min(MOST_PEOPLE, max(FEWEST_PEOPLE, MOST_PLACES // max(n_tables, 1)))
-    rows = columns.measured.source.rows(tuple(name for name in one_way if name), most)
+    rows = columns.measured.source.rows(
+        tuple(name for name in one_way if name), _most_people(spec, columns)
+    )
     people = Incidence(rows.codes, rows.entity, rows.share, spec.privacy.layer_sd)
     for tree in one_way.values():
         people.add(tree)
-    return people
+    return Estimator(people, [n for n in one_way if n and n not in columns.relations.copies])
+
+
+def _most_people(spec: ReleaseSpec, columns: Columns) -> int:
+    """How many people are looked at."""
+    n_tables = len(columns.relations.needed(spec.tables))
+    return min(MOST_PEOPLE, max(FEWEST_PEOPLE, MOST_PLACES // max(n_tables, 1)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reckoned:
-    """What was reckoned of a build. Confidential, but for what is stated."""
+class Stated:
+    """What an earlier release states that further tables do not change."""
+
+    groups: tuple[Group, ...]  # Of columns that the further tables do not reveal
+    revealed: tuple[str, ...]  # Columns that they do
+    further: frozenset[ColumnSet]
+    mu: float
+
+
+def stated_before(
+    spec: ReleaseSpec, columns: Columns, estimator: Estimator, earlier: EarlierRelease | None
+) -> Stated | None:
+    """What the release that a build adds tables to states of columns which the new ones do not reveal.
+
+    Returns: None if all has to be computed: too little is known of it, or tables are left out.
+    """
+    if earlier is None:
+        return None
+    plain = noted_exposure(spec.key_path, spec.vintage, earlier.record.sha256)
+    known = frozenset(columns.relations.needed(earlier.tables))
+    needed = frozenset(columns.relations.needed(spec.tables))
+    if plain is None or not known <= needed:
+        return None
+    groups = groups_of(plain)
+    named = {group.told for group in groups}
+    further = needed - known | {(name,) for name in estimator.columns if name not in named}
+    revealed = tuple(estimator.revealed(further))
+    kept = tuple(group for group in groups if group.told not in revealed)
+    # A share that was rounded up to more than the bound may be less.
+    if not spec.bounds.accept_risk and any(g.guessed > spec.bounds.most_right for g in kept):
+        return None
+    return Stated(groups=kept, revealed=revealed, further=further, mu=float(plain["mu"]))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Assessment:
+    """What was estimated of a build. Confidential, but for what is stated."""
 
     exposure: Exposure
-    reckoner: Reckoner
-    own: tuple[Told, ...]
-    together: tuple[Told, ...]
+    estimator: Estimator
+    own: tuple[ColumnExposure, ...]
+    together: tuple[ColumnExposure, ...]
     past: History
     times: dict[ColumnSet, int]  # How often each table was measured, by all builds
 
     @property
     def _is_alone(self) -> bool:
         """Whether this build's tables are too much by themselves."""
-        return self.own[0].most > self.exposure.bounds.most_right
+        return bool(self.own) and self.own[0].most > self.exposure.bounds.most_right
 
     def ways(self, spec: ReleaseSpec, columns: Columns) -> Remedies | None:
         """The cheapest ways to tell no more than the bound allows; None: nothing is over it."""
@@ -84,7 +131,7 @@ class Reckoned:
             times, before = dict.fromkeys((t for t in times if t in needed), 1), {}
         found = self.own if self._is_alone else self.together
         bound = self.exposure.bounds.most_right
-        return remedies(self.reckoner, found, bound, times, before, spec.tables, columns.relations)
+        return remedies(self.estimator, found, bound, times, before, spec.tables, columns.relations)
 
     def refusal(self, spec: ReleaseSpec, ways: Remedies | None, *, is_pinned: bool) -> list[str]:
         """Why a build is refused, and the ways out, a sentence a line.
@@ -92,11 +139,11 @@ class Reckoned:
         is_pinned: Something of the vintage was built: its noise and encodings are fixed.
         """
         bounds, exposure, many = spec.bounds, self.exposure, spec.entity.many
-        lines = ["this release would tell more than its owner accepted"]
+        lines = ["this release would reveal more than its owner accepted"]
         if exposure.looks > bounds.max_looks:
             lines.append(
-                f"it is look {exposure.looks} at nearly the same data, under a new name of vintage; at most "
-                f"{bounds.max_looks} are allowed, for fresh noise on the same {many} averages away"
+                f"it is independent release {exposure.looks} of nearly the same data, under a new name of vintage; at "
+                f"most {bounds.max_looks} are allowed, for fresh noise on the same {many} averages away"
             )
             lines.append('  - go on from an earlier vintage, in [release]: previous = "..."')
         if ways is not None:
@@ -106,7 +153,7 @@ class Reckoned:
                 f"{bounds.most_right:.0%} of the most exposed {many}, by who knows all their other columns"
                 + ("" if self._is_alone else f", earlier builds of these {many} counted")
             )
-            lines += [f"most exposed: {group}" for group in exposure.groups[:1]]
+            lines += [f"most exposed: {g}" for g in exposure.groups if g.told == found[0].column]
             sentences = ways.sentences(spec.privacy.layer_sd, is_pinned=is_pinned)
             lines += [f"  - {way}" for way in sentences]
             lines.append("  - build in mode dp, which bounds what anybody learns")
@@ -120,43 +167,60 @@ class Reckoned:
         return frozenset((*single, *columns.relations.needed(spec.tables)))
 
 
-def reckoned(
-    spec: ReleaseSpec, opened: Opened, columns: Columns, people: Incidence, draws: StickyDraws
-) -> Reckoned:
-    """What the tables of a build tell, with what was told before."""
+def assess(
+    spec: ReleaseSpec,
+    opened: Opened,
+    columns: Columns,
+    estimator: Estimator,
+    draws: StickyDraws,
+    before: Stated | None = None,
+) -> Assessment:
+    """What the tables of a build reveal, with what was revealed before. Tables not seen yet are measured for it."""
     one_way = columns.measured.one_way
     needed = columns.relations.needed(spec.tables)
     past = _past(spec, opened, columns, needed)
+    if past.builds:
+        before = None
     own = dict.fromkeys([*((name,) for name in one_way if name), *needed], 1)
-    reckoner = Reckoner(people, [n for n in one_way if n and n not in columns.relations.copies])
-    alone = together = tuple(reckoner.all_told(own))
     times = own
     if past.builds:
-        further = sorted({*past.held, *past.again} - own.keys(), key=lambda t: (len(t), t))
-        for tree in measure_wider(columns.measured, further, draws):
-            people.add(tree)
         times = dict(Counter(own | dict.fromkeys(past.held, 1)) + Counter(past.again))
-        together = tuple(reckoner.all_told(times, past.known))
-    bounds, total = spec.bounds, one_way[""]
-    is_over = alone[0].most > bounds.most_right if alone else False
+    asked, wanted = None, set(times)
+    if before is not None:
+        asked = before.revealed
+        wanted = {table for table in own if estimator.revealed_by(table, asked)}
+    wanted |= set(needed) - past.charged
+    unseen = sorted(wanted - {*estimator.people.tables}, key=lambda t: (len(t), t))
+    for tree in measure_wider(columns.measured, unseen, draws):
+        estimator.add(tree)
+    alone = together = tuple(estimator.exposures(own, columns=asked))
+    if past.builds:
+        together = tuple(estimator.exposures(times, past.known))
+    bounds, total, sd = spec.bounds, one_way[""], spec.privacy.layer_sd
+    most_alone, most = (
+        max((one.most for one in found), default=0.5) for found in (alone, together)
+    )
     adds = not past.is_known or bool(set(needed) - past.charged)
-    most = max((one.most for one in together), default=0.5)
-    sd = spec.privacy.layer_sd
+    groups, mu2 = stated(alone, int(total.n[0])), total_mu2(total, sd)
+    if before is None:
+        mu2 += tables_mu2(estimator.people, own, sd)
+    else:
+        groups = in_order([*groups, *before.groups])
+        mu2 = before.mu**2 + tables_mu2(estimator.people, before.further, sd)
     exposure = Exposure(
-        groups=stated(alone, int(total.n[0])),
+        groups=groups,
         together=stated(together, int(total.n[0])) if past.builds else (),
-        is_over=is_over or (adds and most > bounds.most_right),
-        is_warned=max((one.most for one in (*alone, *together)), default=0.5)
-        > 0.5 + bounds.warn_at / 2,
+        is_over=most_alone > bounds.most_right or (adds and most > bounds.most_right),
         builds=past.builds,
         looks=past.looks,
         is_whole=past.is_whole,
-        mu=math.sqrt(total_mu2(total, sd) + tables_mu2(people, own, sd)),
+        mu=math.sqrt(mu2),
+        sampled=_most_people(spec, columns) if estimator.people.share < 1 else None,
         bounds=bounds,
     )
-    return Reckoned(
+    return Assessment(
         exposure=exposure,
-        reckoner=reckoner,
+        estimator=estimator,
         own=alone,
         together=together,
         past=past,
@@ -188,7 +252,7 @@ def _unit(spec: ReleaseSpec) -> ColumnSet:
         return ()
     if spec.each is None:
         return ("(entities)",)
-    # Another bound counts other values of the same people: a look of its own.
+    # Another bound counts other values of the same people: a release of its own.
     return (f"(entities in {spec.each}, at most {spec.most})",)
 
 
@@ -196,14 +260,15 @@ def charged(
     spec: ReleaseSpec,
     opened: Opened,
     columns: Columns,
-    people: Incidence,
+    estimator: Estimator,
     draws: StickyDraws,
+    before: Stated | None = None,
     *,
     is_new: bool,
 ) -> Exposure:
-    """Reckon what a build tells, and write it into the ledger beside the key; or refuse it."""
+    """Estimate what a build reveals, and write it into the ledger beside the key; or refuse it."""
     with locked(charges_path(spec.key_path)):
-        found = reckoned(spec, opened, columns, people, draws)
+        found = assess(spec, opened, columns, estimator, draws, before)
         charge = _charge(spec, opened, columns, found)
         if charge and not found.exposure.is_refused:
             note_charges(spec.key_path, add_charge(spec.key_path, charge))
@@ -217,15 +282,17 @@ def charged(
     return found.exposure
 
 
-def _charge(spec: ReleaseSpec, opened: Opened, columns: Columns, found: Reckoned) -> Charge | None:
-    """The line that a build adds to the ledger; None if it tells nothing new."""
+def _charge(
+    spec: ReleaseSpec, opened: Opened, columns: Columns, found: Assessment
+) -> Charge | None:
+    """The line that a build adds to the ledger; None if it reveals nothing new."""
     needed = columns.relations.needed(spec.tables)
     tables = sorted(set(needed) - found.past.charged)
     if not tables and found.past.is_known:
         return None
-    by_these: Sequence[Told] = found.own
+    by_these: Sequence[ColumnExposure] = found.own
     if len(tables) < len(needed):
-        by_these = found.reckoner.all_told(dict.fromkeys(tables, 1))
+        by_these = found.estimator.exposures(dict.fromkeys(tables, 1))
     exposures = {one.column: 2 * right_of(one.snr) - 1 for one in by_these}
     return Charge(
         vintage=spec.vintage,

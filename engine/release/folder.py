@@ -235,13 +235,10 @@ class MeasurementFolder:
 
 
 @contextlib.contextmanager
-def writing_folder(
-    path: Path, *, force: bool = True, is_more: bool = False
-) -> Iterator[MeasurementFolder]:
+def writing_folder(path: Path, *, force: bool = True) -> Iterator[MeasurementFolder]:
     """Hold a measurement folder that is to be written; what an interrupted run left there is gone on from.
 
     force: A whole one may be replaced.
-    is_more: A whole one is gone on from, too.
     """
     with _written(path):
         lock = lock_folder(path, "a measurement folder")
@@ -251,7 +248,7 @@ def writing_folder(
                 f"{path}: holds a whole measurement; replace it with --force (force=True), or choose another folder"
             )
         with _written(path):
-            if (path / _MANIFEST).exists() and not is_more:
+            if (path / _MANIFEST).exists():
                 sweep_folder(path)
             for name in (_MANIFEST, _ORDER, _EXPOSURE):
                 (path / name).unlink(missing_ok=True)
@@ -261,7 +258,7 @@ def writing_folder(
 
 
 ENDING = ".measured-"
-"""In the name of the folder of a build, which stays beside the key: `add` measures what is new."""
+"""In the name of the folder of a build, which lies beside the key until the release is in place."""
 
 
 def folder_of_build(key_path: Path, out: Path) -> Path:
@@ -271,12 +268,11 @@ def folder_of_build(key_path: Path, out: Path) -> Path:
 
 
 def remove_left(place: Path) -> list[Path]:
-    """Remove the measurement folders in a folder that killed builds left unfinished; gives their names."""
+    """Remove the measurement folders that killed builds left in a folder; gives their names."""
     removed = []
     with contextlib.suppress(OSError):
         for folder in sorted(place.iterdir()):
-            is_whole = (folder / _MANIFEST).exists()
-            if ENDING not in folder.name or is_whole or not (folder / "lock").exists():
+            if ENDING not in folder.name or not (folder / "lock").exists():
                 continue
             with contextlib.suppress(StoreError):  # a build is at work there
                 lock = lock_folder(folder, "a measurement folder")

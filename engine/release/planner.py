@@ -26,7 +26,7 @@ from engine.fit import (
 )
 from engine.measure import StickyDraws, measure_wider
 from engine.progress import Progress, silent
-from engine.release.exposing import people_of, reckoned
+from engine.release.exposing import assess, estimator_of
 from engine.release.header import heavy_notes
 from engine.release.one_ways import fit_columns
 from engine.release.relating import added_for, check_added, measure_columns
@@ -231,10 +231,10 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         narrow = [tree for name, tree in measured.one_way.items() if name]
         noise = _Noise(spec, fit_order(spec, opened, columns), measured.one_way)
         values = {name: _n_values(tree) for name, tree in measured.one_way.items()}
-        people = people_of(spec, columns, len(wider))
+        estimator = estimator_of(spec, columns)
         for done, tree in enumerate(chain(narrow, measure_wider(measured, wider, draws))):
             if len(tree.columns) > 1:
-                people.add(tree)
+                estimator.add(tree)
             sizes.append(tree.n_nodes)
             of_fine = is_fine([values[name] for name in tree.columns])
             fine += [tree.n_nodes] * of_fine
@@ -244,7 +244,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
                 tables += _planned(tree, total, noise, shown.get(tree.columns, []), seconds)
             report("planning", done + 1, len(narrow) + len(wider))
         report("exposure", 0, 0)
-        found = reckoned(spec, opened, columns, people, draws)
+        found = assess(spec, opened, columns, estimator, draws)
     ways: Remedies | None = None
     refused: tuple[str, ...] = ()
     if found.exposure.is_refused:

@@ -10,11 +10,11 @@ from engine.keys import use_loop
 from engine.measure import Measured, StickyDraws, looks_at_rows, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import TimeLeft, work_of_build
-from engine.release.exposing import charged, people_of
+from engine.release.exposing import charged, estimator_of, stated_before
 from engine.release.folder import MeasurementFolder
 from engine.release.header import MeasuredRelease, bounds_notes, counted_of, header_of
 from engine.release.relating import Columns, check_added, measure_columns
-from engine.schema import ColumnSet, Measurement
+from engine.schema import MAX_WIDTH, ColumnSet, Measurement
 from engine.source import (
     Opened,
     code_limits,
@@ -44,7 +44,7 @@ def measure_sticky(
 ) -> MeasuredRelease:
     """Read, measure, and charge what the release tells: all that a fit needs is then in the folder.
 
-    earlier: A release of the same recipe, whose tables need not be fitted.
+    earlier: A release of the same recipe, whose tables are neither measured nor fitted again.
     begun: Called once the source is open, with what tells this build from others.
     fitted: How many tables are fitted meanwhile; None: nothing is.
     """
@@ -63,18 +63,20 @@ def measure_sticky(
         folder.begin(
             opened.recipe, fit_order(spec, opened, columns), columns.measured.one_way.values()
         )
-        needed = columns.relations.needed(spec.tables)
+        finished = () if earlier is None else [t for t in earlier.tables if len(t) <= MAX_WIDTH]
+        wanted = columns.relations.left(spec.tables, finished)
         sizes = {n: int(is_leaf(t).sum()) for n, t in columns.measured.one_way.items() if n}
         if opened.ingested.spark is None:
-            clock.expect(_work(spec, opened.ingested.n_rows, sizes, needed))
-        people = people_of(spec, columns, len(needed))
+            clock.expect(_work(spec, opened.ingested.n_rows, sizes, wanted))
+        estimator = estimator_of(spec, columns)
+        stated = stated_before(spec, columns, estimator, earlier)
         before = len(columns.columns) + 1
         report("tables", 0, 1)
-        for done, tree in enumerate(_wider(columns.measured, needed, draws, folder), before + 1):
-            people.add(tree)
+        for done, tree in enumerate(_wider(columns.measured, wanted, draws, folder), before + 1):
+            estimator.add(tree)
             n_fitted = done if fitted is None else fitted()
-            report("tables", n_fitted, before + len(needed), begun=done)
-        exposure = charged(spec, opened, columns, people, draws, is_new=is_new)
+            report("tables", n_fitted, before + len(wanted), begun=done)
+        exposure = charged(spec, opened, columns, estimator, draws, stated, is_new=is_new)
         told = exposure.as_dict()
         folder.finish(told | {"sentences": exposure.sentences()})
         return MeasuredRelease(key_id=opened.key.id, recipe=opened.recipe, exposure=told)
@@ -82,14 +84,14 @@ def measure_sticky(
 
 def _wider(
     measured: Measured,
-    needed: tuple[ColumnSet, ...],
+    wanted: tuple[ColumnSet, ...],
     draws: StickyDraws,
     folder: MeasurementFolder,
 ) -> Iterator[Measurement]:
-    """All tables of several columns, in their order: those in the folder as they are there, others measured now."""
-    kept = {columns for columns in needed if folder.has(columns)}
-    fresh = measure_wider(measured, [columns for columns in needed if columns not in kept], draws)
-    for columns in needed:
+    """Tables of several columns, in their order: those in the folder as they are there, others measured now."""
+    kept = {columns for columns in wanted if folder.has(columns)}
+    fresh = measure_wider(measured, [columns for columns in wanted if columns not in kept], draws)
+    for columns in wanted:
         if columns in kept:
             yield folder.measurement(columns)
             continue

@@ -40,6 +40,7 @@ from engine.source.ingest import Ingested
 from engine.source.journal import (
     note_charges,
     note_release,
+    noted_exposure,
     noted_releases,
     pin_vintage,
     pinned_vintages,
@@ -88,6 +89,7 @@ __all__ = [
     "memory_connection",
     "note_charges",
     "note_release",
+    "noted_exposure",
     "noted_releases",
     "open_rows",
     "open_source",

@@ -75,21 +75,34 @@ def pinned_stands_of(key_path: Path, vintage: str) -> frozenset[str]:
     return frozenset(entry.get("stands", ()))
 
 
-def note_release(key_path: Path, vintage: str, sha256: str, recipe: str) -> None:
-    """Note a release that was built: only these lend tables, for anybody can write a file that looks like one."""
+def note_release(
+    key_path: Path, vintage: str, sha256: str, recipe: str, exposure: dict[str, Any]
+) -> None:
+    """Note a release that was built: only these lend tables, for anybody can write a file that looks like one.
+
+    exposure: As the release states it; of the newest release only it is kept.
+    """
     path = journal_path(key_path)
     with locked(path):
         entries, n_charges = _read_all(path)
         if vintage in entries:
-            known = [one for one in entries[vintage].get("releases", []) if one[0] != sha256]
-            entries[vintage]["releases"] = [*known, [sha256, recipe]][-MOST_RELEASES:]
+            known = [one[:2] for one in entries[vintage].get("releases", []) if one[0] != sha256]
+            fresh = [sha256, recipe, exposure]
+            entries[vintage]["releases"] = [*known, fresh][-MOST_RELEASES:]
             _write(path, entries, n_charges)
 
 
 def noted_releases(key_path: Path, vintage: str) -> dict[str, str]:
     """Recipes of the releases of a vintage that were built last, by their SHA-256."""
     entry = _read(journal_path(key_path)).get(vintage, {})
-    return {sha256: recipe for sha256, recipe in entry.get("releases", ())}
+    return {one[0]: one[1] for one in entry.get("releases", ())}
+
+
+def noted_exposure(key_path: Path, vintage: str, sha256: str) -> dict[str, Any] | None:
+    """What the newest release of a vintage states of its exposure; None: another one is meant, or it is not noted."""
+    entry = _read(journal_path(key_path)).get(vintage, {})
+    newest = (entry.get("releases") or [[None]])[-1]
+    return newest[2] if newest[0] == sha256 and len(newest) > 2 else None
 
 
 def pinned_vintages(key_path: Path) -> tuple[str, ...]:

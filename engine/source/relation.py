@@ -135,21 +135,28 @@ def assigned(
     )
 
 
+def lines_about(line: int) -> str:
+    """Where a line is, to the thousand: of a file that was cut off it may be the last, and tell how many there are."""
+    first = (line - 1) // 1_000 * 1_000 + 1
+    return f"{first:,} to {first + 999:,}"
+
+
 def _in_our_words(error: duckdb.Error, place: str, on_cell: str) -> TablepackError:
     """Sort an error of DuckDB by its fixed phrases; nothing of its text is passed on."""
     text = str(error)
-    line = re.search(r"Line: (\d+)", text)
+    found = re.search(r"Line: (\d+)", text)
+    near = lines_about(int(found[1])) if found else ""
     if isinstance(error, duckdb.OutOfMemoryException) or "No space left" in text:
         return StoreError(f"{place}: memory or the scratch disk is full while reading it")
     if "Expected Number of Columns" in text:
-        first = f"; the first is in line {line[1]}" if line else ""
+        first = f"; the first is among lines {near}" if near else ""
         return DataError(
             f"{place}: some rows have more or fewer fields than the header{first}. Quote fields that hold the "
             "delimiter, and take out lines that are no rows, such as totals at the end"
         )
     if "unterminated quote" in text:
         # DuckDB counts rows here, however many lines a quoted field takes.
-        where = f"; it is in row {line[1]}, the header being row 1" if line else ""
+        where = f"; it is among rows {near}, the header being row 1" if near else ""
         return DataError(
             f"{place}: a quoted field is not closed, or has text after its closing quote{where}"
         )

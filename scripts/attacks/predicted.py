@@ -11,7 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from attacks.trials import Trial, trial_of_rows
-from engine.exposure import Incidence, Reckoner, Told, auc_of, tables_mu2, total_mu2
+from engine.exposure import ColumnExposure, Estimator, Incidence, auc_of, tables_mu2, total_mu2
 
 LEAST_SHOWN = 10
 """People of a cell of whom both values are likely shown."""
@@ -53,16 +53,16 @@ def seen(trial: Trial, codes: dict[str, np.ndarray]) -> Incidence:
     return people
 
 
-def told_of(trial: Trial, codes: dict[str, np.ndarray], column: str) -> Told:
+def told_of(trial: Trial, codes: dict[str, np.ndarray], column: str) -> ColumnExposure:
     """What is predicted of one column."""
     cells = seen(trial, codes)
-    return Reckoner(cells, tuple(codes)).told(column, dict.fromkeys(cells.tables, 1))
+    return Estimator(cells, tuple(codes)).exposure(column, dict.fromkeys(cells.tables, 1))
 
 
 def ratios_of(trial: Trial, codes: dict[str, np.ndarray], column: str) -> np.ndarray:
     """The ratio of signal to noise that is predicted of each person."""
     cells = seen(trial, codes)
-    return Reckoner(cells, tuple(codes)).ratios(column, dict.fromkeys(cells.tables, 1))[0]
+    return Estimator(cells, tuple(codes)).ratios(column, dict.fromkeys(cells.tables, 1))[0]
 
 
 def membership(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fixtures.exposure import few, seen
 
-from engine.exposure import Reckoner, Remedies, remedies
+from engine.exposure import Estimator, Remedies, remedies
 from engine.relations import NO_RELATIONS, Relation, Relations
 
 BOUND = 0.7
@@ -14,22 +14,22 @@ BOUND = 0.7
 
 def ways_of(codes, tables, published, relations=NO_RELATIONS, bound=BOUND, before=None):
     people = seen(codes, tables)
-    reckoner, times = Reckoner(people, people.columns), dict.fromkeys(people.tables, 1)
-    found = reckoner.all_told(times, before)
-    given = remedies(reckoner, found, bound, times, before or {}, published, relations)
-    return reckoner, times, given
+    estimator, times = Estimator(people, people.columns), dict.fromkeys(people.tables, 1)
+    found = estimator.exposures(times, before)
+    given = remedies(estimator, found, bound, times, before or {}, published, relations)
+    return estimator, times, given
 
 
 def test_without_the_tables_named_or_with_the_noise_named_the_bound_holds():
     codes, tables = few(10)
-    reckoner, times, ways = ways_of(codes, tables, tables)
-    assert reckoner.told("bit", times).most > BOUND
+    estimator, times, ways = ways_of(codes, tables, tables)
+    assert estimator.exposure("bit", times).most > BOUND
     assert ways.drop
     assert len(ways.drop) < 8
     kept = {table: 1 for table in times if table not in ways.drop}
-    assert reckoner.told("bit", kept).most <= BOUND
-    assert ways.louder is not None
-    assert reckoner.told("bit", times, louder=ways.louder).most <= BOUND
+    assert estimator.exposure("bit", kept).most <= BOUND
+    assert ways.noise_factor is not None
+    assert estimator.exposure("bit", times, noise_factor=ways.noise_factor).most <= BOUND
     assert ways.columns
 
 
@@ -56,13 +56,15 @@ def test_tables_of_a_coarser_column_go_with_those_that_need_them():
 def test_where_nothing_helps_it_says_so():
     codes, tables = few(2)
     *_, ways = ways_of(codes, tables, tables, before={"bit": 4.0})
-    assert (ways.drop, ways.louder) == (None, None)
-    assert Remedies(drop=None, louder=None, columns=()).sentences(1) == []
+    assert (ways.drop, ways.noise_factor) == (None, None)
+    assert Remedies(drop=None, noise_factor=None, columns=()).sentences(1) == []
 
 
 @pytest.mark.parametrize("is_pinned", [False, True])
 def test_few_and_many_tables_are_named(is_pinned):
-    many = Remedies(drop=tuple((f"c{i}", "x") for i in range(7)), louder=2, columns=("a", "b"))
+    many = Remedies(
+        drop=tuple((f"c{i}", "x") for i in range(7)), noise_factor=2, columns=("a", "b")
+    )
     lines = [
         "leave out 7 tables: c0, x; c1, x; c2, x; c3, x; c4, x; and 2 more",
         "add more noise: layer_sd = 4 in [privacy] (2 times the noise)",

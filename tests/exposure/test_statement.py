@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import SpecError
-from engine.exposure import Exposure, Told, stated
+from engine.exposure import ColumnExposure, Exposure, stated
 from engine.params import BOUNDS, ExposureBounds
 
-TOLD = Told(
+TOLD = ColumnExposure(
     column="income",
     most=0.6512,
     of_1=0.65,
@@ -55,7 +55,10 @@ def test_it_says_what_it_knows():
     assert "income, by 2 tables" in text
     assert "at most 70% of the 227 most exposed" in text
     assert "Together with earlier builds of these people (2): 80% at most." in text
-    assert "look 2 at nearly the same data, as far as can be told (at most 4)" in text
+    assert (
+        "independent release 2 of nearly the same data, as far as can be determined (at most 4)"
+        in text
+    )
     assert "AUC of 0.92 and finds 37% of them" in text
     assert "accepted" not in text
     accepted = replace(one, bounds=replace(one.bounds, accept_risk="agreed with the board"))

@@ -294,6 +294,7 @@ def test_stopped_halfway_it_goes_on(folder, monkeypatch):
     assert (left / "3.age.region.sex.npz").exists()
     assert not (left / "manifest.json").exists()
     build(larger, path, force=True, earlier=earlier_release(path), jobs=1)
+    assert not left.exists()
     check_same(path, build(larger, folder / "unstopped.duckdb", force=True, jobs=1))
 
 

@@ -161,7 +161,9 @@ def test_what_was_told_before_is_told_again_at_no_charge(tmp_path, made):
 def test_unchanged_data_under_new_names_is_refused_after_a_few_looks(made):
     for year in range(4):
         made([("c00",), ("c01",)], vintage=str(year))
-    with pytest.raises(PrivacyError, match=r"look 5 at nearly the same data.*\n.*previous ="):
+    with pytest.raises(
+        PrivacyError, match=r"independent release 5 of nearly the same data.*\n.*previous ="
+    ):
         made([("c00",), ("c01",)], vintage="4")
     made([("c00",), ("c01",)], vintage="4", privacy=ACCEPTED)
 
@@ -212,7 +214,9 @@ def test_a_key_without_its_ledger_counts_as_one_more_look(tmp_path, made):
         (tmp_path / name).unlink()
     con = duckdb.connect(made([("c00",)]), read_only=True)
     notes = con.execute("SELECT note FROM catalog.notes WHERE topic = 'exposure'").fetchall()
-    assert ("The key has no ledger from its first day: that counts as one look.",) in notes
+    assert (
+        "The key has no ledger from its first day: that counts as one independent release.",
+    ) in notes
 
 
 @pytest.mark.ci
@@ -317,3 +321,41 @@ def test_plans_of_vintages_that_were_never_built_draw_alike(tmp_path, source):
         for one in [spec_of(tmp_path, source, [("c00", "flag"), ("c01",)], vintage=name)]
     }
     assert len(plans) == 1
+
+
+@pytest.mark.ci
+def test_of_columns_that_an_added_table_does_not_reveal_the_figures_stay(
+    tmp_path, source, monkeypatch
+):
+    """It states what a full build states, but measures only tables that show a column of the new one."""
+    import engine.release.exposing as exposing
+
+    def stated(path):
+        with duckdb.connect(path, read_only=True) as con:
+            groups = con.execute("FROM catalog.exposure").fetchall()
+            (mu,) = con.execute(
+                "SELECT (card->'exposure'->'mu')::DOUBLE FROM catalog.tables"
+            ).fetchone()
+        return groups, pytest.approx(mu, abs=1e-3)
+
+    old = [("bit", "c00"), ("c00", "c01"), ("c02", "c03"), ("c04", "c05")]
+    path = tmp_path / "r.duckdb"
+    spec = spec_of(tmp_path, source, old)
+    build(spec, path, jobs=1, force=True)
+    before = stated(path)
+    measured, real = [], exposing.measure_wider
+
+    def seen(source, tables, draws):
+        measured.extend(tables)
+        return real(source, tables, draws)
+
+    monkeypatch.setattr(exposing, "measure_wider", seen)
+    engine.add(path, [("c01", "c02")], spec=tmp_path / "release.toml").close()
+    assert set(measured) == {("c00", "c01"), ("c02", "c03")}
+    added = stated(path)
+    assert added[1].expected != before[1]
+    again = tmp_path / "again.duckdb"
+    build(read(tmp_path / "release.toml"), again, jobs=1)
+    groups, mu = stated(again)
+    assert groups == added[0]
+    assert mu.expected == added[1]

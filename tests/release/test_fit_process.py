@@ -207,6 +207,7 @@ def test_source_and_key_may_be_gone_when_it_fits(census_folder, tmp_path):
     tables = [("age",), ("age", "sex"), ("age", "education", "region")]
     text = write_spec(tmp_path, tmp_path / "people.parquet", CENSUS, tables, privacy=ACCEPTED)
     whole = table_hashes(build(read(text), tmp_path / "whole.duckdb", jobs=1))
+    assert not [*tmp_path.glob("my.key.measured-*")]
     folder = measure(read(text), tmp_path / "measured")
     outside = tmp_path / "outside"
     folder.rename(outside)

@@ -228,13 +228,10 @@ def test_what_another_recipe_measured_goes_and_the_rest_stays(tmp_path):
             assert folder.has(())
 
 
-def test_a_whole_measurement_is_gone_on_from_where_tables_are_added(tmp_path):
-    path, order = tmp_path / "m", order_of([("A", "B")])
-    for is_more in (True, False):
-        folder_at(path, order, TREES)
-        with writing_folder(path, is_more=is_more) as folder:
-            assert folder.has(("A", "B")) == is_more
-            assert not (path / "manifest.json").exists()
+def test_a_whole_measurement_is_begun_anew(tmp_path):
+    path = folder_at(tmp_path / "m", order_of([("A", "B")]), TREES)
+    with writing_folder(path) as folder:
+        assert not folder.has(("A", "B"))
 
 
 def test_doctor_removes_what_killed_builds_left(tmp_path):

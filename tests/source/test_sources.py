@@ -77,9 +77,15 @@ def test_file_names_with_glob_characters(con, tmp_path):
         ("", "the file is empty"),
         ("a,b\n", "has no rows"),
         ("a,b\n1\n", "more or fewer fields"),
-        ('a,b\n"1,2\n3,4\n', "a quoted field is not closed, .*; it is in row 2"),
-        ('a,b\n"x"y,2\n', "a quoted field is not closed, or has text after .*; it is in row 2"),
-        ('a,b\n"1\n1",2\n"3,4\n', "a quoted field is not closed, .*; it is in row 3, the header"),
+        ('a,b\n"1,2\n3,4\n', "a quoted field is not closed, .*; it is among rows 1 to 1,000"),
+        (
+            'a,b\n"x"y,2\n',
+            "a quoted field is not closed, or has text after .*; it is among rows 1 to 1,000",
+        ),
+        (
+            'a,b\n"1\n1",2\n"3,4\n',
+            "a quoted field is not closed, .*; it is among rows 1 to 1,000, the header",
+        ),
         ("a,b\r\n1,2\n3,4\r\n", "its lines end in different ways"),
         ("a,b\n" + "1,2\n" * 5_000 + "3,4\r\n", "its lines end in different ways"),
         ("a,a\n1,2\n", "'a' and 'a' are the same"),
@@ -94,6 +100,13 @@ def test_file_names_with_glob_characters(con, tmp_path):
 def test_bad_csv(con, tmp_path, text, message):
     with pytest.raises(DataError, match=message):
         opened(con, write(tmp_path / "d.csv", text))
+
+
+def test_of_a_file_that_was_cut_off_the_message_does_not_give_the_number_of_rows(con, tmp_path):
+    path = write(tmp_path / "d.csv", "a,b\n" + "1,2\n" * 2_345 + "9")
+    with pytest.raises(DataError, match="among lines 2,001 to 3,000") as refused:
+        opened(con, path)
+    assert "2345" not in str(refused.value)
 
 
 def test_ragged_rows_far_down_and_long_values(con, tmp_path):

@@ -2,7 +2,7 @@
 
 Once in the place of the column are secrets of the attack's own (even, drawn for it, with noise as the release states
 it): what these are guessed right is what the tables tell, whatever the column. Once it is the column itself, in two
-halves; strangers with the same other columns are the control, for what the population tells of anybody is no secret.
+halves; non-members with the same other columns are the control, for what the population tells of anybody is no secret.
 Invariant: of the column the attacker reads published counts only.
 Sources: Dinur and Nissim 2003, doi:10.1145/773153.773173; Cohen and Nissim 2020, arXiv:1810.05692.
 """
@@ -49,12 +49,12 @@ class _System:
     """Equations of one column, each divided by the sd of its noise."""
 
     matrix: csr_matrix  # shape (n_equations, n_people)
-    strangers: (
+    non_members: (
         csr_matrix | None
-    )  # shape (n_equations, n_strangers): In which of them strangers would be
+    )  # shape (n_equations, n_non_members): In which of them non-members would be
     shown: Floats  # shape (n_equations,): Published count of one half less that of the other
     bit: Floats  # shape (n_people,): True half of each person, -1 or 1
-    bit_of_strangers: Floats
+    bit_of_non_members: Floats
     share: float  # Mean of the bit, as published
 
 
@@ -69,12 +69,12 @@ def linear(attacked: Attacked, assumptions: Assumptions, rng: np.random.Generato
             f"the data have more than {MOST_PEOPLE:,} rows, and a part of them makes no whole cell"
         )
         return Risk(attack=NAME, words=WORDS, why_not={WHOLE: why})
-    strangers = paired.control
-    if strangers is not None and len(strangers.n) > assumptions.people:
-        strangers = rows_of(strangers, positions(len(strangers.n), assumptions.people, rng))
+    non_members = paired.control
+    if non_members is not None and len(non_members.n) > assumptions.people:
+        non_members = rows_of(non_members, positions(len(non_members.n), assumptions.people, rng))
     rows = []
     for secret in secrets_of(paired, assumptions.secrets):
-        system = _system_of(attacked, secret, strangers)
+        system = _system_of(attacked, secret, non_members)
         if system is not None:
             rows.append({"column": secret, **_attack(system, rng)})
     if not rows:
@@ -108,7 +108,7 @@ def linear(attacked: Attacked, assumptions: Assumptions, rng: np.random.Generato
             f"Who knows all other columns of everybody gets an even secret in the place of {worst['column']} right for "
             f"{worst['right']:.0%} of all and for {worst['surest']:.0%} of the surest 1 %; a coin is right in 50%"
         ),
-        rate_names=("secrets right", "by a coin", "of strangers"),
+        rate_names=("secrets right", "by a coin", "of non-members"),
     )
 
 
@@ -137,10 +137,10 @@ def _attack(system: _System, rng: np.random.Generator) -> dict[str, float]:
         "strangers": float("nan"),
         "gain": float("nan"),
     }
-    if system.strangers is not None:
+    if system.non_members is not None:
         # What the equations say of a stranger in the same cells: the weights are those of the solution.
         weights = (off - system.matrix @ guess) / PRIOR_SD**2
-        other = np.sign(mean + system.strangers.T @ weights) == system.bit_of_strangers
+        other = np.sign(mean + system.non_members.T @ weights) == system.bit_of_non_members
         out["strangers"] = float(other.mean())
         rates = [wilson(float(hit.sum()), len(hit)) for hit in (real, other)]
         if rates[0] is not None and rates[1] is not None:
@@ -154,7 +154,7 @@ def _solved(matrix: csr_matrix, shown: Floats) -> Floats:
     return np.asarray(solve(matrix, shown, damp=1 / PRIOR_SD, iter_lim=STEPS)[0], np.float64)
 
 
-def _system_of(attacked: Attacked, secret: str, strangers: Coded | None) -> _System | None:
+def _system_of(attacked: Attacked, secret: str, non_members: Coded | None) -> _System | None:
     """Write down what all tables say of a column; None: none does among enough people."""
     paired, people = attacked.paired, attacked.paired.original
     sights = [s for s in attacked.sights if secret in s.columns]
@@ -163,7 +163,9 @@ def _system_of(attacked: Attacked, secret: str, strangers: Coded | None) -> _Sys
     narrowest = min(sights, key=lambda sight: len(sight.columns)).table
     half = _halves(paired, narrowest, secret)
     parts = [
-        _equations(paired, s, secret, half, people, strangers) for s in sights if len(s.columns) > 1
+        _equations(paired, s, secret, half, people, non_members)
+        for s in sights
+        if len(s.columns) > 1
     ]
     parts = [part for part in parts if part[0].shape[0]]
     if not parts:
@@ -172,10 +174,12 @@ def _system_of(attacked: Attacked, secret: str, strangers: Coded | None) -> _Sys
     n = narrowest.n.astype(np.float64)
     return _System(
         matrix=sparse.vstack([part[0] for part in parts]).tocsr(),
-        strangers=None if strangers is None else sparse.vstack([part[1] for part in parts]).tocsr(),
+        non_members=None
+        if non_members is None
+        else sparse.vstack([part[1] for part in parts]).tocsr(),
         shown=np.concatenate([part[2] for part in parts]),
         bit=half[people.codes[secret]],
-        bit_of_strangers=np.empty(0) if strangers is None else half[strangers.codes[secret]],
+        bit_of_non_members=np.empty(0) if non_members is None else half[non_members.codes[secret]],
         share=float((half[narrowest.codes[secret]] * n).sum() / max(n.sum(), 1.0)),
     )
 
@@ -195,11 +199,16 @@ def _halves(paired: Paired, narrowest: Coded, secret: str) -> Floats:
 
 
 def _equations(
-    paired: Paired, sight: Sight, secret: str, half: Floats, people: Coded, strangers: Coded | None
+    paired: Paired,
+    sight: Sight,
+    secret: str,
+    half: Floats,
+    people: Coded,
+    non_members: Coded | None,
 ) -> tuple[csr_matrix, csr_matrix, Floats]:
-    """What one table says: who is counted, which strangers would be, and the difference of the halves."""
+    """What one table says: who is counted, which non-members would be, and the difference of the halves."""
     table, rest = sight.table, [c for c in sight.columns if c != secret]
-    given = [table, people, *([] if strangers is None else [strangers])]
+    given = [table, people, *([] if non_members is None else [non_members])]
     ids = row_ids(paired, given, rest)
     size = 1 + max(int(one.max(initial=0)) for one in ids)
     n = table.n.astype(np.float64)
@@ -216,7 +225,7 @@ def _equations(
     scale = 1 / np.sqrt(variance[kept])
     return (
         _counted(ids[1], kept, scale, size),
-        _counted(ids[2] if strangers is not None else ids[1][:0], kept, scale, size),
+        _counted(ids[2] if non_members is not None else ids[1][:0], kept, scale, size),
         counts[kept] * scale,
     )
 

@@ -18,7 +18,7 @@ from engine.errors import DataError
 from engine.schema import SourceSpec
 from engine.source.forms.csv_header import SAMPLE_LINES, likeliest_reading
 from engine.source.forms.workbook import sheets_of
-from engine.source.relation import SAY_ENCODING, matching_files
+from engine.source.relation import SAY_ENCODING, lines_about, matching_files
 
 _SAMPLE_BYTES = 1 << 20
 _LAID_OUT = 40
@@ -138,8 +138,10 @@ def _check_zeros(head: bytes, place: str) -> None:
     end = b"\n" if b"\n" in head else b"\r"
     beside = max(head.count(end + b"\0"), head.count(b"\0" + end))
     if beside < head.count(end) / 2:
-        line = _line(head[: head.index(0)].decode("latin-1"))
-        raise DataError(f"{place}: line {line} holds a NUL byte; take it out, or {SAY_ENCODING}")
+        lines = _lines(head[: head.index(0)].decode("latin-1"))
+        raise DataError(
+            f"{place}: one of lines {lines} holds a NUL byte; take it out, or {SAY_ENCODING}"
+        )
 
 
 def _check_nearly_utf8(head: bytes, place: str) -> None:
@@ -150,14 +152,14 @@ def _check_nearly_utf8(head: bytes, place: str) -> None:
     n_good = sum(sign > "\x7f" for sign in text) - len(bad)
     if bad and n_good >= _NEARLY_ALL * len(bad):
         raise DataError(
-            f"{place}: is UTF-8 text, but line {_line(text[: bad[0]])} holds a byte that is not; write it anew, or "
-            f"{SAY_ENCODING}"
+            f"{place}: is UTF-8 text, but one of lines {_lines(text[: bad[0]])} holds a byte that is not; write it "
+            f"anew, or {SAY_ENCODING}"
         )
 
 
-def _line(before: str) -> int:
-    """The number of the line behind some text."""
-    return len(_LINE_END.findall(before)) + 1
+def _lines(before: str) -> str:
+    """About which line is behind some text."""
+    return lines_about(len(_LINE_END.findall(before)) + 1)
 
 
 def _reads_well(text: str) -> bool:

@@ -11,7 +11,7 @@ from attacks.predicted import attacked, told_of
 from attacks.trials import trial_of_rows
 from fixtures.exposure import PEOPLE, copies, everybody, few, most, recodes, seen
 
-from engine.exposure import Reckoner
+from engine.exposure import Estimator
 from engine.params import BOUNDS
 
 MOST = BOUNDS["standard"].most_right
@@ -38,7 +38,7 @@ def test_one_cell_by_hand():
     """One sum over n secrets under the noise of two counts: the ratio is 1 / (4 + (n - 1) v), for everybody."""
     n = 40
     codes = {"a": np.zeros(n, dtype=np.int64), "bit": np.arange(n) % 2}
-    found = Reckoner(seen(codes, []), ("bit",)).told("bit", {("bit",): 1})
+    found = Estimator(seen(codes, []), ("bit",)).exposure("bit", {("bit",): 1})
     ratio = 1 / (4 + (n - 1) * (1 - found.snr))  # little is known: v is about 1 - snr
     assert found.snr == pytest.approx(ratio, rel=0.01)
     assert found.most == pytest.approx(found.of_all)
@@ -71,18 +71,24 @@ def test_an_attack_on_the_published_tables_gets_as_far_as_predicted(people, valu
 def test_more_noise_tells_less_and_measuring_again_more():
     codes, tables = everybody(3)
     people = seen(codes, tables)
-    reckoner, times = Reckoner(people, people.columns), dict.fromkeys(people.tables, 1)
-    once = reckoner.told("bit", times)
-    assert reckoner.told("bit", times, louder=2).most < once.most - 0.03
-    assert reckoner.told("bit", dict.fromkeys(times, 4)).most > once.most + 0.02
-    assert reckoner.told("bit", times, before=0.1).most > once.most + 0.03
-    assert reckoner.told("bit", {("bit",): 1}).most == pytest.approx(0.5, abs=0.01)
+    estimator, times = Estimator(people, people.columns), dict.fromkeys(people.tables, 1)
+    once = estimator.exposure("bit", times)
+    assert estimator.exposure("bit", times, noise_factor=2).most < once.most - 0.03
+    assert estimator.exposure("bit", dict.fromkeys(times, 4)).most > once.most + 0.02
+    assert estimator.exposure("bit", times, before=0.1).most > once.most + 0.03
+    assert estimator.exposure("bit", {("bit",): 1}).most == pytest.approx(0.5, abs=0.01)
 
 
 def test_of_sampled_people_as_much_is_predicted():
     codes, tables = everybody(5)
-    of_all = most(seen(codes, tables), "bit")
-    assert most(seen(codes, tables, every=3), "bit") == pytest.approx(of_all, abs=0.02)
+    people, some = seen(codes, tables), seen(codes, tables, every=3)
+    all_of, sampled = (
+        Estimator(one, one.columns).exposure("bit", dict.fromkeys(one.tables, 1))
+        for one in (people, some)
+    )
+    assert sampled.most == pytest.approx(all_of.most, abs=0.02)
+    assert all_of.error == 0
+    assert abs(sampled.most - all_of.most) < 4 * sampled.error < 0.04
 
 
 def test_rows_of_one_person_are_one_secret():
@@ -101,10 +107,10 @@ def test_columns_that_have_nothing_in_common_tell_nothing_of_each_other():
     codes = {"a": rng.integers(0, 300, PEOPLE), "b": rng.integers(0, 300, PEOPLE)}
     codes["c"] = codes["b"] // 10
     people = seen(codes, [("a", "c")])
-    reckoner = Reckoner(people, people.columns)
+    estimator = Estimator(people, people.columns)
     times = {("a", "c"): 1}
-    assert reckoner.told("b", times).by.keys() == {("a", "c")}  # c is b, coarser
-    assert reckoner.told("a", {("c",): 1}).by == {}
+    assert estimator.exposure("b", times).by.keys() == {("a", "c")}  # c is b, coarser
+    assert estimator.exposure("a", {("c",): 1}).by == {}
 
 
 def test_a_constant_column_tells_nothing_new():

@@ -1,0 +1,202 @@
+"""Compiled loops of the exposure computation: people in cells, and what the cells reveal of them.
+
+Imported where exposure is computed, not with the package: numba takes half a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from engine.schema import FloatArray, Int64Array
+
+Int32Array = NDArray[np.int32]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function that is called from Python; its machine code is kept where there is a place for it."""
+    try:
+        return cast("Function", njit(cache=True, nogil=True)(function))
+    except RuntimeError:  # no folder for it can be written
+        return cast("Function", njit(nogil=True)(function))
+
+
+def part(function: Function) -> Function:
+    """Compile a function that kernels call; it becomes part of their code."""
+    return cast("Function", njit(inline="always")(function))
+
+
+_MIX = np.int64(-7046029254386353131)  # 2**64 divided by the golden ratio
+
+
+@part
+def _find(slots: Int32Array, keys: Int32Array, key: Int32Array) -> int:
+    """Where a key is in a hash table with linear probing, or the free slot for it.
+
+    slots: By slot the number of a row of `keys`, from 1; 0: free.
+    """
+    mixed = np.int64(0)
+    for j in range(len(key)):
+        mixed = (mixed * _MIX) ^ key[j]
+    mixed *= _MIX
+    at = int(mixed ^ (mixed >> 32)) & (len(slots) - 1)
+    while slots[at] > 0:
+        same = True
+        for j in range(len(key)):
+            same = same and keys[slots[at], j] == key[j]
+        if same:
+            break
+        at = (at + 1) & (len(slots) - 1)
+    return at
+
+
+@kernel
+def distinct(rows: Int32Array) -> tuple[Int32Array, Int32Array]:
+    """Distinct rows of a matrix of integers, and which of them each row is."""
+    n_rows, n_columns = rows.shape
+    size = 8
+    while size < 2 * n_rows:
+        size *= 2
+    slots = np.zeros(size, np.int32)
+    keys = np.zeros((n_rows + 1, n_columns), np.int32)
+    which = np.zeros(n_rows, np.int32)
+    n = 0
+    for row in range(n_rows):
+        at = _find(slots, keys, rows[row])
+        if slots[at] == 0:
+            n += 1
+            slots[at] = n
+            keys[n] = rows[row]
+        which[row] = slots[at] - 1
+    return keys[1 : n + 1].copy(), which
+
+
+@kernel
+def place(
+    ranges: Int32Array,
+    depth: NDArray[np.uint8],
+    n: Int64Array,
+    least: int,
+    levels: Int64Array,
+    leaf: Int32Array,
+    above: Int32Array,
+    first: Int64Array,
+) -> tuple[Int32Array, FloatArray, FloatArray]:
+    """Find the finest cell of some columns around each row. Cells are numbered from 1; 0 is none.
+
+    ranges: shape (n_nodes, n_columns), the number of each bucket's range in the columns; depth, n: its depth,
+        ascending, and its count.
+    least: Buckets that a cell must hold.
+    levels: shape (n_depths, n_columns), the level of each column by depth. Of buckets that lie deeper than the last,
+        whose ranges of these columns get no finer, those of the first depth that has so many in a cell count.
+    leaf: shape (n_rows, n_columns), the number of the finest range of each row; above, first: of range k of column j
+        the range around it at a level is above[first[j, level] + k].
+
+    Returns: cell of each row; by cell its count, and how many figures there are of it: one, and one for each next finer
+        cell inside.
+    """
+    n_nodes, n_columns = ranges.shape
+    last = len(levels) - 1
+    size = 8
+    while size < 2 * n_nodes:
+        size *= 2
+    slots = np.zeros(size, np.int32)
+    keys = np.zeros((n_nodes + 1, n_columns + 1), np.int32)  # ranges, and the depth up to the last
+    measured = np.zeros(n_nodes + 1, np.int32)  # at which depth
+    held = np.zeros(n_nodes + 1, np.int32)
+    people = np.zeros(n_nodes + 1)
+    key = np.zeros(n_columns + 1, np.int32)
+    n_cells = 0
+    for node in range(n_nodes):
+        key[:n_columns] = ranges[node]
+        key[n_columns] = min(depth[node], last)
+        at = _find(slots, keys, key)
+        cell = slots[at]
+        if cell == 0:
+            n_cells += 1
+            cell = slots[at] = n_cells
+            keys[cell] = key
+            measured[cell] = depth[node]
+        elif measured[cell] < depth[node]:
+            if held[cell] >= least:
+                continue
+            held[cell], people[cell], measured[cell] = 0, 0.0, depth[node]
+        held[cell] += 1
+        people[cell] += max(n[node], 0)
+    # A bucket lies in buckets of all lower depths, so each cell lies in one of the depth before.
+    around = np.zeros(n_cells + 1, np.int32)
+    for cell in range(1, n_cells + 1):
+        own = keys[cell, n_columns] - 1
+        if own >= 0:
+            for j in range(n_columns):
+                key[j] = above[first[j, levels[own, j]] + keys[cell, j]]
+            key[n_columns] = own
+            parent = slots[_find(slots, keys, key)]
+            around[cell] = parent if held[parent] >= least else around[parent]
+    cell_of = np.zeros(len(leaf), np.int32)
+    for row in range(len(leaf)):
+        low, high, cell = 0, last + 1, 0
+        while low < high:  # the deepest one around the row, by bisection
+            own = (low + high) // 2
+            is_within = True
+            for j in range(n_columns):
+                key[j] = above[first[j, levels[own, j]] + leaf[row, j]]
+                is_within = is_within and key[j] > 0
+            key[n_columns] = own
+            found = slots[_find(slots, keys, key)] if is_within else 0
+            if found > 0:
+                low, cell = own + 1, found
+            else:
+                high = own
+        cell_of[row] = cell if held[cell] >= least else around[cell]
+    figures = np.ones(n_cells + 1)
+    for cell in range(1, n_cells + 1):
+        if held[cell] >= least and around[cell] > 0:
+            figures[around[cell]] += 1
+    return cell_of, people[: n_cells + 1], figures
+
+
+@kernel
+def lessen(
+    share: FloatArray, people: FloatArray, cell: Int32Array, around: FloatArray, wider: Int32Array
+) -> None:
+    """Multiply each row's share by what part of a wider cell is outside of its own; people, around: counts by cell."""
+    for row in range(len(share)):
+        of = around[wider[row]]
+        if of > 0:
+            share[row] *= min(max(1 - people[cell[row]] / of, 0.0), 1.0)
+
+
+@kernel
+def reveal(
+    person: Int64Array,
+    cell: Int32Array,
+    weight: FloatArray,
+    share: FloatArray,
+    noise: FloatArray,
+    larger: FloatArray,
+    gain: float,
+    n_tables: int,
+    unknown: FloatArray,
+    out: FloatArray,
+) -> None:
+    """What the cells of one table reveal of each person, as a ratio of signal to noise, added to `out`.
+
+    unknown: shape (n_people,), variance of what is not known of each person's secret; the others: see `Cells`.
+    """
+    known = gain * gain
+    rest = (1 - known) / n_tables
+    in_cell = np.zeros(len(noise))
+    for edge in range(len(cell)):
+        of = known * unknown[person[edge]] + rest
+        in_cell[cell[edge]] += of * weight[edge] ** 2
+    for edge in range(len(cell)):
+        at, who = cell[edge], person[edge]
+        mine = known * unknown[who] * weight[edge] ** 2
+        around = noise[at] / n_tables + in_cell[at] * larger[at] - mine
+        out[who] += share[edge] * known * weight[edge] ** 2 / around
