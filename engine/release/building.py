@@ -54,7 +54,7 @@ def make(
     options = FitOptions(
         jobs=min(jobs, len({*spec.tables} - (earlier.tables if earlier else set()))),
         force=force,
-        earlier=earlier and (str(earlier.path), earlier.record.sha256),
+        earlier=None if earlier is None else (str(earlier.path), earlier.record.sha256),
     )
     with (
         removed_if_refused(out),
