@@ -5,7 +5,7 @@ The main path, one module per step:
     spec       what to release, from where, about whom           engine.spec.reading
     opening    read the source, identify entities, pin it        engine.source.opening
     measure    snapped ranges, sticky noise (sees real rows)     engine.measure.sticky
-    -------    process boundary: no real rows beyond it          engine.release.fit_process
+    -------    a folder of files: no real rows beyond it         engine.release.folder
     fit        lock every table to the narrower ones             engine.fit.locking
     sample     whole numbers, values of released leaves          engine.fit.support, engine.fit.whole.rounding
     store      one DuckDB file that explains itself              engine.store.staging
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.api.audit import audit, card
-    from engine.api.build import build, new_key, open, plan
+    from engine.api.build import build, fit_release, measure_release, new_key, open, plan
     from engine.api.built import add, drop
     from engine.api.choose import choose
     from engine.api.compare import compare, compare_levers, compare_rivals
@@ -74,6 +74,8 @@ __all__ = [
     "drop",
     "estimate",
     "evaluate",
+    "fit_release",
+    "measure_release",
     "new_key",
     "open",
     "plan",
@@ -81,7 +83,8 @@ __all__ = [
     "synthesize",
     "tabulate",
 ]
-_HOMES = {name: "engine.api.build" for name in ("build", "estimate", "new_key", "open", "plan")} | {
+_OF_BUILD = ("build", "estimate", "fit_release", "measure_release", "new_key", "open", "plan")
+_HOMES = dict.fromkeys(_OF_BUILD, "engine.api.build") | {
     "Column": "engine.schema",
     "Release": "queries.release",
     "__version__": "engine.version",

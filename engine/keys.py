@@ -39,7 +39,6 @@ Purpose = Literal[
     "swapping",
     "rows",
     "recipe",
-    "kept",
     "ledger",
 ]
 _COMMON_LENGTH = 64

@@ -9,8 +9,6 @@ from itertools import accumulate
 
 Progress = Callable[[str, int, int], None]
 """Called with the stage, the work done and the total. Stage "left": seconds remaining, and seconds in all."""
-READ = frozenset(("reading", "tokens"))
-"""Stages that a build skips when it resumes from an encoded source."""
 EARLIEST = 0.02
 """Share of the work below which the speed is not known yet."""
 # Seconds of two cores per million rows, measured on builds of 0.1 to 100 million (`./scripts/bench scale`); only their
@@ -85,23 +83,15 @@ class TimeLeft:
     def __init__(self, report: Progress, clock: Callable[[], float] = time.monotonic) -> None:
         self._report, self._clock, self._start = report, clock, clock()
         self._work: dict[str, list[float]] = {}
-        self._skipped: frozenset[str] = frozenset()
         self._stage, self._since = "", 0.0
 
     def expect(self, work: Mapping[str, Sequence[float]]) -> None:
         """Expect this work from now on: cost of each step, by stage in order."""
-        self._work = {
-            stage: list(accumulate(steps, initial=0.0))
-            for stage, steps in work.items()
-            if stage not in self._skipped
-        }
+        self._work = {stage: list(accumulate(steps, initial=0.0)) for stage, steps in work.items()}
 
     def report(self, stage: str, done: int, total: int, begun: int | None = None) -> None:
         """Report a finished step; of a stage with overlapping steps also how many have begun, which count half."""
         self._report(stage, done, total)
-        if stage == "taking up":
-            self._skipped = READ
-            self._work = {s: steps for s, steps in self._work.items() if s not in READ}
         if stage not in self._work:
             return
         passed = self._clock() - self._start

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.params import BOUNDS, PROFILES
+from engine.processes import leave_quietly
 from engine.release import build
-from engine.release.pipes import leave_quietly
 from engine.schema import SourceSpec, column_set
 from engine.spec import ReleaseSpec, read_spec
 

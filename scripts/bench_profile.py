@@ -2,7 +2,7 @@
 
 Usage: bench_profile.py JOB.json, as bench_build.py. The fit runs here instead of behind its wall, and a step's seconds
 are those in its functions less those in steps inside them; processor time, so that other work on the machine matters
-little. What all this leaves out is what processes cost: to start them and to send messages.
+little. What all this leaves out is what processes cost.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ from typing import Any
 
 from bench_build import census_spec
 
-from engine.fit import FitOrder
 from engine.progress import Progress, silent
-from engine.release import sticky
-from engine.release.fit_workers import FitWorkers
-from engine.release.fitter import FitAnswer, Fitter
-from engine.release.pipes import Finish
-from engine.schema import Measurement
+from engine.release import building, fit_process
+from engine.release.fit_process import FitOptions, Staged
 from engine.spec import read_spec
-from engine.store import Staging, staging
+from engine.store import staging
 
 FIRST, REST = "reading the source", "the rest"
 STEPS = {
-    "measuring": ("engine.release.sticky:measure_columns", "engine.release.sticky:measurements"),
+    "measuring": ("engine.release.sticky:measure_columns", "engine.release.sticky:measure_wider"),
     "reckoning exposure": ("engine.exposure:Incidence.add", "engine.release.sticky:charged"),
-    "bringing in kernels": ("engine.release.fit_workers:warm",),
+    "writing and reading the folder": (
+        "engine.release.folder:MeasurementFolder.put",
+        "engine.release.folder:MeasurementFolder.measurement",
+    ),
     "fitting columns": ("engine.release.fitter:fit_columns",),
     "finding and placing cells": (
         "engine.fit.locking:find_candidates",
@@ -52,7 +51,7 @@ STEPS = {
         "engine.store:Staging.put_support",
         "engine.store:Staging.write",
     ),
-    "closing the file": ("engine.store:Staging.finish",),
+    "closing the file": ("engine.store:Staging.complete",),
 }
 """Functions of each step, where they are called; the last tables that are written when the file is closed count as
 written."""
@@ -130,45 +129,24 @@ class AtOnce(Executor):
 
 
 class FitHere:
-    """In the place of the fit process: the same in this process, each table at once."""
+    """In the place of the fit process: the same in this process, once all is measured."""
 
-    def __init__(
-        self, order: FitOrder, _progress: Progress | None = None, _child: object = None
-    ) -> None:
-        self._staging = Staging.open(
-            order.release_path, order.header, build_id=order.build_id, force=order.force
-        )
-        self._fitter = Fitter(order, self._staging, FitWorkers(0))
-        self.finished = self._staging.finished()
+    def __init__(self, folder: Path, out: Path, options: FitOptions) -> None:
+        self._given = folder, out, options
 
     def __enter__(self) -> FitHere:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._staging.close()
+        pass
 
-    def send(self, measurement: Measurement, *, ahead: int) -> list[FitAnswer]:
-        """Fit one measurement, and store its tables."""
-        _ = ahead
-        self._fitter.begin(measurement)
-        return self._fitter.settle(0)
+    def fitted(self) -> int:
+        """Nothing, before all is measured."""
+        return 0
 
-    def settle(self) -> None:
-        """Write what is left."""
-        self._staging.write()
-
-    def finish(
-        self,
-        exposure: dict[str, Any],
-        note: Callable[[str], None],
-        meanwhile: Callable[[], None],
-    ) -> list[dict[str, Any]]:
-        """Write the release."""
-        meanwhile()
-        made = self._fitter.finish(
-            silent, Finish(exposure=exposure), lambda record: note(record.sha256)
-        )
-        return [{"sha256": made.sha256, "content_hash": made.content_hash}]
+    def staged(self, _report: Progress) -> Staged:
+        """Fit all, and stage the release."""
+        return fit_process.fit(*self._given)
 
 
 def profiled(job: dict[str, Any]) -> dict[str, float]:
@@ -182,9 +160,10 @@ def profiled(job: dict[str, Any]) -> dict[str, float]:
             owner: Any = import_module(module)
             owner = getattr(owner, holder) if holder else owner
             setattr(owner, name, clock.timed(step, getattr(owner, name)))
-    sticky.FitProcess = FitHere  # type: ignore[assignment, misc]
+    building.FitProcess = FitHere  # type: ignore[assignment, misc]
+    fit_process._tell = silent
     staging.ThreadPoolExecutor = AtOnce  # type: ignore[assignment, misc]
-    sticky.make(spec, Path(job["out"]), jobs=1)
+    building.make(spec, Path(job["out"]), jobs=1)
     return clock.stop()
 
 

@@ -79,7 +79,7 @@ def build(
     dp : mapping, optional
         For a source: section `[dp]` of a spec; the release is then built in mode dp.
     jobs : int
-        1: measure and fit one after the other; more: at the same time.
+        Tables fitted at once, while others are measured.
     force : bool
         Replace an existing release once the new one is complete; a signature of the old one is removed.
     progress : callable, optional
@@ -113,6 +113,78 @@ def build(
     release.build(spec, path, frame=frame, jobs=jobs, force=force, progress=progress)
     is_file = isinstance(what, str | Path) and Path(what).suffix == ".toml"
     return BuiltRelease.of(path, Path(what) if is_file else spec, frame)
+
+
+def measure_release(
+    what: SpecOrFrame,
+    folder: str | Path,
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
+    **of_source: Any,
+) -> Path:
+    """Measure a release into a folder, from which `fit_release` makes it, here or elsewhere.
+
+    The folder holds noisy counts and how to fit them: no rows, no true counts, no key. What the release tells is
+    charged as by `build`, which does both. After an interruption, the same call resumes where it stopped.
+
+    Parameters
+    ----------
+    what : ReleaseSpec, str, Path, DataFrame or Arrow table
+        As in `build`.
+    folder : str or Path
+        Folder to write, readable only by its owner.
+    force : bool
+        Replace a measurement that is there.
+    progress : callable, optional
+        As in `build`.
+    **of_source
+        Parameters of `build` that describe a source.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    SpecError, DataError, PrivacyError, StoreError
+    """
+    spec, frame = _resolve(what, **of_source)
+    return release.measure(spec, Path(folder), frame=frame, force=force, progress=progress)
+
+
+def fit_release(
+    folder: str | Path,
+    *,
+    out: str | Path,
+    jobs: int = 2,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Release:
+    """Make a release of a measurement folder, and open it. Needs neither the data nor the key.
+
+    Parameters
+    ----------
+    folder : str or Path
+        What `measure_release` wrote.
+    out : str or Path
+        File to write.
+    jobs, force, progress
+        As in `build`.
+
+    Returns
+    -------
+    Release
+        The open release, with the content hash of one that `build` makes.
+
+    Raises
+    ------
+    StoreError
+        The folder is not whole, or was changed; or the file cannot be written.
+    """
+    path = release.fit(Path(folder), Path(out), jobs=jobs, force=force, progress=progress)
+    return open_release(path)
 
 
 def default_output(what: SpecOrFrame) -> Path:

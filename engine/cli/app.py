@@ -48,6 +48,16 @@ COMMANDS = (
         "Build a release. After an interruption, the same command resumes where it stopped.",
     ),
     Command(
+        "measure",
+        "engine.cli.build",
+        "Measure a release into a folder: noisy counts and how to fit them, for another machine or an auditor.",
+    ),
+    Command(
+        "fit",
+        "engine.cli.build",
+        "Make a release of a measurement folder. Needs neither the data nor the key.",
+    ),
+    Command(
         "add",
         "engine.cli.build",
         "Add tables to a release. Only new tables are fitted; the result equals a build of all tables together.",

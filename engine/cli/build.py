@@ -1,4 +1,4 @@
-"""The commands `tablepack plan`, `build`, `add`, `drop` and `choose`.
+"""The commands `tablepack plan`, `build`, `measure`, `fit`, `add`, `drop` and `choose`.
 
 In sticky mode a plan measures what a build would release and keeps only the sizes; in mode dp it reads no data.
 """
@@ -214,6 +214,63 @@ def build_command(
         build(wanted, output, jobs=jobs, force=force, progress=report)
     if wanted.mode == "dp" and not as_json:
         _print_remarks(wanted)
+    _print_built(output, was_signed=was_signed, as_json=as_json)
+
+
+@commands.command("measure", epilog="Example: `tablepack measure release.toml -o measured`")
+def measure_command(
+    spec: SpecPath,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", help="Measurement folder to write.", metavar="FOLDER"),
+    ],
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a measurement that is there.")
+    ] = False,
+    tables: Tables = None,
+    width: Width = None,
+) -> None:
+    """Measure a release into a folder: noisy counts and how to fit them, for another machine or an auditor.
+
+    The folder holds no rows, no true counts and no key, and all that `tablepack fit` needs; its README.txt says what
+    each file is. It tells more than the release (noisy counts before they are fitted), so it is of mode 0700. What the
+    release tells is charged to the ledger of the key, as by `tablepack build`, which is both commands in one. After an
+    interruption, the same command resumes where it stopped. `tablepack add` takes releases of `tablepack build` only.
+    """
+    from engine.release import measure
+
+    wanted = read(spec, tables=entries_of(tables, width))
+    _warn_of_many(wanted)
+    with progress_bar() as report:
+        measure(wanted, output, force=force, progress=report)
+    if wanted.mode == "dp":
+        _print_remarks(wanted)
+    print_note(f"wrote {output}; next: tablepack fit {output} -o RELEASE")
+
+
+@commands.command("fit", epilog="Example: `tablepack fit measured -o census.duckdb`")
+def fit_command(
+    folder: Annotated[Path, typer.Argument(help="Folder of tablepack measure.", metavar="FOLDER")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Release file to write.")],
+    jobs: Jobs = 2,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Replace an existing release once the new one is complete. Its signature is removed: sign it again.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a release of a measurement folder. Needs neither the data nor the key.
+
+    The result has the content hash of a release that `tablepack build` makes at once.
+    """
+    from engine.release import fit
+
+    was_signed = signature_path(output).exists()
+    with progress_bar(quiet=as_json) as report:
+        fit(folder, output, jobs=jobs, force=force, progress=report)
     _print_built(output, was_signed=was_signed, as_json=as_json)
 
 

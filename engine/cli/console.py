@@ -62,7 +62,7 @@ Jobs = Annotated[
     int,
     typer.Option(
         min=1,
-        help="Tables fitted at the same time, while others are measured; 1: measure and fit in turn.",
+        help="Tables fitted at the same time, while others are measured.",
     ),
 ]
 JsonOnly = Annotated[bool, typer.Option("--json", help="Print the JSON instead of a summary.")]
@@ -74,7 +74,6 @@ _UNBOUNDED = 1_000_000
 STAGES = {
     "reading": "reading the source",
     "tokens": "assigning entity tokens",
-    "taking up": "resuming from the encoded source",
     "digests": "checking the vintage",
     "compiling": "compiling, once per installation",
     "tables": "measuring and fitting tables",

@@ -24,8 +24,9 @@ from engine.cli.console import (
     print_note,
 )
 from engine.errors import SpecError, TablepackError
+from engine.release.folder import remove_left
 from engine.schema import UInt64Array
-from engine.source import kept_folder, left_folders, left_rows, scratch_directory
+from engine.source import scratch_directory
 from engine.sticky_prf import siphash
 from engine.store import (
     check_release,
@@ -159,19 +160,12 @@ def _scratch() -> Finding:
 
 
 def _leftovers(release: Path | None) -> list[Finding]:
-    """Report what interrupted builds left in the folder of a release, or in this one, if anything."""
-    folders = left_folders(Path() if release is None else release.parent)
-    if release is not None:
-        folders = list(dict.fromkeys([kept_folder(release), *folders]))
-    findings = []
-    for folder in folders:
-        try:
-            detail, code = left_rows(folder), 0
-        except TablepackError as error:
-            detail, code = str(error), error.exit_code
-        if detail is not None:
-            findings.append(Finding(check="rows", ok=code == 0, detail=detail, exit_code=code))
-    return findings
+    """Remove the measurement folders that killed builds left beside a release, or here, if any."""
+    removed = remove_left(Path() if release is None else release.parent)
+    return [
+        Finding(check="measurements", ok=True, detail=f"removed {folder}, left by a killed build")
+        for folder in removed
+    ]
 
 
 def _row_check(columns: tuple[str, ...]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import queue
 import signal
 import subprocess
@@ -32,16 +33,7 @@ from engine.evaluation.score import Risk, Score, optional
 from engine.evaluation.study.model import Study
 from engine.evaluation.threads import one_thread, unchecked
 from engine.evaluation.utility.suite import MEASURES
-from engine.release.pipes import (
-    end_interpreter,
-    leave_quietly,
-    pack_message,
-    pipe_of,
-    read_message,
-    start_interpreter,
-    write_message,
-    write_packed,
-)
+from engine.processes import end_interpreter, leave_quietly, start_interpreter
 
 OUT_OF_MEMORY = "a worker of the evaluation ran out of memory; try fewer jobs"
 MOST = 4
@@ -312,6 +304,39 @@ def _raised(asked: Sequence[Future[None]]) -> None:
 def _failed(asked: Sequence[Future[None]]) -> bool:
     """Whether a worker has met an error."""
     return any(one.done() and one.exception() is not None for one in asked)
+
+
+def pipe_of(stream: Any) -> BinaryIO:
+    """The pipe of a process that was started with one."""
+    pipe: BinaryIO = stream
+    return pipe
+
+
+def pack_message(message: object) -> bytes:
+    """A message as it is sent."""
+    return pickle.dumps(message, protocol=5)
+
+
+def write_packed(stream: BinaryIO, packed: bytes) -> None:
+    """Send one packed message, its length first."""
+    stream.write(len(packed).to_bytes(8, "little"))
+    stream.write(packed)
+    stream.flush()
+
+
+def write_message(stream: BinaryIO, message: object) -> None:
+    """Send one message, its length first."""
+    write_packed(stream, pack_message(message))
+
+
+def read_message(stream: BinaryIO) -> Any:
+    """One message, None where the pipe has closed, be it in the middle of one."""
+    head = stream.read(8)
+    size = int.from_bytes(head, "little")
+    raw = stream.read(size) if len(head) == 8 else b""
+    if len(head) < 8 or len(raw) < size:
+        return None
+    return pickle.loads(raw)  # noqa: S301  # between processes of ours, over our own pipe
 
 
 def serve(source: BinaryIO, answers: BinaryIO) -> None:

@@ -1,23 +1,24 @@
-"""How to fit, sent before any measurement. All of it is public but the sampling key."""
+"""How to fit, in either mode: what goes with measurements. All of it is public but the sampling key."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
+from typing import Any
 
 from engine.fit.borders import Universes
 from engine.keys import pack_strings
+from engine.levels import Levels, StructuralZero
+from engine.params import DPParams
 from engine.relations import NO_RELATIONS, Relations
 from engine.schema import ColumnSet, ReleaseHeader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FitOrder:
-    """What the fit process is told."""
+    """How measurements of mode sticky are to be fitted."""
 
     header: ReleaseHeader
-    release_path: Path  # File to be made
     # Keyed digest of all that decides the release; tells whether a staging area can be resumed.
     build_id: str
     # Smallest and largest code of the columns that declare bounds, or whose released ranges end there.
@@ -28,18 +29,13 @@ class FitOrder:
     threshold_mean: int
     layer_sd: int
     profile: str
-    # Processes that lock tables for the one that stores them; 0: it does so itself.
-    workers: int = 0
     # Declared universes, by the column that has one.
     universes: Universes = field(default_factory=dict)
     relations: Relations = NO_RELATIONS  # Columns that determine each other
-    force: bool = False  # A release that is there may be replaced
     # Of wide tables that models are to be trained on: the column that is to be predicted.
     targets: dict[ColumnSet, str] = field(default_factory=dict)
     # Of wide tables that are made more than once: how often.
     sets: dict[ColumnSet, int] = field(default_factory=dict)
-    # File and SHA-256 of a release of the same recipe, whose tables are taken where this one has them too.
-    earlier: tuple[Path, str] | None = None
 
     def sampling_key_of(self, columns: ColumnSet, number: int = 1) -> bytes:
         """Sampling key of one column set; of a wide table's sets each has its own."""
@@ -51,3 +47,24 @@ class FitOrder:
             salt=salt,
             digest_size=16,
         ).digest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JointOrder:
+    """How margins of mode dp are to be fitted."""
+
+    header: ReleaseHeader
+    # Keyed digest of all that decides the release, noisy counts among it; tells whether a staging area can
+    # be resumed.
+    build_id: str
+    levels: dict[str, Levels]  # Of all columns of the joint distribution
+    zeros: tuple[StructuralZero, ...]
+    params: DPParams
+    sampling_key: bytes
+    # `epsilon`, `delta` and `rho` of this build, as accounted; `epsilon` None: nothing is guaranteed.
+    cost: dict[str, float | None]
+    promised: dict[str, Any]  # What cards say of the guarantee: see `Guarantee.of`
+    margins: tuple[
+        ColumnSet, ...
+    ]  # All that were measured, in their order; the total, which has no columns, first
+    ledger: tuple[dict[str, Any], ...] = ()  # Entries of the ledger in plain values

@@ -7,9 +7,6 @@ themselves again. Confidential.
 
 from __future__ import annotations
 
-import contextlib
-
-import duckdb
 import numpy as np
 
 from engine.cell_keys import CodeSpan
@@ -18,8 +15,6 @@ from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, UInt64Array
 from engine.source import ROWS_WITH_TOKENS, EntityColumn, Ingested
 
 CODED_ROWS = "coded_rows"
-STAYING = "64MB"
-"""Of tables in memory, once rows that are kept are not read again."""
 FEW_ROWS = 50_000
 """Fewer rows are counted in numpy: planning a query takes longer than sorting them."""
 
@@ -75,19 +70,8 @@ def _code_rows(
     )
     for name in values:
         con.execute(f"DROP TABLE ranks_{ingested.sql_names[name]}")
-    if ingested.is_kept:
-        _let_go(con)
-    else:
-        con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
+    con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
     return {name: span for name, span in spans.items() if span.sql_type}
-
-
-def _let_go(con: duckdb.DuckDBPyConnection) -> None:
-    """Take blocks of tables out of memory: rows that are kept are not read again, and may be hundreds of MB."""
-    ((limit,),) = con.execute("SELECT current_setting('memory_limit')").fetchall()
-    with contextlib.suppress(duckdb.OutOfMemoryException):  # what cannot go stays
-        con.execute(f"SET memory_limit = '{STAYING}'")
-    con.execute(f"SET memory_limit = '{limit}'")
 
 
 def _spans(
@@ -129,8 +113,7 @@ def _in_arrays(
             held.append((entity, np.array(lanes, dtype=np.uint64).T))  # each lane in one piece
         else:
             held.append((entity, np.asarray(arrays[f"e{entity.number}"], dtype=np.int64)))
-    if not ingested.is_kept:
-        ingested.con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
+    ingested.con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
     return ArrayCells(codes, ingested.n_rows, tuple(held))
 
 

@@ -1,7 +1,8 @@
-"""The wall and the two main paths: spec -> measure -> fit -> sample -> store (`sticky`, `dp`), and their plans.
+"""The main path, spec -> measure -> folder -> fit -> release, in both modes (`building`), and its plans.
 
 Takes a `ReleaseSpec`, perhaps a frame.
-Gives a release file (`build`), or what it would hold (`plan`, `plan_dp`).
+Gives a release file (`build`), by way of a measurement folder (`measure`, `fit`), or what it would hold (`plan`,
+    `plan_dp`).
 May import the engine's root, `engine.spec`, `engine.source`, `engine.measure`, `engine.fit`, `engine.store`.
     What runs right of the wall (`fit_process` and all it reaches) imports the root, `engine.fit` and
     `engine.store` only: so names are resolved when they are first used.
@@ -9,19 +10,14 @@ May import the engine's root, `engine.spec`, `engine.source`, `engine.measure`, 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.release.pipes import interpreter_ahead
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from engine.progress import Progress
-    from engine.release.fit_process import FitProcess
+    from engine.release.building import fit, make, measure
     from engine.release.fitter import Fitter
     from engine.release.planner import Estimate, Plan, estimate, plan
     from engine.release.planner_dp import PlanDP, noise_words, plan_dp
@@ -32,25 +28,26 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Estimate",
-    "FitProcess",
     "Fitter",
     "Made",
     "Plan",
     "PlanDP",
     "build",
     "estimate",
+    "fit",
     "fit_order",
     "make",
+    "measure",
     "measure_columns",
     "noise_words",
     "plan",
     "plan_dp",
 ]
 _HOMES = {
-    "FitProcess": "fit_process",
     "Fitter": "fitter",
     **dict.fromkeys(("Estimate", "Plan", "estimate", "plan"), "planner"),
     **dict.fromkeys(("PlanDP", "noise_words", "plan_dp"), "planner_dp"),
+    **dict.fromkeys(("fit", "make", "measure"), "building"),
     "measure_columns": "relating",
     "fit_order": "sticky",
 }
@@ -87,46 +84,12 @@ def build(
     """Build a release.
 
     out: The release file to be made; an older release there serves until the new one is whole.
-    jobs: 1: measure and fit take turns. 2 and more: they work at the same time, and so many tables are fitted
-        at once.
+    jobs: Tables that are fitted at once.
     earlier: Mode sticky: a release of the same data, key and spec but for its tables. Those that both have
         are taken from there; the result is what a build of all would be.
     """
-    if spec.mode == "dp":
-        from engine.release.dp import build_joint  # what it takes is slow to import
+    from engine.release.building import make
 
-        out = Path(os.path.abspath(out))  # the fit process has a working folder of its own
-        return build_joint(spec, out, frame=frame, force=force, progress=progress)
     return make(
         spec, out, frame=frame, jobs=jobs, force=force, earlier=earlier, progress=progress
     ).path
-
-
-def make(
-    spec: ReleaseSpec,
-    out: Path,
-    *,
-    frame: Any = None,
-    jobs: int = 2,
-    force: bool = False,
-    earlier: EarlierRelease | None = None,
-    progress: Progress | None = None,
-    placing: Callable[[], None] | None = None,
-) -> Made:
-    """Build a release in mode sticky, and say what it is; parameters and errors as `build`.
-
-    placing: Called once all is made, before the release is put in place.
-    """
-    out = Path(os.path.abspath(out))
-    with interpreter_ahead(f"{__name__}.fit_process", out) as child:
-        from engine.release import sticky  # slow to import, while the other process loads
-
-        return sticky.make(
-            *(spec, out, child),
-            frame=frame,
-            jobs=jobs,
-            force=force,
-            earlier=earlier,
-            report=progress,
-            placing=placing,
-        )

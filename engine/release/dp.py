@@ -1,55 +1,42 @@
-"""The main path in mode dp: spec -> public levels -> noisy margins -> fit -> sample -> store.
-
-`build_joint` reads as the method. Left of `FitProcess` are the rows, the key and true counts; right of it, in a
-process of its own, noisy margins only.
-"""
+"""Measure in mode dp: from a spec to a folder of noisy margins. Rows, key and true counts are seen here only."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError
+from engine.fit.order import JointOrder
 from engine.keys import pack_strings
 from engine.levels import Levels
 from engine.measure.dp import MeasuredMargins, cost, levels_of, measured_margins, zeros_of
 from engine.params import DPParams
-from engine.progress import Progress, silent
-from engine.release.fit_process import FitProcess
-from engine.release.header import header_of, inputs_of
-from engine.release.joint_fitter import JointOrder
+from engine.progress import TimeLeft
+from engine.release.folder import MeasurementFolder
+from engine.release.header import MeasuredRelease, header_of
 from engine.schema import entity_name
 from engine.source import Opened, open_rows
 from engine.spec import ReleaseSpec
-from engine.store import Guarantee, check_target, words_of, writing
+from engine.store import Guarantee, words_of
 
 
-def build_joint(
+def measure_joint(
     spec: ReleaseSpec,
-    out: Path,
+    folder: MeasurementFolder,
+    clock: TimeLeft,
     *,
     frame: Any = None,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> Path:
-    """Build a release in mode dp.
-
-    out: The release file to be made, an absolute path; an older release there serves until the new one is
-        whole.
-    """
-    report = progress or silent
-    params = spec.dp
-    if params is None:
-        raise SpecError("dp: is missing; mode dp needs a section [dp] with epsilon")
-    with writing(out):
-        check_target(out, force=force, inputs=inputs_of(spec))
+    begun: Callable[[str], None] = lambda _: None,
+) -> MeasuredRelease:
+    """Read, charge and measure: all that a fit needs is then in the folder."""
+    params, report = params_of(spec), clock.report
     with open_rows(spec, frame, report) as opened:
         columns = tuple(c for c in opened.ingested.columns if c.name in params.columns)
         levels = {column.name: levels_of(column) for column in columns}
+        begun(opened.fingerprint)
         measured = measured_margins(
             opened,
             params,
@@ -59,14 +46,18 @@ def build_joint(
             title=spec.title,
             report=report,
         )
-        order = joint_order(spec, opened, params, levels, measured, out, force=force)
+        order = joint_order(spec, opened, params, levels, measured)
     # The rows are gone before the fit begins.
-    with FitProcess(order, report) as fit:
-        for margin in (measured.total, *measured.margins):
-            fit.send(margin, ahead=0)
-        fit.finish()
-    report("done", 1, 1)
-    return out
+    folder.begin(order.build_id, order, (measured.total, *measured.margins))
+    folder.finish()
+    return MeasuredRelease(key_id=order.header.key_id, recipe=None, exposure={})
+
+
+def params_of(spec: ReleaseSpec) -> DPParams:
+    """The parameters of mode dp."""
+    if spec.dp is None:
+        raise SpecError("dp: is missing; mode dp needs a section [dp] with epsilon")
+    return spec.dp
 
 
 def joint_order(
@@ -75,11 +66,8 @@ def joint_order(
     params: DPParams,
     levels: Mapping[str, Levels],
     measured: MeasuredMargins,
-    out: Path,
-    *,
-    force: bool = False,
 ) -> JointOrder:
-    """How the fit process is to fit."""
+    """How these margins are to be fitted."""
     spent = {
         name: value if math.isfinite(value) else None
         for name, value in asdict(cost(params)).items()
@@ -95,7 +83,6 @@ def joint_order(
             privacy={n: value for n, value in asdict(released).items() if n != "is_bound_said"},
             notes=tuple(Guarantee.of(told).sentences()),
         ),
-        release_path=out,
         build_id=build_id(opened.fingerprint, measured),
         levels=dict(levels),
         zeros=zeros_of(spec.columns, spec.zeros, levels),
@@ -103,8 +90,8 @@ def joint_order(
         sampling_key=opened.key.derive("sampling", spec.vintage),
         cost=spent,
         promised=told,
+        margins=tuple(one.columns for one in (measured.total, *measured.margins)),
         ledger=measured.entries,
-        force=force,
     )
 
 

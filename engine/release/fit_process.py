@@ -1,256 +1,233 @@
-"""The wall as a process boundary: fit, sample and store run in a fresh interpreter that never sees the data.
+"""The process that fits: a fresh interpreter that is given a measurement folder and the path of a release.
 
-The parent (measure) sends pickled messages down a pipe: perhaps how many workers to start; an order, which says how
-to fit; then what was measured: `Measurement`s for a `FitOrder`, `Margin`s for a `JointOrder`. The child answers each
-with a line of JSON: what was fitted, or the error it met; in between it may report progress. The child inherits no file
-but the pipe, no environment but what Python needs, and starts in the folder of the release; so do the workers that it
-has lock tables. They die with their parent: the pipe closes.
+It inherits no file but its pipes and no environment but what Python needs, and works in the folder of the release. It
+may start while the folder is still written: it then waits for one file after the other. On its standard output it says,
+a line of JSON each, how far it is and how it ended: with the record of the staged release, or an error. It ends when
+its standard input closes, which happens however its parent ends; so do the processes that it has lock tables.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
+import os
+import queue
 import sys
-from collections.abc import Callable
-from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, BinaryIO
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import Any
 
 from engine import errors
-from engine.errors import InternalError, TablepackError, place_of
-from engine.fit import FitOrder
-from engine.levels import Margin
-from engine.progress import Progress
-from engine.release.pipes import (
-    Ahead,
-    Finish,
-    Place,
-    Settle,
-    end_interpreter,
-    leave_quietly,
-    pipe_of,
-    read_message,
-    start_interpreter,
-    write_message,
-)
-from engine.schema import ColumnSet, Measurement
-
-if TYPE_CHECKING:
-    from engine.release.fit_workers import FitWorkers
-    from engine.release.fitter import Fitter
-    from engine.release.joint_fitter import JointFitter, JointOrder
-    from engine.store import ReleaseRecord, Staging
+from engine.errors import InternalError, StoreError, TablepackError, place_of
+from engine.fit.order import FitOrder
+from engine.fit.warm import warm
+from engine.processes import end_interpreter, leave_quietly, start_interpreter
+from engine.progress import Progress, silent
+from engine.release.folder import MeasurementFolder
+from engine.release.locked import locked
 
 _MODULE = "engine.release.fit_process"
-HELD, HELD_LIGHT = 2, 16
-"""Tables of each worker that the fit process may hold back: of any size, and of few buckets."""
+OUT_OF_MEMORY = "the fit ran out of memory; ask for narrower tables"
+AHEAD = 4
+"""Tables under way, for each process that locks them: so that none waits for the next."""
 GIVE_WAY_S = 0.0002
 """Seconds after which a running thread gives way to others. Python's own 5 ms are several times what a small table
-takes: the thread that has a worker's answer would wait that long before it asks for the next."""
+takes: the thread that hands tables out would wait that long."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FitOptions:
+    """What a fit is told beside its folder and its release.
+
+    jobs: Tables that are fitted at once.
+    force: A release that is there may be replaced.
+    earlier: File and SHA-256 of a release of the same recipe, whose tables are taken where this one has them too.
+    """
+
+    jobs: int = 2
+    force: bool = False
+    earlier: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Staged:
+    """What a fit ends with: a whole release in its staging folder."""
+
+    record: dict[str, Any]  # See `ReleaseRecord`
+    build_id: str
+    may_replace: bool
 
 
 class FitProcess:
-    """The parent's side. Use as a context manager; leaving it without `finish` abandons the build.
+    """The process that fits, seen from its parent. Leaving the context ends it, whatever it is at."""
 
-    progress: Called with the stage, and how much of how much is done, as the child reports it.
-    """
-
-    def __init__(
-        self,
-        order: FitOrder | JointOrder,
-        progress: Progress | None = None,
-        child: subprocess.Popen[bytes] | None = None,
-    ) -> None:
-        self._progress = progress
-        self._child = child or start_interpreter(_MODULE, order.release_path.resolve().parent)
-        self._waiting = 0
-        try:
-            self._put(order)
-            answer = self._get()
-        except BaseException:
-            end_interpreter(self._child)
-            raise
-        self.finished: frozenset[ColumnSet] = frozenset(tuple(c) for c in answer["finished"])
+    def __init__(self, folder: Path, out: Path, options: FitOptions) -> None:
+        self._fitted = 0
+        told = json.dumps(asdict(options))
+        self._child = start_interpreter(_MODULE, out.parent, str(folder), str(out), told)
+        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        threading.Thread(target=self._listen, daemon=True).start()
 
     def __enter__(self) -> FitProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        end_interpreter(self._child)
+        end_interpreter(self._child, at_once=True)
 
     @property
     def pid(self) -> int:
-        """Process id of the child."""
+        """Process id."""
         return self._child.pid
 
-    def send(self, measurement: Measurement | Margin, *, ahead: int) -> list[dict[str, Any]]:
-        """Hand one measurement over the wall.
+    def fitted(self) -> int:
+        """How many tables it has fitted so far; raises the error that it met."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._take(self._lines.get_nowait())
+        return self._fitted
 
-        ahead: How many measurements may be under way at once, at least `HELD_LIGHT` for each worker, since so
-            many answers may be held back; 0 waits for the answer.
-        """
-        self._put(measurement)
-        self._waiting += 1
-        answers = []
-        while self._waiting > ahead:
-            answers.append(self._get())
-            self._waiting -= 1
-        return answers
-
-    def settle(self) -> None:
-        """Say that everything was measured: it fits and writes what is left, while exposure is reckoned here."""
-        self._put(Settle())
-
-    def finish(
-        self,
-        exposure: dict[str, Any] | None = None,
-        note: Callable[[str], None] | None = None,
-    ) -> list[dict[str, Any]]:
-        """Wait for the rest, write the release; the last answer is about the finished file.
-
-        note: Called with the SHA-256 of the finished file before that is put in place: so no release is there
-            that was not noted, whenever the two processes are killed.
-        """
-        self._put(Finish(exposure=exposure, is_awaited=note is not None))
-        answers = [self._get() for _ in range(self._waiting)]
-        self._waiting = 0
-        if note is not None:
-            note(self._get()["whole"])
-            self._put(Place())
-        return [*answers, self._get()]
-
-    def _put(self, message: object) -> None:
-        try:
-            write_message(pipe_of(self._child.stdin), message)
-        except BrokenPipeError:
-            while True:  # what it answered before comes first; the last answer raises why it ended
-                self._get()
-
-    def _get(self) -> dict[str, Any]:
-        """Read one answer, passing on what comes before it of progress; raise the error it carries."""
+    def staged(self, report: Progress = silent) -> Staged:
+        """Wait for its end, passing on how far it is."""
         while True:
-            line = pipe_of(self._child.stdout).readline()
-            if not line:
-                raise InternalError("the fit process ended without an answer")
-            answer: dict[str, Any] = json.loads(line)
-            if "error" in answer:
-                raise getattr(errors, answer["error"], InternalError)(answer["message"])
-            if "progress" not in answer:
-                return answer
-            if self._progress is not None:
-                self._progress(*answer["progress"])
+            told = self._take(self._lines.get())
+            if isinstance(told, Staged):
+                return told
+            report(*told)
+
+    def _listen(self) -> None:
+        with contextlib.suppress(ValueError, OSError):  # we have closed the pipe
+            while line := self._child.stdout.readline():  # type: ignore[union-attr]
+                self._lines.put(line)
+        self._lines.put(b"")
+
+    def _take(self, line: bytes) -> Staged | tuple[str, int, int]:
+        """What a line says: how far it is, or how it ended."""
+        if not line:
+            self._lines.put(line)
+            killed = self._child.wait() < 0  # nobody else kills it
+            raise (
+                StoreError(OUT_OF_MEMORY)
+                if killed
+                else InternalError("the fit process ended without an answer")
+            )
+        told = json.loads(line)
+        if "progress" in told:
+            stage, done, total = told["progress"]
+            self._fitted = done if stage == "tables" else self._fitted
+            return stage, done, total
+        if "error" in told:
+            raise getattr(errors, told["error"], InternalError)(told["message"])
+        return Staged(**told["staged"])
 
 
-def start_workers(child: subprocess.Popen[bytes], workers: int) -> None:
-    """Have a child without an order start so many workers of its own, and get ready for one."""
-    with contextlib.suppress(BrokenPipeError):  # whoever gives it an order will be told
-        write_message(pipe_of(child.stdin), Ahead(workers=workers))
+# The process itself.
 
 
-def _fitter_for(
-    order: object,
-) -> Callable[[Staging, FitWorkers], Fitter | JointFitter] | None:
-    """What makes the fitter of an order; None: it is none."""
-    if isinstance(order, FitOrder):
-        from engine.release.fitter import Fitter
-
-        return partial(Fitter, order)
-    from engine.release.joint_fitter import JointFitter, JointOrder
-
-    if isinstance(order, JointOrder):
-        return lambda staging, _: JointFitter(order, staging)
-    return None
+def _say(**what: object) -> None:
+    with contextlib.suppress(BrokenPipeError):  # the parent is gone, and so shall we be
+        sys.stdout.buffer.write(json.dumps(what).encode() + b"\n")
+        sys.stdout.buffer.flush()
 
 
-def _work(
-    fitter: Any,
-    order: FitOrder | JointOrder,
-    staging: Staging,
-    workers: FitWorkers,
-    source: BinaryIO,
-    answer: Callable[..., None],
-) -> None:
-    """Fit what comes, then write the release; put it in place at once, or when told."""
-
-    def settle(n_workers: int) -> None:
-        for fitted in fitter.settle(HELD * n_workers, HELD_LIGHT * n_workers):
-            answer(fitted=fitted.columns, cells=fitted.cells, gap=fitted.gap)
-
-    def placed_when_told(record: ReleaseRecord) -> None:
-        answer(whole=record.sha256)
-        if not isinstance(read_message(source), Place):
-            raise BrokenPipeError  # the parent is gone: what is staged is whole, and the next build places it
-
-    while isinstance(message := read_message(source), Measurement | Margin):
-        fitter.begin(message)
-        settle(order.workers)
-    if message is None:
-        raise BrokenPipeError  # the parent is gone: nobody waits for what is under way
-    settle(0)
-    workers.dismiss()  # they end while the file is closed
-    if isinstance(message, Settle):
-        staging.write()
-        message = read_message(source)
-    if not isinstance(message, Finish):
-        raise BrokenPipeError  # the parent is gone before it had reckoned exposure
-    made = fitter.finish(
-        lambda *stage: answer(progress=stage),
-        message,
-        placed_when_told if message.is_awaited else None,
-    )
-    path, sha256 = str(order.release_path), made.sha256
-    answer(release=path, sha256=sha256, content_hash=made.content_hash)
+def _tell(stage: str, done: int, total: int) -> None:
+    _say(progress=(stage, done, total))
 
 
-def serve(source: BinaryIO, answers: BinaryIO) -> None:
-    """Run the child's side: one answer for each message but `Ahead`, until the pipe closes or an error ends it."""
-    from engine.release.fit_workers import OUT_OF_MEMORY, FitWorkers  # the parent needs none of it
+def _end_with(parent: Any) -> None:
+    """End this process once its parent, or the pipe from it, is gone."""
 
-    def answer(**what: object) -> None:
-        answers.write(json.dumps(what).encode() + b"\n")
-        answers.flush()
+    def watch() -> None:
+        if parent is None:
+            while os.read(0, 1):
+                pass
+        else:
+            parent.join()
+        os._exit(1)
 
-    def failed(kind: str, message: str) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the parent may be gone: nobody to answer
-            answer(error=kind, message=message)
+    threading.Thread(target=watch, daemon=True).start()
 
+
+def _begin_worker() -> None:
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for inherited in (0, 1):  # the pipes are the fit's
+        os.dup2(nowhere, inherited)
+    os.close(nowhere)
+    _end_with(parent_process())
+
+
+@contextlib.contextmanager
+def _processes(jobs: int) -> Iterator[Executor | None]:
+    """Processes that lock tables, where there are several jobs. They are begun before anything is read."""
+    if jobs < 2 or (os.cpu_count() or 1) < 2:
+        yield None
+        return
+    how = get_context("fork" if sys.platform == "linux" else "spawn")
+    pool = ProcessPoolExecutor(jobs, mp_context=how, initializer=_begin_worker)
+    pool.submit(callable, locked).result()  # they begin, and have what a table takes
     try:
-        order = read_message(source)
-        with FitWorkers(order.workers if isinstance(order, Ahead) else 0) as workers:
-            # Copies of this process, which has not imported DuckDB yet.
-            workers.start(lambda *stage: answer(progress=stage))
-            from engine.store import Staging
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)  # nobody waits for the rest
+        raise
+    pool.shutdown()
 
-            import_module(
-                "engine.release.fitter"
-            )  # while the source is read, before an order comes
-            if isinstance(order, Ahead):
-                order = read_message(source)
-            if (make_fitter := _fitter_for(order)) is None:
-                return
-            with Staging.open(
-                order.release_path,
-                order.header,
-                build_id=order.build_id,
-                force=order.force,
-                earlier=order.earlier,
-            ) as staging:
-                answer(finished=sorted(staging.finished()))
-                workers.allow(order.workers)
-                _work(make_fitter(staging, workers), order, staging, workers, source, answer)
+
+def fit(folder: Path, out: Path, options: FitOptions, pool: Executor | None = None) -> Staged:
+    """Fit what is measured, and stage the release."""
+    from engine.store import Staging  # slow to import, and no matter of the other processes
+
+    measured = MeasurementFolder(folder)
+    order = measured.order()
+    earlier = options.earlier and (Path(options.earlier[0]), options.earlier[1])
+    with Staging.open(
+        out, order.header, build_id=order.build_id, force=options.force, earlier=earlier
+    ) as staging:
+        ledger: tuple[dict[str, Any], ...] = ()
+        if isinstance(order, FitOrder):
+            from engine.release.fitter import Fitter
+
+            ahead = AHEAD * options.jobs if pool else 1
+            fitter = Fitter(
+                order, staging, measured.measurement, pool=pool, ahead=ahead, tell=_tell
+            )
+            fitter.fit()
+            staging.write()
+            exposure = measured.exposure()
+            fitter.fit_wide(out, exposure)
+        else:
+            from engine.release.joint_fitter import fit_joint
+
+            fit_joint(order, staging, measured.margin, _tell)
+            ledger, exposure = order.ledger, measured.exposure()
+        record = staging.complete(ledger, exposure)
+        return Staged(
+            record=asdict(record), build_id=order.build_id, may_replace=staging.may_replace
+        )
+
+
+def main(folder: str, out: str, options: str) -> None:
+    """Fit, and say how it ended."""
+    sys.setswitchinterval(GIVE_WAY_S)
+    try:
+        told = FitOptions(**json.loads(options))
+        warm(_tell)
+        with _processes(told.jobs) as pool:
+            _end_with(None)
+            staged = fit(Path(folder), Path(out), told, pool)
+        _say(staged=asdict(staged))
     except TablepackError as error:
-        failed(type(error).__name__, str(error))
-    except MemoryError:
-        failed("StoreError", OUT_OF_MEMORY)
-    except BrokenPipeError:
-        pass  # the parent is gone: nobody to answer
+        _say(error=type(error).__name__, message=str(error))
+    except (MemoryError, BrokenProcessPool):
+        _say(error=StoreError.__name__, message=OUT_OF_MEMORY)
     except Exception as error:  # noqa: BLE001  # reported by its kind and place, as the command line does
-        failed("InternalError", f"{type(error).__name__} in {place_of(error)}")
+        _say(error=InternalError.__name__, message=f"{type(error).__name__} in {place_of(error)}")
 
 
 if __name__ == "__main__":
-    sys.setswitchinterval(GIVE_WAY_S)
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    main(*sys.argv[1:])
     leave_quietly()

@@ -1,20 +1,19 @@
-"""Fit, sample and store: all that happens right of the wall, in the order in which measurements arrive.
+"""Fit, sample and store, mode sticky: all that happens to measurements once no row is seen any more.
 
-Takes a `FitOrder` (public), then measurements: the total, every one-way table, then wider sets, narrower before
-wider. Gives synthetic tables to the staging store. Knows no row, no true count and no key but the sampling key;
-`engine.release.fit_process` runs it in a process of its own.
+Takes a `FitOrder` (public) and measurements: the total, every column, wider sets. Gives synthetic tables to the staging
+store, or to whoever stands for it. Knows no row, no true count and no key but the sampling key.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from engine.errors import InternalError
 from engine.fit import (
     FitOrder,
     coarse_of,
@@ -24,15 +23,13 @@ from engine.fit import (
     sub_tables,
 )
 from engine.params import NOISE_LAYERS
-from engine.progress import Progress
+from engine.progress import Progress, silent
 from engine.relations import Relation
-from engine.release.fit_workers import FitWorkers
-from engine.release.one_ways import FittedColumns, fit_columns
-from engine.release.pipes import Finish
+from engine.release.locked import locked
+from engine.release.one_ways import fit_columns
 from engine.schema import MAX_WIDTH, ColumnSet, Measurement, Support, SyntheticTable
 from engine.store import (
     GeneratorCard,
-    ReleaseRecord,
     Staging,
     detected_of,
     set_note,
@@ -45,20 +42,8 @@ from engine.store import (
 if TYPE_CHECKING:
     from engine.fit.wide import WideFit
 
-Placing = Callable[[ReleaseRecord], None]
-FEW_BUCKETS = 1 << 20
-"""Tables under way are light where they have no more buckets together; of a fitted one, its cells count with them."""
 CONVERGED = 0.01
 """Largest share of rows that margins are off by in a raking called converged."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FitAnswer:
-    """What is answered about a fitted measurement."""
-
-    columns: ColumnSet
-    cells: int = 1
-    gap: int = 0
 
 
 class Store(Protocol):
@@ -73,119 +58,113 @@ class Store(Protocol):
     def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
         """Take a table."""
 
-    def finish(
-        self, *, exposure: dict[str, Any] | None = None, placing: Placing | None = None
-    ) -> ReleaseRecord:
-        """Write the release."""
+
+class AtOnce(Executor):
+    """In the place of further processes: what is asked for is done here, before anything else."""
+
+    def submit(self, call: Callable[..., Any], /, *values: Any, **named: Any) -> Future[Any]:
+        """Do it."""
+        done: Future[Any] = Future()
+        done.set_result(call(*values, **named))
+        return done
 
 
 class Fitter:
-    """Fits measurements as they come and stores the published tables; keeps what wider tables need.
+    """Fits the tables of an order, narrower before wider, and stores the published ones; keeps what wider ones need.
 
-    workers: None: every table is locked at once, here.
+    measured: Gives what was measured of a column set; the total has none.
+    pool, ahead: Where tables are locked, and how many may be under way there.
+    tell: Told how far it is.
     """
 
-    def __init__(self, order: FitOrder, staging: Store, workers: FitWorkers | None = None) -> None:
-        self._order = order
-        self._staging = staging
-        self._workers = workers or FitWorkers(0)
-        finished = staging.finished()
+    def __init__(
+        self,
+        order: FitOrder,
+        store: Store,
+        measured: Callable[[ColumnSet], Measurement],
+        *,
+        pool: Executor | None = None,
+        ahead: int = 1,
+        tell: Progress = silent,
+    ) -> None:
+        self._order, self._store, self._measured = order, store, measured
+        self._pool, self._ahead, self._tell = pool or AtOnce(), ahead, tell
+        finished, relations = store.finished(), order.relations
+        self._left = relations.left(order.header.tables, finished)
         self._unfinished: dict[ColumnSet, list[ColumnSet]] = {}
         for columns in order.header.tables:
             if columns not in finished:
-                self._unfinished.setdefault(order.relations.base(columns), []).append(columns)
-        self._one_ways: dict[str, Measurement] = {}
-        self._fitted: FittedColumns | None = None
-        self._tables: dict[ColumnSet, SyntheticTable] = {}
-        self._under_way: deque[tuple[Measurement, Future[SyntheticTable] | None]] = deque()
-        self._settled: list[FitAnswer] = []
-        self._noisy_total: int | None = None
-        self._total_scale = 1
-        left = order.relations.left(order.header.tables, finished)
-        self._still_needed = Counter(
-            narrower for columns in left for narrower in self._locked_to(columns)
+                self._unfinished.setdefault(relations.base(columns), []).append(columns)
+        self._wide = sorted(
+            (
+                columns
+                for base, tables in self._unfinished.items()
+                if len(base) > MAX_WIDTH
+                for columns in tables
+            ),
+            key=_by_width,
         )
-        self._wide = [
-            columns
-            for base, tables in self._unfinished.items()
-            if len(base) > MAX_WIDTH
-            for columns in tables
-        ]
-        self._n_left = sum(len(columns) > 1 for columns in left)
-        self._keep_for_wide(left)
-
-    def _keep_for_wide(self, left: Sequence[ColumnSet]) -> None:
-        """Locked tables that a wide one is fitted to stay until the end."""
+        self._tables: dict[ColumnSet, SyntheticTable] = {}
+        self._still_needed = Counter(
+            narrower for columns in self._left for narrower in self._locked_to(columns)
+        )
         if self._wide:
-            from engine.fit.wide import (
-                used_by,  # slow to import, and most releases have no such table
-            )
+            from engine.fit.wide import used_by  # slow to import, and most releases need none
 
             self._still_needed.update(
-                columns for columns in left if any(used_by(wide, columns) for wide in self._wide)
+                columns
+                for columns in self._left
+                if any(used_by(wide, columns) for wide in self._wide)
             )
+        total = measured(())
+        self._total_scale = int(total.scale[0])
+        self._noisy_total = max(int(total.n[0]), 0)
+        self._one_ways = {c.name: measured((c.name,)) for c in order.header.columns}
+        self._fitted = fit_columns(order, self._one_ways, self._noisy_total, self._total_scale)
 
-    def take(self, measurement: Measurement) -> SyntheticTable | None:
-        """Fit one measurement to the end and store it if it is to be published."""
-        self.begin(measurement)
-        _, future = self._under_way[-1]
-        self.settle(0)
-        return future.result() if future else None
+    def fit(self) -> None:
+        """Fit all tables but the wide ones."""
+        self._tables |= self._fitted.tables
+        for columns, table in self._fitted.tables.items():
+            self._publish(table, self._one_ways[columns[0]])
+        before = len(self._one_ways) + 1
+        under_way: dict[Future[SyntheticTable], Measurement] = {}
+        stored = 0
 
-    def begin(self, measurement: Measurement) -> None:
-        """Start to fit a measurement, waiting for the narrower tables that are still under way."""
-        columns = measurement.columns
-        if not columns:
-            self._noisy_total = max(int(measurement.n[0]), 0)
-            self._total_scale = int(measurement.scale[0])
-            self._under_way.append((measurement, None))
-            return
-        if self._noisy_total is None:
-            raise InternalError("the total must be measured first")
-        if len(columns) == 1:
-            if self._fitted is not None:
-                raise InternalError("a column came after tables that it could be told by")
-            self._one_ways[columns[0]] = measurement
-            self._under_way.append((measurement, None))
-            if len(self._one_ways) == len(self._order.header.columns):
-                self._columns()
-            return
-        self._under_way.append((measurement, self._lock(measurement, self._noisy_total)))
+        def store_done() -> None:
+            """Wait for a table, and store what is fitted."""
+            nonlocal stored
+            done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+            for future in done:
+                self._take(future.result(), under_way.pop(future))
+                stored += 1
+                self._tell("tables", before + stored, before + len(self._left))
 
-    def settle(self, most: int, light: int = 0) -> list[FitAnswer]:
-        """Store finished tables in the order in which they came, until at most so many are under way.
+        self._tell("tables", before, before + len(self._left))
+        for columns in self._left:
+            while any(future.done() for future in under_way):
+                store_done()  # before a measurement is waited for
+            measurement = self._measured(columns)
+            locked_to = self._locked_to(columns)
+            while under_way and (
+                len(under_way) >= self._ahead or any(one not in self._tables for one in locked_to)
+            ):
+                store_done()
+            under_way[self._pool.submit(locked, self._job(measurement))] = measurement
+        while under_way:
+            store_done()
 
-        Up to `light` may be where they have few buckets together: a slow one then keeps nobody waiting.
+    def fit_wide(self, out: Path | None = None, exposure: dict[str, Any] | None = None) -> None:
+        """Fit the wide tables, once all else is fitted.
+
+        out, exposure: The release, beside which further sets of them lie, and what it tells of exposure.
         """
-        while self._under_way and (self._are_more_than(most, light) or self._is_done()):
-            self._store_first()
-        settled, self._settled = self._settled, []
-        return settled
+        if out is not None:
+            self._put_sets(out, exposure)
+        for columns in self._wide:
+            self._put_wide(columns, self._store, 1)
 
-    def _are_more_than(self, most: int, light: int) -> bool:
-        """Whether more are under way than may be."""
-        n = len(self._under_way)
-        buckets = sum(_held(measurement, future) for measurement, future in self._under_way)
-        return n > (max(light, most) if buckets <= FEW_BUCKETS else most)
-
-    def finish(
-        self, progress: Progress, last: Finish, placing: Placing | None = None
-    ) -> ReleaseRecord:
-        """Fit the wide tables and write the release, once all else is settled; `placing` as `Staging.finish`."""
-        if self._one_ways:
-            self._columns()
-        self._put_sets(progress, last)
-        self.fit_wide(progress)
-        return self._staging.finish(exposure=last.exposure, placing=placing)
-
-    def fit_wide(self, progress: Progress) -> None:
-        """Fit the wide tables, once all else is settled."""
-        if self._one_ways:
-            self._columns()
-        for columns in sorted(self._wide, key=_by_width):
-            self._put_wide(columns, progress, self._staging, 1)
-
-    def _put_sets(self, progress: Progress, last: Finish) -> None:
+    def _put_sets(self, out: Path, exposure: dict[str, Any] | None) -> None:
         """Write the further syntheses of wide tables, each set as a release of its own.
 
         They come before the release's own wide tables: where one of these is stored, they are all there.
@@ -194,28 +173,26 @@ class Fitter:
         if not {*order.sets} <= {*self._wide}:
             return
         for number in range(2, max(order.sets.values(), default=1) + 1):
-            wanted = [one for one in self._wide if order.sets.get(one, 1) >= number]
-            tables = tuple(sorted(wanted, key=_by_width))
-            note = set_note(order.release_path, number)
-            header = replace(order.header, tables=tables, notes=(*order.header.notes, note))
-            path = set_path(order.release_path, number)
+            tables = tuple(one for one in self._wide if order.sets.get(one, 1) >= number)
+            notes = (*order.header.notes, set_note(out, number))
+            header = replace(order.header, tables=tables, notes=notes)
             # Whether what is there may be replaced was asked before anything was measured.
-            with Staging.open(path, header, build_id=order.build_id, force=True) as staging:
+            with Staging.open(
+                set_path(out, number), header, build_id=order.build_id, force=True
+            ) as staging:
                 for columns in tables:
                     if columns not in staging.finished():
-                        self._put_wide(columns, progress, staging, number)
-                staging.finish(exposure=last.exposure)
+                        self._put_wide(columns, staging, number)
+                staging.finish(exposure=exposure)
 
-    def _put_wide(
-        self, columns: ColumnSet, progress: Progress, staging: Store, number: int
-    ) -> None:
+    def _put_wide(self, columns: ColumnSet, store: Store, number: int) -> None:
         """Fit a wide table to the locked ones inside it, and store it."""
         from engine.fit.warm import warm_wide
         from engine.fit.wide import wide_table
 
-        warm_wide(progress)
-        staging.finished()  # a disk that the table before has filled is told of before minutes of fitting
-        fitted, n_sets = self._columns(), self._order.sets.get(columns, 1)
+        warm_wide(self._tell)
+        store.finished()  # a disk that the table before has filled is told of before minutes of fitting
+        fitted, n_sets = self._fitted, self._order.sets.get(columns, 1)
         table, fit = wide_table(
             columns,
             fitted.supports,
@@ -223,84 +200,56 @@ class Fitter:
             key=self._order.sampling_key_of(columns, number),
             told=fitted.told,
             target=self._order.targets.get(columns),
-            report=partial(progress, "wide table"),
+            report=partial(self._tell, "wide table"),
         )
         told = {"set": number, "sets": n_sets} if n_sets > 1 else {}
         for name in columns:
-            staging.put_support(fitted.supports[name])
-        staging.put_table(table, _wide_card(table, fit, self._order, told))
+            store.put_support(fitted.supports[name])
+        store.put_table(table, _wide_card(table, fit, self._order, told))
 
-    def _is_done(self) -> bool:
-        """Whether the first table under way is fitted."""
-        future = self._under_way[0][1]
-        return future is None or future.done()
-
-    def _store_first(self) -> None:
-        """Wait for the first table under way; store it, and keep it as long as wider tables need it."""
-        measurement, future = self._under_way.popleft()
-        if future is None:
-            self._settled.append(FitAnswer(columns=measurement.columns))
-            return
-        table = future.result()
+    def _take(self, table: SyntheticTable, measurement: Measurement) -> None:
+        """Store a table; keep it as long as wider ones need it."""
         self._publish(table, measurement)
         self._tables[table.columns] = table
-        self._drop_narrower(table.columns)
-        self._settled.append(FitAnswer(columns=table.columns, cells=len(table.n), gap=table.gap))
+        for sub in self._locked_to(table.columns):
+            self._still_needed[sub] -= 1
+            if len(sub) > 1 and self._still_needed[sub] <= 0:
+                self._tables.pop(sub, None)
+        if self._still_needed[table.columns] <= 0:
+            self._tables.pop(table.columns, None)
 
-    def _columns(self) -> FittedColumns:
-        """All columns, fitted and their tables stored once the last one has come."""
-        if self._fitted is None:
-            total = self._noisy_total or 0
-            self._fitted = fit_columns(self._order, self._one_ways, total, self._total_scale)
-            self._tables |= self._fitted.tables
-            for columns, table in self._fitted.tables.items():
-                self._publish(table, self._one_ways[columns[0]])
-        return self._fitted
-
-    def _lock(self, measurement: Measurement, total: int) -> Future[SyntheticTable]:
-        """The synthetic table of a measurement of two and more columns."""
-        columns, order, fitted = measurement.columns, self._order, self._columns()
-        while self._under_way and any(one not in self._tables for one in self._locked_to(columns)):
-            self._store_first()
-        try:
-            narrower = tuple(self._tables[sub] for sub in sub_tables(columns))
-            coarser = [
-                (relation, self._tables[one])
-                for relation, one in order.relations.coarsened(columns)
-            ]
-        except KeyError:
-            raise InternalError("a table came before the narrower ones it is locked to") from None
-        self._n_left -= 1
-        return self._workers.lock(
-            left=self._n_left + 1,
-            tree=measurement,
-            supports=tuple(fitted.supports[name] for name in columns),
-            narrower=narrower,
-            noisy_total=total,
-            floor=order.low_threshold,
-            layer_sd=order.layer_sd,
-            key=order.sampling_key_of(columns),
-            marks=tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
-            coarse=tuple(
-                coarse_of(one, columns, fitted.told[one.finer, one.coarser], table)
-                for one, table in coarser
+    def _job(self, measurement: Measurement) -> dict[str, Any]:
+        """All that a table is locked by: what `lock_table` takes."""
+        columns, order, fitted = measurement.columns, self._order, self._fitted
+        return {
+            "tree": measurement,
+            "supports": tuple(fitted.supports[name] for name in columns),
+            "narrower": tuple(self._tables[sub] for sub in sub_tables(columns)),
+            "noisy_total": self._noisy_total,
+            "floor": order.low_threshold,
+            "layer_sd": order.layer_sd,
+            "key": order.sampling_key_of(columns),
+            "marks": tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
+            "coarse": tuple(
+                coarse_of(one, columns, fitted.told[one.finer, one.coarser], self._tables[table])
+                for one, table in order.relations.coarsened(columns)
             ),
-        )
+        }
 
     def _locked_to(self, columns: ColumnSet) -> tuple[ColumnSet, ...]:
-        """The published tables that a base table is locked to."""
+        """The tables that a base table is locked to."""
         coarser = self._order.relations.coarsened(columns) if len(columns) > 1 else ()
         return (*sub_tables(columns), *(one for _, one in coarser))
 
     def _publish(self, table: SyntheticTable, measurement: Measurement) -> None:
         """Store all that a base table shows, unless an earlier run has."""
-        fitted, relations = self._columns(), self._order.relations
+        fitted, relations = self._fitted, self._order.relations
         for columns in self._unfinished.get(table.columns, ()):
             for name in columns:
-                self._staging.put_support(fitted.supports[name])
+                self._store.put_support(fitted.supports[name])
             card = self._card(table, measurement)
             if columns == table.columns:
-                self._staging.put_table(table, card)
+                self._store.put_table(table, card)
                 continue
             sources = {name: relations.source(name, table.columns) for name in columns}
             told = {
@@ -317,7 +266,7 @@ class Fitter:
                     measurement, tuple(fitted.supports[name] for name in table.columns), table.codes
                 ),
             )
-            self._staging.put_table(derived, _derived_card(card, derived, table, sources))
+            self._store.put_table(derived, _derived_card(card, derived, table, sources))
 
     def _card(self, table: SyntheticTable, measurement: Measurement) -> GeneratorCard:
         """What went into a table."""
@@ -353,21 +302,6 @@ class Fitter:
             detected=detected_of(header, table.columns),
             written=written_of(header, table.columns),
         )
-
-    def _drop_narrower(self, columns: ColumnSet) -> None:
-        """Drop narrower tables that no later table is locked to, so that memory follows the widest."""
-        for sub in self._locked_to(columns):
-            self._still_needed[sub] -= 1
-            if len(sub) > 1 and self._still_needed[sub] <= 0:
-                self._tables.pop(sub, None)
-        if self._still_needed[columns] <= 0:
-            self._tables.pop(columns, None)
-
-
-def _held(measurement: Measurement, future: Future[SyntheticTable] | None) -> int:
-    """Buckets of a table under way, and its cells once it is fitted: few buckets may be filled with many."""
-    is_fitted = future is not None and future.done() and future.exception() is None
-    return measurement.n_nodes + (len(future.result().n) if future and is_fitted else 0)
 
 
 def _derived_card(

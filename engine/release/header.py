@@ -6,6 +6,7 @@ Takes the spec, the opened source and the columns of the release; gives a `Relea
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,15 @@ CHOSEN_ONCE = (
     "Of an entity with more rows than count, those that count were chosen once, for all tables: groups add up, and all "
     "are too low by what was left out of them."
 )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeasuredRelease:
+    """What is known of a release once it is measured."""
+
+    key_id: str
+    recipe: str | None  # Mode sticky: by which `add` may take tables from it
+    exposure: dict[str, Any]  # Mode sticky: what it tells, as `Exposure.as_dict`
 
 
 def header_of(

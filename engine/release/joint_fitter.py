@@ -1,22 +1,18 @@
-"""Fit, sample and store in mode dp: all that happens right of the wall.
+"""Fit, sample and store, mode dp: all that happens to noisy margins once no row is seen any more.
 
-Takes a `JointOrder` (public but for the sampling key), then the noisy total and every noisy margin; gives synthetic
-tables to the staging store, all of them projections of the same rows. Knows no row, no true count (unless the order
-says that nothing is guaranteed) and no key but the sampling key; `engine.release.fit_process` runs it in its own
-process.
+Takes a `JointOrder` (public but for the sampling key) and the noisy total and margins; gives synthetic tables to the
+staging store, all of them projections of the same rows. Knows no row, no true count (unless the order says that nothing
+is guaranteed) and no key but the sampling key.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from engine.errors import InternalError
 from engine.fit.joint import (
     FitReport,
     Precision,
@@ -26,110 +22,59 @@ from engine.fit.joint import (
     projected,
     synthesise,
 )
-from engine.levels import Levels, Margin, StructuralZero, n_cells, sizes_of
-from engine.params import DPParams
-from engine.progress import Progress
-from engine.release.fitter import FitAnswer, Placing
-from engine.release.pipes import Finish
-from engine.schema import ColumnSet, ReleaseHeader, SyntheticTable
-from engine.store import GeneratorCard, ReleaseRecord, Staging, detected_of, words_of, written_of
+from engine.fit.order import JointOrder
+from engine.levels import Margin, n_cells, sizes_of
+from engine.progress import Progress, silent
+from engine.release.fitter import Store
+from engine.schema import ColumnSet, SyntheticTable
+from engine.store import GeneratorCard, detected_of, words_of, written_of
 
 NEARLY = 0.01
 """Share of rows that an exact margin may be off by."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JointOrder:
-    """How to fit, sent before any margin. All of it is public but the sampling key."""
+def fit_joint(
+    order: JointOrder,
+    store: Store,
+    measured: Callable[[ColumnSet], Margin],
+    tell: Progress = silent,
+) -> None:
+    """Fit, draw and store all tables that an earlier run has not.
 
-    header: ReleaseHeader
-    release_path: Path  # File to be made
-    # Keyed digest of all that decides the release, noisy counts among it; tells whether a staging area can
-    # be resumed.
-    build_id: str
-    levels: dict[str, Levels]  # Of all columns of the joint distribution
-    zeros: tuple[StructuralZero, ...]
-    params: DPParams
-    sampling_key: bytes
-    # `epsilon`, `delta` and `rho` of this build, as accounted; `epsilon` None: nothing is guaranteed.
-    cost: dict[str, float | None]
-    promised: dict[str, Any]  # What cards say of the guarantee: see `Guarantee.of`
-    ledger: tuple[dict[str, Any], ...] = field(default=())  # Entries of the ledger in plain values
-    # workers, force, earlier: As in `FitOrder`; a joint fit has no use for workers, and takes no tables
-    # from elsewhere.
-    workers: int = 0
-    force: bool = False
-    earlier: None = None
-
-
-class JointFitter:
-    """Collects margins; fits, draws and stores once they are all there. The same face as `Fitter`."""
-
-    def __init__(self, order: JointOrder, staging: Staging) -> None:
-        self._order = order
-        self._staging = staging
-        self._total: Margin | None = None
-        self._margins: list[Margin] = []
-        self._taken: deque[FitAnswer] = deque()
-
-    def begin(self, margin: Margin) -> None:
-        """Take one margin; the total, which has no columns, comes first."""
-        if not margin.columns:
-            self._total = margin
-        elif self._total is None:
-            raise InternalError("the total must be measured first")
-        else:
-            self._margins.append(margin)
-        self._taken.append(FitAnswer(columns=margin.columns, cells=int(margin.n.size)))
-
-    def settle(self, _most: int = 0, _light: int = 0) -> list[FitAnswer]:
-        """What was taken since; nothing is under way before `finish`."""
-        taken = list(self._taken)
-        self._taken.clear()
-        return taken
-
-    def finish(
-        self, progress: Progress, _last: Finish, placing: Placing | None = None
-    ) -> ReleaseRecord:
-        """Fit, draw and store all tables that an earlier run has not, then write the release."""
-        if self._total is None:
-            raise InternalError("the total must be measured first")
-        missing = [t for t in self._order.header.tables if t not in self._staging.finished()]
-        if missing:
-            self._store(missing, self._total, progress)
-        return self._staging.finish(self._order.ledger, placing=placing)
-
-    def _store(self, tables: list[ColumnSet], total: Margin, progress: Progress) -> None:
-        """Fit, draw and store these tables."""
-        order = self._order
-        rng = generator(order.sampling_key)
-        synthesis = synthesise(
-            self._margins,
-            total,
-            params=order.params,
-            levels=order.levels,
-            zeros=order.zeros,
-            rng=rng,
-            progress=progress,
-        )
-        rows = joint_rows(
-            synthesis.columns,
-            synthesis.cells,
-            synthesis.n,
-            order.levels,
-            uniform=synthesis.uniform,
-            rng=rng,
-        )
-        for name in sorted({name for columns in tables for name in columns}):
-            self._staging.put_support(rows.supports[name])
-        sizes = {name: len(levels) for name, levels in order.levels.items()}
-        for done, columns in enumerate(tables):
-            progress("tables", done, len(tables))
-            precision = precision_of(columns, self._margins, sizes)
-            table = projected(rows, columns, precision)
-            card = joint_card(table, precision, order, total, self._margins, synthesis)
-            self._staging.put_table(table, card)
-        progress("tables", len(tables), len(tables))
+    measured: Gives what was measured of a column set; the total has none.
+    """
+    missing = [t for t in order.header.tables if t not in store.finished()]
+    if not missing:
+        return
+    total, *margins = map(measured, order.margins)
+    rng = generator(order.sampling_key)
+    synthesis = synthesise(
+        margins,
+        total,
+        params=order.params,
+        levels=order.levels,
+        zeros=order.zeros,
+        rng=rng,
+        progress=tell,
+    )
+    rows = joint_rows(
+        synthesis.columns,
+        synthesis.cells,
+        synthesis.n,
+        order.levels,
+        uniform=synthesis.uniform,
+        rng=rng,
+    )
+    for name in sorted({name for columns in missing for name in columns}):
+        store.put_support(rows.supports[name])
+    sizes = {name: len(levels) for name, levels in order.levels.items()}
+    for done, columns in enumerate(missing):
+        tell("tables", done, len(missing))
+        precision = precision_of(columns, margins, sizes)
+        table = projected(rows, columns, precision)
+        card = joint_card(table, precision, order, total, margins, synthesis)
+        store.put_table(table, card)
+    tell("tables", len(missing), len(missing))
 
 
 def generator(sampling_key: bytes) -> np.random.Generator:

@@ -229,7 +229,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         of_all = measured.one_way[""]
         total = max(int(of_all.n[0]), 1)
         narrow = [tree for name, tree in measured.one_way.items() if name]
-        noise = _Noise(spec, fit_order(spec, opened, spec.key_path, columns), measured.one_way)
+        noise = _Noise(spec, fit_order(spec, opened, columns), measured.one_way)
         values = {name: _n_values(tree) for name, tree in measured.one_way.items()}
         estimator = estimator_of(spec, columns)
         for done, tree in enumerate(chain(narrow, measure_wider(measured, wider, draws))):

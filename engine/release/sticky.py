@@ -1,123 +1,99 @@
-"""The main path: spec -> measure -> fit -> sample -> store; in mode dp `engine.release.dp` is the path.
-
-`make` reads as the method. Left of `FitProcess` are the rows, the key and true counts; right of it, in a process
-of its own, measurements only.
-"""
+"""Measure in mode sticky: from a spec to a measurement folder. Rows, key and true counts are seen here only."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from engine.exposure import Estimator
 from engine.fit import FitOrder, found_limits, is_leaf
 from engine.measure import Measured, StickyDraws, looks_at_rows, measure_wider
 from engine.params import NOISE_LAYERS
-from engine.progress import Progress, TimeLeft, silent, work_of_build
-from engine.release import Made
+from engine.progress import TimeLeft, work_of_build
 from engine.release.exposing import charged, estimator_of, stated_before
-from engine.release.fit_process import HELD_LIGHT, FitProcess, start_workers
-from engine.release.header import bounds_notes, counted_of, header_of, inputs_of
+from engine.release.folder import MeasurementFolder
+from engine.release.header import MeasuredRelease, bounds_notes, counted_of, header_of
 from engine.release.relating import Columns, check_added, measure_columns
-from engine.schema import ColumnSet, Measurement
+from engine.schema import MAX_WIDTH, ColumnSet, Measurement
 from engine.source import (
     Opened,
     code_limits,
     coded_universes,
-    note_release,
     noted_releases,
     open_rows,
     pin_vintage,
     rows_about,
 )
 from engine.spec import ReleaseSpec
-from engine.store import (
-    EarlierRelease,
-    check_shared,
-    check_target,
-    remove_sets,
-    removed_if_refused,
-    set_path,
-    writing,
-)
+from engine.store import EarlierRelease, check_shared
 from engine.version import ENGINE_VERSION
 
-AHEAD = 48
-"""Measurements that may be under way between the two processes."""
-SOME = 30
-"""So many tables are worth workers for certain, which then begin while the source is read."""
 
-
-def make(
+def measure_sticky(
     spec: ReleaseSpec,
-    out: Path,
-    child: subprocess.Popen[bytes] | None = None,
+    folder: MeasurementFolder,
+    clock: TimeLeft,
     *,
     frame: Any = None,
-    jobs: int = 2,
-    force: bool = False,
     earlier: EarlierRelease | None = None,
-    report: Progress | None = None,
-    placing: Callable[[], None] | None = None,
-) -> Made:
-    """Build a release: see `engine.release.build`; `out` is an absolute path, `report` its progress."""
-    clock, is_replaced = TimeLeft(report or silent), force or out.exists()
+    begun: Callable[[str], None] = lambda _: None,
+    fitted: Callable[[], int] | None = None,
+) -> MeasuredRelease:
+    """Read, measure, and charge what the release tells: all that a fit needs is then in the folder.
+
+    earlier: A release of the same recipe, whose tables are neither measured nor fitted again.
+    begun: Called once the source is open, with what tells this build from others.
+    fitted: How many tables are fitted meanwhile; None: nothing is.
+    """
     report = clock.report
-    with writing(out):
-        check_target(out, force=force, inputs=inputs_of(spec))
     _prepared(spec, clock)
-    if child is not None:
-        start_workers(child, 0 if earlier else _workers_ahead(len(spec.tables), jobs))
-    with open_rows(spec, frame, report, release=out) as opened:
+    with open_rows(spec, frame, report) as opened:
         # Before: too few entities end the build here.
         _check_earlier(spec, opened, earlier)
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)
         check_added(spec, columns.relations)
-        _check_targets(spec, out, build_id=opened.fingerprint, force=force)
-        order = replace(
-            fit_order(spec, opened, out, columns, workers=jobs if jobs > 1 else 0, force=force),
-            earlier=None if earlier is None else earlier.file,
-        )
+        begun(opened.fingerprint)
         stands = {copy.finer for copy in columns.relations.copies.values()}
-        # Before the wall is crossed.
+        # Before anything leaves this process.
         is_new = pin_vintage(spec.key_path, spec.vintage, opened.state, stands)
-        with removed_if_refused(out), FitProcess(order, report, child) as fit:
-            unfinished = columns.relations.left(spec.tables, fit.finished)
-            done = 0
-            # At least what the fit process may hold back, or both would wait for each other.
-            under_way = 0 if jobs < 2 else max(AHEAD, HELD_LIGHT * jobs + 2)
-            sizes = {n: int(is_leaf(t).sum()) for n, t in columns.measured.one_way.items() if n}
-            if opened.ingested.spark is None:
-                clock.expect(_work(spec, opened.ingested.n_rows, sizes, unfinished))
-            estimator = estimator_of(spec, columns)
-            before = stated_before(spec, columns, estimator, earlier)
-            trees = measurements(columns.measured, unfinished, draws)
-            report("tables", 0, 1)
-            for sent, measurement in enumerate(_seen(estimator, trees)):
-                done += len(fit.send(measurement, ahead=under_way))
-                report("tables", done, len(unfinished) + len(columns.columns) + 1, begun=sent + 1)
-            fit.settle()
-            exposure = charged(spec, opened, columns, estimator, draws, before, is_new=is_new)
-            told = exposure.as_dict()
+        folder.begin(
+            opened.recipe, fit_order(spec, opened, columns), columns.measured.one_way.values()
+        )
+        finished = () if earlier is None else [t for t in earlier.tables if len(t) <= MAX_WIDTH]
+        wanted = columns.relations.left(spec.tables, finished)
+        sizes = {n: int(is_leaf(t).sum()) for n, t in columns.measured.one_way.items() if n}
+        if opened.ingested.spark is None:
+            clock.expect(_work(spec, opened.ingested.n_rows, sizes, wanted))
+        estimator = estimator_of(spec, columns)
+        stated = stated_before(spec, columns, estimator, earlier)
+        before = len(columns.columns) + 1
+        report("tables", 0, 1)
+        for done, tree in enumerate(_wider(columns.measured, wanted, draws, folder), before + 1):
+            estimator.add(tree)
+            n_fitted = done if fitted is None else fitted()
+            report("tables", n_fitted, before + len(wanted), begun=done)
+        exposure = charged(spec, opened, columns, estimator, draws, stated, is_new=is_new)
+        told = exposure.as_dict()
+        folder.finish(told | {"sentences": exposure.sentences()})
+        return MeasuredRelease(key_id=opened.key.id, recipe=opened.recipe, exposure=told)
 
-            def noted(sha256: str) -> None:
-                note_release(spec.key_path, spec.vintage, sha256, opened.recipe, told)
-                if is_replaced:  # like new sets before the release: whoever is stopped builds again
-                    remove_sets(out, max(spec.sets.values(), default=1))
-                if placing is not None:
-                    placing()
 
-            *_, last = fit.finish(
-                told | {"sentences": exposure.sentences()},
-                noted,
-            )
-    report("done", 1, 1)
-    return Made(path=out, key_id=opened.key.id, content_hash=last["content_hash"], exposure=told)
+def _wider(
+    measured: Measured,
+    wanted: tuple[ColumnSet, ...],
+    draws: StickyDraws,
+    folder: MeasurementFolder,
+) -> Iterator[Measurement]:
+    """Tables of several columns, in their order: those in the folder as they are there, others measured now."""
+    kept = {columns for columns in wanted if folder.has(columns)}
+    fresh = measure_wider(measured, [columns for columns in wanted if columns not in kept], draws)
+    for columns in wanted:
+        if columns in kept:
+            yield folder.measurement(columns)
+            continue
+        tree = next(fresh)
+        folder.put(tree)
+        yield tree
 
 
 def _prepared(spec: ReleaseSpec, clock: TimeLeft) -> None:
@@ -126,11 +102,6 @@ def _prepared(spec: ReleaseSpec, clock: TimeLeft) -> None:
     about = rows_about(spec) if spec.source.engine == "duckdb" else 0.0
     if about:
         clock.expect(_work(spec, about, {}, spec.tables))
-
-
-def _workers_ahead(n_tables: int, jobs: int) -> int:
-    """Workers that are started while the source is read."""
-    return jobs if jobs > 1 and n_tables >= SOME and (os.cpu_count() or 1) > 1 else 0
 
 
 def _check_earlier(spec: ReleaseSpec, opened: Opened, earlier: EarlierRelease | None) -> None:
@@ -144,15 +115,6 @@ def _check_earlier(spec: ReleaseSpec, opened: Opened, earlier: EarlierRelease | 
             vintage=spec.vintage,
             engine_version=ENGINE_VERSION,
         )
-
-
-def _check_targets(spec: ReleaseSpec, out: Path, *, build_id: str, force: bool) -> None:
-    """Whether this build may write where the release and the further sets of its wide tables go."""
-    with writing(out):
-        may = check_target(out, force=force, build_id=build_id)
-        for number in range(2, max(spec.sets.values(), default=1) + 1):
-            place = set_path(out, number)
-            check_target(place, force=may, build_id=build_id, inputs=inputs_of(spec))
 
 
 def _work(
@@ -179,32 +141,8 @@ def _work(
     return work_of_build(n_rows, known, lists, [*narrow, *wide], [False] * len(narrow) + looks)
 
 
-def _seen(estimator: Estimator, trees: Iterator[Measurement]) -> Iterator[Measurement]:
-    """Measurements, of which the wider ones are seen by the estimator of exposure."""
-    for tree in trees:
-        if len(tree.columns) > 1:
-            estimator.add(tree)
-        yield tree
-
-
-def measurements(
-    measured: Measured, column_sets: tuple[ColumnSet, ...], draws: StickyDraws
-) -> Iterator[Measurement]:
-    """The total, every one-way table, then the wider sets: the order in which the fit needs them."""
-    yield from measured.one_way.values()
-    yield from measure_wider(measured, column_sets, draws)
-
-
-def fit_order(
-    spec: ReleaseSpec,
-    opened: Opened,
-    out: Path,
-    columns: Columns,
-    *,
-    workers: int = 0,
-    force: bool = False,
-) -> FitOrder:
-    """How the fit process is to fit these columns."""
+def fit_order(spec: ReleaseSpec, opened: Opened, columns: Columns) -> FitOrder:
+    """How these columns are to be fitted."""
     privacy = spec.counted
     # Of all columns of the spec: what a table shows must not hang on which others are asked for.
     deciders = {c.universe.column for c in spec.columns if c.universe is not None}
@@ -217,7 +155,6 @@ def fit_order(
             privacy=privacy.public() | {"noise_layers": NOISE_LAYERS} | counted_of(spec),
             notes=(*columns.notes, *bounds_notes(columns.columns, found)),
         ),
-        release_path=out.absolute(),
         build_id=opened.fingerprint,
         universes=coded_universes(columns.columns),
         limits={
@@ -230,9 +167,7 @@ def fit_order(
         threshold_mean=privacy.threshold_mean,
         layer_sd=privacy.layer_sd,
         profile=privacy.profile,
-        workers=workers,
         relations=columns.relations,
-        force=force,
         targets=spec.targets,
         sets=spec.sets,
     )

@@ -46,7 +46,6 @@ from engine.source.journal import (
     pinned_vintages,
     unpin_vintage,
 )
-from engine.source.kept import kept_folder, left_folders, left_rows
 from engine.source.opening import Opened, open_rows, rows_about
 from engine.source.relation import check_names, csv_rows, fetch
 from engine.source.scratch import (
@@ -85,10 +84,7 @@ __all__ = [
     "grid_code",
     "history",
     "is_spark_frame",
-    "kept_folder",
     "ledger_path",
-    "left_folders",
-    "left_rows",
     "locked",
     "memory_connection",
     "note_charges",

@@ -74,7 +74,6 @@ class Ingested:
     # Mode dp: what the custodian is told in writing, by what it is about: rows of the source, rows left out, and
     # rows that do not hold what a column is declared to hold.
     unsettled: dict[str, int] = field(default_factory=dict, repr=False)
-    is_kept: bool = False  # The table of rows with tokens stays, for a build that goes on from it
     # What holds the rows in the place of `con`, which then has the extremes of each column only.
     spark: RowsInSpark | None = field(default=None, repr=False)
 
@@ -115,7 +114,6 @@ def ingest(
     columns: tuple[Column, ...],
     entities: tuple[Entity, ...] = (),
     *,
-    keep: bool = False,
     settle: MissingIds | None = None,
     report: Progress = silent,
 ) -> Ingested:
@@ -123,7 +121,6 @@ def ingest(
 
     settle: Mode dp: what becomes of rows that name no entity; what the domains do not hold is settled as declared,
         too, and nothing is refused for it.
-    keep: The lists of values stay, and so will the encoded rows; see `engine.source.kept`.
     """
     named = entity_columns(entities)
     check_columns(source, columns, named)
@@ -162,7 +159,7 @@ def ingest(
         check_domains(con, data, sql_names, dictionaries)
     _check_own(con, source, own)
     unsettled = _settle(con, source.place, data, sql_names, ids, settle) if settle else {}
-    _name_ids(con, lists, own, keep=keep)
+    _name_ids(con, lists, own)
     _drop_source(con)
     return Ingested(
         con=con,
@@ -173,7 +170,6 @@ def ingest(
         n_rows=int(fetch(con, "SELECT count(*) FROM rows", _PLACE)[0][0]),
         own_ids=frozenset(int(short[1:]) for short in own),
         unsettled=unsettled,
-        is_kept=keep,
     )
 
 
@@ -234,14 +230,12 @@ def columns_of_ids(
     }
 
 
-def _name_ids(
-    con: duckdb.DuckDBPyConnection, lists: Collection[str], own: Collection[str], *, keep: bool
-) -> None:
-    """Let lists of ids, and views of ids of rows, be called `entity_<j>`; lists of values go unless they are kept."""
+def _name_ids(con: duckdb.DuckDBPyConnection, lists: Collection[str], own: Collection[str]) -> None:
+    """Let lists of ids, and views of ids of rows, be called `entity_<j>`; lists of values go."""
     for short in lists:
         if short.startswith("e"):
             fetch(con, f"ALTER TABLE list_{short} RENAME TO entity_{short[1:]}", _PLACE)
-        elif not keep:
+        else:
             fetch(con, f"DROP TABLE list_{short}", _PLACE)
     for short in own:
         fetch(

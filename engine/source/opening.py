@@ -53,9 +53,8 @@ from engine.source.journal import (
     pinned_stands,
     pinned_stands_of,
 )
-from engine.source.kept import Encoded, KeptRows, clear, is_whole, keep, kept_rows, taken_up
 from engine.source.relation import Source, matching_files
-from engine.source.scratch import confidential_connection, scratch_directory, working_file
+from engine.source.scratch import confidential_connection, scratch_directory
 from engine.source.spark import check_packages, is_spark_frame
 from engine.source.swapping import exchange
 from engine.source.units import choose_rows, one_row_each, with_few_values
@@ -107,6 +106,16 @@ class Opened:
     fingerprint: str  # Keyed digest of all that decides a release
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Encoded:
+    """An encoded source with tokens, and what else a build learnt while it was read."""
+
+    ingested: Ingested
+    entities: tuple[EntityColumn, ...]
+    sketch: Sketch
+    source_columns: tuple[str, ...]
+
+
 @contextmanager
 def _encoded(
     con: duckdb.DuckDBPyConnection,
@@ -114,8 +123,6 @@ def _encoded(
     frame: Any,
     scratch: Path,
     report: Progress,
-    *,
-    keep: bool = False,
 ) -> Iterator[tuple[Source, Ingested]]:
     """Rows as codes, in DuckDB or where Spark holds them."""
     settle = spec.dp.missing_ids if spec.mode == "dp" and spec.dp is not None else None
@@ -128,7 +135,6 @@ def _encoded(
                 source,
                 _read_columns(spec),
                 spec.source.entities,
-                keep=keep,
                 settle=settle,
                 report=report,
             ),
@@ -182,17 +188,12 @@ def _with_tokens(
     scratch: Path,
     key: MasterKey,
     pinned: tuple[str, tuple[str, ...]],
-    kept: KeptRows | None,
     report: Progress,
 ) -> Iterator[Encoded]:
-    """Rows as codes with tokens: read, or taken up where a build that was killed left them."""
-    if kept is not None and is_whole(kept):
-        report("taking up", 0, 1)
-        yield taken_up(con, spec)
-        return
+    """Rows as codes with tokens."""
     draws, order = pinned
     report("reading", 0, 1)
-    with _encoded(con, spec, frame, scratch, report, keep=kept is not None) as (source, ingested):
+    with _encoded(con, spec, frame, scratch, report) as (source, ingested):
         report("tokens", 0, 100)
         identity = _identity(spec, ingested)
         sketch = sketch_of(ingested, key, identity)
@@ -201,23 +202,14 @@ def _with_tokens(
         if spec.privacy.swap and spec.mode == "sticky":
             # Before the contents are digested: a vintage is pinned to what is counted.
             exchange(ingested, entities, spec.privacy.swap, key, draws)
-        encoded = Encoded(
+        yield Encoded(
             ingested=ingested, entities=entities, sketch=sketch, source_columns=source.columns
         )
-        if kept is not None:
-            keep(con, kept, encoded)
-        yield encoded
 
 
 @contextmanager
-def open_rows(
-    spec: ReleaseSpec, frame: Any, report: Progress, *, release: Path | None = None
-) -> Iterator[Opened]:
-    """Read, encode and tokenise the source in scratch space that is swept afterwards; check the vintage.
-
-    release: Of a source that is worked on in a file: this lies beside the release until that is whole
-        (`kept`), so that a build that was killed does not encode again what did not change.
-    """
+def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opened]:
+    """Read, encode and tokenise the source in scratch space that is swept afterwards; check the vintage."""
     if spec.mode == "dp":
         report = stages_only(report)
     key = read_key(spec.key_path)
@@ -226,18 +218,16 @@ def open_rows(
         scratch = ends.enter_context(scratch_directory())
         draws = draws_of(spec.key_path, spec.vintage, spec.previous)
         order = pinned_order(spec.key_path, draws)
-        kept = None
-        if release is not None and frame is None and _can_keep(spec):
-            pinned = (draws, *_deciding(spec, draws, order))
-            kept = ends.enter_context(kept_rows(release, spec, key, pinned))
-        con = _connection(spec, scratch, kept, on_disk=is_spark or _is_large(spec))
-        if kept is not None and working_file(con) != kept.database:
-            kept = None  # nothing is encrypted here
+        con = confidential_connection(
+            scratch,
+            on_disk=is_spark or _is_large(spec),
+            memory_limit=spec.source.memory or MEMORY,
+        )
         ends.callback(con.close)
         ends.enter_context(interruptible(con))
         try:
             encoded = ends.enter_context(
-                _with_tokens(con, spec, frame, scratch, key, (draws, order), kept, report)
+                _with_tokens(con, spec, frame, scratch, key, (draws, order), report)
             )
             ingested, entities, sketch = encoded.ingested, encoded.entities, encoded.sketch
             identity = _identity(spec, ingested)
@@ -278,19 +268,6 @@ def open_rows(
             )
         except duckdb.Error as error:
             raise _in_our_words(error) from None
-
-
-def _deciding(
-    spec: ReleaseSpec, draws: str, order: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Columns in the order that tokens hang on, and identity columns: the same before and after a vintage is pinned."""
-    names = sorted(c.name for c in spec.columns if c.name not in spec.source.entity_columns)
-    known = [name for name in order if name in names]
-    ordered = (*known, *(name for name in names if name not in known))
-    if spec.source.entities:
-        return ordered, ()
-    pinned = pinned_identity(spec.key_path, draws)
-    return ordered, tuple(sorted(spec.source.identity)) or pinned or tuple(names)
 
 
 def _check_spark(spec: ReleaseSpec) -> None:
@@ -448,36 +425,6 @@ def _digest(purpose: Purpose, parts: list[str], spec: ReleaseSpec, key: MasterKe
     """Keyed digest of some texts."""
     secret = key.derive(purpose, spec.vintage)
     return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
-
-
-def _can_keep(spec: ReleaseSpec) -> bool:
-    """Whether the encoded source is worth keeping and all of it is in its table of rows: none are chosen later."""
-    chosen = spec.privacy.max_rows is not None and spec.privacy.max_rows_by == "entity"
-    return (
-        spec.mode == "sticky"
-        and spec.source.engine == "duckdb"
-        and spec.source.format in ("csv", "parquet")
-        and spec.source.sql is None
-        and not spec.source.count_column
-        and spec.count == "rows"
-        and not chosen
-        and _is_large(spec)
-    )
-
-
-def _connection(
-    spec: ReleaseSpec, scratch: Path, kept: KeptRows | None, *, on_disk: bool
-) -> duckdb.DuckDBPyConnection:
-    """The working database, in the file that is kept where there is one; a file that is torn is made anew."""
-    memory = spec.source.memory or MEMORY
-    if kept is None:
-        return confidential_connection(scratch, on_disk=on_disk, memory_limit=memory)
-    place = (kept.database, kept.secret)
-    try:
-        return confidential_connection(scratch, on_disk=True, memory_limit=memory, kept=place)
-    except StoreError:
-        clear(kept)
-        return confidential_connection(scratch, on_disk=True, memory_limit=memory, kept=place)
 
 
 def rows_about(spec: ReleaseSpec) -> float:

@@ -2,13 +2,12 @@
 
 Takes nothing; gives a directory that only we can open, and a DuckDB connection whose spills and
 (for big sources) whose tables lie in it. Invariant: nothing confidential touches the disk anywhere
-else, but for the encoded rows of a large source that a build keeps beside its release
-(`engine.source.kept`); the directory is gone when the context ends, and what a kill -9 left behind
-is swept at the next start: a directory belongs to a live process exactly while that process holds
-the lock on the file `lock` inside it. Files are encrypted, where this DuckDB can, with a random key
-that exists in memory only (kept rows: with one derived from the key file). DuckDB does so offline
-with its built-in cipher, which it calls unsafe because of its random numbers: it keeps a left-over
-file from a casual reader, no more. The mode 0700 and the sweep are what protects.
+else; the directory is gone when the context ends, and what a kill -9 left behind is swept at the
+next start: a directory belongs to a live process exactly while that process holds the lock on the
+file `lock` inside it. Files are encrypted, where this DuckDB can, with a random key that exists in
+memory only. DuckDB does so offline with its built-in cipher, which it calls unsafe because of its
+random numbers: it keeps a left-over file from a casual reader, no more. The mode 0700 and the sweep
+are what protects.
 """
 
 from __future__ import annotations
@@ -152,14 +151,11 @@ def confidential_connection(
     on_disk: bool = False,
     threads: int | None = None,
     memory_limit: str | None = None,
-    kept: tuple[Path, str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Open the connection that holds source rows and true counts.
 
     on_disk: Tables live in a DuckDB file in the scratch directory, not in memory: for sources larger than
         memory.
-    kept: With `on_disk`: another place for the file, and its key in hex. Where files cannot be encrypted, the
-        file lies in the scratch directory all the same.
 
     Returns: Loads no extension, reads no Python variable, shows no progress; its time zone is UTC.
     """
@@ -186,10 +182,8 @@ def confidential_connection(
     con.execute("SET TimeZone = 'UTC'")
     is_encrypted = _encrypt_spills(con)
     if on_disk:
-        path, secret = scratch / "confidential.duckdb", secrets.token_hex(32)
-        if kept is not None and is_encrypted:
-            path, secret = kept
-        _attach_scratch(con, path, secret if is_encrypted else "")
+        secret = secrets.token_hex(32) if is_encrypted else ""
+        _attach_scratch(con, scratch / "confidential.duckdb", secret)
     return con
 
 

@@ -40,6 +40,7 @@ from engine.store.signature import (
 from engine.store.staging import (
     Staging,
     check_target,
+    place,
     remove_sets,
     removed_if_refused,
     set_note,
@@ -73,6 +74,7 @@ __all__ = [
     "new_signing_key",
     "open_release",
     "physical_name",
+    "place",
     "range_words",
     "read_signature",
     "remove_sets",

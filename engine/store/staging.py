@@ -14,14 +14,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import itertools
-import json
 import os
 import re
-import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +32,13 @@ from engine.errors import (
     PrivacyError,
     StoreError,
     TablepackError,
+)
+from engine.folders import (
+    lock_folder,
+    read_build_id,
+    remove_folder,
+    sweep_folder,
+    write_build_id,
 )
 from engine.outputs import RELEASE, check_output, kind_of
 from engine.schema import ColumnSet, ReleaseHeader, Support, SyntheticTable, literal
@@ -86,9 +90,9 @@ _MEMORY = "400MB"
 """DuckDB's memory limit while staging: without one it caches the whole file, up to most of the machine's memory."""
 _SHORT_LIST = 256
 """Released values of a text column up to which its strings compress best as a dictionary."""
+_FOLDER = "a staging folder"
 DATABASE = "staging.duckdb"
 """The staging database inside the staging folder."""
-_BUILD, _LOCK = "build.json", "lock"
 _OTHER_ENDINGS = frozenset(
     f".{ending}"
     for ending in (
@@ -200,73 +204,6 @@ def accepted_now(path: Path) -> tuple[ReleaseRecord, ...]:
     return tuple(r for r in known if (r.size, r.sha256) == (size, digest))
 
 
-def _has_foreign_files(folder: Path) -> bool:
-    """Whether a folder contains files but not our lock; listed only once, since another build may be creating it."""
-    try:
-        names = os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return bool(names) and _LOCK not in names
-
-
-def lock_folder(folder: Path) -> int:
-    """Create the staging folder and take its lock; closing the returned descriptor releases it."""
-    while True:
-        if folder.is_symlink() or _has_foreign_files(folder):
-            raise StoreError(f"{folder}: exists and is not a staging folder; move it away")
-        folder.mkdir(mode=0o700, exist_ok=True)
-        folder.chmod(0o700)
-        try:
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            continue  # a build that has just finished removed the folder
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.stat(folder / _LOCK).st_ino == os.fstat(lock).st_ino:
-                return lock
-        except FileNotFoundError:
-            pass
-        except BlockingIOError:
-            os.close(lock)
-            raise StoreError(f"{folder}: another build of this release is running") from None
-        os.close(lock)
-
-
-def read_build_id(folder: Path) -> str | None:
-    """Return the id of the build that a staging folder belongs to; None if there is none, or it is unreadable."""
-    try:
-        claim = json.loads((folder / _BUILD).read_text(encoding="utf-8"))
-        return str(claim["build_id"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def sweep_folder(folder: Path) -> None:
-    """Empty a staging folder except for the lock; the build id first, so that a kill leaves no claim on the rest."""
-    (folder / _BUILD).unlink(missing_ok=True)
-    for entry in folder.iterdir():
-        if entry.name == _LOCK:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
-
-
-def write_build_id(folder: Path, build_id: str) -> None:
-    """Record the build that a staging folder belongs to, atomically."""
-    part = folder / (_BUILD + ".part")
-    part.write_text(json.dumps({"build_id": build_id}), encoding="utf-8")
-    part.replace(folder / _BUILD)
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a staging folder; the lock file last, so that a kill leaves it recognisable as ours."""
-    sweep_folder(folder)
-    (folder / _LOCK).unlink()
-    folder.rmdir()
-
-
 @contextlib.contextmanager
 def removed_if_refused(path: Path) -> Iterator[None]:
     """Remove the staging folder of a release that is refused for privacy, so that nothing of it stays on disk."""
@@ -274,7 +211,7 @@ def removed_if_refused(path: Path) -> Iterator[None]:
         yield
     except PrivacyError:
         with contextlib.suppress(OSError, StoreError):  # the refusal matters more
-            lock = lock_folder(staging_folder(path))
+            lock = lock_folder(staging_folder(path), _FOLDER)
             try:
                 remove_folder(staging_folder(path))
             finally:
@@ -348,7 +285,7 @@ class Staging:
 
     def __init__(self, path: Path, header: ReleaseHeader, lock: int, *, may_replace: bool) -> None:
         self.path = path
-        self._may_replace = may_replace
+        self.may_replace = may_replace
         self._folder = staging_folder(path)
         self._header = header
         self._lock = lock
@@ -387,7 +324,7 @@ class Staging:
         check_header(header)
         with writing(path):
             may_replace = check_target(path, force=force, build_id=build_id)
-            lock = lock_folder(staging_folder(path))
+            lock = lock_folder(staging_folder(path), _FOLDER)
         staging = cls(path, header, lock, may_replace=may_replace)
         try:
             with writing(path):
@@ -563,12 +500,22 @@ class Staging:
         self,
         ledger: Sequence[Mapping[str, Any]] = (),
         exposure: Mapping[str, Any] | None = None,
-        placing: Callable[[ReleaseRecord], None] | None = None,
     ) -> ReleaseRecord:
-        """Close the catalogue, put the release in place and remove the staging folder.
+        """Complete the file, put the release in place and remove the staging folder."""
+        record = self.complete(ledger, exposure)
+        with writing(self.path):
+            _publish(self.path, record, may_replace=self.may_replace)
+        self.close()
+        return record
+
+    def complete(
+        self,
+        ledger: Sequence[Mapping[str, Any]] = (),
+        exposure: Mapping[str, Any] | None = None,
+    ) -> ReleaseRecord:
+        """Close the catalogue of the staged file, which `place` puts in place.
 
         exposure: Mode sticky: exposure of small groups, as plain values and sentences.
-        placing: Called with the record of the complete file before it is put in place.
         """
         self.write()
         missing = set(self._header.tables) - self.finished()
@@ -593,13 +540,7 @@ class Staging:
             self._checkpoint()
             check_total_text(self._connection, self.path, (self._folder / DATABASE).stat().st_size)
             self._disconnect()
-            record = self._record(digest, tables)
-        if placing is not None:
-            placing(record)
-        with writing(self.path):
-            self._publish(record)
-        self.close()
-        return record
+            return self._record(digest, tables)
 
     def _choose_compression(self, con: duckdb.DuckDBPyConnection) -> None:
         """Choose the compression methods for what is written from now on."""
@@ -631,20 +572,6 @@ class Staging:
             engine_version=self._header.engine_version,
         )
 
-    def _publish(self, record: ReleaseRecord) -> None:
-        """Put the staged file in place; at every instant, file and manifest on disk match."""
-        check_target(self.path, force=self._may_replace, build_id="")
-        old = accepted_now(self.path)
-        both = Manifest(format_version=FORMAT_VERSION, accepts=(record, *old))
-        only = Manifest(format_version=FORMAT_VERSION, accepts=(record,))
-        write_manifest(self.path, both, scratch=self._folder)
-        (self._folder / DATABASE).replace(self.path)
-        sync_directory(self.path.parent)
-        write_manifest(self.path, only, scratch=self._folder)
-        if record not in old:  # the signature of another file does not cover this one
-            signature_path(self.path).unlink(missing_ok=True)
-        remove_folder(self._folder)
-
     def _disconnect(self) -> None:
         if self._con is not None:
             self._con.close()
@@ -672,6 +599,42 @@ class Staging:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def place(path: Path, record: ReleaseRecord, *, build_id: str, may_replace: bool) -> None:
+    """Put the release in place that the fit has staged and ended with.
+
+    record, may_replace: What the fit says of the staged file, and of the one that is there.
+    """
+    folder = staging_folder(path)
+    with writing(path):
+        lock = lock_folder(folder, _FOLDER)
+        try:
+            staged = folder / DATABASE
+            is_ours = read_build_id(folder) == build_id and staged.exists()
+            if not is_ours or staged.stat().st_size != record.size:
+                raise StoreError(
+                    f"{path}: another build of this release has run in the meantime; run this one again"
+                )
+            _publish(path, record, may_replace=may_replace)
+        finally:
+            os.close(lock)
+
+
+def _publish(path: Path, record: ReleaseRecord, *, may_replace: bool) -> None:
+    """Put the staged file in place; at every instant, file and manifest on disk match."""
+    folder = staging_folder(path)
+    check_target(path, force=may_replace, build_id="")
+    old = accepted_now(path)
+    both = Manifest(format_version=FORMAT_VERSION, accepts=(record, *old))
+    only = Manifest(format_version=FORMAT_VERSION, accepts=(record,))
+    write_manifest(path, both, scratch=folder)
+    (folder / DATABASE).replace(path)
+    sync_directory(path.parent)
+    write_manifest(path, only, scratch=folder)
+    if record not in old:  # the signature of another file does not cover this one
+        signature_path(path).unlink(missing_ok=True)
+    remove_folder(folder)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ release = tp.build(frame, tables=2, key="my.key", entities=["person_id"], out="c
 
 try         synthesize
 release     new_key, plan, estimate, build (of a frame, a file or a spec), add, drop,
-            choose, Column, open
+            choose, Column, open; measure_release and fit_release, the two steps of build
 query       Release: [...], .sql, .tabulate, .tables, .columns, .values, .card; tabulate
 check       evaluate, attack, audit, card, compare, compare_levers, compare_rivals
 publish     publish_pack

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -40,7 +39,7 @@ from engine.schema import (
 )
 from engine.source import EntityColumn, open_rows
 from engine.spec import ReleaseSpec
-from engine.store import GeneratorCard, Staging
+from engine.store import GeneratorCard
 from engine.version import ENGINE_VERSION
 
 VINTAGE = "trial"
@@ -160,7 +159,6 @@ def trial_of_rows(
     privacy = PROFILES["standard"]
     order = FitOrder(
         header=header,
-        release_path=Path("nowhere"),
         build_id="",
         limits={},
         sampling_key=key.derive("sampling", VINTAGE),
@@ -189,7 +187,7 @@ def trial_of_spec(spec: ReleaseSpec, *, apart: bool = False) -> Trial:
         columns = measure_columns(spec, opened, draws)
         if apart:
             columns = replace(columns, relations=NO_RELATIONS)
-        order = fit_order(spec, opened, Path("nowhere"), columns)
+        order = fit_order(spec, opened, columns)
         found = columns.measured
         return _fitted(replace(found, source=_Kept(found.source)), order, draws)
 
@@ -210,14 +208,9 @@ def _one_way(source: CellSource, names: tuple[str, ...], draws: Draws) -> Measur
 def _fitted(measured: Measured, order: FitOrder, draws: Draws) -> Trial:
     """Measure the wider tables and fit all, in the order of a build."""
     shelf, source = _Shelf(), cast(_Kept, measured.source)
-    fitter = Fitter(order, cast(Staging, shelf))
-    measurements: dict[ColumnSet, Measurement] = {}
-    for one in chain(
-        measured.one_way.values(),
-        measure_wider(measured, order.relations.needed(order.header.tables), draws),
-    ):
-        measurements[one.columns] = one
-        fitter.take(one)
+    wider = measure_wider(measured, order.relations.needed(order.header.tables), draws)
+    measurements = {one.columns: one for one in chain(measured.one_way.values(), wider)}
+    Fitter(order, shelf, measurements.__getitem__).fit()
     for columns in measurements:
         source.cells(columns)  # one-way tables of a file were counted before they could be kept
     return Trial(

@@ -139,9 +139,9 @@ def test_an_internal_error_of_the_fit_process_is_not_quoted(built, tmp_path):
         "import sys\n"
         "if '-m' in sys.orig_argv:\n"
         "    import engine.release.fitter\n"
-        "    def broken(self, measurement):\n"
+        "    def broken(self):\n"
         f"        raise ValueError('{CANARY}')\n"
-        "    engine.release.fitter.Fitter.begin = broken\n"
+        "    engine.release.fitter.Fitter.fit = broken\n"
     )
     path = f"{tmp_path}{os.pathsep}{environment()['PYTHONPATH']}"
     done = process("build", "release.toml", "-o", "f.duckdb", cwd=built, PYTHONPATH=path)
@@ -267,34 +267,30 @@ def test_an_interrupted_build_can_be_resumed(tmp_path, census, scratch):
 
 
 @pytest.mark.ci
-def test_a_resumed_build_fits_only_what_is_missing(tmp_path, census, scratch, monkeypatch):
+def test_a_resumed_build_measures_only_what_is_missing(tmp_path, census, scratch, monkeypatch):
+    from engine.release.folder import MeasurementFolder
+
     spec = write_spec(tmp_path, census / "people.parquet", CENSUS, TABLES)
-    sent = []
+    put, sent, resumed = MeasurementFolder.put, [], []
 
-    def interrupted(self, measurement, *, ahead):
-        if len(sent) == 6:
+    def interrupted(self, measured):
+        if len(measured.columns) > 1 and sent:
             raise KeyboardInterrupt
-        sent.append(measurement.columns)
-        return real(self, measurement, ahead=0)
+        put(self, measured)
+        sent.extend([measured.columns] if len(measured.columns) > 1 else [])
 
-    from engine.release.fit_process import FitProcess
-
-    real = FitProcess.send
     with monkeypatch.context() as patch:
-        patch.setattr(FitProcess, "send", interrupted)
+        patch.setattr(MeasurementFolder, "put", interrupted)
         words = ("build", spec, "-o", "r.duckdb", "--jobs", 1)
         assert tablepack(*words, cwd=tmp_path).returncode == 130
     assert left_over(scratch) == []
-    resumed = []
     monkeypatch.setattr(
-        FitProcess,
-        "send",
-        lambda self, m, *, ahead: resumed.append(m.columns) or real(self, m, ahead=ahead),
+        MeasurementFolder, "put", lambda self, m: resumed.append(m.columns) or put(self, m)
     )
     assert tablepack("build", spec, "-o", "r.duckdb", cwd=tmp_path).returncode == 0
-    done = set(sent) & {t for t in TABLES if len(t) > 1}
-    assert done
-    assert not done & set(resumed)
+    assert len(sent) == 1
+    assert [columns for columns in resumed if len(columns) > 1]
+    assert not {*sent} & {*resumed}
 
 
 # `init`.

@@ -18,8 +18,14 @@ from engine.evaluation import workers
 from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.study.model import Study
 from engine.evaluation.utility.rules import Inconsistencies, Rule
-from engine.evaluation.workers import Compared, Job, Workers, default_jobs
-from engine.release.pipes import read_message, write_message
+from engine.evaluation.workers import (
+    Compared,
+    Job,
+    Workers,
+    default_jobs,
+    read_message,
+    write_message,
+)
 from engine.schema import column_set
 
 pytest.importorskip("sklearn")

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from attacks.trials import Trial, trial_of_rows
 from fixtures.fit import Fits, as_counts, integer_column, margin, total_measured
-from fixtures.fitting import Shelf, order_of
+from fixtures.fitting import fitted_by, order_of
 from fixtures.measure import EXACT
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 import engine
 from engine.errors import PrivacyError
 from engine.relations import NO_RELATIONS
-from engine.release import Fitter
 from engine.release.fitter import CONVERGED
 from engine.schema import KIND_NULL, NULL_CODE
 
@@ -238,18 +237,15 @@ def contradiction() -> dict[tuple, Fits]:
 
 
 def test_margins_that_contradict_each_other_are_stated_not_looped_on():
-    shelf = Shelf()
     tables = [("A", "B"), ("A", "C"), ("B", "C"), ("A", "B", "C")]
     columns = tuple(integer_column(name) for name in "ABC")
-    fitter = Fitter(order_of(tables, columns=columns), shelf)
     sources = contradiction()
-    fitter.take(total_measured(60))
-    for name in "ABC":
-        fitter.take(sources["A", "B"].measurement((name,)))
-    for pair, source in sources.items():
-        fitter.take(source.measurement(pair))
-        assert shelf.cards[pair].rake_converged
-    fitter.take(sources["A", "B"].measurement(("A", "B", "C")))
+    whole = sources["A", "B"]
+    trees = {(): total_measured(60), ("A", "B", "C"): whole.measurement(("A", "B", "C"))}
+    trees |= {(name,): whole.measurement((name,)) for name in "ABC"}
+    trees |= {pair: source.measurement(pair) for pair, source in sources.items()}
+    shelf = fitted_by(order_of(tables, columns=columns), trees)
+    assert all(shelf.cards[pair].rake_converged for pair in sources)
     card = shelf.cards["A", "B", "C"]
     assert not card.rake_converged
     assert card.rake_error > CONVERGED

@@ -25,9 +25,8 @@ from engine.api.amend import addition, carry_out
 from engine.api.built import changed
 from engine.api.reading import read
 from engine.errors import DamagedRelease, PrivacyError, StoreError
-from engine.release import build
-from engine.release.fit_process import FitProcess
-from engine.release.pipes import Place
+from engine.release import build, building
+from engine.release.folder import MeasurementFolder, folder_of_build
 from engine.spec import amended
 from engine.store import earlier_release, manifest_path
 from engine.store.manifest import file_hash
@@ -109,21 +108,16 @@ def test_a_kill_about_the_time_when_the_release_is_put_in_place(
 ):
     text = write_spec(tmp_path, folder / "people.parquet", CENSUS, SMALL, privacy=ACCEPTED)
     path = build(read(text), tmp_path / "r.duckdb", jobs=1)
-    finish, put = FitProcess.finish, FitProcess._put
+    place = building.place
 
-    def killed_before(fit, message):
-        if isinstance(message, Place):
-            raise Killed
-        put(fit, message)
-
-    def killed_after(*args, **more):
-        finish(*args, **more)
+    def killed(*args, **more):
+        if moment == "after":
+            place(*args, **more)
         raise Killed
 
-    name, fault = {"before": ("_put", killed_before), "after": ("finish", killed_after)}[moment]
     change = addition(path, [["region", "sex"]], text)
     with monkeypatch.context() as patch:
-        patch.setattr(FitProcess, name, fault)
+        patch.setattr(building, "place", killed)
         with pytest.raises(Killed):
             carry_out(change, jobs=1)
     if moment == "before":
@@ -175,17 +169,14 @@ def test_a_copy_grows_where_no_other_table_changes(folder):
 
 @pytest.mark.ci
 def test_only_what_is_new_is_fitted(folder, monkeypatch):
-    from engine.release import sticky
-
     spec, path = made(folder, SMALL, "once")
-    sent = []
+    sent, put = [], MeasurementFolder.put
 
-    class Watched(sticky.FitProcess):
-        def send(self, measurement, *, ahead):
-            sent.append(measurement.columns)
-            return super().send(measurement, ahead=ahead)
+    def watched(self, measurement):
+        sent.append(measurement.columns)
+        put(self, measurement)
 
-    monkeypatch.setattr(sticky, "FitProcess", Watched)
+    monkeypatch.setattr(MeasurementFolder, "put", watched)
     build(
         amended(spec, more=[["region", "sex"]]),
         path,
@@ -289,17 +280,21 @@ def test_over_the_bound_it_is_refused_and_the_release_stays(folder, tmp_path):
 
 @pytest.mark.ci
 def test_stopped_halfway_it_goes_on(folder, monkeypatch):
-    from engine.release import sticky
-
     spec, path = made(folder, SMALL, "stopped")
     before, larger = path.read_bytes(), amended(spec, more=[["age", "region", "sex"]])
     with monkeypatch.context() as patch:
-        patch.setattr(sticky, "charged", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(
+            "engine.release.sticky.charged",
+            lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt),
+        )
         with pytest.raises(KeyboardInterrupt):
             build(larger, path, force=True, earlier=earlier_release(path), jobs=1)
     assert path.read_bytes() == before
-    assert path.with_name(path.name + ".tmp").exists()
+    left = folder_of_build(spec.key_path, path)
+    assert (left / "3.age.region.sex.npz").exists()
+    assert not (left / "manifest.json").exists()
     build(larger, path, force=True, earlier=earlier_release(path), jobs=1)
+    assert not left.exists()
     check_same(path, build(larger, folder / "unstopped.duckdb", force=True, jobs=1))
 
 

@@ -1,188 +1,216 @@
-"""The wall as a process: what the child sees, how it ends, and that it makes the release."""
+"""The process that fits: what it sees, how it and those that it starts end, and that it makes the release."""
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from fixtures.fit import KEY, total_measured
+from fixtures.fit import KEY
 from fixtures.fitting import (
+    PAIRS,
     TREES,
     environment,
+    folder_at,
     is_alive,
     needs_proc,
     order_of,
     proc,
+    put_all,
     wait_until,
 )
-from fixtures.pipeline import ROOT
+from fixtures.pipeline import (
+    ACCEPTED,
+    CENSUS,
+    ROOT,
+    left_of_the_wall,
+    make_census,
+    table_hashes,
+    write_spec,
+)
+from fixtures.planted import CANARY
 
-from engine.errors import InternalError
-from engine.release import FitProcess
-from engine.release.pipes import Finish, write_message
-from engine.store.manifest import file_hash, verify_release
+from engine import errors
+from engine.api.reading import read
+from engine.processes import PASSED_ENVIRONMENT
+from engine.release import build, fit, fit_process, measure
+from engine.release.fit_process import FitOptions, FitProcess
+from engine.release.folder import writing_folder
+from engine.store import verify_release
 
-CANARY = "canary-7f3a9c"
+TABLES = [("A",), *PAIRS]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return folder_at(tmp_path_factory.mktemp("folder") / "measured", order_of(TABLES), TREES)
+
+
+def test_a_folder_is_all_that_a_release_takes(folder, tmp_path):
+    """However many tables are fitted at once."""
+    hashes = []
+    for jobs in (1, 3):
+        path = fit(folder, tmp_path / f"{jobs}.duckdb", jobs=jobs)
+        hashes.append(table_hashes(path))
+        assert verify_release(path).key_id == "0011223344556677"
+        assert not path.with_name(path.name + ".tmp").exists()
+    assert hashes[0] == hashes[1]
+    assert len(hashes[0]) == len(TABLES)
+
+
+def test_it_starts_before_the_folder_is_there_and_waits_until_it_is_whole(tmp_path):
+    order = order_of(TABLES)
+    with (
+        writing_folder(tmp_path / "measured") as held,
+        FitProcess(held.path, tmp_path / "r.duckdb", FitOptions(jobs=1)) as process,
+    ):
+        put_all(held, order, TREES)
+        wait_until(lambda: process.fitted() == 1 + 4 + len(PAIRS))
+        assert is_alive(process.pid)
+        assert not (tmp_path / "r.duckdb").exists()
+        held.finish()
+        staged = process.staged()
+    assert staged.build_id == order.build_id
+    assert not (tmp_path / "r.duckdb").exists()  # its parent puts it in place
 
 
 @needs_proc
-def test_child_has_no_handle_on_the_data(tmp_path, monkeypatch):
-    monkeypatch.setenv("CANARY", CANARY)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_it_has_no_handle_on_the_data_nor_have_those_it_starts(
+    tmp_path, monkeypatch, planted, jobs
+):
+    monkeypatch.setenv("SECRET_OF_THE_SESSION", CANARY)
+    (planted / "do").write_text("look")
     data = tmp_path / f"{CANARY}.csv"
     data.write_text(CANARY)
-    released = tmp_path / "out"
-    released.mkdir()
-    with data.open() as source:
+    out = tmp_path / "out"
+    out.mkdir()
+    with (
+        data.open() as source,
+        writing_folder(tmp_path / "measured") as held,
+        FitProcess(held.path, out / "r.duckdb", FitOptions(jobs=jobs)) as process,
+    ):
         os.set_inheritable(source.fileno(), True)
-        with FitProcess(order_of([("A",)], released / "r.duckdb")) as fit:
-            fit.send(total_measured(50), ahead=0)
-            fit.send(TREES["A",], ahead=0)
-            assert CANARY.encode() in proc(os.getpid(), "environ") + b"".join(
-                os.readlink(f"/proc/self/fd/{fd}").encode()
-                for fd in os.listdir("/proc/self/fd")
-                if os.path.exists(f"/proc/self/fd/{fd}")
-            )
-            assert CANARY.encode() not in proc(fit.pid, "environ")
-            assert CANARY.encode() not in proc(fit.pid, "cmdline")
-            open_files = [
-                os.readlink(f"/proc/{fit.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{fit.pid}/fd")
-            ]
-            assert len(open_files) >= 3
-            assert not [f for f in open_files if CANARY in f]
-            assert CANARY.encode() not in proc(fit.pid, "maps")
-            assert os.readlink(f"/proc/{fit.pid}/cwd") == str(released)
-            # No argument holds the sampling key either.
-            assert (KEY * 2).hex().encode() not in proc(fit.pid, "cmdline") + proc(
-                fit.pid, "environ"
-            )
+        put_all(held, order_of(TABLES), TREES)
+        wait_until((planted / "seen.json").exists)
+        told = proc(process.pid, "environ") + proc(process.pid, "cmdline")
+        files = [
+            os.readlink(f"/proc/{process.pid}/fd/{fd}")
+            for fd in os.listdir(f"/proc/{process.pid}/fd")
+        ]
+        assert len(files) >= 3
+        assert os.readlink(f"/proc/{process.pid}/cwd") == str(out)
+        seen = json.loads((planted / "seen.json").read_text())
+    assert CANARY.encode() not in told
+    assert (KEY * 2).hex().encode() not in told  # not the sampling key either
+    assert not [f for f in files if CANARY in f]
+    assert CANARY not in json.dumps(seen)
+    assert left_of_the_wall(seen["modules"]) == []
+    assert seen["argv"][1:4] == ["-P", "-m", "engine.release.fit_process"]
+    assert Path(seen["folder"]) == out
+    allowed = {*PASSED_ENVIRONMENT, "PYTHONPATH", "OMP_NUM_THREADS", "LC_CTYPE", "SHLVL", "PWD"}
+    assert set(seen["environment"]) <= allowed | {"_"}
+    workers = {int(path.stem) for path in planted.glob("*.worker")}
+    assert (process.pid in workers) == (jobs == 1)
+    if jobs > 1:  # of the release it has no file either
+        assert not [f for f in seen["files"].values() if f.startswith(str(tmp_path / "out"))]
+        assert not [m for m in seen["modules"] if m.startswith("engine.store")]
 
 
-@needs_proc
-def test_leaving_without_finish_ends_the_child(tmp_path):
-    with FitProcess(order_of([("A",)], tmp_path / "r.duckdb")) as fit:
-        fit.send(total_measured(50), ahead=0)
-        pid = fit.pid
-        assert Path(f"/proc/{pid}").exists()
-    assert not Path(f"/proc/{pid}").exists()
+def test_it_imports_nothing_from_the_folder_of_the_release(folder, tmp_path):
+    (tmp_path / "engine").mkdir()
+    for name in ("engine/__init__.py", "numpy.py", "duckdb.py", "json.py"):
+        (tmp_path / name).write_text("raise SystemExit('imported from the folder of the release')")
+    fit(folder, tmp_path / "r.duckdb", jobs=1)
+
+
+# Errors.
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "words"),
+    [
+        ("told", errors.DataError, "this was told"),
+        ("memory", errors.StoreError, fit_process.OUT_OF_MEMORY),
+        ("kill", errors.StoreError, fit_process.OUT_OF_MEMORY),  # as the system does
+        ("value", errors.InternalError, "ValueError in locked.py:"),
+    ],
+)
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.ci)])
+def test_errors_reach_the_parent_by_kind(folder, tmp_path, planted, what, kind, words, jobs):
+    (planted / "do").write_text(what)
+    with pytest.raises(errors.TablepackError) as raised:
+        fit(folder, tmp_path / "r.duckdb", jobs=jobs)
+    assert type(raised.value) is kind
+    assert str(raised.value).startswith(words)
+    assert CANARY not in str(raised.value)
     assert not (tmp_path / "r.duckdb").exists()
+    (planted / "do").unlink()
+    fit(folder, tmp_path / "r.duckdb", jobs=1)
+
+
+# No orphan.
 
 
 @needs_proc
-def test_child_ends_when_its_parent_is_killed(tmp_path):
-    path = tmp_path / "order.pickle"
-    path.write_bytes(pickle.dumps(order_of([("A",)], tmp_path / "r.duckdb")))
+def test_leaving_it_ends_it_and_those_it_has_started(folder, tmp_path, planted):
+    (planted / "do").write_text("slow")
+    with FitProcess(folder, tmp_path / "r.duckdb", FitOptions(jobs=2)) as process:
+        wait_until(lambda: len([*planted.glob("*.busy")]) == 2)
+        busy = [int(path.stem) for path in planted.glob("*.busy")]
+    assert not is_alive(process.pid)
+    wait_until(lambda: not any(map(is_alive, busy)))
+
+
+@needs_proc
+def test_all_end_when_the_parent_is_killed(folder, tmp_path, planted):
+    (planted / "do").write_text("slow")
     code = (
-        "import pickle, sys, time\n"
-        "from engine.release.fit_process import FitProcess\n"
-        f"fit = FitProcess(pickle.load(open({str(path)!r}, 'rb')))\n"
+        "import sys, time\n"
+        f"sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
+        "from pathlib import Path\n"
+        "from engine.release.fit_process import FitOptions, FitProcess\n"
+        f"fit = FitProcess(Path({str(folder)!r}), Path({str(tmp_path / 'r.duckdb')!r}), FitOptions(jobs=2))\n"
         "print(fit.pid, flush=True)\n"
-        "time.sleep(60)\n"
+        "time.sleep(600)\n"
     )
     parent = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, text=True, env=environment()
     )
     child = int(parent.stdout.readline())
-    assert is_alive(child)
+    wait_until(lambda: len([*planted.glob("*.busy")]) == 2)
+    busy = [int(path.stem) for path in planted.glob("*.busy")]
+    assert all(map(is_alive, [child, *busy]))
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    wait_until(lambda: not is_alive(child))
+    wait_until(lambda: not any(map(is_alive, [child, *busy])))
+
+
+# Builds.
+
+
+@pytest.fixture(scope="module")
+def census_folder(tmp_path_factory):
+    return make_census(tmp_path_factory.mktemp("census"), people=1_000)
 
 
 @pytest.mark.ci
-def test_a_build_through_the_process_makes_the_release(tmp_path):
-    path = tmp_path / "r.duckdb"
-    with FitProcess(order_of([("A",), ("A", "B")], path)) as fit:
-        assert fit.finished == frozenset()
-        assert fit.send(total_measured(50), ahead=2) == []
-        assert fit.send(TREES["A",], ahead=2) == []
-        assert len(fit.send(TREES["B",], ahead=2)) == 1
-        assert len(fit.send(TREES["A", "B"], ahead=0)) == 3
-        *_, last = fit.finish()
-    assert last == {
-        "release": str(path),
-        "sha256": file_hash(path),
-        "content_hash": verify_release(path).content_hash,
-    }
-    assert path.exists()
-
-
-def test_errors_of_the_child_are_raised_in_the_parent(tmp_path):
-    with FitProcess(order_of([("A", "B")], tmp_path / "r.duckdb")) as fit:
-        fit.send(total_measured(50), ahead=0)
-        with pytest.raises(InternalError, match="before the narrower"):
-            fit.send(TREES["A", "B"], ahead=0)
-        with pytest.raises(InternalError, match="ended"):  # the child has gone
-            fit.send(TREES["A",], ahead=0)
-
-
-@pytest.mark.ci
-def test_child_imports_nothing_from_the_folder_of_the_release(tmp_path):
-    (tmp_path / "engine").mkdir()
-    for name in ("engine/__init__.py", "numpy.py", "duckdb.py", "json.py"):
-        (tmp_path / name).write_text("raise SystemExit('imported from the folder of the release')")
-    with FitProcess(order_of([("A",)], tmp_path / "r.duckdb")) as fit:
-        fit.send(total_measured(50), ahead=0)
-
-
-@pytest.mark.ci
-def test_modules_of_the_child_are_of_its_side(tmp_path):
-    messages = b""
-    path = tmp_path / "r.duckdb"
-    for message in (order_of([("A",)], path), total_measured(50), TREES["A",], Finish()):
-        raw = pickle.dumps(message)
-        messages += len(raw).to_bytes(8, "little") + raw
-    code = (
-        "import sys\n"
-        "from engine.release.fit_process import serve\n"
-        "serve(sys.stdin.buffer, open(sys.argv[1], 'wb'))\n"
-        "print(*sys.modules)\n"
-    )
-    child = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "answers")],
-        input=messages,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        env=environment(),
-        check=True,
-    )
-    loaded = set(child.stdout.decode().split())
-    assert {"engine.release.fit_process", "engine.fit.locking", "engine.store.staging"} <= loaded
-    left = ("engine.source", "engine.measure", "engine.spec")
-    assert not [name for name in loaded if name.startswith(left)]
-    assert path.exists()
-
-
-@pytest.mark.ci
-def test_a_closed_pipe_ends_the_service_quietly(tmp_path):
-    for raw in (b"", b"\x01\x00", len(pickle.dumps("x")).to_bytes(8, "little") + pickle.dumps("x")):
-        code = "import sys; from engine.release.fit_process import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
-        run = subprocess.run(
-            [sys.executable, "-c", code],
-            input=raw,
-            capture_output=True,
-            env=environment(),
-            cwd=ROOT,
-        )
-        assert (run.returncode, run.stdout, run.stderr) == (0, b"", b"")
-
-
-def test_nobody_reads_the_error(tmp_path):
-    """A table without a total ends the build; who would be told is gone. Nothing of the error is printed instead."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "engine.release.fit_process"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), cwd=ROOT,
-    )  # fmt: skip
-    write_message(child.stdin, order_of([("A",)], tmp_path / "r.duckdb"))
-    child.stdout.readline()
-    child.stdout.close()
-    write_message(child.stdin, TREES["A", "B"])
-    child.stdin.close()
-    said = child.stderr.read()
-    child.stderr.close()
-    assert child.wait(timeout=60) == 0
-    assert said == b""
+def test_source_and_key_may_be_gone_when_it_fits(census_folder, tmp_path):
+    """What comes out is what a build gives, but for the number of jobs."""
+    shutil.copy(census_folder / "people.parquet", tmp_path)
+    tables = [("age",), ("age", "sex"), ("age", "education", "region")]
+    text = write_spec(tmp_path, tmp_path / "people.parquet", CENSUS, tables, privacy=ACCEPTED)
+    whole = table_hashes(build(read(text), tmp_path / "whole.duckdb", jobs=1))
+    assert not [*tmp_path.glob("my.key.measured-*")]
+    folder = measure(read(text), tmp_path / "measured")
+    outside = tmp_path / "outside"
+    folder.rename(outside)
+    for path in tmp_path.iterdir():
+        if path != outside:
+            path.unlink()
+    assert table_hashes(fit(outside, tmp_path / "r.duckdb", jobs=2)) == whole

@@ -7,25 +7,17 @@ from fixtures.fitting import (
     EVERY_SET,
     TREES,
     Shelf,
+    fitted_by,
     order_of,
 )
 
 from engine.errors import InternalError
 from engine.relations import NO_RELATIONS
-from engine.release.fitter import Fitter
 from engine.schema import CodedUniverse, Universe
 
 
-def run(fitter, sets):
-    fitter.take(total_measured(50))
-    for columns in [*((name,) for name in "ABCD"), *sets]:
-        fitter.take(TREES[columns])
-
-
 def fitted(tables, shelf=None, **settings) -> Shelf:
-    shelf = shelf or Shelf()
-    run(Fitter(order_of(tables, **settings), shelf), NO_RELATIONS.needed(tuple(tables)))
-    return shelf
+    return fitted_by(order_of(tables, **settings), TREES, shelf)
 
 
 def test_needed_tables():
@@ -70,27 +62,15 @@ def test_order_of_columns_and_of_tables_in_the_header_changes_nothing():
         assert (one.tables[columns].n == other.tables[columns].n).all()
 
 
-def test_total_comes_first():
-    fitter = Fitter(order_of([("A",)]), Shelf())
-    with pytest.raises(InternalError, match="total"):
-        fitter.take(TREES["A",])
-
-
-@pytest.mark.parametrize("given", [(), (("A",),), (("A",), ("B",))])
-def test_narrower_tables_come_first(given):
-    fitter = Fitter(order_of([("A", "B", "C")]), Shelf())
-    fitter.take(total_measured(50))
-    for columns in given:
-        fitter.take(TREES[columns])
-    with pytest.raises(InternalError, match="before the narrower"):
-        fitter.take(TREES["A", "B", "C"])
+def test_what_was_not_measured_is_missed():
+    for missing in ((), ("A",), ("A", "B")):
+        trees = {columns: tree for columns, tree in TREES.items() if columns != missing}
+        with pytest.raises(KeyError):
+            fitted_by(order_of([("A", "B")]), trees)
 
 
 def test_negative_total_fits_nothing():
-    shelf = Shelf()
-    fitter = Fitter(order_of([("A",)], names="A"), shelf)
-    fitter.take(total_measured(-2))
-    fitter.take(TREES["A",])
+    shelf = fitted_by(order_of([("A",)], names="A"), TREES | {(): total_measured(-2)})
     assert shelf.tables["A",].n_rows == 0
     assert shelf.cards["A",].suppressed_share == 0.0
 
@@ -99,19 +79,15 @@ def test_limits_reach_the_fit():
     data = np.repeat([0, 9], [10, 3])  # 8..15 passes with 3 rows, 9 alone does not
     tree = measured(("A",), data, (4,), threshold=4)
     for limits, largest in (({"A": (0, 9)}, 9), ({}, 15)):
-        shelf = Shelf()
-        fitter = Fitter(order_of([("A",)], names="A", limits=limits), shelf)
-        fitter.take(total_measured(1000))
-        fitter.take(tree)
+        order = order_of([("A",)], names="A", limits=limits)
+        shelf = fitted_by(order, {(): total_measured(1000), ("A",): tree})
         assert shelf.supports["A"].grid.max() == largest
 
 
 def test_ranked_columns_are_limited_to_their_ranks():
-    shelf = Shelf()
-    fitter = Fitter(order_of([("T",)], columns=(text_column("T"),)), shelf)
     tree = measured(("T",), np.repeat([0, 4], [10, 3]), (3,), threshold=4, values=tuple("abcde"))
-    fitter.take(total_measured(1000))
-    fitter.take(tree)
+    order = order_of([("T",)], columns=(text_column("T"),))
+    shelf = fitted_by(order, {(): total_measured(1000), ("T",): tree})
     assert shelf.supports["T"].grid.max() == 4
     assert shelf.supports["T"].values == tuple("abcde")
 
@@ -122,11 +98,9 @@ def test_card_by_hand():
     a = np.repeat([0, 0, 1, 1], [9, 3, 7, 1])
     b = np.repeat([0, 1, 1, 0], [9, 3, 7, 1])
     fits = Fits({"A": a, "B": b}, threshold=4)
-    shelf = Shelf()
-    fitter = Fitter(order_of([("A",), ("A", "B")], names="AB"), shelf)
-    fitter.take(total_measured(20, scale=4))
-    for columns in (("A",), ("B",), ("A", "B")):
-        fitter.take(fits.measurement(columns))
+    trees = {columns: fits.measurement(columns) for columns in (("A",), ("B",), ("A", "B"))}
+    order = order_of([("A",), ("A", "B")], names="AB")
+    shelf = fitted_by(order, trees | {(): total_measured(20, scale=4)})
     card = shelf.cards["A", "B"]
     assert card.columns == ("A", "B")
     assert card.sub_tables == (("A",), ("B",))
@@ -158,44 +132,20 @@ def test_card_by_hand():
 def test_sampling_keys_differ_by_column_set():
     wide = np.repeat([1 << 20], 60) + np.arange(60) * 997
     columns = tuple(integer_column(name) for name in "AB")
-    shelf = Shelf()
-    fitter = Fitter(order_of([("A",), ("B",)], columns=columns), shelf)
-    fitter.take(total_measured(60))
-    for name in "AB":
-        fitter.take(measured((name,), wide, (top_for(wide),), threshold=50))
+    trees = {(name,): measured((name,), wide, (top_for(wide),), threshold=50) for name in "AB"}
+    order = order_of([("A",), ("B",)], columns=columns)
+    shelf = fitted_by(order, trees | {(): total_measured(60)})
     drawn = [set(shelf.supports[name].grid.tolist()) for name in "AB"]
     assert len(drawn[0] & drawn[1]) <= 3
 
 
-# Under way.
+def test_a_column_with_a_universe_is_fitted_after_the_one_that_decides_it():
+    universe = CodedUniverse(declared=Universe(column="B"))
+    shelf = fitted([("A",), ("B",)], names="AB", universes={"A": universe})
+    assert shelf.tables["A",].n_rows == 50
 
 
-@pytest.mark.parametrize("names", ["AB", "BA"])
-def test_columns_are_fitted_once_all_have_come(names):
+def test_the_column_that_decides_a_universe_must_be_there():
     universe = CodedUniverse(declared=Universe(column="A"))
-    shelf = Shelf()
-    order = order_of([("A",), ("B",)], names="AB", universes={"B": universe})
-    fitter = Fitter(order, shelf)
-    fitter.take(total_measured(50))
-    fitter.take(TREES[names[0],])
-    assert not shelf.tables
-    fitter.take(TREES[names[1],])
-    assert shelf.tables["B",].n_rows == 50
-
-
-def test_the_column_that_decides_a_universe_must_come():
-    universe = CodedUniverse(declared=Universe(column="A"))
-    fitter = Fitter(order_of([("B",)], names="B", universes={"B": universe}), Shelf())
-    fitter.take(total_measured(50))
     with pytest.raises(InternalError, match="a universe is decided by a column that was not"):
-        fitter.take(TREES["B",])
-
-
-def test_no_column_comes_after_a_wider_table():
-    fitter = Fitter(order_of([("A", "B"), ("C",)]), Shelf())
-    for columns in [("A",), ("B",), ("A", "B")]:
-        if columns == ("A",):
-            fitter.take(total_measured(50))
-        fitter.take(TREES[columns])
-    with pytest.raises(InternalError, match="a column came after"):
-        fitter.take(TREES["C",])
+        fitted([("B",)], names="B", universes={"B": universe})

@@ -13,7 +13,7 @@ from fixtures.pipeline import ACCEPTED, CENSUS, ROOT, make_census, write_spec
 
 import engine
 from engine.api.reading import read
-from engine.release import build, sticky
+from engine.release import build, building, sticky
 from engine.spec import ReleaseSpec, amended
 from engine.store import earlier_release, manifest_path
 
@@ -101,8 +101,8 @@ def stopping(point: str) -> None:
 
     where, name, how = {
         "after the charge": (sticky, "charged", after),
-        "the release is noted": (sticky, "note_release", after),
-        "the release is in place": (sticky.FitProcess, "finish", after),
+        "the release is noted": (building, "note_release", after),
+        "the release is in place": (building, "place", after),
     }[point]
     setattr(where, name, how(getattr(where, name)))
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections import Counter
 from dataclasses import replace
 
 import duckdb
-import numpy as np
 import pytest
 from fixtures.pipeline import counts, table_hashes
 from fixtures.release_dp import PLANTED, TABLES, WIDEST, people, spec_in
 
-from engine.errors import BudgetError, InternalError, NotAnswerable, SpecError, StoreError
+from engine.errors import BudgetError, NotAnswerable, SpecError, StoreError
 from engine.keys import MasterKey
 from engine.levels import Margin
 from engine.measure.dp import balance, ledger_path
 from engine.measure.dp.ledger import measured_folder
-from engine.release import FitProcess, build, pipes
-from engine.release.joint_fitter import JointFitter
-from engine.release.pipes import Finish
+from engine.release import build, measure
+from engine.release import fit as fit_folder
+from engine.release.folder import MeasurementFolder, file_name
+from engine.release.joint_fitter import fit_joint
 from engine.store import Staging
 from engine.store.staging import staging_folder
 from queries import open_release
@@ -161,15 +160,15 @@ def test_a_killed_build_resumes_at_no_cost(built, monkeypatch):
     """The process that measures is stopped between two margins."""
     spec, folder, _ = built
     spec = replace(spec, vintage="killed", dp=replace(spec.dp, epsilon=0.5))
-    real = FitProcess.send
+    real = MeasurementFolder.put
 
-    def stopped(self, margin, *, ahead):
+    def stopped(self, margin):
         if margin.columns:
             raise KeyboardInterrupt
-        return real(self, margin, ahead=ahead)
+        return real(self, margin)
 
     with monkeypatch.context() as patched:
-        patched.setattr(FitProcess, "send", stopped)
+        patched.setattr(MeasurementFolder, "put", stopped)
         with pytest.raises(KeyboardInterrupt):
             build(spec, folder / "killed.duckdb")
     assert not (folder / "killed.duckdb").exists()
@@ -180,22 +179,21 @@ def test_a_killed_build_resumes_at_no_cost(built, monkeypatch):
     assert table_hashes(folder / "killed.duckdb") == table_hashes(folder / "whole.duckdb")
 
 
-def test_a_killed_fit_resumes_with_the_tables_it_had(built, monkeypatch):
+def test_a_killed_fit_resumes_with_the_tables_it_had(built):
     spec, folder, _ = built
-    order, *margins, _ = messages(spec, folder / "half.duckdb", monkeypatch)
+    measured = MeasurementFolder(measure(spec, folder / "half.measured"))
+    order = measured.order()
 
     def stop_at_3(stage, done, _total):
         if (stage, done) == ("tables", 3):
             raise KeyboardInterrupt
 
     def fit(tell):
-        with Staging.open(order.release_path, order.header, build_id=order.build_id) as staging:
+        out = folder / "half.duckdb"
+        with Staging.open(out, order.header, build_id=order.build_id) as staging:
             before = staging.finished()
-            fitter = JointFitter(order, staging)
-            for margin in margins:
-                fitter.begin(margin)
-                assert [fitted.columns for fitted in fitter.settle()] == [margin.columns]
-            fitter.finish(tell, Finish())
+            fit_joint(order, staging, measured.margin, tell)
+            staging.finish(order.ledger)
         return before
 
     with pytest.raises(KeyboardInterrupt):
@@ -205,69 +203,41 @@ def test_a_killed_fit_resumes_with_the_tables_it_had(built, monkeypatch):
 
 
 @pytest.mark.ci
-def test_the_fit_needs_no_data(tmp_path, monkeypatch):
-    """Source, key, ledger and kept counts are gone before the fit process starts."""
+def test_the_fit_needs_no_data(tmp_path):
+    """Source, key, ledger and kept counts are gone before the fit starts, and what comes out is what a build gives."""
     spec = spec_in(tmp_path)
-    real = FitProcess.__init__
-
-    def bare(self, order, progress=None):
-        for path in (tmp_path / "rows.parquet", spec.key_path, ledger_path(spec.key_path)):
-            path.unlink()
-        for path in measured_folder(spec.key_path).iterdir():
-            path.unlink()
-        real(self, order, progress)
-
-    monkeypatch.setattr(FitProcess, "__init__", bare)
-    build(spec, tmp_path / "r.duckdb")
-    assert counts(tmp_path / "r.duckdb", "region")
-
-
-def messages(spec, out, monkeypatch) -> list:
-    """What is sent over the wall; nothing is fitted."""
-    sent = []
-
-    class Watched:
-        def __init__(self, order, _progress=None):
-            sent.append(order)
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def send(self, margin, *, ahead):
-            sent.append(margin)
-
-        def finish(self):
-            sent.append("finish")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("engine.release.dp.FitProcess", Watched)
-        build(spec, out)
-    return sent
+    whole = table_hashes(build(spec, tmp_path / "whole.duckdb"))
+    folder = measure(spec, tmp_path / "measured")
+    for path in (tmp_path / "rows.parquet", spec.key_path, ledger_path(spec.key_path)):
+        path.unlink()
+    for path in measured_folder(spec.key_path).iterdir():
+        path.unlink()
+    assert table_hashes(fit_folder(folder, tmp_path / "r.duckdb")) == whole
 
 
 @pytest.mark.ci
-def test_what_crosses_the_wall_are_noisy_margins_and_no_secret(tmp_path, monkeypatch):
+def test_what_crosses_the_wall_are_noisy_margins_and_no_secret(tmp_path):
     spec = spec_in(tmp_path)
-    sent, real = [], pickle.dumps
-    monkeypatch.setattr(
-        pipes.pickle, "dumps", lambda what, protocol: sent.append(what) or real(what, protocol)
-    )
-    build(spec, tmp_path / "r.duckdb")
-    order, total, *margins, end = sent
-    assert end == Finish()
+    folder = measure(spec, tmp_path / "measured")
+    measured = MeasurementFolder(folder)
+    order = measured.order()
+    total, *margins = map(measured.margin, order.margins)
     assert total.columns == ()
     assert total.variance > 0
     assert [m.columns for m in margins] == list(spec.dp.margins)
     assert all(isinstance(m, Margin) and m.variance > 0 for m in margins)
     key = MasterKey(spec.key_path.read_bytes())
-    raw = b"".join(real(what, 5) for what in sent)
+    names = {path.name for path in folder.iterdir()}
+    told = {"README.txt", "build.json", "lock", "manifest.json", "order.json"}
+    assert names == told | {file_name(m.columns) for m in (total, *margins)}
+    raw = b"".join(path.read_bytes() for path in folder.iterdir())
     for purpose in ("entity", "entity-set", "suppression", "fingerprint", "label"):
-        assert key.derive(purpose, spec.vintage) not in raw
-    assert key.derive("sampling", spec.vintage) in raw
+        secret = key.derive(purpose, spec.vintage)
+        assert secret not in raw
+        assert secret.hex().encode() not in raw
+    assert key.derive("sampling", spec.vintage).hex().encode() in raw
     assert spec.key_path.read_bytes() not in raw
+    assert spec.key_path.read_bytes().hex().encode() not in raw
     assert (7_360_194_528_371).to_bytes(6, "little") not in raw
     assert str(spec.source.path).encode() not in raw
     assert order.params.budget is None
@@ -287,14 +257,3 @@ def test_a_strange_file_in_the_way_costs_nothing(built):
         build(replace(spec, dp=replace(spec.dp, epsilon=1.0)), folder / "mine.txt")
     assert balance(spec.key_path).spent == spent
     assert (folder / "mine.txt").read_text() == "not a release"
-
-
-def test_margins_before_their_total_are_refused(built, monkeypatch):
-    spec, folder, _ = built
-    order, *_ = messages(spec, folder / "y.duckdb", monkeypatch)
-    with Staging.open(order.release_path, order.header, build_id="1") as staging:
-        fitter = JointFitter(order, staging)
-    with pytest.raises(InternalError, match="total"):
-        fitter.begin(Margin(columns=("age",), n=np.zeros(3, dtype=np.int64), variance=1.0))
-    with pytest.raises(InternalError, match="total"):
-        fitter.finish(lambda *_: None, Finish())

@@ -15,7 +15,7 @@ from fixtures.pipeline import ACCEPTED, counts, table_hashes, tablepack, write_s
 
 from engine.api.reading import read
 from engine.errors import DamagedRelease, SpecError, StoreError
-from engine.release import build, plan, sticky
+from engine.release import build, plan
 from engine.store import GeneratorCard, earlier_release
 from queries.release import open_release
 
@@ -220,8 +220,6 @@ def test_with_a_triple_more_or_after_an_interruption_it_is_what_a_build_of_all_g
     tmp_path, monkeypatch
 ):
     """A wide table is fitted to all triples inside it, also to those that lay finished in staging."""
-    from engine.release import sticky
-
     fewer = read(spec_in(tmp_path, [t for t in TABLES if t != TRIPLE]))
     spec = read(spec_in(tmp_path, TABLES))
     whole = table_hashes(build(spec, tmp_path / "whole.duckdb", jobs=1))
@@ -233,7 +231,10 @@ def test_with_a_triple_more_or_after_an_interruption_it_is_what_a_build_of_all_g
     assert WIDE in table_hashes(path)
     assert table_hashes(path)[WIDE] != whole[WIDE]
     with monkeypatch.context() as patch:
-        patch.setattr(sticky, "charged", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(
+            "engine.release.sticky.charged",
+            lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt),
+        )
         with pytest.raises(KeyboardInterrupt):
             build(spec, tmp_path / "stopped.duckdb", jobs=1)
     again = build(spec, tmp_path / "stopped.duckdb", jobs=1)
@@ -298,7 +299,7 @@ def test_sets_of_a_build_that_was_killed_before_its_release_go_with_the_next(tmp
 
     spec = wishing(spec_in(tmp_path, [WIDE]), "sets = 3")
     with monkeypatch.context() as patch:
-        patch.setattr(sticky, "note_release", killed)
+        patch.setattr("engine.release.building.note_release", killed)
         with pytest.raises(KeyboardInterrupt):
             build(spec, tmp_path / "r.duckdb", jobs=1)
     assert (tmp_path / "r.set3.duckdb").exists()

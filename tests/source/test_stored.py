@@ -12,7 +12,7 @@ from fixtures.measure import KEY, VINTAGE, column
 import engine.source.opening
 from engine.keys import new_key
 from engine.params import PROFILES, SwapParams
-from engine.release.sticky import make
+from engine.release import make
 from engine.schema import NULL_CODE, SourceSpec
 from engine.source import ROWS_WITH_TOKENS, EntityColumn, open_source, scratch_directory
 from engine.source.entities import add_tokens, column_shapes, source_fingerprints

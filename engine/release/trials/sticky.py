@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from engine.errors import InternalError
 from engine.fit import FitOrder
 from engine.keys import MasterKey
-from engine.measure import StickyDraws, measure_arrays
+from engine.measure import StickyDraws, measure_arrays, measure_wider
 from engine.params import PrivacyParams
-from engine.progress import silent
 from engine.relations import NO_RELATIONS
-from engine.release.fitter import Fitter, Placing
-from engine.release.sticky import measurements
+from engine.release.fitter import Fitter
 from engine.release.trials.rows import VINTAGE, TrialRows, TrialTable, refuse_copies
 from engine.schema import (
     Column,
@@ -28,7 +23,7 @@ from engine.schema import (
     column_set,
 )
 from engine.source import row_lanes
-from engine.store import GeneratorCard, ReleaseRecord
+from engine.store import GeneratorCard
 from engine.version import ENGINE_VERSION
 
 
@@ -50,15 +45,6 @@ class _Kept:
     def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
         """Keep a table."""
         self.tables[card.columns] = table
-
-    def finish(
-        self,
-        *,
-        exposure: dict[str, Any] | None = None,  # noqa: ARG002 (as `Store` has it)
-        placing: Placing | None = None,  # noqa: ARG002
-    ) -> ReleaseRecord:
-        """Refuse: there is no file."""
-        raise InternalError("a trial is not written")
 
     def table(self, columns: ColumnSet) -> TrialTable:
         """A table by codes of the domains."""
@@ -82,10 +68,11 @@ def sticky_trial(
     measured = measure_arrays(codes, dict(values), lanes, declared, draws)
     wanted = tuple(sorted({column_set(t) for t in tables}, key=lambda t: (len(t), t)))
     kept = _Kept()
-    fitter = Fitter(_order(declared, wanted, privacy, key), kept)
-    for measurement in measurements(measured, NO_RELATIONS.needed(wanted), draws):
-        fitter.take(measurement)
-    fitter.fit_wide(silent)
+    trees = {tree.columns: tree for tree in measured.one_way.values()}
+    trees |= {t.columns: t for t in measure_wider(measured, NO_RELATIONS.needed(wanted), draws)}
+    fitter = Fitter(_order(declared, wanted, privacy, key), kept, trees.__getitem__)
+    fitter.fit()
+    fitter.fit_wide()
     return {columns: kept.table(columns) for columns in wanted}
 
 
@@ -108,7 +95,6 @@ def _order(
             columns=declared,
             tables=tables,
         ),
-        release_path=Path(),
         build_id="",
         limits={},
         sampling_key=key.derive("sampling", VINTAGE),

@@ -1,0 +1,175 @@
+"""The main path, the same in both modes: measure into a folder, fit from it, put the release in place.
+
+    spec, rows, key  ->  measure_sticky, measure_joint  ->  measurement folder  ->  fit process  ->  release
+
+Rows, key and true counts are on this side of the folder only; the process that fits is given nothing else than it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.errors import PrivacyError
+from engine.fit.order import FitOrder
+from engine.progress import Progress, TimeLeft, silent
+from engine.release import Made
+from engine.release.fit_process import FitOptions, FitProcess
+from engine.release.folder import MeasurementFolder, folder_of_build, writing_folder
+from engine.release.header import MeasuredRelease, inputs_of
+from engine.source import note_release
+from engine.spec import ReleaseSpec
+from engine.store import (
+    EarlierRelease,
+    ReleaseRecord,
+    check_target,
+    place,
+    remove_sets,
+    removed_if_refused,
+    set_path,
+    writing,
+)
+
+
+def make(
+    spec: ReleaseSpec,
+    out: Path,
+    *,
+    frame: Any = None,
+    jobs: int = 2,
+    force: bool = False,
+    earlier: EarlierRelease | None = None,
+    progress: Progress | None = None,
+    placing: Callable[[], None] | None = None,
+) -> Made:
+    """Build a release; parameters as `engine.release.build`.
+
+    placing: Called once all is made, before the release is put in place.
+    """
+    out, clock = Path(os.path.abspath(out)), TimeLeft(progress or silent)
+    may, sets = force or out.exists(), max(spec.sets.values(), default=1)
+    _check_targets(out, 1, force=force, inputs=inputs_of(spec))
+    options = FitOptions(
+        jobs=min(jobs, len({*spec.tables} - (earlier.tables if earlier else set()))),
+        force=force,
+        earlier=None if earlier is None else (str(earlier.path), earlier.record.sha256),
+    )
+    with (
+        removed_if_refused(out),
+        writing_folder(folder_of_build(spec.key_path, out)) as folder,
+        FitProcess(folder.path, out, options) as fit,
+    ):
+        measured = _measured(
+            spec,
+            folder,
+            clock,
+            frame=frame,
+            earlier=earlier,
+            begun=lambda build_id: _check_targets(
+                out, sets, force=force, inputs=inputs_of(spec), build_id=build_id
+            ),
+            fitted=fit.fitted,
+        )
+        staged = fit.staged(clock.report)
+        record = ReleaseRecord(**staged.record)
+        if measured.recipe is not None:
+            # Before it is in place: no release is there that was not noted, whenever we are killed.
+            note_release(
+                spec.key_path, spec.vintage, record.sha256, measured.recipe, measured.exposure
+            )
+        if may:  # like new sets before the release: whoever is stopped builds again
+            remove_sets(out, sets)
+        if placing is not None:
+            placing()
+        place(out, record, build_id=staged.build_id, may_replace=staged.may_replace)
+        folder.remove()
+    clock.report("done", 1, 1)
+    return Made(
+        path=out,
+        key_id=measured.key_id,
+        content_hash=record.content_hash,
+        exposure=measured.exposure,
+    )
+
+
+def measure(
+    spec: ReleaseSpec,
+    folder: Path,
+    *,
+    frame: Any = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Measure a release into a folder, and charge what it tells; what an interrupted run left there is gone on from.
+
+    force: A whole measurement that is there may be replaced.
+    """
+    path, clock = Path(os.path.abspath(folder)), TimeLeft(progress or silent)
+    with writing_folder(path, force=force) as held:
+        _measured(spec, held, clock, frame=frame)
+    clock.report("done", 1, 1)
+    return path
+
+
+def fit(
+    folder: Path,
+    out: Path,
+    *,
+    jobs: int = 2,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Make a release of a measurement folder, which is all that this needs."""
+    out, folder, report = (
+        Path(os.path.abspath(out)),
+        Path(os.path.abspath(folder)),
+        progress or silent,
+    )
+    measured = MeasurementFolder(folder)
+    measured.check()
+    order = measured.order()
+    may = force or out.exists()
+    sets = max(order.sets.values(), default=1) if isinstance(order, FitOrder) else 1
+    _check_targets(out, sets, force=force, inputs=[folder], build_id=order.build_id)
+    with FitProcess(folder, out, FitOptions(jobs=jobs, force=force)) as process:
+        staged = process.staged(report)
+        if may:
+            remove_sets(out, sets)
+        record = ReleaseRecord(**staged.record)
+        place(out, record, build_id=staged.build_id, may_replace=staged.may_replace)
+    report("done", 1, 1)
+    return out
+
+
+def _measured(
+    spec: ReleaseSpec,
+    folder: MeasurementFolder,
+    clock: TimeLeft,
+    **more: Any,
+) -> MeasuredRelease:
+    """Measure in the mode of the spec; what was measured goes where it is refused."""
+    try:
+        if spec.mode == "dp":
+            from engine.release.dp import measure_joint  # what it takes is slow to import
+
+            return measure_joint(
+                spec, folder, clock, **{k: v for k, v in more.items() if k in ("frame", "begun")}
+            )
+        from engine.release.sticky import measure_sticky
+
+        return measure_sticky(spec, folder, clock, **more)
+    except PrivacyError:
+        folder.remove()
+        raise
+
+
+def _check_targets(
+    out: Path, sets: int, *, force: bool, inputs: list[Any], build_id: str | None = None
+) -> None:
+    """Refuse to write where the release and the further sets of its wide tables go, if anything else is there."""
+    with writing(out):
+        may = check_target(out, force=force, build_id=build_id, inputs=inputs)
+        for number in range(2, sets + 1):
+            check_target(set_path(out, number), force=may, build_id=build_id, inputs=inputs)
