@@ -18,14 +18,13 @@ import struct
 from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
 
 from engine.errors import DataError, SpecError, StoreError
 from engine.outputs import OF_KEYS
-from engine.schema import ColumnSet, Entity, Int64Array, UInt8Array, UInt64Array, columns_of
+from engine.schema import ColumnSet, Entity, Int64Array, UInt64Array, columns_of
 
 KEY_BYTES = 32
 Purpose = Literal[
@@ -45,9 +44,6 @@ Purpose = Literal[
 ]
 _COMMON_LENGTH = 64
 _TOKEN, _PERSON = 16, b"tablepack"
-_LONGEST_HEAD, _MOST_DIGITS = 128, 21
-_LOOPS: list[SimpleNamespace] = []
-"""The compiled loop, if there is one: see `use_loop`."""
 EntityId = int | str | float | bool | bytes | datetime.date | datetime.time
 
 
@@ -200,8 +196,6 @@ def entity_tokens(
         different entities.
     """
     head = pack_strings(columns_of(entity_column))
-    if _LOOPS and key and len(head) < _LONGEST_HEAD:
-        return _compiled_tokens(_LOOPS[0], key, head, ids)
     state = blake2b(key=key, digest_size=_TOKEN, person=_PERSON)
     state.update(head)
     # A call per id costs more than its hash, so there are as few calls as possible.
@@ -216,38 +210,6 @@ def entity_tokens(
         one.update((sizes[n] if n < _COMMON_LENGTH else n.to_bytes(8, "little")) + raw)
         digests.append(one.digest())
     return np.frombuffer(b"".join(digests), dtype="<u8").reshape(-1, 2).astype(np.uint64)
-
-
-def use_loop(module: SimpleNamespace | None) -> None:
-    """From now on make tokens with a compiled loop, which gives the same bits; None: with hashlib, one at a time."""
-    _LOOPS[:] = [] if module is None else [module]
-
-
-def _compiled_tokens(
-    loop: SimpleNamespace, key: bytes, head: bytes, ids: Iterable[EntityId] | Int64Array
-) -> UInt64Array:
-    """As `entity_tokens`, with a compiled loop."""
-    if isinstance(ids, np.ndarray):
-        texts = np.empty(_MOST_DIGITS * len(ids), dtype=np.uint8)
-        ends = np.empty(len(ids), dtype=np.int64)
-        loop.numbers(np.ascontiguousarray(ids, dtype=np.int64), texts, ends)
-    else:
-        typed = [typed_id(one) for one in ids]
-        texts = _bytes(b"".join(typed))
-        ends = np.cumsum([len(raw) for raw in typed], dtype=np.int64)
-    # Digest, key, fan-out and depth of 1; last the personalisation (RFC 7693, 2.5, and the paper's 2.8).
-    parameters = bytes([_TOKEN, len(key), 1, 1]) + bytes(44) + _PERSON.ljust(16, b"\0")
-    out = np.empty((len(ends), 2), dtype=np.uint64)
-    loop.digests(
-        np.frombuffer(parameters, dtype="<u8").astype(np.uint64),
-        *(_bytes(key), _bytes(head), texts, ends, out),
-    )
-    return out
-
-
-def _bytes(raw: bytes) -> UInt8Array:
-    """Bytes as a writable array."""
-    return np.frombuffer(bytearray(raw), dtype=np.uint8)
 
 
 def row_tokens(key: bytes, fingerprints: UInt64Array, occurrence: UInt64Array) -> UInt64Array:

@@ -1,4 +1,4 @@
-"""Sticky randomness: SipHash-2-4 in numpy, and draws that are the same bits on every platform.
+"""Sticky randomness: SipHash-2-4, and draws that are the same bits on every platform.
 
 Takes a 16-byte key and messages of 64-bit words; gives 64 random bits per message, and from these integer Gaussians and
 threshold tests by tables of 64-bit integers. The tables come from `decimal` arithmetic (exactly rounded, no libm), so
@@ -14,7 +14,6 @@ import struct
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -25,37 +24,6 @@ CHUNK = 16_384
 MAX_TABLE_LOG2_SD = 10
 """Largest sd with a table of its own; larger ones add uniform low bits to it."""
 _TWO_64 = 1 << 64
-_LOOPS: list[SimpleNamespace] = []
-"""The compiled loop, if there is one: see `use_loop`."""
-_SHIFTS = {bits: (np.uint64(bits), np.uint64(64 - bits)) for bits in (13, 16, 17, 21, 32)}
-
-
-def _rotate(x: UInt64Array, bits: int, spare: UInt64Array) -> None:
-    """Rotate left in place."""
-    left, right = _SHIFTS[bits]
-    np.right_shift(x, right, spare)
-    np.left_shift(x, left, x)
-    np.bitwise_or(x, spare, x)
-
-
-def _rounds(v: list[UInt64Array], spare: UInt64Array, count: int) -> None:
-    """Run SipRounds on the state in place."""
-    v0, v1, v2, v3 = v
-    for _ in range(count):
-        v0 += v1
-        v2 += v3
-        _rotate(v1, 13, spare)
-        _rotate(v3, 16, spare)
-        v1 ^= v0
-        v3 ^= v2
-        _rotate(v0, 32, spare)
-        v2 += v1
-        v0 += v3
-        _rotate(v1, 17, spare)
-        _rotate(v3, 21, spare)
-        v1 ^= v2
-        v3 ^= v0
-        _rotate(v2, 32, spare)
 
 
 def _state(key: bytes, *, wide: bool) -> tuple[int, int, int, int]:
@@ -69,72 +37,28 @@ def _state(key: bytes, *, wide: bool) -> tuple[int, int, int, int]:
     )
 
 
-def _closing(n_words: int) -> np.uint64:
-    """The last word of a message: its length."""
-    return np.uint64(((8 * n_words) & 0xFF) << 56)
-
-
-def _absorb(
-    key: bytes, words: Sequence[UInt64Array], state: UInt64Array, *, wide: bool
-) -> list[UInt64Array]:
-    """Initialise the state with the key and compress the words and the closing length block.
-
-    `state` has shape (5, n): four words of state and one of scratch space.
-    """
-    v, spare = list(state[:4]), state[4]
-    for part, start in zip(v, _state(key, wide=wide), strict=True):
-        part.fill(start)
-    for word in [*words, _closing(len(words))]:
-        v[3] ^= word
-        _rounds(v, spare, 2)
-        v[0] ^= word
-    return v
-
-
-def use_loop(module: SimpleNamespace | None) -> None:
-    """From now on hash with a compiled loop, which gives the same bits; None: with numpy."""
-    _LOOPS[:] = [] if module is None else [module]
-
-
 def siphash(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
-    """SipHash-2-4 of many messages at once, by the compiled loop if there is one."""
-    n = len(words[0])
-    out = np.empty(n, dtype=np.uint64)
-    if _LOOPS:
-        first = np.array(_state(key, wide=False), dtype=np.uint64)
-        for start in range(0, n, CHUNK):
-            part = [word[start : start + CHUNK] for word in words]
-            message = np.stack(
-                [*part, np.full(len(part[0]), _closing(len(words)), dtype=np.uint64)]
-            )
-            _LOOPS[0].siphash(first, message, out[start : start + CHUNK])
-        return out
-    state = np.empty((5, min(n, CHUNK)), dtype=np.uint64)
-    for start in range(0, n, CHUNK):
-        part = [word[start : start + CHUNK] for word in words]
-        here = state[:, : len(part[0])]
-        v = _absorb(key, part, here, wide=False)
-        v[2] ^= np.uint64(0xFF)
-        _rounds(v, here[4], 4)
-        out[start : start + CHUNK] = v[0] ^ v[1] ^ v[2] ^ v[3]
-    return out
+    """SipHash-2-4 of many messages at once."""
+    return _hashed(key, words, 1)[:, 0]
 
 
 def siphash128(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
     """SipHash-2-4 with 128 bits out; parameters as in `siphash`."""
+    return _hashed(key, words, 2)
+
+
+def _hashed(key: bytes, words: Sequence[UInt64Array], lanes: int) -> UInt64Array:
+    """So many words of each message's hash."""
+    # Here: whoever draws nothing does without numba, which takes a quarter of a second to import.
+    from engine import siphash as of_messages
+
     n = len(words[0])
-    out = np.empty((n, 2), dtype=np.uint64)
-    state = np.empty((5, min(n, CHUNK)), dtype=np.uint64)
-    for start in range(0, n, CHUNK):
-        part = [word[start : start + CHUNK] for word in words]
-        here = state[:, : len(part[0])]
-        v = _absorb(key, part, here, wide=True)
-        v[2] ^= np.uint64(0xEE)
-        _rounds(v, here[4], 4)
-        out[start : start + CHUNK, 0] = v[0] ^ v[1] ^ v[2] ^ v[3]
-        v[1] ^= np.uint64(0xDD)
-        _rounds(v, here[4], 4)
-        out[start : start + CHUNK, 1] = v[0] ^ v[1] ^ v[2] ^ v[3]
+    out = np.empty((n, lanes), dtype=np.uint64)
+    start = np.array(_state(key, wide=lanes > 1), dtype=np.uint64)
+    closing = np.array([((8 * len(words)) & 0xFF) << 56], dtype=np.uint64)
+    for begin in range(0, n, CHUNK):
+        part = np.stack([word[begin : begin + CHUNK] for word in words])
+        of_messages.siphash(start, part, closing, out[begin : begin + CHUNK])
     return out
 
 

@@ -33,7 +33,7 @@ FIRST, REST = "reading the source", "the rest"
 STEPS = {
     "measuring": ("engine.release.sticky:measure_columns", "engine.release.sticky:measurements"),
     "reckoning exposure": ("engine.exposure:Incidence.add", "engine.release.sticky:charged"),
-    "loading compiled loops": ("engine.release.fit_workers:load_compiled",),
+    "bringing in kernels": ("engine.release.fit_workers:warm",),
     "fitting columns": ("engine.release.fitter:fit_columns",),
     "finding and placing cells": (
         "engine.fit.locking:find_candidates",
@@ -55,8 +55,7 @@ STEPS = {
     "closing the file": ("engine.store:Staging.finish",),
 }
 """Functions of each step, where they are called; the last tables that are written when the file is closed count as
-written. Compiled loops are loaded, where there are such, once it is worth it;
-in a build each process does so."""
+written."""
 
 
 class Clock:

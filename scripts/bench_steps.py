@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -67,9 +66,11 @@ def tree_of(revision: str, folder: Path) -> Path:
 
 
 def compile_first(tree: Path) -> None:
-    """Compile the loops of a version that has such, so that no build that is timed does."""
-    if (tree / "engine" / "fit" / "compiled").is_dir() and find_spec("numba"):
-        words = [sys.executable, "-m", "engine.fit.compiled"]
+    """Compile the kernels of a version, so that no build that is timed does."""
+    fit = tree / "engine" / "fit"
+    module = "engine.fit.warm" if (fit / "warm.py").exists() else "engine.fit.compiled"
+    if (fit / "warm.py").exists() or (fit / "compiled").is_dir():
+        words = [sys.executable, "-m", module]
         subprocess.run(words, env=os.environ | {"PYTHONPATH": str(tree)}, check=True)
 
 

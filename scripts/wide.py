@@ -38,7 +38,6 @@ from engine.evaluation.score import Risk, Score
 from engine.evaluation.study import read_baselines
 from engine.evaluation.study.model import Study, read_study
 from engine.evaluation.utility.suite import MEASURES
-from engine.fit import load_compiled
 from engine.fit.wide import fit_wide, fitting, repair
 from engine.schema import (
     KIND_NONNEGATIVE,
@@ -279,7 +278,6 @@ def without_search() -> Iterator[None]:
 def fitted(tables: Tables, most: int) -> tuple[Distinct, float]:
     """A reader's fit to the tables of at most so many columns, and its processor seconds."""
     inside = [table for table in tables.locked if len(table.columns) <= most]
-    load_compiled()
     before = time.process_time()
     fit = fit_wide(tables.columns, tables.supports, inside, key=READER_KEY)
     seconds = time.process_time() - before

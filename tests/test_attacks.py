@@ -14,25 +14,15 @@ from attacks.claims import cells_of_pair, claims, complements
 from attacks.cloning import CloneScore, Rate, clone_accuracy, clone_theory
 from attacks.tables import measured_figures, published_figures
 from attacks.trials import trial_of_rows, trial_of_spec
-from fixtures.compiled import unload
 from fixtures.measure import EXACT
 from fixtures.pipeline import CENSUS, ROOT, make_census, write_spec
 
 from engine.evaluation.attacks.averaging import Averaging
 from engine.evaluation.attacks.averaging import averaged as averaging
 from engine.evaluation.attacks.rates import area_under_curve
-from engine.fit import load_compiled
 from engine.spec import read_spec
 
 NIST = ROOT.parent / "shared" / "nist"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled():
-    """Compiled loops where there are any: the tables are the same to the last bit, in two thirds of the time."""
-    load_compiled()
-    yield
-    unload()
 
 
 # Averaging: one count out of many tables.

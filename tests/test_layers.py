@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 ENGINE_ROOT = {
     *("engine.errors", "engine.version", "engine.schema", "engine.params", "engine.keys"),
     *("engine.cell_keys", "engine.sticky_prf", "engine.ranges", "engine.levels", "engine.progress"),
+    *("engine.kernels", "engine.siphash"),
     *("engine.relations", "engine.outputs", "engine.signals", "engine.texts", "engine.units"),
 }
 FOR_QUERIES = {

@@ -76,6 +76,7 @@ STAGES = {
     "tokens": "assigning entity tokens",
     "taking up": "resuming from the encoded source",
     "digests": "checking the vintage",
+    "compiling": "compiling, once per installation",
     "tables": "measuring and fitting tables",
     "wide table": "fitting a wide table",
     "columns": "profiling columns",

@@ -5,31 +5,13 @@ Imported where exposure is computed, not with the package: numba takes half a se
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from engine.kernels import kernel, part
 from engine.schema import FloatArray, Int64Array
 
 Int32Array = NDArray[np.int32]
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def kernel(function: Function) -> Function:
-    """Compile a function that is called from Python; its machine code is kept where there is a place for it."""
-    try:
-        return cast("Function", njit(cache=True, nogil=True)(function))
-    except RuntimeError:  # no folder for it can be written
-        return cast("Function", njit(nogil=True)(function))
-
-
-def part(function: Function) -> Function:
-    """Compile a function that kernels call; it becomes part of their code."""
-    return cast("Function", njit(inline="always")(function))
-
 
 _MIX = np.int64(-7046029254386353131)  # 2**64 divided by the golden ratio
 

@@ -9,13 +9,6 @@ from __future__ import annotations
 
 from engine.fit.borders import Marks, Universes, marks_of, with_rows_outside
 from engine.fit.coarse import Coarse, coarse_of
-from engine.fit.compiled.loops import (
-    WITH_PARENT,
-    are_compiled,
-    can_compile,
-    load_compiled,
-    load_tokens,
-)
 from engine.fit.costs import Cost, cost_of, table_seconds
 from engine.fit.derived import copied, derived_table, in_line, steps_of, told_codes
 from engine.fit.fine.pairs import is_fine
@@ -26,15 +19,12 @@ from engine.fit.relating import Unused, related, relation_of
 from engine.fit.support import fit_support, found_limits, is_leaf
 
 __all__ = [
-    "WITH_PARENT",
     "Coarse",
     "Cost",
     "FitOrder",
     "Marks",
     "Universes",
     "Unused",
-    "are_compiled",
-    "can_compile",
     "coarse_of",
     "copied",
     "cost_of",
@@ -44,8 +34,6 @@ __all__ = [
     "in_line",
     "is_fine",
     "is_leaf",
-    "load_compiled",
-    "load_tokens",
     "lock_table",
     "marks_of",
     "one_way_table",

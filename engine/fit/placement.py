@@ -8,13 +8,12 @@ measurements and published tables only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 
 from engine.cell_keys import comparable_keys
-from engine.fit.candidates import DENSE_LIMIT, Codes
-from engine.fit.compiled.loops import PLACING, compiled
+from engine.fit.candidates import Codes
+from engine.kernels import kernel, part
 from engine.params import NOISE_LAYERS
 from engine.ranges import code_bounds
 from engine.schema import (
@@ -48,82 +47,83 @@ class Placement:
 
 
 def place_candidates(tree: Measurement, supports: tuple[Support, ...], codes: Codes) -> Placement:
-    """Find each candidate's deepest released node, going down one depth at a time."""
-    path, tops = _Path(tree, supports), _matched_tops(tree, supports, codes)
-    kernels = compiled(PLACING)
-    deepest = path.deepest(tops, codes, kernels) if kernels else _deepest(path, tops, codes)
+    """Find each candidate's deepest released node, going down from the top one depth at a time."""
+    bounds = np.searchsorted(tree.depth, np.arange(len(tree.scale) + 1))
+    levels = tree.level[: bounds[1]].max(axis=0, initial=0).astype(np.int64)
+    magnitudes = [
+        np.where(one.kind == KIND_NEGATIVE, ~one.grid, one.grid) * _is_valued(one.kind)
+        for one in supports
+    ]
+    node = deepest(
+        _matched_tops(tree, supports, codes),
+        tree.parent,
+        tree.index,
+        _is_valued(tree.kind),
+        bounds,
+        levels,
+        np.ascontiguousarray(codes),
+        np.concatenate(magnitudes),
+        np.cumsum([0, *(len(magnitude) for magnitude in magnitudes)]),
+    )
     single = np.concatenate([[False], (tree.level == 0).all(axis=1)])
-    return Placement(node=deepest, released=single[deepest])
+    return Placement(node=node, released=single[node])
 
 
-def _deepest(path: _Path, tops: Int64Array, codes: Codes) -> Int64Array:
-    """Go down from the top nodes, all candidates at once: `Placement.node`."""
-    deepest = tops + 1
-    alive = np.flatnonzero(tops >= 0)
-    node = tops[alive]
-    magnitudes = [magnitude[codes[alive, j]] for j, magnitude in enumerate(path.magnitudes)]
-    for depth in range(1, path.n_depths):
-        if not len(alive):
-            break
-        hit = path.children(node, magnitudes, depth)
-        inside = np.flatnonzero(hit >= 0)
-        alive, node = alive[inside], hit[inside]
-        magnitudes = [magnitude[inside] for magnitude in magnitudes]
-        deepest[alive] = node + 1
-    return deepest
+@part
+def _children(
+    parent: Int64Array,
+    index: Int64Array,
+    is_valued: Int64Array,
+    bounds: Int64Array,
+    levels: Int64Array,
+) -> Codes:
+    """The child of each node by the half of every column that it takes, -1 where none was released."""
+    n_columns = index.shape[1]
+    child = np.full(len(parent) << n_columns, -1, dtype=np.int32)
+    for depth in range(1, len(bounds) - 1):
+        for node in range(bounds[depth], bounds[depth + 1]):
+            half = 0
+            for j in range(n_columns):
+                if levels[j] >= depth and is_valued[node, j]:
+                    half |= (index[node, j] & 1) << j
+            child[(parent[node] << n_columns) | half] = node
+    return child
 
 
-class _Path:
-    """The way down a tree: which half of each column a code lies in at each depth."""
+@kernel
+def deepest(
+    top: Int64Array,
+    parent: Int64Array,
+    index: Int64Array,
+    is_valued: Int64Array,
+    bounds: Int64Array,
+    levels: Int64Array,
+    codes: Codes,
+    magnitudes: Int64Array,
+    first: Int64Array,
+) -> Int64Array:
+    """Deepest released node that holds each candidate, from the top node that does; plus 1, 0 where none does.
 
-    def __init__(self, tree: Measurement, supports: tuple[Support, ...]) -> None:
-        self._tree = tree
-        self._bounds = np.searchsorted(tree.depth, np.arange(len(tree.scale) + 1))
-        at_top = tree.level[: self._bounds[1]]
-        self._tops = at_top.max(axis=0, initial=0).astype(np.int64)
-        self.magnitudes = [
-            np.where(a.kind == KIND_NEGATIVE, ~a.grid, a.grid) * _is_valued(a.kind)
-            for a in supports
-        ]
-
-    @property
-    def n_depths(self) -> int:
-        """Depths of the tree, released or not."""
-        return len(self._tree.scale)
-
-    def deepest(self, tops: Int64Array, codes: Codes, kernels: SimpleNamespace) -> Int64Array:
-        """Go down from the top nodes, one candidate after the other, compiled: `Placement.node`."""
-        tree = self._tree
-        sizes = [len(magnitude) for magnitude in self.magnitudes]
-        found: Int64Array = kernels.deepest(
-            tops, tree.parent, tree.index, _is_valued(tree.kind).astype(np.uint8), self._bounds, self._tops,
-            codes, np.concatenate(self.magnitudes), np.cumsum([0, *sizes[:-1]]),
-        )  # fmt: skip
-        return found
-
-    def children(self, node: Int64Array, magnitudes: list[Int64Array], depth: int) -> Int64Array:
-        """The child of each node that holds the codes; -1 where none was released."""
-        tree, halved = self._tree, np.flatnonzero(self._tops >= depth)
-        first, last = int(self._bounds[depth]), int(self._bounds[depth + 1])
-        if first == last:
-            return np.full(len(node), -1, dtype=np.int64)
-        known = tree.parent[first:last]
-        wanted = node
-        for j in halved:
-            half = (tree.index[first:last, j] & 1) * _is_valued(tree.kind[first:last, j])
-            known = known * 2 + half
-            wanted = wanted * 2 + ((magnitudes[j] >> (self._tops[j] - depth)) & 1)
-        above = int(self._bounds[depth - 1])
-        base, size = above << len(halved), (first - above) << len(halved)
-        if size <= DENSE_LIMIT:
-            child = np.full(size, -1, dtype=np.int64)
-            child[known - base] = np.arange(first, last)
-            direct: Int64Array = child[wanted - base]
-            return direct
-        order = np.argsort(known)
-        at = np.minimum(np.searchsorted(known[order], wanted), last - first - 1)
-        matches: Int64Array = np.where(known[order[at]] == wanted, first + order[at], -1)
-        return matches
+    bounds: Where the nodes of each depth begin, and where the last ends. levels: Of each column at the top.
+    magnitudes, first: Of all columns' codes one behind the other, and where each column begins.
+    """
+    n_columns = index.shape[1]
+    child = _children(parent, index, is_valued, bounds, levels)
+    out = np.empty(len(top), dtype=np.int64)
+    for i in range(len(top)):
+        below, depth = top[i], 1
+        node = below
+        while below >= 0:
+            node = below
+            half = 0
+            for j in range(n_columns):
+                if levels[j] >= depth:
+                    own = magnitudes[first[j] + codes[i, j]]
+                    half |= ((own >> (levels[j] - depth)) & 1) << j
+            below = np.int64(child[(node << n_columns) | half])
+            depth += 1
+        out[i] = node + 1
+    return out
 
 
 def _is_valued(kind: UInt8Array) -> Int64Array:

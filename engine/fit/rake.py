@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from engine.fit.candidates import MarginBounds
-from engine.fit.compiled.loops import RAKING, compiled
-from engine.schema import FloatArray
+from engine.kernels import kernel, part
+from engine.schema import FloatArray, Int64Array
 
 PATIENCE = 6
 """Cycles in which what the sums are out of bounds must have halved for raking to go on."""
@@ -40,74 +40,135 @@ def rake(
     x: FloatArray,
     margins: Sequence[MarginBounds],
     *,
-    variance: FloatArray | None = None,
+    variance: FloatArray,
     max_cycles: int = 30,
     tolerance: float = 0.01,
 ) -> RakeResult:
     """Rake cells to margins.
 
     margins: A sum within its bounds is left alone. The last margin is met best.
-    variance: Noise variance of each cell; infinite for cells that were filled. None: plain raking.
+    variance: Noise variance of each cell; infinite for cells that were filled.
     tolerance: Stop once no sum is out of its bounds by more than this share of max(bound, 1); or when
         PATIENCE cycles have not halved what the sums are out of bounds together.
     """
-    kernels = compiled(RAKING)
-    if kernels and variance is not None:
-        base = np.cumsum([0, *(len(m.low) for m in margins)])
-        low, high = (
-            np.concatenate([getattr(m, name) for m in margins]).astype(np.float64)
-            for name in ("low", "high")
-        )
-        x = x.astype(np.float64)
-        cycles, error = kernels.rake_by_variance(
-            x,
-            variance,
-            np.stack([m.of for m in margins]),
-            base,
-            low,
-            high,
-            max_cycles,
-            PATIENCE,
-            tolerance,
-        )
-        return RakeResult(x=x, cycles=cycles, error=error)
+    base = np.cumsum([0, *(len(m.low) for m in margins)])
+    low, high = (
+        np.concatenate([getattr(m, name) for m in margins]).astype(np.float64)
+        for name in ("low", "high")
+    )
+    x = x.astype(np.float64)
+    cycles, error = rake_by_variance(
+        x, variance, np.stack([m.of for m in margins]), base, low, high, max_cycles, tolerance
+    )
+    return RakeResult(x=x, cycles=cycles, error=error)
+
+
+@part
+def _summed(
+    x: FloatArray, variance: FloatArray, of: Int64Array, have: FloatArray, weights: FloatArray
+) -> None:
+    """What the cells of each sum hold together, and what they count for where it is shared out."""
+    have[:] = 0.0
+    weights[:] = 0.0
+    for cell in range(len(x)):
+        have[of[cell]] += x[cell]
+        weights[of[cell]] += min(x[cell], variance[cell])
+
+
+@part
+def _compared(
+    have: FloatArray, target: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[float, float, float]:
+    """Fill in what each sum should have; how far they are apart, what is wanted, the worst share."""
+    apart, whole, worst = 0.0, 0.0, 0.0
+    for one in range(len(have)):
+        target[one] = min(max(have[one], low[one]), high[one])
+        off = abs(have[one] - target[one])
+        apart += off
+        whole += target[one]
+        worst = max(worst, off / max(target[one], 1.0))
+    return apart, whole, worst
+
+
+@part
+def _share(
+    x: FloatArray,
+    variance: FloatArray,
+    of: Int64Array,
+    rate: FloatArray,
+    least: FloatArray,
+    after: Int64Array,
+    have: FloatArray,
+    weights: FloatArray,
+) -> None:
+    """Add to the cells of each sum what it falls short of; on the way the sums of the margin that comes after."""
+    have[:] = 0.0
+    weights[:] = 0.0
+    for cell in range(len(x)):
+        one, other = of[cell], after[cell]
+        now = max(x[cell] + min(x[cell], variance[cell]) * rate[one], least[one] * x[cell])
+        x[cell] = now
+        have[other] += now
+        weights[other] += min(now, variance[cell])
+
+
+@kernel
+def rake_by_variance(
+    x: FloatArray,
+    variance: FloatArray,
+    of: Int64Array,
+    base: Int64Array,
+    low: FloatArray,
+    high: FloatArray,
+    max_cycles: int,
+    tolerance: float,
+) -> tuple[int, float]:
+    """Rake `x` in place; return the cycles run and the error of the last.
+
+    Each margin's sums are taken while the one before it is shared out, unless that was met: a look at all cells costs
+    most. They are taken in the order of the cells.
+    """
     error, cycles, mark = 0.0, 0, np.inf
-    bounds = [(m.low.astype(np.float64), m.high.astype(np.float64)) for m in margins]
+    have, target = np.empty_like(low), np.empty_like(low)
+    weights, rate, least = np.empty_like(low), np.empty_like(low), np.empty_like(low)
+    n_margins, summed = of.shape[0], -1  # the margin whose sums are those of x as it is
     while cycles < max_cycles:
         cycles += 1
         error, largest, together = 0.0, 0.0, 0.0
-        for margin, (low, high) in zip(margins, bounds, strict=True):
-            have = np.bincount(margin.of, weights=x, minlength=len(low)).astype(np.float64)
-            target = np.minimum(np.maximum(have, low), high)
-            off = np.abs(have - target)
-            apart = float(np.cumsum(off)[-1]) if len(off) else 0.0
+        for margin in range(n_margins):
+            begin, end = base[margin], base[margin + 1]
+            if summed != margin:
+                _summed(x, variance, of[margin], have[begin:end], weights[begin:end])
+                summed = margin
+            apart, whole, worst = _compared(
+                have[begin:end], target[begin:end], low[begin:end], high[begin:end]
+            )
             if apart == 0.0:
                 continue
             together += apart
-            error = max(error, apart / max(float(np.cumsum(target)[-1]), 1.0))
-            largest = max(largest, float((off / np.maximum(target, 1.0)).max()))
-            if variance is None:
-                factor = np.divide(target, have, out=np.zeros_like(target), where=have > 0)
-                x = x * factor[margin.of]
-            else:
-                x = _shared_by_variance(x, variance, margin, target, have)
+            error = max(error, apart / max(whole, 1.0))
+            largest = max(largest, worst)
+            for one in range(begin, end):
+                short = target[one] - have[one]
+                rate[one] = short / weights[one] if weights[one] > 0 else 0.0
+                # No cell loses more than 3/4 at once.
+                least[one] = 0.25 if target[one] > 0 else 0.0
+            summed = (margin + 1) % n_margins
+            first, last = base[summed], base[summed + 1]
+            _share(
+                x,
+                variance,
+                of[margin],
+                rate[begin:end],
+                least[begin:end],
+                of[summed],
+                have[first:last],
+                weights[first:last],
+            )
         if largest <= tolerance:
             break
         if cycles % PATIENCE == 0:
             if together > mark / 2:
                 break
             mark = together
-    return RakeResult(x=x, cycles=cycles, error=error)
-
-
-def _shared_by_variance(
-    x: FloatArray, variance: FloatArray, margin: MarginBounds, target: FloatArray, have: FloatArray
-) -> FloatArray:
-    """Add to the cells of each margin entry what it falls short of; no cell loses more than 3/4 at once."""
-    short = target - have
-    weight = np.minimum(x, variance)
-    sums = np.bincount(margin.of, weights=weight, minlength=len(short))
-    rate = np.divide(short, sums, out=np.zeros_like(short), where=sums > 0)[margin.of]
-    least = np.where(target > 0, 0.25, 0.0)[margin.of] * x
-    shared: FloatArray = np.maximum(x + weight * rate, least)
-    return shared
+    return cycles, error

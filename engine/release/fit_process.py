@@ -219,7 +219,8 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
     try:
         order = read_message(source)
         with FitWorkers(order.workers if isinstance(order, Ahead) else 0) as workers:
-            workers.start()  # copies of this process, which has not imported DuckDB yet
+            # Copies of this process, which has not imported DuckDB yet.
+            workers.start(lambda *stage: answer(progress=stage))
             from engine.store import Staging
 
             import_module(

@@ -19,7 +19,9 @@ from typing import Any, BinaryIO
 
 from engine import errors
 from engine.errors import InternalError, StoreError, TablepackError, place_of
-from engine.fit import WITH_PARENT, are_compiled, can_compile, load_compiled, lock_table
+from engine.fit import lock_table
+from engine.fit.warm import warm
+from engine.progress import Progress, silent
 from engine.release.pipes import (
     Forked,
     Locked,
@@ -38,8 +40,8 @@ from engine.schema import SyntheticTable
 OUT_OF_MEMORY = "the fit ran out of memory; ask for narrower tables"
 
 HERE_FIRST, WORTH = 0.5, 4
-"""Seconds of processor of locking before workers may start, and what is compiled is brought in. They do where what is
-left would take so many times as long: a worker that is started so late needs some tenths of a second to begin."""
+"""Seconds of processor of locking before workers may start. They do where what is left would take so many times as
+long: a worker that is started so late needs some tenths of a second to begin."""
 
 Child = subprocess.Popen[bytes] | Forked
 
@@ -53,7 +55,6 @@ class FitWorkers:
         self._children: list[Child] = []
         self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
         self._threads: ThreadPoolExecutor | None = None
-        self._compiling: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> FitWorkers:
         return self
@@ -65,25 +66,20 @@ class FitWorkers:
         self.dismiss()
         for child in self._children:
             end_interpreter(child)
-        if self._compiling is not None:
-            self._compiling.kill()  # what it has compiled is kept
-            end_interpreter(self._compiling)
 
     @property
     def pids(self) -> list[int]:
         """Process ids of the workers."""
         return [child.pid for child in self._children]
 
-    def start(self) -> None:
-        """Bring in the compiled loops, and start the workers ahead of any table.
+    def start(self, report: Progress = silent) -> None:
+        """Bring in the kernels, compiled now if they never were, and start the workers ahead of any table.
 
-        They are copies of this process where that can be, with its loops; so call it before anything is read.
+        They are copies of this process where that can be, with its kernels; so call it before anything is read.
         """
-        load_compiled()
-        if not self._count:
-            return
-        self._start(fork if can_fork() else None)
-        self._compile()
+        warm(report)
+        if self._count:
+            self._start(fork if can_fork() else None)
 
     def allow(self, count: int) -> None:
         """Let so many workers be started once there is enough to do; those that were started ahead stay."""
@@ -100,18 +96,15 @@ class FitWorkers:
     def lock(self, *, left: int | None = None, **job: Any) -> Future[SyntheticTable]:
         """Lock one table; takes what `lock_table` takes, and how many tables are left, this one with them (None: many).
 
-        A table is the same wherever it is locked, and by whatever loops.
+        A table is the same wherever it is locked.
         """
         is_worth = self._is_worth(left)
         if is_worth and len(self._children) < self._count:
             self._start()
-            self._compile()
         if self._children:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(max_workers=self._count)
             return self._threads.submit(self._ask, job)
-        if is_worth:
-            load_compiled()
         began = time.thread_time()
         done: Future[SyntheticTable] = Future()
         done.set_result(lock_table(**job))
@@ -119,7 +112,7 @@ class FitWorkers:
         return done
 
     def _is_worth(self, left: int | None) -> bool:
-        """Whether so much is left that it pays to start workers, or to bring in what is compiled."""
+        """Whether so much is left that it pays to start workers."""
         if self._spent < HERE_FIRST or left is None:
             return self._spent >= HERE_FIRST
         return self._spent * left >= WORTH * HERE_FIRST * self._done
@@ -138,11 +131,6 @@ class FitWorkers:
                 child = start_interpreter("engine.release.fit_workers", Path.cwd())
             self._children.append(child)
             self._idle.put(child)
-
-    def _compile(self) -> None:
-        """Have the loops compiled, unless they are."""
-        if self._compiling is None and can_compile() and not are_compiled():
-            self._compiling = start_interpreter("engine.fit.compiled", Path.cwd(), WITH_PARENT)
 
     def _ask(self, job: dict[str, Any]) -> SyntheticTable:
         """Have an idle worker lock a table; raise the error it met."""
@@ -169,7 +157,6 @@ def serve(source: BinaryIO, answers: BinaryIO) -> None:
     """A worker's side: one table, or the name and message of an error, for each job, until the pipe closes."""
     while (job := read_message(source)) is not None:
         answer: object
-        load_compiled()  # they may have been compiled since the last job
         began = time.thread_time()
         try:
             answer = Locked(table=lock_table(**job), seconds=time.thread_time() - began)

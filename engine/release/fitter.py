@@ -20,7 +20,6 @@ from engine.fit import (
     coarse_of,
     derived_table,
     is_leaf,
-    load_compiled,
     place_candidates,
     sub_tables,
 )
@@ -211,9 +210,10 @@ class Fitter:
         self, columns: ColumnSet, progress: Progress, staging: Store, number: int
     ) -> None:
         """Fit a wide table to the locked ones inside it, and store it."""
+        from engine.fit.warm import warm_wide
         from engine.fit.wide import wide_table
 
-        load_compiled()
+        warm_wide(progress)
         staging.finished()  # a disk that the table before has filled is told of before minutes of fitting
         fitted, n_sets = self._columns(), self._order.sets.get(columns, 1)
         table, fit = wide_table(

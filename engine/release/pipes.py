@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 Serving = Callable[[BinaryIO, BinaryIO], None]
 
-PASSED_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "NPY_DISABLE_CPU_FEATURES")
+PASSED_ENVIRONMENT = (
+    *("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "NPY_DISABLE_CPU_FEATURES"),
+    *("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"),  # where machine code is kept: `engine.kernels`
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

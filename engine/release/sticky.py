@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.exposure import Estimator
-from engine.fit import FitOrder, found_limits, is_leaf, load_tokens
-from engine.keys import use_loop
+from engine.fit import FitOrder, found_limits, is_leaf
 from engine.measure import Measured, StickyDraws, looks_at_rows, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, TimeLeft, silent, work_of_build
@@ -51,8 +50,6 @@ AHEAD = 48
 """Measurements that may be under way between the two processes."""
 SOME = 30
 """So many tables are worth workers for certain, which then begin while the source is read."""
-MANY, LONG = 100, 300_000
-"""So many tables, or rows, are worth compiled loops for hashes and tokens left of the wall."""
 
 
 def make(
@@ -124,13 +121,11 @@ def make(
 
 
 def _prepared(spec: ReleaseSpec, clock: TimeLeft) -> None:
-    """Tell the clock what the steps will cost, where anything is known; bring in loops where there is much to hash."""
+    """Tell the clock what the steps will cost, where anything is known."""
     # Of Spark nothing is known of what a step costs.
     about = rows_about(spec) if spec.source.engine == "duckdb" else 0.0
     if about:
         clock.expect(_work(spec, about, {}, spec.tables))
-    if about >= LONG or len(spec.tables) >= MANY:
-        use_loop(load_tokens())
 
 
 def _workers_ahead(n_tables: int, jobs: int) -> int:

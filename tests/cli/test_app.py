@@ -72,7 +72,7 @@ def test_adding_a_table_imports_nothing_that_answers_queries_or_fits_wide_tables
         "engine.release.dp",
     )
     slow += ("engine.release.planner", "rich.progress")
-    slow += ("pandas", "pyarrow", "scipy", "numba", "pyspark", "cryptography", "engine.evaluation")
+    slow += ("pandas", "pyarrow", "pyspark", "cryptography", "engine.evaluation")
     assert not {m for m in there if m.startswith(slow)}
     assert not {m for m in here if m in ("engine.release.fitter", "engine.release.fit_workers")}
 

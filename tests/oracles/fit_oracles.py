@@ -72,18 +72,27 @@ def fitted_tree(
 
 
 def dense_raked(
-    start: np.ndarray, targets: list[tuple[tuple[int, ...], np.ndarray]], cycles: int
+    start: np.ndarray,
+    targets: list[tuple[tuple[int, ...], np.ndarray]],
+    cycles: int,
+    variance: np.ndarray | float = np.inf,
+    least: float = 0.0,
 ) -> np.ndarray:
-    """Textbook IPF on a dense table: (kept axes, target) one after the other."""
+    """IPF on a dense table: (kept axes, target) one after the other.
+
+    variance: Of each cell; what a sum falls short of is shared out by it, or by what a cell holds if that is less.
+    least: Share of a cell that no step leaves it with less than, where its sum should have anything.
+    """
     x = start.astype(float).copy()
     for _ in range(cycles):
         for kept, target in targets:
             dropped = tuple(axis for axis in range(x.ndim) if axis not in kept)
-            have = x.sum(axis=dropped, keepdims=True)
+            weight = np.minimum(x, variance)
             wanted = np.expand_dims(target, dropped)
-            factor = np.zeros_like(have)
-            factor[have > 0] = (wanted / np.where(have > 0, have, 1.0))[have > 0]
-            x = x * factor
+            short = wanted - x.sum(axis=dropped, keepdims=True)
+            weights = weight.sum(axis=dropped, keepdims=True)
+            rate = np.where(weights > 0, short / np.where(weights > 0, weights, 1.0), 0.0)
+            x = np.maximum(x + weight * rate, np.where(wanted > 0, least, 0.0) * x)
     return x
 
 

@@ -32,7 +32,6 @@ CANARY = "canary-7f3a9c"
 @needs_proc
 def test_child_has_no_handle_on_the_data(tmp_path, monkeypatch):
     monkeypatch.setenv("CANARY", CANARY)
-    monkeypatch.setenv("HOME", f"/home/{CANARY}")
     data = tmp_path / f"{CANARY}.csv"
     data.write_text(CANARY)
     released = tmp_path / "out"

@@ -177,7 +177,6 @@ def test_a_worker_inherits_nothing(planted, at_once, tmp_path, monkeypatch):
     out = tmp_path / "out"
     out.mkdir()
     monkeypatch.setenv("SECRET_OF_THE_SESSION", CANARY)
-    monkeypatch.setenv("HOME", f"/home/{CANARY}")
     monkeypatch.chdir(out)
     with secret.open() as source, FitWorkers(2) as pool:
         os.set_inheritable(source.fileno(), True)

@@ -3,7 +3,7 @@
 Cells that share all columns but one are a fibre. At the start fibres have their totals, and runs of neighbours are near
 their fitted rows: in a fibre, and of two columns along both (engine/fit/whole/start.py). Then units are moved, at first
 within fibres and then also in pairs between two of them, from sums of the other margins that are too large to ones
-that are too small (engine/fit/whole/walks.py). Released boxes stay near their fitted rows; more of that is given up
+that are too small (engine/fit/whole/kernels.py). Released boxes stay near their fitted rows; more of that is given up
 only where it brings every margin to its published counts.
 Seeded by the sampling key; what decides an integer is a whole number, or made of + - * / in a fixed order.
 Cox 1987, doi:10.1080/01621459.1987.10478456.
@@ -17,9 +17,9 @@ import numpy as np
 
 from engine.cell_keys import has_runs
 from engine.fit.candidates import MarginBounds
+from engine.fit.whole.kernels import FILLED, LOOSE, MEASURED, Sums, Units, go_on, until_idle
 from engine.fit.whole.start import by_running_sums, in_halves
-from engine.fit.whole.steps import Steps, steps_of
-from engine.fit.whole.sums import FILLED, LOOSE, FittedSums, Moving, asked_for
+from engine.fit.whole.sums import asked_for, boxes_of, laid_out, tells
 from engine.schema import FloatArray, Int64Array
 from engine.sticky_prf import siphash
 
@@ -27,6 +27,8 @@ NARROWER, BOX, STIFF = 4, 1, 1 << 8
 """Weights of penalties: of the margins that are asked for; of boxes; of margins that moves for boxes must not cost."""
 CAREFUL, BOLD, ANY = -12, (36, 52), 1 << 10
 """Most that a move may cost: where it is to gain enough, where it may cost boxes, and where it is made at any cost."""
+PATIENCE, LEAST_PATIENCE, WORK = 10, 6, 1 << 18
+"""Rounds that may go by without: in small tables, in large ones, and in between so many as look at WORK cells."""
 BOLD_CELLS = 30_000
 """Larger tables have so many filled cells that hardly one of them comes out whole: not worth the time."""
 
@@ -61,17 +63,14 @@ def controlled_rounding(
         n = in_halves(x, fibre, one_way.of[order], fibres.low[name], key)
     else:
         n = by_running_sums(x, fibres.low[name], heads, name, key)
-    moving = Moving(
-        n=n,
-        x=x,
-        fibre=fibre,
-        heads=np.append(heads, len(x)),
-        lot=(siphash(key, [np.arange(len(x), dtype=np.uint64)]) >> np.uint64(48)).astype(np.int64),
-        narrower=tuple(asked_for(m, order, n) for m in others),
-        one_way=asked_for(one_way, order, n),
-        boxes=FittedSums(box, np.bincount(box, weights=x).astype(np.float64), n),
-    )
-    _move_units(moving)
+    lot = (siphash(key, [np.arange(len(x), dtype=np.uint64)]) >> np.uint64(48)).astype(np.int64)
+    code = one_way.of[order]
+    units = Units(n, x, fibre, np.append(heads, len(x)), lot, code)
+    narrower = [asked_for(m, order) for m in others]
+    margins = [*narrower, asked_for(one_way, order), boxes_of(box, x)]
+    # The column's counts follow from tables that have the column.
+    implied = any(tells(margin.of, code) for margin in narrower)
+    _Walk(units, laid_out(margins, n), is_column_asked=not implied).move_units()
     out = np.empty_like(n)
     out[order] = n
     return out
@@ -82,52 +81,63 @@ def _numbered(of: Int64Array) -> Int64Array:
     return np.cumsum(np.diff(of, prepend=-1) != 0) - 1
 
 
-def _move_units(moving: Moving) -> None:
-    """Move units until every sum that is asked for is met, or no round helps any more.
-
-    First as long as no move costs boxes more than it is worth. Where that leaves faults, they may cost boxes more on
-    their way; if some are left even so, nothing is won, and the boxes get back what they gave.
-    """
-    steps = steps_of(moving)
-    walk = _Walk(steps)
-    if moving.narrower:
-        walk.go_on(CAREFUL)
-        if len(moving.n) <= BOLD_CELLS:
-            walk.be_bold()
-    else:
-        steps.until_idle(moving.boxes, walk.judged, -1)
-        walk.go_on(0)
-    # What repair would do blindly; then boxes, where that costs nobody else.
-    steps.until_idle(moving.one_way, [(margin, 1) for margin in moving.narrower], ANY)
-    stiff = [(margin, STIFF) for margin in (*moving.narrower, moving.one_way)]
-    steps.until_idle(moving.boxes, [*stiff, (moving.boxes, BOX)], -1)
-
-
 class _Walk:
-    """Rounds of moves, and the way back.
+    """Rounds of moves, and the way back. The last two margins are the column along the fibres, and boxes."""
 
-    judged: What moves are judged by, with weights.
-    """
+    def __init__(self, units: Units, sums: Sums, *, is_column_asked: bool) -> None:
+        self._units, self._sums, self._number = units, sums, 0
+        n_margins = len(sums.of)
+        self._column, self._boxes = n_margins - 2, n_margins - 1
+        self._narrower = np.arange(self._column)
+        self._asked = np.arange(self._column + is_column_asked)
+        self._patience = min(max(WORK // len(units.n), LEAST_PATIENCE), PATIENCE)
+        self._judged = np.append(self._asked, self._boxes)
+        self._weights = np.append(np.full(len(self._asked), NARROWER), BOX)
 
-    def __init__(self, steps: Steps) -> None:
-        self._steps, self._moving = steps, steps.moving
-        self.judged = [*((m, NARROWER) for m in steps.asked), (steps.moving.boxes, BOX)]
-        self._number = 0
+    def move_units(self) -> None:
+        """Move units until every sum that is asked for is met, or no round helps any more.
 
-    def go_on(self, most: int) -> int:
+        First as long as no move costs boxes more than it is worth. Where that leaves faults, they may cost boxes more
+        on their way; if some are left even so, nothing is won, and the boxes get back what they gave.
+        """
+        units, sums = self._units, self._sums
+        if len(self._narrower):
+            self._go_on(CAREFUL)
+            if len(units.n) <= BOLD_CELLS:
+                self._be_bold()
+        else:
+            until_idle(self._boxes, self._judged, self._weights, -1, units, sums)
+            self._go_on(0)
+        # What repair would do blindly; then boxes, where that costs nobody else.
+        once = np.ones_like(self._narrower)
+        until_idle(self._column, self._narrower, once, ANY, units, sums)
+        every = np.arange(self._boxes + 1)
+        stiff = np.append(np.full(self._boxes, STIFF), BOX)
+        until_idle(self._boxes, every, stiff, -1, units, sums)
+
+    def _go_on(self, most: int) -> int:
         """Make moves that cost no more than that, as long as it helps; return the least penalty, where it ends."""
-        self._number, least = self._steps.go_on(self.judged, most, self._number)
+        self._number, least = go_on(
+            self._asked,
+            self._judged,
+            self._weights,
+            most,
+            self._number,
+            self._patience,
+            self._units,
+            self._sums,
+        )
         return least
 
-    def be_bold(self) -> None:
+    def _be_bold(self) -> None:
         """Ask for filled counts too, at more cost to boxes; all or nothing."""
-        careful = self._moving.state()
+        n, off = self._units.n.copy(), self._sums.off.copy()
         self._ask_for_filled(FILLED)
-        if all(self.go_on(most) for most in BOLD):
-            self._moving.restore(careful)
+        if all(self._go_on(most) for most in BOLD):
+            self._units.n[:], self._sums.off[:] = n, off
             self._ask_for_filled(LOOSE)
 
     def _ask_for_filled(self, kind: int) -> None:
         """From now on ask for filled counts, or let them be off by one."""
-        for margin in self._moving.narrower:
-            margin.ask_for_filled(kind)
+        of_narrower = self._sums.kind[: self._sums.base[self._column]]
+        of_narrower[of_narrower != MEASURED] = kind

@@ -12,7 +12,7 @@ import numpy as np
 
 from engine.fit.wide.board import Board, Target
 from engine.fit.wide.levels import FINEST, Placed, packed
-from engine.fit.wide.search import batch_size, matched_exchange
+from engine.fit.wide.search import batch_size
 from engine.fit.wide.shuffles import Shuffles
 from engine.fit.wide.thinning import MOST_ROWS
 from engine.schema import Int64Array, Support
@@ -67,7 +67,7 @@ def placed_values(
             if first[number + 1] - first[number] < 2:
                 continue
             for batch in np.array_split(inside, max(len(inside) // batch_size(len(inside)), 1)):
-                matched_exchange(board, batch, own_place, first[number], first[number + 1])
+                board.exchange(batch, own_place, first[number], first[number + 1])
     by_fine = np.argsort(fine, kind="stable")
     out = np.empty(len(host), dtype=np.int64)
     out[shuffles.grouped(board.rows[own_place])] = np.repeat(by_fine, support.n[by_fine])

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.fit.compiled.loops import EXCHANGES, compiled
 from engine.fit.wide.board import Board
 from engine.fit.wide.shuffles import Shuffles
 from engine.fit.wide.start import Edge
@@ -25,9 +24,6 @@ SHARE_AT_ONCE = 50
 """One row in so many is in a batch: exchanges of a batch do not see each other, more would overshoot."""
 BLOCK_PAIRS = 2048
 """Most pairs of rows that try a block exchange at once."""
-MATCHES = 6
-"""Turns in which those whose choice was taken choose again."""
-_NEVER = 1 << 60
 
 
 def matched_sweep(board: Board, shuffles: Shuffles, among: Int64Array | None = None) -> int:
@@ -43,53 +39,8 @@ def matched_sweep(board: Board, shuffles: Shuffles, among: Int64Array | None = N
     made = 0
     for batch, turn in zip(batches, turns, strict=True):
         for j in turn:
-            made += matched_exchange(board, batch, columns[j])
+            made += board.exchange(batch, columns[j])
     return made
-
-
-def matched_exchange(
-    board: Board, batch: Int64Array, column: int, low: int = 0, high: int | None = None
-) -> int:
-    """Exchange levels of a column between the halves of a batch where that lowers the error; return how often."""
-    high = board.sizes[column] if high is None else high
-    half = len(batch) // 2
-    if not half:
-        return 0
-    kernels = compiled(EXCHANGES)
-    if kernels is not None:
-        found = kernels.exchange(batch, column, low, high, MATCHES, *board.arrays(column))
-        return int(found)
-    gains = board.gains(batch, column, low, high)
-    level = board.rows[column, batch] - low
-    # An exchange gains what both rows gain alone; of rows alike otherwise this thinks too little, never too much.
-    together = gains[:half][:, level[half:]]
-    together += gains[half:][:, level[:half]].T
-    together[level[:half, np.newaxis] == level[half:]] = _NEVER
-    one, other = matched(together)
-    if len(one):
-        board.exchange_level(batch[one], batch[half + other], column)
-    return len(one)
-
-
-def matched(gains: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Pair rows with columns of a matrix where its entry is below 0, the lowest first, none twice."""
-    free = np.arange(len(gains))
-    ones, others = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for _ in range(MATCHES):
-        if not len(free) or not gains.shape[1]:
-            break
-        choice = gains[free].argmin(axis=1)
-        value = gains[free, choice]
-        wants = value < 0
-        free, choice, value = free[wants], choice[wants], value[wants]
-        order = np.argsort(value, kind="stable")
-        free, choice = free[order], choice[order]
-        taken, first = np.unique(choice, return_index=True)
-        ones.append(free[first])
-        others.append(taken)
-        gains[:, taken] = _NEVER
-        free = np.delete(free, first)
-    return np.concatenate(ones), np.concatenate(others)
 
 
 def block_sweep(board: Board, blocks: Sequence[tuple[BoolArray, int]], shuffles: Shuffles) -> int:

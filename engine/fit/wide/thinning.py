@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from engine.fit.wide.board import Board
-from engine.fit.wide.search import MOST_AT_ONCE, matched, matched_sweep
+from engine.fit.wide.kernels import MATCHES
+from engine.fit.wide.search import MOST_AT_ONCE, matched_sweep
 from engine.fit.wide.shuffles import Shuffles
 from engine.schema import Int64Array
 
@@ -21,6 +22,7 @@ MOST_ROWS = 100_000
 POLISHED = 200_000
 """Most rows that are searched again at a time once all of them are there."""
 POLISHES = 2
+_NEVER = 1 << 60
 
 
 def step_of(n_rows: int) -> int:
@@ -77,11 +79,32 @@ def _take(board: Board, column: int, at: Int64Array, levels: Int64Array) -> None
     """Let rows take levels of a column, each the one that goes best with it, as far as it is free."""
     gains = np.zeros((len(at), len(levels)), dtype=np.int64)
     if board.has_tables(column):
-        gains = board.gains(at, column, 0, board.sizes[column])[:, levels]
+        gains = board.gains(at, column)[:, levels]
     gains -= gains.max() + 1  # every level is to be taken
-    one, other = matched(gains)
+    one, other = _matched(gains)
     left = np.setdiff1d(np.arange(len(at)), one)
     free = np.setdiff1d(np.arange(len(levels)), other)
     out = np.empty(len(at), dtype=np.int64)
     out[one], out[left] = levels[other], levels[free]
     board.change_level(at, column, out)
+
+
+def _matched(gains: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Pair rows with columns of a matrix where its entry is below 0, the lowest first, none twice."""
+    free = np.arange(len(gains))
+    ones, others = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for _ in range(MATCHES):
+        if not len(free) or not gains.shape[1]:
+            break
+        choice = gains[free].argmin(axis=1)
+        value = gains[free, choice]
+        wants = value < 0
+        free, choice, value = free[wants], choice[wants], value[wants]
+        order = np.argsort(value, kind="stable")
+        free, choice = free[order], choice[order]
+        taken, first = np.unique(choice, return_index=True)
+        ones.append(free[first])
+        others.append(taken)
+        gains[:, taken] = _NEVER
+        free = np.delete(free, first)
+    return np.concatenate(ones), np.concatenate(others)
