@@ -102,7 +102,9 @@ def make(
                 done += len(fit.send(measurement, ahead=under_way))
                 report("tables", done, len(unfinished) + len(columns.columns) + 1, begun=sent + 1)
             fit.settle()
-            exposure = charged(spec, opened, columns, estimator, draws, before, is_new=is_new)
+            exposure = charged(
+                spec, opened, columns, estimator, draws, before, is_new=is_new, frame=frame
+            )
             told = exposure.as_dict()
 
             def noted(sha256: str) -> None:
