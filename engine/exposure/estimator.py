@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.exposure.evolution import evolve, right
 from engine.exposure.incidence import Cells, Incidence, Split
-from engine.exposure.shared import shared_secrets
+from engine.exposure.shared import SharedSecret, shared_secrets
 from engine.schema import BoolArray, ColumnSet, FloatArray, Measurement
 
 MOST_EXPOSED = 0.005
@@ -49,10 +49,13 @@ class Estimator:
         self._secrets = shared_secrets(people, self.columns)
         splits = (
             (by, split)
-            for name, shared in self._secrets.items()
+            for name, secrets in self._secrets.items()
+            for shared in secrets
             for by, split in (*shared.proxies.items(), (name, shared.own))
         )
-        self._split = {by for by, split in splits if split is not None and split.rest is not None}
+        self._split = {
+            by for by, split in splits if split and (split.rest is not None or split.is_null)
+        }
 
     def add(self, tree: Measurement) -> None:
         """Take in a further table."""
@@ -65,7 +68,11 @@ class Estimator:
 
     def revealed_by(self, table: ColumnSet, columns: Iterable[str]) -> bool:
         """Whether a table reveals any of some columns."""
-        return any(self._through(table, name)[0] is not None for name in columns)
+        return any(
+            _through(table, name, shared)[0] is not None
+            for name in columns
+            for shared in self._secrets[name]
+        )
 
     def exposures(
         self,
@@ -85,53 +92,39 @@ class Estimator:
         before: float = 0.0,
         noise_factor: int = 1,
     ) -> ColumnExposure:
-        """What tables reveal of one column.
+        """What tables reveal of one column: of the secret in it that they reveal most.
 
         times: How often each table was measured with noise of its own; others are left out.
         before: Ratio of signal to noise at which everybody's is known already.
         noise_factor: How many times the noise.
         """
-        snr, cells, by = self.ratios(column, times, before, noise_factor)
-        order, n_people = np.argsort(-snr, kind="stable"), max(len(snr), 1)
-        guessed = np.append(right(snr[order]), 0.5)  # chance, of nobody
+        found = [
+            self._of_secret(column, shared, times, before, noise_factor)
+            for shared in self._secrets[column]
+        ]
+        return max(found, key=lambda one: one.most)
 
-        def top(share: float) -> FloatArray:
-            return guessed[: max(FEWEST, round(share * n_people))][:n_people]
-
-        most, fewest = top(MOST_EXPOSED), top(0.0)
-        if fewest.mean() - ALLOWANCE > most.mean():
-            most = fewest
-        allowed = ALLOWANCE if most is fewest else 0.0
-        is_top = np.zeros(len(snr), dtype=bool)
-        is_top[order[: len(most)]] = True
-        return ColumnExposure(
-            column=column,
-            most=float(most.mean()) - allowed,
-            of_1=float(top(0.01).mean()),
-            of_5=float(top(0.05).mean()),
-            of_all=float(top(1.0).mean()),
-            error=_sampling_error(most, len(most) / n_people, self.people.share),
-            snr=float(snr[is_top].mean()) if len(snr) else 0.0,
-            figures=sum(_figures(one, is_top) for one in cells.values()),
-            by={table: float(each[is_top].mean()) for table, each in by.items()},
-        )
-
-    def ratios(
+    def _of_secret(
         self,
         column: str,
+        shared: SharedSecret,
         times: Mapping[ColumnSet, int],
-        before: float = 0.0,
-        noise_factor: int = 1,
-    ) -> tuple[FloatArray, dict[ColumnSet, Cells], dict[ColumnSet, FloatArray]]:
-        """Ratio of signal to noise of each person, cells of each table, and what it adds; as of `exposure`."""
-        cells = {
-            table: one
-            for table, n in times.items()
-            if (one := self._cells(table, column, n, noise_factor)) is not None
-        }
+        before: float,
+        noise_factor: int,
+    ) -> ColumnExposure:
+        """What tables reveal of one secret of a column."""
+        cells: dict[ColumnSet, Cells] = {}
         alike: dict[object, list[ColumnSet]] = {}
-        for table in cells:
-            alike.setdefault(self._groups(table, column), []).append(table)
+        for table, n in times.items():
+            by, how = _through(table, column, shared)
+            if by is None:
+                continue
+            one = self.people.cells(table, by, how, times=n, noise_factor=noise_factor)
+            if one is not None:
+                cells[table] = one
+                # Sums of the same groups, from several tables, are known no better than exactly.
+                of = table if how is not None and how.rest is not None else frozenset(table) - {by}
+                alike.setdefault(of, []).append(table)
         merged = [
             replace(
                 cells[tables[0]],
@@ -143,33 +136,45 @@ class Estimator:
         n_people = self.people.n_people
         n_most = max(FEWEST, round(MOST_EXPOSED * n_people))
         snr, added = evolve(merged, n_people, before, n_most)
-        by = {
+        by_table = {
             table: each / len(tables)
             for tables, each in zip(alike.values(), added, strict=True)
             for table in tables
         }
-        return snr, cells, by
+        order = np.argsort(-snr, kind="stable")
+        guessed = np.append(right(snr[order]), 0.5)  # chance, of nobody
 
-    def _groups(self, table: ColumnSet, column: str) -> object:
-        """What tables have in common that reveal the same groups: sums of those are known no better than exactly."""
-        by, how = self._through(table, column)
-        return table if how is not None and how.rest is not None else frozenset(table) - {by}
+        def top(share: float) -> FloatArray:
+            return guessed[: max(FEWEST, round(share * n_people))][: max(n_people, 1)]
 
-    def _cells(self, table: ColumnSet, column: str, times: int, noise_factor: int) -> Cells | None:
-        """Cells in which a table reveals a column, itself or through the one that is most like it."""
-        by, how = self._through(table, column)
-        if by is None:
-            return None
-        return self.people.cells(table, by, how, times=times, noise_factor=noise_factor)
+        most, fewest = top(MOST_EXPOSED), top(0.0)
+        if fewest.mean() - ALLOWANCE > most.mean():
+            most = fewest
+        allowed = ALLOWANCE if most is fewest else 0.0
+        is_top = np.zeros(n_people, dtype=bool)
+        is_top[order[: len(most)]] = True
+        return ColumnExposure(
+            column=column,
+            most=float(most.mean()) - allowed,
+            of_1=float(top(0.01).mean()),
+            of_5=float(top(0.05).mean()),
+            of_all=float(top(1.0).mean()),
+            error=_sampling_error(most, len(most) / max(n_people, 1), self.people.share),
+            snr=float(snr[is_top].mean()) if n_people else 0.0,
+            figures=sum(_figures(one, is_top) for one in cells.values()),
+            by={table: float(each[is_top].mean()) for table, each in by_table.items()},
+        )
 
-    def _through(self, table: ColumnSet, column: str) -> tuple[str | None, Split | None]:
-        """The column of a table that reveals another, and how; None: none does."""
-        shared = self._secrets[column]
-        if column in table:
-            return column, shared.own
-        like = [name for name in table if name in shared.proxies]
-        by = max(like, key=lambda name: (shared.proxies[name].gain, name), default=None)
-        return by, None if by is None else shared.proxies[by]
+
+def _through(
+    table: ColumnSet, column: str, shared: SharedSecret
+) -> tuple[str | None, Split | None]:
+    """The column of a table that reveals a secret of another, and how; None: none does."""
+    if column in table:
+        return column, shared.own
+    like = [name for name in table if name in shared.proxies]
+    by = max(like, key=lambda name: (shared.proxies[name].gain, name), default=None)
+    return by, None if by is None else shared.proxies[by]
 
 
 def _sampling_error(guessed: FloatArray, share: float, sampled: float) -> float:

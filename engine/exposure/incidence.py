@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.ranges import levels_at, split_codes
 from engine.schema import (
+    KIND_NONNEGATIVE,
     KIND_NULL,
     KIND_OTHER,
     BoolArray,
@@ -191,9 +192,13 @@ class Incidence:
         return self._combinations[columns]
 
     def leaf(self, name: str) -> Int64Array:
-        """Number of the finest range of each row in a column, from 1; 0 for blanks and rare values, and for none."""
+        """Number of the finest range of each row in a column, from 1; 0 for none."""
+        return self._ranges[name].leaf.astype(np.int64)
+
+    def is_kind(self, name: str, *kinds: int) -> BoolArray:
+        """Whether that of each row is of one of some kinds, such as nulls."""
         of = self._ranges[name]
-        return np.where(of.is_special[of.leaf], 0, of.leaf)
+        return np.isin(of.kind, kinds)[of.leaf]
 
     def cells(
         self,
@@ -222,6 +227,9 @@ class Incidence:
                 people = np.zeros(int(part.max()) + 1)
                 people[part] = size
                 cell, figures = part.astype(np.int32), np.ones(len(people))
+            elif split.is_null:
+                bucket = np.where(seen.is_leaf[seen.buckets.cell, j], seen.buckets.cell, 0)
+                figures = figures * _of_sides(bucket, cell, split.bit, len(people))
         if not cell.any():
             return None
         share = self._news(table, target, people, cell)
@@ -298,6 +306,19 @@ class Split:
     bit: BoolArray
     rest: Int64Array | None
     gain: float
+    # The sides are nulls and all values: of each side as many figures as are shown are added up.
+    is_null: bool = False
+
+
+def _of_sides(bucket: Numbers, cell: NDArray[np.int32], bit: BoolArray, n_cells: int) -> FloatArray:
+    """Variance of a sum of secrets known from both sides of each cell, in that of one figure a side."""
+    shown = np.zeros((2, n_cells))
+    for side in (0, 1):
+        _, first = np.unique(np.where(bit == side, bucket, 0), return_index=True)
+        first = first[(bit[first] == side) & (bucket[first] > 0)]
+        shown[side] = np.bincount(cell[first], minlength=n_cells)
+    weight = np.divide(1.0, shown, out=np.zeros_like(shown), where=shown > 0).sum(axis=0)
+    return np.divide(2.0, weight, out=np.full(n_cells, np.inf), where=weight > 0)
 
 
 def _split(cell: Int64Array, rest: Int64Array, bit: BoolArray) -> Int64Array:
@@ -331,7 +352,7 @@ class _Ranges:
         self.top = int(level.max(initial=0))
         kind, level, index = kind[at], level[at], index[at]
         special = (kind == KIND_NULL) | (kind == KIND_OTHER)
-        self.is_special = np.append(False, special)
+        self.kind = np.append(np.uint8(KIND_NONNEGATIVE), kind)
         # shape (top + 1, n_ranges + 1): Number of the range around each one, itself included, by level; 0: none.
         self.above = np.zeros((self.top + 1, len(at) + 1), dtype=np.int32)
         for wanted in range(self.top + 1):

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from engine.exposure.incidence import Incidence, Split
-from engine.schema import BoolArray, FloatArray, Int64Array
+from engine.schema import KIND_NULL, KIND_OTHER, BoolArray, FloatArray, Int64Array
 
 DIFFERING = 0.1
 """Columns count as one secret if their two-sided splits differ in at most so many rows: twice as many as in copies with
@@ -36,13 +36,50 @@ TURNS, SOON, SETTLED = 60, 3, 1e-4
 class SharedSecret:
     """What reveals the secret of a column."""
 
-    own: Split | None  # How its own tables do; None: cells of all other columns
+    own: Split | None  # How its own tables do; None: by the cells of all other columns
     proxies: dict[str, Split]  # How tables of other columns do
 
 
-def shared_secrets(people: Incidence, columns: tuple[str, ...]) -> dict[str, SharedSecret]:
-    """What reveals the secret of each column, by name."""
+def shared_secrets(
+    people: Incidence, columns: tuple[str, ...]
+) -> dict[str, tuple[SharedSecret, ...]]:
+    """What reveals the secrets of each column, by name: of its values, and who has none if other columns tell that."""
+    of_values, nulls = _of_values(people, columns), _of_nulls(people, columns)
+    return {name: (of_values[name], *([nulls[name]] if name in nulls else [])) for name in columns}
+
+
+def _of_nulls(people: Incidence, columns: tuple[str, ...]) -> dict[str, SharedSecret]:
+    """Of columns with nulls, whose place or values in other columns are nearly the same rows."""
     leaves = {name: people.leaf(name) for name in columns}
+    out = {}
+    for name in columns:
+        is_null, proxies = people.is_kind(name, KIND_NULL), {}
+        if len(is_null) < FEWEST or not SMALLEST <= is_null.mean() <= 1 - SMALLEST:
+            continue
+        for other in columns:
+            rows = np.flatnonzero(leaves[other])
+            rows = rows[:: max(len(rows) // MOST, 1)]
+            fit, check = rows[::2], rows[1::2]
+            n, of_null = (
+                np.bincount(leaves[other][fit], weights=weights, minlength=leaves[other].max() + 1)
+                for weights in (None, is_null[fit])
+            )
+            side = (of_null > n / 2)[leaves[other]]
+            gain = _correlation(is_null[check].astype(np.float64), side[check].astype(np.float64))
+            if other != name and gain >= AGREES:
+                proxies[other] = Split(bit=side, rest=None, gain=gain, is_null=True)
+        if proxies:
+            own = Split(bit=is_null, rest=None, gain=1.0, is_null=True)
+            out[name] = SharedSecret(own=own, proxies=proxies)
+    return out
+
+
+def _of_values(people: Incidence, columns: tuple[str, ...]) -> dict[str, SharedSecret]:
+    """What reveals the values of each column, by name; rows of nulls and rare values are not looked at."""
+    leaves = {
+        name: np.where(people.is_kind(name, KIND_NULL, KIND_OTHER), 0, people.leaf(name))
+        for name in columns
+    }
     out = {name: SharedSecret(own=None, proxies={}) for name in columns}
     strongest = dict.fromkeys(columns, 0.0)
     for one, other in combinations(columns, 2):

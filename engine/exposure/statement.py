@@ -71,8 +71,9 @@ def in_order(groups: Iterable[Group]) -> tuple[Group, ...]:
     return tuple(sorted(groups, key=lambda one: (-one.guessed, -one.guessed_all, one.told)))
 
 
-def _up(share: float, steps: int = STEPS) -> float:
+def _up(share: float, steps: int | None = None) -> float:
     """Rounded up."""
+    steps = steps or STEPS
     return math.ceil(round(share * steps, 6)) / steps
 
 

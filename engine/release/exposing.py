@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from engine.errors import PrivacyError
 from engine.exposure import (
@@ -27,7 +28,8 @@ from engine.exposure import (
 )
 from engine.measure import StickyDraws, measure_wider
 from engine.params import right_of
-from engine.release.relating import Columns
+from engine.progress import silent
+from engine.release.relating import Columns, measure_columns
 from engine.schema import ColumnSet
 from engine.source import (
     Charge,
@@ -39,11 +41,14 @@ from engine.source import (
     locked,
     note_charges,
     noted_exposure,
+    open_rows,
     unpin_vintage,
 )
 from engine.spec import ReleaseSpec
 from engine.store import EarlierRelease
 
+PLANNED = "(planned)"
+"""Whose draws plans and refusals use before a vintage is built; no vintage has this name."""
 MOST_PEOPLE, FEWEST_PEOPLE = 30_000, 2_000
 """People who are looked at, of all; ..."""
 MOST_PLACES = 5_000_000
@@ -265,21 +270,34 @@ def charged(
     before: Stated | None = None,
     *,
     is_new: bool,
+    frame: Any = None,
 ) -> Exposure:
-    """Estimate what a build reveals, and write it into the ledger beside the key; or refuse it."""
+    """Estimate what a build reveals, and write it into the ledger beside the key; or refuse it.
+
+    A new vintage is refused only if its plan is, in the same words: else many names would tell more than one.
+    """
     with locked(charges_path(spec.key_path)):
-        found = assess(spec, opened, columns, estimator, draws, before)
+        found = refusing = assess(spec, opened, columns, estimator, draws, before)
         charge = _charge(spec, opened, columns, found)
-        if charge and not found.exposure.is_refused:
+        if found.exposure.is_refused and is_new and spec.previous is None:
+            refusing, columns = _planned(spec, frame)
+        if charge and not refusing.exposure.is_refused:
             note_charges(spec.key_path, add_charge(spec.key_path, charge))
-    if found.exposure.is_refused:
-        if is_new:
-            unpin_vintage(
-                spec.key_path, spec.vintage
-            )  # so that it can still be changed as proposed
-        ways = found.ways(spec, columns)
-        raise PrivacyError("\n".join(found.refusal(spec, ways, is_pinned=not is_new)))
+    if refusing.exposure.is_refused:
+        if is_new:  # so that it can still be changed as proposed
+            unpin_vintage(spec.key_path, spec.vintage)
+        ways = refusing.ways(spec, columns)
+        raise PrivacyError("\n".join(refusing.refusal(spec, ways, is_pinned=not is_new)))
     return found.exposure
+
+
+def _planned(spec: ReleaseSpec, frame: Any) -> tuple[Assessment, Columns]:
+    """What a plan finds of a vintage that was never built, whatever its name."""
+    spec = replace(spec, vintage=PLANNED)
+    with open_rows(spec, frame, silent) as opened:
+        draws = StickyDraws(opened.key, opened.draws, spec.counted)
+        columns = measure_columns(spec, opened, draws)
+        return assess(spec, opened, columns, estimator_of(spec, columns), draws), columns
 
 
 def _charge(

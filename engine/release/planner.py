@@ -26,7 +26,7 @@ from engine.fit import (
 )
 from engine.measure import StickyDraws, measure_wider
 from engine.progress import Progress, silent
-from engine.release.exposing import assess, estimator_of
+from engine.release.exposing import PLANNED, assess, estimator_of
 from engine.release.header import heavy_notes
 from engine.release.one_ways import fit_columns
 from engine.release.relating import added_for, check_added, measure_columns
@@ -41,8 +41,6 @@ MOSTLY_FILLED = 0.8
 """A table with a larger suppressed share gets a warning."""
 MOST_LEVEL = 40
 """Ranges of larger levels have more values than anything has rows."""
-PLANNED = "(planned)"
-"""Whose draws plans use before a vintage is built; no vintage has this name."""
 SAMPLED = 10
 """An estimate measures one in so many tables."""
 

@@ -72,7 +72,9 @@ def measure_sticky(
             estimator.add(tree)
             n_fitted = done if fitted is None else fitted()
             report("tables", n_fitted, before + len(wanted), begun=done)
-        exposure = charged(spec, opened, columns, estimator, draws, stated, is_new=is_new)
+        exposure = charged(
+            spec, opened, columns, estimator, draws, stated, is_new=is_new, frame=frame
+        )
         told = exposure.as_dict()
         folder.finish(told | {"sentences": exposure.sentences()})
         return MeasuredRelease(key_id=opened.key.id, recipe=opened.recipe, exposure=told)

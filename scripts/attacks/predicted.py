@@ -59,12 +59,6 @@ def told_of(trial: Trial, codes: dict[str, np.ndarray], column: str) -> ColumnEx
     return Estimator(cells, tuple(codes)).exposure(column, dict.fromkeys(cells.tables, 1))
 
 
-def ratios_of(trial: Trial, codes: dict[str, np.ndarray], column: str) -> np.ndarray:
-    """The ratio of signal to noise that is predicted of each person."""
-    cells = seen(trial, codes)
-    return Estimator(cells, tuple(codes)).ratios(column, dict.fromkeys(cells.tables, 1))[0]
-
-
 def membership(
     columns: int, levels: int, width: int, seed: int, people: int = 1_500
 ) -> tuple[float, float]:

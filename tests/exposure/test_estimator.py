@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from attacks.predicted import attacked, told_of
 from attacks.trials import trial_of_rows
-from fixtures.exposure import PEOPLE, copies, everybody, few, most, recodes, seen
+from fixtures.exposure import PEOPLE, copies, everybody, few, most, nulls, recodes, seen
 
 from engine.exposure import Estimator
 from engine.params import BOUNDS
+from engine.schema import NULL_CODE
 
 MOST = BOUNDS["standard"].most_right
 
 
 @pytest.mark.parametrize(
     ("structure", "within", "over"),
-    [(few, 4, 6), (everybody, 3, 7), (recodes, 4, 7), (copies, 3, 8)],
+    [(few, 4, 6), (everybody, 3, 7), (recodes, 4, 7), (copies, 3, 8), (nulls, 4, 8)],
 )
 def test_tables_that_look_at_the_same_people_add_up_whatever_their_columns(structure, within, over):
     """The attack on so many passes .70 between the two: see `scripts/exposure.py`."""
@@ -119,3 +120,15 @@ def test_a_constant_column_tells_nothing_new():
     codes["c"] = np.full(PEOPLE, 7)
     few, many = seen(codes, [("a", "bit")]), seen(codes, [("a", "bit", "c")])
     assert most(many, "bit") == pytest.approx(most(few, "bit"), abs=0.002)
+
+
+def test_who_has_no_value_is_told_by_other_columns_but_not_what_others_have():
+    codes, tables = nulls(1)
+    asked = (codes["c00"] != NULL_CODE).astype(np.int64)
+    rng = np.random.default_rng(6)
+    codes |= {"asked": asked, "own": np.where(rng.random(PEOPLE) < 0.5, NULL_CODE, 1)}
+    people = seen(codes, [*tables, ("a00", "asked"), ("a00", "own")])
+    found = Estimator(people, people.columns).exposures(dict.fromkeys(people.tables, 1))
+    by = {one.column: one.by.keys() for one in found}
+    assert ("a00", "asked") in by["c00"]
+    assert by["own"] <= {("own",), ("a00", "own")}

@@ -324,6 +324,17 @@ def test_plans_of_vintages_that_were_never_built_draw_alike(tmp_path, source):
 
 
 @pytest.mark.ci
+def test_refusals_of_vintages_that_were_never_built_say_what_plans_say(tmp_path, source, made):
+    said = set()
+    for name in ("a", "b", "c"):
+        with pytest.raises(PrivacyError) as refused:
+            made(WIDE[:16], vintage=name)
+        planned = plan(spec_of(tmp_path, source, WIDE[:16], vintage=name))
+        said |= {str(refused.value), "\n".join(planned.refused)}
+    assert len(said) == 1
+
+
+@pytest.mark.ci
 def test_of_columns_that_an_added_table_does_not_reveal_the_figures_stay(
     tmp_path, source, monkeypatch
 ):
