@@ -318,7 +318,8 @@ def _of_sides(bucket: Numbers, cell: NDArray[np.int32], bit: BoolArray, n_cells:
         first = first[(bit[first] == side) & (bucket[first] > 0)]
         shown[side] = np.bincount(cell[first], minlength=n_cells)
     weight = np.divide(1.0, shown, out=np.zeros_like(shown), where=shown > 0).sum(axis=0)
-    return np.divide(2.0, weight, out=np.full(n_cells, np.inf), where=weight > 0)
+    variance: FloatArray = np.divide(2.0, weight, out=np.full(n_cells, np.inf), where=weight > 0)
+    return variance
 
 
 def _split(cell: Int64Array, rest: Int64Array, bit: BoolArray) -> Int64Array:
