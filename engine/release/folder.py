@@ -15,6 +15,7 @@ import json
 import os
 import re
 import time
+import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields, is_dataclass
@@ -107,7 +108,11 @@ class MeasurementFolder:
         """Write what was measured of one column set."""
         arrays = _of_margin(measured) if isinstance(measured, Margin) else _of_nodes(measured)
         file = io.BytesIO()
-        np.savez(file, allow_pickle=False, **arrays)
+        with (
+            warnings.catch_warnings()
+        ):  # names beyond Latin-1 take a newer format of numpy's, which it remarks on
+            warnings.simplefilter("ignore", UserWarning)
+            np.savez(file, allow_pickle=False, **arrays)
         self._write(file_name(measured.columns), file.getvalue())
 
     def has(self, columns: ColumnSet) -> bool:
