@@ -172,7 +172,7 @@ def test_killed_while_it_reads(stage):
 @pytest.mark.ci
 @needs_proc
 def test_killed_while_it_writes_and_killed_again(stage):
-    """A resume of a resume; what a killed build leaves is closed to others.
+    """Killed while it fits, and its resume while that reads; what a killed build leaves is closed to others.
 
     Staging holds released numbers only, scratch holds rows: both of mode 0700, the key is in neither.
     """
@@ -180,14 +180,11 @@ def test_killed_while_it_writes_and_killed_again(stage):
     staging = target.with_name("r.duckdb.tmp")
     key = (stage.folder / "my.key").read_bytes()
     derived = MasterKey(key).derive("sampling", "2021")
-    for _ in range(2):
-        kill_when(
-            stage, target, lambda: left_over(stage.scratch) and staging.exists(), everybody=True
-        )
+    for moment in (staging.exists, lambda: left_over(stage.scratch)):
+        kill_when(stage, target, moment, everybody=True)
         assert hash_of(target) == stage.old
         assert staging.exists()
         folders = [*stage.scratch.glob("tablepack-*"), staging]
-        assert len(folders) > 1
         for folder in folders:
             assert folder.stat().st_mode & 0o077 == 0
         for path in files_under(*folders):
