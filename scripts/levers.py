@@ -2,7 +2,7 @@
 
 Usage: .venv/bin/python scripts/levers.py [DATA] [--keys N] [--only nist|census] [--maps FOLDER] [--record]
 DATA is the folder of NIST's data (default ../shared/nist). 3 keys; about 40 minutes on two cores.
-Part of NIST's people are held out: they are the strangers that attacks are held against. Records once exchange their
+Part of NIST's people are held out: they are the non_members that attacks are held against. Records once exchange their
 place, as statistical offices do, once what is to be kept of them.
 """
 
@@ -36,12 +36,12 @@ from engine.spec import ReleaseSpec
 ROOT = Path(__file__).resolve().parents[1]
 HELD_OUT = 5_253
 """People of NIST's excerpt who are in no release."""
-PEOPLE, STRANGERS = 20_000, 4_000
+PEOPLE, NON_MEMBERS = 20_000, 4_000
 RATES = (0.05, 0.2)
 HIGHER = (("standard", 20), ("strict", 6), ("strict", 12))
 """Further thresholds."""
 ATTACKED = 5_000
-"""People of the data, and strangers, at most."""
+"""People of the data, and non_members, at most."""
 PLACES = {
     "nist": SwapParams(
         columns=("DENSITY", "PUMA"),
@@ -103,27 +103,27 @@ def nist(data: Path) -> Iterator[tuple[ReleaseSpec, Path]]:
         people = pd.read_csv(data / "national2019.csv", dtype=str, keep_default_na=False)
         order = np.random.default_rng(2021).permutation(len(people))
         people.iloc[order[HELD_OUT:]].to_csv(home / "nist/data/national2019.csv", index=False)
-        people.iloc[order[:HELD_OUT]].to_csv(home / "strangers.csv", index=False)
+        people.iloc[order[:HELD_OUT]].to_csv(home / "non_members.csv", index=False)
         (home / "nist/data/workload.json").symlink_to((data / "workload.json").resolve())
         text = (ROOT / "releases" / "nist.toml").read_text("utf-8")
-        yield read_beside(home, text, "nist/nist.key"), home / "strangers.csv"
+        yield read_beside(home, text, "nist/nist.key"), home / "non_members.csv"
 
 
 @contextmanager
 def census(
-    _data: Path | None = None, *, people: int = PEOPLE, strangers: int = STRANGERS
+    _data: Path | None = None, *, people: int = PEOPLE, non_members: int = NON_MEMBERS
 ) -> Iterator[tuple[ReleaseSpec, Path]]:
     """The spec of the census's tables on simulated people, and others."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        simulate_census(home / "all", people=people + strangers, seed=2021)
+        simulate_census(home / "all", people=people + non_members, seed=2021)
         all_of_them = pd.read_parquet(home / "all" / "people.parquet")
         order = np.random.default_rng(2021).permutation(len(all_of_them))
         (home / "census" / "data").mkdir(parents=True)
-        all_of_them.iloc[order[strangers:]].to_parquet(home / "census/data/people.parquet")
-        all_of_them.iloc[order[:strangers]].to_parquet(home / "strangers.parquet")
+        all_of_them.iloc[order[non_members:]].to_parquet(home / "census/data/people.parquet")
+        all_of_them.iloc[order[:non_members]].to_parquet(home / "non_members.parquet")
         text = (ROOT / "releases" / "census.toml").read_text("utf-8")
-        yield read_beside(home, text, "census/census.key"), home / "strangers.parquet"
+        yield read_beside(home, text, "census/census.key"), home / "non_members.parquet"
 
 
 def read_beside(home: Path, text: str, key: str) -> ReleaseSpec:
@@ -184,13 +184,13 @@ def shown(name: str) -> Progress:
 
 def measured_map(name: str, data: Path, keys: int, lever: str | None = None) -> LeverMap:
     """Build and attack every setting, or those of one lever."""
-    with SOURCES[name](data) as (spec, strangers):
+    with SOURCES[name](data) as (spec, non_members):
         chosen = settings(spec, name)
         return map_levers(
             spec,
             repeats=keys,
             build=partial(build, jobs=2),
-            control=strangers,
+            control=non_members,
             settings={s: one for s, one in chosen.items() if lever in (None, s.lever)},
             assumptions=Assumptions(people=ATTACKED),
             progress=shown(name),

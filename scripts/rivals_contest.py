@@ -1,8 +1,8 @@
 """Our two modes beside all rivals on one page, of a simulated census: utility, risk, seconds.
 
 Usage: .venv/bin/python scripts/rivals_contest.py [--people N] [--with NAMES] [--mst PYTHON] [--page HTML] [--record]
-What it runs is `tablepack compare demo-dp.toml --with NAMES --areas region --control STRANGERS`, with the spec in
-releases/ and strangers simulated by another seed. PYTHON is the interpreter of an environment with mbi 2.0.0
+What it runs is `tablepack compare demo-dp.toml --with NAMES --areas region --control NON_MEMBERS`, with the spec in
+releases/ and non_members simulated by another seed. PYTHON is the interpreter of an environment with mbi 2.0.0
 and pandas; without it MST is left out.
 """
 
@@ -32,18 +32,18 @@ SPEC = Path(__file__).resolve().parents[1] / "releases" / "demo-dp.toml"
 def prepared(folder: Path, people: int) -> tuple[Path, Path]:
     """A spec with its census and key, and people of the same population whom it does not hold."""
     simulate_census(folder / "census", people=people, seed=SEED)
-    strangers = simulate_census(folder / "strangers", people=people, seed=SEED + 1)
+    non_members = simulate_census(folder / "non_members", people=people, seed=SEED + 1)
     engine.new_key(folder / "census.key")
     spec = folder / SPEC.name
     spec.write_text(SPEC.read_text(encoding="utf-8"), encoding="utf-8")
-    return spec, strangers.people
+    return spec, non_members.people
 
 
 def held(folder: Path, people: int, names: str, page: Path | None, tell: Progress) -> Contest:
     """Hold both modes beside the rivals."""
-    spec, strangers = prepared(folder, people)
+    spec, non_members = prepared(folder, people)
     return engine.compare_rivals(
-        spec, names, control=strangers, areas=AREAS, out=page, force=True, progress=tell
+        spec, names, control=non_members, areas=AREAS, out=page, force=True, progress=tell
     )
 
 
@@ -80,7 +80,7 @@ def main() -> None:
         [
             table_of(contest),
             f"{contest.n_rows:,} people of a simulated census, {contest.n_tables} tables of releases/demo-dp.toml, "
-            "each made once; attacks are held against as many strangers. MST has epsilon 1.",
+            "each made once; attacks are held against as many non_members. MST has epsilon 1.",
             *(f"- {note}" for note in contest.notes),
         ]
     )

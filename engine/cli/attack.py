@@ -27,7 +27,7 @@ from engine.cli.console import (
 )
 from engine.errors import SpecError
 from engine.evaluation.audit import HEADS, Audit, audit_json, audit_rows
-from engine.evaluation.figures import TITLES
+from engine.evaluation.findings import TITLES
 from engine.evaluation.report import KEY, as_json, blocks, lines, reasons, sentence
 from engine.evaluation.result import Evaluation, Result
 from engine.texts import names_from

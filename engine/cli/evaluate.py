@@ -309,7 +309,7 @@ def _print_modes(comparison: ModeComparison, *, as_json_: bool) -> None:
         print_table("", ("", *(row[0] for row in part)), lines)
     own, others = comparison.beside()
     if others:
-        print_line(f"Compared with {own}:")
+        print_line(f"Task with {own}:")
     for name, difference in others:
         print_line(f"{name}: {difference}")
     for note in comparison.notes:

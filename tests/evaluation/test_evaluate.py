@@ -66,7 +66,7 @@ def test_a_release_is_evaluated_and_written(world, tmp_path):
     )
     (one,) = found.results
     assert (one.subject.name, one.subject.kind) == ("ours", "release")
-    assert len(one.comparison.tables) == 8
+    assert len(one.aligned.tables) == 8
     assert found.title == "A short study"
     got = one.figures()
     assert got["univariate.median_composite_error"] < 5

@@ -202,7 +202,7 @@ def _notes(
         notes += [GROUPED, "Rows misplaced are counted by values."]
     notes.append(
         "Attacks know the same and look at the same people in all releases: up to "
-        f"{assumptions.people:,} of the data, drawn once, and as many strangers, where they are given. "
+        f"{assumptions.people:,} of the data, drawn once, and as many non_members, where they are given. "
         "The figures say what these attacks get; only dp mode bounds what any other can."
     )
     if not has_control:

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from engine.evaluation.compare.risks import LOSS, RISKS
 from engine.evaluation.compare.runs import Spread, spread_of
-from engine.evaluation.figures import FIGURES
-from engine.evaluation.score import Figure
+from engine.evaluation.findings import FIGURES, Figure
 
 Side = Literal["sticky", "dp", "rival", "outside", "file"]
 SIDES: Mapping[Side, str] = {

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from engine.evaluation.compare.risks import LOSS, RISKS, beside
 from engine.evaluation.compare.runs import Spread, spread_of
-from engine.evaluation.score import Figure
+from engine.evaluation.findings import Figure
 
 Lever = Literal["spec", "threshold", "noise", "profile", "tables", "swapping"]
 LEVERS: Mapping[Lever, str] = {
@@ -54,7 +54,7 @@ class LeverMap:
     repeats: int
     n_tables: int
     n_rows: int  # Rows of the original
-    has_control: bool  # Whether strangers were given
+    has_control: bool  # Whether non_members were given
     notes: tuple[str, ...]  # What a reader must know
     version: str  # Of tablepack
 

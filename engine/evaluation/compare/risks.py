@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from engine.evaluation.score import Figure
+from engine.evaluation.findings import Figure
 
 LOSS = Figure(
     name="misplaced",

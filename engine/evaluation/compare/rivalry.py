@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from engine.errors import SpecError
-from engine.evaluation.attacks import Assumptions
+from engine.evaluation.attacks import Assumptions, attack_all
 from engine.evaluation.compare.building import (
     MOST_REPEATS,
     Build,
@@ -28,12 +28,11 @@ from engine.evaluation.compare.building import (
 from engine.evaluation.compare.contest import Contest, Generator, Side, Trial
 from engine.evaluation.compare.runs import way_name
 from engine.evaluation.compare.weighing import NO_CONTROL, SEED, Weighing
-from engine.evaluation.data.sampling import generator
+from engine.evaluation.data.aligned import generator
+from engine.evaluation.measures import score_all
 from engine.evaluation.result import named
-from engine.evaluation.risk.suite import attack_all
 from engine.evaluation.rivals import Command, Entrant, Partial, schema_of
 from engine.evaluation.study import Study
-from engine.evaluation.utility.suite import score_all
 from engine.progress import Progress, silent
 from engine.spec import ReleaseSpec
 from engine.version import ENGINE_VERSION
@@ -193,10 +192,10 @@ def _side(entrant: Entrant) -> Side:
 def _figures(what: Any, name: str, weighing: Weighing) -> dict[str, float]:
     """Every figure of the study, the loss, and the risks."""
     attacked = weighing.attacked(what, name)
-    study, paired = weighing.study, attacked.paired
-    figures = named(score_all(paired, study, seed=SEED))
+    study, aligned = weighing.study, attacked.aligned
+    figures = named(score_all(aligned, study, seed=SEED))
     if study.risks is not None:
-        figures |= named(attack_all(paired, study.risks, seed=SEED))
+        figures |= named(attack_all(attacked, study.risks, seed=SEED))
     finite = {key: value for key, value in figures.items() if np.isfinite(value)}
     return finite | weighing.weighed(attacked)
 

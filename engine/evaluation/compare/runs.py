@@ -14,8 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from engine.evaluation.compare.risks import LOSS, RISKS, beside
-from engine.evaluation.figures import FIGURES
-from engine.evaluation.score import Figure
+from engine.evaluation.findings import FIGURES, Figure
 
 Kind = Literal["sticky", "dp", "exact"]
 Way = tuple[Kind, float | None]
@@ -73,7 +72,7 @@ class ModeComparison:
     runs: tuple[Run, ...]
     epsilons: tuple[float, ...]  # Ascending
     own: Way | None  # The way that the spec itself is built; None: it is none of those compared
-    has_control: bool  # Whether strangers were given
+    has_control: bool  # Whether non_members were given
     repeats: int
     n_tables: int
     n_rows: int  # Rows of the original

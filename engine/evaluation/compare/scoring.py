@@ -15,14 +15,14 @@ import numpy as np
 import pandas as pd
 
 from engine.evaluation.compare.runs import CHOSEN, CHOSEN_IN_GROUPS, IN_GROUPS
+from engine.evaluation.data.aligned import Aligned, align
 from engine.evaluation.data.declared import data_of
-from engine.evaluation.data.paired import Paired, pair
 from engine.evaluation.data.reading import Subject, read_original, read_subject, released_columns
+from engine.evaluation.measures import score_all
 from engine.evaluation.result import named
 from engine.evaluation.study.default import default_study
 from engine.evaluation.study.model import Study
 from engine.evaluation.study.presets import of_spec
-from engine.evaluation.utility.suite import score_all
 from engine.spec import ReleaseSpec
 
 SEED = 2021
@@ -61,7 +61,7 @@ class Scoring:
     def score(self, release: Path) -> dict[str, float]:
         """Return the chosen figures of one release, by name, those by groups too."""
         original, study, subject = self._read(release)
-        scores = _scores(pair(original, subject.tables, study), study, CHOSEN)
+        scores = _scores(align(original, subject.tables, study), study, CHOSEN)
         if not self._groups:
             return scores
         grouped_study = Study(
@@ -70,12 +70,12 @@ class Scoring:
             marginals=study.marginals,
             bins={c: b for c, b in study.bins.items() if c not in self._groups},
         )
-        paired = pair(
+        aligned = align(
             self._in_groups(original),
             {c: replace(t, frame=self._in_groups(t.frame)) for c, t in subject.tables.items()},
             grouped_study,
         )
-        by_groups = _scores(paired, grouped_study, CHOSEN_IN_GROUPS)
+        by_groups = _scores(aligned, grouped_study, CHOSEN_IN_GROUPS)
         return scores | {f"{IN_GROUPS}{name}": value for name, value in by_groups.items()}
 
     def _read(self, release: Path) -> tuple[pd.DataFrame, Study, Subject]:
@@ -99,9 +99,9 @@ class Scoring:
         )
 
 
-def _scores(paired: Paired, study: Study, names: Sequence[str]) -> dict[str, float]:
+def _scores(aligned: Aligned, study: Study, names: Sequence[str]) -> dict[str, float]:
     """Those of some figures that could be computed."""
-    figures = named(score_all(paired, study, seed=SEED))
+    figures = named(score_all(aligned, study, seed=SEED))
     return {name: figures[name] for name in names if name in figures}
 
 

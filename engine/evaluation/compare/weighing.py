@@ -15,15 +15,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from engine.errors import InternalError
-from engine.evaluation.attacks import Assumptions, Attacked, held
-from engine.evaluation.attacks.attribute import attribute
-from engine.evaluation.attacks.membership import membership
-from engine.evaluation.attacks.reconstruction import reconstruction
+from engine.evaluation.attacks import Assumptions, Held, held
+from engine.evaluation.attacks.counts import membership
+from engine.evaluation.attacks.inference import attribute
+from engine.evaluation.attacks.systems import reconstruction
+from engine.evaluation.data.aligned import Aligned, Coded, covering, generator, key_of
 from engine.evaluation.data.declared import data_of
-from engine.evaluation.data.paired import Coded, Paired, covering, key_of
 from engine.evaluation.data.reading import read_like, read_original, read_subject, released_columns
-from engine.evaluation.data.sampling import generator
-from engine.evaluation.score import Risk
+from engine.evaluation.findings import Finding
 from engine.evaluation.study.default import default_study
 from engine.evaluation.study.model import Study
 from engine.evaluation.study.presets import of_spec
@@ -88,12 +87,12 @@ class Weighing:
         """Return the loss and the risks of one release."""
         return self.weighed(self.attacked(release, release.stem))
 
-    def weighed(self, attacked: Attacked) -> dict[str, float]:
+    def weighed(self, attacked: Held) -> dict[str, float]:
         """Return the loss and the risks of what an attacker holds."""
-        lost = [misplaced(attacked.paired, columns) for columns in self._tables]
+        lost = [misplaced(attacked.aligned, columns) for columns in self._tables]
         return {"misplaced": float(np.mean(lost)), **risks_of(attacked, self._assumptions)}
 
-    def attacked(self, release: Any, name: str) -> Attacked:
+    def attacked(self, release: Any, name: str) -> Held:
         """Return a release, or a synthetic table, beside the original; the first one settles how that is read."""
         is_first = self._original is None
         if self._original is None:
@@ -118,7 +117,7 @@ class Weighing:
         return held([subject], self._original, self._study, control=self._control)
 
 
-def risks_of(attacked: Attacked, assumptions: Assumptions) -> dict[str, float]:
+def risks_of(attacked: Held, assumptions: Assumptions) -> dict[str, float]:
     """Attack a release; the figures that could be computed."""
     found = attribute(attacked, assumptions, generator(SEED, "attribute"))
     out = {"attribute": _gain(found)}
@@ -133,20 +132,20 @@ def risks_of(attacked: Attacked, assumptions: Assumptions) -> dict[str, float]:
     out["reconstruction"] = _gain(
         reconstruction(attacked, assumptions, generator(SEED, "reconstruction"))
     )
-    strangers = membership(attacked, assumptions, generator(SEED, "membership"))
-    out["membership"] = strangers.values.get("auc_population", float("nan"))
+    non_members = membership(attacked, assumptions, generator(SEED, "membership"))
+    out["membership"] = non_members.values.get("auc_population", float("nan"))
     # Rates that are alike differ by nothing, not by the last bit of a float.
     return {name: round(value, 12) + 0.0 for name, value in out.items() if np.isfinite(value)}
 
 
-def _gain(risk: Risk) -> float:
+def _gain(risk: Finding) -> float:
     """How much oftener an attack is right than its control, chance or not; NaN where there is none."""
     if risk.rate is None or risk.control is None:
         return float("nan")
     return risk.rate.value - risk.control.value
 
 
-def misplaced(paired: Paired, columns: ColumnSet) -> float:
+def misplaced(aligned: Aligned, columns: ColumnSet) -> float:
     """Share of rows that would have to move for a released table to be the true one.
 
     A table that is not released is put together from released ones of separate columns, the widest first, as if they
@@ -154,31 +153,31 @@ def misplaced(paired: Paired, columns: ColumnSet) -> float:
 
     Returns: 0 to 1; NaN if no table has any of the columns.
     """
-    pieces = _pieces(paired, columns)
+    pieces = _pieces(aligned, columns)
     together = tuple(c for c in columns if any(c in piece for piece, _ in pieces))
     if not pieces:
         return float("nan")
-    true_key = key_of(paired, paired.original, together, binned=together)
+    true_key = key_of(aligned, aligned.original, together, binned=together)
     kept = true_key >= 0
     _, first, count = np.unique(true_key[kept], return_index=True, return_counts=True)
     rows = np.flatnonzero(kept)[first]
     share = np.ones(len(rows))
     for piece, table in pieces:
-        share *= _shares(paired, table, piece, rows)
+        share *= _shares(aligned, table, piece, rows)
     truth = count / max(count.sum(), 1)
     # What is shown of combinations that nobody has is the rest of the whole.
     return float((np.abs(truth - share).sum() + max(1 - share.sum(), 0.0)) / 2)
 
 
-def _pieces(paired: Paired, columns: ColumnSet) -> list[tuple[ColumnSet, Coded]]:
+def _pieces(aligned: Aligned, columns: ColumnSet) -> list[tuple[ColumnSet, Coded]]:
     """Separate columns, and the smallest released table of each."""
     left, out = list(columns), []
     while left:
-        released = [tuple(c for c in left if c in own) for own in paired.tables]
+        released = [tuple(c for c in left if c in own) for own in aligned.tables]
         widest = max(released, key=len, default=())
         if not widest:
             break
-        table = covering(paired, widest)
+        table = covering(aligned, widest)
         if table is not None:
             out.append((widest, table))
         left = [c for c in left if c not in widest]
@@ -186,11 +185,11 @@ def _pieces(paired: Paired, columns: ColumnSet) -> list[tuple[ColumnSet, Coded]]
 
 
 def _shares(
-    paired: Paired, table: Coded, columns: Collection[str], rows: Sequence[int] | Any
+    aligned: Aligned, table: Coded, columns: Collection[str], rows: Sequence[int] | Any
 ) -> Floats:
     """Share that a table shows of the combination that some rows of the original have."""
-    shown = key_of(paired, table, columns, binned=columns)
-    wanted = key_of(paired, paired.original, columns, binned=columns)[rows]
+    shown = key_of(aligned, table, columns, binned=columns)
+    wanted = key_of(aligned, aligned.original, columns, binned=columns)[rows]
     keys, place = np.unique(shown, return_inverse=True)
     counts = np.bincount(place, table.n.astype(np.float64), minlength=len(keys))
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

@@ -10,21 +10,17 @@ from engine.evaluation.report.files import (
     as_json,
     check_target,
     is_confidential,
-    load_packages,
-    pictures_ahead,
     refuse_confidential,
     write_report,
 )
 from engine.evaluation.report.levers import map_json, map_table, write_map
 from engine.evaluation.report.modes import comparison_json, table_of, write_comparison
-from engine.evaluation.report.naming import Names
 from engine.evaluation.report.summary import KEY, blocks, reasons, sentence
 from engine.evaluation.report.verdicts import Line, lines
 
 __all__ = [
     "KEY",
     "Line",
-    "Names",
     "as_json",
     "blocks",
     "check_target",
@@ -33,10 +29,8 @@ __all__ = [
     "contest_table",
     "is_confidential",
     "lines",
-    "load_packages",
     "map_json",
     "map_table",
-    "pictures_ahead",
     "reasons",
     "refuse_confidential",
     "sentence",

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.evaluation.figures import FIGURES, STRONG, TITLES
+from engine.evaluation.attacks.protocol import excess
+from engine.evaluation.findings import FIGURES, STRONG, TITLES, Finding, Rate
 from engine.evaluation.report.verdicts import Line, Verdict, verdict
 from engine.evaluation.result import Result
-from engine.evaluation.risk.people import excess
-from engine.evaluation.score import HitRate, Risk
 from engine.store import Guarantee
 
 Standing = Literal["holds", "holds in part", "does not hold", "not computed"]
@@ -71,26 +70,26 @@ def attackers_of(result: Result, own_lines: Sequence[Line], known: Sequence[str]
     ]
 
 
-def told(risk: Risk) -> str:
+def told(risk: Finding) -> str:
     """Return what an attack is worth in one sentence: its rate, that of the control, and what lies between."""
     if risk.rate is None:
         return ""
-    mine, by_guessing, strangers = risk.rate_names
+    mine, by_guessing, non_members = risk.entry.rates
     parts = [f"{mine}: {share_text(risk.rate.value)}"]
     other = risk.control or risk.baseline
     if risk.control is None:
         why = f" ({risk.control_note})" if risk.control_note else ""
-        parts.append(f"{strangers}: not known{why}")
+        parts.append(f"{non_members}: not known{why}")
     if other is not None:
-        parts.append(f"{strangers if risk.control else by_guessing}: {share_text(other.value)}")
+        parts.append(f"{non_members if risk.control else by_guessing}: {share_text(other.value)}")
         parts.append(f"beyond that: {_beyond(risk, risk.rate, other)}")
     whole = "; ".join(parts)
     return f"{whole[:1].upper()}{whole[1:]}."
 
 
-def _beyond(risk: Risk, rate: HitRate, other: HitRate) -> str:
+def _beyond(risk: Finding, rate: Rate, other: Rate) -> str:
     """How much oftener an attack is right than elsewhere, in words; like is held against like."""
-    own = GAINS.get(risk.attack)
+    own = GAINS.get(risk.measure)
     gain = excess(rate, other) if own is None else risk.values.get(own[0], math.nan) * own[1]
     if math.isnan(gain):
         return "not known"
@@ -132,7 +131,7 @@ def _neighbour(
     rated = main if main is not None and main.rate else _most_gaining(ran)
     learns = []
     if rated is not None:
-        learns.append(f"{TITLES.get(rated.attack, rated.attack)}: {told(rated)}")
+        learns.append(f"{TITLES.get(rated.measure, rated.measure)}: {told(rated)}")
     computed = len({line.measure for line in mine if line.verdict != "not computed"})
     learns.append(f"{computed} of {len(ran)} attacks could be computed.")
     learns += [
@@ -158,7 +157,7 @@ def _worst(verdicts: Sequence[Verdict]) -> Verdict:
     return next((one for one in order if one in verdicts), "not computed")
 
 
-def _most_gaining(risks: Mapping[str, Risk]) -> Risk | None:
+def _most_gaining(risks: Mapping[str, Finding]) -> Finding | None:
     """The attack whose rate is furthest above that of its control."""
     gains = [
         (risk.rate.value - other.value, name)
@@ -240,7 +239,7 @@ def _everybody(
     verdicts += [_dp_verdict(dp)] if dp else []
     risk = result.risks.get("membership")
     if risk is not None and ("auc" in risk.values or not exposure):
-        learns.append(f"Attacked: {risk.verdict or _why(risk)}")
+        learns.append(f"Held: {risk.verdict or _why(risk)}")
         measured = risk.values.get("auc", risk.values.get("predicted_auc"))
         if measured is not None:
             reached = measured
@@ -261,12 +260,12 @@ def _everybody(
     )
 
 
-def _headline(risk: Risk, value: str) -> Verdict:
+def _headline(risk: Finding, value: str) -> Verdict:
     """Verdict of one figure of an attack."""
-    return verdict(FIGURES[f"{risk.attack}.{value}"], risk.values.get(value))
+    return verdict(FIGURES[f"{risk.measure}.{value}"], risk.values.get(value))
 
 
-def _why(risk: Risk) -> str:
+def _why(risk: Finding) -> str:
     """Why an attack has no verdict in words."""
     return f"not computed: {'; '.join(dict.fromkeys(risk.why_not.values())) or 'it gave no figure'}"
 

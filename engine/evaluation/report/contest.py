@@ -11,13 +11,12 @@ from pathlib import Path
 
 from engine.evaluation.compare.contest import SIDES, Contest, Side, contest_document
 from engine.evaluation.compare.risks import LOSS
-from engine.evaluation.figures import TITLES
+from engine.evaluation.findings import TITLES, Figure
 from engine.evaluation.report.files import check_target, write_confidential
 from engine.evaluation.report.modes import headed, spread_texts
 from engine.evaluation.report.pictures.drawing import drawn_alike
 from engine.evaluation.report.pictures.picture import Picture
 from engine.evaluation.report.pictures.scatter import Spot, scattered
-from engine.evaluation.score import Figure
 
 INKS: Mapping[Side, tuple[str, str]] = {
     "sticky": ("more", "s"),

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from math import ceil, isfinite, log10
 from typing import Any
 
+from engine.evaluation.findings import Figure, Finding, Rate
 from engine.evaluation.report.improvement import Improvement, improvements
 from engine.evaluation.report.verdicts import Catalogue, Line, lines
 from engine.evaluation.result import Evaluation, Result
-from engine.evaluation.score import Figure, HitRate, Risk, Score
 
 FORMAT = 1
 SIGNIFICANT = 2
@@ -66,17 +66,17 @@ def document(
 def _subject(result: Result, own_lines: Sequence[Line]) -> dict[str, Any]:
     """All results of a subject, without breakdowns."""
     subject = result.subject
-    measures: dict[str, Score | Risk] = {**result.scores, **result.risks}
+    measures: dict[str, Finding | Finding] = {**result.scores, **result.risks}
     return {
         "name": subject.name,
         "kind": subject.kind,
         "content_hash": subject.content_hash,
-        "tables": len(result.comparison.tables),
+        "tables": len(result.aligned.tables),
         "notes": list(subject.notes),
         "figures": [_figure(line) for line in own_lines],
         "attacks": {
             name: {
-                "words": risk.words,
+                "words": risk.entry.words,
                 "verdict": risk.verdict,
                 "rate": _rate(risk.rate),
                 "baseline": _rate(risk.baseline),
@@ -90,10 +90,9 @@ def _subject(result: Result, own_lines: Sequence[Line]) -> dict[str, Any]:
     }
 
 
-def notes_of(one: Score | Risk) -> tuple[str, ...]:
+def notes_of(one: Finding | Finding) -> tuple[str, ...]:
     """Return what a reader must know of a measure, or an attack: its notes, and who its control is."""
-    control = one.control_note if isinstance(one, Risk) else ""
-    return (*one.notes, *([control] if control else []))
+    return one.all_notes
 
 
 def _figure(line: Line) -> dict[str, Any]:
@@ -127,7 +126,7 @@ def _meaning(line: Line) -> dict[str, Any]:
     }
 
 
-def _rate(rate: HitRate | None) -> dict[str, Any] | None:
+def _rate(rate: Rate | None) -> dict[str, Any] | None:
     """A share with its interval."""
     if rate is None:
         return None

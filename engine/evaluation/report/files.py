@@ -6,25 +6,17 @@ replaces a wider one; a file is there whole or not at all; a marker in it says w
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from engine.errors import PrivacyError, StoreError
-from engine.evaluation.collector import uncollected
 from engine.evaluation.report.document import document
-from engine.evaluation.report.naming import Names
 from engine.evaluation.report.verdicts import Catalogue
-from engine.evaluation.result import Evaluation, Result
+from engine.evaluation.result import Evaluation
 from engine.outputs import check_output, write_output
-
-if TYPE_CHECKING:
-    from engine.evaluation.report.pictures.all import Drawn
 
 ENDINGS = (".html", ".htm")
 _HEAD = 1 << 20
@@ -46,24 +38,6 @@ def check_target(path: Path, *, force: bool = False, inputs: Iterable[object] = 
         raise StoreError(f"{path}: its folder cannot be written to")
 
 
-def load_packages() -> None:
-    """Load what a report needs, which takes a moment; what is missing is said when one is written."""
-    with uncollected(), contextlib.suppress(ImportError):
-        import_module("engine.evaluation.report.page")
-        for name in ("jinja2", "matplotlib.figure", "matplotlib.backends.backend_svg"):
-            import_module(name)
-
-
-def pictures_ahead(result: Result, names: Names) -> Drawn:
-    """Draw what needs no more than the counts of single columns; nothing where a package is missing."""
-    from engine.evaluation.report.pictures.all import draw_early
-    from engine.evaluation.report.pictures.drawing import drawn_alike
-
-    with uncollected(), contextlib.suppress(StoreError), drawn_alike():
-        return draw_early(result, names)
-    return {}
-
-
 def write_report(
     evaluation: Evaluation,
     path: Path,
@@ -71,14 +45,12 @@ def write_report(
     publishable: bool = False,
     force: bool = False,
     catalogue: Catalogue | None = None,
-    drawn: Drawn | None = None,
 ) -> tuple[Path, Path]:
     """Write the report, and JSON beside it.
 
     path: Ends in .html; the JSON file has the same stem.
     publishable: Rounded scores only; files may be read by all that the umask lets. Otherwise they have mode
         0600.
-    drawn: What `pictures_ahead` gave of the only subject.
     """
     from engine.evaluation.report.page import (
         page,  # loads Jinja and Matplotlib, which need a moment
@@ -86,11 +58,10 @@ def write_report(
 
     check_target(path, force=force)
     beside = path.with_suffix(".json")
-    with uncollected():
-        texts = {
-            path: page(evaluation, publishable=publishable, catalogue=catalogue, drawn=drawn),
-            beside: as_json(evaluation, publishable=publishable, catalogue=catalogue),
-        }
+    texts = {
+        path: page(evaluation, publishable=publishable, catalogue=catalogue),
+        beside: as_json(evaluation, publishable=publishable, catalogue=catalogue),
+    }
     for file, text in texts.items():
         write_output(file, text, force=force, private=not publishable)
     return path, beside

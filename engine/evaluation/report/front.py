@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.evaluation.figures import STRONG, TITLES
+from engine.evaluation.findings import STRONG, TITLES
 from engine.evaluation.report.attackers import NOT_RUN, Attacker, attackers_of
 from engine.evaluation.report.pictures.front import front_pictures
 from engine.evaluation.report.pictures.picture import Picture
@@ -23,7 +23,7 @@ from engine.store import Guarantee
 MOST_NAMED = 24
 """Columns that the page names."""
 CONTROL = "--control"
-"""The option that names strangers; reasons that want them say so."""
+"""The option that names non_members; reasons that want them say so."""
 RELEASED_IDENTIFIER = " may look like an identifier. The owner released it: "
 """In the note of a release about a column that its owner released all the same."""
 UNSEEN = (
@@ -136,10 +136,10 @@ def _unknown(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) 
         lines.append("Linkage and inference by who knows some things: not attacked here.")
     if not set(result.risks) & STRONG:
         lines.append(f"Small groups and membership: {NOT_RUN}.")
-    if result.comparison.control is None:
+    if result.aligned.control is None:
         foretold = f", and {', '.join(unmeasured)} is not measured" if unmeasured else ""
         lines.append(
-            f"No strangers were given ({CONTROL}): a part of the data stands for them, which dilutes the figures"
+            f"No non_members were given ({CONTROL}): a part of the data stands for them, which dilutes the figures"
             f"{foretold}."
         )
     if evaluation.study.risks is not None and any("chosen by rule" in n for n in evaluation.notes):

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from engine.evaluation.compare.mapped import LEVERS, LeverMap, Setting, map_document
 from engine.evaluation.compare.risks import LOSS
+from engine.evaluation.findings import Figure
 from engine.evaluation.report.files import check_target, write_confidential
 from engine.evaluation.report.modes import headed, spread_texts
 from engine.evaluation.report.pictures.drawing import MARKS, drawn_alike
 from engine.evaluation.report.pictures.picture import Picture
 from engine.evaluation.report.pictures.scatter import Spot, scattered
-from engine.evaluation.score import Figure
 
 COLOURS = ("ink", "synthetic", "more", "third", "fourth", "less")
 """Of the levers, in their order."""

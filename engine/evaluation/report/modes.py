@@ -20,6 +20,7 @@ from engine.evaluation.compare.runs import (
     document,
     way_name,
 )
+from engine.evaluation.findings import Figure
 from engine.evaluation.report.files import check_target, write_confidential
 from engine.evaluation.report.grids import MISSING, shown
 from engine.evaluation.report.pictures.drawing import (
@@ -32,7 +33,6 @@ from engine.evaluation.report.pictures.drawing import (
 )
 from engine.evaluation.report.pictures.picture import Picture
 from engine.evaluation.report.pictures.scatter import Spot, scattered
-from engine.evaluation.score import Figure
 
 _LOG_FROM = 8
 """A picture's scale is logarithmic where the largest value is so many times the smallest."""

@@ -15,7 +15,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import StoreError
-from engine.evaluation.figures import TITLES
+from engine.evaluation.findings import TITLES, Finding, Rate
 from engine.evaluation.report.attackers import share_text, told
 from engine.evaluation.report.document import is_publishable, notes_of, published
 from engine.evaluation.report.front import Front, front_of
@@ -30,7 +30,6 @@ from engine.evaluation.report.pictures.versus import improvement_picture
 from engine.evaluation.report.summary import sentence
 from engine.evaluation.report.verdicts import Catalogue, Line, Verdict, lines
 from engine.evaluation.result import Evaluation, Result
-from engine.evaluation.score import HitRate, Risk, Score
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -158,7 +157,7 @@ def _with_headlines(one: Measured) -> Measured:
     """An attack as the summary shows it: headline figures, and what its control is."""
     return replace(
         one,
-        # A rate about those in the data never stands without what it is on strangers, or that this is not known.
+        # A rate about those in the data never stands without what it is on non_members, or that this is not known.
         rates=tuple(
             rate for i, rate in enumerate(one.rates) if rate[1] != NO_RATE or i == len(PARTS) - 1
         ),
@@ -169,47 +168,47 @@ def _with_headlines(one: Measured) -> Measured:
 
 def _measures(result: Result, own_lines: Sequence[Line]) -> list[Measured]:
     """Every measure and attack that ran."""
-    measures: Mapping[str, Score | Risk] = {**result.scores, **result.risks}
+    measures: Mapping[str, Finding | Finding] = {**result.scores, **result.risks}
     return [
         Measured(
             title=TITLES.get(name, name),
-            words=getattr(one, "words", ""),
+            words=one.entry.words,
             verdict=getattr(one, "verdict", ""),
             lines=tuple(line for line in own_lines if line.measure == name),
             rates=_rates(one),
             notes=notes_of(one),
-            control_note=one.control_note if isinstance(one, Risk) else "",
+            control_note=one.control_note,
             breakdown=grid(worst_first(one.breakdown)) if len(one.breakdown) else None,
             is_risk=name in result.risks,
-            told=told(one) if isinstance(one, Risk) else "",
+            told=told(one),
             beside=_beside(name, one),
         )
         for name, one in measures.items()
     ]
 
 
-def _beside(name: str, one: Score | Risk) -> dict[str, str]:
+def _beside(name: str, one: Finding | Finding) -> dict[str, str]:
     """What stands beside figures that are the rate of an attack: how often the same attack is right elsewhere."""
-    if not isinstance(one, Risk) or one.rate is None:
+    if one.rate is None:
         return {}
-    _, by_guessing, strangers = one.rate_names
+    _, by_guessing, non_members = one.entry.rates
     elsewhere = one.control or one.baseline
-    which = by_guessing if one.control is None and one.baseline is not None else strangers
+    which = by_guessing if one.control is None and one.baseline is not None else non_members
     text = f"{which}: {NO_RATE if elsewhere is None else share_text(elsewhere.value)}"
     return {f"{name}.{value}": text for value, v in one.values.items() if v == one.rate.value}
 
 
-def _rates(one: Score | Risk) -> tuple[tuple[str, str], ...]:
+def _rates(one: Finding | Finding) -> tuple[tuple[str, str], ...]:
     """Rates of an attack in words."""
-    if not isinstance(one, Risk) or not (one.rate or one.baseline or one.control):
+    if not (one.rate or one.baseline or one.control):
         return ()
     rates = (one.rate, one.baseline, one.control)
     return tuple(
-        (words, rate_text(rate)) for words, rate in zip(one.rate_names, rates, strict=True)
+        (words, rate_text(rate)) for words, rate in zip(one.entry.rates, rates, strict=True)
     )
 
 
-def rate_text(rate: HitRate | None) -> str:
+def rate_text(rate: Rate | None) -> str:
     """Return a rate with its interval: "12.0 % (11.2 to 12.9 %, of 5,000)"."""
     if rate is None:
         return NO_RATE

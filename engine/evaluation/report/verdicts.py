@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
 
+from engine.evaluation.findings import WHOLE, Figure, Finding
 from engine.evaluation.result import Evaluation, Result
-from engine.evaluation.score import WHOLE, Figure, Risk, Score
 
 Catalogue = Mapping[str, Figure]
 Verdict = Literal["good", "fair", "poor", "only stated", "not computed"]
@@ -124,7 +124,7 @@ def lines(evaluation: Evaluation, catalogue: Catalogue | None = None) -> list[Li
 
 def _catalogue_of(evaluation: Evaluation) -> Catalogue:
     """The figures of all measures and attacks that the same command could have run; they are loaded for it."""
-    from engine.evaluation.figures import FIGURES, STRONG
+    from engine.evaluation.findings import FIGURES, STRONG
 
     ran = {name for result in evaluation.results for name in (*result.scores, *result.risks)}
     only_strong = bool(ran) and ran <= STRONG
@@ -138,7 +138,7 @@ def _catalogue_of(evaluation: Evaluation) -> Catalogue:
 
 def _of_result(result: Result, catalogue: Catalogue, reaches: Mapping[str, str]) -> list[Line]:
     """Lines of one subject."""
-    measures: dict[str, Score | Risk] = {**result.scores, **result.risks}
+    measures: dict[str, Finding | Finding] = {**result.scores, **result.risks}
     names = [name for name, figure in catalogue.items() if _has_line(figure, measures)]
     known = set(names)
     extra = [
@@ -153,7 +153,7 @@ def _of_result(result: Result, catalogue: Catalogue, reaches: Mapping[str, str])
     ]
 
 
-def _has_line(figure: Figure, measures: Mapping[str, Score | Risk]) -> bool:
+def _has_line(figure: Figure, measures: Mapping[str, Finding | Finding]) -> bool:
     """Whether a figure of the catalogue has a line: its measure ran, or it is a headline."""
     return figure.is_headline or figure.name.partition(".")[0] in measures
 
@@ -167,7 +167,7 @@ def _unknown(name: str) -> Figure:
 def _line(result: Result, figure: Figure, reach: str) -> Line:
     """One line."""
     measure, _, value = figure.name.partition(".")
-    one: Score | Risk | None = result.scores.get(measure) or result.risks.get(measure)
+    one: Finding | Finding | None = result.scores.get(measure) or result.risks.get(measure)
     shown = one.values.get(value) if one is not None else None
     if shown is not None and not isfinite(shown):
         shown = None
@@ -183,11 +183,11 @@ def _line(result: Result, figure: Figure, reach: str) -> Line:
         verdict=verdict(figure, shown, reach, scale=scale),
         why="" if shown is not None else _why(one, value),
         is_declared=one is not None,
-        over=one.over if isinstance(one, Score) and figure.columns == "all" else 0,
+        over=one.over if one is not None and figure.columns == "all" else 0,
     )
 
 
-def _why(one: Score | Risk | None, value: str) -> str:
+def _why(one: Finding | Finding | None, value: str) -> str:
     """Why there is no figure."""
     if one is None:
         return NO_SECTION

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from engine.evaluation.findings import optional
 from engine.evaluation.rivals.levels import (
     Codes,
     Flags,
@@ -25,7 +26,6 @@ from engine.evaluation.rivals.levels import (
     taken,
 )
 from engine.evaluation.rivals.rival import Schema, assembled, require_columns
-from engine.evaluation.score import optional
 
 _COMMON = 0.7
 """A value that more rows than this share have is not smoothed, as in synthpop."""

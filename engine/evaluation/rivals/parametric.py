@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from engine.evaluation.findings import optional
 from engine.evaluation.rivals.levels import (
     Codes,
     Floats,
@@ -25,7 +26,6 @@ from engine.evaluation.rivals.levels import (
     taken,
 )
 from engine.evaluation.rivals.rival import Schema, assembled, require_columns
-from engine.evaluation.score import optional
 
 MOST_LEVELS = 50
 """So many of the commonest levels of a column are told apart; others are one, and drawn by their shares."""

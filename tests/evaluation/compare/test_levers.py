@@ -15,7 +15,7 @@ from engine.evaluation.compare.building import SCRATCH
 from engine.evaluation.compare.levers import OWN, map_levers, settings_of
 from engine.evaluation.compare.mapped import LeverMap, Point, Setting
 from engine.evaluation.compare.weighing import misplaced
-from engine.evaluation.data.paired import Binning, Reading, distinct, pair
+from engine.evaluation.data.aligned import Binning, Reading, align, distinct
 from engine.evaluation.report.levers import map_page, map_pictures, write_map
 from engine.params import SwapParams
 from engine.release import build
@@ -63,27 +63,27 @@ def test_each_setting_moves_one_lever(spec):
 # --- what an analyst loses
 
 
-def paired(tables, **bins):
+def aligned(tables, **bins):
     original = pd.DataFrame({"a": ["x"] * 6 + ["y"] * 4, "b": [1, 1, 1, 2, 2, 2, 1, 1, 1, 1]})
     frames = {tuple(sorted(frame)): distinct(frame) for frame in map(pd.DataFrame, tables)}
-    return pair(original, frames, Reading(bins=bins))
+    return align(original, frames, Reading(bins=bins))
 
 
 def test_misplaced_rows_by_hand():
     whole = {"a": ["x"] * 6 + ["y"] * 4, "b": [1, 1, 1, 2, 2, 2, 1, 1, 1, 1]}
-    assert misplaced(paired([whole]), ("a", "b")) == 0
+    assert misplaced(aligned([whole]), ("a", "b")) == 0
     # Two of ten rows of (x, 2) stand in (y, 2), which nobody has.
     off = whole | {"a": ["x"] * 4 + ["y"] * 6}
-    assert misplaced(paired([off]), ("a", "b")) == pytest.approx(0.2)
-    assert misplaced(paired([off]), ("b",)) == 0
+    assert misplaced(aligned([off]), ("a", "b")) == pytest.approx(0.2)
+    assert misplaced(aligned([off]), ("b",)) == 0
     # Put together from one-way tables: .42, .18, .28, .12 for .3, .3, .4, 0.
     one_way = [{"a": whole["a"]}, {"b": whole["b"]}]
-    assert misplaced(paired(one_way), ("a", "b")) == pytest.approx(0.24)
+    assert misplaced(aligned(one_way), ("a", "b")) == pytest.approx(0.24)
     # What no table has is left out of the table.
-    assert misplaced(paired(one_way[:1]), ("a",)) == 0
+    assert misplaced(aligned(one_way[:1]), ("a",)) == 0
     bound = Binning(edges=(0.0, 5.0))
-    assert misplaced(paired([off], b=bound), ("a", "b")) == pytest.approx(0.2)
-    assert misplaced(paired([off], b=bound), ("b",)) == 0
+    assert misplaced(aligned([off], b=bound), ("a", "b")) == pytest.approx(0.2)
+    assert misplaced(aligned([off], b=bound), ("b",)) == 0
 
 
 # --- how it runs

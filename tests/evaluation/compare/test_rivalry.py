@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from engine.api.compare import compare_rivals
 from engine.cli.app import app
 from engine.errors import DataError, SpecError
-from engine.evaluation.figures import FIGURES
+from engine.evaluation.findings import FIGURES
 
 pytest.importorskip("sklearn")
 RIVALS = ["cart,margins,sample40,kanon5", "cart:b+c"]

@@ -1,4 +1,4 @@
-"""The first page: what is released about whom, three attackers, what is not known, what was accepted; strangers too."""
+"""The first page of a report: what is released, who could learn what, and what was accepted.
 
 from __future__ import annotations
 

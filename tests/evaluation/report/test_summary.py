@@ -45,7 +45,7 @@ def test_counts_are_not_published_however_they_are_shown():
     for digits in (0, 1):
         assert not is_publishable(line("a.b", figure=figure("a.b", digits=digits)))
     assert is_publishable(line("a.b", figure=figure("a.b", digits=2)))
-    from engine.evaluation.figures import FIGURES
+    from engine.evaluation.findings import FIGURES
 
     counts = ("univariate.scaled_largest_absolute_error", "identification.expected_match_risk")
     for name in counts:

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
+from engine.evaluation.findings import WHOLE
 from engine.evaluation.report.naming import Names
 from engine.evaluation.report.pictures.columns import noise_against_count, univariate_bars
 from engine.evaluation.report.pictures.picture import Group, NothingToDraw, Picture
@@ -24,7 +25,6 @@ from engine.evaluation.report.pictures.structure import (
     tables_by_width,
 )
 from engine.evaluation.result import Result
-from engine.evaluation.score import WHOLE
 
 Draw = Callable[[Result, Names], Iterable[Picture]]
 Drawn = Mapping[Draw, Sequence[Picture]]

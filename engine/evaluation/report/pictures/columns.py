@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.evaluation.data.paired import counts, covering
+from engine.evaluation.data.aligned import counts, covering
 from engine.evaluation.report.naming import Names
 from engine.evaluation.report.pictures.drawing import (
     INK,
@@ -117,17 +117,17 @@ def noise_against_count(result: Result, names: Names) -> list[Picture]:
 
 def _cells(result: Result, width: int) -> pd.DataFrame | None:
     """Counts of the tables of a width; for one wide table those of its columns, or of some pairs."""
-    paired = result.comparison
-    sets = [columns for columns in paired.tables if len(columns) == width]
+    aligned = result.aligned
+    sets = [columns for columns in aligned.tables if len(columns) == width]
     if not sets:
-        names = sorted(c for c in paired.values if covering(paired, [c]))
+        names = sorted(c for c in aligned.values if covering(aligned, [c]))
         sets = [(c,) for c in names] if width == 1 else list(pairwise(names))
     parts = []
     for columns in sets[:MOST_TABLES]:
-        table = covering(paired, columns)
+        table = covering(aligned, columns)
         if table is None:
             continue
-        both = counts(paired, paired.original, table, columns)
+        both = counts(aligned, aligned.original, table, columns)
         parts.append(pd.DataFrame({"original": both.left, "off": both.right - both.left}))
     return pd.concat(parts, ignore_index=True) if parts else None
 

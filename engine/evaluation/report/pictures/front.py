@@ -1,4 +1,4 @@
-"""Pictures of the first page: what each attacker gains by the release, and attacks on those in the data and strangers.
+"""Pictures of the first page: what each attacker gains by the release, and attacks on members and non-members.
 
 Takes a `Result` and what is said of its attackers; gives `Picture`s. CONFIDENTIAL.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from engine.evaluation.figures import STRONG, TITLES
+from engine.evaluation.findings import STRONG, TITLES
 from engine.evaluation.report.pictures.drawing import INK, legend, rows_canvas, short, svg_of
 from engine.evaluation.report.pictures.picture import Picture
 from engine.evaluation.result import Result
@@ -45,8 +45,10 @@ def front_pictures(result: Result, attackers: Sequence[Attacker]) -> list[Pictur
         )
     if rates:
         words = "Where both marks lie together, the release tells of the population, not of those in the data."
-        names = ("strangers (or guessing)", "those in the data")
-        drawn.append(_picture("Attacks on those in the data and on strangers", words, rates, names))
+        names = ("non_members (or guessing)", "those in the data")
+        drawn.append(
+            _picture("Attacks on those in the data and on non_members", words, rates, names)
+        )
     return drawn
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from engine.evaluation.figures import STRONG
+from engine.evaluation.findings import STRONG, Finding, Rate
 from engine.evaluation.report.naming import Names
 from engine.evaluation.report.pictures.drawing import (
     INK,
@@ -21,7 +21,6 @@ from engine.evaluation.report.pictures.drawing import (
 )
 from engine.evaluation.report.pictures.picture import NothingToDraw, Picture, numbers
 from engine.evaluation.result import Result
-from engine.evaluation.score import HitRate, Risk
 
 MOST_ROWS = 24
 ASKING = "adaptive"
@@ -29,11 +28,11 @@ PARTS = ("rate", "baseline", "control")
 GAINS = ("pi", "precision improvement")
 
 
-def rates_table(risks: dict[str, Risk]) -> pd.DataFrame:
+def rates_table(risks: dict[str, Finding]) -> pd.DataFrame:
     """Return the rates of attacks, one row an attack that has any."""
     rows = []
     for name, risk in risks.items():
-        parts: dict[str, HitRate | None] = {part: getattr(risk, part) for part in PARTS}
+        parts: dict[str, Rate | None] = {part: getattr(risk, part) for part in PARTS}
         if not any(parts.values()):
             continue
         row: dict[str, object] = {"attack": name.replace("_", " ")}
@@ -74,7 +73,7 @@ def attack_rates(result: Result, names: Names) -> list[Picture]:
     )
     title = "How often each attack is right"
     words = (
-        "With 95 % intervals. The control is most often the same attack on strangers, whom the release was not made "
+        "With 95 % intervals. The control is most often the same attack on non_members, whom the release was not made "
         "from: an attack that does no better than its control tells of the population, not of a person."
     )
     return [Picture(title=title, words=words, svg=svg_of(sheet, title), table=frame)]
