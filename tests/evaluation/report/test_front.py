@@ -1,4 +1,4 @@
-"""The first page of a report: what is released, who could learn what, and what was accepted.
+"""The first page of a report: what is released, who could learn what, and what was accepted."""
 
 from __future__ import annotations
 
