@@ -17,10 +17,10 @@ from measured import add_option, command_line, markdown, record
 
 from engine.evaluation.attacks import Attacker, Held
 from engine.evaluation.attacks.records import identification
+from engine.evaluation.baselines import Baseline, Partial, baseline_of, schema_of, syntheses
 from engine.evaluation.data.aligned import Aligned, align, distinct, generator
 from engine.evaluation.measures import score_all
 from engine.evaluation.measures.analyses import combined_estimates
-from engine.evaluation.rivals import Partial, Rival, rival_of, schema_of, syntheses
 from engine.evaluation.study import Study
 from engine.schema import column_set
 
@@ -76,11 +76,11 @@ def read(folder: Path) -> pd.DataFrame:
     return frame
 
 
-def ways() -> dict[str, Rival]:
+def ways() -> dict[str, Baseline]:
     """What is compared, by name."""
-    found: dict[str, Rival] = {}
+    found: dict[str, Baseline] = {}
     for name in ("cart", "dpmpm"):
-        rival = rival_of(name)
+        rival = baseline_of(name)
         found[f"{name}, partial"] = Partial(rival=rival, columns=SYNTHESISED)
         found[f"{name}, full"] = rival
     return found

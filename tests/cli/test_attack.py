@@ -13,7 +13,6 @@ import engine
 from engine.evaluation.attacks import STRONG_ATTACKS
 
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,6 @@ from engine.evaluation.study.model import read_study
 
 pytest.importorskip("sklearn")
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
 
 
 def figures(*synthetic, world: World, place: int = 0, **more) -> dict[str, float]:

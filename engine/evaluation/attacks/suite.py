@@ -27,6 +27,7 @@ def attack_all(
     names: tuple[str, ...] = ATTACKS,
     progress: Progress | None = None,
 ) -> dict[str, Finding]:
+    """Run attacks, by default the quick ones."""
     found = {}
     for done, name in enumerate(names):
         if progress is not None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine.evaluation.report.pictures.drawing import plain
+from engine.evaluation.report.charts import plain
 from engine.evaluation.result import Result
 
 MOST_ROWS = 200

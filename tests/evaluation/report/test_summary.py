@@ -7,12 +7,11 @@ from fixtures.report import TRUE_COUNT, figure
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.evaluation.report.document import is_publishable, published
+from engine.evaluation.report.files import is_publishable, published
 from engine.evaluation.report.summary import blocks, sentence
 from engine.evaluation.report.verdicts import Line
 
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
 
 
 def line(name: str = "a.b", value: float | None = 1.0, **more) -> Line:
