@@ -157,7 +157,7 @@ def attack(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Run strong attacks on finished releases or synthetic tables, with a control group. The result is CONFIDENTIAL.
+    """Run all attacks on finished releases or synthetic tables, with a control group. The result is CONFIDENTIAL.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def attack(
     data : str, Path, DataFrame or Arrow table
         The data from which they were made.
     spec : str, Path or Study, optional
-        A study, whose section `attacks` says what attackers know and look for, or the spec of a release.
+        A study, whose sections `risks` and `attacks` say what attackers know and look for, or the spec of a release.
     control : str, Path, DataFrame or Arrow table, optional
         People of the same population who are not in the data. Attacks that need them say so if they are missing.
     out : str or Path, optional
@@ -174,7 +174,7 @@ def attack(
     seed : int
         Seed of all random numbers.
     together : bool
-        One attacker has all releases; by default each is attacked separately.
+        One attacker has all releases, and only strong attacks run; by default each is attacked separately.
     table : str, optional
         Table of `data` if that is a DuckDB file.
     force : bool
@@ -195,8 +195,15 @@ def attack(
     if out is not None:
         check_target(Path(out), force=force, inputs=(*synthetic, data, control))
     given = _given(synthetic, data, spec, control, table, report)
+    study, chosen = given.study()
     evaluation = attack_subjects(
-        given.of(given.reading), seed=seed, together=together, progress=report
+        given.of(
+            given.reading, () if together else tuple(n for n in chosen if "learners" not in n)
+        ),
+        seed=seed,
+        study=study,
+        together=together,
+        progress=report,
     )
     evaluation = evaluation if spec is not None else _with_doubts(evaluation)
     if out is not None:

@@ -91,7 +91,7 @@ def attack_command(
     force: Force = False,
     as_json_: JsonOnly = False,
 ) -> None:
-    """Run strong attacks on finished releases, each compared with a control. Needs the original data; CONFIDENTIAL."""
+    """Run all attacks on finished releases, each compared with a control. Needs the original data; CONFIDENTIAL."""
     with progress_bar(quiet=as_json_) as report:
         evaluation = attack(
             *synthetic,

@@ -144,6 +144,21 @@ def _strong(
     )
 
 
+def _quick(
+    group: Sequence[Subject], given: Given, study: Study | None, seed: int, progress: Progress
+) -> dict[str, Finding]:
+    """Quick attacks on one subject, where the study says what attackers know."""
+    if len(group) > 1 or study is None or study.risks is None:
+        return {}
+    target = held(group, given.original, study, control=given.control)
+    return attack_all(
+        target,
+        study.risks,
+        seed=seed,
+        progress=lambda what, done, n: progress(f"{group[0].name}: attacking {what}", done, n),
+    )
+
+
 def at_full_size(score: Finding) -> Finding:
     """The score of a sample with counts as of the original's size, where the measure has them, for its own."""
     values = {name: score.values.get(f"scaled_{name}", v) for name, v in score.values.items()}
@@ -151,9 +166,18 @@ def at_full_size(score: Finding) -> Finding:
 
 
 def attack_subjects(
-    given: Given, *, seed: int, together: bool = False, progress: Progress | None = None
+    given: Given,
+    *,
+    seed: int,
+    study: Study | None = None,
+    together: bool = False,
+    progress: Progress | None = None,
 ) -> Evaluation:
-    """Attack finished releases, or tables of any tool, one by one or, together, as one attacker holds them."""
+    """Attack finished releases, or tables of any tool, one by one or, together, as one attacker holds them.
+
+    study: Says what attackers know who run the quick attacks on one subject, too; strong ones need no groups of
+        values and read by the study given.
+    """
     if not given.subjects:
         raise SpecError("attack needs at least one release or synthetic table")
     results = []
@@ -169,7 +193,8 @@ def attack_subjects(
                 aligned=align(given.original, group[0].tables, given.study, control=given.control),
                 scores={},
                 scale={},
-                risks=_strong(group, given, seed, progress or silent),
+                risks=_quick(group, given, study, seed, progress or silent)
+                | _strong(group, given, seed, progress or silent),
                 seconds=time.perf_counter() - start,
             )
         )

@@ -129,12 +129,12 @@ def lines(evaluation: Evaluation, catalogue: Catalogue | None = None) -> list[Li
 def _catalogue_of(evaluation: Evaluation) -> Catalogue:
     """The figures of all measures and attacks that the same command could have run."""
     ran = {name for result in evaluation.results for name in (*result.scores, *result.risks)}
-    only_strong = bool(ran) and ran <= STRONG
+    is_attack = not any(result.scores for result in evaluation.results) and ran & STRONG
     return {
         name: figure
         for name, figure in FIGURES.items()
         for measure in [name.partition(".")[0]]
-        if measure in ran or (measure in STRONG) == only_strong
+        if measure in ran or (measure in STRONG if is_attack else measure not in STRONG)
     }
 
 
