@@ -210,8 +210,8 @@ def _details(one: Finding) -> pd.DataFrame:
     if table.empty:
         return pd.DataFrame()
     numbers = [c for c in table if pd.api.types.is_numeric_dtype(table[c])]
-    named = [c for c in table if c in NAMES_COLUMNS and c not in numbers]
-    others = [c for c in table if c not in (*numbers, *named)]
+    named = [str(c) for c in table if c in NAMES_COLUMNS and c not in numbers]
+    others = [str(c) for c in table if c not in (*numbers, *named)]
     out = pd.DataFrame({"columns": _joined(table, named), "by": _joined(table, others)})
     long = pd.concat(
         [
@@ -327,8 +327,9 @@ def _plugins() -> tuple[dict[str, Figure], dict[str, Entry]]:
 
 
 FIGURES, ENTRIES = _read(files("engine.evaluation").joinpath("figures.toml").read_text("utf-8"))
-for _of_plugins, _known in zip(_plugins(), (FIGURES, ENTRIES), strict=True):
-    _known.update({n: v for n, v in _of_plugins.items() if n not in _known})  # type: ignore[attr-defined]
+_FURTHER = _plugins()
+FIGURES |= {n: v for n, v in _FURTHER[0].items() if n not in FIGURES}
+ENTRIES |= {n: v for n, v in _FURTHER[1].items() if n not in ENTRIES}
 TITLES = {name: entry.title for name, entry in ENTRIES.items()}
 STRONG = frozenset(name for name, entry in ENTRIES.items() if entry.kind == "strong attack")
 """Attacks that `tablepack attack` runs, and `evaluate` does not."""

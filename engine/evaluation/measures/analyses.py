@@ -174,8 +174,8 @@ def components(aligned: Aligned, options: Components) -> Finding:
         np.column_stack([z[t.codes[name]] for name, z in scaled.items()])
         for t in (aligned.original, table)
     ]
-    n = aligned.original.n[:, np.newaxis]
-    variance, vectors = np.linalg.eigh(sides[0].T @ (sides[0] * n) / aligned.original.total)
+    weights = aligned.original.n[:, np.newaxis]
+    variance, vectors = np.linalg.eigh(sides[0].T @ (sides[0] * weights) / aligned.original.total)
     order = np.argsort(variance, kind="stable")[::-1][: min(options.n, len(scaled))]
     explained = np.maximum(variance[order], 0) / variance.sum()
     # Rounded, so that equal rows stay equal.

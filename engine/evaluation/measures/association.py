@@ -88,7 +88,7 @@ def pearson(first: Floats, second: Floats, n: Numbers) -> float:
     sides = [side / np.abs(side).max() for side in sides]  # sums do not overflow
     sides = [side - np.average(side, weights=weights) for side in sides]
     sides = [side / np.abs(side).max() for side in sides]  # squares do not vanish
-    spread = np.cov(*sides, fweights=weights, ddof=0)
+    spread = np.cov(np.stack(sides), fweights=weights, ddof=0)
     return float(np.clip(spread[0, 1] / math.sqrt(spread[0, 0] * spread[1, 1]), -1, 1))
 
 

@@ -391,7 +391,8 @@ def weights_of_values(aligned: Aligned, column: str) -> Floats:
     """How often both sides together have each value of a column, and last its blank."""
     sides = [t for t in (aligned.original, covering(aligned, [column])) if t is not None]
     size = len(aligned.values[column]) + 1
-    return np.sum([totals(t.codes[column], t.n, size) for t in sides], axis=0).astype(np.float64)
+    several = [totals(t.codes[column], t.n, size) for t in sides]
+    return np.asarray(np.sum(several, axis=0), np.float64)
 
 
 # Gaps between two groups, and the RMSE of densities

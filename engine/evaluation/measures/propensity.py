@@ -143,7 +143,7 @@ def _distinct(
         n = np.bincount(key, weights)
         there = np.flatnonzero(np.bincount(key))
         ranks = np.column_stack(np.unravel_index(there, widths)) - 1
-        return ranks.astype(np.float32), n[there]
+        return ranks.astype(np.float32), np.asarray(n[there], np.float64)
     key, size = np.zeros(len(weights), np.int64), 1
     for one, width in zip(own, widths, strict=True):
         if size * width > LARGEST_KEY:
@@ -151,7 +151,8 @@ def _distinct(
             size = len(found)
         key, size = key * width + one + 1, size * width
     _, first, place = np.unique(key, return_index=True, return_inverse=True)
-    return np.column_stack(own)[first].astype(np.float32), np.bincount(place, weights)
+    n = np.bincount(place, weights)
+    return np.column_stack(own)[first].astype(np.float32), np.asarray(n, np.float64)
 
 
 # Models of the widest table
