@@ -339,7 +339,8 @@ def cloning(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> F
         return not_computed("cloning", "no two columns of the data are nearly one to one")
     copies = "; ".join(" = ".join(columns) for columns in found)
     people = drawn(held.aligned.original, assumptions.people, rng)
-    rows, right = [], {"alone": [], "together": []}
+    rows: list[dict[str, object]] = []
+    right: dict[str, list[Flags]] = {"alone": [], "together": []}
     for columns in found:
         for secret in secrets_of(held.aligned, assumptions.secrets):
             if secret in columns:
@@ -480,7 +481,8 @@ def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fin
         lacking = dict.fromkeys(("auc", "auc_one_way", "gain", "tables"), why)
         return Finding(measure="empty", values=values, why_not={**lacking, **why_not})
     n_small = [row[1] for row in rows]
-    filled, expected = (_weighted([row[i] for row in rows], n_small) for i in (2, 3))
+    filled = _weighted([row[2] for row in rows], n_small)
+    expected = _weighted([row[3] for row in rows], n_small)
     gain = filled.value - expected.value
     values |= {
         "auc": filled.value,
@@ -548,7 +550,8 @@ def _filled(
         return None
     expected = np.sum([np.log(share[c][places.codes[c][at]]) for c in view.columns], axis=0)
     rates = [auc(score[is_small], score[~is_small]) for score in (found.shown[cell], expected)]
-    return None if rates[0] is None or rates[1] is None else (int(is_small.sum()), *rates)
+    filled, alone = rates
+    return None if filled is None or alone is None else (int(is_small.sum()), filled, alone)
 
 
 def _combinations(held: Held, view: View, rng: np.random.Generator) -> Coded:

@@ -639,7 +639,8 @@ def ask(held: Held, target: Target, rng: np.random.Generator) -> Asked | None:
         wanted = is_open.copy()
         wanted[list(views)] = True
         part = system.of_views(wanted)
-        return least_squares(part, prior_of(part)).argmax(axis=1) == system.truth
+        guessed = least_squares(part, prior_of(part)).argmax(axis=1)
+        return np.asarray(guessed == system.truth, np.bool_)
 
     orders = order_of(system, splitting.tolist()), rng.permutation(splitting).tolist()
     known = sorted({*[s for s in STEPS if s < len(splitting)], len(splitting)})
@@ -653,7 +654,8 @@ def order_of(system: System, views: Sequence[int]) -> list[int]:
     noise = system.variance.mean(axis=1)
     variance = max(float((system.share * (1 - system.share)).mean()), 1e-3)
     left = np.diag(np.full(len(system.truth), variance))
-    open_views, order = list(views), []
+    open_views = list(views)
+    order: list[int] = []
     while open_views and len(order) < MOST_ASKED:
         updates = []
         for view in open_views:

@@ -31,9 +31,8 @@ from engine.evaluation.data.reading import (
     read_subject,
     released_columns,
 )
-from engine.evaluation.findings import Finding
+from engine.evaluation.findings import Finding, named
 from engine.evaluation.measures import score_all
-from engine.evaluation.result import named
 from engine.evaluation.study.default import default_study
 from engine.evaluation.study.model import Study
 from engine.evaluation.study.presets import of_spec

@@ -155,8 +155,8 @@ def _decoded(aligned: Aligned, table: Coded, column: str, blank: str | None) -> 
     if values.dtype == object:
         own = [values[code] for code in np.unique(codes) if code < len(values)]
         if not own or not all(isinstance(v, int | float) for v in own):
-            texts = np.array([*(str(v) for v in values), None], dtype=object)
-            return pd.Series(texts[codes], dtype=object)
+            known = np.array([*(str(v) for v in values), None], dtype=object)
+            return pd.Series(known[codes], dtype=object)
         # This side has only numbers, the other has texts too.
         values, is_number = (
             np.array([v if isinstance(v, int | float) else np.nan for v in values]),

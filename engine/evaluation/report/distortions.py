@@ -95,8 +95,8 @@ def _columns(result: Result, names: Names) -> Iterator[Distortion]:
     frame = breakdown(result, "univariate", ["column", "label", "original", "synthetic"])
     for column, share in misplaced_by_column(frame).items():
         mine = frame[frame["column"] == column]
-        off = (mine["synthetic"] - mine["original"]).abs()
-        worst = mine.loc[off.idxmax()]
+        off = np.abs(numbers(mine["synthetic"]) - numbers(mine["original"]))
+        worst = mine.iloc[int(off.argmax())]
         value = names.value(str(column), worst["label"])
         words = (
             f"{names.column(str(column))}: {_percent(share)} of the rows are in a wrong value; furthest off: {value}, "

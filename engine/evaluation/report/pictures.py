@@ -331,7 +331,7 @@ def tables_by_width(result: Result, _: Names) -> list[Picture]:
     labels = [f"{w} column{'s' if w > 1 else ''}: {(of == w).sum():,}" for w in widths]
     chart, edges = rows(title, labels, x, step=56), np.linspace(low, high, 41)
     for i, width in enumerate(widths):
-        n, _ = np.histogram(logs[of == width], edges)
+        n = np.histogram(logs[of == width], edges)[0]
         floor = np.full(len(n), -i - 0.4)
         chart.boxes(edges[:-1], floor + 0.85 * n / n.max(), edges[1:], floor, "synthetic")
         middle = np.median(logs[of == width])
