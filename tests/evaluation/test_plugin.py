@@ -1,4 +1,4 @@
-"""A measure of another package, installed where Python finds it: figures, texts and reasons like our own."""
+"""A measure and a baseline of another package, installed where Python finds it: used like our own."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ def rows(aligned, options):
         {"measure": "", "value": None, "note": "tables of one size only"},
         {"measure": "ratio", "columns": "a", "by": "x", "value": 0.5},
     ])
+
+class Same:
+    name, origin, promise = "same", "theirs", "Nothing."
+
+    def synthesize(self, frame, schema, rng):
+        return frame
 """
 TEXTS = """
 [plugged]
@@ -49,10 +55,34 @@ def site(tmp_path) -> Path:
     info.mkdir(parents=True)
     package.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged-in\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[tablepack.measures]\nplugged = plugged_in:rows\n")
+    (info / "entry_points.txt").write_text(
+        "[tablepack.measures]\nplugged = plugged_in:rows\n"
+        "[tablepack.baselines]\nsame = plugged_in:Same\ncart = plugged_in:Same\n"
+    )
     (package / "__init__.py").write_text(MODULE)
     (package / "figures.toml").write_text(TEXTS)
     return site
+
+
+def ran(code: str, site: Path, folder: Path) -> str:
+    """What some Python prints where the package is installed."""
+    path = os.pathsep.join([str(site), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.ci
+def test_an_installed_package_adds_a_baseline_and_replaces_none(site, tmp_path):
+    code = (
+        "from engine.evaluation.baselines import baseline_of, entrants\n"
+        "print(baseline_of('same').promise, baseline_of('cart').promise == 'Nothing.')\n"
+        "try:\n    baseline_of('same5')\nexcept Exception as error:\n    print('same' in str(error))\n"
+    )
+    assert ran(code, site, tmp_path) == "Nothing. False\nTrue\n"
 
 
 @pytest.mark.ci
@@ -67,12 +97,7 @@ def test_an_installed_package_adds_a_measure(site, tmp_path):
         "found = engine.evaluate('made.csv', data='data.csv', spec='study.study.toml', out='r.html', jobs=1)\n"
         "found.frame().to_json('frame.json', orient='records')\n"
     )
-    path = os.pathsep.join([str(site), str(ROOT)])
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
+    ran(code, site, tmp_path)
     rows = pd.DataFrame(json.loads((tmp_path / "frame.json").read_text()))
     assert tuple(rows) == FRAME
     own = rows[(rows["subject"] == "made") & rows["measure"].str.startswith("plugged")]

@@ -6,59 +6,56 @@ Takes what was typed; gives `Entrant`s. Invariant: every name that is allowed is
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.resources import files
 from pathlib import Path
 
 from engine.errors import SpecError
-from engine.evaluation.baselines.anonymity import Anonymity
 from engine.evaluation.baselines.baseline import Baseline
-from engine.evaluation.baselines.cart import Cart
-from engine.evaluation.baselines.dpmpm import Dpmpm
-from engine.evaluation.baselines.margins import Margins
-from engine.evaluation.baselines.microaggregation import Microaggregation
 from engine.evaluation.baselines.outside import RECIPES, command_of, recipe_of
-from engine.evaluation.baselines.parametric import Parametric
 from engine.evaluation.baselines.partial import Partial
-from engine.evaluation.baselines.pram import Pram
-from engine.evaluation.baselines.sample import Sample
-from engine.evaluation.baselines.swapping import Swapping
 
-Make = Callable[[float | None], Baseline]
+GROUP = "tablepack.baselines"
+"""Entry points of other packages: a name, and a class (or function) that makes a `Baseline`."""
 _ENDINGS = (".csv", ".csv.gz", ".parquet")
 _NAMED = re.compile(r"^([a-z]+)(\d+(?:\.\d+)?)?$")
 
 
-def _percent(number: float | None, otherwise: float) -> float:
-    """A share of percent."""
-    return otherwise if number is None else number / 100
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """A baseline of the catalogue."""
+
+    run: str = ""  # module:class
+    number: str = ""  # The option that a number behind the name sets; empty: there is none
+    percent: bool = False  # The number is in percent
+    example: str = ""
+    plugin: EntryPoint | None = None
+
+    def made(self, name: str, number: str | None) -> Baseline:
+        """Return the baseline, with the number that stands behind its name."""
+        module, _, of = self.run.partition(":")
+        make: Callable[..., Baseline] = (
+            getattr(import_module(module), of) if self.plugin is None else self.plugin.load()
+        )
+        if number is None:
+            return make()
+        if self.percent:
+            return make(**{self.number: float(number) / 100})
+        if float(number) != int(float(number)):
+            raise SpecError(f"{name}: wants a whole number")
+        return make(**{self.number: int(float(number))})
 
 
-def _whole(number: float | None, otherwise: int, name: str) -> int:
-    """A whole number."""
-    if number is not None and number != int(number):
-        raise SpecError(f"{name}: wants a whole number")
-    return otherwise if number is None else int(number)
-
-
-NUMBERED: Mapping[str, tuple[Make, str]] = {
-    "sample": (lambda p: Sample(share=_percent(p, 0.4)), "sample40: 40 % of the rows"),
-    "bootstrap": (
-        lambda p: Sample(share=_percent(p, 1.0), replace=True),
-        "bootstrap100: as many rows, drawn with replacement",
-    ),
-    "pram": (lambda p: Pram(keep=_percent(p, 0.8)), "pram80: a value stays with a chance of 80 %"),
-    "swap": (lambda p: Swapping(rate=_percent(p, 0.05)), "swap5: 5 % of the rows exchange areas"),
-    "kanon": (lambda k: Anonymity(k=_whole(k, 5, "kanon")), "kanon5: classes of at least 5"),
-    "mdav": (lambda k: Microaggregation(k=_whole(k, 3, "mdav")), "mdav3: groups of at least 3"),
-}
-"""With a number behind the name: how each is made, and an example."""
-PLAIN: Mapping[str, Callable[[], Baseline]] = {
-    "margins": Margins,
-    "cart": Cart,
-    "parametric": Parametric,
-    "dpmpm": Dpmpm,
-}
+def _catalogue() -> Mapping[str, Listed]:
+    """Baselines by name; our own come before those of other packages."""
+    told = files("engine.evaluation.baselines").joinpath("baselines.toml").read_text("utf-8")
+    own = {name: Listed(**fields) for name, fields in tomllib.loads(told).items()}
+    others = {point.name: Listed(plugin=point) for point in entry_points(group=GROUP)}
+    return own | {name: one for name, one in others.items() if name not in own}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,22 +126,23 @@ def entrant(entry: str) -> Entrant:
 
 def baseline_of(name: str) -> Baseline:
     """Return a baseline by its name."""
-    if name in PLAIN:
-        return PLAIN[name]()
+    catalogue, match = _catalogue(), _NAMED.match(name)
+    if name in catalogue:
+        return catalogue[name].made(name, None)
     if name in RECIPES:
         return recipe_of(name)
-    match = _NAMED.match(name)
-    if match is None or match[1] not in NUMBERED:
+    if match is None or match[1] not in catalogue or not catalogue[match[1]].number:
         raise SpecError(f"--with: there is no baseline {name!r}; allowed: {allowed()}")
-    return NUMBERED[match[1]][0](None if match[2] is None else float(match[2]))
+    return catalogue[match[1]].made(match[1], match[2])
 
 
 def allowed() -> str:
     """What may be typed, in words."""
+    catalogue = _catalogue()
     return "; ".join(
         [
-            ", ".join(PLAIN),
-            *(words for _, words in NUMBERED.values()),
+            ", ".join(name for name, one in catalogue.items() if not one.number),
+            *(one.example for one in catalogue.values() if one.number),
             f"{', '.join(RECIPES)} (outside, each with its interpreter: mst=.venv-mst/bin/python)",
             "NAME:COLUMN+COLUMN for these columns only",
             "a CSV or Parquet file",

@@ -1,17 +1,14 @@
 """Baselines outside of Python, or in an environment of their own: a command that reads a file and writes another.
 
 Takes a command with the places `{in}` and `{out}` (and `{seed}`), as of R, or a recipe that lies beside this module.
-Invariant: what a command prints is not trusted: a message repeats its last lines without numbers, without quoted texts
-and without values of the data. CONFIDENTIAL: both files lie in the scratch folder alone.
+How it is run: `engine.evaluation.command`.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import shlex
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,18 +19,12 @@ import pandas as pd
 
 from engine.errors import DataError, SpecError
 from engine.evaluation.baselines.baseline import Schema, assembled
-from engine.evaluation.command import run_command
+from engine.evaluation.command import command_words, made_by
 from engine.evaluation.data.reading import read_like
 from engine.evaluation.study.model import Study
-from engine.source import scratch_directory
 
 SECONDS = 3600.0
 """A command that runs longer is stopped."""
-LAST = 5
-"""Lines of its output that a message repeats."""
-_WIDEST = 160
-_NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?")
-_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|`([^`]*)`")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,19 +68,9 @@ class Command:
         It is handed all columns; of what it gives, columns that are kept are replaced by those of the data.
         """
         schema.changed(frame)
-        with scratch_directory() as folder:
-            source, target = folder / "in.csv", folder / "out.csv"
-            _whole(frame).to_csv(source, index=False)
-            places = {
-                "{in}": str(source),
-                "{out}": str(target),
-                "{seed}": str(rng.integers(2**31)),
-            }
-            hide = _hidden(frame)
-            run([_filled(w, places) for w in self.words], self.name, self.seconds, folder, hide)
-            if not target.is_file():
-                raise DataError(f"{self.name}: ended well, but wrote no file {{out}}")
-            found = _read(target, frame, self.name)
+        seed = int(rng.integers(2**31))
+        with made_by(self.words, _whole(frame), self.name, seconds=self.seconds, seed=seed) as file:
+            found = _read(file, frame, self.name)
         require_alike(found, frame, self.name, as_many=bool(schema.kept))
         if schema.kept:
             found = found.head(len(frame))
@@ -98,15 +79,7 @@ class Command:
 
 def command_of(text: str, *, name: str = "", seconds: float = SECONDS) -> Command:
     """Return the baseline that a command is."""
-    try:
-        words = tuple(shlex.split(text))
-    except ValueError as error:
-        raise SpecError(f"command {text!r}: cannot be read: {error}") from None
-    missing = [place for place in ("{in}", "{out}") if not any(place in w for w in words)]
-    if not words or missing:
-        raise SpecError(
-            f"command {text!r}: lacks {' and '.join(missing)}; write it as 'cmd {{in}} {{out}}'"
-        )
+    words = command_words(text, "command")
     return Command(name=name or Path(words[0]).name, words=words, seconds=seconds)
 
 
@@ -132,53 +105,6 @@ def recipe_of(name: str, python: str | None = None) -> Command:
     )
 
 
-def run(
-    words: list[str], name: str, seconds: float, folder: Path, hide: Collection[str] = ()
-) -> None:
-    """Run a command until it ends, where the caller is."""
-    try:
-        ended = run_command(words, folder, seconds)
-    except OSError as error:
-        raise DataError(f"{name}: cannot be started: {error.strerror}") from None
-    if ended.code is None:
-        raise DataError(
-            f"{name}: ran longer than {seconds:g} seconds and was stopped{_tail(ended.said, hide)}"
-        )
-    if ended.code:
-        raise DataError(f"{name}: failed with exit code {ended.code}{_tail(ended.said, hide)}")
-
-
-def _tail(said: str, hide: Collection[str]) -> str:
-    """The last lines of what a command said, for a message."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()][-LAST:]
-    shown = "\n".join(f"  {masked(line, hide)[:_WIDEST]}" for line in lines)
-    return (
-        f"; its last lines, without numbers and values:\n{shown}" if lines else "; it said nothing"
-    )
-
-
-def masked(line: str, hide: Collection[str]) -> str:
-    """Return a line of foreign output without what may be a value of the data.
-
-    hide: Texts of the data, in small letters. Numbers and quoted texts go in any case.
-    """
-    low = line.lower()
-    for text in sorted((t for t in hide if t in low), key=len, reverse=True):
-        line = re.sub(rf"(?<!\w){re.escape(text)}(?!\w)", "[...]", line, flags=re.IGNORECASE)
-    line = _QUOTED.sub("'...'", line)
-    return _NUMBER.sub("#", line)
-
-
-def _hidden(frame: pd.DataFrame) -> set[str]:
-    """Every text of the data, in small letters; numbers are hidden anyway."""
-    texts: set[str] = set()
-    for name in frame.columns:
-        column = frame[name]
-        if not pd.api.types.is_numeric_dtype(column):
-            texts.update(str(v).strip().lower() for v in column.dropna().unique())
-    return texts - {""}
-
-
 def _whole(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with whole numbers written as such."""
     out = frame.copy()
@@ -189,13 +115,6 @@ def _whole(frame: pd.DataFrame) -> pd.DataFrame:
             if len(filled) and (filled.abs() < 2**53).all() and (filled == filled.round()).all():
                 out[name] = column.astype("Int64")
     return out
-
-
-def _filled(word: str, places: Mapping[str, str]) -> str:
-    """A word of a command with its places filled."""
-    for place, text in places.items():
-        word = word.replace(place, text)
-    return word
 
 
 def _read(path: Path, frame: pd.DataFrame, name: str) -> pd.DataFrame:

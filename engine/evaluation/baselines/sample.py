@@ -58,3 +58,8 @@ class Sample:
             rows = rng.choice(rows, size=n)
         drawn = {c: taken(frame[c], rows) for c in changed}
         return assembled(frame, drawn)
+
+
+def bootstrap(share: float = 1.0) -> Sample:
+    """Return a bootstrap sample."""
+    return Sample(share=share, replace=True)
