@@ -35,12 +35,20 @@ MAY_IMPORT = {  # zone -> zones that it may import beside itself; a zone is a pa
     **{module: ENGINE_ROOT for module in ENGINE_ROOT},
     "engine.spec": ENGINE_ROOT,
     "engine.source": CORE,
-    "engine.measure": CORE | {"engine.source"},
-    "engine.fit": ENGINE_ROOT,
+    "engine.mechanism": ENGINE_ROOT,
+    "engine.measure": CORE | {"engine.source", "engine.mechanism"},
+    "engine.fit": ENGINE_ROOT | {"engine.mechanism"},
     "engine.store": ENGINE_ROOT,
     "engine.exposure": ENGINE_ROOT,
     "engine.release": CORE
-    | {"engine.source", "engine.measure", "engine.fit", "engine.store", "engine.exposure"},
+    | {
+        "engine.source",
+        "engine.measure",
+        "engine.mechanism",
+        "engine.fit",
+        "engine.store",
+        "engine.exposure",
+    },
     "engine.simulation": ENGINE_ROOT,
     # Evaluations hold rows beside releases; of the core they see what is listed, builds by one entry point, and trials.
     "engine.evaluation": CORE | {"engine.source", "engine.store", "engine.release.trials"},

@@ -17,6 +17,7 @@ from engine.fit.rake import rake
 from engine.fit.whole.rounding import controlled_rounding
 from engine.fit.whole.settling import settle
 from engine.kernels import told
+from engine.mechanism.warm import warm as warm_mechanism
 from engine.progress import Progress, silent
 
 _KEY = bytes(16)
@@ -84,4 +85,5 @@ if __name__ == "__main__":
         with subprocess.Popen([sys.executable, "-m", "engine.fit.warm", _ROUNDING]) as other:
             _rest()
             _search()
+            warm_mechanism()
         sys.exit(other.returncode)

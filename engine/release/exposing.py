@@ -26,7 +26,7 @@ from engine.exposure import (
     tables_mu2,
     total_mu2,
 )
-from engine.measure import StickyDraws, measure_wider
+from engine.mechanism import StickyDraws, measure_wider
 from engine.params import right_of
 from engine.progress import silent
 from engine.release.relating import Columns, measure_columns

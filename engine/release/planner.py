@@ -24,7 +24,7 @@ from engine.fit import (
     sub_tables,
     table_seconds,
 )
-from engine.measure import StickyDraws, measure_wider
+from engine.mechanism import StickyDraws, measure_wider
 from engine.progress import Progress, silent
 from engine.release.exposing import PLANNED, assess, estimator_of
 from engine.release.header import heavy_notes

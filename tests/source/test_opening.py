@@ -12,7 +12,8 @@ from fixtures.measure import column, nodes_of
 
 from engine.errors import PrivacyError, SpecError
 from engine.keys import new_key
-from engine.measure import StickyDraws, measure_one_way, measure_wider
+from engine.measure import measure_one_way
+from engine.mechanism import StickyDraws, measure_wider
 from engine.params import PROFILES
 from engine.progress import silent
 from engine.schema import SourceSpec
