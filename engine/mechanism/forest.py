@@ -40,7 +40,7 @@ def grow(cells: Cells, tops: tuple[int, ...], draws: Draws, bounds: RowBounds) -
 
     O(cells log cells) for the sort, then O(living cells) a depth. See engine/DESIGN.md, "Measure".
     """
-    kind, magnitude = split_codes(cells.codes)
+    kind, magnitude = split_codes(np.ascontiguousarray(cells.codes))
     order, parts = morton_order(kind, magnitude, tops)
     people, most = _People(cells, order), bounds.at(cells.columns, tops)
     levels: list[_Level] = []
