@@ -27,7 +27,7 @@ from engine.cli.console import (
     progress_bar,
 )
 from engine.errors import SpecError
-from engine.keys import check_key_file
+from engine.key_files import check_key_file
 from engine.measure.dp import Balance, balance, ledger_path, set_budget
 from engine.params import ExposureBounds
 from engine.source import Charge, added_up, charges, charges_path, pinned_vintages

@@ -245,10 +245,8 @@ def _distinct(rows: WeightedRows) -> WeightedRows:
     )
 
 
-def replay(
-    rows: WeightedRows, mechanism: Mechanism, table: ColumnSet, key: bytes
-) -> WeightedRows | None:
-    """The table of some columns that a release of these rows would show; None where it would show nothing.
+def replay(rows: WeightedRows, mechanism: Mechanism, table: ColumnSet, key: bytes) -> WeightedRows:
+    """The table of some columns that a release of these rows would show; without rows where it would show nothing.
 
     key: 32 bytes; all that is random follows from them.
     """
@@ -262,7 +260,8 @@ def replay(
     first = ArrayCells(rows.codes, len(rows.n), ((lanes, None),), rows.n)
     total = measure_total(first, draws, bounds)
     if not total.n_nodes:
-        return None
+        none = np.zeros(0, dtype=np.int64)
+        return WeightedRows(codes=dict.fromkeys(table, none), n=none)
     values: dict[str, tuple[object, ...]] = {}
     codes = dict(rows.codes)
     for column in mechanism.columns:

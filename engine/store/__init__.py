@@ -19,7 +19,7 @@ from engine.store.card import (
     written_of,
 )
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
-from engine.store.decode import as_text, grid_value
+from engine.store.decode import Carrier, as_text, carrier, grid_value
 from engine.store.guarantee import Guarantee, bound_sentences, named
 from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
 from engine.store.opening import (
@@ -52,6 +52,7 @@ __all__ = [
     "ATTACHED",
     "KIND_WORDS",
     "UNREVIEWED",
+    "Carrier",
     "EarlierRelease",
     "GeneratorCard",
     "Guarantee",
@@ -60,6 +61,7 @@ __all__ = [
     "Staging",
     "as_text",
     "bound_sentences",
+    "carrier",
     "check_release",
     "check_shared",
     "check_target",
