@@ -95,7 +95,8 @@ def spread_of(figures: Figures, *, is_whole: bool) -> Spread:
         low, high = np.floor(low + _SAME), np.ceil(high - _SAME)
     known = np.isfinite(figures.measured) & np.isfinite(value)
     # 0 in the release and in every replay: nothing is released there, and no replay tells how much that may be.
-    is_nothing = (value == 0) & ~(there & (imagined != 0)).any(axis=1)
+    is_any = there & ((imagined != 0) | (replayed != 0))
+    is_nothing = (value == 0) & ~is_any.any(axis=1)
     is_sure = known & (there.mean(axis=1) >= ENOUGH) & ~is_nothing
     low, high = np.where(is_sure, low, np.nan), np.where(is_sure, high, np.nan)
     sd = np.where(is_sure, half / _Z, np.nan)

@@ -111,6 +111,7 @@ def refused(
         keys = _keys(con, inner, columns)
         _refuse_ties(con, tree, columns)
     _refuse_other_tables(tree, {release.logical_name, *own})
+    refuse_digits(release, plain.table or (), tree)
     figures, others = _named(tree, columns)
     _refuse_groups_as_units(release, tree, plain.table or (), others)
     _refuse_outermost_rows(tree)
