@@ -45,9 +45,10 @@ def measure_total(source: CellSource, draws: Draws, bounds: RowBounds) -> Measur
 
 def passing(cells: Cells, draws: Draws) -> BoolArray:
     """Which single cells have enough entities of every kind; shape (n_cells,)."""
-    return np.logical_and.reduce(
+    passed: BoolArray = np.logical_and.reduce(
         [draws.passes(_cell_sets(entity, cells.n_rows)) for entity in cells.entities]
     )
+    return passed
 
 
 def _cell_sets(entity: AdditiveEntities | PairedEntities, n_rows: Int64Array) -> EntitySets:

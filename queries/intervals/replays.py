@@ -210,7 +210,7 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
     ]
     return Mechanism(
         columns=tuple(
-            _column(values, *of_name[values.name], universes) for values in table.released
+            _column(values, of_name[values.name], universes) for values in table.released
         ),
         privacy=_privacy(json.loads(privacy)),
         universes={one.column: _coded(one, table) for one in universes},
@@ -223,15 +223,9 @@ def _privacy(stated: dict[str, Any]) -> PrivacyParams:
 
 
 def _column(
-    values: ReleasedValues,
-    kind: Any,
-    value_type: Any,
-    public: bool,
-    placeholder: str | None,
-    base: int | None,
-    exponent: int | None,
-    universes: list[StatedUniverse],
+    values: ReleasedValues, described: list[Any], universes: list[StatedUniverse]
 ) -> Column:
+    kind, value_type, public, placeholder, base, exponent = described
     own = next((one for one in universes if one.column == values.name), None)
     is_ranked = kind in RANKED_KINDS
     return Column(
