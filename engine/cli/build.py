@@ -30,12 +30,11 @@ from engine.cli.console import (
     progress_bar,
 )
 from engine.errors import SpecError
+from engine.guarantee import Guarantee, bound_sentences
 from engine.params import MOST_CHOSEN
 from engine.spec import ReleaseSpec, Workload, warning_of_many
 from engine.store import (
     GeneratorCard,
-    Guarantee,
-    bound_sentences,
     exposure_sentences,
     read_signature,
     signature_path,

@@ -20,7 +20,6 @@ from engine.store.card import (
 )
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
 from engine.store.decode import as_text, grid_value
-from engine.store.guarantee import Guarantee, bound_sentences, named
 from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
 from engine.store.opening import (
     check_release,
@@ -54,12 +53,10 @@ __all__ = [
     "UNREVIEWED",
     "EarlierRelease",
     "GeneratorCard",
-    "Guarantee",
     "ReleaseRecord",
     "Signature",
     "Staging",
     "as_text",
-    "bound_sentences",
     "check_release",
     "check_shared",
     "check_target",
@@ -70,7 +67,6 @@ __all__ = [
     "grid_value",
     "locked_connection",
     "manifest_path",
-    "named",
     "new_signing_key",
     "open_release",
     "physical_name",

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from engine.errors import DamagedRelease
+from engine.guarantee import Guarantee
 from engine.schema import Column, ColumnSet, ReleaseHeader, Writing
-from engine.store.guarantee import Guarantee
 from engine.texts import html_sentences
 from engine.units import ENTITIES, ROWS, Unit
 
