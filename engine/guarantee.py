@@ -157,8 +157,9 @@ class Guarantee:
         lines = []
         if self.is_protected and self.spent is not None:
             n = "1 measurement" if self.builds == 1 else f"{self.builds:,} measurements"
+            aside = ", public numbers of rows aside" if self.is_n_public else ""
             lines.append(
-                f"Everything measured with this key in mode dp ({n}): {named(self.spent, self.spent_delta)}. "
+                f"Everything measured with this key in mode dp ({n}){aside}: {named(self.spent, self.spent_delta)}. "
                 "That is the guarantee for whoever is in all of it; catalog.ledger lists it."
             )
         if self.is_protected and not self.is_whole:
@@ -195,8 +196,8 @@ class Guarantee:
         if self.is_n_public and self.epsilon is not None:
             lines.append(
                 "THE NUMBER OF ROWS IS PUBLIC by declaration: the exact number was used, and nothing protects it. "
-                f"Sources that can be confused then have as many rows: one {self.entity} exchanged for another, "
-                f"against which the whole release has {self._exchanged(' and ')}."
+                f"Sources that can be confused then have as many rows: one {self.entity} exchanged for another "
+                f"with as many rows, against which the whole release has {self._exchanged(' and ')}."
             )
         return lines
 

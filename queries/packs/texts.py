@@ -90,7 +90,8 @@ WORDS = {
     "totals mean": "Totals include what is not released, so the parts shown may add up to less.",
     "unreviewed means": "Some settings of this release were detected in the data and published without review. The "
     "README lists them.",
-    "bounded means": "Rows counted per {}: at most {}.",
+    "bounded means": "Rows counted per {}: at most {}. Further ones are left out, so counts can be too low; the noise "
+    "interval does not cover this.",
     "accepted means": "The publisher accepted this risk: {}",
     "epsilon means": "The release is differentially private with {} for each protected unit ({}): whether all rows of "
     "one unit are included or not changes the probability of any outcome by a factor of at most e to the power of "
@@ -100,7 +101,8 @@ WORDS = {
     "of epsilon, plus delta, if there is one. The number of rows is exact and not protected.",
     "declared means": "The publisher declares that one protected unit changes the rows of at most {} of them; this was "
     "not verified.",
-    "nameless means": "Records without an identifier count as protected units of their own.",
+    "nameless means": "Records without an identifier count as protected units of their own; a unit with several of them "
+    "is not protected as a whole.",
     "weak means": "An epsilon or delta of this size protects little.",
     "together means": "With everything measured with the same key in this mode: {}.",
     "earlier mean": "What was released with the same key before its ledger was begun is not known, and not included.",
