@@ -68,7 +68,7 @@ def place(
     leaf: Int32Array,
     above: Int32Array,
     first: Int64Array,
-) -> tuple[Int32Array, FloatArray, FloatArray]:
+) -> tuple[Int32Array, FloatArray, FloatArray, Int32Array, Int32Array]:
     """Find the finest cell of some columns around each row. Cells are numbered from 1; 0 is none.
 
     ranges: shape (n_nodes, n_columns), the number of each bucket's range in the columns; depth, n: its depth,
@@ -80,7 +80,8 @@ def place(
         the range around it at a level is above[first[j, level] + k].
 
     Returns: cell of each row; by cell its count, and how many figures there are of it: one, and one for each next finer
-        cell inside.
+        cell inside; the next finer cell of each row, which holds fewer buckets (0: its ranges are not released); by next
+        finer cell how many it holds.
     """
     n_nodes, n_columns = ranges.shape
     last = len(levels) - 1
@@ -120,7 +121,14 @@ def place(
             key[n_columns] = own
             parent = slots[_find(slots, keys, key)]
             around[cell] = parent if held[parent] >= least else around[parent]
-    cell_of = np.zeros(len(leaf), np.int32)
+    cell_of, finer_of = np.zeros(len(leaf), np.int32), np.zeros(len(leaf), np.int32)
+    size = 8
+    while size < 2 * len(leaf):
+        size *= 2
+    finer_slots = np.zeros(size, np.int32)
+    finer_keys = np.zeros((len(leaf) + 1, n_columns + 1), np.int32)
+    finer_held = np.zeros(len(leaf) + 1, np.int32)
+    n_finer = 0
     for row in range(len(leaf)):
         low, high, cell = 0, last + 1, 0
         while low < high:  # the deepest one around the row, by bisection
@@ -135,12 +143,27 @@ def place(
                 low, cell = own + 1, found
             else:
                 high = own
-        cell_of[row] = cell if held[cell] >= least else around[cell]
+        cell = cell if held[cell] >= least else around[cell]
+        cell_of[row] = cell
+        own = keys[cell, n_columns] + 1 if cell > 0 else 0
+        is_within = own <= last
+        for j in range(n_columns if is_within else 0):
+            key[j] = above[first[j, levels[own, j]] + leaf[row, j]]
+            is_within = is_within and key[j] > 0
+        if is_within:
+            key[n_columns] = own
+            at = _find(finer_slots, finer_keys, key)
+            if finer_slots[at] == 0:
+                n_finer += 1
+                finer_slots[at] = n_finer
+                finer_keys[n_finer] = key
+                finer_held[n_finer] = held[slots[_find(slots, keys, key)]]
+            finer_of[row] = finer_slots[at]
     figures = np.ones(n_cells + 1)
     for cell in range(1, n_cells + 1):
         if held[cell] >= least and around[cell] > 0:
             figures[around[cell]] += 1
-    return cell_of, people[: n_cells + 1], figures
+    return cell_of, people[: n_cells + 1], figures, finer_of, finer_held[: n_finer + 1]
 
 
 @kernel

@@ -101,8 +101,8 @@ WORDS = {
     "of epsilon, plus delta, if there is one. The number of rows is exact and not protected.",
     "declared means": "The publisher declares that one protected unit changes the rows of at most {} of them; this was "
     "not verified.",
-    "nameless means": "Records without an identifier count as protected units of their own; a unit with several of them "
-    "is not protected as a whole.",
+    "nameless means": "Records without an identifier count as protected units of their own; a unit with several of "
+    "them is not protected as a whole.",
     "weak means": "An epsilon or delta of this size protects little.",
     "together means": "With everything measured with the same key in this mode: {}.",
     "earlier mean": "What was released with the same key before its ledger was begun is not known, and not included.",
