@@ -16,6 +16,12 @@ Int32Array = NDArray[np.int32]
 _MIX = np.int64(-7046029254386353131)  # 2**64 divided by the golden ratio
 
 
+TRIALS = 8
+"""Attacks that are computed side by side."""
+MOST_TURNS, NEGLIGIBLE, TINY = 100, 1e-4, 1e-300
+"""Iterations at most; share of the squared length at which they end."""
+
+
 @part
 def _find(slots: Int32Array, keys: Int32Array, key: Int32Array) -> int:
     """Where a key is in a hash table with linear probing, or the free slot for it.
@@ -80,8 +86,8 @@ def place(
         the range around it at a level is above[first[j, level] + k].
 
     Returns: cell of each row; by cell its count, and how many figures there are of it: one, and one for each next finer
-        cell inside; the next finer cell of each row, which holds fewer buckets (0: its ranges are not released); by next
-        finer cell how many it holds.
+        cell inside; the next finer cell of each row, which holds fewer buckets (0: its ranges are not released); by
+        next finer cell how many it holds.
     """
     n_nodes, n_columns = ranges.shape
     last = len(levels) - 1
@@ -205,3 +211,83 @@ def reveal(
         mine = known * unknown[who] * weight[edge] ** 2
         around = noise[at] / n_tables + in_cell[at] * larger[at] - mine
         out[who] += share[edge] * known * weight[edge] ** 2 / around
+
+
+@kernel
+def least_squares(
+    first: Int64Array,
+    person: Int64Array,
+    weight: FloatArray,
+    prior: FloatArray,
+    secret: FloatArray,
+    noise: FloatArray,
+    of_prior: FloatArray,
+) -> FloatArray:
+    """Guess secrets from noisy equations about their sums, by conjugate gradients; several trials side by side.
+
+    first, person, weight: Equations, each divided by the sd of its noise: the people of equation k, and their weights,
+        stand from first[k] up to first[k + 1].
+    prior: shape (n_people,), precision of what is known of each beforehand, that its variance is 1 included.
+    secret, of_prior: shape (n_people, TRIALS); noise: shape (n_equations, TRIALS). Secrets, and standard normal draws.
+    """
+    n_people, total = len(prior), np.zeros(TRIALS)
+    rest = np.zeros((n_people, TRIALS))
+    for who in range(n_people):
+        known = max(prior[who] - 1.0, 0.0)
+        for k in range(TRIALS):
+            rest[who, k] = known * secret[who, k] + known**0.5 * of_prior[who, k]
+    for cell in range(len(first) - 1):
+        for k in range(TRIALS):
+            total[k] = noise[cell, k]
+        _add(first[cell], first[cell + 1], person, weight, secret, total, rest)
+    guess, way, along = np.zeros((n_people, TRIALS)), rest.copy(), np.zeros((n_people, TRIALS))
+    square, step, after = np.zeros(TRIALS), np.zeros(TRIALS), np.zeros(TRIALS)
+    for who in range(n_people):
+        for k in range(TRIALS):
+            square[k] += rest[who, k] ** 2
+    negligible = NEGLIGIBLE * square.max()
+    for _ in range(MOST_TURNS):
+        for who in range(n_people):
+            for k in range(TRIALS):
+                along[who, k] = prior[who] * way[who, k]
+        for cell in range(len(first) - 1):
+            total[:] = 0.0
+            _add(first[cell], first[cell + 1], person, weight, way, total, along)
+        step[:] = 0.0
+        for who in range(n_people):
+            for k in range(TRIALS):
+                step[k] += way[who, k] * along[who, k]
+        for k in range(TRIALS):
+            step[k] = square[k] / step[k] if step[k] > 0 else 0.0
+        after[:] = 0.0
+        for who in range(n_people):
+            for k in range(TRIALS):
+                guess[who, k] += step[k] * way[who, k]
+                rest[who, k] -= step[k] * along[who, k]
+                after[k] += rest[who, k] ** 2
+        if after.max() < negligible:
+            break
+        for who in range(n_people):
+            for k in range(TRIALS):
+                way[who, k] = rest[who, k] + after[k] / max(square[k], TINY) * way[who, k]
+        square[:] = after
+    return guess
+
+
+@part
+def _add(
+    start: int,
+    end: int,
+    person: Int64Array,
+    weight: FloatArray,
+    of_people: FloatArray,
+    total: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Add what an equation says of some vectors, and `total`, to each of its people."""
+    for edge in range(start, end):
+        for k in range(TRIALS):
+            total[k] += weight[edge] * of_people[person[edge], k]
+    for edge in range(start, end):
+        for k in range(TRIALS):
+            out[person[edge], k] += weight[edge] * total[k]

@@ -63,7 +63,7 @@ def estimator_of(spec: ReleaseSpec, columns: Columns) -> Estimator:
     rows = columns.measured.source.rows(
         tuple(name for name in one_way if name), _most_people(spec, columns)
     )
-    people = Incidence(rows.codes, rows.entity, rows.share, spec.privacy.layer_sd)
+    people = Incidence(rows.codes, rows.entity, rows.share, spec.privacy)
     for tree in one_way.values():
         people.add(tree)
     return Estimator(people, [n for n in one_way if n and n not in columns.relations.copies])
@@ -198,10 +198,12 @@ def assess(
     unseen = sorted(wanted - {*estimator.people.tables}, key=lambda t: (len(t), t))
     for tree in measure_wider(columns.measured, unseen, draws):
         estimator.add(tree)
-    alone = together = tuple(estimator.exposures(own, columns=asked))
+    bounds = spec.bounds
+    bound = bounds.most_right
+    alone = together = tuple(estimator.exposures(own, columns=asked, most_right=bound))
     if past.builds:
-        together = tuple(estimator.exposures(times, past.known))
-    bounds, total, sd = spec.bounds, one_way[""], spec.privacy.layer_sd
+        together = tuple(estimator.exposures(times, past.known, most_right=bound))
+    total, sd = one_way[""], spec.privacy.layer_sd
     most_alone, most = (
         max((one.most for one in found), default=0.5) for found in (alone, together)
     )
