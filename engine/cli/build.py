@@ -74,6 +74,13 @@ def plan_command(
     is_quick: Annotated[
         bool, typer.Option("--quick", help="Estimate only time and memory, from one table in ten.")
     ] = False,
+    is_further: Annotated[
+        bool,
+        typer.Option(
+            "--further",
+            help="Also show what each pair of columns that is not in the spec would reveal.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what a release would contain and cost: tables, cells, noise, exposure, time. Builds nothing.
@@ -88,8 +95,10 @@ def plan_command(
     """
     if is_all and top is not None:
         raise SpecError("--all and --top cannot be combined")
-    if is_quick and (is_all or top is not None):
-        raise SpecError("--quick shows no tables; it cannot be combined with --all or --top")
+    if is_quick and (is_all or top is not None or is_further):
+        raise SpecError(
+            "--quick shows no tables; it cannot be combined with --all, --top or --further"
+        )
     from engine.api.build import plan as planned
     from engine.release import PlanDP
 
@@ -100,7 +109,7 @@ def plan_command(
         _print_estimate(wanted, shown, as_json=as_json)
         return
     with progress_bar(quiet=as_json) as report:
-        plan = planned(wanted, progress=report)
+        plan = planned(wanted, further=is_further, progress=report)
     if as_json:
         print_json(plan.as_dict())
         return
@@ -108,6 +117,12 @@ def plan_command(
     _print_workload(wanted.workload, shown)
     for warning in plan.warnings:
         print_note(f"warning: {warning}")
+    if not isinstance(plan, PlanDP) and plan.further:
+        print_note(
+            "further tables, and how often a secret of the most exposed would be guessed right with each:"
+        )
+        for table in plan.further:
+            print_line(f"  {table}")
     if not isinstance(plan, PlanDP) and plan.refused:
         joined = "\n".join(plan.refused)
         print_note(f"a build would be refused: {joined}")

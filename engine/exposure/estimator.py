@@ -124,7 +124,8 @@ class Estimator:
         times: How often each table was measured with noise of its own; others are left out.
         before: Ratio of signal to noise at which everybody's is known already.
         noise_factor: How many times the noise.
-        most_right: Where the bound is above it, the attack decides.
+        most_right: Where the bound is above it, the attack decides; not of tables that were measured again, for who was
+            together in other vintages is not known.
         """
         found = [
             self._of_secret(column, shared, times, before, noise_factor, most_right)
@@ -167,7 +168,8 @@ class Estimator:
         snr, added = evolve(merged, n_people, before, n_most)
         most, n_top = _of_most(np.sort(snr)[::-1], n_most)
         order = np.argsort(-snr, kind="stable")
-        if most > most_right and np.count_nonzero(snr > KNOWN) < n_most:
+        is_again = max(times.values(), default=1) > 1
+        if most > most_right and not is_again and np.count_nonzero(snr > KNOWN) < n_most:
             snr = np.minimum(attack(merged, n_people, snr, before), snr)
             most, n_top = _of_most(snr[order], n_most)
         guessed = np.append(right(snr[order]), 0.5)  # chance, of nobody

@@ -7,7 +7,7 @@ reveals the sum. Confidential: it is made from rows. What may leave the package 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -247,25 +247,41 @@ class Incidence:
         share = self._news(table, target, people, cell) if cell.any() else self._one_each
         found = [self._cells(seen, cell, share * times, people, 4.0 * sd**2 * figures, gain)]
         if split is None or (split.rest is None and not split.is_null):
-            found.append(self._hidden(seen, of, times, sd, gain))
+            found.append(self._hidden(table, target, times, sd, gain))
         return [one for one in found if len(one.cell)]
 
-    def _hidden(self, seen: _Seen, of: _Groups, times: int, sd: float, gain: float) -> Cells:
-        """Cells of which a side is not shown."""
+    def _hidden(self, table: ColumnSet, target: str, times: int, sd: float, gain: float) -> Cells:
+        """Cells of which a side is not shown; of the same people as in a narrower table, it tells nothing new."""
+        seen = self._seen[table]
+        of = seen.others[table.index(target)]
         cell = of.finer.astype(np.int32)
-        n_cells = len(of.held)
-        first = np.ones(len(cell), dtype=bool)
-        if not self._is_single:
-            _, at = np.unique(cell * np.int64(self.n_people) + self._person, return_index=True)
-            first[:] = False
-            first[at] = True
-        people = np.round(np.bincount(cell[first], minlength=n_cells) / self.share)
+        people = self._n_hidden(of)
         noise_of = hidden_noise(self.privacy.low_threshold, self.privacy.threshold_mean, sd)
         within = np.minimum(people.astype(np.int64), len(noise_of) - 1)
         noise = noise_of[within, np.minimum(of.held, 1)]
         cell = np.where(np.isfinite(noise)[cell], cell, 0)
-        found = self._cells(seen, cell, self._one_each * times, people, noise, gain)
-        return replace(found, is_shown=False)
+        share = np.full(len(cell), float(times))
+        for narrower in self._narrower(table, target):
+            around = self._n_hidden(narrower)[narrower.finer]
+            around = np.where(narrower.finer > 0, around, narrower.people[narrower.cell])
+            share *= np.clip(1 - people[cell] / np.maximum(around, 1.0), 0.0, 1.0)
+        cell = np.where(share > 0, cell, 0)
+        return replace(self._cells(seen, cell, share, people, noise, gain), is_shown=False)
+
+    def _n_hidden(self, of: _Groups) -> FloatArray:
+        """People in the next finer cells, as far as a sample tells."""
+        one = slice(None)
+        if not self._is_single:
+            keys = of.finer * np.int64(self.n_people) + self._person
+            one = np.unique(keys, return_index=True)[1]
+        return np.round(np.bincount(of.finer[one], minlength=len(of.held)) / self.share)
+
+    def _narrower(self, table: ColumnSet, target: str) -> Iterator[_Groups]:
+        """The same of the narrower tables that a table is locked to and that show a column."""
+        for j, other in enumerate(table):
+            narrower = _without(table, j)
+            if other != target and narrower in self._seen:
+                yield self._seen[narrower].others[narrower.index(target)]
 
     def _cells(
         self,
@@ -311,11 +327,8 @@ class Incidence:
         from engine.exposure.loops import lessen
 
         out = np.ones(len(cell))
-        for j, other in enumerate(table):
-            narrower = _without(table, j)
-            if other != target and narrower in self._seen:
-                of = self._seen[narrower].others[narrower.index(target)]
-                lessen(out, people, cell, of.people, of.cell.astype(np.int32))
+        for of in self._narrower(table, target):
+            lessen(out, people, cell, of.people, of.cell.astype(np.int32))
         return out
 
     def news(self, table: ColumnSet) -> float:

@@ -7,8 +7,8 @@ estimates from the number of released buckets.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,10 +26,10 @@ from engine.fit import (
 )
 from engine.measure import StickyDraws, measure_wider
 from engine.progress import Progress, silent
-from engine.release.exposing import PLANNED, assess, estimator_of
+from engine.release.exposing import PLANNED, Assessment, assess, estimator_of
 from engine.release.header import heavy_notes
 from engine.release.one_ways import fit_columns
-from engine.release.relating import added_for, check_added, measure_columns
+from engine.release.relating import Columns, added_for, check_added, measure_columns
 from engine.release.sticky import fit_order
 from engine.schema import KIND_OTHER, MAX_WIDTH, ColumnSet, Measurement
 from engine.source import open_rows, pinned_vintages
@@ -60,6 +60,20 @@ class PlannedTable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FurtherTable:
+    """A table that is not in the spec, and what it would reveal beside those that are."""
+
+    columns: ColumnSet
+    told: str  # The column of which it would reveal most
+    guessed: float  # How often a secret of that would be guessed right of the most exposed, with it; rounded up
+    is_refused: bool  # A build with it would be
+
+    def __str__(self) -> str:
+        then = "; a build would be refused" if self.is_refused else ""
+        return f"{', '.join(self.columns)}: {self.guessed:.0%} ({self.told}){then}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """What a build would make."""
 
@@ -68,6 +82,8 @@ class Plan:
     warnings: tuple[str, ...]
     # What the release would give away, with all that was built of the same people before.
     exposure: Exposure
+    # Asked for: pairs of columns that the spec leaves out, those that reveal least first.
+    further: tuple[FurtherTable, ...] = ()
     # Why a build would be refused, and the ways out, a sentence each; empty: it would not.
     refused: tuple[str, ...] = ()
     # Tables without which it would not; None: it would without any, or it would not with all.
@@ -114,6 +130,7 @@ class Plan:
             "exposure": self.exposure.as_dict(),
             "refused": list(self.refused),
             "leave_out": [list(columns) for columns in self.leave_out or ()],
+            "further": [asdict(table) for table in self.further],
             "modelled": [list(columns) for columns in self.modelled],
             "targets": [self._wish(columns).target for columns in self.modelled],
             "sets": [self._wish(columns).sets for columns in self.modelled],
@@ -211,8 +228,17 @@ class Plan:
         ]
 
 
-def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = None) -> Plan:
-    """Measure what a build would measure, and keep the sizes only."""
+def plan(
+    spec: ReleaseSpec,
+    *,
+    frame: Any = None,
+    further: bool = False,
+    progress: Progress | None = None,
+) -> Plan:
+    """Measure what a build would measure, and keep the sizes only.
+
+    further: Also say what each pair of columns that is not in the spec would reveal.
+    """
     spec, report = _drawn_alike(spec), progress or silent
     tables, sizes, fine = [], [], []
     with open_rows(spec, frame, report) as opened:
@@ -229,7 +255,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         narrow = [tree for name, tree in measured.one_way.items() if name]
         noise = _Noise(spec, fit_order(spec, opened, columns), measured.one_way)
         values = {name: _n_values(tree) for name, tree in measured.one_way.items()}
-        estimator = estimator_of(spec, columns)
+        estimator = estimator_of(spec, columns, report)
         for done, tree in enumerate(chain(narrow, measure_wider(measured, wider, draws))):
             if len(tree.columns) > 1:
                 estimator.add(tree)
@@ -243,6 +269,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
             report("planning", done + 1, len(narrow) + len(wider))
         report("exposure", 0, 0)
         found = assess(spec, opened, columns, estimator, draws)
+        more = _further(spec, columns, found, draws, report) if further else ()
     ways: Remedies | None = None
     refused: tuple[str, ...] = ()
     if found.exposure.is_refused:
@@ -267,7 +294,29 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None, fine=fine),
         refused=refused,
         leave_out=None if ways is None else ways.drop,
+        further=more,
     )
+
+
+def _further(
+    spec: ReleaseSpec,
+    columns: Columns,
+    found: Assessment,
+    draws: StickyDraws,
+    report: Progress,
+) -> tuple[FurtherTable, ...]:
+    """What each pair of columns that is not in the spec would reveal."""
+    names = sorted({name for table in spec.tables for name in table})
+    pairs = [pair for pair in combinations(names, 2) if pair not in spec.tables]
+    out = []
+    for done, pair in enumerate(pairs):
+        groups, is_over = found.with_table(spec, columns, pair, draws)
+        first = groups[0]
+        out.append(
+            FurtherTable(columns=pair, told=first.told, guessed=first.guessed, is_refused=is_over)
+        )
+        report("further tables", done + 1, len(pairs))
+    return tuple(sorted(out, key=lambda one: (one.is_refused, one.guessed, one.columns)))
 
 
 def _drawn_alike(spec: ReleaseSpec) -> ReleaseSpec:

@@ -73,7 +73,7 @@ def test_many_tables_about_few_people_are_refused_with_ways_out(tmp_path, source
         made(WIDE)
     text = str(refused.value)
     assert "in the place of bit would be guessed right for more than 70%" in text.splitlines()[1]
-    assert "most exposed: bit, by " in text
+    assert "most exposed: bit, from " in text
     assert "leave out" in text
     assert "layer_sd = " in text
     assert "mode dp" in text
