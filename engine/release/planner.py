@@ -6,6 +6,7 @@ estimates from the number of released buckets.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, combinations
@@ -41,6 +42,8 @@ MOSTLY_FILLED = 0.8
 """A table with a larger suppressed share gets a warning."""
 MOST_LEVEL = 40
 """Ranges of larger levels have more values than anything has rows."""
+MOST_TRIED = 3
+"""Once so many tables were too much for a column, no more of it are tried."""
 SAMPLED = 10
 """An estimate measures one in so many tables."""
 
@@ -317,6 +320,63 @@ def _further(
         )
         report("further tables", done + 1, len(pairs))
     return tuple(sorted(out, key=lambda one: (one.is_refused, one.guessed, one.columns)))
+
+
+def fitting(
+    spec: ReleaseSpec, most_right: float, *, progress: Progress | None = None
+) -> tuple[ColumnSet, ...]:
+    """Tables of a spec in whose place no secret is guessed right more often than so: the most useful ones that fit.
+
+    Tables of one column first, then pairs by how much their columns have to do with each other (mutual information).
+    """
+    report = progress or silent
+    with open_rows(spec, None, report) as opened:
+        draws = StickyDraws(opened.key, opened.draws, spec.counted)
+        columns = measure_columns(spec, opened, draws, report)
+        measured, relations = columns.measured, columns.relations
+        estimator = estimator_of(spec, columns, report)
+        wider = relations.needed(spec.tables)
+        use = {}
+        for done, tree in enumerate(measure_wider(measured, wider, draws)):
+            estimator.add(tree)
+            use[tree.columns] = _information(tree)
+            report("planning", done + 1, len(wider))
+        kept = [table for table in spec.tables if len(table) == 1]
+        pairs = [table for table in spec.tables if len(table) > 1]
+        pairs.sort(key=lambda table: (-use.get(relations.base(table), 0.0), table))
+        times = dict.fromkeys(((name,) for name in measured.one_way if name), 1)
+        over: Counter[str] = Counter()
+        for done, pair in enumerate(pairs):
+            new = dict.fromkeys({*relations.needed([pair])} - {*times}, 1)
+            told = estimator.revealed(new)
+            if all(over[name] < MOST_TRIED for name in told):
+                found = estimator.exposures(times | new, columns=told, most_right=most_right)
+                if not found or found[0].most <= most_right:
+                    times |= new
+                    kept.append(pair)
+                else:
+                    over[found[0].column] += 1
+            report("exposure", done + 1, len(pairs))
+    return tuple(kept)
+
+
+def _information(tree: Measurement) -> float:
+    """How much the two columns of a table tell of each other: mutual information of its noisy cells, in rows."""
+    at = is_leaf(tree)
+    n = np.maximum(tree.n[at], 0).astype(np.float64)
+    ranges = [
+        np.unique(
+            np.column_stack([held[at, j] for held in (tree.kind, tree.level, tree.index)]),
+            axis=0,
+            return_inverse=True,
+        )[1].ravel()
+        for j in (0, 1)
+    ]
+    sums = [np.bincount(one, weights=n) for one in ranges]
+    expected = sums[0][ranges[0]] * sums[1][ranges[1]] / max(n.sum(), 1.0)
+    some = n > 0
+    found = float((n[some] * np.log(n[some] / expected[some])).sum())
+    return found - (len(sums[0]) - 1) * (len(sums[1]) - 1) / 2  # as much by chance
 
 
 def _drawn_alike(spec: ReleaseSpec) -> ReleaseSpec:
