@@ -100,7 +100,7 @@ def plan_command(
             "--quick shows no tables; it cannot be combined with --all, --top or --further"
         )
     from engine.api.build import plan as planned
-    from engine.release import PlanDP
+    from engine.release import PlanDP, further_pairs
 
     wanted = read(spec, tables=entries_of(tables, width))
     _warn_of_many(wanted)
@@ -123,6 +123,11 @@ def plan_command(
         )
         for table in plan.further:
             print_line(f"  {table}")
+    elif not isinstance(plan, PlanDP) and (n := len(further_pairs(wanted))):
+        print_note(
+            f"{number(n, 'pair')} of columns {'is' if n == 1 else 'are'} not in the spec; what each would reveal: "
+            "--further"
+        )
     if not isinstance(plan, PlanDP) and plan.refused:
         joined = "\n".join(plan.refused)
         print_note(f"a build would be refused: {joined}")

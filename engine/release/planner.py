@@ -301,6 +301,12 @@ def plan(
     )
 
 
+def further_pairs(spec: ReleaseSpec) -> list[ColumnSet]:
+    """Pairs of the columns of a spec that are no table of it."""
+    names = sorted({name for table in spec.tables for name in table})
+    return [pair for pair in combinations(names, 2) if pair not in spec.tables]
+
+
 def _further(
     spec: ReleaseSpec,
     columns: Columns,
@@ -309,9 +315,7 @@ def _further(
     report: Progress,
 ) -> tuple[FurtherTable, ...]:
     """What each pair of columns that is not in the spec would reveal."""
-    names = sorted({name for table in spec.tables for name in table})
-    pairs = [pair for pair in combinations(names, 2) if pair not in spec.tables]
-    out = []
+    pairs, out = further_pairs(spec), []
     for done, pair in enumerate(pairs):
         groups, is_over = found.with_table(spec, columns, pair, draws)
         first = groups[0]

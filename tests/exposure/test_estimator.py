@@ -69,6 +69,30 @@ def test_an_attack_on_the_published_tables_gets_as_far_as_predicted(people, valu
     assert np.mean(found) == pytest.approx(np.mean(predicted), abs=0.03)
 
 
+def test_where_the_bound_is_passed_the_attack_decides():
+    """Secrets of people in a few cells, drawn and solved for densely; the bound takes what two cells tell for two."""
+    rng, n = np.random.default_rng(3), 400
+    codes = {f"c{i}": rng.integers(0, 20, n) for i in range(4)} | {"bit": np.arange(n) % 2}
+    codes |= {"c4": codes["c0"].copy(), "c5": codes["c1"].copy()}
+    tables = [("bit", name) for name in codes if name != "bit"]
+    people = seen(codes, tables)
+    estimator, times = Estimator(people, ("bit",)), dict.fromkeys(people.tables, 1)
+    bound = estimator.exposure("bit", times)
+    decided = estimator.exposure("bit", times, most_right=0.5)
+    cells = [one for table in tables for one in people.cells(table, "bit")]
+    matrix = np.zeros((sum(len(one.noise) for one in cells), n))
+    first = 0
+    for one in cells:
+        matrix[first + one.cell, one.person] = (one.share / one.noise[one.cell]) ** 0.5
+        first += len(one.noise)
+    solve = np.linalg.solve(np.eye(n) + matrix.T @ matrix, matrix.T)
+    secret = rng.choice([-1, 1], (n, 200))
+    guess = solve @ (matrix @ secret + rng.normal(size=(len(matrix), 200)))
+    right = (np.sign(guess) == secret).mean()
+    assert decided.of_all == pytest.approx(right, abs=0.01)
+    assert bound.of_all > decided.of_all + 0.01
+
+
 def test_more_noise_tells_less_and_measuring_again_more():
     codes, tables = everybody(3)
     people = seen(codes, tables)

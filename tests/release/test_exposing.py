@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 
 import duckdb
 import numpy as np
@@ -65,6 +66,23 @@ def made(tmp_path, source):
         return build(spec_of(tmp_path, source, tables, **more), path, jobs=1, force=True)
 
     return make
+
+
+def test_a_plan_says_what_each_further_pair_would_reveal(tmp_path, source):
+    """As much as is stated, and refused, of the spec with that pair."""
+    tables = [("bit",), ("c00",), ("c01",), ("flag",), ("bit", "c00")]
+    given = spec_of(tmp_path, source, tables, privacy={"refuse_at": 0.06})
+    found = plan(given, further=True)
+    pairs = {table.columns for table in found.further}
+    assert pairs == {*combinations(("bit", "c00", "c01", "flag"), 2)} - {("bit", "c00")}
+    for table in found.further:
+        more = plan(
+            spec_of(tmp_path, source, [*tables, table.columns], privacy={"refuse_at": 0.06})
+        )
+        assert table.guessed in {g.guessed for g in more.exposure.groups if g.told == table.told}
+        assert table.is_refused == bool(more.refused)
+    assert not found.refused
+    assert {table.is_refused for table in found.further} == {False, True}
 
 
 @pytest.mark.ci
