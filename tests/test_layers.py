@@ -18,11 +18,12 @@ ENGINE_ROOT = {
     *("engine.cell_keys", "engine.sticky_prf", "engine.ranges", "engine.levels", "engine.progress"),
     *("engine.kernels", "engine.siphash"),
     *("engine.relations", "engine.outputs", "engine.signals", "engine.texts", "engine.units"),
-    *("engine.folders", "engine.processes"),
+    *("engine.folders", "engine.guarantee", "engine.processes"),
 }
 FOR_QUERIES = {
     "engine.errors",
     "engine.folders",
+    "engine.guarantee",
     "engine.schema",
     "engine.cell_keys",
     "engine.outputs",

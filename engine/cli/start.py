@@ -117,7 +117,8 @@ def init_command(
     if left_out:
         print_note(
             f"  {left_out} pairs of columns are left out of the tables: with all pairs a secret of the most exposed "
-            "would be guessed more often than a build allows; list one more, and tablepack plan says what it tells"
+            "would be guessed more often than a build allows; what each would reveal: "
+            f"tablepack plan {output} --further"
         )
 
 

@@ -67,7 +67,7 @@ def measure_sticky(
         sizes = {n: int(is_leaf(t).sum()) for n, t in columns.measured.one_way.items() if n}
         if opened.ingested.spark is None:
             clock.expect(_work(spec, opened.ingested.n_rows, sizes, wanted))
-        estimator = estimator_of(spec, columns)
+        estimator = estimator_of(spec, columns, report)
         stated = stated_before(spec, columns, estimator, earlier)
         before = len(columns.columns) + 1
         report("tables", 0, 1)

@@ -20,7 +20,6 @@ from engine.store.card import (
 )
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
 from engine.store.decode import Carrier, as_text, carrier, grid_value
-from engine.store.guarantee import Guarantee, bound_sentences, named
 from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
 from engine.store.opening import (
     check_release,
@@ -55,7 +54,6 @@ __all__ = [
     "Carrier",
     "EarlierRelease",
     "GeneratorCard",
-    "Guarantee",
     "ReleaseRecord",
     "Signature",
     "Staging",
@@ -72,7 +70,6 @@ __all__ = [
     "grid_value",
     "locked_connection",
     "manifest_path",
-    "named",
     "new_signing_key",
     "open_release",
     "physical_name",
