@@ -17,7 +17,7 @@ from engine.evaluation.data.aligned import align, generator
 from engine.evaluation.data.reading import read_original, read_release, released_columns
 from engine.evaluation.measures.combinations import k_marginals
 from engine.evaluation.study.model import read_study
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.release import build
 from engine.spec import ReleaseSpec
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import shutil
@@ -200,6 +201,7 @@ def released(spec) -> dict[str, list]:
     return held
 
 
+WRITERS = {"sav": "write_sav", "dta": "write_dta", "xpt": "write_xport"}
 NO_ROWS = {
     "a line of two fields": b"999,f",
     "an open quote": b'999,"f,5',
@@ -220,6 +222,40 @@ def test_one_broken_line_never_decides_whether_a_build_succeeds(tmp_path, odd, m
     one, other = seen
     assert all(np.abs(a - b).sum() <= 1 for a, b in zip(one, other, strict=True))
     assert one[0] == N
+
+
+@pytest.mark.parametrize("odd", ["no calendar has the date", "the text is none"])
+@pytest.mark.parametrize("form", ["sav", "dta", "xpt"])
+def test_what_a_library_refuses_of_a_row_concerns_that_row(tmp_path, monkeypatch, form, odd):
+    """Files of SPSS, Stata and SAS; the last person is the odd one, and is there or not."""
+    readstat = pytest.importorskip("pyreadstat", reason="the extra stat is not installed")
+    seen = exact_counts(monkeypatch)
+    rows = people().assign(born=14_610.0, sex=lambda all: all["sex"].replace({"m": "mä"}))
+    kinds = {"sav": "DATE11", "dta": "%td", "xpt": "DATE9"}
+    if form == "sav":
+        rows["born"] += (dt.date(1960, 1, 1) - dt.date(1582, 10, 14)).days
+        rows["born"] *= 86_400
+    for number, last in enumerate(([], [N])):
+        file = tmp_path / f"{number}.{form}"
+        held = pd.concat([rows, rows.tail(1).assign(id=N, sex="zz")]) if last else rows
+        if last and odd.startswith("no"):
+            held.iloc[-1, held.columns.get_loc("born")] = 1e300 if form != "xpt" else 1e70
+        held = held.astype({"id": float, "inc": float})
+        getattr(readstat, WRITERS[form])(held, file, variable_format={"born": kinds[form]})
+        if last and not odd.startswith("no"):
+            file.write_bytes(file.read_bytes().replace(b"zz", b"\xff\xfe"))
+        columns = '[columns.born]\nkind = "date"\ndomain = { min = 1999-12-31, max = 2000-01-02 }\npublic = true\n'
+        spec = written(tmp_path / str(number), columns=columns, path=str(file))
+        spec.write_text(
+            spec.read_text()
+            .replace('["f", "m"]', '["f", "mä"]')
+            .replace('["inc", "sex"]', '["born", "inc", "sex"]')
+        )
+        measure(spec)
+    first, second = seen
+    assert first[0] == N
+    assert first[1].sum(axis=1).max() == N  # all were born on the same day
+    assert all(np.abs(a - b).sum() <= 1 for a, b in zip(first, second, strict=True))
 
 
 @pytest.mark.parametrize(("missing", "counted"), [("drop", N), ("own", N + 3)])

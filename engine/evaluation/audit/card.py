@@ -15,9 +15,10 @@ from engine.evaluation.data import Released, read_release
 from engine.evaluation.report import check_target
 from engine.evaluation.report.files import json_text
 from engine.evaluation.report.page import render
+from engine.guarantee import Guarantee
 from engine.outputs import write_output
 from engine.schema import ColumnSet
-from engine.store import Guarantee, exposure_sentences, open_release
+from engine.store import exposure_sentences, open_release
 from engine.version import ENGINE_VERSION
 
 FORMAT = 1

@@ -25,7 +25,7 @@ from engine.evaluation.compare.result import Comparison, Generator, Run, View
 from engine.evaluation.compare.scoring import SEED, Scorer
 from engine.evaluation.data.aligned import generator
 from engine.evaluation.study.model import Study
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.params import LEAST_EPSILON, MOST_EPSILON, MOST_SWAPPED, PROFILES
 from engine.progress import Progress, silent
 from engine.schema import MAX_WIDTH

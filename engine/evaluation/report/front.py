@@ -19,7 +19,7 @@ from engine.evaluation.findings import FIGURES, STRONG, TITLES, Finding, Rate
 from engine.evaluation.report.pictures import Picture, front_pictures
 from engine.evaluation.report.verdicts import Line, Verdict, verdict
 from engine.evaluation.result import Evaluation, Result
-from engine.store import Guarantee
+from engine.guarantee import Guarantee
 
 MOST_NAMED = 24
 """Columns that the page names."""

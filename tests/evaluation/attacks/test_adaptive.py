@@ -7,7 +7,7 @@ import pytest
 from fixtures.attacks import FLAG, TARGET, HalvedNoise, build, checked, flagged, rng
 
 from engine.evaluation.attacks.systems import adaptive, ask, order_of, system_of
-from engine.measure import StickyDraws
+from engine.mechanism import StickyDraws
 
 
 def released(n_known: int = 16, kind=StickyDraws, **more):

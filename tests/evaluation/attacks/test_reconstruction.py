@@ -27,7 +27,7 @@ from engine.evaluation.attacks.systems import (
     widths,
 )
 from engine.evaluation.data.aligned import Reading, align, distinct
-from engine.measure import StickyDraws
+from engine.mechanism import StickyDraws
 
 
 def right_of(given) -> dict[str, float]:

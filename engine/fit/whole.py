@@ -1,18 +1,49 @@
-"""Units that move between cells, and exchanges between rows, until sums are met. Whole numbers only.
+"""Whole numbers: controlled rounding of fitted cells to published margins, and what settles contradictions.
 
-`Sums` holds what several margins are off, one behind another; the kernels change it in place, and the cells with it.
-`rounding` and `settling` say what the moves are for.
+Rounding. Cells that share all columns but one are a fibre. At the start fibres have their totals, and runs of
+neighbours are near their fitted rows: in a fibre, and of two columns along both. Then units are moved, at first within
+fibres and then also in pairs between two of them, from sums of the other margins that are too large to ones that are
+too small. Released boxes stay near their fitted rows; more of that is given up only where it brings every margin to
+its published counts. Cox 1987, doi:10.1080/01621459.1987.10478456.
+
+Settling. Measured tables can contradict each other: no child has an income, yet the noisy number of blanks in a
+district is not the sum of its noisy numbers of children. Rounding meets one of the tables exactly, so that another is
+off by all of it. There two rows anywhere in the table exchange their codes of a column where that brings a sum nearer
+that is far off; the other tables give way by ones. No row is added or lost, no column's counts change, and no row comes
+to where a narrower table has none.
+
+The penalty of what sums are off is convex: what cannot be met is spread out by ones. A measured count that is off by
+one costs twice what a filled one does. What a released bucket holds is to stay near its fitted rows: it costs the
+square of what it is off. Seeded by the sampling key; what decides an integer is a whole number, or made of + - * / in a
+fixed order.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
+from engine.cell_keys import KEY_LIMIT, cell_keys, has_runs
+from engine.fit.cells import LockedTo, Margins
+from engine.fit.tree import Codes
 from engine.kernels import Whole, kernel, part
-from engine.schema import BoolArray, FloatArray, Int64Array
+from engine.schema import BoolArray, FloatArray, Int64Array, UInt64Array
+from engine.sticky_prf import siphash
 
+NARROWER, BOX, STIFF = 4, 1, 1 << 8
+"""Weights of penalties: of the margins that are asked for; of boxes; of margins that moves for boxes must not cost."""
+CAREFUL, BOLD, ANY = -12, (36, 52), 1 << 10
+"""Most that a move may cost: where it is to gain enough, where it may cost boxes, and where it is made at any cost."""
+PATIENCE, LEAST_PATIENCE, WORK = 10, 6, 1 << 18
+"""Rounds that may go by without: in small tables, in large ones, and in between so many as look at WORK cells."""
+BOLD_CELLS = 30_000
+"""Larger tables have so many filled cells that hardly one of them comes out whole: not worth the time."""
+FAR = 2
+"""What is off by so much is settled."""
+AT_ONCE, SETTLINGS, IDLE_TURNS = 256, 120, 2
+"""Of settling: most sums that a round looks at; most rounds; turns of all margins and columns without any success."""
 BOXES, MEASURED, FILLED, LOOSE = -1, 0, 1, 2
 """Kinds of targets: fitted rows of a box; a measured count; one that was filled in; one that was filled in and may be
 off by one for free."""
@@ -33,6 +64,9 @@ NEAR = 16
 """Most units of the other fibre that may come back in an exchange."""
 TRIES, BITS = 64, 21
 """Exchanges that settling tries for a sum; a random number is drawn from so many bits."""
+_FIXED = 20  # bits behind the point
+_NOTHING = 1e-200  # fitted rows too few to be divided by
+_STRETCH = 4.0  # loose rows of a stretch of fibres, in which a half is brought to its fitted rows
 _BEYOND = FIRST + STEEP * (WORST - 1)  # what each unit beyond REACH costs
 _ODD = 40503  # multiplies lots, so that they differ by round
 _MIDDLE = 1 << 19  # in a rank: cost, and whether it leads away from the fit, from -_MIDDLE
@@ -675,32 +709,34 @@ def _longer(one: Int64Array, size: Whole, more: Whole) -> Int64Array:
     return out
 
 
-@kernel
-def go_on(
+@part
+def _moved(
     asked: Int64Array,
     judged: Int64Array,
     weights: Int64Array,
-    most: int,
-    number: int,
-    patience: int,
+    most: Whole,
+    number: Whole,
+    patience: Whole,
+    is_last: bool,
     units: Units,
     sums: Sums,
-) -> tuple[int, int]:
+) -> tuple[Whole, Whole]:
     """Make rounds for one margin after the other, as long as it helps; what came after the best one is undone.
 
     Moves are judged by what they add to the penalties of margins, with weights, and cost at most so much.
+    is_last: As long as moves are found, a few rounds at most; nothing is undone.
 
     Returns: Number of the next round; the penalty of the margins that are asked for, where it ends.
     """
     mark = least = _penalty(asked, sums)
-    if not least:
+    if not (least or is_last):
         return number, least
     prices = _priced(sums)
     left, came = np.empty(1024, dtype=np.int64), np.empty(1024, dtype=np.int64)
     made, idle, n_asked = 0, 0, len(asked)
     index, is_indexed = _Index(left[:0], left[:0], 0), False
-    for _ in range(ROUNDS):
-        if not least or idle > patience:
+    for _ in range(LAST_ROUNDS if is_last else ROUNDS):
+        if not is_last and (not least or idle > patience):
             break
         turn, at = number // n_asked, number % n_asked
         if n_asked == 1 or number < EXCHANGES_FROM or turn % 2 == 0:
@@ -716,6 +752,10 @@ def go_on(
             )
         number += 1
         _move_priced(source, target, units.n, sums, prices)
+        if is_last:
+            if not len(source):
+                break
+            continue
         left, came = _longer(left, made, len(source)), _longer(came, made, len(source))
         for i in range(len(source)):
             left[made + i], came[made + i] = source[i], target[i]
@@ -730,17 +770,352 @@ def go_on(
     return number, least
 
 
+# Where rounding starts: whole numbers whose sums over fibres are as asked for. What a run of neighbours in a fibre is
+# off stays small, however long it is; of two columns a run along either.
+
+
 @kernel
-def until_idle(
-    asked: int, judged: Int64Array, weights: Int64Array, most: int, units: Units, sums: Sums
+def fibres_of(fibre_of: Int64Array, box: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Put the cells of each fibre, which stand together, in the order of their boxes.
+
+    Returns: order; fibre: Of each cell in that order, numbered from 0; heads: First cell of each.
+    """
+    n = len(fibre_of)
+    order, fibre, heads = np.arange(n), np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    own, same = box.copy(), box.copy()
+    size = 0
+    for i in range(n):
+        if i == 0 or fibre_of[i] != fibre_of[i - 1]:
+            heads[size] = i
+            size += 1
+        fibre[i] = size - 1
+    for one in range(size):
+        begin, end = heads[one], heads[one + 1] if one + 1 < size else n
+        for i in range(begin + 1, end):
+            if box[i] < box[i - 1]:
+                _sort(own, order, same, begin, end)
+                break
+    return order, fibre, heads[:size].copy()
+
+
+def starts(key: bytes, name: Int64Array) -> Int64Array:
+    """A start in [0, 1) for each name, in fixed point."""
+    word = siphash(key, [name.view(np.uint64)])
+    return (word >> np.uint64(64 - _FIXED)).astype(np.int64)
+
+
+@kernel
+def by_running_sums(
+    x: FloatArray, have: FloatArray, target: Int64Array, heads: Int64Array, start: Int64Array
+) -> Int64Array:
+    """Round each fibre by differences of floors of its running sum, from a keyed start in [0, 1).
+
+    have: What each fibre holds. start: Of each fibre, in fixed point.
+    """
+    return _by_running_sums(x, have, target, heads, start)
+
+
+@part
+def _by_running_sums(
+    x: FloatArray, have: FloatArray, target: Int64Array, heads: Int64Array, start: Int64Array
+) -> Int64Array:
+    n = np.empty(len(x), dtype=np.int64)
+    running = 0.0
+    for one in range(len(heads)):
+        begin, end = heads[one], heads[one + 1] if one + 1 < len(heads) else len(x)
+        scale = target[one] / have[one] if have[one] > _NOTHING else 0.0
+        base, before = 0.0, np.int64(0)
+        for i in range(begin, end):
+            running += x[i]
+            if i == begin:
+                base = running - x[i]
+            inside = np.int64((running - base) * scale * (1 << _FIXED))
+            upto = min(max((inside + start[one]) >> _FIXED, 0), target[one])
+            if i == end - 1:
+                upto = target[one]  # whatever floats made of it
+            n[i] = upto - before
+            before = upto
+    return n
+
+
+@part
+def _in_halves(
+    x: FloatArray, fibre: Int64Array, code: Int64Array, target: Int64Array, bits: UInt64Array
+) -> Int64Array:
+    """Round a table of two columns so that runs along both are near their fitted rows.
+
+    The rows of each fibre are split between the lower and the upper half of the codes, these again, and so on. What a
+    half gets follows its running sum over fibres, from a keyed start: so of two codes each is within 1 of its fitted
+    rows over any run of fibres. Further splits follow what their whole has got, and are a little further off.
+
+    bits: Of each split, the widest first.
+
+    Returns: Where a fibre has fitted rows, cells without any get none.
+    """
+    n_fibres, depth = len(target), 0
+    while 1 << depth < len(bits) + 1:
+        depth += 1
+    sums, held = np.zeros(n_fibres), np.zeros(n_fibres)
+    for i in range(len(x)):
+        sums[fibre[i]] += x[i]
+    for i in range(len(x)):
+        held[fibre[i]] += 1.0 if sums[fibre[i]] <= _NOTHING else x[i]
+    # Heap of splits: 1 is all codes, and the halves of one are twice its number and the next.
+    width = 1 << depth
+    fitted = np.zeros((2 * width, n_fibres))
+    for i in range(len(x)):
+        one = fibre[i]
+        own = 1.0 if sums[one] <= _NOTHING else x[i]
+        fitted[width + code[i], one] = own * (target[one] / held[one])
+    for split in range(width - 1, 0, -1):
+        fitted[split] = fitted[2 * split] + fitted[2 * split + 1]
+    n = np.zeros((2 * width, n_fibres), dtype=np.int64)
+    n[1] = target
+    due, loose = np.empty(n_fibres), np.empty(n_fibres)
+    for split in range(1, width):
+        _due(n[split], fitted[2 * split], fitted[split], due, loose)
+        running = np.int64(bits[split - 1] >> np.uint64(64 - _FIXED))
+        before = np.int64(0)
+        for one in range(n_fibres):
+            running += np.int64(due[one] * (1 << _FIXED) + 0.5)
+            low = (running >> _FIXED) - before
+            before += low
+            n[2 * split, one], n[2 * split + 1, one] = low, n[split, one] - low
+    out = np.empty(len(x), dtype=np.int64)
+    for i in range(len(x)):
+        out[i] = n[width + code[i], fibre[i]]
+    return out
+
+
+@part
+def _due(
+    n: Int64Array, half: FloatArray, whole: FloatArray, due: FloatArray, loose: FloatArray
 ) -> None:
-    """Single moves for one margin until a round finds none."""
-    prices = _priced(sums)
-    for number in range(LAST_ROUNDS):
-        source, target = _single_moves(asked, judged, weights, most, number, units, sums, prices)
-        if not len(source):
-            return
-        _move_priced(source, target, units.n, sums, prices)
+    """What a half is due of the rows of each fibre: its share, tilted so that stretches of fibres have what was fitted.
+
+    A stretch holds so many loose rows; what is left over ends the last one.
+    """
+    running = 0.0
+    for one in range(len(n)):
+        share = half[one] / whole[one] if whole[one] > _NOTHING else 0.0
+        due[one] = n[one] * share
+        loose[one] = due[one] * (1.0 - share)
+        running += loose[one]
+    last = max(np.int64(running / _STRETCH) - 1, 0)
+    running = 0.0
+    begin, number = 0, np.int64(0)
+    for one in range(len(n) + 1):
+        now = number
+        if one < len(n):
+            running += loose[one]
+            now = min(np.int64(running / _STRETCH), last)
+        if one == 0:
+            number = now
+        if now != number or one == len(n):
+            over = room = 0.0
+            for i in range(begin, one):
+                over += due[i] - half[i]
+                room += loose[i]
+            tilt = over / room if room > 2.0**-_FIXED else 0.0
+            tilt = min(max(tilt, -1.0), 1.0)
+            for i in range(begin, one):
+                due[i] -= loose[i] * tilt
+            begin, number = one, now
+
+
+# Rounding as a whole.
+
+
+def controlled_rounding(
+    x: FloatArray, codes: Codes, last: int, margins: Margins, box: Int64Array, key: bytes
+) -> tuple[Int64Array, bool]:
+    """Round cells to whole numbers.
+
+    x: Fitted rows. codes, last: As of `Candidates`. box: Of each cell.
+
+    Returns: n: All >= 0. Sums over fibres are as asked for; all others as nearly as the moves allow; is_met: So are
+    those over fibres that have no cells, and those of the column along them.
+    """
+    if not len(x):
+        return np.zeros(0, dtype=np.int64), False
+    k = codes.shape[1]
+    fibres = len(margins.of) - 1 if len(margins.of) > k else 1 - last
+    order, fibre, heads = fibres_of(margins.of[fibres], box)
+    x = x[order]
+    n_fibres = int(margins.base[fibres + 1] - margins.base[fibres])
+    words = siphash(key, [np.arange(max(len(x), n_fibres), dtype=np.uint64)])
+    n_codes = int(margins.base[last + 1] - margins.base[last])
+    is_halved = k == 2 and has_runs(len(heads), n_codes, len(x))
+    depth = int(codes[:, last].max()).bit_length() if is_halved else 0
+    # Widths of splits, and their levels; fibres' names are below.
+    names = [np.arange(1 << i) + ((depth - i) << 32) for i in range(depth)]
+    bits = siphash(key, [np.concatenate(names).astype(np.uint64)]) if names else words[:0]
+    have = np.add.reduceat(x, heads)
+    return rounded(
+        x, order, fibre, heads, have, margins, k, fibres, last, box, words, bits, is_halved
+    )
+
+
+@kernel
+def rounded(
+    x: FloatArray,
+    order: Int64Array,
+    fibre: Int64Array,
+    heads: Int64Array,
+    have: FloatArray,
+    margins: Margins,
+    n_columns: int,
+    fibres: int,
+    last: int,
+    box: Int64Array,
+    words: UInt64Array,
+    bits: UInt64Array,
+    is_halved: bool,
+) -> tuple[Int64Array, bool]:
+    """Round cells; `controlled_rounding` says what is returned.
+
+    x, fibre: In the order of fibres and boxes. have: What each fibre holds. fibres: The margin that they are.
+    words: 64 bits of each name of a fibre, and of each number of a cell.
+    """
+    n_cells, n_fibres = len(x), len(heads)
+    target, start = np.empty(n_fibres, dtype=np.int64), np.empty(n_fibres, dtype=np.int64)
+    for one in range(n_fibres):
+        name = margins.of[fibres, order[heads[one]]]
+        target[one] = margins.low[margins.base[fibres] + name]
+        start[one] = np.int64(words[name] >> np.uint64(64 - _FIXED))
+    code, lot = np.empty(n_cells, dtype=np.int64), np.empty(n_cells, dtype=np.int64)
+    for i in range(n_cells):
+        code[i] = margins.of[last, order[i]]
+        lot[i] = np.int64(words[i] >> np.uint64(48))
+    if is_halved:
+        n = _in_halves(x, fibre, code, target, bits)
+    else:
+        n = _by_running_sums(x, have, target, heads, start)
+    ends = np.append(heads, np.int64(n_cells))
+    n_narrower = max(len(margins.of) - n_columns - 1, 0)
+    sums = _asked_for(margins, n_columns, n_narrower, last, order, box, x, n)
+    implied = False  # the column's counts follow from tables that have the column
+    for margin in range(n_narrower):
+        implied = implied or _tells(sums.of[margin], code)
+    units = Units(n, x, fibre, ends, lot, code)
+    # Move units until every sum that is asked for is met, or no round helps any more. First as long as no move costs
+    # boxes more than it is worth. Where that leaves faults, they may cost boxes more on their way, and filled counts
+    # are asked for too; if some are left even so, nothing is won, and the boxes get back what they gave. In the end
+    # what repair would do blindly; then boxes, where that costs nobody else.
+    column, boxes = np.int64(n_narrower), np.int64(n_narrower + 1)
+    asked = np.arange(n_narrower + (not implied))
+    judged, weights = np.append(asked, boxes), np.full(len(asked) + 1, NARROWER)
+    weights[len(asked)] = BOX
+    patience = min(max(WORK // n_cells, LEAST_PATIENCE), PATIENCE)
+    is_bold = n_narrower > 0 and n_cells <= BOLD_CELLS
+    before, off = n, sums.off
+    number, least = np.int64(0), np.int64(1)
+    for step in range(6):
+        is_last, most, own = step == 0 or step > 3, np.int64(-1), asked
+        if step == 0:
+            if n_narrower:
+                continue
+            own = np.arange(boxes, boxes + 1)
+        elif step == 1:
+            most = np.int64(CAREFUL if n_narrower else 0)
+        elif step < 4:
+            if not is_bold or (step == 3 and not least):
+                continue
+            most = np.int64(BOLD[step - 2])
+            if step == 2:
+                before, off = n.copy(), sums.off.copy()
+                _ask_for_filled(sums, column, FILLED)
+        elif step == 4:
+            if is_bold and least:
+                n[:], sums.off[:] = before, off
+                _ask_for_filled(sums, column, LOOSE)
+            own, judged, most = np.arange(column, column + 1), np.arange(n_narrower), np.int64(ANY)
+            weights = np.ones(n_narrower, dtype=np.int64)
+        else:
+            own, judged = np.arange(boxes, boxes + 1), np.arange(boxes + 1)
+            weights = np.full(boxes + 1, STIFF)
+            weights[boxes] = BOX
+        begin = np.int64(0) if is_last else number
+        end, left = _moved(own, judged, weights, most, begin, patience, is_last, units, sums)
+        if not is_last:
+            number, least = end, left
+    out = np.empty(n_cells, dtype=np.int64)
+    for i in range(n_cells):
+        out[order[i]] = n[i]
+    is_met = True
+    for margin in (fibres, last):
+        off = -margins.low[margins.base[margin] : margins.base[margin + 1]]
+        for i in range(n_cells):
+            off[margins.of[margin, i]] += out[i]
+        for one in off:
+            is_met &= one == 0
+    return out, is_met
+
+
+@part
+def _asked_for(
+    margins: Margins,
+    n_columns: Whole,
+    n_narrower: Whole,
+    last: Whole,
+    order: Int64Array,
+    box: Int64Array,
+    x: FloatArray,
+    n: Int64Array,
+) -> Sums:
+    """Sums of the narrower tables, of the column along the fibres, and of boxes."""
+    n_boxes = np.int64(0)
+    for one in box:
+        n_boxes = max(n_boxes, one + 1)
+    of = np.empty((n_narrower + 2, len(x)), dtype=np.int64)
+    base = np.zeros(n_narrower + 3, dtype=np.int64)
+    for margin in range(n_narrower + 1):
+        own = n_columns + margin if margin < n_narrower else last
+        base[margin + 1] = base[margin] + margins.base[own + 1] - margins.base[own]
+    base[n_narrower + 2] = base[n_narrower + 1] + n_boxes
+    off, kind = np.zeros(base[-1], dtype=np.int64), np.full(base[-1], BOXES, dtype=np.int64)
+    fitted, held = np.zeros(base[-1], dtype=np.int64), np.zeros(n_boxes)
+    for margin in range(n_narrower + 1):
+        own = n_columns + margin if margin < n_narrower else last
+        begin = margins.base[own]
+        for one in range(margins.base[own + 1] - begin):
+            low, high = margins.low[begin + one], margins.high[begin + one]
+            kind[base[margin] + one] = LOOSE if high > low else MEASURED
+            off[base[margin] + one] = -((low + high) // 2)
+        for i in range(len(x)):
+            of[margin, i] = margins.of[own, order[i]]
+    for i in range(len(x)):
+        of[n_narrower + 1, i] = box[order[i]]
+        held[box[order[i]]] += x[i]
+    for one in range(n_boxes):
+        fitted[base[n_narrower + 1] + one] = np.int64(np.floor(held[one] * PARTS_OF_UNIT + 0.5))
+    for margin in range(n_narrower + 2):
+        for i in range(len(x)):
+            off[base[margin] + of[margin, i]] += n[i]
+    cells, first = by_part(of, base)
+    return Sums(of, base, cells, first, off, kind, fitted)
+
+
+@part
+def _tells(of: Int64Array, code: Int64Array) -> bool:
+    """Whether all cells of a part have one code."""
+    size = np.int64(0)
+    for one in of:
+        size = max(size, one + 1)
+    some = np.full(size, -1)
+    for i in range(len(of)):
+        if some[of[i]] >= 0 and some[of[i]] != code[i]:
+            return False
+        some[of[i]] = code[i]
+    return True
+
+
+@part
+def _ask_for_filled(sums: Sums, column: Whole, kind: Whole) -> None:
+    """From now on ask for filled counts, or let them be off by one."""
+    for at in range(sums.base[column]):
+        if sums.kind[at] != MEASURED:
+            sums.kind[at] = kind
 
 
 # Settling: two rows anywhere in the table exchange their codes of a column.
@@ -939,3 +1314,57 @@ def exchange(
         target = np.array([four[2, i], four[3, i]])
         _move(source, target, n, sums)
     return len(kept)
+
+
+def settle(
+    codes: Codes, n: Int64Array, at: Int64Array, tables: LockedTo, key: bytes
+) -> tuple[Int64Array, int]:
+    """Bring sums that are far off a narrower table nearer to it.
+
+    codes: Of all cells that may hold rows, in lexicographic order.
+    at, tables: Position of each cell in every table that they are locked to.
+
+    Returns: Rows of each cell; the largest difference that is left.
+    """
+    n = n.copy()
+    sums = locked_sums(at, n, tables)
+    sizes = [int(code) + 1 for code in codes.max(axis=0, initial=0)]
+    if math.prod(sizes) > KEY_LIMIT:
+        return n, int(np.abs(sums.off).max())
+    cells = Cells(cell_keys(codes.T, sizes, n=len(n))[0], n)
+    columns = []
+    for j, size in enumerate(sizes):
+        code = codes[:, j].astype(np.int64)
+        columns.append(Along(code, *by_part(code[np.newaxis], np.array([0, size]))))
+    turns = [(m, j) for m in range(len(at)) for j in range(len(sizes)) if m != j]
+    idle = 0
+    for number in range(SETTLINGS):
+        if idle >= IDLE_TURNS * len(turns):
+            break
+        margin, column = turns[number % len(turns)]
+        off = np.abs(sums.off[sums.base[margin] : sums.base[margin + 1]])
+        far = np.flatnonzero(off >= FAR)
+        made = 0
+        if len(far):
+            far = far[np.argsort(-off[far], kind="stable")][:AT_ONCE]  # the farthest first
+            tries = np.arange(len(far) * TRIES, dtype=np.uint64)
+            bits = siphash(key, [tries, np.full_like(tries, number)]) >> np.uint64(1)
+            made = exchange(
+                margin, column, far, bits.astype(np.int64), cells, columns[column], sums
+            )
+        idle = 0 if made else idle + 1
+    return n, int(np.abs(sums.off).max())
+
+
+@kernel
+def locked_sums(at: Int64Array, n: Int64Array, tables: LockedTo) -> Sums:
+    """What cells are off the tables that they are locked to."""
+    kind, off = np.full(len(tables.n), FILLED), -tables.n
+    for one in range(len(kind)):
+        if tables.measured[one]:
+            kind[one] = MEASURED
+    for table in range(len(at)):
+        for i in range(len(n)):
+            off[tables.first[table] + at[table, i]] += n[i]
+    order, first = by_part(at, tables.first)
+    return Sums(at, tables.first, order, first, off, kind, np.zeros_like(off))

@@ -11,18 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.errors import InternalError
-from engine.fit import (
-    FitOrder,
-    Marks,
-    copied,
-    fit_support,
-    in_line,
-    marks_of,
-    one_way_table,
-    steps_of,
-    told_codes,
-    with_rows_outside,
-)
+from engine.fit.borders import Marks, marks_of, with_rows_outside
+from engine.fit.derived import copied, in_line, steps_of, told_codes
+from engine.fit.locking import one_way_table
+from engine.fit.order import FitOrder
+from engine.fit.support import fit_support
 from engine.params import NOISE_LAYERS
 from engine.relations import Relations
 from engine.schema import ColumnSet, Int64Array, Measurement, Support, SyntheticTable
