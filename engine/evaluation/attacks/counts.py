@@ -340,7 +340,7 @@ def cloning(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> F
     copies = "; ".join(" = ".join(columns) for columns in found)
     people = drawn(held.aligned.original, assumptions.people, rng)
     rows: list[dict[str, object]] = []
-    right: dict[str, list[Flags]] = {"alone": [], "together": []}
+    right: dict[str, list[Floats]] = {"alone": [], "together": []}
     for columns in found:
         for secret in secrets_of(held.aligned, assumptions.secrets):
             if secret in columns:
