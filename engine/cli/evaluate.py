@@ -121,6 +121,7 @@ Seeds = Annotated[
 Levers = Annotated[
     bool,
     typer.Option(
+        "--sweep",
         "--levers",
         help="Parameter sweep: compare settings of the sticky release (noise, threshold, fewer tables, swapping).",
     ),
