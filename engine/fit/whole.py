@@ -165,27 +165,25 @@ def by_part(of: Int64Array, base: Int64Array) -> tuple[Int64Array, Int64Array]:
 
 
 @part
-def _off(sums: Sums, at: Whole) -> Whole:
+def _off(off: Whole, kind: Whole, fitted: Whole) -> Whole:
     """Whole units that a sum is too large; one that may be off by one for free is not."""
-    off = sums.off[at]
-    if sums.kind[at] == BOXES:
-        apart = off * PARTS_OF_UNIT - sums.fitted[at]
+    if kind == BOXES:
+        apart = off * PARTS_OF_UNIT - fitted
         whole = abs(apart) // PARTS_OF_UNIT
         return whole if apart > 0 else -whole
-    if sums.kind[at] == LOOSE and abs(off) <= 1:
+    if kind == LOOSE and abs(off) <= 1:
         return np.int64(0)
     return off
 
 
 @part
-def _change(sums: Sums, at: Whole, which: Whole) -> Whole:
+def _change(off: Whole, kind: Whole, fitted: Whole, which: Whole) -> Whole:
     """What a unit less or more adds to the penalty of a sum; of a box the square of what it is off."""
-    off = sums.off[at]
-    if sums.kind[at] == BOXES:
-        change = PARTS_OF_UNIT + (4 * which - 2) * (off * PARTS_OF_UNIT - sums.fitted[at])
+    if kind == BOXES:
+        change = PARTS_OF_UNIT + (4 * which - 2) * (off * PARTS_OF_UNIT - fitted)
         return min(max(change, -MOST_COST), MOST_COST)
     near: Whole = min(max(off, -REACH), REACH)
-    return _PENALTY[which, sums.kind[at], near + REACH + 1]
+    return _PENALTY[which, kind, near + REACH + 1]
 
 
 @part
@@ -205,7 +203,9 @@ def _priced(sums: Sums) -> Int64Array:
     """What a unit less (row 0) and one more (row 1) adds to the penalty of each sum."""
     prices = np.empty((2, len(sums.off)), dtype=np.int64)
     for at in range(len(sums.off)):
-        prices[0, at], prices[1, at] = _change(sums, at, _LESS), _change(sums, at, _MORE)
+        off, kind, fitted = sums.off[at], sums.kind[at], sums.fitted[at]
+        prices[0, at] = _change(off, kind, fitted, _LESS)
+        prices[1, at] = _change(off, kind, fitted, _MORE)
     return prices
 
 
@@ -232,8 +232,9 @@ def _move_priced(
             for margin in range(sums.of.shape[0]):
                 at = sums.base[margin] + sums.of[margin, cell]
                 sums.off[at] += sign
-                prices[0, at] = _change(sums, at, _LESS)
-                prices[1, at] = _change(sums, at, _MORE)
+                off, kind, fitted = sums.off[at], sums.kind[at], sums.fitted[at]
+                prices[0, at] = _change(off, kind, fitted, _LESS)
+                prices[1, at] = _change(off, kind, fitted, _MORE)
 
 
 # Rounds: each looks at one margin, and only at the cells of its sums that are too large or too small. For every sum
@@ -259,9 +260,9 @@ def _cost(
 
 
 @part
-def _lot(units: Units, cell: Whole, number: Whole) -> Whole:
+def _lot(lot: Whole, number: Whole) -> Whole:
     """16 bits of a cell, others in every round."""
-    return (units.lot[cell] * (2 * number + 1) * _ODD) & 0xFFFF
+    return (lot * (2 * number + 1) * _ODD) & 0xFFFF
 
 
 @part
@@ -314,7 +315,8 @@ def _faulty(
     over, short = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
     n_over = n_short = 0
     for one in range(size):
-        off = _off(sums, sums.base[asked] + one)
+        at = sums.base[asked] + one
+        off = _off(sums.off[at], sums.kind[at], sums.fitted[at])
         if off > 0:
             over[n_over] = one
             n_over += 1
@@ -418,7 +420,7 @@ def _ranked(
         cell = cells[i]
         cost[i] = _cost(cell, which, sums, prices, judged, weights)
         late = (units.n[cell] > units.x[cell]) == (which == _MORE)
-        rank[i] = ((cost[i] * 2 + late + _MIDDLE) << 16) | _lot(units, cell, number)
+        rank[i] = ((cost[i] * 2 + late + _MIDDLE) << 16) | _lot(units.lot[cell], number)
     for one in range(len(first) - 1):
         _sort(rank, cells, cost, first[one], first[one + 1])
     return cells, cost
@@ -446,7 +448,7 @@ def _pairs(
         if one == other:
             giver[pairs], taker[pairs], cost[pairs] = source[i], target[j], loss[i] + gain[j]
             of = sums.of[asked, source[i]]
-            rank = (cost[pairs] << 48) | (_lot(units, source[i], number) << 32) | pairs
+            rank = (cost[pairs] << 48) | (_lot(units.lot[source[i]], number) << 32) | pairs
             best[of] = min(best[of], rank)
             pairs += 1
         i += one <= other
@@ -481,7 +483,7 @@ def _without_collisions(
                 move = kept[i]
                 of = sums.of[margin, source[move] if sign > 0 else target[move]]
                 free = min(max(sign * sums.off[base[margin] + of], 1), SLOTS)
-                slot[i] = of * SLOTS + _lot(units, source[move], number) % free
+                slot[i] = of * SLOTS + _lot(units.lot[source[move]], number) % free
                 taken[slot[i]] = move
             left = 0
             for i in range(len(kept)):
@@ -567,13 +569,13 @@ def _across(
     best = np.full(base[kept + 1] - base[kept], _FAR)
     for cell in target:
         one = of[kept, cell]
-        best[one] = min(best[one], (_lot(units, cell, number) << 32) | cell)
+        best[one] = min(best[one], (_lot(units.lot[cell], number) << 32) | cell)
     given = np.full(base[asked + 1] - base[asked], _FAR)
     size = 0
     for cell in source:
         if best[of[kept, cell]] < _FAR:
             one = of[asked, cell]
-            given[one] = min(given[one], (_lot(units, cell, number) << 32) | size)
+            given[one] = min(given[one], (_lot(units.lot[cell], number) << 32) | size)
             source[size] = cell
             size += 1
     found = np.empty(len(given), dtype=np.int64)
@@ -684,13 +686,13 @@ def _exchanges(
         size = np.searchsorted(full, units.heads[fibre[wanted[i]] + 1]) - begin
         own = _cost_of_two(given[i], wanted[i], kept, sums, prices, judged, weights)
         for step in range(min(size, NEAR)):
-            cell = full[begin + (step + _lot(units, given[i], number)) % size]
+            cell = full[begin + (step + _lot(units.lot[given[i]], number)) % size]
             goes = _find(index, fibre[given[i]], code[cell])
             if goes < 0 or code[cell] == code[given[i]]:
                 continue
             total = own + _cost_of_two(cell, goes, kept, sums, prices, judged, weights)
             pair[found], back[found], place[found], cost[found] = i, cell, goes, total
-            rank = (total << 48) | (_lot(units, cell, number) << 32) | found
+            rank = (total << 48) | (_lot(units.lot[cell], number) << 32) | found
             best[i] = min(best[i], rank)
             found += 1
     chosen = _affordable(best, cost, most)
@@ -1236,8 +1238,10 @@ def _cost_of_exchange(
     for margin in range(of.shape[0]):
         for source, target in ((one, to_other), (other, to_one)):
             if of[margin, source] != of[margin, target]:
-                cost += _change(sums, base[margin] + of[margin, source], _LESS)
-                cost += _change(sums, base[margin] + of[margin, target], _MORE)
+                at = base[margin] + of[margin, source]
+                cost += _change(sums.off[at], sums.kind[at], sums.fitted[at], _LESS)
+                at = base[margin] + of[margin, target]
+                cost += _change(sums.off[at], sums.kind[at], sums.fitted[at], _MORE)
     return cost
 
 
