@@ -38,7 +38,7 @@ from engine.evaluation.score import Risk, Score
 from engine.evaluation.study import read_baselines
 from engine.evaluation.study.model import Study, read_study
 from engine.evaluation.utility.suite import MEASURES
-from engine.fit.wide import fit_wide, fitting, repair
+from engine.fit.wide import fit_wide, rows
 from engine.schema import (
     KIND_NONNEGATIVE,
     KIND_NULL,
@@ -263,8 +263,8 @@ def counted_tables(rows: pd.DataFrame, sets: Sequence[ColumnSet]) -> dict[Column
 @contextmanager
 def without_search() -> Iterator[None]:
     """Fits are rows along the tree, as they come."""
-    idle = [(fitting, name) for name in ("BLOCK_SWEEPS", "PAIR_SWEEPS", "SWEEPS")]
-    idle.append((repair, "ROUNDS"))
+    idle = [(rows, name) for name in ("BLOCK_SWEEPS", "PAIR_SWEEPS", "SWEEPS")]
+    idle.append((rows, "ROUNDS"))
     before = [getattr(module, name) for module, name in idle]
     try:
         for module, name in idle:

@@ -8,8 +8,7 @@ from fixtures.fit import KEY, contradictory, noisy
 from fixtures.wide import locked, people
 from numba.core import caching
 
-from engine.fit import warm
-from engine.fit.fine import pairs
+from engine.fit import fine, warm
 from engine.fit.wide import fit_wide
 from engine.kernels import KERNELS, kernel, told
 from engine.sticky_prf import siphash128
@@ -23,7 +22,7 @@ def test_builds_use_what_an_installation_has_compiled(monkeypatch):
     for fits in (noisy(1, 150), contradictory(2, 300)):
         for columns in (("A", "B"), ("A", "B", "C"), ("A", "B", "D"), ("B", "C", "D")):
             fits.table(*columns)
-    monkeypatch.setattr(pairs, "FINE", 0)
+    monkeypatch.setattr(fine, "FINE", 0)
     noisy(4, 300).table("A", "B")
     rows = people(700)
     supports, tables = locked(rows, [("age", "region", "wealth"), ("major", "region", "spouse")])

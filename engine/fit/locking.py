@@ -15,7 +15,6 @@ from itertools import combinations
 import numpy as np
 
 from engine.cell_keys import ordered_first, shorter
-from engine.fit.borders import Marks, allowed_pairs, classes_of, possible
 from engine.fit.cells import (
     Candidates,
     Coarse,
@@ -29,7 +28,8 @@ from engine.fit.cells import (
     positions_in,
     prior_weights,
 )
-from engine.fit.fine.pairs import fine_pair, is_fine
+from engine.fit.columns import Marks, allowed_pairs, classes_of, possible
+from engine.fit.fine import fine_pair, is_fine
 from engine.fit.rake import rake
 from engine.fit.tree import (
     Codes,
