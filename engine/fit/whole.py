@@ -223,40 +223,35 @@ def _move(source: Int64Array, target: Int64Array, n: Int64Array, sums: Sums) -> 
 
 @part
 def _move_priced(
-    source: Int64Array, target: Int64Array, n: Int64Array, sums: Sums, prices: Int64Array
-) -> None:
-    """Book one unit a move, and what the sums that change cost from then on."""
-    for sign, cells in ((-1, source), (1, target)):
-        for cell in cells:
-            n[cell] += sign
+    source: Int64Array,
+    target: Int64Array,
+    n_asked: Whole,
+    n: Int64Array,
+    sums: Sums,
+    prices: Int64Array,
+) -> Whole:
+    """Book one unit a move, and what the sums that change cost from then on.
+
+    Returns: What it adds to the penalty of the first margins.
+    """
+    added = np.int64(0)
+    for which in (_LESS, _MORE):
+        for cell in target if which else source:
+            n[cell] += 2 * which - 1
             for margin in range(sums.of.shape[0]):
                 at = sums.base[margin] + sums.of[margin, cell]
-                sums.off[at] += sign
+                if margin < n_asked:
+                    added += prices[which, at]
+                sums.off[at] += 2 * which - 1
                 off, kind, fitted = sums.off[at], sums.kind[at], sums.fitted[at]
                 prices[0, at] = _change(off, kind, fitted, _LESS)
                 prices[1, at] = _change(off, kind, fitted, _MORE)
+    return added
 
 
 # Rounds: each looks at one margin, and only at the cells of its sums that are too large or too small. For every sum
 # that is too large the best move to one that is too small is found; those that do not collide are made together. A move
 # may cost nothing, so that faults walk through the table until they meet.
-
-
-@part
-def _cost(
-    cell: Whole,
-    which: Whole,
-    sums: Sums,
-    prices: Int64Array,
-    judged: Int64Array,
-    weights: Int64Array,
-) -> Whole:
-    """What a unit less or more in a cell adds to the penalties of all margins that judge."""
-    cost = np.int64(0)
-    for j in range(len(judged)):
-        margin = judged[j]
-        cost += prices[which, sums.base[margin] + sums.of[margin, cell]] * weights[j]
-    return cost
 
 
 @part
@@ -414,15 +409,18 @@ def _ranked(
 ) -> tuple[Int64Array, Int64Array]:
     """Cells and their costs by fibre, the cheapest first; among equals those back towards the fit, then by lot."""
     cells, first = _by_fibre(cells, units.fibre)
-    cost = np.empty(len(cells), dtype=np.int64)
-    rank = np.empty(len(cells), dtype=np.int64)
+    cost, rank = np.zeros(len(cells), dtype=np.int64), np.empty(len(cells), dtype=np.int64)
+    for j in range(len(judged)):
+        of, base = sums.of[judged[j]], sums.base[judged[j]]
+        for i in range(len(cells)):
+            cost[i] += prices[which, base + of[cells[i]]] * weights[j]
     for i in range(len(cells)):
         cell = cells[i]
-        cost[i] = _cost(cell, which, sums, prices, judged, weights)
         late = (units.n[cell] > units.x[cell]) == (which == _MORE)
         rank[i] = ((cost[i] * 2 + late + _MIDDLE) << 16) | _lot(units.lot[cell], number)
     for one in range(len(first) - 1):
-        _sort(rank, cells, cost, first[one], first[one + 1])
+        if first[one + 1] - first[one] > 1:
+            _sort(rank, cells, cost, first[one], first[one + 1])
     return cells, cost
 
 
@@ -725,12 +723,13 @@ def _moved(
 ) -> tuple[Whole, Whole]:
     """Make rounds for one margin after the other, as long as it helps; what came after the best one is undone.
 
+    asked: The first margins; any other one in a last turn.
     Moves are judged by what they add to the penalties of margins, with weights, and cost at most so much.
     is_last: As long as moves are found, a few rounds at most; nothing is undone.
 
     Returns: Number of the next round; the penalty of the margins that are asked for, where it ends.
     """
-    mark = least = _penalty(asked, sums)
+    mark = least = now = _penalty(asked, sums)
     if not (least or is_last):
         return number, least
     prices = _priced(sums)
@@ -753,7 +752,7 @@ def _moved(
                 asked[at], kept, judged, weights, most, number, units, sums, prices, index
             )
         number += 1
-        _move_priced(source, target, units.n, sums, prices)
+        now += _move_priced(source, target, n_asked, units.n, sums, prices)
         if is_last:
             if not len(source):
                 break
@@ -762,13 +761,12 @@ def _moved(
         for i in range(len(source)):
             left[made + i], came[made + i] = source[i], target[i]
         made += len(source)
-        now = _penalty(asked, sums)
         if now < least:
             least, made = now, 0
         idle += 1
         if 100 * now < PROGRESS * mark:
             mark, idle = now, 0
-    _move_priced(came[:made], left[:made], units.n, sums, prices)
+    _move_priced(came[:made], left[:made], n_asked, units.n, sums, prices)
     return number, least
 
 
