@@ -7,6 +7,7 @@ May import the engine's root.
 
 from __future__ import annotations
 
+from engine.fit.budget import BUDGET
 from engine.fit.cells import Coarse, coarse_of
 from engine.fit.columns import (
     Marks,
@@ -30,6 +31,7 @@ from engine.fit.relating import Unused, related, relation_of
 from engine.fit.tree import place_candidates
 
 __all__ = [
+    "BUDGET",
     "Coarse",
     "Cost",
     "FitOrder",

@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.fit.budget import BUDGET
 from engine.fit.cells import Coarse
 from engine.fit.columns import Marks, allowed_pairs, classes_of, is_leaf
 from engine.fit.tree import UNRELEASED_CAP, Codes, FittedTree, fit_tree
@@ -797,8 +798,6 @@ FINE = 400_000
 """Tables of two columns with more combinations of values are fitted here."""
 
 
-PART = 1 << 22
-"""Rows that are looked at together: what is kept of each of them meanwhile is kept of no more."""
 Values = tuple[NDArray[np.int32], NDArray[np.int32]]
 """Codes of both columns of each row."""
 
@@ -851,8 +850,8 @@ def fine_pair(
 def _counted(values: Values, n_others: int) -> tuple[Codes, Int64Array]:
     """Distinct pairs of codes of rows in lexicographic order, and how many rows have each."""
     keys, counts = [], []
-    for start in range(0, max(len(values[0]), 1), PART):
-        part = slice(start, start + PART)
+    for start in range(0, max(len(values[0]), 1), BUDGET.fine_rows):
+        part = slice(start, start + BUDGET.fine_rows)
         key = values[0][part] * np.int64(n_others)
         key += values[1][part]
         key.sort()
@@ -903,8 +902,8 @@ def _told_apart(boxes: Boxes, column: int, told: Int64Array, values: NDArray[np.
     end = np.cumsum(boxes.n)
     last_sure = end - boxes.n + np.minimum(boxes.sure, boxes.n)
     labels, counts, sures = [], [], []
-    for start in range(0, max(len(values), 1), PART):
-        part = values[start : start + PART]
+    for start in range(0, max(len(values), 1), BUDGET.fine_rows):
+        part = values[start : start + BUDGET.fine_rows]
         row = np.arange(start, start + len(part))
         box = np.searchsorted(end, row, side="right")
         label = box * n_told + told[part]

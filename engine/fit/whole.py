@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.cell_keys import KEY_LIMIT, cell_keys, has_runs
+from engine.fit.budget import BUDGET, SearchBudget
 from engine.fit.cells import LockedTo, Margins
 from engine.fit.tree import Codes
 from engine.kernels import Whole, kernel, part
@@ -36,14 +37,8 @@ NARROWER, BOX, STIFF = 4, 1, 1 << 8
 """Weights of penalties: of the margins that are asked for; of boxes; of margins that moves for boxes must not cost."""
 CAREFUL, BOLD, ANY = -12, (36, 52), 1 << 10
 """Most that a move may cost: where it is to gain enough, where it may cost boxes, and where it is made at any cost."""
-PATIENCE, LEAST_PATIENCE, WORK = 10, 6, 1 << 18
-"""Rounds that may go by without: in small tables, in large ones, and in between so many as look at WORK cells."""
-BOLD_CELLS = 30_000
-"""Larger tables have so many filled cells that hardly one of them comes out whole: not worth the time."""
 FAR = 2
 """What is off by so much is settled."""
-AT_ONCE, SETTLINGS, IDLE_TURNS = 256, 120, 2
-"""Of settling: most sums that a round looks at; most rounds; turns of all margins and columns without any success."""
 BOXES, MEASURED, FILLED, LOOSE = -1, 0, 1, 2
 """Kinds of targets: fitted rows of a box; a measured count; one that was filled in; one that was filled in and may be
 off by one for free."""
@@ -54,16 +49,12 @@ PARTS_OF_UNIT, MOST_COST = 8, 48
 """Fitted rows of boxes are told to an eighth; a unit more or less counts at most so much."""
 REACH = 6  # sums further off than this count as so far off
 SLOTS = 8  # most moves that one sum takes at once
-ROUNDS, LAST_ROUNDS, EXCHANGES_FROM = 400, 8, 12
-"""Most rounds; most rounds for columns and boxes at the end; the first round that may exchange."""
+EXCHANGES_FROM = (
+    12  # the first round that may exchange: single moves are cheaper, and most faults need no more
+)
 PROGRESS = 85
 """Rounds have helped once the penalty is at most so many hundredths of what it was."""
-MOST = 1 << 15
-"""About the most cells of sums that are too small that a round looks at; the others wait their turn."""
-NEAR = 16
-"""Most units of the other fibre that may come back in an exchange."""
-TRIES, BITS = 64, 21
-"""Exchanges that settling tries for a sum; a random number is drawn from so many bits."""
+BITS = 21  # from which a random number is drawn
 _FIXED = 20  # bits behind the point
 _NOTHING = 1e-200  # fitted rows too few to be divided by
 _STRETCH = 4.0  # loose rows of a stretch of fibres, in which a half is brought to its fitted rows
@@ -303,7 +294,7 @@ def _cells_of(parts: Int64Array, margin: Whole, sums: Sums) -> Int64Array:
 
 @part
 def _faulty(
-    asked: Whole, number: Whole, n: Int64Array, sums: Sums
+    asked: Whole, number: Whole, most: Whole, n: Int64Array, sums: Sums
 ) -> tuple[Int64Array, Int64Array]:
     """Cells with units in sums that are too large, and cells of sums that are too small."""
     size = sums.base[asked + 1] - sums.base[asked]
@@ -318,7 +309,7 @@ def _faulty(
         elif off < 0:
             short[n_short] = one
             n_short += 1
-    turns = 1 + len(n) // max(size, 1) * n_short // MOST
+    turns = 1 + len(n) // max(size, 1) * n_short // most
     source = _cells_of(over[:n_over], asked, sums)
     kept = 0
     for cell in source:
@@ -502,9 +493,10 @@ def _single_moves(
     units: Units,
     sums: Sums,
     prices: Int64Array,
+    budget: SearchBudget,
 ) -> tuple[Int64Array, Int64Array]:
     """Units to move within their fibres, from sums of one margin that are too large to ones that are too small."""
-    source, target = _faulty(asked, number, units.n, sums)
+    source, target = _faulty(asked, number, budget.short_cells, units.n, sums)
     if not len(source) or not len(target):
         return source[:0].copy(), target[:0].copy()
     source, target = _in_common(source, target, units.fibre)
@@ -556,10 +548,10 @@ def _find(index: _Index, fibre: Whole, code: Whole) -> Whole:
 
 @part
 def _across(
-    asked: Whole, kept: Whole, number: Whole, units: Units, sums: Sums
+    asked: Whole, kept: Whole, number: Whole, units: Units, sums: Sums, budget: SearchBudget
 ) -> tuple[Int64Array, Int64Array]:
     """A unit of each sum that is too large, and where it is wanted: in another fibre, in the same sum of `kept`."""
-    source, target = _faulty(asked, number, units.n, sums)
+    source, target = _faulty(asked, number, budget.short_cells, units.n, sums)
     none = np.empty(0, dtype=np.int64)
     if not len(source) or not len(target):
         return none, none
@@ -670,12 +662,13 @@ def _exchanges(
     sums: Sums,
     prices: Int64Array,
     index: _Index,
+    budget: SearchBudget,
 ) -> tuple[Int64Array, Int64Array]:
     """Moves in pairs for the faults of one margin, which leave another (`kept`) as it is."""
-    given, wanted = _across(asked, kept, number, units, sums)
+    given, wanted = _across(asked, kept, number, units, sums, budget)
     fibre, code = units.fibre, units.code
     full = _where(units.n)
-    pair = np.empty(len(given) * NEAR, dtype=np.int64)
+    pair = np.empty(len(given) * budget.partners, dtype=np.int64)
     back, place, cost = np.empty_like(pair), np.empty_like(pair), np.empty_like(pair)
     best = np.full(len(given), _FAR)
     found = 0
@@ -683,7 +676,7 @@ def _exchanges(
         begin = np.searchsorted(full, units.heads[fibre[wanted[i]]])
         size = np.searchsorted(full, units.heads[fibre[wanted[i]] + 1]) - begin
         own = _cost_of_two(given[i], wanted[i], kept, sums, prices, judged, weights)
-        for step in range(min(size, NEAR)):
+        for step in range(min(size, budget.partners)):
             cell = full[begin + (step + _lot(units.lot[given[i]], number)) % size]
             goes = _find(index, fibre[given[i]], code[cell])
             if goes < 0 or code[cell] == code[given[i]]:
@@ -720,6 +713,7 @@ def _moved(
     is_last: bool,
     units: Units,
     sums: Sums,
+    budget: SearchBudget,
 ) -> tuple[Whole, Whole]:
     """Make rounds for one margin after the other, as long as it helps; what came after the best one is undone.
 
@@ -736,20 +730,20 @@ def _moved(
     left, came = np.empty(1024, dtype=np.int64), np.empty(1024, dtype=np.int64)
     made, idle, n_asked = 0, 0, len(asked)
     index, is_indexed = _Index(left[:0], left[:0], 0), False
-    for _ in range(LAST_ROUNDS if is_last else ROUNDS):
+    for _ in range(budget.last_rounds if is_last else budget.rounds):
         if not is_last and (not least or idle > patience):
             break
         turn, at = number // n_asked, number % n_asked
         if n_asked == 1 or number < EXCHANGES_FROM or turn % 2 == 0:
             source, target = _single_moves(
-                asked[at], judged, weights, most, number, units, sums, prices
+                asked[at], judged, weights, most, number, units, sums, prices, budget
             )
         else:
             if not is_indexed:
                 index, is_indexed = _indexed(units), True
             kept = asked[(at + 1 + turn // 2 % (n_asked - 1)) % n_asked]
             source, target = _exchanges(
-                asked[at], kept, judged, weights, most, number, units, sums, prices, index
+                asked[at], kept, judged, weights, most, number, units, sums, prices, index, budget
             )
         number += 1
         now += _move_priced(source, target, n_asked, units.n, sums, prices)
@@ -927,7 +921,13 @@ def _due(
 
 
 def controlled_rounding(
-    x: FloatArray, codes: Codes, last: int, margins: Margins, box: Int64Array, key: bytes
+    x: FloatArray,
+    codes: Codes,
+    last: int,
+    margins: Margins,
+    box: Int64Array,
+    key: bytes,
+    budget: SearchBudget = BUDGET,
 ) -> tuple[Int64Array, bool]:
     """Round cells to whole numbers.
 
@@ -952,7 +952,7 @@ def controlled_rounding(
     bits = siphash(key, [np.concatenate(names).astype(np.uint64)]) if names else words[:0]
     have = np.add.reduceat(x, heads)
     return rounded(
-        x, order, fibre, heads, have, margins, k, fibres, last, box, words, bits, is_halved
+        x, order, fibre, heads, have, margins, k, fibres, last, box, words, bits, is_halved, budget
     )
 
 
@@ -971,6 +971,7 @@ def rounded(
     words: UInt64Array,
     bits: UInt64Array,
     is_halved: bool,
+    budget: SearchBudget,
 ) -> tuple[Int64Array, bool]:
     """Round cells; `controlled_rounding` says what is returned.
 
@@ -1006,8 +1007,8 @@ def rounded(
     asked = np.arange(n_narrower + (not implied))
     judged, weights = np.append(asked, boxes), np.full(len(asked) + 1, NARROWER)
     weights[len(asked)] = BOX
-    patience = min(max(WORK // n_cells, LEAST_PATIENCE), PATIENCE)
-    is_bold = n_narrower > 0 and n_cells <= BOLD_CELLS
+    patience = min(max(budget.work // n_cells, budget.least_patience), budget.patience)
+    is_bold = n_narrower > 0 and n_cells <= budget.bold_cells
     before, off = n, sums.off
     number, least = np.int64(0), np.int64(1)
     for step in range(6):
@@ -1036,7 +1037,9 @@ def rounded(
             weights = np.full(boxes + 1, STIFF)
             weights[boxes] = BOX
         begin = np.int64(0) if is_last else number
-        end, left = _moved(own, judged, weights, most, begin, patience, is_last, units, sums)
+        end, left = _moved(
+            own, judged, weights, most, begin, patience, is_last, units, sums, budget
+        )
         if not is_last:
             number, least = end, left
     out = np.empty(n_cells, dtype=np.int64)
@@ -1281,7 +1284,7 @@ def exchange(
 ) -> int:
     """Pairs of rows exchange their codes of a column where sums of a margin are far off. Returns how many did.
 
-    bits: `TRIES` random numbers for each of these sums. Margin `column` is the table without the column.
+    bits: So many random numbers as are tried for each of these sums. Margin `column` is the table without the column.
     """
     n, base = cells.n, sums.base
     held = _where(n)
@@ -1291,11 +1294,12 @@ def exchange(
     four = np.empty((4, len(far)), dtype=np.int64)
     number = np.empty(len(far), dtype=np.int64)
     found = 0
+    tries = len(bits) // max(len(far), 1)
     for i in range(len(far)):
         least, best = 0, -1
         is_over = sums.off[base[margin] + far[i]] > 0
-        for step in range(TRIES):
-            at = i * TRIES + step
+        for step in range(tries):
+            at = i * tries + step
             one, to_one = _first_row(margin, column, far[i], is_over, bits[at], own, others, sums)
             if one < 0 or to_one < 0 or one == to_one:
                 continue
@@ -1319,7 +1323,12 @@ def exchange(
 
 
 def settle(
-    codes: Codes, n: Int64Array, at: Int64Array, tables: LockedTo, key: bytes
+    codes: Codes,
+    n: Int64Array,
+    at: Int64Array,
+    tables: LockedTo,
+    key: bytes,
+    budget: SearchBudget = BUDGET,
 ) -> tuple[Int64Array, int]:
     """Bring sums that are far off a narrower table nearer to it.
 
@@ -1340,16 +1349,18 @@ def settle(
         columns.append(Along(code, *by_part(code[np.newaxis], np.array([0, size]))))
     turns = [(m, j) for m in range(len(at)) for j in range(len(sizes)) if m != j]
     idle = 0
-    for number in range(SETTLINGS):
-        if idle >= IDLE_TURNS * len(turns):
+    for number in range(budget.settlings):
+        if idle >= budget.idle_turns * len(turns):
             break
         margin, column = turns[number % len(turns)]
         off = np.abs(sums.off[sums.base[margin] : sums.base[margin + 1]])
         far = np.flatnonzero(off >= FAR)
         made = 0
         if len(far):
-            far = far[np.argsort(-off[far], kind="stable")][:AT_ONCE]  # the farthest first
-            tries = np.arange(len(far) * TRIES, dtype=np.uint64)
+            far = far[np.argsort(-off[far], kind="stable")][
+                : budget.settled_at_once
+            ]  # the farthest first
+            tries = np.arange(len(far) * budget.tries, dtype=np.uint64)
             bits = siphash(key, [tries, np.full_like(tries, number)]) >> np.uint64(1)
             made = exchange(
                 margin, column, far, bits.astype(np.int64), cells, columns[column], sums

@@ -32,7 +32,7 @@ NAMES = ("A", "B", "C", "D")
 def always_fine(monkeypatch, request):
     """Whatever the number of values, and however many rows are looked at together."""
     monkeypatch.setattr(fine, "FINE", 0)
-    monkeypatch.setattr(fine, "PART", request.param)
+    monkeypatch.setattr(fine, "BUDGET", fine.BUDGET._replace(fine_rows=request.param))
 
 
 def job_of(fits: Fits, columns, key: bytes = KEY) -> dict:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.fit.budget import BUDGET
 from engine.kernels import Whole, kernel, part
 from engine.schema import BoolArray, FloatArray, Int64Array
 from engine.sticky_prf import siphash
@@ -48,8 +49,6 @@ class Shuffles:
 # A board's tables come as the places of their copies: see `Copies`.
 
 
-MATCHES = 6
-"""Turns in which those whose choice was taken choose again."""
 _NEVER = np.int64(1 << 60)
 
 
@@ -125,7 +124,9 @@ def _best_partners(
 
 
 @part
-def _matched(gained: Int64Array, level: Int64Array, half: Whole) -> tuple[Int64Array, Int64Array]:
+def _matched(
+    gained: Int64Array, level: Int64Array, half: Whole, turns: Whole
+) -> tuple[Int64Array, Int64Array]:
     """Pair rows of the first half with rows of the second whose exchange gains, the best first, none twice.
 
     An exchange gains what both rows gain alone; of rows alike otherwise this thinks too little, never too much. A row's
@@ -138,7 +139,7 @@ def _matched(gained: Int64Array, level: Int64Array, half: Whole) -> tuple[Int64A
     choice, value = np.empty(half, np.int64), np.empty(half, np.int64)
     ones, others = np.empty(half, np.int64), np.empty(half, np.int64)
     found = 0
-    for _ in range(MATCHES):
+    for _ in range(turns):
         if len(free) == 0:
             break
         _best_partners(gained, level, half, is_taken, least, which)
@@ -214,6 +215,7 @@ def _exchange(
     copies: Copies,
     touched: Copies,
     prices: Prices,
+    turns: int,
 ) -> int:
     """Exchange levels of a column between the halves of a batch where that lowers the error; return how often."""
     half = len(batch) // 2
@@ -222,7 +224,7 @@ def _exchange(
         for i in range(len(batch)):
             x[at, i] = rows[at, batch[i]]
     level = x[column] - low
-    ones, others = _matched(_gains(x, column, low, high, copies, prices), level, half)
+    ones, others = _matched(_gains(x, column, low, high, copies, prices), level, half, turns)
     for i in range(len(ones)):
         one, other = batch[ones[i]], batch[others[i]]
         given = _book(rows, one, column, rows[column, other], touched, prices)
@@ -506,7 +508,9 @@ class Board:
         """
         high = self.sizes[column] if high is None else high
         own, touched = self._own[column], self._touched[column]
-        return _exchange(batch, column, low, high, self.rows, own, touched, self._prices)
+        return _exchange(
+            batch, column, low, high, self.rows, own, touched, self._prices, BUDGET.matches
+        )
 
     def change_level(self, at: Int64Array, column: int, levels: Int64Array) -> None:
         """Give rows, each once, other levels of a column."""
@@ -608,8 +612,6 @@ MOST_AT_ONCE, FEWEST_AT_ONCE = 512, 16
 """Rows of a batch."""
 SHARE_AT_ONCE = 50
 """One row in so many is in a batch: exchanges of a batch do not see each other, more would overshoot."""
-BLOCK_PAIRS = 2048
-"""Most pairs of rows that try a block exchange at once."""
 
 
 def matched_sweep(board: Board, shuffles: Shuffles, among: Int64Array | None = None) -> int:
@@ -639,7 +641,7 @@ def block_sweep(board: Board, blocks: Sequence[tuple[BoolArray, int]], shuffles:
         order = shuffles.grouped(board.rows[agree])
         one, other = order[0 : len(order) - 1 : 2], order[1::2]
         mixed = shuffles.order(len(one))
-        for some in np.array_split(mixed, -(-len(mixed) // BLOCK_PAIRS) or 1):
+        for some in np.array_split(mixed, -(-len(mixed) // BUDGET.block_pairs) or 1):
             gains = board.exchange_gains(one[some], other[some], block)
             chosen = some[gains < 0]
             if len(chosen):

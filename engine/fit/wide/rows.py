@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from engine.cell_keys import distinct_cells
 from engine.errors import InternalError
+from engine.fit.budget import BUDGET
 from engine.fit.joint.search import spanning_tree
 from engine.fit.wide.exchange import (
     IMPOSSIBLE,
-    MATCHES,
     MOST_AT_ONCE,
     WEIGHT_ONE,
     Board,
@@ -197,9 +197,6 @@ def _depth(name: str, told: Mapping[str, str]) -> int:
 # exchange them, as in the search, until the pairs with all other columns come near to the targets.
 
 
-PLACINGS = 3
-
-
 def finest_groups(support: Support, placed: Placed) -> tuple[Int64Array, Int64Array]:
     """Finer groups within the groups of a column.
 
@@ -238,7 +235,7 @@ def placed_values(
         np.vstack([rows, own]), [*sizes, len(group)], targets, barred=0, movable=[own_place]
     )
     first = np.searchsorted(group, np.arange(int(group.max(initial=-1)) + 2))
-    sweeps = PLACINGS if len(host) <= MOST_ROWS else 1
+    sweeps = BUDGET.value_sweeps if len(host) <= BUDGET.wide_rows else 1
     for _ in range(sweeps if targets else 0):
         order = shuffles.grouped(host)
         starts = np.searchsorted(host[order], np.arange(len(first)))
@@ -261,17 +258,12 @@ def placed_values(
 # whose other values it goes with best.
 
 
-MOST_ROWS = 100_000
-"""So many rows are searched one by one; of more, each stands for several."""
-POLISHED = 200_000
-"""Most rows that are searched again at a time once all of them are there."""
-POLISHES = 2
 _NEVER = 1 << 60
 
 
 def step_of(n_rows: int) -> int:
     """How many rows one thin row stands for."""
-    return max(-(-n_rows // MOST_ROWS), 1)
+    return max(-(-n_rows // BUDGET.wide_rows), 1)
 
 
 def thinned(single: Int64Array, step: int) -> Int64Array:
@@ -313,9 +305,9 @@ def settled(board: Board, singles: Sequence[Int64Array], shuffles: Shuffles) -> 
 
 
 def polish(board: Board, changed: Int64Array, shuffles: Shuffles) -> None:
-    """Let rows that were changed, and others up to `POLISHED` of them, exchange values."""
-    for _ in range(POLISHES):
-        others = shuffles.order(board.rows.shape[1])[: max(POLISHED - len(changed), 0)]
+    """Let rows that were changed, and others up to `SearchBudget.polished_rows` of them, exchange values."""
+    for _ in range(BUDGET.polishes):
+        others = shuffles.order(board.rows.shape[1])[: max(BUDGET.polished_rows - len(changed), 0)]
         matched_sweep(board, shuffles, np.union1d(changed, others))
 
 
@@ -337,7 +329,7 @@ def _matched(gains: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Pair rows with columns of a matrix where its entry is below 0, the lowest first, none twice."""
     free = np.arange(len(gains))
     ones, others = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for _ in range(MATCHES):
+    for _ in range(BUDGET.matches):
         if not len(free) or not gains.shape[1]:
             break
         choice = gains[free].argmin(axis=1)
@@ -360,16 +352,6 @@ def _matched(gains: Int64Array) -> tuple[Int64Array, Int64Array]:
 # partners, for its columns alone and for the blocks of the tree.
 
 
-ROUNDS, PARTNERS = 8, 4096
-"""Most rounds, and partners that a row looks at for each block in a round."""
-PATIENCE = 3
-"""Rounds without an exchange after which a row is left as it is."""
-MOST = 2000
-"""Most rows that are repaired in a round."""
-NEAR, SUBSETS = 10, 4
-"""Columns that may move together with those of an impossible pair, and sets of them that are tried in a round."""
-LAST_PARTNERS, LAST_NEAR, LAST_SUBSETS = 1 << 16, 16, 12
-"""The same for the few rows that are left then."""
 STRICT = 1 << 36
 """Price of a barred pair: above all that tables can make up for."""
 WANTED = 5
@@ -396,9 +378,19 @@ def repair(
 
     near: For each column all columns, by how much they have to do with it: itself first.
     """
-    _rounds(board, targets, near, shuffles, _Reach(WANTED, PARTNERS, NEAR, SUBSETS))
     _rounds(
-        board, targets, near, shuffles, _Reach(IMPOSSIBLE, LAST_PARTNERS, LAST_NEAR, LAST_SUBSETS)
+        board,
+        targets,
+        near,
+        shuffles,
+        _Reach(WANTED, BUDGET.repair_partners, BUDGET.repair_near, BUDGET.repair_subsets),
+    )
+    _rounds(
+        board,
+        targets,
+        near,
+        shuffles,
+        _Reach(IMPOSSIBLE, BUDGET.last_partners, BUDGET.last_near, BUDGET.last_subsets),
     )
     return int(impossible_columns(board.rows, targets).any(axis=0).sum())
 
@@ -421,9 +413,11 @@ def _rounds(
 ) -> None:
     """Go through the rows with impossible pairs until none finds an exchange, or often enough."""
     idle = np.zeros(board.rows.shape[1], dtype=np.int64)
-    for _ in range(ROUNDS):
+    for _ in range(BUDGET.repairs):
         wrong = impossible_columns(board.rows, targets, reach.least)
-        bad = np.flatnonzero(wrong.any(axis=0) & (idle < PATIENCE))[:MOST]
+        bad = np.flatnonzero(wrong.any(axis=0) & (idle < BUDGET.repair_patience))[
+            : BUDGET.repaired_rows
+        ]
         if not len(bad):
             break
         for row in bad.tolist():
@@ -484,8 +478,6 @@ def _blocks(
 
 BARRED = 2 * WEIGHT_ONE
 """Price of an impossible pair while rows are searched: high, but passed through."""
-BLOCK_SWEEPS, PAIR_SWEEPS, SWEEPS = 3, 2, 4
-"""Sweeps of block exchanges, and of matched ones to the pairs alone and to all tables."""
 EMPHASIS = 4
 """A difference in tables that hold a target counts so many times."""
 MOST_CELLS = 1 << 21
@@ -658,18 +650,18 @@ def _search(
 ) -> None:
     """Search in place: pairs first, then all tables; a row counts `step` times."""
     pairs, blocks = [target for target in targets if len(target.axes) == 2], blocks_of(edges)
-    wider = PAIR_SWEEPS if len(pairs) < len(targets) else 0
-    steps = BLOCK_SWEEPS + wider + SWEEPS
+    wider = BUDGET.pair_sweeps if len(pairs) < len(targets) else 0
+    steps = BUDGET.block_sweeps + wider + BUDGET.sweeps
     board = Board(rows, sizes, pairs, barred=BARRED, step=step)
-    for done in range(BLOCK_SWEEPS):
+    for done in range(BUDGET.block_sweeps):
         report(done, steps)
         block_sweep(board, blocks, shuffles)
     for done in range(wider):
-        report(BLOCK_SWEEPS + done, steps)
+        report(BUDGET.block_sweeps + done, steps)
         matched_sweep(board, shuffles)
     board = Board(rows, sizes, targets, barred=BARRED, step=step) if wider else board
-    for done in range(SWEEPS):
-        report(BLOCK_SWEEPS + wider + done, steps)
+    for done in range(BUDGET.sweeps):
+        report(BUDGET.block_sweeps + wider + done, steps)
         matched_sweep(board, shuffles)
     report(steps, steps)
 

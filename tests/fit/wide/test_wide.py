@@ -205,8 +205,8 @@ def test_a_target_that_is_told_stands_for_the_column_that_tells_it(known):
 @pytest.mark.ci
 def test_a_fit_of_many_rows_keeps_columns_blanks_and_what_is_told(monkeypatch):
     """Many rows are searched as fewer ones that count several times; here 700 are many."""
-    monkeypatch.setattr(wide_rows, "MOST_ROWS", 700)
-    monkeypatch.setattr(wide_rows, "POLISHED", 1_000)
+    few = wide_rows.BUDGET._replace(wide_rows=700, polished_rows=1_000)
+    monkeypatch.setattr(wide_rows, "BUDGET", few)
     rows = people(3_000)
     supports, tables = locked(rows, [("age", "region", "wealth")])
     fit = fit_wide(tuple(sorted(rows)), supports, tables, key=KEY)
