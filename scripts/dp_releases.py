@@ -18,7 +18,7 @@ from engine.evaluation.data.reading import read_original, read_release, released
 from engine.evaluation.data.sampling import generator
 from engine.evaluation.study.model import read_study
 from engine.evaluation.utility.marginals import k_marginals
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.release import build
 from engine.spec import ReleaseSpec
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine import keys, release
+from engine import key_files, release
 from engine.api.built import BuiltRelease
 from engine.api.reading import read
 from engine.errors import SpecError
@@ -196,7 +196,11 @@ def default_output(what: SpecOrFrame) -> Path:
 
 
 def plan(
-    what: SpecOrFrame, *, progress: Progress | None = None, **of_source: Any
+    what: SpecOrFrame,
+    *,
+    further: bool = False,
+    progress: Progress | None = None,
+    **of_source: Any,
 ) -> release.Plan | release.PlanDP:
     """Predict what a build would release and disclose, and what it would cost; nothing is written.
 
@@ -204,6 +208,8 @@ def plan(
     ----------
     what, progress
         As in `build`.
+    further : bool
+        Also say what each pair of columns that is not listed would reveal. Mode sticky only.
     **of_source
         Parameters of `build` that describe a source.
 
@@ -219,7 +225,7 @@ def plan(
     spec, frame = _resolve(what, **of_source)
     if spec.mode == "dp":
         return release.plan_dp(spec)
-    return release.plan(spec, frame=frame, progress=progress)
+    return release.plan(spec, frame=frame, further=further, progress=progress)
 
 
 def estimate(
@@ -284,7 +290,7 @@ def new_key(path: str | Path) -> str:
     StoreError
     """
     check_new_key(path)
-    key_id = keys.new_key(Path(path))
+    key_id = key_files.new_key(Path(path))
     begin_charges(Path(path))
     begin_ledger(Path(path))
     return key_id

@@ -1,7 +1,8 @@
-"""Propose tables for a source that has no spec yet: every column, and as many pairs as a build would accept.
+"""Propose tables for a source that has no spec yet: every column, and the most useful pairs that a build would accept.
 
-Takes what was detected; gives the entries of a spec. The data are read by `plan`, with a key that is thrown away unless
-one is given: what is left out follows from noisy figures, and is for the custodian's eyes like all that was detected.
+Takes what was detected; gives the entries of a spec. The data are read as by `plan`, with keys that are thrown away
+unless one is given: what is left out follows from noisy figures, and is for the custodian's eyes like all that was
+detected.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from typing import Any
 from engine import release as releases
 from engine.api.reading import read
 from engine.errors import TablepackError
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.progress import Progress
 from engine.source import rows_about
 from engine.source.detection import Detection, spec_text
 
-MOST_ROWS = 200_000
-"""Of more rows all pairs of a few dozen columns are seldom too much, and to plan them takes long."""
-ROOM = 0.9
-"""Share of the bound that is used up: a build draws other noise than this."""
+MOST_ROWS = 2_000_000
+"""Of more rows no pairs are proposed: to plan all of them takes long."""
+ROOMS = (0.8, 0.65, 0.5)
+"""Shares of the bound that are used up: a build draws other noise than this, and what the most exposed column of a few
+dozen reveals differs by up to .03 between keys."""
+TRIALS = 3
+"""Other keys with which it must not be refused."""
 
 
 def fitting(
@@ -30,30 +34,31 @@ def fitting(
 ) -> tuple[list[dict[str, Any]], int]:
     """Entries of tables, and how many pairs are left out of them; none where all pairs fit, or nobody can tell."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "release.toml"
-        own = Path(folder) / "own.key"
+        path, keys = (
+            Path(folder) / "release.toml",
+            [Path(folder) / f"{n}.key" for n in range(1 + TRIALS)],
+        )
         try:
-            if key is None:
+            for own in keys:
                 new_key(own)
             path.write_text(
-                spec_text(detection, spec_path=path, key_path=(key or own).absolute()),
+                spec_text(detection, spec_path=path, key_path=(key or keys[0]).absolute()),
                 encoding="utf-8",
             )
             spec = read(path)
-            if rows_about(spec) > MOST_ROWS or max(map(len, spec.tables), default=1) < 2:
+            pairs = [table for table in spec.tables if len(table) > 1]
+            single = [table for table in spec.tables if len(table) == 1]
+            if not pairs:
                 return [], 0
-            bounds = spec.bounds
-            less = replace(
-                bounds,
-                refuse_at=ROOM * bounds.refuse_at,
-                warn_at=min(bounds.warn_at, ROOM * bounds.refuse_at),
-            )
-            plan = releases.plan(replace(spec, bounds=less), progress=report)
+            kept: tuple[Any, ...] = tuple(single)
+            for room in ROOMS if rows_about(spec) <= MOST_ROWS else ():
+                most_right = 0.5 + room * spec.bounds.refuse_at / 2
+                some = releases.fitting(spec, most_right, progress=report)
+                trials = (replace(spec, tables=some, key_path=own) for own in keys[1:])
+                if not any(releases.plan(one, progress=report).refused for one in trials):
+                    kept = some
+                    break
         except TablepackError:
             return [], 0  # who plans the written spec is told why
-    if not plan.refused:
-        return [], 0
-    left_out = {*(plan.leave_out or (t for t in spec.tables if len(t) > 1))}
-    kept = [{"columns": list(t)} for t in spec.tables if len(t) > 1 and t not in left_out]
-    single = [{"columns": list(t)} for t in spec.tables if len(t) == 1 and t not in left_out]
-    return [*single, *kept], len(left_out)
+    left_out = len(spec.tables) - len(kept)
+    return [{"columns": list(table)} for table in kept] if left_out else [], left_out

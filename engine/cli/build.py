@@ -30,12 +30,11 @@ from engine.cli.console import (
     progress_bar,
 )
 from engine.errors import SpecError
+from engine.guarantee import Guarantee, bound_sentences
 from engine.params import MOST_CHOSEN
 from engine.spec import ReleaseSpec, Workload, warning_of_many
 from engine.store import (
     GeneratorCard,
-    Guarantee,
-    bound_sentences,
     exposure_sentences,
     read_signature,
     signature_path,
@@ -75,6 +74,13 @@ def plan_command(
     is_quick: Annotated[
         bool, typer.Option("--quick", help="Estimate only time and memory, from one table in ten.")
     ] = False,
+    is_further: Annotated[
+        bool,
+        typer.Option(
+            "--further",
+            help="Also show what each pair of columns that is not in the spec would reveal.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what a release would contain and cost: tables, cells, noise, exposure, time. Builds nothing.
@@ -89,10 +95,12 @@ def plan_command(
     """
     if is_all and top is not None:
         raise SpecError("--all and --top cannot be combined")
-    if is_quick and (is_all or top is not None):
-        raise SpecError("--quick shows no tables; it cannot be combined with --all or --top")
+    if is_quick and (is_all or top is not None or is_further):
+        raise SpecError(
+            "--quick shows no tables; it cannot be combined with --all, --top or --further"
+        )
     from engine.api.build import plan as planned
-    from engine.release import PlanDP
+    from engine.release import PlanDP, further_pairs
 
     wanted = read(spec, tables=entries_of(tables, width))
     _warn_of_many(wanted)
@@ -101,7 +109,7 @@ def plan_command(
         _print_estimate(wanted, shown, as_json=as_json)
         return
     with progress_bar(quiet=as_json) as report:
-        plan = planned(wanted, progress=report)
+        plan = planned(wanted, further=is_further, progress=report)
     if as_json:
         print_json(plan.as_dict())
         return
@@ -109,6 +117,17 @@ def plan_command(
     _print_workload(wanted.workload, shown)
     for warning in plan.warnings:
         print_note(f"warning: {warning}")
+    if not isinstance(plan, PlanDP) and plan.further:
+        print_note(
+            "further tables, and how often a secret of the most exposed would be guessed right with each:"
+        )
+        for table in plan.further:
+            print_line(f"  {table}")
+    elif not isinstance(plan, PlanDP) and (n := len(further_pairs(wanted))):
+        print_note(
+            f"{number(n, 'pair')} of columns {'is' if n == 1 else 'are'} not in the spec; what each would reveal: "
+            "--further"
+        )
     if not isinstance(plan, PlanDP) and plan.refused:
         joined = "\n".join(plan.refused)
         print_note(f"a build would be refused: {joined}")

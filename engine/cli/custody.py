@@ -27,20 +27,15 @@ from engine.cli.console import (
     progress_bar,
 )
 from engine.errors import SpecError
-from engine.keys import check_key_file
+from engine.guarantee import NOT_COUNTED, Guarantee
+from engine.key_files import check_key_file
 from engine.measure.dp import Balance, balance, ledger_path, set_budget
 from engine.params import ExposureBounds
 from engine.source import Charge, added_up, charges, charges_path, pinned_vintages
-from engine.store import Guarantee
 from queries.requests import TableRequest, read_requests, settle_request
 
 EXAMPLE = "Example: `tablepack budget census.key --set 4`"
 commands = typer.Typer(rich_markup_mode="markdown")
-NOT_COUNTED = (
-    "Sticky releases have no epsilon; they are recorded in a separate ledger. Builds with guarantee = false protect "
-    "nobody and cost no epsilon. Neither ledger includes builds with other keys: exposure of the same people under two "
-    "keys is recorded in two places."
-)
 MOST_PRICED = 20
 """Most requests that are planned at once: each takes as long as a plan."""
 _COUNTED = (

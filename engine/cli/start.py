@@ -19,7 +19,7 @@ from engine.cli.console import (
     progress_bar,
 )
 from engine.errors import SpecError
-from engine.keys import read_key
+from engine.key_files import read_key
 from engine.outputs import SPEC, check_output, write_output
 from engine.schema import MAX_WIDTH, as_entities
 from engine.spec import example_spec
@@ -117,7 +117,8 @@ def init_command(
     if left_out:
         print_note(
             f"  {left_out} pairs of columns are left out of the tables: with all pairs a secret of the most exposed "
-            "would be guessed more often than a build allows; list one more, and tablepack plan says what it tells"
+            "would be guessed more often than a build allows; what each would reveal: "
+            f"tablepack plan {output} --further"
         )
 
 

@@ -8,12 +8,20 @@ May import the engine's root.
 
 from __future__ import annotations
 
-from engine.exposure.attackers import auc_of, caught, tables_mu2, total_mu2
-from engine.exposure.estimator import ColumnExposure, Estimator
-from engine.exposure.evolution import right
+from engine.exposure.estimator import ColumnExposure, Estimator, right
 from engine.exposure.incidence import Incidence
 from engine.exposure.remedies import Remedies, remedies
-from engine.exposure.statement import Exposure, Group, groups_of, in_order, stated
+from engine.exposure.statement import (
+    Exposure,
+    Group,
+    auc_of,
+    caught,
+    groups_of,
+    in_order,
+    stated,
+    tables_mu2,
+    total_mu2,
+)
 
 __all__ = [
     "ColumnExposure",

@@ -6,13 +6,16 @@ reveals the sum. Confidential: it is made from rows. What may leave the package 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.params import PrivacyParams
 from engine.ranges import levels_at, split_codes
 from engine.schema import (
     KIND_NONNEGATIVE,
@@ -27,6 +30,10 @@ from engine.schema import (
 
 SOME_ROWS = 2_000
 """Rows on which the share of news in a table is estimated."""
+RARE = 0.01
+"""What happens less often to an even secret, such as many people of whom neither side is shown, tells nothing of it."""
+LEAST_SPREAD = 0.2
+"""Least variance of a sum of a few secrets: they are whole numbers."""
 Numbers = NDArray[np.integer[Any]]
 
 
@@ -36,15 +43,14 @@ class Cells:
 
     # shape (n_edges,): Who is in which cell; a person of several rows may be in several.
     person: Int64Array
-    cell: NDArray[np.int32]  # 0: in none
+    cell: NDArray[np.int32]
     weight: FloatArray  # shape (n_edges,): Rows of the person in the cell that count
     share: FloatArray  # shape (n_edges,): What of it is news beside the narrower tables that the table is locked to
     larger: FloatArray  # shape (n_cells,): How many times as many people as were sampled
     noise: FloatArray  # shape (n_cells,): Variance of the noise in the cell's sum
     gain: float = 1.0  # Correlation of what the table shows with the secret
-    n_tables: int = (
-        1  # Tables that show sums of these groups, each with noise and errors of its own
-    )
+    n_tables: int = 1  # That show sums of these groups, each with noise and errors of its own
+    is_shown: bool = True  # The sums are shown; else it tells that a side is not
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +62,8 @@ class _Groups:
     # shape (n_cells + 1,): Figures whose noise is in what a cell reveals of rows that are in no finer one: its own, and
     # one for each finer one inside.
     figures: FloatArray
+    finer: Numbers  # shape (n_rows,): Next finer cell of each row, of which less is shown, from 1; 0: none
+    held: NDArray[np.int32]  # shape (n_finer + 1,): How many buckets of it are shown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +86,7 @@ class Incidence:
     codes: Of sampled rows, by column, as they are counted.
     person: Which person each row is of, numbered from 0; None: each is one.
     share: Share of people that was sampled.
-    layer_sd: Standard deviation of each of two noise layers.
+    privacy: Thresholds and noise.
     """
 
     def __init__(
@@ -86,7 +94,7 @@ class Incidence:
         codes: Mapping[str, Int64Array],
         person: Int64Array | None,
         share: float,
-        layer_sd: int,
+        privacy: PrivacyParams,
     ) -> None:
         self._codes = codes
         self._n_rows = len(next(iter(codes.values()), np.zeros(0)))
@@ -95,7 +103,7 @@ class Incidence:
         self._one_each = np.ones(self._n_rows)
         self.n_people = int(self._person.max(initial=-1)) + 1
         self.share = share
-        self.layer_sd = layer_sd
+        self.privacy = privacy
         self._ranges: dict[str, _Ranges] = {}
         self._seen: dict[ColumnSet, _Seen] = {}
         self._combinations: dict[ColumnSet, tuple[NDArray[np.int32], NDArray[np.int32]]] = {}
@@ -166,7 +174,7 @@ class Incidence:
             if rows is None
             else (np.ascontiguousarray(self._leaves(names)[rows]), None)
         )
-        cell, people, figures = place(
+        cell, people, figures, finer, held = place(
             _matrix([numbers[j] for j in columns], tree.n_nodes),
             tree.depth,
             tree.n,
@@ -177,7 +185,10 @@ class Incidence:
             np.array(first, dtype=np.int64).reshape(len(chosen), len(depths)),
         )
         cell = cell.astype(np.min_scalar_type(len(people)))
-        return _Groups(cell=cell if row is None else cell[row], people=people, figures=figures)
+        finer = finer.astype(np.min_scalar_type(len(held)))
+        if row is not None:
+            cell, finer = cell[row], finer[row]
+        return _Groups(cell=cell, people=people, figures=figures, finer=finer, held=held)
 
     def _leaves(self, columns: ColumnSet) -> NDArray[np.int32]:
         """The finest range of each row in some columns."""
@@ -207,8 +218,11 @@ class Incidence:
         split: Split | None = None,
         times: int = 1,
         noise_factor: int = 1,
-    ) -> Cells | None:
-        """Cells of all other columns of a table, in which it reveals one column; None: there are none.
+    ) -> list[Cells]:
+        """Cells of all other columns of a table, in which it reveals one column.
+
+        Of the people whose finest cell is not shown as a whole, it also tells that too few of them are on a side that
+        is not shown.
 
         times: How often it was measured with noise of its own. Each counts as if it were of other groups, for nobody
             knows what changed between two states of the data: of the same groups several reveal a little less.
@@ -216,7 +230,7 @@ class Incidence:
         """
         seen = self._seen[table]
         j = table.index(target)
-        of, gain = seen.others[j], 1.0
+        of, gain, sd = seen.others[j], 1.0, noise_factor * self.privacy.layer_sd * seen.scale
         cell, people, figures = of.cell.astype(np.int32), of.people, of.figures
         if split is not None:
             gain = split.gain
@@ -230,15 +244,62 @@ class Incidence:
             elif split.is_null:
                 bucket = np.where(seen.is_leaf[seen.buckets.cell, j], seen.buckets.cell, 0)
                 figures = figures * _of_sides(bucket, cell, split.bit, len(people))
-        if not cell.any():
-            return None
-        share = self._news(table, target, people, cell)
-        share *= times * (cell > 0)
-        person, weight = self._person, self._one_each
+        share = self._news(table, target, people, cell) if cell.any() else self._one_each
+        found = [self._cells(seen, cell, share * times, people, 4.0 * sd**2 * figures, gain)]
+        if split is None or (split.rest is None and not split.is_null):
+            found.append(self._hidden(table, target, times, sd, gain))
+        return [one for one in found if len(one.cell)]
+
+    def _hidden(self, table: ColumnSet, target: str, times: int, sd: float, gain: float) -> Cells:
+        """Cells of which a side is not shown; of the same people as in a narrower table, it tells nothing new."""
+        seen = self._seen[table]
+        of = seen.others[table.index(target)]
+        cell = of.finer.astype(np.int32)
+        people = self._n_hidden(of)
+        noise_of = hidden_noise(self.privacy.low_threshold, self.privacy.threshold_mean, sd)
+        within = np.minimum(people.astype(np.int64), len(noise_of) - 1)
+        noise = noise_of[within, np.minimum(of.held, 1)]
+        cell = np.where(np.isfinite(noise)[cell], cell, 0)
+        share = np.full(len(cell), float(times))
+        for narrower in self._narrower(table, target):
+            around = self._n_hidden(narrower)[narrower.finer]
+            around = np.where(narrower.finer > 0, around, narrower.people[narrower.cell])
+            share *= np.clip(1 - people[cell] / np.maximum(around, 1.0), 0.0, 1.0)
+        cell = np.where(share > 0, cell, 0)
+        return replace(self._cells(seen, cell, share, people, noise, gain), is_shown=False)
+
+    def _n_hidden(self, of: _Groups) -> FloatArray:
+        """People in the next finer cells, as far as a sample tells."""
+        one = slice(None)
+        if not self._is_single:
+            keys = of.finer * np.int64(self.n_people) + self._person
+            one = np.unique(keys, return_index=True)[1]
+        return np.round(np.bincount(of.finer[one], minlength=len(of.held)) / self.share)
+
+    def _narrower(self, table: ColumnSet, target: str) -> Iterator[_Groups]:
+        """The same of the narrower tables that a table is locked to and that show a column."""
+        for j, other in enumerate(table):
+            narrower = _without(table, j)
+            if other != target and narrower in self._seen:
+                yield self._seen[narrower].others[narrower.index(target)]
+
+    def _cells(
+        self,
+        seen: _Seen,
+        cell: NDArray[np.int32],
+        share: FloatArray,
+        people: FloatArray,
+        noise: FloatArray,
+        gain: float,
+    ) -> Cells:
+        """The people of some cells, but for cell 0."""
+        rows = np.flatnonzero(cell)
+        cell, share, person = cell[rows], share[rows], self._person[rows]
+        weight = self._one_each[rows]
         if not self._is_single:
             # Rows of one person in one cell are one: together they are worth as many as count.
             keys, one, n = np.unique(
-                cell * np.int64(self.n_people) + self._person,
+                cell * np.int64(self.n_people) + person,
                 return_index=True,
                 return_counts=True,
             )
@@ -255,7 +316,7 @@ class Incidence:
             weight=weight,
             share=share,
             larger=larger,
-            noise=4.0 * (noise_factor * self.layer_sd * seen.scale) ** 2 * figures,
+            noise=noise,
             gain=gain,
         )
 
@@ -266,11 +327,8 @@ class Incidence:
         from engine.exposure.loops import lessen
 
         out = np.ones(len(cell))
-        for j, other in enumerate(table):
-            narrower = _without(table, j)
-            if other != target and narrower in self._seen:
-                of = self._seen[narrower].others[narrower.index(target)]
-                lessen(out, people, cell, of.people, of.cell.astype(np.int32))
+        for of in self._narrower(table, target):
+            lessen(out, people, cell, of.people, of.cell.astype(np.int32))
         return out
 
     def news(self, table: ColumnSet) -> float:
@@ -308,6 +366,33 @@ class Split:
     gain: float
     # The sides are nulls and all values: of each side as many figures as are shown are added up.
     is_null: bool = False
+
+
+@lru_cache
+def hidden_noise(low_threshold: int, mean: int, sd: float) -> FloatArray:
+    """Variance of the noise in a sum of the secrets of n people of whom a side is not shown; inf: nothing is told.
+
+    sd: Standard deviation of each of two noise layers.
+
+    Returns: shape (n + 1, 2): where neither side is shown, or one.
+    """
+    most = 4 * mean
+    out = np.full((most + 1, 2), np.inf)
+    for n in range(1, most):  # of more, both sides are shown
+        on = np.arange(n + 1)
+        often = np.array([math.comb(n, k) for k in on]) / 2.0**n
+        passes = np.array([0.5 * math.erfc((mean - k) / math.sqrt(2)) for k in on])
+        passes[:low_threshold] = 0.0
+        hidden = (1 - passes)[::-1]
+        for shown, likely in ((0, often * (1 - passes) * hidden), (1, 2 * often * passes * hidden)):
+            if likely.sum() < RARE:
+                continue
+            likely = likely / likely.sum()
+            spread = 4 * float((likely * (on - (likely * on).sum()) ** 2).sum())
+            spread = 1 / (1 / max(spread, LEAST_SPREAD) + shown / (8 * sd**2))
+            if spread < n:
+                out[n, shown] = 1 / (1 / spread - 1 / n)
+    return out
 
 
 def _of_sides(bucket: Numbers, cell: NDArray[np.int32], bit: BoolArray, n_cells: int) -> FloatArray:

@@ -16,6 +16,12 @@ Int32Array = NDArray[np.int32]
 _MIX = np.int64(-7046029254386353131)  # 2**64 divided by the golden ratio
 
 
+TRIALS = 8
+"""Attacks that are computed side by side."""
+MOST_TURNS, NEGLIGIBLE, TINY = 100, 1e-4, 1e-300
+"""Iterations at most; share of the squared length at which they end."""
+
+
 @part
 def _find(slots: Int32Array, keys: Int32Array, key: Int32Array) -> int:
     """Where a key is in a hash table with linear probing, or the free slot for it.
@@ -68,7 +74,7 @@ def place(
     leaf: Int32Array,
     above: Int32Array,
     first: Int64Array,
-) -> tuple[Int32Array, FloatArray, FloatArray]:
+) -> tuple[Int32Array, FloatArray, FloatArray, Int32Array, Int32Array]:
     """Find the finest cell of some columns around each row. Cells are numbered from 1; 0 is none.
 
     ranges: shape (n_nodes, n_columns), the number of each bucket's range in the columns; depth, n: its depth,
@@ -80,7 +86,8 @@ def place(
         the range around it at a level is above[first[j, level] + k].
 
     Returns: cell of each row; by cell its count, and how many figures there are of it: one, and one for each next finer
-        cell inside.
+        cell inside; the next finer cell of each row, which holds fewer buckets (0: its ranges are not released); by
+        next finer cell how many it holds.
     """
     n_nodes, n_columns = ranges.shape
     last = len(levels) - 1
@@ -120,7 +127,14 @@ def place(
             key[n_columns] = own
             parent = slots[_find(slots, keys, key)]
             around[cell] = parent if held[parent] >= least else around[parent]
-    cell_of = np.zeros(len(leaf), np.int32)
+    cell_of, finer_of = np.zeros(len(leaf), np.int32), np.zeros(len(leaf), np.int32)
+    size = 8
+    while size < 2 * len(leaf):
+        size *= 2
+    finer_slots = np.zeros(size, np.int32)
+    finer_keys = np.zeros((len(leaf) + 1, n_columns + 1), np.int32)
+    finer_held = np.zeros(len(leaf) + 1, np.int32)
+    n_finer = 0
     for row in range(len(leaf)):
         low, high, cell = 0, last + 1, 0
         while low < high:  # the deepest one around the row, by bisection
@@ -135,12 +149,27 @@ def place(
                 low, cell = own + 1, found
             else:
                 high = own
-        cell_of[row] = cell if held[cell] >= least else around[cell]
+        cell = cell if held[cell] >= least else around[cell]
+        cell_of[row] = cell
+        own = keys[cell, n_columns] + 1 if cell > 0 else 0
+        is_within = own <= last
+        for j in range(n_columns if is_within else 0):
+            key[j] = above[first[j, levels[own, j]] + leaf[row, j]]
+            is_within = is_within and key[j] > 0
+        if is_within:
+            key[n_columns] = own
+            at = _find(finer_slots, finer_keys, key)
+            if finer_slots[at] == 0:
+                n_finer += 1
+                finer_slots[at] = n_finer
+                finer_keys[n_finer] = key
+                finer_held[n_finer] = held[slots[_find(slots, keys, key)]]
+            finer_of[row] = finer_slots[at]
     figures = np.ones(n_cells + 1)
     for cell in range(1, n_cells + 1):
         if held[cell] >= least and around[cell] > 0:
             figures[around[cell]] += 1
-    return cell_of, people[: n_cells + 1], figures
+    return cell_of, people[: n_cells + 1], figures, finer_of, finer_held[: n_finer + 1]
 
 
 @kernel
@@ -182,3 +211,83 @@ def reveal(
         mine = known * unknown[who] * weight[edge] ** 2
         around = noise[at] / n_tables + in_cell[at] * larger[at] - mine
         out[who] += share[edge] * known * weight[edge] ** 2 / around
+
+
+@kernel
+def least_squares(
+    first: Int64Array,
+    person: Int64Array,
+    weight: FloatArray,
+    prior: FloatArray,
+    secret: FloatArray,
+    noise: FloatArray,
+    of_prior: FloatArray,
+) -> FloatArray:
+    """Guess secrets from noisy equations about their sums, by conjugate gradients; several trials side by side.
+
+    first, person, weight: Equations, each divided by the sd of its noise: the people of equation k, and their weights,
+        stand from first[k] up to first[k + 1].
+    prior: shape (n_people,), precision of what is known of each beforehand, that its variance is 1 included.
+    secret, of_prior: shape (n_people, TRIALS); noise: shape (n_equations, TRIALS). Secrets, and standard normal draws.
+    """
+    n_people, total = len(prior), np.zeros(TRIALS)
+    rest = np.zeros((n_people, TRIALS))
+    for who in range(n_people):
+        known = max(prior[who] - 1.0, 0.0)
+        for k in range(TRIALS):
+            rest[who, k] = known * secret[who, k] + known**0.5 * of_prior[who, k]
+    for cell in range(len(first) - 1):
+        for k in range(TRIALS):
+            total[k] = noise[cell, k]
+        _add(first[cell], first[cell + 1], person, weight, secret, total, rest)
+    guess, way, along = np.zeros((n_people, TRIALS)), rest.copy(), np.zeros((n_people, TRIALS))
+    square, step, after = np.zeros(TRIALS), np.zeros(TRIALS), np.zeros(TRIALS)
+    for who in range(n_people):
+        for k in range(TRIALS):
+            square[k] += rest[who, k] ** 2
+    negligible = NEGLIGIBLE * square.max()
+    for _ in range(MOST_TURNS):
+        for who in range(n_people):
+            for k in range(TRIALS):
+                along[who, k] = prior[who] * way[who, k]
+        for cell in range(len(first) - 1):
+            total[:] = 0.0
+            _add(first[cell], first[cell + 1], person, weight, way, total, along)
+        step[:] = 0.0
+        for who in range(n_people):
+            for k in range(TRIALS):
+                step[k] += way[who, k] * along[who, k]
+        for k in range(TRIALS):
+            step[k] = square[k] / step[k] if step[k] > 0 else 0.0
+        after[:] = 0.0
+        for who in range(n_people):
+            for k in range(TRIALS):
+                guess[who, k] += step[k] * way[who, k]
+                rest[who, k] -= step[k] * along[who, k]
+                after[k] += rest[who, k] ** 2
+        if after.max() < negligible:
+            break
+        for who in range(n_people):
+            for k in range(TRIALS):
+                way[who, k] = rest[who, k] + after[k] / max(square[k], TINY) * way[who, k]
+        square[:] = after
+    return guess
+
+
+@part
+def _add(
+    start: int,
+    end: int,
+    person: Int64Array,
+    weight: FloatArray,
+    of_people: FloatArray,
+    total: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Add what an equation says of some vectors, and `total`, to each of its people."""
+    for edge in range(start, end):
+        for k in range(TRIALS):
+            total[k] += weight[edge] * of_people[person[edge], k]
+    for edge in range(start, end):
+        for k in range(TRIALS):
+            out[person[edge], k] += weight[edge] * total[k]

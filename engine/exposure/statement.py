@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import NormalDist
 from typing import Any
 
-from engine.exposure.attackers import auc_of, caught
 from engine.exposure.estimator import FEWEST, MOST_EXPOSED, ColumnExposure
+from engine.exposure.incidence import Incidence
 from engine.params import ExposureBounds
+from engine.schema import ColumnSet, Measurement
 
 STEPS, ERROR_STEPS = 20, 100
 """Shares, and standard errors, are rounded up to one in so many."""
+_NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,8 +28,8 @@ class Group:
 
     told: str  # The column
     people: int
-    # How often an even yes-or-no in the place of the column would be guessed right by who knows all other columns of
-    # everybody, rounded up; 0.5 is chance: of these people, of the most exposed 1 % and 5 %, and of all.
+    # How often a 50:50 secret in the place of the column would be guessed right by an attacker who knows all other
+    # columns of everybody, rounded up; 0.5 is chance: of these people, of the most exposed 1 % and 5 %, and of all.
     guessed: float
     guessed_1: float
     guessed_5: float
@@ -36,11 +39,11 @@ class Group:
     tables: int  # Tables that reveal it
 
     def __str__(self) -> str:
+        tables = "1 table" if self.tables == 1 else f"{self.tables:,} tables"
         return (
-            f"{self.told}, by {self.tables:,} {'table' if self.tables == 1 else 'tables'}: who knows all other columns "
-            f"of everybody guesses an even yes-or-no in its place right for at most {self.guessed:.0%} of the "
-            f"{self.people:,} most exposed, {self.guessed_1:.0%} of the most exposed 1 %, {self.guessed_5:.0%} "
-            f"of the most exposed 5 % and {self.guessed_all:.0%} of all"
+            f"{self.told}, from {tables}: right for at most {self.guessed:.0%} of the {self.people:,} most exposed, "
+            f"{self.guessed_1:.0%} of the most exposed 1 %, {self.guessed_5:.0%} of 5 % and {self.guessed_all:.0%} of "
+            "all"
         )
 
 
@@ -121,8 +124,8 @@ class Exposure:
         """In words, a sentence or two a line."""
         bounds = self.bounds
         lines = [
-            f"Exposure (refused where the most exposed are guessed more than {bounds.most_right:.0%} right; a "
-            "coin is right in 50%):"
+            "Exposure: an attacker who knows everything else about everybody guesses a 50:50 secret in the place of a "
+            f"column (chance: 50%; above {bounds.most_right:.0%} of the most exposed a build is refused)."
         ]
         lines += [f"{group}." for group in self.groups[:3]]
         if self.sampled is not None:
@@ -195,3 +198,31 @@ def groups_of(plain: Mapping[str, Any]) -> Sequence[Group]:
         Group(**{**{k: g[k] for k in fields}, "figures": g["figures_a_person"]})
         for g in plain["groups"]
     ]
+
+
+def tables_mu2(people: Incidence, tables: Iterable[ColumnSet], layer_sd: float) -> float:
+    """What locked tables add to the squared mu of a typical person, for who knows everybody else.
+
+    layer_sd: Standard deviation of each of the two noise layers, in rows, before a table's own scale.
+
+    One person more shifts one released count of a table by 1 under noise of variance 2 * layer_sd**2; of the shift the
+    table's share is news.
+    """
+    return sum(
+        people.news(one) / (2 * (layer_sd * float(people.scale(one))) ** 2) for one in tables
+    )
+
+
+def total_mu2(total: Measurement, layer_sd: float) -> float:
+    """What the total adds to it."""
+    return 1 / (2 * (layer_sd * float(total.scale[0])) ** 2)
+
+
+def auc_of(mu: float) -> float:
+    """Area under the ROC curve of telling two normal distributions that lie mu standard deviations apart."""
+    return _NORMAL.cdf(mu / math.sqrt(2))
+
+
+def caught(mu: float, false_alarms: float = 0.01) -> float:
+    """Share of people found at so many false alarms (Dong, Roth and Su 2022, doi:10.1111/rssb.12454)."""
+    return _NORMAL.cdf(mu - _NORMAL.inv_cdf(1 - false_alarms))

@@ -7,9 +7,13 @@ May import the engine's root.
 
 from __future__ import annotations
 
-from engine.fit.budget import BUDGET
 from engine.fit.cells import Coarse, coarse_of
-from engine.fit.columns import (
+from engine.fit.costs import Cost, cost_of, table_seconds
+from engine.fit.fine import is_fine
+from engine.fit.locking import lock_table, one_way_table, stated_sd, sub_tables
+from engine.fit.order import FitOrder
+from engine.fit.relating import Unused, related, relation_of
+from engine.fit.supports import (
     Marks,
     Universes,
     copied,
@@ -23,15 +27,9 @@ from engine.fit.columns import (
     told_codes,
     with_rows_outside,
 )
-from engine.fit.costs import Cost, cost_of, table_seconds
-from engine.fit.fine import is_fine
-from engine.fit.locking import lock_table, one_way_table, stated_sd, sub_tables
-from engine.fit.order import FitOrder
-from engine.fit.relating import Unused, related, relation_of
 from engine.fit.tree import place_candidates
 
 __all__ = [
-    "BUDGET",
     "Coarse",
     "Cost",
     "FitOrder",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.fit.budget import BUDGET
 from engine.fit.cells import Coarse
-from engine.fit.columns import Marks, allowed_pairs, classes_of, is_leaf
+from engine.fit.supports import Marks, allowed_pairs, classes_of, is_leaf
 from engine.fit.tree import UNRELEASED_CAP, Codes, FittedTree, fit_tree
 from engine.fit.whole import by_running_sums, starts
 from engine.kernels import Whole, kernel, part

@@ -29,9 +29,9 @@ from engine.fit.cells import (
     positions_in,
     prior_weights,
 )
-from engine.fit.columns import Marks, allowed_pairs, classes_of, possible
 from engine.fit.fine import fine_pair, is_fine
 from engine.fit.rake import rake
+from engine.fit.supports import Marks, allowed_pairs, classes_of, possible
 from engine.fit.tree import (
     Codes,
     Placement,

@@ -15,11 +15,11 @@ from engine.fit.fine import deal, fine_pair, shuffled, taken_of
 from engine.fit.locking import lock_table, one_way_table, sub_tables
 from engine.fit.whole import settle
 from engine.kernels import told
+from engine.mechanism.warm import warm as warm_mechanism
 from engine.progress import Progress, silent
 from engine.schema import KIND_NONNEGATIVE, Column, ColumnSet, Measurement, Support
 
 _KEY = bytes(16)
-_TABLES = "tables"
 _NONE, _ONE, _TWO = np.array([0]), np.array([1]), np.array([0, 1])
 
 
@@ -112,3 +112,4 @@ def _search() -> None:
 if __name__ == "__main__":
     _lock()
     _search()
+    warm_mechanism()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.progress import Progress
     from engine.release.building import fit, make, measure
     from engine.release.fitter import Fitter
-    from engine.release.planner import Estimate, Plan, estimate, plan
+    from engine.release.planner import Estimate, Plan, estimate, fitting, further_pairs, plan
     from engine.release.planner_dp import PlanDP, noise_words, plan_dp
     from engine.release.relating import measure_columns
     from engine.release.sticky import fit_order
@@ -36,6 +36,8 @@ __all__ = [
     "estimate",
     "fit",
     "fit_order",
+    "fitting",
+    "further_pairs",
     "make",
     "measure",
     "measure_columns",
@@ -45,7 +47,9 @@ __all__ = [
 ]
 _HOMES = {
     "Fitter": "fitter",
-    **dict.fromkeys(("Estimate", "Plan", "estimate", "plan"), "planner"),
+    **dict.fromkeys(
+        ("Estimate", "Plan", "estimate", "fitting", "further_pairs", "plan"), "planner"
+    ),
     **dict.fromkeys(("PlanDP", "noise_words", "plan_dp"), "planner_dp"),
     **dict.fromkeys(("fit", "make", "measure"), "building"),
     "measure_columns": "relating",

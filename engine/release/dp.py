@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.errors import SpecError
 from engine.fit.order import JointOrder
+from engine.guarantee import Guarantee
 from engine.keys import pack_strings
 from engine.levels import Levels
 from engine.measure.dp import MeasuredMargins, cost, levels_of, measured_margins, zeros_of
@@ -20,7 +21,7 @@ from engine.release.header import MeasuredRelease, header_of
 from engine.schema import entity_name
 from engine.source import Opened, open_rows
 from engine.spec import ReleaseSpec
-from engine.store import Guarantee, words_of
+from engine.store import words_of
 
 
 def measure_joint(
@@ -110,9 +111,7 @@ def promised(
         **spent,
         "max_rows": params.max_rows,
         "words": words_of(spec.unit, spec.entity),
-        "who": f"identified by {', '.join(map(entity_name, spec.source.entities))}"
-        if spec.source.entities
-        else "each row is one, as declared",
+        "ids": [entity_name(one) for one in spec.source.entities],
         "total": "public" if params.public_n or not params.is_protected else "noisy",
     }
     if params.is_bound_said and params.max_rows == 1:

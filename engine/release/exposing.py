@@ -26,9 +26,10 @@ from engine.exposure import (
     tables_mu2,
     total_mu2,
 )
-from engine.measure import StickyDraws, measure_wider
+from engine.exposure.warm import warm
+from engine.mechanism import StickyDraws, measure_wider
 from engine.params import right_of
-from engine.progress import silent
+from engine.progress import Progress, silent
 from engine.release.relating import Columns, measure_columns
 from engine.schema import ColumnSet
 from engine.source import (
@@ -57,13 +58,14 @@ LEAST = 0.01
 """Exposures are rounded up to this in the ledger, and smaller ones are not noted."""
 
 
-def estimator_of(spec: ReleaseSpec, columns: Columns) -> Estimator:
+def estimator_of(spec: ReleaseSpec, columns: Columns, report: Progress = silent) -> Estimator:
     """People in the cells of all columns; wider tables are yet to be added."""
+    warm(report)
     one_way = columns.measured.one_way
     rows = columns.measured.source.rows(
         tuple(name for name in one_way if name), _most_people(spec, columns)
     )
-    people = Incidence(rows.codes, rows.entity, rows.share, spec.privacy.layer_sd)
+    people = Incidence(rows.codes, rows.entity, rows.share, spec.privacy)
     for tree in one_way.values():
         people.add(tree)
     return Estimator(people, [n for n in one_way if n and n not in columns.relations.copies])
@@ -154,8 +156,8 @@ class Assessment:
         if ways is not None:
             found = self.own if self._is_alone else self.together
             lines.append(
-                f"an even yes-or-no in the place of {found[0].column} would be guessed right for more than "
-                f"{bounds.most_right:.0%} of the most exposed {many}, by who knows all their other columns"
+                f"a 50:50 secret in the place of {found[0].column} would be guessed right for more than "
+                f"{bounds.most_right:.0%} of the most exposed {many}, by an attacker who knows everything else"
                 + ("" if self._is_alone else f", earlier builds of these {many} counted")
             )
             lines += [f"most exposed: {g}" for g in exposure.groups if g.told == found[0].column]
@@ -164,6 +166,25 @@ class Assessment:
             lines.append("  - build in mode dp, which bounds what anybody learns")
         lines.append('  - or accept it and say why, in [privacy]: accept_risk = "..."')
         return lines
+
+    def with_table(
+        self, spec: ReleaseSpec, columns: Columns, table: ColumnSet, draws: StickyDraws
+    ) -> tuple[tuple[Group, ...], bool]:
+        """What would be stated of the columns that a further table reveals, and whether that is over the bound."""
+        needed = columns.relations.needed([*spec.tables, table])
+        unseen = sorted({*needed} - {*self.estimator.people.tables}, key=lambda t: (len(t), t))
+        for tree in measure_wider(columns.measured, unseen, draws):
+            self.estimator.add(tree)
+        new = {*needed} - {*self.times}
+        bound = self.exposure.bounds.most_right
+        found = self.estimator.exposures(
+            self.times | dict.fromkeys(new, 1),
+            self.past.known,
+            self.estimator.revealed(new) or [table[0]],
+            bound,
+        )
+        total = int(columns.measured.one_way[""].n[0])
+        return stated(found, total), self.exposure.is_over or found[0].most > bound
 
     @staticmethod
     def _needed(spec: ReleaseSpec, columns: Columns) -> frozenset[ColumnSet]:
@@ -198,10 +219,12 @@ def assess(
     unseen = sorted(wanted - {*estimator.people.tables}, key=lambda t: (len(t), t))
     for tree in measure_wider(columns.measured, unseen, draws):
         estimator.add(tree)
-    alone = together = tuple(estimator.exposures(own, columns=asked))
+    bounds = spec.bounds
+    bound = bounds.most_right
+    alone = together = tuple(estimator.exposures(own, columns=asked, most_right=bound))
     if past.builds:
-        together = tuple(estimator.exposures(times, past.known))
-    bounds, total, sd = spec.bounds, one_way[""], spec.privacy.layer_sd
+        together = tuple(estimator.exposures(times, past.known, most_right=bound))
+    total, sd = one_way[""], spec.privacy.layer_sd
     most_alone, most = (
         max((one.most for one in found), default=0.5) for found in (alone, together)
     )

@@ -23,10 +23,10 @@ from engine.fit import (
     place_candidates,
     sub_tables,
 )
+from engine.fit.columns import fit_columns
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.relations import Relation
-from engine.release.one_ways import fit_columns
 from engine.schema import MAX_WIDTH, ColumnSet, Measurement, Support, SyntheticTable
 from engine.store import (
     GeneratorCard,

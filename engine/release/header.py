@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.guarantee import bound_sentences
 from engine.schema import Column, Entity, ReleaseHeader
 from engine.source import Opened
 from engine.spec import ReleaseSpec
-from engine.store import UNREVIEWED, as_text, bound_sentences, grid_value, swap_sentences, words_of
+from engine.store import UNREVIEWED, as_text, grid_value, swap_sentences, words_of
 from engine.units import ENTITIES
 from engine.version import ENGINE_VERSION
 

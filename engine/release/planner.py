@@ -6,9 +6,10 @@ estimates from the number of released buckets.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,12 +25,12 @@ from engine.fit import (
     sub_tables,
     table_seconds,
 )
-from engine.measure import StickyDraws, measure_wider
+from engine.fit.columns import fit_columns
+from engine.mechanism import StickyDraws, measure_wider
 from engine.progress import Progress, silent
-from engine.release.exposing import PLANNED, assess, estimator_of
+from engine.release.exposing import PLANNED, Assessment, assess, estimator_of
 from engine.release.header import heavy_notes
-from engine.release.one_ways import fit_columns
-from engine.release.relating import added_for, check_added, measure_columns
+from engine.release.relating import Columns, added_for, check_added, measure_columns
 from engine.release.sticky import fit_order
 from engine.schema import KIND_OTHER, MAX_WIDTH, ColumnSet, Measurement
 from engine.source import open_rows, pinned_vintages
@@ -41,6 +42,8 @@ MOSTLY_FILLED = 0.8
 """A table with a larger suppressed share gets a warning."""
 MOST_LEVEL = 40
 """Ranges of larger levels have more values than anything has rows."""
+MOST_TRIED = 3
+"""Once so many tables were too much for a column, no more of it are tried."""
 SAMPLED = 10
 """An estimate measures one in so many tables."""
 
@@ -60,6 +63,20 @@ class PlannedTable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FurtherTable:
+    """A table that is not in the spec, and what it would reveal beside those that are."""
+
+    columns: ColumnSet
+    told: str  # The column of which it would reveal most
+    guessed: float  # How often a secret of that would be guessed right of the most exposed, with it; rounded up
+    is_refused: bool  # A build with it would be
+
+    def __str__(self) -> str:
+        then = "; a build would be refused" if self.is_refused else ""
+        return f"{', '.join(self.columns)}: {self.guessed:.0%} ({self.told}){then}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """What a build would make."""
 
@@ -68,6 +85,8 @@ class Plan:
     warnings: tuple[str, ...]
     # What the release would give away, with all that was built of the same people before.
     exposure: Exposure
+    # Asked for: pairs of columns that the spec leaves out, those that reveal least first.
+    further: tuple[FurtherTable, ...] = ()
     # Why a build would be refused, and the ways out, a sentence each; empty: it would not.
     refused: tuple[str, ...] = ()
     # Tables without which it would not; None: it would without any, or it would not with all.
@@ -114,6 +133,7 @@ class Plan:
             "exposure": self.exposure.as_dict(),
             "refused": list(self.refused),
             "leave_out": [list(columns) for columns in self.leave_out or ()],
+            "further": [asdict(table) for table in self.further],
             "modelled": [list(columns) for columns in self.modelled],
             "targets": [self._wish(columns).target for columns in self.modelled],
             "sets": [self._wish(columns).sets for columns in self.modelled],
@@ -211,8 +231,17 @@ class Plan:
         ]
 
 
-def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = None) -> Plan:
-    """Measure what a build would measure, and keep the sizes only."""
+def plan(
+    spec: ReleaseSpec,
+    *,
+    frame: Any = None,
+    further: bool = False,
+    progress: Progress | None = None,
+) -> Plan:
+    """Measure what a build would measure, and keep the sizes only.
+
+    further: Also say what each pair of columns that is not in the spec would reveal.
+    """
     spec, report = _drawn_alike(spec), progress or silent
     tables, sizes, fine = [], [], []
     with open_rows(spec, frame, report) as opened:
@@ -229,7 +258,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         narrow = [tree for name, tree in measured.one_way.items() if name]
         noise = _Noise(spec, fit_order(spec, opened, columns), measured.one_way)
         values = {name: _n_values(tree) for name, tree in measured.one_way.items()}
-        estimator = estimator_of(spec, columns)
+        estimator = estimator_of(spec, columns, report)
         for done, tree in enumerate(chain(narrow, measure_wider(measured, wider, draws))):
             if len(tree.columns) > 1:
                 estimator.add(tree)
@@ -243,6 +272,7 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
             report("planning", done + 1, len(narrow) + len(wider))
         report("exposure", 0, 0)
         found = assess(spec, opened, columns, estimator, draws)
+        more = _further(spec, columns, found, draws, report) if further else ()
     ways: Remedies | None = None
     refused: tuple[str, ...] = ()
     if found.exposure.is_refused:
@@ -267,7 +297,90 @@ def plan(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = No
         cost=cost_of(sizes, rows=total, is_paired=spec.counted.max_rows is not None, fine=fine),
         refused=refused,
         leave_out=None if ways is None else ways.drop,
+        further=more,
     )
+
+
+def further_pairs(spec: ReleaseSpec) -> list[ColumnSet]:
+    """Pairs of the columns of a spec that are no table of it."""
+    names = sorted({name for table in spec.tables for name in table})
+    return [pair for pair in combinations(names, 2) if pair not in spec.tables]
+
+
+def _further(
+    spec: ReleaseSpec,
+    columns: Columns,
+    found: Assessment,
+    draws: StickyDraws,
+    report: Progress,
+) -> tuple[FurtherTable, ...]:
+    """What each pair of columns that is not in the spec would reveal."""
+    pairs, out = further_pairs(spec), []
+    for done, pair in enumerate(pairs):
+        groups, is_over = found.with_table(spec, columns, pair, draws)
+        first = groups[0]
+        out.append(
+            FurtherTable(columns=pair, told=first.told, guessed=first.guessed, is_refused=is_over)
+        )
+        report("further tables", done + 1, len(pairs))
+    return tuple(sorted(out, key=lambda one: (one.is_refused, one.guessed, one.columns)))
+
+
+def fitting(
+    spec: ReleaseSpec, most_right: float, *, progress: Progress | None = None
+) -> tuple[ColumnSet, ...]:
+    """Tables of a spec in whose place no secret is guessed right more often than so: the most useful ones that fit.
+
+    Tables of one column first, then pairs by how much their columns have to do with each other (mutual information).
+    """
+    report = progress or silent
+    with open_rows(spec, None, report) as opened:
+        draws = StickyDraws(opened.key, opened.draws, spec.counted)
+        columns = measure_columns(spec, opened, draws, report)
+        measured, relations = columns.measured, columns.relations
+        estimator = estimator_of(spec, columns, report)
+        wider = relations.needed(spec.tables)
+        use = {}
+        for done, tree in enumerate(measure_wider(measured, wider, draws)):
+            estimator.add(tree)
+            use[tree.columns] = _information(tree)
+            report("planning", done + 1, len(wider))
+        kept = [table for table in spec.tables if len(table) == 1]
+        pairs = [table for table in spec.tables if len(table) > 1]
+        pairs.sort(key=lambda table: (-use.get(relations.base(table), 0.0), table))
+        times = dict.fromkeys(((name,) for name in measured.one_way if name), 1)
+        over: Counter[str] = Counter()
+        for done, pair in enumerate(pairs):
+            new = dict.fromkeys({*relations.needed([pair])} - {*times}, 1)
+            told = estimator.revealed(new)
+            if all(over[name] < MOST_TRIED for name in told):
+                found = estimator.exposures(times | new, columns=told, most_right=most_right)
+                if not found or found[0].most <= most_right:
+                    times |= new
+                    kept.append(pair)
+                else:
+                    over[found[0].column] += 1
+            report("exposure", done + 1, len(pairs))
+    return tuple(kept)
+
+
+def _information(tree: Measurement) -> float:
+    """How much the two columns of a table tell of each other: mutual information of its noisy cells, in rows."""
+    at = is_leaf(tree)
+    n = np.maximum(tree.n[at], 0).astype(np.float64)
+    ranges = [
+        np.unique(
+            np.column_stack([held[at, j] for held in (tree.kind, tree.level, tree.index)]),
+            axis=0,
+            return_inverse=True,
+        )[1].ravel()
+        for j in (0, 1)
+    ]
+    sums = [np.bincount(one, weights=n) for one in ranges]
+    expected = sums[0][ranges[0]] * sums[1][ranges[1]] / max(n.sum(), 1.0)
+    some = n > 0
+    found = float((n[some] * np.log(n[some] / expected[some])).sum())
+    return found - (len(sums[0]) - 1) * (len(sums[1]) - 1) / 2  # as much by chance
 
 
 def _drawn_alike(spec: ReleaseSpec) -> ReleaseSpec:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from engine.errors import SpecError
+from engine.guarantee import Guarantee, named
 from engine.levels import Levels, n_cells, sizes_of, tree_sizes
 from engine.measure.dp import (
     Balance,
@@ -29,7 +30,6 @@ from engine.params import DPParams
 from engine.release.dp import promised
 from engine.schema import ColumnSet
 from engine.spec import ReleaseSpec, Workload
-from engine.store import Guarantee, named
 from engine.texts import N_SHOWN, html_table, text_table
 
 MANY_LEVELS = 1_000

@@ -16,6 +16,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
+from engine.guarantee import Guarantee, outright
 from engine.levels import n_cells
 from engine.params import (
     LEAST_EPSILON,
@@ -119,8 +120,8 @@ def _budget_mistakes(
     problems = []
     if section.guarantee and "epsilon" not in keys:
         problems.append(
-            "dp.epsilon: is missing; give a number above 0, or set guarantee = false: then tables are made "
-            "from exact counts and nobody is protected"
+            "dp.epsilon: is missing; give a number above 0, or set guarantee = false: "
+            f"{Guarantee(epsilon=None).brief()}"
         )
     if not section.guarantee:
         problems += [
@@ -141,8 +142,8 @@ def _budget_mistakes(
         problems.append(f"dp.delta: must be a number between 0 and 1, both excluded, not {delta}")
     elif delta is not None and delta > MOST_DELTA and not section.accept_delta.strip():
         problems.append(
-            f"dp.delta: {delta:g} is above {MOST_DELTA:g}: a mechanism that publishes each person outright with that "
-            'probability would satisfy it. Give 1e-6 or less; or say why you accept it: accept_delta = "..."'
+            f"dp.delta: {delta:g} is above {MOST_DELTA:g}: {outright(delta)}. Give 1e-6 or less; or say why you accept "
+            'it: accept_delta = "..."'
         )
     if section.accept_delta and not section.accept_delta.isprintable():
         problems.append("dp.accept_delta: must be a reason, in one line of text")

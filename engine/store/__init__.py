@@ -19,8 +19,7 @@ from engine.store.card import (
     written_of,
 )
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
-from engine.store.decode import as_text, grid_value
-from engine.store.guarantee import Guarantee, bound_sentences, named
+from engine.store.decode import Carrier, as_text, carrier, grid_value
 from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
 from engine.store.opening import (
     check_release,
@@ -52,14 +51,15 @@ __all__ = [
     "ATTACHED",
     "KIND_WORDS",
     "UNREVIEWED",
+    "Carrier",
     "EarlierRelease",
     "GeneratorCard",
-    "Guarantee",
     "ReleaseRecord",
     "Signature",
     "Staging",
     "as_text",
     "bound_sentences",
+    "carrier",
     "check_release",
     "check_shared",
     "check_target",
@@ -70,7 +70,6 @@ __all__ = [
     "grid_value",
     "locked_connection",
     "manifest_path",
-    "named",
     "new_signing_key",
     "open_release",
     "physical_name",

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from engine.errors import DamagedRelease
+from engine.guarantee import Guarantee
 from engine.schema import Column, ColumnSet, ReleaseHeader, Writing
-from engine.store.guarantee import Guarantee
 from engine.texts import html_sentences
 from engine.units import ENTITIES, ROWS, Unit
 
@@ -279,9 +279,9 @@ def exposure_sentences(exposure: Mapping[str, Any]) -> list[str]:
     if "guessed" in exposure:
         most = exposure["guessed_with_earlier_builds"]
         lines = [
-            "Who knows all other columns of everybody guesses an even yes-or-no in the place of one column right, from "
-            f"all tables of this release together, for at most {exposure['guessed']:.0%} of the most exposed, "
-            f"{exposure['guessed_1']:.0%} of the most exposed 1 % and {exposure['guessed_all']:.0%} of all (a coin: "
+            "From all tables of this release together, an attacker who knows everything else about everybody guesses a "
+            f"50:50 secret in the place of one column right for at most {exposure['guessed']:.0%} of the most exposed, "
+            f"{exposure['guessed_1']:.0%} of the most exposed 1 % and {exposure['guessed_all']:.0%} of all (chance: "
             "50%)"
             + (
                 f"; {most:.0%} of the most exposed with earlier builds"

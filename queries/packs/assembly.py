@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.errors import PrivacyError, SpecError
+from engine.guarantee import Guarantee
 from engine.schema import ColumnSet
-from engine.store import UNREVIEWED, Guarantee
+from engine.store import UNREVIEWED
 from queries.packs.dimensions import dimension_of
 from queries.packs.model import Dimension, ItemKind, Pack, PackTable
 from queries.packs.sources import Sources
@@ -89,6 +90,7 @@ def _pack(sources: Sources, dimensions: dict[str, Dimension], tables: Sequence[P
         footnotes=tuple(texts(note, languages) for note in spec.footnotes),
         notes=_review_notes(release, spec, [note for _, note in notes]),
         reader_notes=_review_notes(release, spec, for_readers),
+        guarantee=_guarantee(release),
         is_unreviewed=_is_unreviewed(release, spec),
         words=sources.words,
         warnings=(*_warnings(sources, dimensions), *_left_out(release, spec)),
@@ -133,11 +135,16 @@ def _concerns(note: str, columns: set[str], release: Release) -> bool:
 
 def _check_protected(release: Release, *, unprotected: bool) -> None:
     """Refuse a release of mode dp without an epsilon."""
-    if release.mode != "dp" or unprotected or not release.tables:
-        return
-    held = Guarantee.of(release.card(*release.tables[0]).dp)
-    if not held.is_protected:
+    held = _guarantee(release)
+    if held is not None and not held.is_protected and not unprotected:
         raise PrivacyError(f"{release.path}: {held.promise()} --unprotected publishes it anyway")
+
+
+def _guarantee(release: Release) -> Guarantee | None:
+    """What a release of mode dp guarantees."""
+    if release.mode != "dp" or not release.tables:
+        return None
+    return Guarantee.of(release.card(*release.tables[0]).dp)
 
 
 def _check_publishable(release: Release, spec: PackSpec, *, accept_detected: bool) -> None:

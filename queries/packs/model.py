@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from engine.guarantee import Guarantee
 from engine.schema import ColumnSet, FloatArray
 from engine.store import GeneratorCard
 from queries.intervals import Status
@@ -161,6 +162,7 @@ class Pack:
     footnotes: tuple[Texts, ...]  # Of the whole pack
     notes: tuple[str, ...]  # Of the release: how to read it
     reader_notes: tuple[str, ...]  # Those for readers of tables: none on SQL, rows or exposure
+    guarantee: Guarantee | None  # Of mode dp
     is_unreviewed: bool  # Settings detected in the data are published without review
     words: Mapping[str, Texts]  # Words of the pages, in each language
     warnings: tuple[str, ...]  # What the publisher should check

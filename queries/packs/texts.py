@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError
-from engine.store import Guarantee
+from engine.guarantee import Guarantee
 from queries.packs.model import NOT_RELEASED, Pack, PackTable, Texts
 from queries.packs.spec import Text
 
@@ -68,8 +68,8 @@ WORDS = {
     "marks": "Marks",
     "no marks": "none",
     "unit": "Unit",
-    "noise": "Every figure is an estimate: it includes random noise that protects confidentiality. Low and high are "
-    "the limits of its 95 % noise interval.",
+    "noise": "Figures are estimates: they include random noise that protects confidentiality, unless declared public. "
+    "Low and high are the limits of the 95 % noise interval.",
     "one table": "This worksheet contains one table.",
     "shorthand below": "This worksheet contains one table. Some cells contain shorthand, explained below.",
     "shorthand": "Shorthand used in the tables:",
@@ -90,19 +90,24 @@ WORDS = {
     "totals mean": "Totals include what is not released, so the parts shown may add up to less.",
     "unreviewed means": "Some settings of this release were detected in the data and published without review. The "
     "README lists them.",
-    "bounded means": "Rows counted per protected unit: at most {}.",
+    "bounded means": "Rows counted per {}: at most {}. Further ones are left out, so counts can be too low; the noise "
+    "interval does not cover this.",
     "accepted means": "The publisher accepted this risk: {}",
-    "epsilon means": "The release is differentially private with {} for each protected unit: whether all rows of one "
-    "unit are included or not changes the probability of any outcome by a factor of at most e to the power of epsilon, "
-    "plus delta, if there is one.",
-    "number means": "The release is differentially private with {} for each protected unit: whether its rows or those "
-    "of another unit are included changes the probability of any outcome by a factor of at most e to the power of "
-    "epsilon, plus delta, if there is one. The number of rows is exact and not protected.",
+    "epsilon means": "The release is differentially private with {} for each protected unit ({}): whether all rows of "
+    "one unit are included or not changes the probability of any outcome by a factor of at most e to the power of "
+    "epsilon, plus delta, if there is one.",
+    "number means": "The release is differentially private with {} for each protected unit ({}): whether its rows or "
+    "those of another unit are included changes the probability of any outcome by a factor of at most e to the power "
+    "of epsilon, plus delta, if there is one. The number of rows is exact and not protected.",
     "declared means": "The publisher declares that one protected unit changes the rows of at most {} of them; this was "
     "not verified.",
-    "nameless means": "Records without an identifier count as protected units of their own.",
+    "nameless means": "Records without an identifier count as protected units of their own; a unit with several of "
+    "them is not protected as a whole.",
     "weak means": "An epsilon or delta of this size protects little.",
     "together means": "With everything measured with the same key in this mode: {}.",
+    "earlier mean": "What was released with the same key before its ledger was begun is not known, and not included.",
+    "public means": "Taken as public: the possible values and groups of all variables, and combinations declared "
+    "impossible.",
     "others mean": "Other releases of the same units are not differentially private; epsilon does not cover them.",
     "modelled means": "These combinations were not measured but modelled from narrower tables; the error of the model "
     "is unknown.",
@@ -125,8 +130,8 @@ WORDS = {
     "no publisher": "Unnamed publisher",
     "so many": "Tables: {}. Files: {}.",
     "what noise means": "Noise and intervals",
-    "noise is fixed": "Every figure includes random noise that protects confidentiality. The noise is fixed: a figure "
-    "has the same value in every file.",
+    "noise is fixed": "Figures include random noise that protects confidentiality, unless declared public. The noise "
+    "is fixed: a figure has the same value in every file.",
     "not for the public": "Figures include no noise, and there is no privacy guarantee: this pack is not for "
     "publication.",
     "ends mean": "low and high are the limits of the 95 % noise interval: 95 of 100 such intervals contain the figure "
@@ -274,15 +279,20 @@ def _of_sticky(card: Any, words: Mapping[str, str]) -> Iterator[str]:
     if card.rounding_gap:
         yield words["gap means"].format(number_text(card.rounding_gap, 0, words))
     if card.scale > 1:
-        yield words["bounded means"].format(number_text(card.scale, 0, words))
+        yield words["bounded means"].format(card.words["entity"], number_text(card.scale, 0, words))
     if card.exposure.get("accept_risk"):
         yield words["accepted means"].format(card.exposure["accept_risk"])
 
 
+def guarantee_notes(held: Guarantee, words: Mapping[str, str]) -> Iterator[str]:
+    """What a release of mode dp guarantees, in a language of a pack."""
+    for word, about in held.points():
+        yield words[word].format(*about)
+
+
 def _of_dp(dp: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[str]:
     """Guarantee and model of a table of mode dp."""
-    for word, about in Guarantee.of(dp).points():
-        yield words[word].format(about)
+    yield from guarantee_notes(Guarantee.of(dp), words)
     if not dp["covered"]:
         yield words["modelled means"]
     if not dp["converged"]:

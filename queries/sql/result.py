@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import duckdb
 
 from engine.errors import MissingPackage
+from engine.guarantee import Guarantee, bound_sentences
 from engine.outputs import write_output
 from engine.schema import ColumnSet
 from engine.store import (
-    Guarantee,
-    bound_sentences,
     range_words,
     swap_sentences,
     words_of,

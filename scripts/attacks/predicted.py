@@ -12,6 +12,7 @@ import numpy as np
 
 from attacks.trials import Trial, trial_of_rows
 from engine.exposure import ColumnExposure, Estimator, Incidence, auc_of, tables_mu2, total_mu2
+from engine.params import PrivacyParams
 
 LEAST_SHOWN = 10
 """People of a cell of whom both values are likely shown."""
@@ -47,7 +48,7 @@ def solved(trial: Trial, codes: dict[str, np.ndarray], people: int, ridge: float
 
 def seen(trial: Trial, codes: dict[str, np.ndarray]) -> Incidence:
     """Everybody in the cells of a trial's tables."""
-    people = Incidence(codes, None, 1.0, 1)
+    people = Incidence(codes, None, 1.0, PrivacyParams())
     for columns in sorted(trial.measurements, key=len):
         people.add(trial.measurements[columns])
     return people

@@ -11,6 +11,8 @@ import subprocess
 import time
 
 import duckdb
+import numpy as np
+import pandas as pd
 import pytest
 from fixtures.pipeline import (
     CENSUS,
@@ -294,6 +296,27 @@ def test_a_resumed_build_measures_only_what_is_missing(tmp_path, census, scratch
 
 
 # `init`.
+
+
+@pytest.mark.ci
+def test_a_spec_that_init_writes_builds_though_all_pairs_would_not(tmp_path):
+    """Few people and many columns: pairs are left out, and told."""
+    rng = np.random.default_rng(5)
+    n, columns = 1_500, {f"c{i}": 60 - 6 * i for i in range(9)}
+    rows = pd.DataFrame({name: rng.integers(0, size, n) for name, size in columns.items()})
+    rows["near"] = rows["c0"] // 2
+    rows.insert(0, "id", np.arange(n))
+    rows.to_csv(tmp_path / "people.csv", index=False)
+    done = tablepack("init", "people.csv", "-o", "my.toml", "--entity", "id", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\d+ pairs of columns are left out", done.stderr)
+    assert 'columns = ["c0", "near"]' in (tmp_path / "my.toml").read_text()
+    for _ in range(2):
+        tablepack("key", "new", "my.key", cwd=tmp_path)
+        built = tablepack("build", "my.toml", "-o", "r.duckdb", "--force", cwd=tmp_path)
+        assert built.returncode == 0, built.stderr
+        for path in tmp_path.glob("my.key*"):
+            path.unlink()
 
 
 def test_init_names_its_key_and_overwrites_only_with_force(tmp_path):

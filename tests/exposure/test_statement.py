@@ -52,7 +52,7 @@ def test_too_many_looks_are_refused():
 def test_it_says_what_it_knows():
     one = exposure(together=(replace(TOLD, most=0.76),), builds=2, looks=2)
     text = " ".join(one.sentences())
-    assert "income, by 2 tables" in text
+    assert "income, from 2 tables" in text
     assert "at most 70% of the 227 most exposed" in text
     assert "Together with earlier builds of these people (2): 80% at most." in text
     assert (

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from engine.fit import fine, lock_table, sub_tables
 from engine.fit.cells import Coarse
-from engine.fit.columns import is_leaf
+from engine.fit.supports import is_leaf
 from engine.ranges import code_bounds
 from engine.schema import KIND_NULL, NULL_CODE
 

@@ -159,10 +159,11 @@ def test_each_language_has_a_readme_of_its_own(pack, home, code):
 
 def card(**given):
     usual = {"noise_sd": 1.41, "suppressed_share": 0.0, "rounding_gap": 0, "scale": 1}
+    usual["words"] = {"entity": "person"}
     return SimpleNamespace(**usual | {"dp": {}, "wide": {}, "swap": {}, "exposure": {}} | given)
 
 
-DP = {"epsilon": 1.0, "covered": True, "converged": True, "uniform": []}
+DP = {"epsilon": 1.0, "ids": ["id"], "covered": True, "converged": True, "uniform": []}
 
 
 @pytest.mark.parametrize(
@@ -172,20 +173,22 @@ DP = {"epsilon": 1.0, "covered": True, "converged": True, "uniform": []}
         ({"suppressed_share": 0.25}, "filled means", "25"),
         ({"wide": {"pairs": 3}}, "modelled means", ""),
         ({"rounding_gap": 3}, "gap means", "3"),
-        ({"scale": 4}, "bounded means", "4"),
+        ({"scale": 4}, "bounded means", ("person", "4")),
         ({"exposure": {"accept_risk": "agreed"}}, "accepted means", "agreed"),
         ({"swap": {"columns": ["region", "x"]}}, "exchanged means", "Region, x"),
-        ({"dp": DP}, "epsilon means", "epsilon 1"),
+        ({"dp": DP}, "epsilon means", ("epsilon 1", "id: entity")),
         (
             {"dp": DP | {"total": "public", "delta": 1e-6}},
             "number means",
-            "epsilon 2, delta 3.71828e-06",
+            ("epsilon 2, delta 3.71828e-06", "id: entity"),
         ),
+        ({"dp": DP}, "public means", ""),
         ({"dp": DP | {"stability": 3}}, "declared means", "3"),
         ({"dp": DP | {"missing_ids": "own"}}, "nameless means", ""),
         ({"dp": DP | {"epsilon": 11.0}}, "weak means", ""),
         ({"dp": DP | {"with_key": {"spent": 3.0, "builds": 2}}}, "together means", "epsilon 3"),
         ({"dp": DP | {"with_key": {"spent": 1.0, "builds": 1, "exact": 1}}}, "others mean", ""),
+        ({"dp": DP | {"with_key": {"is_whole": False}}}, "earlier mean", ""),
         ({"dp": DP | {"covered": False}}, "modelled means", ""),
         ({"dp": DP | {"converged": False}}, "not converged", ""),
         ({"dp": DP | {"uniform": ["x"]}}, "uniform means", "x"),
@@ -199,7 +202,7 @@ def test_readers_see_what_limits_the_figures(made, given, word, value):
         made, cards={table.answered: card(**given)}, release={**made.release, "mode": mode}
     )
     notes = accuracy_notes(table, pack, 1)
-    assert WORDS[word].format(value) in notes
+    assert WORDS[word].format(*([value] if isinstance(value, str) else value)) in notes
     assert (WORDS["interval means"] in notes) == (word != "no noise")
     assert not any("{}" in note for note in notes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -22,14 +23,15 @@ import queries.packs.publication
 from engine.api.publish import publish_pack
 from engine.errors import DamagedRelease, PrivacyError, SpecError, StoreError
 from engine.evaluation.compare.building import SCRATCH
+from engine.guarantee import Guarantee
 from engine.release import build
-from engine.store import Guarantee
 from queries.packs import example_spec, files_by_format, pack_spec_from, preview, publish
 from queries.packs.files import Format, text_file
 from queries.packs.formats import FORMATS
 from queries.packs.formats.site import write_site
 from queries.packs.model import STATUSES
 from queries.packs.spec import ColumnSpec, GroupSpec, PackInfo, PackSpec, TableSpec
+from queries.packs.texts import guarantee_notes, translations
 from queries.release import open_release
 
 ONE = {"pack": {"workbook_rows": 0}, "tables": [{"id": "T", "columns": ["sex"]}]}
@@ -167,6 +169,25 @@ def test_a_release_without_a_guarantee_is_refused_unless_asked_for_and_says_so(t
         assert "include no noise" in text
         assert "includes random noise" not in text
     assert Guarantee(epsilon=None).promise() in readmes[0]
+
+
+@pytest.mark.ci
+def test_what_is_guaranteed_to_whom_is_said_in_every_language(tmp_path):
+    build(spec_in(tmp_path, dp='epsilon = 1.0\nmissing_ids = "own"'), tmp_path / "r.duckdb", jobs=1)
+    with open_release(tmp_path / "r.duckdb") as opened:
+        held = Guarantee.of(opened.card(*opened.tables[0]).dp)
+        publish(opened, tmp_path / "out", pack_spec_from({"pack": {"languages": ["en", "de"]}}))
+    said = {
+        name: (tmp_path / "out" / name).read_text("utf-8")
+        for name in ("README.html", "de/README.html")
+    }
+    assert all(html.escape(line) in said["README.html"] for line in held.sentences())
+    assert not any(html.escape(line) in said["de/README.html"] for line in held.sentences())
+    german = list(guarantee_notes(held, translations()["de"]))
+    assert len(german) >= 4
+    assert all(html.escape(line) in said["de/README.html"] for line in german)
+    page = next((tmp_path / "out" / "de" / "pages").glob("*.html")).read_text("utf-8")
+    assert "geschützte Einheit (pid: " in page
 
 
 @pytest.mark.ci

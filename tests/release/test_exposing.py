@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 
 import duckdb
 import numpy as np
@@ -67,13 +68,30 @@ def made(tmp_path, source):
     return make
 
 
+def test_a_plan_says_what_each_further_pair_would_reveal(tmp_path, source):
+    """As much as is stated, and refused, of the spec with that pair."""
+    tables = [("bit",), ("c00",), ("c01",), ("flag",), ("bit", "c00")]
+    given = spec_of(tmp_path, source, tables, privacy={"refuse_at": 0.06})
+    found = plan(given, further=True)
+    pairs = {table.columns for table in found.further}
+    assert pairs == {*combinations(("bit", "c00", "c01", "flag"), 2)} - {("bit", "c00")}
+    for table in found.further:
+        more = plan(
+            spec_of(tmp_path, source, [*tables, table.columns], privacy={"refuse_at": 0.06})
+        )
+        assert table.guessed in {g.guessed for g in more.exposure.groups if g.told == table.told}
+        assert table.is_refused == bool(more.refused)
+    assert not found.refused
+    assert {table.is_refused for table in found.further} == {False, True}
+
+
 @pytest.mark.ci
 def test_many_tables_about_few_people_are_refused_with_ways_out(tmp_path, source, made):
     with pytest.raises(PrivacyError) as refused:
         made(WIDE)
     text = str(refused.value)
     assert "in the place of bit would be guessed right for more than 70%" in text.splitlines()[1]
-    assert "most exposed: bit, by " in text
+    assert "most exposed: bit, from " in text
     assert "leave out" in text
     assert "layer_sd = " in text
     assert "mode dp" in text

@@ -383,15 +383,18 @@ NO_RECORDS = '9,f\n9,f,a,5,2001-02-03,6\n9,"f,a,5,2001-02-03\n9,f,a,5,200\n'
     ],
 )
 def test_mode_dp_counts_what_duckdb_counts(spark, tmp_path, monkeypatch, max_rows, form, missing):
-    """The same rows of the same people, those chosen and those left out; nothing that is odd ends a build."""
+    """The same rows of the same people, those chosen and those left out, and the same digests of all columns.
+
+    Nothing that is odd ends a build.
+    """
     pytest.importorskip("opendp")
     rows = pd.DataFrame(
         {
-            "id": [i % 40 for i in range(100)] + [None, 777],
-            "sex": [("f", "m", "x", None)[i % 4 if i % 9 == 0 else i % 2] for i in range(102)],
-            "job": [("a", "b", "strange", None)[i * 7 % 4] for i in range(102)],
-            "inc": [(i * 13) % 90 - 10 for i in range(101)] + [None],
-            "born": [("2001-02-03", "2007-01-01", "?", "2001-02-30")[i % 4] for i in range(102)],
+            "id": [i % 40 for i in range(100)] + [None] * 5 + [777],
+            "sex": [("f", "m", "x", None)[i % 4 if i % 9 == 0 else i % 2] for i in range(106)],
+            "job": [("a", "b", "strange", None)[i * 7 % 4] for i in range(106)],
+            "inc": [(i * 13) % 90 - 10 for i in range(105)] + [None],
+            "born": [("2001-02-03", "2007-01-01", "?", "2001-02-30")[i % 4] for i in range(106)],
         }
     ).astype({"id": "Int64", "inc": "Int64"})
     seen, real = {}, margins.counted
@@ -417,7 +420,9 @@ def test_mode_dp_counts_what_duckdb_counts(spark, tmp_path, monkeypatch, max_row
         monkeypatch.setattr(margins, "counted", noted)
         build(read(folder / "r.toml"), folder / "r.duckdb")
         (told,) = (folder / "k.key.measured").glob("*.remarks.json")
-        seen[name, "told"] = json.loads(told.read_text())["source"]
+        seen[name, "told"] = json.loads(told.read_text())
+        if missing == "own":  # rows that name nobody are numbered, by each engine in its way
+            del seen[name, "told"]["digests"]
     assert seen["duckdb"] == seen["spark"]
     assert seen["duckdb", "told"] == seen["spark", "told"]
     assert seen["duckdb"][0] > 30

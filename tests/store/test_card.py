@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 from fixtures.release import make_card, make_table
 
-from engine.store import GeneratorCard, Guarantee
+from engine.guarantee import Guarantee
+from engine.store import GeneratorCard
 
 STICKY = make_card(make_table(("AGE", "SEX")))
 DP = {

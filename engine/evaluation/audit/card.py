@@ -14,9 +14,10 @@ from typing import Any
 from engine.evaluation.audit.claim import Claim, claim_of_release
 from engine.evaluation.data import Released, read_release
 from engine.evaluation.report import check_target
+from engine.guarantee import Guarantee
 from engine.outputs import write_output
 from engine.schema import ColumnSet
-from engine.store import Guarantee, exposure_sentences, open_release
+from engine.store import exposure_sentences, open_release
 from engine.version import ENGINE_VERSION
 
 FORMAT = 1

@@ -19,7 +19,7 @@ from engine.evaluation.attacks import Assumptions
 from engine.evaluation.compare.runs import Kind, ModeComparison, Run, Way, way_name
 from engine.evaluation.compare.scoring import GROUPED, HOW, Scoring
 from engine.evaluation.compare.weighing import NO_CONTROL, Weighing
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.params import LEAST_EPSILON, MOST_EPSILON
 from engine.progress import Progress, silent
 from engine.schema import MAX_WIDTH

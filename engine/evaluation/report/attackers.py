@@ -16,7 +16,7 @@ from engine.evaluation.report.verdicts import Line, Verdict, verdict
 from engine.evaluation.result import Result
 from engine.evaluation.risk.people import excess
 from engine.evaluation.score import HitRate, Risk
-from engine.store import Guarantee
+from engine.guarantee import Guarantee
 
 Standing = Literal["holds", "holds in part", "does not hold", "not computed"]
 STANDINGS: Mapping[Verdict, Standing] = {

@@ -18,7 +18,7 @@ from engine.evaluation.report.pictures.front import front_pictures
 from engine.evaluation.report.pictures.picture import Picture
 from engine.evaluation.report.verdicts import Line
 from engine.evaluation.result import Evaluation, Result
-from engine.store import Guarantee
+from engine.guarantee import Guarantee
 
 MOST_NAMED = 24
 """Columns that the page names."""

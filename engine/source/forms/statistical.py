@@ -6,7 +6,10 @@ null, and so is a blank text, for these packages have no other null among texts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import codecs
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +48,7 @@ def open_statistical(
     frames: list[pd.DataFrame] = []
     labels: list[Labels] = []
     for file in files:
-        frame, of_file = _read(file, source)
+        frame, of_file = _read(file, source, by_row=by_row)
         check_names(frame.columns, f"source {file}")
         if frames and list(frame.columns) != list(frames[0].columns):
             raise DataError(f"source {file}: its columns differ from those of {files[0]}")
@@ -59,8 +62,12 @@ def open_statistical(
     return found, labels[0]
 
 
-def _read(file: str, source: SourceSpec) -> tuple[pd.DataFrame, Labels]:
-    """One file."""
+def _read(file: str, source: SourceSpec, *, by_row: bool) -> tuple[pd.DataFrame, Labels]:
+    """One file.
+
+    by_row: What the library refuses of a row concerns that row only: texts are decoded one by one, and a row with a
+        date that no calendar has is one without cells.
+    """
     try:
         import pyreadstat
     except ImportError:
@@ -73,15 +80,23 @@ def _read(file: str, source: SourceSpec) -> tuple[pd.DataFrame, Labels]:
     options = {} if source.encoding is None else {"encoding": source.encoding}
     found = None
     try:
-        found = read(file, **options)
+        found = read(file, **options, metadataonly=by_row)
+        if by_row:
+            found = _rows_of(partial(read, file, encoding="LATIN1"), 0, None), found[1]
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, ValueError, OverflowError):
-        pass
+        found = None
     if found is None:
         raise DataError(
             f"source {file}: is no {source.format} file that can be read; it may be damaged, or its texts of another "
             'encoding, such as encoding = "cp1252" in [source]'
         )
     frame, about = found
+    if by_row:
+        frame.columns = about.column_names
+        decoded = partial(_decoded, encoding=_encoding(file, source, about.file_encoding))
+        for name, kind in about.readstat_variable_types.items():
+            if kind == "string":
+                frame[name] = frame[name].map(decoded, na_action="ignore")
     for name in frame.columns:
         if frame[name].dtype in ("str", "string", "object"):
             frame[name] = frame[name].mask(frame[name] == "")
@@ -90,6 +105,44 @@ def _read(file: str, source: SourceSpec) -> tuple[pd.DataFrame, Labels]:
         columns=columns,
         values={name: _texts(of) for name, of in about.variable_value_labels.items()},
     )
+
+
+def _rows_of(read: Callable[..., Any], first: int, n: int | None) -> pd.DataFrame:
+    """Rows of a file; those that cannot be converted have no cells.
+
+    n: How many; None: all there are.
+    """
+    import pandas as pd
+
+    try:
+        frame: pd.DataFrame = read(row_offset=first, row_limit=n or 0)[0]
+    except (ValueError, OverflowError):
+        if n is None:
+            n = len(read(disable_datetime_conversion=True)[0])
+        if n == 1:
+            names = read(metadataonly=True)[1].column_names
+            return pd.DataFrame([[None] * len(names)], columns=names)
+        half = n // 2
+        parts = _rows_of(read, first, half), _rows_of(read, first + half, n - half)
+        return pd.concat(parts, ignore_index=True)
+    return frame
+
+
+def _encoding(file: str, source: SourceSpec, noted: str | None) -> str:
+    """That of the texts: as declared, else as the file says."""
+    if source.format == "dta":
+        with Path(file).open("rb") as opened:
+            is_old = not re.search(rb"<release>(118|119)", opened.read(64))
+        noted = "cp1252" if is_old else "utf-8"
+    try:
+        return codecs.lookup(source.encoding or noted or "utf-8").name
+    except LookupError:
+        return "utf-8"
+
+
+def _decoded(text: str, encoding: str) -> str:
+    """A text that was read byte by byte."""
+    return text.encode("latin-1").decode(encoding, errors="replace")
 
 
 def _texts(labels: Mapping[Any, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from engine.texts import shown
 from queries.packs.formats import FORMATS
 from queries.packs.formats.workbook import sheet_tables
 from queries.packs.model import Pack
-from queries.packs.texts import STATUS_WORDS, direction_of, number_text
+from queries.packs.texts import STATUS_WORDS, direction_of, guarantee_notes, number_text
 
 _MARKS = re.compile(r"[\\`*\[\]<>!|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
 _LINE_START = re.compile(r"^(\s*)([#+=-])(?=\s|$|[#+=-])")
@@ -89,12 +89,17 @@ def _files(pack: Pack, paths: Sequence[str], words: dict[str, str]) -> list[str]
 
 
 def _notes(pack: Pack, language: int, words: dict[str, str]) -> list[str]:
-    """The release's own notes, which are in English."""
+    """The release's own notes, which are in English; what it guarantees, in the language of the page."""
     notes = list(pack.notes if pack.release["file"] else pack.reader_notes)
     code = pack.languages[language].lower()
     if code.startswith("en") or not notes:
         return notes
-    return [words["in english"], *notes]
+    held = pack.guarantee
+    if held is None or not held.is_protected:
+        return [words["in english"], *notes]
+    said = held.sentences()
+    others = [note for note in notes if note not in said]
+    return [*guarantee_notes(held, words), words["in english"], *others]
 
 
 def _limits(pack: Pack, words: dict[str, str]) -> list[str]:

@@ -160,7 +160,7 @@ async function begin() {
   byId("token-box").hidden = true;
   byId("title").textContent = about.title || t("Table builder");
   byId("about").textContent = about.about.join(" ");
-  byId("lead").textContent = t("Synthetic data: every figure includes noise, shown beside it. Select variables to build a table.");
+  byId("lead").textContent = t("Synthetic data: figures include noise, shown beside them, unless declared public. Select variables to build a table.");
   byId("notes").replaceChildren(...about.notes.map((n) => make("li", {}, n)));
   byId("foot").textContent = t("Vintage: {vintage}; released tables: {tables}; content hash: {hash}; {signature}. API: /api/openapi.json.", { vintage: about.vintage, tables: spelled(about.n_tables), hash: about.content_hash, signature: t(about.signature) });
   takesRequests = about.takes_requests;

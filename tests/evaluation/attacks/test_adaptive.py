@@ -8,7 +8,7 @@ from fixtures.attacks import FLAG, TARGET, HalvedNoise, build, checked, flagged,
 
 from engine.evaluation.attacks.adaptive import adaptive, ask, order_of
 from engine.evaluation.attacks.systems import system_of
-from engine.measure import StickyDraws
+from engine.mechanism import StickyDraws
 
 
 def released(n_known: int = 16, kind=StickyDraws, **more):

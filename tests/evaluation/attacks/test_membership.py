@@ -10,7 +10,7 @@ from fixtures.measure import EXACT
 
 from engine.evaluation.attacks import Assumptions
 from engine.evaluation.attacks.membership import membership
-from engine.measure import StickyDraws
+from engine.mechanism import StickyDraws
 
 TABLES = [("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c")]
 

@@ -24,7 +24,7 @@ from engine.evaluation.attacks.systems import (
 )
 from engine.evaluation.attacks.targets import chosen_targets, declared_targets, settled
 from engine.evaluation.data.paired import Reading, distinct, pair
-from engine.measure import StickyDraws
+from engine.mechanism import StickyDraws
 
 
 def right_of(given) -> dict[str, float]:

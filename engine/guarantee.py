@@ -1,7 +1,8 @@
 """What mode dp guarantees, to whom and for what: one object that every sentence about it comes from.
 
-Made of what a card holds, or of a plan and a ledger; read by cards, notes, plans, `tablepack budget`, packs and
-evaluations. All of it is public: declarations, and what the ledger adds up.
+Made of what a card holds, or of a plan and a ledger; read by cards, notes, plans, packs and
+evaluations; specs and `tablepack budget` take their words on guarantees from here. All of it is public: declarations,
+and what the ledger adds up.
 """
 
 from __future__ import annotations
@@ -14,6 +15,12 @@ from typing import Any
 _WORDS = {"one": "row", "many": "rows", "entity": "entity", "entities": "entities"}
 MOST_PLAIN_EPSILON, MOST_PLAIN_DELTA = 10.0, 1e-5
 """What is above is warned of."""
+NOT_COUNTED = (
+    "Sticky releases have no epsilon; they are recorded in a separate ledger. Builds with guarantee = false protect "
+    "nobody and cost no epsilon. Neither ledger includes builds with other keys: exposure of the same people under two "
+    "keys is recorded in two places."
+)
+"""What an epsilon of a ledger leaves out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,7 +33,8 @@ class Guarantee:
     rho: float = 0.0  # The same in zCDP; 0 with Laplace noise
     # What rows and entities are called: `one`, `many`, `entity`, `entities`
     words: Mapping[str, str] = field(default_factory=lambda: dict(_WORDS))
-    who: str = ""  # How they are told apart, as declared
+    # Columns that identify them, as declared; none: each row is one. None: not known
+    ids: tuple[str, ...] | None = None
     max_rows: int = 1  # Rows of each that count
     is_bound_said: bool = False  # Each may have more
     stability: int | None = None  # Entities whose rows one more changes, where that is declared
@@ -51,7 +59,7 @@ class Guarantee:
             delta=dp.get("delta") or 0.0,
             rho=dp.get("rho") or 0.0,
             words={**_WORDS, **dp.get("words", {})},
-            who=str(dp.get("who", "")),
+            ids=tuple(dp["ids"]) if "ids" in dp else None,
             max_rows=dp.get("max_rows", 1),
             is_bound_said="is_bound_said" in dp,
             stability=dp.get("stability"),
@@ -95,7 +103,13 @@ class Guarantee:
             )
         plus = f", plus {self.delta:g}" if self.delta else ""
         zcdp = f" (rho {self.rho:.6g} in zCDP)" if self.rho else ""
-        who = f" ({self.who})" if self.who else ""
+        who = ""
+        if self.ids is not None:
+            who = (
+                f" (identified by {', '.join(self.ids)})"
+                if self.ids
+                else " (each row is one, as declared)"
+            )
         of = "noisy counts" if self.is_n_public else "tables"
         return (
             f"Differential privacy with {named(self.epsilon, self.delta)}{zcdp} for each {self.entity}{who}, by all "
@@ -110,35 +124,42 @@ class Guarantee:
             return "no privacy guarantee: exact counts"
         return named(self.epsilon, self.delta, ", ")
 
-    def points(self) -> Iterator[tuple[str, str]]:
-        """What is guaranteed, and what limits it, as words of a pack in any language, with what each is about."""
+    def points(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """What `sentences` say, as words of a pack in any language, with what fills their places."""
         if self.epsilon is None:
             return
+        unit = f"{', '.join(self.ids)}: {self.entity}" if self.ids else self.entity
         yield (
-            ("number means", self._exchanged())
+            ("number means", (self._exchanged(), unit))
             if self.is_n_public
-            else ("epsilon means", self.brief())
+            else ("epsilon means", (self.brief(), unit))
         )
         if self.spent is not None and self.builds > 1:
-            yield "together means", named(self.spent, self.spent_delta, ", ")
-        if self.exact or self.sticky or not self.is_whole:
-            yield "others mean", ""
+            yield "together means", (named(self.spent, self.spent_delta, ", "),)
+        if not self.is_whole:
+            yield "earlier mean", ()
+        if self.exact or self.sticky:
+            yield "others mean", ()
+        yield "public means", ()
         if self.stability is not None:
-            yield "declared means", f"{self.stability}"
+            yield "declared means", (f"{self.stability}",)
         if self.are_nameless_own:
-            yield "nameless means", ""
+            yield "nameless means", ()
         if self.bounds_rows:
-            yield "bounded means", f"{self.max_rows}"
+            yield "bounded means", (self.entity, f"{self.max_rows}")
         if self.warnings():
-            yield "weak means", ""
+            yield "weak means", ()
+        if self.delta > MOST_PLAIN_DELTA and self.why_delta:
+            yield "accepted means", (self.why_delta,)
 
     def together(self) -> list[str]:
         """What all builds with the key come to, and what the guarantee leaves out."""
         lines = []
         if self.is_protected and self.spent is not None:
             n = "1 measurement" if self.builds == 1 else f"{self.builds:,} measurements"
+            aside = ", public numbers of rows aside" if self.is_n_public else ""
             lines.append(
-                f"Everything measured with this key in mode dp ({n}): {named(self.spent, self.spent_delta)}. "
+                f"Everything measured with this key in mode dp ({n}){aside}: {named(self.spent, self.spent_delta)}. "
                 "That is the guarantee for whoever is in all of it; catalog.ledger lists it."
             )
         if self.is_protected and not self.is_whole:
@@ -175,8 +196,8 @@ class Guarantee:
         if self.is_n_public and self.epsilon is not None:
             lines.append(
                 "THE NUMBER OF ROWS IS PUBLIC by declaration: the exact number was used, and nothing protects it. "
-                f"Sources that can be confused then have as many rows: one {self.entity} exchanged for another, "
-                f"against which the whole release has {self._exchanged(' and ')}."
+                f"Sources that can be confused then have as many rows: one {self.entity} exchanged for another "
+                f"with as many rows, against which the whole release has {self._exchanged(' and ')}."
             )
         return lines
 
@@ -220,9 +241,8 @@ class Guarantee:
         if self.delta > MOST_PLAIN_DELTA:
             because = f" It was accepted because: {self.why_delta}" if self.why_delta else ""
             lines.append(
-                f"WEAK: delta is above {MOST_PLAIN_DELTA:g}. It should be far below one over the number of people: a "
-                f"mechanism that publishes each person outright with probability {self.delta:g} satisfies it, too."
-                f"{because}"
+                f"WEAK: delta is above {MOST_PLAIN_DELTA:g}. It should be far below one over the number of people: "
+                f"{outright(self.delta)}.{because}"
             )
         return lines
 
@@ -242,6 +262,11 @@ class Guarantee:
 def named(epsilon: float, delta: float, joint: str = " and ") -> str:
     """Epsilon and delta for people."""
     return f"epsilon {epsilon:g}{f'{joint}delta {delta:g}' if delta else ''}"
+
+
+def outright(delta: float) -> str:
+    """What a delta allows."""
+    return f"a mechanism that publishes each person outright with probability {delta:g} satisfies it, too"
 
 
 def _factor(epsilon: float) -> str:

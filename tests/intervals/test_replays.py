@@ -1,20 +1,19 @@
-"""Copies of a table's counts: locks, spread beside the closed form, the same every time; statements on them."""
+"""Replays of a table: spread beside the closed form, a function of the file alone; statements on them."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.intervals import sliced, small_release
-from fixtures.pipeline import make_census
+from fixtures.intervals import sliced
 
 from engine.errors import TimedOut
-from queries.intervals.copies.replicates import N_REPLICATES, replicates
-from queries.intervals.model import noise_model
-from queries.intervals.statement import spreads as copies
+from queries.intervals.replays import N_REPLAYS, replays
+from queries.intervals.statement import spreads as module
 from queries.release import open_release
 from queries.sql.answering import Answering
 from queries.sql.views import LogicalViews
@@ -28,32 +27,6 @@ def release(large):
     return large
 
 
-FILLED = {("age", "region", "sex"), ("age", "income")}
-"""Cells of few rows, 46 % filled in and more."""
-
-
-@pytest.mark.ci
-def test_copies_keep_their_locks_and_are_no_noise_free_data(release):
-    assert FILLED < set(release.tables)
-    for table in set(release.tables) - FILLED:
-        got = replicates(release, table)
-        rows = noise_model(release, table).table.rows
-        assert got.counts.shape == (len(rows), N_REPLICATES)
-        assert got.counts.min() >= 0
-        assert got.astray <= copies.MOST_ASTRAY, table
-        assert (got.counts.std(axis=1) > 0).any()
-
-
-@pytest.fixture(scope="module")
-def sparse(tmp_path_factory):
-    """Of a table of three columns one column is released by itself, and no pair."""
-    folder = tmp_path_factory.mktemp("sparse")
-    census = make_census(folder / "census", people=3000)
-    tables = (("sex",), ("age", "region", "sex"))
-    with small_release(folder, census, tables=tables) as made:
-        yield made
-
-
 CLOSED = [
     ("SELECT age, count(*) AS f FROM data WHERE age BETWEEN 10 AND 60 GROUP BY age", 2.3),
     ("SELECT age // 10 AS a, count(*) AS f FROM data GROUP BY a", 1.3),
@@ -63,38 +36,55 @@ CLOSED = [
     ("SELECT sex, sum(age) AS f FROM data GROUP BY sex", 1.4),
     ("SELECT sex, count(*) + 0.5 AS f FROM data WHERE age BETWEEN 17 AND 52 GROUP BY sex", 1.3),
 ]
-"""Statements that have a closed form, and how many times wider their intervals by copies may be: counts that take few
-values go by steps."""
+"""Statements that have a closed form, and how many times wider their intervals by replays may be."""
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize(("text", "most"), sliced(CLOSED))
-def test_closed_forms_are_the_fast_path_to_what_copies_say(release, text, most):
-    """Copies are never much surer, and at most twice as wide where steps and rounding weigh (counts of few rows)."""
+def test_closed_forms_are_the_fast_path_to_what_replays_say(release, text, most):
+    """Replays are never much surer, and at most twice as wide where rounding weighs (counts of few rows)."""
     plain, closed = release.sql(text), release.sql(text, intervals=True)
     ends = {row[:-4]: (float(row[-3]), float(row[-2])) for row in closed.rows}
-    found, why = copies.spreads(release, text, plain, None, [len(plain.columns) - 1])
+    found, why = module.spreads(release, text, plain, None, [len(plain.columns) - 1])
     assert not why
-    (of_copies,) = found.values()
+    (of_replays,) = found.values()
     low, high = np.array([ends[row[:-1]] for row in plain.rows]).T
-    times = (of_copies.high - of_copies.low) / (high - low)
+    times = (of_replays.high - of_replays.low) / (high - low)
     assert 0.7 <= np.median(times) <= most
     # They lie about the same figure: each reaches into the other.
-    assert (of_copies.low <= high).all()
-    assert (of_copies.high >= low).all()
+    assert (of_replays.low <= high).all()
+    assert (of_replays.high >= low).all()
 
 
-def test_copies_hang_on_the_content_hash_alone(release):
+def same(one, other) -> bool:
+    """Whether two sets of replays are equal to the bit."""
+    return len(one) == len(other) and all(
+        np.array_equal(a.n, b.n) and all(np.array_equal(a.codes[c], b.codes[c]) for c in a.codes)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def test_replays_follow_from_the_released_file_alone(release, tmp_path):
     table = ("age", "sex")
-    first = replicates(release, table).counts
-    with open_release(release.path) as again:
-        assert np.array_equal(replicates(again, table).counts, first)
+    first = replays(release, table)
+    assert len(first.imagined) == len(first.replayed) == N_REPLAYS
+    assert not same(first.replayed[:1], first.replayed[1:2])
+    copied = tmp_path / release.path.name  # beside it lies no key, no source and no spec
+    for ending in ("", ".manifest.json"):
+        shutil.copy(f"{release.path}{ending}", f"{copied}{ending}")
+    with open_release(copied) as again:
+        other = replays(again, table)
+        for name in ("imagined", "replayed", "doubled"):
+            assert same(getattr(other, name), getattr(first, name))
     with open_release(release.path) as other:
         other.content_hash = "another"
-        assert not np.array_equal(replicates(other, table).counts, first)
+        assert not same(replays(other, table).replayed, first.replayed)
 
 
 ANSWERED = [
+    "SELECT stddev_samp(income) AS f FROM data",
+    "SELECT region, sex, stddev_samp(age) AS f FROM data GROUP BY ALL",
+    "SELECT sex, median(age) - avg(age) AS f FROM data GROUP BY sex",
     "SELECT sex, stddev_samp(age) AS f FROM data GROUP BY sex",
     "SELECT corr(age, CASE sex WHEN 'Male' THEN 1 ELSE 0 END) AS f FROM data",
     "SELECT count(*) AS f FROM data JOIN (SELECT 1 AS one) ON true",
@@ -135,9 +125,6 @@ REFUSED = [
     ("SELECT sex, entropy(age) AS f FROM data GROUP BY sex", "too rare to be released"),
     ("SELECT stddev_samp(age) AS f FROM data WHERE random() < 0.5", "at random"),
     ("SELECT sex, age FROM data LIMIT 3", "it has no group"),
-    ("SELECT stddev_samp(income) AS f FROM data", "of income was filled in"),
-    ("SELECT region, sex, stddev_samp(age) AS f FROM data GROUP BY ALL", "of its table was filled"),
-    ("SELECT sex, median(age) - avg(age) AS f FROM data GROUP BY sex", "goes by steps"),
     ("SELECT median(n) AS f FROM (SELECT age, count(*) AS n FROM data GROUP BY age)", "it reckons from groups"),
     ("SELECT count(*) AS f FROM (SELECT DISTINCT age FROM data)", "it reckons from groups"),
     ("WITH t AS (SELECT sex, age, count(*) AS n FROM data GROUP BY ALL), u AS (SELECT sex, avg(n) AS f FROM t "
@@ -147,7 +134,7 @@ REFUSED = [
     ("SELECT approx_quantile(age, 0.99) AS f FROM data", "outermost released values"),
     ("SELECT quantile_cont(age, 0.5) - quantile_cont(age, 0.001) AS f FROM data", "outermost released values"),
     ("SELECT sex, bool_or(age > 90)::INT AS f FROM data GROUP BY sex", "outermost released values"),
-    ("SELECT stddev_samp(1) AS f FROM data", "the same in every copy"),
+    ("SELECT stddev_samp(1) AS f FROM data", "the same in every replay"),
     ("SELECT upper(mode(sex)) AS f FROM data", "no numbers"),
     ("SELECT reservoir_quantile(age, 0.5) AS f FROM data", "at random"),
     ("SELECT percentile_cont(0.001) WITHIN GROUP (ORDER BY age DESC) AS f FROM data", "outermost released values"),
@@ -170,13 +157,13 @@ REFUSED = [
 
 @pytest.mark.ci
 @pytest.mark.parametrize(("text", "why"), sliced(REFUSED))
-def test_what_no_copy_can_hold_is_refused_with_the_reason(release, text, why):
+def test_what_no_replay_can_hold_is_refused_with_the_reason(release, text, why):
     got = release.sql(text, intervals=True)
     assert not any(name.endswith("_low") for name in got.columns)
     assert why in " ".join(w for w in got.warnings if w.startswith("No noise interval"))
 
 
-def test_own_tables_have_intervals_by_copies(release):
+def test_own_tables_have_intervals_by_replays(release):
     own = pd.DataFrame({"sex": ["Female", "Male"], "w": [1, 3]})
     got = release.sql(
         "SELECT sum(w * age) / sum(w) AS f FROM data JOIN own USING (sex)",
@@ -190,7 +177,7 @@ def test_own_tables_have_intervals_by_copies(release):
 
 @pytest.mark.ci
 def test_rows_that_come_first_have_the_intervals_that_they_have_among_all(release):
-    """Others come first in some copies."""
+    """Others come first in some replays."""
     of_men = "SELECT region, count(*) AS m FROM data WHERE sex = 'Male' GROUP BY region"
     text = (
         f"WITH a AS (SELECT region, count(*) AS n FROM data GROUP BY region), b AS ({of_men}) "
@@ -205,8 +192,8 @@ def test_rows_that_come_first_have_the_intervals_that_they_have_among_all(releas
     assert low < value < high
 
 
-def test_groups_without_a_row_in_any_copy_have_no_interval(release):
-    """Ages of one's own that nobody released has: 0 in every copy, and nobody knows how many the threshold hides."""
+def test_groups_without_a_row_in_any_replay_have_no_interval(release):
+    """Ages of one's own that nobody released has: 0 in every replay, and nobody knows how many the threshold hides."""
     own = pd.DataFrame({"age": [40, 41, 42, 120]})
     got = release.sql(
         "SELECT age, count(sex) AS f FROM own LEFT JOIN data USING (age) GROUP BY age ORDER BY age",
@@ -217,14 +204,14 @@ def test_groups_without_a_row_in_any_copy_have_no_interval(release):
     assert all(low < f < high for _, f, low, high, _ in got.rows[:-1])
 
 
-def test_what_fails_while_copies_are_made_is_a_reason_and_no_failure(release, monkeypatch):
+def test_what_fails_while_replays_are_run_is_a_reason_and_no_failure(release, monkeypatch):
     def fails(*given, **more):
         raise duckdb.OutOfMemoryException("full")
 
-    monkeypatch.setattr(LogicalViews, "put_replicates", fails)
+    monkeypatch.setattr(LogicalViews, "put_variants", fails)
     got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
     assert got.columns == ("f",)
-    assert "nor do copies of the table tell" in " ".join(got.warnings)
+    assert "nor do replays of the table tell" in " ".join(got.warnings)
 
 
 def test_nobody_waiting_ends_the_work(release, monkeypatch):
@@ -235,7 +222,7 @@ def test_nobody_waiting_ends_the_work(release, monkeypatch):
         left.append(True)
         raise TimedOut("stopped")
 
-    monkeypatch.setattr(Answering, "on_replicates", leaves)
+    monkeypatch.setattr(Answering, "on_variants", leaves)
     with pytest.raises(TimedOut, match="Cancelled"):
         release.until(lambda: bool(left)).sql(
             "SELECT stddev_samp(age) AS f FROM data", intervals=True
@@ -244,57 +231,51 @@ def test_nobody_waiting_ends_the_work(release, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "value", "why"),
-    [
-        ("MOST_ASTRAY", -1.0, "do not keep its totals"),
-        ("MOST_ROWS", 1, "too many to copy"),
-        ("replicates", lambda *_: None, "mode dp"),
-        ("MOST_S", 0.0, "more than 0 seconds"),
-    ],
+    [("MOST_ROWS", 1, "too many to replay"), ("MOST_S", 0.0, "more than 0 seconds")],
 )
-def test_copies_that_are_not_sound_or_cost_too_much_are_not_used(
-    release, monkeypatch, name, value, why
-):
-    monkeypatch.setattr(copies, name, value)
-    got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
+def test_replays_that_cost_too_much_are_not_used(release, monkeypatch, name, value, why):
+    monkeypatch.setattr(module, name, value)
+    with open_release(release.path) as fresh:
+        got = fresh.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
     assert got.columns == ("f",)
     assert why in " ".join(got.warnings)
 
 
-def test_strangers_have_none(release, monkeypatch):
+def test_untrusted_users_have_none(release, monkeypatch):
     monkeypatch.setattr(release, "is_overseen", True)
     got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
-    assert "strangers" in " ".join(got.warnings)
+    assert "untrusted" in " ".join(got.warnings)
 
 
-def test_a_statement_that_fails_on_a_copy_has_none(release):
+def test_a_statement_that_fails_on_a_replay_has_none(release):
     got = release.sql(
         "SELECT stddev_samp(age) AS f FROM data HAVING CASE WHEN count(*) <> "
         f"{release.sql('SELECT count(*) FROM data').rows[0][0]} THEN error('another') ELSE true END",
         intervals=True,
     )
     assert got.columns == ("f",)
-    assert "on a copy of the table it fails" in " ".join(got.warnings)
+    assert "on a replay of the table it fails" in " ".join(got.warnings)
 
 
-def test_a_figure_that_differs_from_its_second_reckoning_has_none(release, monkeypatch):
-    """Planted: the copies are laid under other rows than those that answer."""
-    whole = copies.noise_model
+def test_a_figure_that_differs_when_computed_again_has_none(release, monkeypatch):
+    """Planted: other rows than those that answer are replayed."""
+    whole = module.sound_replays
 
     def other(release, columns):
-        model = whole(release, columns)
-        return replace(model, table=replace(model.table, n=np.roll(model.table.n, 7)))
+        drawn = whole(release, columns)
+        return replace(drawn, released=replace(drawn.released, n=np.roll(drawn.released.n, 7)))
 
-    monkeypatch.setattr(copies, "noise_model", other)
-    monkeypatch.setattr(copies, "sound_copies", lambda *given: replicates(*given))
-    got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
+    monkeypatch.setattr(module, "sound_replays", other)
+    with open_release(release.path) as fresh:
+        got = fresh.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
     assert got.columns == ("f",)
     assert "another figure" in " ".join(got.warnings)
 
 
-def test_rows_that_no_copy_has_are_given_as_the_reason(release):
-    """Joined by two figures that are never the same, a table has no rows, in no copy either."""
+def test_rows_that_no_replay_has_are_given_as_the_reason(release):
+    """Joined by two figures that are never the same, a table has no rows, in no replay either."""
     groups = "(SELECT sex, {f} AS f FROM data GROUP BY sex)"
     one, other = groups.format(f="count(*)"), groups.format(f="avg(age)")
     got = release.sql(f"SELECT f FROM {one} a JOIN {other} b USING (f)", intervals=True)
     (warning,) = (text for text in got.warnings if "interval" in text)
-    assert "stand in no copy of the table, as those that a figure" in warning
+    assert "stand in no replay of the table, as those that a figure" in warning
