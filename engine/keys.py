@@ -1,8 +1,8 @@
-"""The secret: key files, derived keys and entity tokens.
+"""The secret, derived keys and entity tokens. Key files are read in `engine.key_files`.
 
-Takes a key file of 32 random bytes (mode 0600); gives keys derived per vintage and purpose, and 128-bit entity
-tokens. Everything is keyed BLAKE2b (RFC 7693) over injective, length-prefixed bytes: no two different inputs
-share a message. Only this module reads the secret; nothing here is ever logged or shown.
+Takes 32 random bytes; gives keys derived per vintage and purpose, and 128-bit entity tokens. Everything is keyed
+BLAKE2b (RFC 7693) over injective, length-prefixed bytes: no two different inputs share a message. Nothing here is ever
+logged or shown.
 
 Keys for entity tokens, entity-set noise and suppression depend on (vintage, purpose) alone, so that the same people
 get the same draw in every table; label and sampling keys depend on the column set as well.
@@ -11,19 +11,14 @@ get the same draw in every table; label and sampling keys depend on the column s
 from __future__ import annotations
 
 import datetime
-import os
-import secrets
-import stat
 import struct
 from collections.abc import Iterable
 from hashlib import blake2b
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from engine.errors import DataError, SpecError, StoreError
-from engine.outputs import OF_KEYS
+from engine.errors import DataError, SpecError
 from engine.schema import ColumnSet, Entity, Int64Array, UInt64Array, columns_of
 
 KEY_BYTES = 32
@@ -47,7 +42,7 @@ EntityId = int | str | float | bool | bytes | datetime.date | datetime.time
 
 
 class MasterKey:
-    """The secret of a key file, readable only in this module."""
+    """The secret of a key file, or of a replay; readable only in this module."""
 
     __slots__ = ("_secret",)
 
@@ -86,76 +81,6 @@ def pack_strings(parts: Iterable[str]) -> bytes:
         raw = part.encode("utf-8", "surrogatepass")
         chunks.append(struct.pack("<Q", len(raw)) + raw)
     return b"".join(chunks)
-
-
-def check_key_file(path: Path) -> list[str]:
-    """Say what is wrong with a key file.
-
-    Returns: Problems as sentences; empty if there are none.
-    """
-    try:
-        info = path.lstat()
-    except FileNotFoundError:
-        return [f"key file {path} does not exist; {_way_out(path)}"]
-    except OSError:
-        return [f"key file {path} cannot be accessed"]
-    if stat.S_ISLNK(info.st_mode) or not stat.S_ISREG(info.st_mode):
-        return [f"key file {path} is not a regular file"]
-    problems = []
-    if info.st_mode & 0o077:
-        problems.append(
-            f"key file {path} can be read by others; restrict it to its owner: chmod 600 {path}"
-        )
-    if info.st_uid != os.getuid():
-        problems.append(f"key file {path} belongs to another user")
-    if info.st_size != KEY_BYTES:
-        problems.append(f"key file {path} does not have exactly {KEY_BYTES} bytes")
-    return problems
-
-
-def _way_out(path: Path) -> str:
-    """What to do about a missing key: make a new one only if no key of this name was used before."""
-    for ending in OF_KEYS:
-        beside = path.with_name(path.name + ending)
-        if os.path.lexists(beside):
-            return (
-                f"{beside.name} shows that it was used before, so it was moved or lost: restore it. A new key would "
-                "draw fresh noise for the same people, which protects them less"
-            )
-    return f"make one with: tablepack key new {path} (in Python: new_key({str(path)!r}))"
-
-
-def read_key(path: Path) -> MasterKey:
-    """Read a key file."""
-    problems = check_key_file(path)
-    if problems:
-        raise SpecError(problems)
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError as error:
-        raise SpecError(f"key file {path} cannot be read: {error.strerror}") from None
-    with os.fdopen(handle, "rb") as file:
-        return MasterKey(file.read(KEY_BYTES + 1))
-
-
-def new_key(path: Path) -> str:
-    """Make a key file of mode 0600 and return the key's public id."""
-    secret = secrets.token_bytes(KEY_BYTES)
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise StoreError(f"{path} exists; a key is never overwritten") from None
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(secret)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise StoreError(f"cannot write {path}: {error.strerror}") from None
-    return MasterKey(secret).id
 
 
 def typed_id(value: EntityId) -> bytes:

@@ -52,8 +52,8 @@ from engine.evaluation.audit import (
 from engine.evaluation.audit.domain import cells_of
 from engine.evaluation.audit.ours import raked
 from engine.evaluation.audit.safe import margin_of
-from engine.evaluation.rivals import Cart, Schema
-from engine.evaluation.rivals.outside import recipe_of
+from engine.evaluation.baselines import Cart, Schema
+from engine.evaluation.baselines.outside import recipe_of
 from engine.params import PROFILES, DPParams
 from engine.schema import Int64Array
 

@@ -1,7 +1,7 @@
 """Attack finished releases of NIST's excerpt, SD2011 and simulated censuses, each built with fresh keys.
 
 Usage: .venv/bin/python scripts/attack_releases.py [--keys N] [--only NAME ...] [--million] [--record]
-5 keys; about 10 minutes on two cores. Part of the people are held out of every release: they are the strangers that
+5 keys; about 10 minutes on two cores. Part of the people are held out of every release: they are the non_members that
 attacks are held against. --million attacks releases of a census of a million people instead (about 6 minutes a key and
 4 GB), and records a section of its own.
 """
@@ -29,7 +29,7 @@ from engine.release import build
 from engine.spec import ReleaseSpec
 
 SHARED = ROOT.parent / "shared"
-MILLION, STRANGERS = 1_000_000, 10_000
+MILLION, NON_MEMBERS = 1_000_000, 10_000
 HELD_OUT = 1_000
 Given = AbstractContextManager[tuple[ReleaseSpec, Path]]
 
@@ -44,9 +44,9 @@ def sd2011() -> Iterator[tuple[ReleaseSpec, Path]]:
         people = pd.read_csv(source, dtype=str, keep_default_na=False)
         order = np.random.default_rng(2021).permutation(len(people))
         people.iloc[order[HELD_OUT:]].to_csv(home / "sd2011/data/SD2011.csv", index=False)
-        people.iloc[order[:HELD_OUT]].to_csv(home / "strangers.csv", index=False)
+        people.iloc[order[:HELD_OUT]].to_csv(home / "non_members.csv", index=False)
         text = (ROOT / "releases" / "sd2011.toml").read_text("utf-8")
-        yield read_beside(home, text, "sd2011/sd2011.key"), home / "strangers.csv"
+        yield read_beside(home, text, "sd2011/sd2011.key"), home / "non_members.csv"
 
 
 SOURCES: dict[str, tuple[str, Callable[[], Given]]] = {
@@ -57,14 +57,14 @@ SOURCES: dict[str, tuple[str, Callable[[], Given]]] = {
 LARGE = {
     "million": (
         "simulated census, 1,000,000 people",
-        partial(census, people=MILLION, strangers=STRANGERS),
+        partial(census, people=MILLION, non_members=NON_MEMBERS),
     )
 }
 
 
 def attacked(given: Given, keys: int) -> Iterator[dict[str, Any]]:
     """Figures of the attacks on one release a key."""
-    with given as (spec, strangers):
+    with given as (spec, non_members):
         for key in range(1, keys + 1):
             with (
                 built_in_scratch(marked_as_scratch(spec), partial(build, jobs=2)) as (path, _),
@@ -72,7 +72,9 @@ def attacked(given: Given, keys: int) -> Iterator[dict[str, Any]]:
             ):
                 report = Path(folder) / "attacks.html"
                 start = time.perf_counter()
-                engine.attack(path, data=spec.source.path, control=strangers, out=report, seed=key)
+                engine.attack(
+                    path, data=spec.source.path, control=non_members, out=report, seed=key
+                )
                 seconds = time.perf_counter() - start
                 found = json.loads(report.with_suffix(".json").read_text("utf-8"))["subjects"][0]
             yield found | {"seconds": seconds}

@@ -35,7 +35,7 @@ from engine.evaluation.audit import (
     run_audit,
     safe_statistics,
 )
-from engine.evaluation.rivals import Cart, Schema
+from engine.evaluation.baselines import Cart, Schema
 from engine.params import PROFILES, DPParams
 from engine.schema import ColumnSet
 from engine.simulation import simulate_census

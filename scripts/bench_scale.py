@@ -29,7 +29,7 @@ from bench_series import COLUMNS, numbers
 from measured import FOLDER, add_option, command_line, markdown, record
 
 from engine.cli import ENVIRONMENT
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.simulation.census import BLOCK_PEOPLE, draw_people_of, write_part
 from engine.simulation.columns import CENSUS_COLUMNS
 

@@ -22,7 +22,7 @@ from bench_cost import build_of, check, floor_of
 from bench_picture import draw
 from measured import FOLDER, add_option, command_line, markdown, record
 
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.simulation import simulate_census
 from engine.simulation.columns import CENSUS_COLUMNS
 from engine.spec import read_spec

@@ -25,10 +25,10 @@ from bench_picture import draw_steps
 from bench_series import ROOT, SEED, SMALL, nist_spec, row_tables
 from measured import FOLDER, add_option, command_line, markdown, record
 
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.simulation import simulate_census
 
-NEW_KEY = "import sys; from pathlib import Path; from engine.keys import new_key; new_key(Path(sys.argv[1]))"
+NEW_KEY = "import sys; from pathlib import Path; from engine.key_files import new_key; new_key(Path(sys.argv[1]))"
 _HEADING = re.compile(r"^## (\S+)", re.MULTILINE)
 
 

@@ -21,7 +21,7 @@ from bench_add import timed
 from bench_series import nist_spec
 from measured import add_option, command_line, markdown, record
 
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.schema import ColumnSet
 from engine.spec import ReleaseSpec, read_spec
 

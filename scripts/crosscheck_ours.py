@@ -59,7 +59,7 @@ def ours(folder: Path) -> None:
 
 def of_pairs(pairs: pd.DataFrame) -> dict[str, float]:
     """What EM finds in pairs."""
-    from engine.evaluation.risk.em import estimate
+    from engine.evaluation.attacks.linkage import estimate
 
     levels, n = np.unique(pairs.to_numpy(), axis=0, return_counts=True)
     found = estimate(levels, n.astype(float), np.full(levels.shape[1], 2))
@@ -70,61 +70,63 @@ def of_pairs(pairs: pd.DataFrame) -> dict[str, float]:
 
 def of_tables(people: pd.DataFrame, rows: pd.DataFrame) -> dict[str, float]:
     """What measures and attacks find."""
-    from engine.evaluation.data.paired import distinct, pair
-    from engine.evaluation.risk.attacker import Attacker
-    from engine.evaluation.risk.attribution import attribution
+    from engine.evaluation.attacks import Attacker, Held
+    from engine.evaluation.attacks.records import attribution
+    from engine.evaluation.data.aligned import align, distinct
+    from engine.evaluation.measures import Correlations, Distributions, Marginals, Models
+    from engine.evaluation.measures.association import correlations
+    from engine.evaluation.measures.combinations import k_marginals
+    from engine.evaluation.measures.counts import distributions
+    from engine.evaluation.measures.propensity import propensity_models
     from engine.evaluation.study.model import Study
-    from engine.evaluation.utility import Correlations, Distributions, Marginals, Models
-    from engine.evaluation.utility.correlations import correlations
-    from engine.evaluation.utility.distributions import distributions
-    from engine.evaluation.utility.marginals import k_marginals
-    from engine.evaluation.utility.models import propensity_models
     from engine.schema import column_set
 
     rng = np.random.default_rng(3)
     tables = {column_set(list(rows)): distinct(rows)}
-    paired = pair(people, tables, Study(title=""))
+    aligned = align(people, tables, Study(title=""))
     told = Attacker(quasi_identifiers=tuple(KEYS), targets=(SECRET,))
-    found = of_linkage(paired)
-    cap = attribution(paired, told, rng).values
+    found = of_linkage(aligned)
+    cap = attribution(Held(aligned=aligned), told, rng).values
     found |= {"attribution.cap": cap["cap"], "attribution.dcap": cap["dcap"]}
-    of_pairs_of_columns = correlations(paired, Correlations(columns=tuple(NUMBERS))).breakdown
+    of_pairs_of_columns = correlations(aligned, Correlations(columns=tuple(NUMBERS))).breakdown
     for one in of_pairs_of_columns.to_dict("records"):
         for kind in ("pearson", "spearman"):
             name = f"correlations.{kind}.{one['first']}.{one['second']}"
             found[name] = 1 - abs(one[f"{kind}_difference"]) / 2
-    each = distributions(paired, Distributions(columns=tuple(NUMBERS))).breakdown
+    each = distributions(aligned, Distributions(columns=tuple(NUMBERS))).breakdown
     found |= {
         f"distributions.{c}": 1 - u for c, u in zip(each.iloc[:, 0], each["u_m"], strict=True)
     }
     for column in COLUMNS[2:]:
         alone = Marginals(leave_out=tuple(c for c in people if c != column), width=1, shares=())
-        found[f"marginals.{column}"] = k_marginals(paired, alone, rng).values["score"] / 1000
+        found[f"marginals.{column}"] = k_marginals(aligned, alone, rng).values["score"] / 1000
     models = Models(columns=tuple(MODEL), most_levels=20)
-    found["models.pmse"] = propensity_models(paired, models, rng).values["logistic_pmse"]
+    found["models.pmse"] = propensity_models(aligned, models, rng).values["logistic_pmse"]
     return {k: float(v) for k, v in found.items()}
 
 
-def of_linkage(paired: Any) -> dict[str, float]:
+def of_linkage(aligned: Any) -> dict[str, float]:
     """What EM finds in the pairs of a block, u being that of all pairs and the share of matches unbounded."""
-    from engine.evaluation.risk.em import estimate
-    from engine.evaluation.risk.pairs import Sides, by_chance, counted, levels_of
+    from engine.evaluation.attacks.linkage import Sides, by_chance, counted, estimate, levels_of
 
-    (table,) = paired.tables.values()
+    (table,) = aligned.tables.values()
     near = dict.fromkeys(COMPARED, 0)
-    nobody = np.full(len(paired.original.n), -1)
+    nobody = np.full(len(aligned.original.n), -1)
     sides = Sides(
-        people=paired.original,
+        people=aligned.original,
         table=table,
         rows=nobody,
         compared=tuple(COMPARED),
         secrets=(),
         near=near,
     )
-    n_values = {c: len(paired.values[c]) for c in COMPARED}
+    n_values = {c: len(aligned.values[c]) for c in COMPARED}
     pairs = counted(sides, [BLOCK], n_values=n_values)
-    chance, levels = by_chance(sides, n_values)[1:], levels_of(pairs.pattern, len(COMPARED))[:, 1:]
-    found = estimate(levels, pairs.n, np.full(len(chance), 3), u=chance)
+    chance, levels = (
+        by_chance(sides, n_values)[1:],
+        levels_of(pairs["pattern"], len(COMPARED))[:, 1:],
+    )
+    found = estimate(levels, pairs["n"].to_numpy(), np.full(len(chance), 3), u=chance)
     free = COMPARED[1:]
     named = {f"linkage.census.m.{c}": m for c, m in zip(free, found.m[:, 2], strict=True)}
     return named | {f"linkage.census.u.{c}": u for c, u in zip(free, chance[:, 2], strict=True)}

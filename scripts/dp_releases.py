@@ -13,12 +13,11 @@ from measured import markdown
 from score_releases import null_spellings
 
 from engine.api.reading import read
-from engine.evaluation.data.paired import pair
+from engine.evaluation.data.aligned import align, generator
 from engine.evaluation.data.reading import read_original, read_release, released_columns
-from engine.evaluation.data.sampling import generator
+from engine.evaluation.measures.combinations import k_marginals
 from engine.evaluation.study.model import read_study
-from engine.evaluation.utility.marginals import k_marginals
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.release import build
 from engine.spec import ReleaseSpec
 
@@ -78,8 +77,8 @@ def nist24(folder: Path, repeats: int) -> str:
                 build(one, release)
                 seconds = time.perf_counter() - start
                 original = read_original(spec.source.path, reading, like=released_columns(release))
-                paired = pair(original, read_release(release).tables, study)
-                score = k_marginals(paired, study.marginals, generator(SEED, "marginals"))
+                aligned = align(original, read_release(release).tables, study)
+                score = k_marginals(aligned, study.marginals, generator(SEED, "marginals"))
                 rows.append(
                     [
                         "here",

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.evaluation.utility.tables import fit
+from engine.evaluation.measures.combinations import fit
 
 SD2011 = ("sex", "age", "placesize", "edu", "socprof", "income", "marital")
 """S3, S5 and S7 are the first 3, 5 and 7 (Raab 2022, table 4)."""

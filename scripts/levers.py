@@ -1,8 +1,8 @@
-"""Measure what the levers of sticky mode cost, and what they take from attackers; draw the map.
+"""Sweep the parameters of sticky mode: what each costs, and what it takes from attackers; draw the map.
 
 Usage: .venv/bin/python scripts/levers.py [DATA] [--keys N] [--only nist|census] [--maps FOLDER] [--record]
 DATA is the folder of NIST's data (default ../shared/nist). 3 keys; about 40 minutes on two cores.
-Part of NIST's people are held out: they are the strangers that attacks are held against. Records once exchange their
+Part of NIST's people are held out: they are the non-members that attacks are held against. Records once exchange their
 place, as statistical offices do, once what is to be kept of them.
 """
 
@@ -24,9 +24,9 @@ from measured import add_option, command_line, markdown, record
 
 from engine.api.reading import read
 from engine.evaluation.attacks import Assumptions
-from engine.evaluation.compare.levers import map_levers, settings_of
-from engine.evaluation.compare.mapped import LEVERS, LeverMap, Point, Setting, map_document
-from engine.evaluation.report.levers import map_pictures
+from engine.evaluation.compare.building import Candidate, compare_all, settings_of
+from engine.evaluation.compare.result import Comparison, Generator, Run, document
+from engine.evaluation.report.comparison import KINDS, risk_pictures
 from engine.params import PROFILES, SwapParams
 from engine.progress import Progress
 from engine.release import build
@@ -36,12 +36,12 @@ from engine.spec import ReleaseSpec
 ROOT = Path(__file__).resolve().parents[1]
 HELD_OUT = 5_253
 """People of NIST's excerpt who are in no release."""
-PEOPLE, STRANGERS = 20_000, 4_000
+PEOPLE, NON_MEMBERS = 20_000, 4_000
 RATES = (0.05, 0.2)
 HIGHER = (("standard", 20), ("strict", 6), ("strict", 12))
 """Further thresholds."""
 ATTACKED = 5_000
-"""People of the data, and strangers, at most."""
+"""People of the data, and non-members, at most."""
 PLACES = {
     "nist": SwapParams(
         columns=("DENSITY", "PUMA"),
@@ -77,20 +77,23 @@ ATTRIBUTES = {
 WANTED = {"nist": ("SEX", "EDU", "PINCP_DECILE"), "census": ("sex", "education", "health")}
 
 
-def settings(spec: ReleaseSpec, name: str) -> dict[Setting, ReleaseSpec]:
-    """The levers of the spec, and two kinds of exchange at two rates."""
-    found = {s: one for s, one in settings_of(spec).items() if max(map(len, one.tables)) > 1}
-    own = next(iter(found.values()))
-    for profile, mean in HIGHER:
-        setting = Setting(lever="threshold", name=f"{profile}, threshold of mean {mean}")
-        privacy = replace(PROFILES[profile], threshold_mean=mean)
-        found[setting] = replace(own, privacy=privacy)
-    for what, swap in (("places", PLACES[name]), ("attributes", ATTRIBUTES[name])):
-        for rate in RATES:
-            setting = Setting(lever="swapping", name=f"{rate:.0%} exchange {what}")
-            found[setting] = replace(
-                own, privacy=replace(own.privacy, swap=replace(swap, rate=rate))
-            )
+def settings(spec: ReleaseSpec, name: str) -> list[Candidate]:
+    """The settings of a sweep of the spec, and two kinds of exchange at two rates."""
+    found = [c for c in settings_of(spec) if c.spec and max(map(len, c.spec.tables)) > 1]
+    own = found[0].spec
+    assert own is not None
+    further = [
+        ("threshold", f"{profile}, threshold of mean {mean}", replace(PROFILES[profile], threshold_mean=mean))
+        for profile, mean in HIGHER
+    ]  # fmt: skip
+    further += [
+        ("swapping", f"{rate:.0%} exchange {what}", replace(own.privacy, swap=replace(swap, rate=rate)))
+        for what, swap in (("places", PLACES[name]), ("attributes", ATTRIBUTES[name]))
+        for rate in RATES
+    ]  # fmt: skip
+    for kind, called, privacy in further:
+        made = Generator(name=called, kind=kind)
+        found.append(Candidate(generator=made, spec=replace(own, privacy=privacy)))
     return found
 
 
@@ -103,27 +106,27 @@ def nist(data: Path) -> Iterator[tuple[ReleaseSpec, Path]]:
         people = pd.read_csv(data / "national2019.csv", dtype=str, keep_default_na=False)
         order = np.random.default_rng(2021).permutation(len(people))
         people.iloc[order[HELD_OUT:]].to_csv(home / "nist/data/national2019.csv", index=False)
-        people.iloc[order[:HELD_OUT]].to_csv(home / "strangers.csv", index=False)
+        people.iloc[order[:HELD_OUT]].to_csv(home / "non_members.csv", index=False)
         (home / "nist/data/workload.json").symlink_to((data / "workload.json").resolve())
         text = (ROOT / "releases" / "nist.toml").read_text("utf-8")
-        yield read_beside(home, text, "nist/nist.key"), home / "strangers.csv"
+        yield read_beside(home, text, "nist/nist.key"), home / "non_members.csv"
 
 
 @contextmanager
 def census(
-    _data: Path | None = None, *, people: int = PEOPLE, strangers: int = STRANGERS
+    _data: Path | None = None, *, people: int = PEOPLE, non_members: int = NON_MEMBERS
 ) -> Iterator[tuple[ReleaseSpec, Path]]:
     """The spec of the census's tables on simulated people, and others."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        simulate_census(home / "all", people=people + strangers, seed=2021)
+        simulate_census(home / "all", people=people + non_members, seed=2021)
         all_of_them = pd.read_parquet(home / "all" / "people.parquet")
         order = np.random.default_rng(2021).permutation(len(all_of_them))
         (home / "census" / "data").mkdir(parents=True)
-        all_of_them.iloc[order[strangers:]].to_parquet(home / "census/data/people.parquet")
-        all_of_them.iloc[order[:strangers]].to_parquet(home / "strangers.parquet")
+        all_of_them.iloc[order[non_members:]].to_parquet(home / "census/data/people.parquet")
+        all_of_them.iloc[order[:non_members]].to_parquet(home / "non_members.parquet")
         text = (ROOT / "releases" / "census.toml").read_text("utf-8")
-        yield read_beside(home, text, "census/census.key"), home / "strangers.parquet"
+        yield read_beside(home, text, "census/census.key"), home / "non_members.parquet"
 
 
 def read_beside(home: Path, text: str, key: str) -> ReleaseSpec:
@@ -134,22 +137,17 @@ def read_beside(home: Path, text: str, key: str) -> ReleaseSpec:
     return read(home / "spec.toml")
 
 
-def rows_of(found: LeverMap, wanted: tuple[str, ...]) -> list[list[str]]:
-    """A row a setting: loss, risks, gains of single columns, seconds of a build."""
-    out = []
-    for setting in found.settings():
-        names = [f.name for f in found.figures()] + [f"attribute/{column}" for column in wanted]
-        spreads = [found.spread(name, setting) for name in names]
-        seconds = [p.seconds for p in found.points if p.setting == setting]
+def told(found: Comparison, wanted: tuple[str, ...]) -> str:
+    """A row a setting, in Markdown: loss, risks, gains of single columns, seconds of a build."""
+    names = [f.name for f in found.weighed()] + [f"attribute/{column}" for column in wanted]
+    rows = []
+    for one in found.generators():
+        spreads = [found.spread(name, one.name) for name in names]
+        seconds = found.seconds(one.name)[0]
         shown = ["–" if s is None else f"{s.median:.3f}" for s in spreads]
-        out.append([setting.name, *shown, f"{np.mean(seconds):.0f}"])
-    return out
-
-
-def told(found: LeverMap, wanted: tuple[str, ...]) -> str:
-    """The table of one data set, in Markdown."""
-    heads = ["setting", *(f.title for f in found.figures()), *(f"gain {c}" for c in wanted)]
-    return markdown([*heads, "seconds"], rows_of(found, wanted))
+        rows.append([one.name, *shown, "–" if seconds is None else f"{seconds.median:.0f}"])
+    heads = ["setting", *(f.title for f in found.weighed()), *(f"gain {c}" for c in wanted)]
+    return markdown([*heads, "seconds"], rows)
 
 
 SOURCES = {"nist": nist, "census": census}
@@ -168,9 +166,9 @@ COLOURS = {
 """A file of its own has no page to take colours from."""
 
 
-def drawn(found: LeverMap) -> str:
+def drawn(found: Comparison) -> str:
     """The map of the first risk as a file."""
-    svg = map_pictures(found)[0].svg
+    svg = risk_pictures(found)[0].svg
     for name, colour in COLOURS.items():
         svg = svg.replace(f"var(--{name})", colour)
     plain = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
@@ -182,45 +180,49 @@ def shown(name: str) -> Progress:
     return lambda what, done, n: print(f"{name} {done}/{n} {what}", flush=True)
 
 
-def measured_map(name: str, data: Path, keys: int, lever: str | None = None) -> LeverMap:
-    """Build and attack every setting, or those of one lever."""
-    with SOURCES[name](data) as (spec, strangers):
-        chosen = settings(spec, name)
-        return map_levers(
+def measured_map(name: str, data: Path, keys: int, parameter: str | None = None) -> Comparison:
+    """Build and attack every setting, or those of one parameter beside the spec's own."""
+    with SOURCES[name](data) as (spec, non_members):
+        chosen = [c for c in settings(spec, name) if parameter in (None, c.generator.kind)]
+        return compare_all(
+            "sweep",
             spec,
+            chosen,
             repeats=keys,
             build=partial(build, jobs=2),
-            control=strangers,
-            settings={s: one for s, one in chosen.items() if lever in (None, s.lever)},
+            control=non_members,
             assumptions=Assumptions(people=ATTACKED),
             progress=shown(name),
         )
 
 
-def replaced(found: LeverMap, again: LeverMap) -> LeverMap:
-    """A map with the settings of another one in the place of its own."""
-    kept = tuple(p for p in found.points if p.setting not in again.settings())
-    return replace(found, points=kept + again.points)
+def replaced(found: Comparison, again: Comparison) -> Comparison:
+    """A sweep with the settings of another one in the place of its own."""
+    kept = tuple(run for run in found.runs if run.generator not in again.generators())
+    return replace(found, runs=kept + again.runs)
 
 
-def map_of(document: dict[str, Any]) -> LeverMap:
-    """A map from its document."""
-    points = tuple(
-        Point(
-            setting=Setting(lever=run["lever"], name=run["setting"]),
+def sweep_of(kept: dict[str, Any]) -> Comparison:
+    """A sweep from its document."""
+    generators = {g["name"]: Generator(**g) for g in kept["generators"]}
+    runs = tuple(
+        Run(
+            generator=generators[run["generator"]],
             **{field: run[field] for field in ("repeat", "figures", "seconds")},
         )
-        for run in document["runs"]
+        for run in kept["runs"]
     )
-    return LeverMap(
-        title=document["title"],
-        points=points,
-        repeats=document["repeats"],
-        n_tables=document["tables"],
-        n_rows=document["rows"],
-        has_control=document["control"],
-        notes=tuple(document["notes"]),
-        version=document["tablepack"],
+    return Comparison(
+        view="sweep",
+        title=kept["title"],
+        runs=runs,
+        own=kept["own"],
+        repeats=kept["repeats"],
+        n_tables=kept["tables"],
+        n_rows=kept["rows"],
+        has_control=kept["control"],
+        notes=tuple(kept["notes"]),
+        version=kept["tablepack"],
     )
 
 
@@ -231,20 +233,22 @@ def main() -> None:
     reader.add_argument("--keys", type=int, default=3)
     reader.add_argument("--only", choices=tuple(SOURCES))
     reader.add_argument("--maps", type=Path, help="folder of maps: those that are there are read")
-    reader.add_argument("--again", choices=tuple(LEVERS), help="measure a lever of kept maps again")
+    reader.add_argument(
+        "--again", choices=tuple(KINDS), help="measure a parameter of kept maps again"
+    )
     add_option(reader)
     chosen = reader.parse_args()
     for name in [chosen.only] if chosen.only else SOURCES:
         kept = chosen.maps / f"{name}.json" if chosen.maps else None
         if kept is not None and kept.exists():
-            found = map_of(json.loads(kept.read_text("utf-8")))
+            found = sweep_of(json.loads(kept.read_text("utf-8")))
             if chosen.again:
                 again = measured_map(name, chosen.data, chosen.keys, chosen.again)
                 found = replaced(found, again)
         else:
             found = measured_map(name, chosen.data, chosen.keys)
         if kept is not None:
-            kept.write_text(json.dumps(map_document(found)), "utf-8")
+            kept.write_text(json.dumps(document(found)), "utf-8")
         text = (
             f"{found.title}; {found.n_tables} tables, {found.n_rows:,} people, medians of {found.repeats} "
             f"{'key' if found.repeats == 1 else 'keys'}\n\n{told(found, WANTED[name])}"

@@ -17,8 +17,7 @@ from attacks.predicted import group_of, solved
 from attacks.trials import VINTAGE, key_of, trial_of_rows
 from measured import add_option, command_line, markdown, record
 
-from engine.measure import StickyDraws
-from engine.measure.draws import EntitySets
+from engine.mechanism import EntitySets, StickyDraws
 from engine.params import PrivacyParams
 from engine.schema import ColumnSet, Int64Array, UInt8Array
 from engine.source.swapping.partners import partners, rarity_of

@@ -15,14 +15,13 @@ import numpy as np
 import pandas as pd
 from measured import add_option, command_line, markdown, record
 
-from engine.evaluation.data.paired import Paired, distinct, pair
-from engine.evaluation.data.sampling import generator
-from engine.evaluation.risk.attacker import Attacker
-from engine.evaluation.risk.identification import identification
-from engine.evaluation.rivals import Partial, Rival, rival_of, schema_of, syntheses
+from engine.evaluation.attacks import Attacker, Held
+from engine.evaluation.attacks.records import identification
+from engine.evaluation.baselines import Baseline, Partial, baseline_of, schema_of, syntheses
+from engine.evaluation.data.aligned import Aligned, align, distinct, generator
+from engine.evaluation.measures import score_all
+from engine.evaluation.measures.analyses import combined_estimates
 from engine.evaluation.study import Study
-from engine.evaluation.utility.estimates import combined_estimates
-from engine.evaluation.utility.suite import score_all
 from engine.schema import column_set
 
 DATA = Path("../shared/synthpop")
@@ -77,25 +76,27 @@ def read(folder: Path) -> pd.DataFrame:
     return frame
 
 
-def ways() -> dict[str, Rival]:
+def ways() -> dict[str, Baseline]:
     """What is compared, by name."""
-    found: dict[str, Rival] = {}
+    found: dict[str, Baseline] = {}
     for name in ("cart", "dpmpm"):
-        rival = rival_of(name)
+        rival = baseline_of(name)
         found[f"{name}, partial"] = Partial(rival=rival, columns=SYNTHESISED)
         found[f"{name}, full"] = rival
     return found
 
 
-def beside(original: pd.DataFrame, synthetic: pd.DataFrame) -> Paired:
+def beside(original: pd.DataFrame, synthetic: pd.DataFrame) -> Aligned:
     """A synthetic table beside the data."""
-    return pair(original, {column_set(list(synthetic)): distinct(synthetic)}, STUDY)
+    return align(original, {column_set(list(synthetic)): distinct(synthetic)}, STUDY)
 
 
-def risks_of(paired: Paired, *, is_aligned: bool) -> dict[str, float]:
+def risks_of(aligned: Aligned, *, is_aligned: bool) -> dict[str, float]:
     """Matches by who knows five columns; a record is a person's own by its row, or in full synthesis by its values."""
     attacker = Attacker(quasi_identifiers=KNOWN, aligned=is_aligned)
-    values = identification(paired, attacker, generator(SEED, "identification")).values
+    values = identification(
+        Held(aligned=aligned), attacker, generator(SEED, "identification")
+    ).values
     return {name: float(values.get(name, np.nan)) for name in RISKS}
 
 
@@ -105,10 +106,10 @@ def measured(
     """Means over the sets; overlap of intervals of all sets by the rules for partial synthesis."""
     found: list[dict[str, float]] = []
     comparisons = [beside(original, one) for one in sets]
-    for paired in comparisons:
-        scores = score_all(paired, STUDY, seed=SEED)
+    for aligned in comparisons:
+        scores = score_all(aligned, STUDY, seed=SEED)
         values = {f"{s}.{k}": float(v) for s, one in scores.items() for k, v in one.values.items()}
-        risks = risks_of(paired, is_aligned=is_aligned)
+        risks = risks_of(aligned, is_aligned=is_aligned)
         found.append({name: values[name] for name in FIGURES} | risks)
     means = pd.DataFrame(found).mean().to_dict()
     together = combined_estimates(comparisons, STUDY.estimates)

@@ -1,8 +1,8 @@
-"""Our two modes beside all rivals on one page, of a simulated census: utility, risk, seconds.
+"""Our two modes beside all baselines on one page, of a simulated census: utility, risk, seconds.
 
 Usage: .venv/bin/python scripts/rivals_contest.py [--people N] [--with NAMES] [--mst PYTHON] [--page HTML] [--record]
-What it runs is `tablepack compare demo-dp.toml --with NAMES --areas region --control STRANGERS`, with the spec in
-releases/ and strangers simulated by another seed. PYTHON is the interpreter of an environment with mbi 2.0.0
+What it runs is `tablepack compare demo-dp.toml --with NAMES --areas region --control NON_MEMBERS`, with the spec in
+releases/ and non_members simulated by another seed. PYTHON is the interpreter of an environment with mbi 2.0.0
 and pandas; without it MST is left out.
 """
 
@@ -15,16 +15,16 @@ from pathlib import Path
 from measured import add_option, command_line, markdown, record
 
 import engine
-from engine.evaluation.compare import Contest
-from engine.evaluation.report import contest_table
+from engine.evaluation.compare import Comparison
+from engine.evaluation.report import comparison_table
 from engine.progress import Progress
 from engine.simulation import simulate_census
 
 PEOPLE, SEED = 10_000, 2021
-RIVALS = (
+BASELINES = (
     "margins,sample40,bootstrap100,pram80,swap5,kanon5,mdav3,cart,cart:age+health,parametric,dpmpm"
 )
-"""Every rival that needs no environment of its own."""
+"""Every baseline that needs no environment of its own."""
 AREAS = ("region",)
 SPEC = Path(__file__).resolve().parents[1] / "releases" / "demo-dp.toml"
 
@@ -32,27 +32,27 @@ SPEC = Path(__file__).resolve().parents[1] / "releases" / "demo-dp.toml"
 def prepared(folder: Path, people: int) -> tuple[Path, Path]:
     """A spec with its census and key, and people of the same population whom it does not hold."""
     simulate_census(folder / "census", people=people, seed=SEED)
-    strangers = simulate_census(folder / "strangers", people=people, seed=SEED + 1)
+    non_members = simulate_census(folder / "non_members", people=people, seed=SEED + 1)
     engine.new_key(folder / "census.key")
     spec = folder / SPEC.name
     spec.write_text(SPEC.read_text(encoding="utf-8"), encoding="utf-8")
-    return spec, strangers.people
+    return spec, non_members.people
 
 
-def held(folder: Path, people: int, names: str, page: Path | None, tell: Progress) -> Contest:
-    """Hold both modes beside the rivals."""
-    spec, strangers = prepared(folder, people)
+def held(folder: Path, people: int, names: str, page: Path | None, tell: Progress) -> Comparison:
+    """Compare both modes with the baselines."""
+    spec, non_members = prepared(folder, people)
     return engine.compare_rivals(
-        spec, names, control=strangers, areas=AREAS, out=page, force=True, progress=tell
+        spec, names, control=non_members, areas=AREAS, out=page, force=True, progress=tell
     )
 
 
-def table_of(contest: Contest) -> str:
+def table_of(comparison: Comparison) -> str:
     """A row a generator: whose it is, processor time, the loss, the risks, and figures of utility."""
-    heads, rows = contest_table(contest)
+    heads, rows = comparison_table(comparison)
     told = []
-    for one, row in zip(contest.generators(), rows, strict=True):
-        spent = contest.seconds(one.name)[1]
+    for one, row in zip(comparison.generators(), rows, strict=True):
+        spent = comparison.seconds(one.name)[1]
         of_processor = "" if spent is None else f"{spent.median:.1f}"
         told.append(
             [one.name, one.origin.split(",")[0].split(":")[0], row[1], of_processor, *row[2:]]
@@ -64,7 +64,7 @@ def main() -> None:
     """Compare, print, record."""
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--people", type=int, default=PEOPLE)
-    reader.add_argument("--with", dest="names", default=RIVALS)
+    reader.add_argument("--with", dest="names", default=BASELINES)
     reader.add_argument("--mst")
     reader.add_argument("--page", type=Path)
     add_option(reader)
@@ -75,13 +75,13 @@ def main() -> None:
         print(f"{done} of {of}: {what}", flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
-        contest = held(Path(folder), given.people, names, given.page, tell)
+        comparison = held(Path(folder), given.people, names, given.page, tell)
     text = "\n\n".join(
         [
-            table_of(contest),
-            f"{contest.n_rows:,} people of a simulated census, {contest.n_tables} tables of releases/demo-dp.toml, "
-            "each made once; attacks are held against as many strangers. MST has epsilon 1.",
-            *(f"- {note}" for note in contest.notes),
+            table_of(comparison),
+            f"{comparison.n_rows:,} people of a simulated census, {comparison.n_tables} tables of "
+            "releases/demo-dp.toml, each made once; attacks are held against as many non-members. MST has epsilon 1.",
+            *(f"- {note}" for note in comparison.notes),
         ]
     )
     print(text)

@@ -16,14 +16,13 @@ import numpy as np
 import pandas as pd
 from measured import add_option, command_line, markdown, record
 
-from engine.evaluation.data.paired import distinct, pair
+from engine.evaluation.baselines import Baseline, Cart, Schema, baseline_of, schema_of
+from engine.evaluation.baselines.outside import recipe_of
+from engine.evaluation.data.aligned import align, distinct, generator
 from engine.evaluation.data.reading import read_like, read_original
-from engine.evaluation.data.sampling import generator
+from engine.evaluation.measures import Sections, score_all
 from engine.evaluation.result import named
-from engine.evaluation.rivals import Cart, Rival, Schema, rival_of, schema_of
-from engine.evaluation.rivals.outside import recipe_of
 from engine.evaluation.study.model import Study, read_study
-from engine.evaluation.utility.suite import Sections, score_all
 from engine.schema import column_set
 
 DATA = Path("../shared/nist")
@@ -67,7 +66,7 @@ class CodedCart:
     def synthesize(
         self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
     ) -> pd.DataFrame:
-        """Return synthetic rows; see `Rival`. The schema is not looked at."""
+        """Return synthetic rows; see `Baseline`. The schema is not looked at."""
         del schema
         numbers = [c for c in frame if pd.api.types.is_numeric_dtype(frame[c])]
         filled = frame.assign(**{c: frame[c].astype(float).fillna(-1.0) for c in numbers})
@@ -89,8 +88,8 @@ def study_of(folder: Path) -> Study:
 
 def scores(original: pd.DataFrame, made: pd.DataFrame, study: Study) -> dict[str, float]:
     """The figures of one synthetic table."""
-    paired = pair(original, {column_set(list(made)): distinct(made)}, study)
-    found = named(score_all(paired, study, seed=SEED))
+    aligned = align(original, {column_set(list(made)): distinct(made)}, study)
+    found = named(score_all(aligned, study, seed=SEED))
     return {name: float(found.get(name, np.nan)) for name in FIGURES}
 
 
@@ -125,9 +124,9 @@ def beside(file: Mapping[str, float], rivals: Sequence[Mapping[str, float]]) -> 
     return rows
 
 
-def rivals_of(mst: str | None) -> dict[str, Rival]:
+def rivals_of(mst: str | None) -> dict[str, Baseline]:
     """The rivals by name; MST with the interpreter that can run it."""
-    found: dict[str, Rival] = {name: rival_of(name) for name in ("cart", "sample40")}
+    found: dict[str, Baseline] = {name: baseline_of(name) for name in ("cart", "sample40")}
     found[NUMBERS] = CodedCart()
     return found if mst is None else {**found, "mst": recipe_of("mst", mst)}
 

@@ -19,11 +19,11 @@ from measured import add_option, command_line, record
 
 from engine.api.reading import read
 from engine.errors import TablepackError
-from engine.evaluation.data.paired import pair
+from engine.evaluation.data.aligned import align
 from engine.evaluation.data.reading import read_original, read_release, released_columns
+from engine.evaluation.measures import score_all
 from engine.evaluation.result import named
 from engine.evaluation.study.model import Study, read_study
-from engine.evaluation.utility.suite import score_all
 from engine.schema import literal, quoted
 from engine.simulation.rules import CENSUS_RULES
 from engine.spec import ReleaseSpec
@@ -117,8 +117,8 @@ def score(study: Study, spec: ReleaseSpec, release: Path, what: str) -> dict[str
     start = time.perf_counter()
     reading = study.model_copy(update={"nulls": null_spellings(spec)})
     original = read_original(spec.source.path, reading, like=released_columns(release))
-    paired = pair(original, read_release(release).tables, study)
-    scores = score_all(paired, study, seed=SEED, progress=show_progress)
+    aligned = align(original, read_release(release).tables, study)
+    scores = score_all(aligned, study, seed=SEED, progress=show_progress)
     print(f"{what} scored in {time.perf_counter() - start:.1f} s")
     folder = release.parent / "scores"
     folder.mkdir(exist_ok=True)

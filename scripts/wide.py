@@ -29,15 +29,15 @@ from measured import add_option, command_line, markdown, record
 
 import engine
 from engine.errors import TablepackError
-from engine.evaluation.data.paired import Distinct, Paired, pair
+from engine.evaluation.attacks import Held
+from engine.evaluation.attacks.records import apparent_match, uniques
+from engine.evaluation.data.aligned import Aligned, Distinct, align, generator
 from engine.evaluation.data.reading import read_original, read_release, released_columns
-from engine.evaluation.data.sampling import generator
+from engine.evaluation.findings import Finding
+from engine.evaluation.measures import score_one
 from engine.evaluation.result import named
-from engine.evaluation.risk.suite import ATTACKS, apparent_match
-from engine.evaluation.score import Risk, Score
 from engine.evaluation.study import read_baselines
 from engine.evaluation.study.model import Study, read_study
-from engine.evaluation.utility.suite import MEASURES
 from engine.fit.wide import fit_wide, fitting, repair
 from engine.schema import (
     KIND_NONNEGATIVE,
@@ -167,21 +167,23 @@ def built(study: Study, case: Case, source: Path, folder: Path) -> tuple[Path, f
     return out, cpu_seconds() - before
 
 
-def measures(paired: Paired, study: Study) -> dict[str, Score]:
+def measures(aligned: Aligned, study: Study) -> dict[str, Finding]:
     """The utility measures, those that the study declares."""
-    found = {name: MEASURES[name].score(paired, study, generator(SEED, name)) for name in MEASURED}
+    found = {name: score_one(name, aligned, study, SEED) for name in MEASURED}
     return {name: score for name, score in found.items() if score is not None}
 
 
-def attacks(paired: Paired, study: Study, baselines: Mapping[str, float]) -> dict[str, Risk]:
+def attacks(aligned: Aligned, study: Study, baselines: Mapping[str, float]) -> dict[str, Finding]:
     """What a unique match tells, and records that are in the data."""
     if study.risks is None:
         return {}
     return {
         "apparent_match": apparent_match(
-            paired, study.risks, generator(SEED, "apparent_match"), baselines=baselines
+            Held(aligned=aligned, baselines=baselines or {}),
+            study.risks,
+            generator(SEED, "apparent_match"),
         ),
-        "uniques": ATTACKS["uniques"](paired, study.risks, generator(SEED, "uniques")),
+        "uniques": uniques(Held(aligned=aligned), study.risks, generator(SEED, "uniques")),
     }
 
 
@@ -292,14 +294,16 @@ def scored_key(
     rows, released = original(path), read_release(path)
     wide = max(released.tables, key=len)
     baselines = read_baselines(study, [source.parent]) or {}
-    paired = pair(rows, {wide: released.tables[wide]}, study)
-    risks = attacks(paired, study, baselines)
-    found = {**named(measures(paired, study)), **named(risks), "build.cpu": seconds}
+    aligned = align(rows, {wide: released.tables[wide]}, study)
+    risks = attacks(aligned, study, baselines)
+    found = {**named(measures(aligned, study)), **named(risks), "build.cpu": seconds}
     found["fit.impossible"] = float(released.cards[wide]["wide"]["impossible"])
     narrow = {names: table for names, table in released.tables.items() if len(names) in (2, 3)}
     if study.risks is not None:
         pooled = apparent_match(
-            pair(rows, narrow, study), study.risks, generator(SEED, "pooled"), baselines=baselines
+            Held(aligned=align(rows, narrow, study), baselines=baselines or {}),
+            study.risks,
+            generator(SEED, "pooled"),
         )
         found |= {f"pooled.{name}": value for name, value in pooled.values.items()}
     found["fit.cpu"] = fitted(reader_tables(released.tables), 3)[1]
@@ -326,7 +330,7 @@ def ablations(study: Study, release: Path, rows: pd.DataFrame) -> str:
         else:
             with without_search():
                 made, seconds = fitted(tables, most)
-        found = named(measures(pair(rows, {tables.columns: made}, study), study))
+        found = named(measures(align(rows, {tables.columns: made}, study), study))
         picked = [
             f"{found[figure]:.{digits}f}" if figure in found else ""
             for label_, (figure, _, _, digits) in ROWS.items()
@@ -376,8 +380,8 @@ def halves(study: Study, case: Case, source: Path, folder: Path) -> str:
     )
     counts = {}
     for name, tables in texts.items():
-        paired = pair(original, tables, study)
-        risks = attacks(paired, study, {})
+        aligned = align(original, tables, study)
+        risks = attacks(aligned, study, {})
         counts[name] = int(risks["uniques"].values["exact_matches"]) if risks else 0
     return (
         f"Records equal to one of a half of the data: {counts['own']} in a wide table made from that half, "

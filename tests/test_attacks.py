@@ -17,9 +17,9 @@ from attacks.trials import trial_of_rows, trial_of_spec
 from fixtures.measure import EXACT
 from fixtures.pipeline import CENSUS, ROOT, make_census, write_spec
 
-from engine.evaluation.attacks.averaging import Averaging
-from engine.evaluation.attacks.averaging import averaged as averaging
-from engine.evaluation.attacks.rates import area_under_curve
+from engine.evaluation.attacks.counts import Averaging
+from engine.evaluation.attacks.counts import averaged as averaging
+from engine.evaluation.attacks.protocol import auc
 from engine.spec import read_spec
 
 NIST = ROOT.parent / "shared" / "nist"
@@ -257,7 +257,7 @@ def test_subtraction_gives_what_the_release_says_and_nothing_else(census_trial):
     shown, measured, truth = shown[few], measured[few], truth[few]
     assert len(truth) >= 500
     by_truth, by_measured, by_release = (
-        area_under_curve(n, truth > 0) for n in (truth, measured, shown)
+        auc(n[truth > 0], n[truth <= 0]).value for n in (truth, measured, shown)
     )
     # The one-way tables say nothing here. Unperturbed counts give all away, the noisy ones of a bucket and the
     # one beside the hidden cell some; the release no more than these.

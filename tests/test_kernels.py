@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fixtures.exposure import everybody, most, seen
 from fixtures.fit import KEY, contradictory, noisy
+from fixtures.measure import NO_BOUND, STICKY_BOUNDED, cells_of, tokens_of
 from fixtures.wide import locked, people
 from numba.core import caching
 
@@ -14,6 +17,7 @@ from engine.fit import warm
 from engine.fit.fine import pairs
 from engine.fit.wide import fit_wide
 from engine.kernels import KERNELS, kernel, told
+from engine.mechanism import grow
 from engine.sticky_prf import siphash128
 
 
@@ -22,6 +26,13 @@ def test_builds_use_what_an_installation_has_compiled(monkeypatch):
     """Each kernel for one set of types: a second one would be compiled in the midst of builds, in seconds."""
     warm.warm()
     warm.warm_wide()
+    warm.warm_mechanism()
+    for additive in ((True, True), (True, False)):
+        codes = [((k % 3, -k), (k, k % 5)) for k in range(40)]
+        cells = cells_of(codes, ("A", "B"), (tokens_of(40), tokens_of(40)), additive)
+        for order in ("C", "F"):
+            laid = replace(cells, codes=np.array(cells.codes, order=order))
+            grow(laid, (63, 63), STICKY_BOUNDED, NO_BOUND)
     warm_exposure()
     for fits in (noisy(1, 150), contradictory(2, 300)):
         for columns in (("A", "B"), ("A", "B", "C"), ("A", "B", "D"), ("B", "C", "D")):

@@ -15,17 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import DataError, SpecError, StoreError
-from engine.keys import (
-    KEY_BYTES,
-    MasterKey,
-    check_key_file,
-    entity_tokens,
-    new_key,
-    pack_strings,
-    read_key,
-    row_tokens,
-    typed_id,
-)
+from engine.key_files import check_key_file, new_key, read_key
+from engine.keys import KEY_BYTES, MasterKey, entity_tokens, pack_strings, row_tokens, typed_id
 
 SECRET = bytes(range(32))
 PURPOSES = ("entity", "entity-set", "suppression", "label", "sampling", "fingerprint")

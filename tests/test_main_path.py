@@ -25,7 +25,8 @@ from fixtures.pipeline import (
 import engine
 from engine.api import build as api
 from engine.keys import MasterKey
-from engine.measure import StickyDraws, measure_one_way
+from engine.measure import measure_one_way
+from engine.mechanism import StickyDraws
 from engine.params import PROFILES
 from engine.schema import Column, SourceSpec
 from engine.simulation.codes import REFERENCE_DATE

@@ -80,7 +80,7 @@ def test_every_decision_is_listed_and_says_what_it_must():
             assert part in text, (name, part)
 
 
-def strangers(table: str, page: str) -> list[str]:
+def non_members(table: str, page: str) -> list[str]:
     """Numbers in the second column of a table that a page does not have."""
     number = r"\d[\d,]*(?:\.\d+)?"
     known = set(re.findall(number, page))
@@ -90,9 +90,9 @@ def strangers(table: str, page: str) -> list[str]:
 
 def test_figures_of_the_readme_are_those_that_were_measured():
     table = section(text_of("README.md"), "Measured")
-    assert strangers(table, text_of("releases/MEASURED.md")) == []
+    assert non_members(table, text_of("releases/MEASURED.md")) == []
     assert table.count("\n| ") > 8
-    assert strangers("| a | 6.8 s, 0.147 | 0.307 |", "| 6.8 | 1,000 |") == ["0.147"]
+    assert non_members("| a | 6.8 s, 0.147 | 0.307 |", "| 6.8 | 1,000 |") == ["0.147"]
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine import keys, release
+from engine import key_files, release
 from engine.api.built import BuiltRelease
 from engine.api.reading import read
 from engine.errors import SpecError
@@ -290,7 +290,7 @@ def new_key(path: str | Path) -> str:
     StoreError
     """
     check_new_key(path)
-    key_id = keys.new_key(Path(path))
+    key_id = key_files.new_key(Path(path))
     begin_charges(Path(path))
     begin_ledger(Path(path))
     return key_id

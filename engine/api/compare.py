@@ -2,9 +2,9 @@
 
 import engine
 comparison = engine.compare("release.toml", epsilon=[0.5, 1, 2], seeds=3, out="compare.html")
-comparison.spread("tables.s_pmse_2", "dp", 1.0).median
-found = engine.compare_levers("release.toml", control="others.csv", out="sweep.html")
-found.spread("attribute", found.settings()[0]).median
+comparison.spread("tables.s_pmse_2", "dp, epsilon 1").median
+comparison = engine.compare_levers("release.toml", control="others.csv", out="sweep.html")
+comparison.spread("attribute", "the spec").median
 comparison = engine.compare_rivals("release.toml", ["cart", "sample40", "theirs.csv"], out="others.html")
 comparison.spread("misplaced", "cart").median
 """
@@ -18,20 +18,19 @@ from typing import Any
 from engine import release
 from engine.api.reading import read
 from engine.errors import SpecError
+from engine.evaluation.baselines import entrants
 from engine.evaluation.compare import (
     EPSILONS,
     Build,
-    Contest,
-    LeverMap,
-    ModeComparison,
+    Comparison,
+    beside_baselines,
     checked_epsilons,
     compare_all,
-    contest,
-    map_levers,
+    settings_of,
+    variants,
     with_defaults,
 )
-from engine.evaluation.report import check_target, write_comparison, write_contest, write_map
-from engine.evaluation.rivals import entrants
+from engine.evaluation.report import check_target, write_comparison
 from engine.evaluation.study import Study, named_study, with_files
 from engine.progress import Progress
 from engine.spec import ReleaseSpec, of_rows
@@ -53,7 +52,7 @@ def compare(
     force: bool = False,
     build: Build | None = None,
     progress: Progress | None = None,
-) -> ModeComparison:
+) -> Comparison:
     """Build sticky and dp releases of a spec in a temporary folder; compare utility and risk. CONFIDENTIAL.
 
     Parameters
@@ -89,8 +88,9 @@ def compare(
         notes = ("The spec has no section [dp]: the defaults of mode dp apply.",)
 
     comparison = compare_all(
+        "modes",
         spec,
-        epsilons=epsilons,
+        variants(spec, epsilons),
         repeats=seeds,
         build=build or _builder(frame, jobs),
         frame=frame,
@@ -114,7 +114,7 @@ def compare_levers(
     force: bool = False,
     build: Build | None = None,
     progress: Progress | None = None,
-) -> LeverMap:
+) -> Comparison:
     """Sweep the settings of a sticky release: the utility that each costs, and the risk that it removes. CONFIDENTIAL.
 
     Builds the spec in a temporary folder, as it is and with one setting changed at a time: threshold, noise, profile,
@@ -144,8 +144,10 @@ def compare_levers(
     SpecError, DataError, PrivacyError, StoreError
     """
     spec = _spec(what, out, force=force)
-    found = map_levers(
+    comparison = compare_all(
+        "sweep",
         spec,
+        settings_of(spec),
         repeats=seeds,
         build=build or _builder(frame, jobs),
         frame=frame,
@@ -153,8 +155,8 @@ def compare_levers(
         progress=progress,
     )
     if out is not None:
-        write_map(found, Path(out), force=force)
-    return found
+        write_comparison(comparison, Path(out), force=force)
+    return comparison
 
 
 def compare_rivals(
@@ -172,7 +174,7 @@ def compare_rivals(
     force: bool = False,
     build: Build | None = None,
     progress: Progress | None = None,
-) -> Contest:
+) -> Comparison:
     """Compare both modes with other generators on the same data: utility, risk, time. The result is CONFIDENTIAL.
 
     Parameters
@@ -180,7 +182,7 @@ def compare_rivals(
     what : ReleaseSpec, str or Path
         A spec or the path of one. If mode dp cannot build it (domains that are not public), only mode sticky does.
     rivals : str or sequence of str
-        Other generators by name, synthetic files, or commands; see `engine.evaluation.rivals.entrants`.
+        Other generators by name, synthetic files, or commands; see `engine.evaluation.baselines.entrants`.
     epsilon : sequence of float, or str, optional
         Budgets of the dp releases; by default that of the spec, or 1.
     study : Study, str or Path, optional
@@ -213,10 +215,10 @@ def compare_rivals(
     own = spec.dp.epsilon if spec.dp is not None else None
     epsilons = checked_epsilons(epsilon or ((own,) if own is not None else EPSILON))
 
-    found = contest(
+    comparison = compare_all(
+        "generators",
         spec,
-        given,
-        epsilons=epsilons,
+        beside_baselines(spec, epsilons, given),
         repeats=seeds,
         build=build or _builder(frame, jobs),
         frame=frame,
@@ -227,8 +229,8 @@ def compare_rivals(
         progress=progress,
     )
     if out is not None:
-        write_contest(found, Path(out), force=force)
-    return found
+        write_comparison(comparison, Path(out), force=force)
+    return comparison
 
 
 def _spec(

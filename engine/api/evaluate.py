@@ -17,28 +17,23 @@ from typing import Any, Literal
 import pandas as pd
 
 from engine.errors import SpecError
-from engine.evaluation.collector import uncollected
 from engine.evaluation.data import (
     Released,
     Subject,
     data_of,
     is_release,
+    listed,
     notes_of,
     read_like,
     read_original,
     read_release,
     read_subject,
+    unshown,
 )
-from engine.evaluation.data.words import listed, unshown
-from engine.evaluation.report import (
-    Names,
-    check_target,
-    load_packages,
-    pictures_ahead,
-    write_report,
-)
+from engine.evaluation.processes import Processes, default_jobs
+from engine.evaluation.report import check_target, write_report
 from engine.evaluation.result import Evaluation
-from engine.evaluation.runner import Settings, attack_subjects, evaluate_all, names_of
+from engine.evaluation.runner import Given, Settings, attack_subjects, evaluate_all, names_of
 from engine.evaluation.study import (
     Study,
     default_study,
@@ -48,7 +43,6 @@ from engine.evaluation.study import (
     read_baselines,
     with_files,
 )
-from engine.evaluation.workers import Workers, default_jobs
 from engine.keys import MasterKey
 from engine.progress import Progress, silent
 from engine.source.detection import detect_source
@@ -130,40 +124,24 @@ def evaluate(
         raise SpecError(f"combining: must be partial or full, not {combining!r}")
     if out is not None:
         check_target(Path(out), force=force, inputs=(*synthetic, data, control))
-    ahead = None if out is None else load_packages
-    with Workers(_jobs(jobs, [*synthetic, data]), ahead) as workers:
-        with uncollected():
-            given = _given(synthetic, data, spec, control, table, report)
+    with Processes(_jobs(jobs, [*synthetic, data])) as processes:
+        given = _given(synthetic, data, spec, control, table, report)
         study, chosen = given.study()
-        labels, value_labels = given.labels(study)
-        drawn: dict[Any, Any] = {}
-        names = Names(labels={**study.labels, **labels}, value_labels=value_labels)
-        is_shown = out is not None and not publishable and not together and len(synthetic) == 1
-        evaluation = evaluate_all(
-            given.subjects,
-            given.original,
-            study,
-            Settings(
-                share=sample / 100,
-                seed=seed,
-                baselines=read_baselines(study, given.folders),
-                attacks=attacks,
-            ),
-            data=given.name,
-            control=given.control,
+        settings = Settings(
+            share=sample / 100,
+            seed=seed,
+            baselines=read_baselines(study, given.folders) or {},
+            attacks=attacks,
             together=together,
             combining=combining,
-            labels=labels,
-            value_labels=value_labels,
-            notes=(*notes_of(given.original), *chosen),
-            workers=workers,
-            aside=(lambda one: drawn.update(pictures_ahead(one, names))) if is_shown else None,
-            progress=report,
+        )
+        evaluation = evaluate_all(
+            given.of(study, chosen), settings, processes=processes, progress=report
         )
     evaluation = evaluation if spec is not None else _with_doubts(evaluation)
     if out is not None:
         report("writing the report", 0, 0)
-        write_report(evaluation, Path(out), publishable=publishable, force=force, drawn=drawn)
+        write_report(evaluation, Path(out), publishable=publishable, force=force)
     return evaluation
 
 
@@ -179,7 +157,7 @@ def attack(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Run strong attacks on finished releases or synthetic tables, with a control group. The result is CONFIDENTIAL.
+    """Run all attacks on finished releases or synthetic tables, with a control group. The result is CONFIDENTIAL.
 
     Parameters
     ----------
@@ -188,7 +166,7 @@ def attack(
     data : str, Path, DataFrame or Arrow table
         The data from which they were made.
     spec : str, Path or Study, optional
-        A study, whose section `attacks` says what attackers know and look for, or the spec of a release.
+        A study, whose sections `risks` and `attacks` say what attackers know and look for, or the spec of a release.
     control : str, Path, DataFrame or Arrow table, optional
         People of the same population who are not in the data. Attacks that need them say so if they are missing.
     out : str or Path, optional
@@ -196,7 +174,7 @@ def attack(
     seed : int
         Seed of all random numbers.
     together : bool
-        One attacker has all releases; by default each is attacked separately.
+        One attacker has all releases, and only strong attacks run; by default each is attacked separately.
     table : str, optional
         Table of `data` if that is a DuckDB file.
     force : bool
@@ -217,18 +195,14 @@ def attack(
     if out is not None:
         check_target(Path(out), force=force, inputs=(*synthetic, data, control))
     given = _given(synthetic, data, spec, control, table, report)
-    labels, value_labels = given.labels(given.reading)
+    study, chosen = given.study()
     evaluation = attack_subjects(
-        given.subjects,
-        given.original,
-        given.reading,
-        data=given.name,
+        given.of(
+            given.reading, () if together else tuple(n for n in chosen if "learners" not in n)
+        ),
         seed=seed,
-        control=given.control,
+        study=study,
         together=together,
-        labels=labels,
-        value_labels=value_labels,
-        notes=notes_of(given.original),
         progress=report,
     )
     evaluation = evaluation if spec is not None else _with_doubts(evaluation)
@@ -257,20 +231,31 @@ class _Given:
             return self.reading, ()
         return _chosen(self.reading, self.original, self.subjects)
 
-    def labels(self, study: Study) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-        """Labels of columns and values."""
-        if self.release is None:
-            return labels_of(study, self.folders)
+    def of(self, study: Study, notes: tuple[str, ...] = ()) -> Given:
+        """What is evaluated by a study, with labels of columns and values."""
         carried = self.release
-        return labels_of(
-            study, self.folders, labels=carried.labels, value_labels=carried.value_labels
+        labels, value_labels = labels_of(
+            study,
+            self.folders,
+            labels={} if carried is None else carried.labels,
+            value_labels={} if carried is None else carried.value_labels,
+        )
+        return Given(
+            subjects=self.subjects,
+            original=self.original,
+            study=study,
+            data=self.name,
+            control=self.control,
+            labels=labels,
+            value_labels=value_labels,
+            notes=(*notes_of(self.original), *notes),
         )
 
 
 def _with_doubts(evaluation: Evaluation) -> Evaluation:
     """Add a note if the data, read without a spec, seem to be read in another way than by the build."""
-    compared = [r.comparison for r in evaluation.results if r.subject.kind == "release"]
-    odd = dict.fromkeys(name for paired in compared for name in unshown(paired))
+    releases = [r.aligned for r in evaluation.results if r.subject.kind == "release"]
+    odd = dict.fromkeys(name for one in releases for name in unshown(one))
     if not odd:
         return evaluation
     doubt = (

@@ -15,7 +15,7 @@ from typing import Any
 from engine import release as releases
 from engine.api.reading import read
 from engine.errors import TablepackError
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.progress import Progress
 from engine.source import rows_about
 from engine.source.detection import Detection, spec_text

@@ -27,7 +27,7 @@ from engine.cli.console import (
 )
 from engine.errors import SpecError
 from engine.evaluation.audit import HEADS, Audit, audit_json, audit_rows
-from engine.evaluation.figures import TITLES
+from engine.evaluation.findings import TITLES
 from engine.evaluation.report import KEY, as_json, blocks, lines, reasons, sentence
 from engine.evaluation.result import Evaluation, Result
 from engine.texts import names_from
@@ -91,7 +91,7 @@ def attack_command(
     force: Force = False,
     as_json_: JsonOnly = False,
 ) -> None:
-    """Run strong attacks on finished releases, each compared with a control. Needs the original data; CONFIDENTIAL."""
+    """Run all attacks on finished releases, each compared with a control. Needs the original data; CONFIDENTIAL."""
     with progress_bar(quiet=as_json_) as report:
         evaluation = attack(
             *synthetic,

@@ -28,7 +28,7 @@ from engine.cli.console import (
 )
 from engine.errors import SpecError
 from engine.guarantee import NOT_COUNTED, Guarantee
-from engine.keys import check_key_file
+from engine.key_files import check_key_file
 from engine.measure.dp import Balance, balance, ledger_path, set_budget
 from engine.params import ExposureBounds
 from engine.source import Charge, added_up, charges, charges_path, pinned_vintages

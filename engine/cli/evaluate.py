@@ -30,21 +30,17 @@ from engine.cli.console import (
     write,
 )
 from engine.errors import SpecError
-from engine.evaluation.compare import Contest, LeverMap, ModeComparison
+from engine.evaluation.compare import Comparison
 from engine.evaluation.report import (
     KEY,
     Line,
     as_json,
     blocks,
     comparison_json,
-    contest_json,
-    contest_table,
+    comparison_table,
     lines,
-    map_json,
-    map_table,
     reasons,
     sentence,
-    table_of,
 )
 from engine.evaluation.result import Evaluation
 from engine.texts import names_from
@@ -279,67 +275,30 @@ def compare_command(
         )
         if with_:
             names = names_from(areas or "")
-            generators = compare_rivals(
-                spec, with_, epsilon=epsilon, study=study, areas=names, **shared
-            )
+            found = compare_rivals(spec, with_, epsilon=epsilon, study=study, areas=names, **shared)
         elif levers:
-            sweep = compare_levers(spec, **shared)
+            found = compare_levers(spec, **shared)
         else:
-            modes = compare(spec, epsilon=epsilon or _EPSILONS, **shared)
-    if with_:
-        _print_generators(generators, as_json_=as_json_)
-    elif levers:
-        _print_sweep(sweep, as_json_=as_json_)
-    else:
-        _print_modes(modes, as_json_=as_json_)
+            found = compare(spec, epsilon=epsilon or _EPSILONS, **shared)
+    _print_comparison(found, as_json_=as_json_)
     print_note(f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)")
 
 
-def _print_modes(comparison: ModeComparison, *, as_json_: bool) -> None:
-    """Print the comparison of modes as a table or JSON."""
+def _print_comparison(comparison: Comparison, *, as_json_: bool) -> None:
+    """Print a comparison as a table with one line per generator, or as JSON."""
     if as_json_:
         write(comparison_json(comparison))
         return
-    heads, rows = table_of(comparison)
-    at_once = max(1, (out().width - NAMES) // FIGURE)
-    for start in range(0, len(rows), at_once):
-        part = rows[start : start + at_once]
-        # One release per line: a screen is not as wide as the page.
-        lines = [[head, *(row[i] for row in part)] for i, head in enumerate(heads) if i]
-        print_table("", ("", *(row[0] for row in part)), lines)
-    own, others = comparison.beside()
-    if others:
-        print_line(f"Compared with {own}:")
-    for name, difference in others:
-        print_line(f"{name}: {difference}")
-    for note in comparison.notes:
-        print_note(f"note: {note}")
-
-
-def _print_sweep(sweep: LeverMap, *, as_json_: bool) -> None:
-    """Print the parameter sweep as a table with one sentence per setting, or as JSON."""
-    if as_json_:
-        write(map_json(sweep))
-        return
-    heads, rows = map_table(sweep)
-    print_table("", heads, [list(row) for row in rows])
-    for setting in sweep.settings():
-        if verdict := sweep.verdict(setting):
-            print_line(f"{setting.name}: {verdict}")
-    for note in sweep.notes:
-        print_note(f"note: {note}")
-
-
-def _print_generators(comparison: Contest, *, as_json_: bool) -> None:
-    """Print the comparison of generators as a table or JSON."""
-    if as_json_:
-        write(contest_json(comparison))
-        return
-    heads, rows = contest_table(comparison)
+    heads, rows = comparison_table(comparison)
     at_once = max(1, (out().width - NAMES) // FIGURE)
     for start in range(1, len(heads), at_once):
         part = range(start, min(start + at_once, len(heads)))
         lines = [[row[0], *(row[i] for i in part)] for row in rows]
         print_table("", ("", *(heads[i] for i in part)), lines)
+    own, others = comparison.beside()
+    if others:
+        print_line(f"Compared with {own}:")
+    for name, difference in others:
+        print_line(f"{name}: {difference}")
     for note in comparison.notes:
         print_note(f"note: {note}")

@@ -19,7 +19,7 @@ from engine.cli.console import (
     progress_bar,
 )
 from engine.errors import SpecError
-from engine.keys import read_key
+from engine.key_files import read_key
 from engine.outputs import SPEC, check_output, write_output
 from engine.schema import MAX_WIDTH, as_entities
 from engine.spec import example_spec

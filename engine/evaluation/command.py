@@ -1,21 +1,104 @@
-"""Commands of others that read a file and write another: run with a limit, and ended with all that they started.
+"""Commands of others that read a CSV file and write another: run with a limit, and ended with all that they started.
 
-Takes words and a folder of scratch. Gives what the command came to, and the end of what it said, which is not masked:
-whoever repeats it takes values of the data out. Invariant: no process of a command's group is left when it is over,
-however it ends; what makes a session of its own cannot be reached.
+Takes words with the places `{in}` and `{out}` (and `{seed}`), and rows. Gives the file that the command wrote.
+CONFIDENTIAL: both files lie in a scratch folder alone. Invariants: no process of a command's group is left when it is
+over, however it ends (what makes a session of its own cannot be reached); what a command prints is not trusted: a
+message repeats its last lines without numbers, without quoted texts and without values of the data.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
+from engine.errors import DataError, SpecError
+from engine.source import scratch_directory
+
 _LONGEST = 1 << 16
 """Bytes of output that are kept."""
+_LAST, _WIDEST = 5, 160
+"""Lines of it that a message repeats, and their characters."""
+_NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?")
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|`([^`]*)`")
+
+
+def command_words(text: str, who: str) -> tuple[str, ...]:
+    """Split a command as a shell does; it must say where the names of the files go."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise SpecError(f"{who} {text!r}: cannot be read: {error}") from None
+    missing = [place for place in ("{in}", "{out}") if not any(place in w for w in words)]
+    if not words or missing:
+        raise SpecError(
+            f"{who} {text!r}: lacks {' and '.join(missing)}; write it as 'cmd {{in}} {{out}}'"
+        )
+    return words
+
+
+@contextmanager
+def made_by(
+    words: Sequence[str], frame: pd.DataFrame, who: str, *, seconds: float, seed: int = 0
+) -> Iterator[Path]:
+    """Run a command on rows, in scratch; yields the file that it wrote."""
+    with scratch_directory() as folder:
+        source, target = folder / "in.csv", folder / "out.csv"
+        frame.to_csv(source, index=False)
+        places = {"{in}": str(source), "{out}": str(target), "{seed}": str(seed)}
+        filled = [re.sub(r"\{(in|out|seed)\}", lambda m: places[m.group()], w) for w in words]
+        try:
+            ended = run_command(filled, folder, seconds)
+        except OSError as error:
+            raise DataError(f"{who}: cannot be started: {error.strerror}") from None
+        if ended.code != 0:
+            what = (
+                f"ran longer than {seconds:g} seconds and was stopped"
+                if ended.code is None
+                else f"failed with exit code {ended.code}"
+            )
+            raise DataError(f"{who}: {what}{_tail(ended.said, texts_of(frame))}")
+        if not target.is_file():
+            raise DataError(f"{who}: ended well, but wrote no file {{out}}")
+        yield target
+
+
+def texts_of(frame: pd.DataFrame) -> set[str]:
+    """Return every text of the data, in small letters; numbers are masked anyway."""
+    texts: set[str] = set()
+    for name in frame.columns:
+        if not pd.api.types.is_numeric_dtype(frame[name]):
+            texts.update(str(v).strip().lower() for v in frame[name].dropna().unique())
+    return texts - {""}
+
+
+def masked(line: str, hide: Collection[str]) -> str:
+    """Return a line of foreign output without what may be a value of the data.
+
+    hide: Texts of the data, in small letters. Numbers and quoted texts go in any case.
+    """
+    low = line.lower()
+    for text in sorted((t for t in hide if t in low), key=len, reverse=True):
+        line = re.sub(rf"(?<!\w){re.escape(text)}(?!\w)", "[...]", line, flags=re.IGNORECASE)
+    line = _QUOTED.sub("'...'", line)
+    return _NUMBER.sub("#", line)
+
+
+def _tail(said: str, hide: Collection[str]) -> str:
+    """The last lines of what a command said, for a message."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()][-_LAST:]
+    shown = "\n".join(f"  {masked(line, hide)[:_WIDEST]}" for line in lines)
+    return (
+        f"; its last lines, without numbers and values:\n{shown}" if lines else "; it said nothing"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,6 @@
 """Results of an evaluation: several synthetic tables, or releases, compared with one original.
 
-Nouns for the report; `engine.evaluation` makes them. CONFIDENTIAL: the original is inside.
-Invariant: every figure is in the catalogue, which says its direction, bounds and words.
+CONFIDENTIAL: the original is inside. Invariant: every figure is in the catalogue, which says its direction and words.
 """
 
 from __future__ import annotations
@@ -9,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.evaluation.data.paired import Paired
+import pandas as pd
+
+from engine.evaluation.data.aligned import Aligned
 from engine.evaluation.data.reading import Subject
-from engine.evaluation.score import Risk, Score
+from engine.evaluation.findings import Finding, frame, named
 from engine.evaluation.study.model import Study
 from engine.texts import html_table, text_table
 
@@ -24,23 +25,26 @@ class Result:
     """Results of one subject."""
 
     subject: Subject
-    comparison: Paired
-    scores: Mapping[str, Score]  # By measure
+    aligned: Aligned
+    scores: Mapping[str, Finding]  # By measure
     # The same measures of a sample of the original in the place of the subject.
-    scale: Mapping[str, Score]
-    risks: Mapping[str, Risk]  # By attack
+    scale: Mapping[str, Finding]
+    risks: Mapping[str, Finding]  # By attack
     seconds: float
 
+    @property
+    def findings(self) -> dict[str, Finding]:
+        return {**self.scores, **self.risks}
+
     def figures(self) -> dict[str, float]:
-        """Return all figures under `measure.value` and `attack.value`."""
-        return {**named(self.scores), **named(self.risks)}
+        """All figures under `measure.value` and `attack.value`."""
+        return named(self.findings)
 
     def why_not(self) -> dict[str, str]:
-        """Return why a figure, or a measure as a whole, was not computed."""
-        measures: dict[str, Score | Risk] = {**self.scores, **self.risks}
+        """Why a figure, or a measure as a whole, was not computed."""
         return {
             f"{name}.{figure}".rstrip("."): why
-            for name, one in measures.items()
+            for name, one in self.findings.items()
             for figure, why in one.why_not.items()
         }
 
@@ -64,6 +68,19 @@ class Evaluation:
     seed: int = 0
     version: str = ""  # Of tablepack
 
+    def frame(self) -> pd.DataFrame:
+        """All results as a tidy frame: subject, measure, columns, by, value, low, high, better, note.
+
+        The sample that is the scale is a subject of its own, "40 % sample"; what is said of breakdowns stands under
+        `measure/column`.
+        """
+        parts = [frame(one.findings, one.subject.name) for one in self.results]
+        if self.results and self.results[0].scale:
+            scale = {n: f for n, f in self.results[0].scale.items() if f.values}
+            sample = frame(scale, f"{self.share:.0%} sample")
+            parts.append(sample[(sample["columns"] == "") & (sample["by"] == "")])
+        return pd.concat([p for p in parts if len(p)], ignore_index=True)
+
     def __repr__(self) -> str:
         heads, rows, below = self._first()
         return text_table(heads, rows, below)
@@ -83,12 +100,3 @@ class Evaluation:
         more = len(names) - N_SHOWN
         below = [f"... and {more:,} more: .results[0].figures()"] if more > 0 else []
         return heads, rows, [*below, "CONFIDENTIAL: these figures are about the data."]
-
-
-def named(measures: Mapping[str, Score] | Mapping[str, Risk]) -> dict[str, float]:
-    """Return the figures of several measures, or attacks, under the names `measure.value`."""
-    return {
-        f"{name}.{value}": figure
-        for name, one in measures.items()
-        for value, figure in one.values.items()
-    }

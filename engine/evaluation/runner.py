@@ -1,35 +1,60 @@
-"""Evaluate releases, and synthetic tables of any tool, against their original.
+"""Evaluate and attack releases, and synthetic tables of any tool, against their original.
 
-Takes what is to be evaluated and the original; gives an `Evaluation`. The path: read -> lay side by side -> score ->
-score a sample of the original, as the scale -> attack. CONFIDENTIAL: everything here sees both sides.
-Invariant: the order of subjects, and which others there are, changes no figure of one.
+The path: read -> align -> score -> score a sample of the original, as the scale -> attack. CONFIDENTIAL: everything
+here sees both sides. Invariant: the order of subjects, and which others there are, changes no figure of one.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from engine.errors import SpecError
-from engine.evaluation.attacks.sights import held
-from engine.evaluation.attacks.suite import attack_strongly
-from engine.evaluation.data.paired import Paired, pair
+from engine.evaluation.attacks import STRONG_ATTACKS, attack_all, held
+from engine.evaluation.data.aligned import align
 from engine.evaluation.data.reading import Subject
+from engine.evaluation.findings import Finding
+from engine.evaluation.measures.analyses import Rule, combined_estimates
+from engine.evaluation.processes import Job, Processes, Task
 from engine.evaluation.result import Evaluation, Result
-from engine.evaluation.score import Risk, Score
 from engine.evaluation.study.model import Study
-from engine.evaluation.utility.estimates import Rule, combined_estimates
-from engine.evaluation.workers import Compared, Found, Job, Workers
-from engine.progress import Progress
+from engine.progress import Progress, silent
 from engine.version import ENGINE_VERSION
 
-COUNTS = Job(stage="measuring", name="univariate")
-"""What is found first."""
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Given:
+    """What is evaluated, and how its columns and values are called."""
+
+    subjects: Sequence[Subject]
+    original: pd.DataFrame
+    study: Study
+    data: str  # Name of the original
+    control: pd.DataFrame | None = None  # Non-members: people of the same population
+    labels: Mapping[str, str] = field(default_factory=dict)
+    value_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    notes: tuple[
+        str, ...
+    ] = ()  # What a reader must know: how the study was chosen, what was left out
+
+    def evaluation(self, results: Sequence[Result], share: float, seed: int) -> Evaluation:
+        return Evaluation(
+            title=self.study.title,
+            study=self.study,
+            results=tuple(results),
+            share=share,
+            data=self.data,
+            n_rows=len(self.original),
+            labels={**self.study.labels, **self.labels},
+            value_labels=self.value_labels,
+            notes=self.notes,
+            seed=seed,
+            version=ENGINE_VERSION,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,217 +64,141 @@ class Settings:
     share: float = 0.4  # Share of the original that the scale samples, 0 to 1
     seed: int = 2021  # Fixes all that is drawn
     # Column -> precision of a model on people outside the data.
-    baselines: Mapping[str, float] | None = None
+    baselines: Mapping[str, float] = field(default_factory=dict)
     attacks: bool = False  # Strong attackers attack, too
+    together: bool = (
+        False  # The subjects are sets of one synthesis: scores are averaged, estimates combined
+    )
+    combining: Rule = "partial"
 
 
 def evaluate_all(
-    subjects: Sequence[Subject],
-    original: pd.DataFrame,
-    study: Study,
+    given: Given,
     settings: Settings,
     *,
-    data: str,
-    control: pd.DataFrame | None = None,
-    together: bool = False,
-    combining: Rule = "partial",
-    labels: Mapping[str, str] | None = None,
-    value_labels: Mapping[str, Mapping[str, str]] | None = None,
-    notes: tuple[str, ...] = (),
-    workers: Workers | None = None,
-    aside: Callable[[Result], None] | None = None,
+    processes: Processes | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluate subjects against one original.
-
-    control: People of the same population whom no subject was made from.
-    together: The subjects are sets of one synthesis: scores are averaged, estimates combined.
-    combining: By which rules: see `engine.evaluation.utility.estimates.combined_estimates`.
-    notes: What a reader must know: how the study was chosen, what of the original was left out.
-    aside: Called for each subject while others measure, with the counts of single columns as its only score.
-    """
-    names = [subject.name for subject in subjects]
+    """Evaluate subjects against one original."""
+    names = [subject.name for subject in given.subjects]
     if not names or len(set(names)) < len(names):
         raise SpecError("evaluate needs synthetic tables, each with a name of its own")
     if not 0 < settings.share < 1:
         raise SpecError("the sampled share lies between 0 and 100 percent, both excluded")
+    tell = progress or silent
     results = [
-        _result(subject, original, control, study, settings, workers or Workers(1), aside, progress)
-        for subject in subjects
+        _result(subject, given, settings, processes or Processes(1), tell)
+        for subject in given.subjects
     ]
-    if together:
-        results = [as_one(results, study, combining)]
-    return Evaluation(
-        title=study.title,
-        study=study,
-        results=tuple(results),
-        share=settings.share,
-        data=data,
-        n_rows=len(original),
-        labels={**study.labels, **(labels or {})},
-        value_labels=value_labels or {},
-        notes=notes,
-        seed=settings.seed,
-        version=ENGINE_VERSION,
-    )
+    if settings.together:
+        results = [as_one(results, given.study, settings.combining)]
+    return given.evaluation(results, settings.share, settings.seed)
 
 
 def _result(
-    subject: Subject,
-    original: pd.DataFrame,
-    control: pd.DataFrame | None,
-    study: Study,
-    settings: Settings,
-    workers: Workers,
-    aside: Callable[[Result], None] | None,
-    progress: Progress | None,
+    subject: Subject, given: Given, settings: Settings, processes: Processes, progress: Progress
 ) -> Result:
     """Evaluate one subject."""
     start = time.perf_counter()
-    paired = pair(original, subject.tables, study, control=control)
-    compared = Compared(
-        paired=paired,
+    study = given.study
+    task = Task(
+        aligned=align(given.original, subject.tables, study, control=given.control),
         study=study,
         share=settings.share,
         seed=settings.seed,
         baselines=settings.baselines,
     )
-    scores, scale, risks = _found(compared, workers, subject, aside, progress)
+
+    def tell(job: Job, done: int, n: int) -> None:
+        progress(f"{subject.name}: {job.stage} {job.name}", done, n)
+
+    jobs = task.jobs()
+    found: dict[str, dict[str, Finding]] = {"measuring": {}, "sampling": {}, "attacking": {}}
+    for job, one in zip(jobs, processes.run(task, jobs, tell), strict=True):
+        if one is not None:
+            found[job.stage][job.name] = one
+    risks = found["attacking"]
     if settings.attacks:
-        target = held([subject], original, study, control=control)
-        stage = _stage(progress, subject, "attacking strongly")
-        risks |= attack_strongly(target, study.attacks, seed=settings.seed, progress=stage)
+        risks |= _strong([subject], given, settings.seed, progress)
     return Result(
         subject=subject,
-        comparison=paired,
-        scores=scores,
-        scale={name: at_full_size(score) for name, score in scale.items()},
+        aligned=task.aligned,
+        scores=found["measuring"],
+        scale={name: at_full_size(score) for name, score in found["sampling"].items()},
         risks=risks,
         seconds=time.perf_counter() - start,
     )
 
 
-def _found(
-    compared: Compared,
-    workers: Workers,
-    subject: Subject,
-    aside: Callable[[Result], None] | None,
-    progress: Progress | None,
-) -> tuple[dict[str, Score], dict[str, Score], dict[str, Risk]]:
-    """Scores, the scale and risks, by name; what the study does not declare is left out."""
-
-    def tell(job: Job, done: int, n: int) -> None:
-        if progress is not None:
-            progress(f"{subject.name}: {job.stage} {job.name}", done, n)
-
-    def between(found: Mapping[Job, Found]) -> bool:
-        score = found.get(COUNTS)
-        if aside is None or not isinstance(score, Score):
-            return aside is None
-        scores = {COUNTS.name: score}
-        aside(
-            Result(
-                subject=subject,
-                comparison=compared.paired,
-                scores=scores,
-                scale={},
-                risks={},
-                seconds=0.0,
-            )
-        )
-        return True
-
-    jobs = compared.jobs()
-    scores: dict[str, dict[str, Score]] = {"measuring": {}, "sampling": {}}
-    risks: dict[str, Risk] = {}
-    for job, found in zip(jobs, workers.run(compared, jobs, tell, between), strict=True):
-        if isinstance(found, Risk):
-            risks[job.name] = found
-        elif found is not None:
-            scores[job.stage][job.name] = found
-    return scores["measuring"], scores["sampling"], risks
+def _strong(
+    group: Sequence[Subject], given: Given, seed: int, progress: Progress
+) -> dict[str, Finding]:
+    """Strong attacks on what one attacker holds."""
+    target = held(group, given.original, given.study, control=given.control)
+    return attack_all(
+        target,
+        given.study.attacks,
+        seed=seed,
+        names=STRONG_ATTACKS,
+        progress=lambda what, done, n: progress(f"{group[0].name}: attacking {what}", done, n),
+    )
 
 
-def at_full_size(score: Score) -> Score:
-    """Return the score of a sample with counts as of the original's size, where the measure has them, for its own."""
-    values = {
-        name: score.values.get(f"scaled_{name}", value) for name, value in score.values.items()
-    }
+def _quick(
+    group: Sequence[Subject], given: Given, study: Study | None, seed: int, progress: Progress
+) -> dict[str, Finding]:
+    """Quick attacks on one subject, where the study says what attackers know."""
+    if len(group) > 1 or study is None or study.risks is None:
+        return {}
+    target = held(group, given.original, study, control=given.control)
+    return attack_all(
+        target,
+        study.risks,
+        seed=seed,
+        progress=lambda what, done, n: progress(f"{group[0].name}: attacking {what}", done, n),
+    )
+
+
+def at_full_size(score: Finding) -> Finding:
+    """The score of a sample with counts as of the original's size, where the measure has them, for its own."""
+    values = {name: score.values.get(f"scaled_{name}", v) for name, v in score.values.items()}
     return replace(score, values=values)
 
 
-def _stage(progress: Progress | None, subject: Subject, stage: str) -> Progress | None:
-    """Reports of one stage of one subject."""
-    if progress is None:
-        return None
-    return lambda what, done, n: progress(f"{subject.name}: {stage} {what}", done, n)
-
-
 def attack_subjects(
-    subjects: Sequence[Subject],
-    original: pd.DataFrame,
-    study: Study,
+    given: Given,
     *,
-    data: str,
     seed: int,
-    control: pd.DataFrame | None = None,
+    study: Study | None = None,
     together: bool = False,
-    labels: Mapping[str, str] | None = None,
-    value_labels: Mapping[str, Mapping[str, str]] | None = None,
-    notes: tuple[str, ...] = (),
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Attack finished releases, or tables of any tool.
+    """Attack finished releases, or tables of any tool, one by one or, together, as one attacker holds them.
 
-    control: People of the same population whom no subject was made from.
-    together: One attacker holds all subjects; else each is attacked alone.
-    notes: What a reader must know: what of the data was left out.
+    study: Says what attackers know who run the quick attacks on one subject, too; strong ones need no groups of
+        values and read by the study given.
     """
-    if not subjects:
+    if not given.subjects:
         raise SpecError("attack needs at least one release or synthetic table")
-    groups = [list(subjects)] if together else [[subject] for subject in subjects]
-    results = [_attacked(group, original, control, study, seed, progress) for group in groups]
-    return Evaluation(
-        title=study.title,
-        study=study,
-        results=tuple(results),
-        share=0.0,
-        data=data,
-        n_rows=len(original),
-        labels={**study.labels, **(labels or {})},
-        value_labels=value_labels or {},
-        notes=notes,
-        seed=seed,
-        version=ENGINE_VERSION,
-    )
-
-
-def _attacked(
-    group: Sequence[Subject],
-    original: pd.DataFrame,
-    control: pd.DataFrame | None,
-    study: Study,
-    seed: int,
-    progress: Progress | None,
-) -> Result:
-    """Attack what one attacker holds."""
-    start = time.perf_counter()
-    first = group[0]
-    target = held(group, original, study, control=control)
-    stage = _stage(progress, first, "attacking")
-    risks = attack_strongly(target, study.attacks, seed=seed, progress=stage)
-    name = first.name if len(group) == 1 else f"{len(group)} together"
-    notes = tuple(note for one in group for note in one.notes)
-    if len(group) > 1:
-        notes = (f"one attacker holds {', '.join(one.name for one in group)}", *notes)
-    return Result(
-        subject=replace(first, name=name, notes=notes),
-        comparison=target.paired,
-        scores={},
-        scale={},
-        risks=risks,
-        seconds=time.perf_counter() - start,
-    )
+    results = []
+    for group in [list(given.subjects)] if together else [[one] for one in given.subjects]:
+        start = time.perf_counter()
+        name = group[0].name if len(group) == 1 else f"{len(group)} together"
+        notes = tuple(note for one in group for note in one.notes)
+        if len(group) > 1:
+            notes = (f"one attacker holds {', '.join(one.name for one in group)}", *notes)
+        results.append(
+            Result(
+                subject=replace(group[0], name=name, notes=notes),
+                aligned=align(given.original, group[0].tables, given.study, control=given.control),
+                scores={},
+                scale={},
+                risks=_quick(group, given, study, seed, progress or silent)
+                | _strong(group, given, seed, progress or silent),
+                seconds=time.perf_counter() - start,
+            )
+        )
+    return given.evaluation(results, 0.0, seed)
 
 
 def as_one(results: Sequence[Result], study: Study, combining: Rule = "partial") -> Result:
@@ -258,46 +207,44 @@ def as_one(results: Sequence[Result], study: Study, combining: Rule = "partial")
     Breakdowns are those of the first set. Snoke et al. 2018 average the pMSE over sets; Reiter 2003 combines estimates.
     """
     first = results[0]
-    note = (f"means over {len(results)} sets of one synthesis; the breakdown is the first set's",)
-    scores = {name: _mean([r.scores[name] for r in results], note) for name in first.scores}
+    note = f"means over {len(results)} sets of one synthesis; the breakdown is the first set's"
+
+    def mean(several: Sequence[Finding]) -> Finding:
+        """Mean of the figures that every set has; those that one lacks are not computed."""
+        values = {
+            name: sum(one.values[name] for one in several) / len(several)
+            for name in several[0].values
+            if all(name in one.values for one in several)
+        }
+        lacking = {k: why for one in several for k, why in one.why_not.items()}
+        notes = (*several[0].notes, note)
+        return replace(several[0], values=values, why_not=lacking, notes=notes)
+
+    scores = {name: mean([r.scores[name] for r in results]) for name in first.scores}
     if study.estimates:
-        comparisons: list[Paired] = [r.comparison for r in results]
-        scores["estimates"] = combined_estimates(comparisons, study.estimates, rule=combining)
-    risks = {name: _mean([r.risks[name] for r in results], note) for name in first.risks}
+        every = [r.aligned for r in results]
+        scores["estimates"] = combined_estimates(every, study.estimates, rule=combining)
     names = ", ".join(r.subject.name for r in results)
-    subject = replace(first.subject, name=f"{len(results)} sets: {names}")
     return replace(
         first,
-        subject=subject,
+        subject=replace(first.subject, name=f"{len(results)} sets: {names}"),
         scores=scores,
-        risks=risks,
+        risks={name: mean([r.risks[name] for r in results]) for name in first.risks},
         seconds=sum(r.seconds for r in results),
     )
 
 
-def _mean(several: Sequence[Any], note: tuple[str, ...]) -> Any:
-    """Mean of the figures that every set has; those that one lacks are not computed."""
-    lacking = {k: why for one in several for k, why in one.why_not.items()}
-    values = {
-        name: sum(one.values[name] for one in several) / len(several)
-        for name in several[0].values
-        if all(name in one.values for one in several)
-    }
-    return replace(several[0], values=values, why_not=lacking, notes=(*several[0].notes, *note))
+def names_of(subjects: Sequence[object]) -> list[str]:
+    """Names for subjects, each of its own: two files of one name are told apart by their folders."""
 
-
-def name_of(what: object, number: int) -> str:
-    """Return what a subject is called: its file's name, or its number where it is no file."""
-    if isinstance(what, str | Path):
+    def name_of(what: object, number: int) -> str:
+        if not isinstance(what, str | Path):
+            return f"table {number}"
         name = Path(what).name
         for ending in (".gz", ".csv", ".parquet", ".duckdb"):
             name = name.removesuffix(ending)
         return name
-    return f"table {number}"
 
-
-def names_of(subjects: Sequence[object]) -> list[str]:
-    """Return names for subjects, each of its own: two files of one name are told apart by their folders."""
     plain = [name_of(what, i + 1) for i, what in enumerate(subjects)]
     names = [
         f"{Path(what).resolve().parent.name}/{name}"

@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.exposure.incidence import Cells, Incidence, Split
 from engine.exposure.shared import SharedSecret, shared_secrets
-from engine.schema import BoolArray, ColumnSet, FloatArray, Measurement
+from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array, Measurement
 
 MOST_EXPOSED = 0.005
 """Share of people who count as the most exposed. A compromise: of 1 % a group of 150 in 27,000 is about half, and its

@@ -14,9 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import SpecError
-from engine.fit.candidates import Codes
 from engine.fit.support import largest_remainder, with_counts
-from engine.schema import KIND_NULL, KIND_OTHER, BoolArray, CodedUniverse, FloatArray, Support
+from engine.fit.tree import Codes
+from engine.schema import (
+    KIND_NULL,
+    KIND_OTHER,
+    BoolArray,
+    CodedUniverse,
+    FloatArray,
+    Int64Array,
+    Support,
+)
 
 Marks = dict[tuple[Any, ...], NDArray[np.int8]]
 """By universe (its condition): the mark of each code of a column."""
@@ -60,6 +68,24 @@ def possible(codes: Codes, marks: tuple[Marks, ...]) -> BoolArray:
                 lowest, highest = np.minimum(lowest, mark), np.maximum(highest, mark)
         out &= (lowest >= 0) | (highest <= 0)
     return out
+
+
+def classes_of(n_values: int, marks: Marks) -> tuple[Int64Array, Int64Array]:
+    """Number values of a column that all universes mark alike; and the first value of each number."""
+    if not marks:
+        return np.zeros(n_values, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    together = np.column_stack([marks[condition] for condition in marks])
+    _, first, of = np.unique(together, axis=0, return_index=True, return_inverse=True)
+    return of.ravel().astype(np.int64), first.astype(np.int64)
+
+
+def allowed_pairs(firsts: list[Int64Array], marks: tuple[Marks, ...]) -> BoolArray:
+    """Which classes of two columns may meet in a row, shape (n_classes, n_classes)."""
+    shape = (len(firsts[0]), len(firsts[1]))
+    if not marks:
+        return np.ones(shape, dtype=bool)
+    pairs = np.stack(np.meshgrid(*firsts, indexing="ij"), axis=-1).reshape(-1, 2)
+    return possible(pairs.astype(np.int32), marks).reshape(shape)
 
 
 def with_rows_outside(

@@ -14,9 +14,8 @@ import numpy as np
 
 from engine.cell_keys import distinct_cells
 from engine.errors import InternalError
-from engine.fit.candidates import Codes
-from engine.fit.placement import Placement
 from engine.fit.support import largest_remainder, with_counts
+from engine.fit.tree import Codes, Placement
 from engine.relations import Relation, Relations
 from engine.schema import (
     KIND_NEGATIVE,

@@ -1,66 +1,61 @@
 """Lock a table to the narrower ones: fill, rake, round, repair.
 
 Takes a measurement of k >= 2 columns, the columns' supports and the published tables of k - 1 columns; gives the
-synthetic table. Candidate cells are those that no narrower table rules out. Each belongs to the deepest released
-bucket that holds it; what a bucket holds beyond its released children is spread over its own candidates in
-proportion to the narrower tables (maximum entropy given them; of pairs times what the group has near the value,
-`engine.fit.expected`), capped where a cell that large would have been released. Then all is raked to the narrower
-tables and rounded. Pairs of columns of very many values go another way (`engine.fit.fine`). Sees measurements and
-published tables only.
+synthetic table. Candidate cells are those that no narrower table rules out (`cells`). Each belongs to the deepest
+released bucket that holds it; what a bucket holds beyond its released children is spread over its own candidates,
+capped where a cell that large would have been released (`tree`). Then all is raked to the narrower tables and rounded
+(`whole`). Pairs of columns of very many values go another way (`fine`). Sees measurements and published tables only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import numpy as np
 
-from engine.cell_keys import shorter
-from engine.fit.borders import Marks, possible
-from engine.fit.candidates import (
+from engine.cell_keys import ordered_first, shorter
+from engine.fit.borders import Marks, allowed_pairs, classes_of, possible
+from engine.fit.cells import (
     Candidates,
-    Codes,
-    MarginBounds,
-    Narrower,
-    exact_bounds,
-    join_candidates,
-    sums_in,
-)
-from engine.fit.coarse import Coarse, loose_bounds, sharpened, within
-from engine.fit.expected import (
-    expected_rows,
-    ordered_column,
+    Coarse,
+    LockedTo,
+    joined,
+    largest_gap,
+    lexicographic,
+    lock_margins,
+    locked_to,
+    paired,
+    positions_in,
     prior_weights,
-    total,
-    weighed_nearby,
 )
 from engine.fit.fine.pairs import fine_pair, is_fine
-from engine.fit.placement import (
-    UNRELEASED_CAP,
+from engine.fit.rake import rake
+from engine.fit.tree import (
+    Codes,
     Placement,
+    Values,
     cell_groups,
-    most_unreleased,
+    filled,
+    place,
     place_candidates,
+    tree_of,
+    values_of,
 )
-from engine.fit.rake import RakeResult, rake
-from engine.fit.tree import FittedTree, fit_tree
-from engine.fit.whole.repair import place_missing_rows, remove_surplus
-from engine.fit.whole.rounding import controlled_rounding
-from engine.fit.whole.settling import FAR, settle
+from engine.fit.whole import FAR, controlled_rounding, settle
 from engine.params import NOISE_LAYERS
 from engine.schema import (
+    KIND_NULL,
+    KIND_OTHER,
     ColumnSet,
-    FloatArray,
     Int64Array,
     Measurement,
     Support,
     SyntheticTable,
 )
 
-EVERYWHERE = 1e-6
-"""Share of the rows spread over all candidates alike, so that raking can reach every margin."""
+PAIRINGS = 1 << 20
+"""Most combinations of missing rows and short codes that are weighed; above it they are put together in order."""
 
 
 def sub_tables(columns: ColumnSet) -> tuple[ColumnSet, ...]:
@@ -70,7 +65,7 @@ def sub_tables(columns: ColumnSet) -> tuple[ColumnSet, ...]:
 
 def one_way_table(support: Support, tree: Measurement, layer_sd: int) -> SyntheticTable:
     """The synthetic table of a single column: its support."""
-    codes = np.arange(len(support), dtype=np.int32)[:, None]
+    codes = np.arange(len(support), dtype=np.int32)[:, np.newaxis]
     placement = place_candidates(tree, (support,), codes)
     return SyntheticTable(
         columns=tree.columns,
@@ -96,25 +91,64 @@ def lock_table(
 ) -> SyntheticTable:
     """Fit one table of two or more columns.
 
+    narrower: Those without one of the columns, the one without the last column first.
     coarse: The published tables of a coarser column in the place of one that tells it.
     """
-    without = tuple(Narrower(codes=t.codes, n=t.n, measured=t.measured) for t in reversed(narrower))
-    job = _Job(
-        tree=tree,
-        supports=supports,
-        without=without,
-        noisy_total=noisy_total,
-        floor=floor,
-        layer_sd=layer_sd,
-        key=key,
-        marks=marks,
-        coarse=coarse,
-    )
-    is_listed = not is_fine([len(support) for support in supports])
-    codes, n, raked = _fitted(job) if is_listed else _fitted_fine(job)
-    gap = table_gap(codes, n, without, coarse)
-    placement = place_candidates(tree, supports, codes)
     noise_sd = stated_sd(tree, layer_sd, [table.noise_sd for table in narrower])
+    locked = (*reversed(narrower), *(one.table for one in coarse))  # entry j: without column j
+    cycles, error = 0, 0.0
+    if is_fine([len(support) for support in supports]):
+        codes, n = fine_pair(
+            tree,
+            supports,
+            noisy_total=noisy_total,
+            floor=floor,
+            layer_sd=layer_sd,
+            key=key,
+            marks=marks,
+            coarse=coarse,
+        )
+        gap = _gap(codes, n, locked[:2], coarse)
+        placement = place_candidates(tree, supports, codes)
+    else:
+        values, tables, of_tree = values_of(supports), locked_to(locked), tree_of(tree)
+        cells = _candidates(supports, values, tables, narrower, marks, coarse)
+        node, released = place(of_tree, values, cells.codes)
+        weight = prior_weights(cells.codes, cells.at, tables, values)
+        along = None
+        if len(supports) == 2:
+            along = _ordered_column(supports)
+            for one, at in zip(coarse, cells.at[2:], strict=True):
+                weight = one.sharpened(weight, cells.codes, supports, at)
+        x = filled(
+            of_tree,
+            values,
+            cells.codes,
+            node,
+            released,
+            weight,
+            -1 if along is None else along,
+            noisy_total,
+            floor,
+            layer_sd,
+        )
+        margins = lock_margins(cells.codes, cells.at, cells.last, tables, values)
+        noise = NOISE_LAYERS * (float(layer_sd) * float(tree.scale[-1])) ** 2
+        cycles, error = rake(x, margins, released, noise)
+        n, is_met = controlled_rounding(x, cells.codes, cells.last, margins, node, key)
+        if is_met:
+            order = lexicographic(cells.codes)
+            codes, at, n = cells.codes[order], cells.at.take(order, axis=1), n[order]
+            placement = Placement(node=node[order], released=released[order])
+        else:
+            codes, at, n, tables = _repaired(cells, n, tables, supports, locked, marks, coarse)
+            placement = place_candidates(tree, supports, codes)
+        gap = largest_gap(at, n, tables)
+        if len(supports) > 2 and gap >= FAR:
+            n, gap = settle(codes, n, at, tables, key)
+        occupied = np.flatnonzero(n)
+        codes, n = codes[occupied], n[occupied]
+        placement = Placement(node=placement.node[occupied], released=placement.released[occupied])
     return SyntheticTable(
         columns=tree.columns,
         codes=codes,
@@ -123,105 +157,203 @@ def lock_table(
         groups=cell_groups(tree, placement, n, layer_sd, noise_sd),
         noise_sd=noise_sd,
         gap=gap,
-        rake_cycles=raked.cycles if raked else 0,
-        rake_error=raked.error if raked else 0.0,
+        rake_cycles=cycles,
+        rake_error=error,
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Job:
-    """All that a table is fitted to; see `lock_table`. Entry j of `without` is the published table without column j."""
+def _candidates(
+    supports: tuple[Support, ...],
+    values: Values,
+    tables: LockedTo,
+    narrower: tuple[SyntheticTable, ...],
+    marks: tuple[Marks, ...],
+    coarse: tuple[Coarse, ...],
+) -> Candidates:
+    """Cells that no table rules out, nor, of two columns, a universe: what that rules out is in no pair.
 
-    tree: Measurement
-    supports: tuple[Support, ...]
-    without: tuple[Narrower, ...]
-    noisy_total: int
-    floor: int
-    layer_sd: int
-    key: bytes
-    marks: tuple[Marks, ...]
-    coarse: tuple[Coarse, ...]
-
-
-def _fitted_fine(job: _Job) -> tuple[Codes, Int64Array, None]:
-    """Cells and their rows where combinations of values cannot be listed; nothing is raked."""
-    codes, n = fine_pair(
-        job.tree,
-        job.supports,
-        noisy_total=job.noisy_total,
-        floor=job.floor,
-        layer_sd=job.layer_sd,
-        key=job.key,
-        marks=job.marks,
-        coarse=job.coarse,
-    )
-    return codes, n, None
-
-
-def _fitted(job: _Job) -> tuple[Codes, Int64Array, RakeResult]:
-    """Cells and their rows: candidates filled, raked, rounded, repaired, settled."""
-    tree, supports, without, coarse = job.tree, job.supports, job.without, job.coarse
-    candidates = find_candidates(supports, without, job.marks)
-    candidates, at_coarse = within(candidates, coarse) if coarse else (candidates, ())
-    placement = place_candidates(tree, supports, candidates.codes)
-    start = _started(job, candidates, placement, at_coarse)
-    noise = NOISE_LAYERS * (float(job.layer_sd) * float(tree.scale[-1])) ** 2
-    fibres, others, one_ways = lock_margins(candidates, without, supports)
-    others += tuple(loose_bounds(at, c.table) for at, c in zip(at_coarse, coarse, strict=True))
-    raked = rake(
-        start,
-        [*one_ways, *others, fibres] if others else [*one_ways],
-        variance=np.where(placement.released, noise, np.inf),
-    )
-    last = candidates.last
-    n = controlled_rounding(
-        raked.x,
-        fibres,
-        others,
-        one_ways[last],
-        placement.node,
-        job.key,
-        is_pair=len(supports) == 2,
-    )
-    codes, n = _repaired(candidates, n, without, supports, job.marks)
-    if len(supports) > 2 and table_gap(codes, n, without, coarse) >= FAR:
-        codes, n = settle(codes, n, candidates, without, job.key, coarse)
-    return codes, n, raked
+    Of two columns both are met: neighbours differ in the one of fewer values, so that runs of the other's are split the
+    fewest times.
+    """
+    sizes = [len(support) for support in supports]
+    if len(supports) == 2:
+        last = shorter(sizes)
+        classes = [classes_of(size, of) for size, of in zip(sizes, marks or ({}, {}), strict=True)]
+        allowed = allowed_pairs([first for _, first in classes], marks)
+        numbers = np.concatenate([of for of, _ in classes])
+        codes, at = paired(numbers, values.first, allowed, last)
+    else:
+        of_tables = np.concatenate([table.codes for table in reversed(narrower)])
+        codes, at, last = joined(of_tables, tables, np.array(sizes))
+    if coarse:
+        places = np.stack([one.positions(codes) for one in coarse])
+        kept = np.flatnonzero((places >= 0).all(axis=0))
+        codes, at = codes[kept], np.concatenate([at, places]).take(kept, axis=1)
+    return Candidates(codes, at, last)
 
 
-def _started(
-    job: _Job, candidates: Candidates, placement: Placement, at_coarse: tuple[Int64Array, ...]
-) -> FloatArray:
-    """Rows of candidates before raking: those of a pair fitted twice, the second time by what the first has nearby."""
-    tree, supports = job.tree, job.supports
-    has_room = np.zeros(tree.n_nodes + 1, dtype=bool)
-    has_room[placement.node[~placement.released]] = True
-    most, cap = most_unreleased(tree), UNRELEASED_CAP * float(tree.scale[-1])
+def _ordered_column(supports: tuple[Support, ...]) -> int | None:
+    """Which of two columns has values that lie near each other; None where neither has."""
+    is_ordered = [
+        one.values is None
+        and np.count_nonzero((one.kind != KIND_NULL) & (one.kind != KIND_OTHER)) > 2
+        for one in supports
+    ]
+    return ordered_first([len(one) for one in supports], is_ordered)
 
-    def fitted(weight: FloatArray, expected: FloatArray | None) -> FloatArray:
-        masses = fit_tree(
-            tree,
-            noisy_total=job.noisy_total,
-            total=float(supports[0].n.sum()),
-            has_room=has_room,
-            floor=job.floor,
-            layer_sd=job.layer_sd,
-            most=most,
-            expected=expected,
-        )
-        return spread(masses, placement, weight, cap)
 
-    weight = prior_weights(candidates, job.without, supports)
-    if len(supports) > 2:
-        return fitted(weight, None)
-    codes = candidates.codes
-    weight = sharpened(weight, codes, supports, job.coarse, at_coarse)
-    first = fitted(weight, expected_rows(tree, placement, weight, codes, supports))
-    along = ordered_column(supports)
-    if along is None:
-        return first
-    weight = weighed_nearby(weight, first, codes, supports, along)
-    return fitted(weight, expected_rows(tree, placement, weight, codes, supports))
+# Rounding repair: rows that controlled rounding could not place, so that no table loses them.
+#
+# Whole-number tables can rule each other out: a cell of one margin whose every completion another margin holds at 0.
+# What rounding has too much of a code is taken out again, and all rows that are missing get the codes that are short
+# of rows, where possible such that no narrower table rules the pair out. Afterwards the table has every code of every
+# column exactly as often as the one-way tables say.
+
+
+def _repaired(
+    cells: Candidates,
+    n: Int64Array,
+    tables: LockedTo,
+    supports: tuple[Support, ...],
+    locked: Sequence[SyntheticTable],
+    marks: tuple[Marks, ...],
+    coarse: tuple[Coarse, ...],
+) -> tuple[Codes, Int64Array, Int64Array, LockedTo]:
+    """All cells in lexicographic order, with those that came to hold rows though a narrower table rules them out.
+
+    Returns: codes, at: As of `Candidates`; n: Rows; tables: With an entry for what a table does not have: no rows.
+    """
+    one_way = supports[cells.last].n
+    n = _without_surplus(cells.codes, n, cells.last, one_way)
+    missing = _missing_rows(cells, n, one_way, locked, marks)
+    order = lexicographic(cells.codes)
+    codes, at, n = cells.codes[order], cells.at.take(order, axis=1), n[order]
+    place_of = positions_in(codes, missing)
+    inside = place_of >= 0
+    np.add.at(n, place_of[inside], 1)
+    outside, more = np.unique(missing[~inside], axis=0, return_counts=True)
+    if not len(outside):
+        return codes, at, n, tables
+    codes = np.concatenate([codes, outside])
+    order = lexicographic(codes)
+    codes, n = codes[order], np.concatenate([n, more])[order]
+    places, counts, measured, first = [], [], [], [0]
+    for j, table in enumerate(locked):
+        if j < len(supports):
+            read = np.delete(outside, j, axis=1)
+            own = positions_in(table.codes, read)
+        else:
+            read = coarse[j - len(supports)].read(outside)
+            own = positions_in(table.codes, read)
+        absent = own < 0
+        fresh, number = np.unique(read[absent], axis=0, return_inverse=True)
+        own[absent] = len(table.n) + number.ravel()
+        places.append(np.concatenate([at[j], own])[order])
+        counts.append(np.concatenate([table.n, np.zeros(len(fresh), dtype=np.int64)]))
+        measured.append(np.concatenate([table.measured, np.ones(len(fresh), dtype=bool)]))
+        first.append(first[-1] + len(counts[-1]))
+    more_tables = LockedTo(np.concatenate(counts), np.concatenate(measured), np.array(first))
+    return codes, np.stack(places), n, more_tables
+
+
+def _without_surplus(codes: Codes, n: Int64Array, column: int, one_way: Int64Array) -> Int64Array:
+    """Take rows out where one column has more of a code than published, from its smallest cells first."""
+    have = np.bincount(codes[:, column], weights=n, minlength=len(one_way)).astype(np.int64)
+    surplus = np.maximum(have - one_way, 0)
+    if not surplus.any():
+        return n
+    order = np.lexsort((n, codes[:, column]))
+    code, rows = codes[order, column], n[order]
+    before = np.cumsum(rows) - rows
+    before -= before[np.searchsorted(code, code)]
+    out = n.copy()
+    out[order] -= np.clip(surplus[code] - before, 0, rows)
+    return out
+
+
+def _missing_rows(
+    cells: Candidates,
+    n: Int64Array,
+    one_way: Int64Array,
+    locked: Sequence[SyntheticTable],
+    marks: tuple[Marks, ...],
+) -> Codes:
+    """Give rows that are missing in the table without column `last` the codes of it that are short of rows.
+
+    one_way: Published counts of column `last`; none may be exceeded.
+    """
+    last, fibres = cells.last, locked[cells.last]
+    have = np.bincount(cells.at[last], weights=n, minlength=len(fibres.n)).astype(np.int64)
+    rows = np.repeat(fibres.codes, np.maximum(fibres.n - have, 0), axis=0)
+    have = np.bincount(cells.codes[:, last], weights=n, minlength=len(one_way)).astype(np.int64)
+    code = _paired(rows, np.maximum(one_way - have, 0), locked, last, marks)
+    return np.insert(rows[: len(code)], last, code, axis=1).astype(np.int32)
+
+
+def _paired(
+    rows: Codes,
+    lacking: Int64Array,
+    locked: Sequence[SyntheticTable],
+    last: int,
+    marks: tuple[Marks, ...],
+) -> Int64Array:
+    """A code for each row, none more often than it is lacking; first those that most narrower tables allow."""
+    wanted = np.flatnonzero(lacking)
+    left = lacking[wanted].copy()
+    count = min(len(rows), int(left.sum()))
+    if len(rows) * len(wanted) > PAIRINGS:
+        return np.repeat(wanted, left)[:count]
+    allowed = _allowed(rows, wanted, locked, last, marks)
+    code = np.full(count, -1, dtype=np.int64)
+    open_rows = np.arange(count)
+    while len(open_rows):  # each turn fills at least one code, or all rows that are open
+        free = np.flatnonzero(left)
+        best = free[np.argmax(allowed[open_rows][:, free], axis=1)]
+        order = np.argsort(best, kind="stable")
+        chosen = best[order]
+        taken = np.arange(len(chosen)) - np.searchsorted(chosen, chosen) < left[chosen]
+        placed = order[taken]
+        code[open_rows[placed]] = wanted[best[placed]]
+        left -= np.bincount(best[placed], minlength=len(left))
+        open_rows = np.delete(open_rows, placed)
+    return code
+
+
+def _allowed(
+    rows: Codes,
+    wanted: Int64Array,
+    locked: Sequence[SyntheticTable],
+    last: int,
+    marks: tuple[Marks, ...],
+) -> Int64Array:
+    """How many narrower tables (of two columns: universes) allow each row and code, shape (n_rows, n_wanted)."""
+    row, code = (axis.ravel() for axis in np.indices((len(rows), len(wanted))))
+    whole = np.insert(rows[row], last, wanted[code], axis=1)
+    count = possible(whole, marks).astype(np.int64)
+    k = whole.shape[1]
+    for j in range(k):
+        if j != last and k > 2:  # a single code always stands in its table
+            count += positions_in(locked[j].codes, np.delete(whole, j, axis=1)) >= 0
+    return count.reshape(len(rows), len(wanted))
+
+
+def _gap(
+    codes: Codes, n: Int64Array, tables: Sequence[SyntheticTable], coarse: Sequence[Coarse]
+) -> int:
+    """Largest difference between sums of a pair and what it is locked to."""
+    gap = 0
+    for j, table in enumerate(tables):
+        sums = np.bincount(codes[:, 1 - j], weights=n, minlength=len(table.n))
+        gap = max(gap, int(np.abs(sums - table.n).max(initial=0)))
+    for one in coarse:
+        at = one.positions(codes)
+        inside = at >= 0
+        sums = np.bincount(at[inside], weights=n[inside], minlength=len(one.table.n))
+        gap = max(gap, int(np.abs(sums - one.table.n).max(initial=0)))
+        if not inside.all():
+            _, group = np.unique(one.read(codes[~inside]), axis=0, return_inverse=True)
+            gap = max(gap, int(np.bincount(group.ravel(), weights=n[~inside]).max()))
+    return gap
 
 
 def stated_sd(tree: Measurement, layer_sd: int, narrower: Iterable[float]) -> float:
@@ -231,113 +363,3 @@ def stated_sd(tree: Measurement, layer_sd: int, narrower: Iterable[float]) -> fl
     """
     own: float = NOISE_LAYERS**0.5 * layer_sd * float(tree.scale[-1])
     return max(own, *narrower)
-
-
-def lock_margins(
-    candidates: Candidates, without: tuple[Narrower, ...], supports: tuple[Support, ...]
-) -> tuple[MarginBounds, tuple[MarginBounds, ...], tuple[MarginBounds, ...]]:
-    """What a table is locked to: its fibres, the other narrower tables of two and more columns, the columns.
-
-    In the fibres and the columns every count is met. In the other narrower tables a measured count is met and one
-    that was filled in blindly may be off by one: whether it came out 0 or 1 was by lot, and raking to the lots of
-    three tables would bend what was measured. Rounding meets them where all can be met.
-    """
-    fibres = exact_bounds(candidates.at[candidates.last], without[candidates.last].n)
-    one_ways = tuple(
-        exact_bounds(candidates.codes[:, j].astype(np.int64), support.n)
-        for j, support in enumerate(supports)
-    )
-    others = []
-    for j, table in enumerate(without):
-        if j != candidates.last and len(supports) > 2:
-            others.append(loose_bounds(candidates.at[j], table))
-    return fibres, tuple(others), one_ways
-
-
-def _repaired(
-    candidates: Candidates,
-    n: Int64Array,
-    without: tuple[Narrower, ...],
-    supports: tuple[Support, ...],
-    marks: tuple[Marks, ...],
-) -> tuple[Codes, Int64Array]:
-    """The cells that hold rows, in lexicographic order, each code as often as its column's table says."""
-    occupied = np.flatnonzero(n)
-    codes, n = candidates.codes[occupied], n[occupied]
-    one_way = supports[candidates.last].n
-    n = remove_surplus(codes, n, candidates.last, one_way)
-    return place_missing_rows(codes, n, without, candidates.last, one_way, marks)
-
-
-def find_candidates(
-    supports: tuple[Support, ...], without: tuple[Narrower, ...], marks: tuple[Marks, ...] = ()
-) -> Candidates:
-    """Join the narrower tables (entry j: without column j).
-
-    Fibres run along the column without which most is measured: what is met exactly is then best known. Of two columns
-    both are met: along the one of fewer values, so that runs of the other's are split the fewest times.
-    """
-    sizes = tuple(len(support) for support in supports)
-    known = [int(table.n[table.measured].sum()) for table in without]
-    if len(sizes) == 2:
-        last = shorter(sizes)
-    else:
-        last = max(range(len(sizes)), key=lambda j: (known[j], j))
-    candidates = join_candidates(without, sizes, last)
-    if len(sizes) > 2:  # what universes rule out is in no table of two columns
-        return candidates
-    allowed = possible(candidates.codes, marks)
-    if allowed.all():
-        return candidates
-    return Candidates(
-        codes=candidates.codes[allowed], at=tuple(at[allowed] for at in candidates.at), last=last
-    )
-
-
-def spread(
-    fitted: FittedTree, placement: Placement, weight: FloatArray, cap: float = UNRELEASED_CAP
-) -> FloatArray:
-    """Give each node's remainder to its own candidates by weight, capped for cells that were not released."""
-    filled = ~placement.released
-    x = fitted.mass[placement.node]  # right for released cells; each is alone in its node
-    node, mass = placement.node[filled], fitted.remainder
-    own = _shares(node, weight[filled], mass)
-    for _ in range(3):  # what the cap cuts off goes to the others of the box
-        over = own > cap
-        if not over.any():
-            break
-        cut = np.where(over, cap, 0.0)
-        left = mass - np.bincount(node, weights=cut, minlength=len(mass))
-        free = np.where(over, 0.0, weight[filled])
-        # A box whose candidates are all full keeps its mass: shared out over them again.
-        full = np.bincount(node, weights=free, minlength=len(mass)) <= 0
-        own = np.where(full[node], own, cut + _shares(node, free, np.maximum(left, 0.0)))
-    x[filled] = own
-    reachable: FloatArray = x + weight * (EVERYWHERE * fitted.mass[0] / (total(weight) or 1.0))
-    return reachable
-
-
-def _shares(node: Int64Array, weight: FloatArray, mass: FloatArray) -> FloatArray:
-    """Share each node's mass among its candidates by weight."""
-    sums = np.bincount(node, weights=weight, minlength=len(mass))
-    rate = np.divide(mass, sums, out=np.zeros_like(mass), where=sums > 0)
-    return weight * rate[node]
-
-
-def table_gap(
-    codes: Codes, n: Int64Array, without: tuple[Narrower, ...], coarse: tuple[Coarse, ...]
-) -> int:
-    """Largest difference between a margin of a table and what it is locked to."""
-    return max(
-        *(margin_gap(codes, n, table, j) for j, table in enumerate(without)),
-        *(one.gap(codes, n) for one in coarse),
-    )
-
-
-def margin_gap(codes: Codes, n: Int64Array, table: Narrower, dropped: int) -> int:
-    """Largest difference between a table summed over one column and the published narrower table.
-
-    table: The published table without column `dropped`.
-    """
-    sums, outside = sums_in(table, np.delete(codes, dropped, axis=1), n)
-    return max(int(np.abs(sums - table.n).max(initial=0)), outside)

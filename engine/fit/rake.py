@@ -12,55 +12,40 @@ with all it holds (for these alone this is plain raking), a measured one with it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 
-from engine.fit.candidates import MarginBounds
+from engine.fit.cells import Margins
 from engine.kernels import kernel, part
-from engine.schema import FloatArray, Int64Array
+from engine.schema import BoolArray, FloatArray, Int64Array
 
+MOST_CYCLES, TOLERANCE = 30, 0.01
+"""Most cycles; share of a count (of 1 at least) that its cells may be off by, far below what rounding adds."""
 PATIENCE = 6
 """Cycles in which what the sums are out of bounds must have halved for raking to go on."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RakeResult:
-    """Result of raking."""
-
-    x: FloatArray  # shape (n_cells,)
-    cycles: int  # Cycles run
-    # Rows by which a margin's sums were out of bounds in the last cycle, as a share of its rows; of all
-    # margins the largest.
-    error: float
-
-
 def rake(
     x: FloatArray,
-    margins: Sequence[MarginBounds],
+    margins: Margins,
+    released: BoolArray,
+    noise: float,
     *,
-    variance: FloatArray,
-    max_cycles: int = 30,
-    tolerance: float = 0.01,
-) -> RakeResult:
-    """Rake cells to margins.
+    max_cycles: int = MOST_CYCLES,
+    tolerance: float = TOLERANCE,
+) -> tuple[int, float]:
+    """Rake cells to margins, in place.
 
     margins: A sum within its bounds is left alone. The last margin is met best.
-    variance: Noise variance of each cell; infinite for cells that were filled.
+    released: The cell was measured, with so much noise variance; others were filled.
     tolerance: Stop once no sum is out of its bounds by more than this share of max(bound, 1); or when
         PATIENCE cycles have not halved what the sums are out of bounds together.
+
+    Returns: Cycles run; rows by which a margin's sums were out of bounds in the last cycle, as a share of its rows; of
+    all margins the largest.
     """
-    base = np.cumsum([0, *(len(m.low) for m in margins)])
-    low, high = (
-        np.concatenate([getattr(m, name) for m in margins]).astype(np.float64)
-        for name in ("low", "high")
-    )
-    x = x.astype(np.float64)
-    cycles, error = rake_by_variance(
-        x, variance, np.stack([m.of for m in margins]), base, low, high, max_cycles, tolerance
-    )
-    return RakeResult(x=x, cycles=cycles, error=error)
+    variance = np.where(released, noise, np.inf)
+    low, high = margins.low.astype(np.float64), margins.high.astype(np.float64)
+    return rake_by_variance(x, variance, margins.of, margins.base, low, high, max_cycles, tolerance)
 
 
 @part

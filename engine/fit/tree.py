@@ -1,27 +1,235 @@
-"""Fit a measured tree from the root down: every node's count, and what it holds beyond its released children.
+"""Bucket trees: where cells lie in them, what every node is fitted to, and how a node's rows are spread over cells.
 
-Sees measurements only. A node's noisy count minus its released children's estimates the mass of its unreleased
-ones. The estimates of one depth are brought onto {x >= 0} with their sum shrunk for its noise (James and Stein), so
-that noise does not pass for people; or, where the caller says what is expected there (pairs whose cells are listed),
-each is weighed against that, and none is zero. Then released children and remainder are brought to the parent's
-fitted count, each giving way by its variance, so that a range has one value and the error of wide ranges does not
-grow with the leaves in it. The remainder is blind: it comes from noisy counts alone, never from rows left over.
-engine/DESIGN.md, "Fit", says why children give way by variance and are not scaled in proportion.
+Sees measurements and published tables only. A node's noisy count minus its released children's estimates the mass of
+its unreleased ones. The estimates of one depth are brought onto {x >= 0} with their sum shrunk for its noise (James
+and Stein), so that noise does not pass for people; or, where the caller says what is expected there (pairs whose cells
+are listed), each is weighed against that, and none is zero. Then released children and remainder are brought to the
+parent's fitted count, each giving way by its variance, so that a range has one value and the error of wide ranges does
+not grow with the leaves in it. The remainder is blind: it comes from noisy counts alone, never from rows left over.
+engine/DESIGN.md, "Fit", says why children give way by variance and are not scaled in proportion. What a node holds
+beyond its released children is spread over its own cells in proportion to the narrower tables (maximum entropy given
+them; of pairs times what the group has near the value).
 
-Order of operations is fixed (bincount and cumsum add in sequence), so every machine gets the same bits.
+Order of operations is fixed, so every machine gets the same bits. Entry 0 of what is said of nodes is the virtual
+root, the total.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from engine.kernels import Whole, kernel, part
 from engine.params import NOISE_LAYERS
-from engine.schema import BoolArray, FloatArray, Int64Array, Measurement
+from engine.schema import (
+    KIND_NEGATIVE,
+    KIND_NONNEGATIVE,
+    KIND_NULL,
+    KIND_OTHER,
+    BoolArray,
+    CellGroups,
+    FloatArray,
+    Int64Array,
+    Measurement,
+    Support,
+    UInt8Array,
+)
 
-_LEAST = 1e-9
-"""Below it a number of rows is none."""
+Codes = NDArray[np.int32]
+UNRELEASED_CAP = 4.5
+"""Largest fitted count of a cell that was not released as such: one of 5 and more mostly is (the mean threshold)."""
+CAPPINGS = 3
+"""Times that what the cap cuts off is shared out among the other cells of a node."""
+EVERYWHERE = 1e-6
+"""Share of the rows spread over all candidates alike, so that raking can reach every margin."""
+LEAST_LEFT = 1e-6
+"""Rows that a value is taken to have outside its released cells at least."""
+NEAR = 800
+"""Rows of the ordered column, half on each side, that are near a value."""
+ALIKE = 10.0
+"""Rows for which a group is taken to be near a value as it is everywhere: what a few rows there say counts little."""
+_LEAST = 1e-9  # below it a number of rows is none
+_TINY = 1e-300  # so that nothing is divided by 0
+_SD = NOISE_LAYERS**0.5
+
+
+class Tree(NamedTuple):
+    """A measurement's buckets; fields as of `engine.schema.Measurement`."""
+
+    depth: UInt8Array
+    kind: UInt8Array
+    level: UInt8Array
+    index: Int64Array
+    parent: Int64Array
+    n: Int64Array
+    scale: Int64Array
+
+
+class Values(NamedTuple):
+    """The values of several columns, one column's behind the other's."""
+
+    kind: UInt8Array
+    grid: Int64Array
+    n: Int64Array
+    first: Int64Array  # Where each column begins, and where the last ends
+
+
+def tree_of(measurement: Measurement) -> Tree:
+    """A measurement as kernels take it."""
+    return Tree(
+        measurement.depth,
+        np.ascontiguousarray(measurement.kind),
+        np.ascontiguousarray(measurement.level),
+        np.ascontiguousarray(measurement.index),
+        measurement.parent,
+        measurement.n,
+        measurement.scale,
+    )
+
+
+def values_of(supports: tuple[Support, ...]) -> Values:
+    """The values of some columns as kernels take them."""
+    return Values(
+        np.concatenate([one.kind for one in supports]),
+        np.concatenate([one.grid for one in supports]),
+        np.concatenate([one.n for one in supports]),
+        np.cumsum([0, *(len(one) for one in supports)]),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Placement:
+    """Where cells lie in the tree."""
+
+    # shape (n_cells,): Deepest released node that holds the cell, plus 1; 0 where not even a top node does.
+    node: Int64Array
+    released: BoolArray  # shape (n_cells,): That node is the cell itself
+
+
+def place_candidates(tree: Measurement, supports: tuple[Support, ...], codes: Codes) -> Placement:
+    """Find the deepest released node that holds each cell."""
+    node, released = place(tree_of(tree), values_of(supports), np.ascontiguousarray(codes))
+    return Placement(node=node, released=released)
+
+
+@part
+def _is_valued(kind: Whole) -> bool:
+    """Kinds that lie on the grid."""
+    return kind == KIND_NEGATIVE or kind == KIND_NONNEGATIVE
+
+
+@part
+def _top_ranges(
+    tree: Tree, values: Values, n_tops: Whole
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    """Top ranges of each column, numbered as they come.
+
+    Returns: levels: Of each column; sizes: Ranges of each column; of_value: The number of each value's range, -1 where
+    it lies in none; of_top: The number of each top node among all combinations.
+    """
+    n_columns = tree.index.shape[1]
+    levels, sizes = np.zeros(n_columns, dtype=np.int64), np.zeros(n_columns, dtype=np.int64)
+    of_value = np.full(len(values.kind), -1, dtype=np.int64)
+    of_top = np.zeros(n_tops, dtype=np.int64)
+    kind, index = np.empty(n_tops, dtype=np.int64), np.empty(n_tops, dtype=np.int64)
+    for j in range(n_columns):
+        size = 0
+        for top in range(n_tops):
+            levels[j] = max(levels[j], np.int64(tree.level[top, j]))
+            place = tree.index[top, j] if _is_valued(tree.kind[top, j]) else np.int64(0)
+            at = 0
+            while at < size and (kind[at] != tree.kind[top, j] or index[at] != place):
+                at += 1
+            if at == size:
+                kind[at], index[at] = tree.kind[top, j], place
+                size += 1
+        for top in range(n_tops):
+            place = tree.index[top, j] if _is_valued(tree.kind[top, j]) else np.int64(0)
+            at = 0
+            while kind[at] != tree.kind[top, j] or index[at] != place:
+                at += 1
+            of_top[top] = of_top[top] * size + at
+        for one in range(values.first[j], values.first[j + 1]):
+            place = _magnitude(values, one) >> levels[j]
+            for at in range(size):
+                if kind[at] == values.kind[one] and index[at] == place:
+                    of_value[one] = at
+        sizes[j] = size
+    return levels, sizes, of_value, of_top
+
+
+@part
+def _magnitude(values: Values, one: Whole) -> Whole:
+    """How far a value is from 0 on its side; 0 for null and other."""
+    if values.kind[one] == KIND_NEGATIVE:
+        return ~values.grid[one]
+    return values.grid[one] if values.kind[one] == KIND_NONNEGATIVE else np.int64(0)
+
+
+@part
+def _tops(tree: Tree) -> Whole:
+    """Number of top nodes."""
+    n_tops = 0
+    while n_tops < len(tree.depth) and tree.depth[n_tops] == 0:
+        n_tops += 1
+    return n_tops
+
+
+@kernel
+def place(tree: Tree, values: Values, codes: Codes) -> tuple[Int64Array, BoolArray]:
+    """Go down from the top node of each cell to its deepest released one; fields as of `Placement`."""
+    n_nodes, n_columns = tree.index.shape
+    n_tops = _tops(tree)
+    node_of, released = np.zeros(len(codes), dtype=np.int64), np.zeros(len(codes), dtype=np.bool_)
+    if n_tops == 0:
+        return node_of, released
+    levels, sizes, of_value, of_top = _top_ranges(tree, values, n_tops)
+    n_ranges = 1
+    for size in sizes:
+        n_ranges *= size
+    top_at = np.full(n_ranges, -1, dtype=np.int64)
+    for top in range(n_tops):
+        top_at[of_top[top]] = top
+    # The child of each node by the half of every column that it takes.
+    child = np.full(n_nodes << n_columns, -1, dtype=np.int32)
+    single = np.ones(n_nodes, dtype=np.bool_)
+    for node in range(n_nodes):
+        half = 0
+        for j in range(n_columns):
+            single[node] &= tree.level[node, j] == 0
+            if levels[j] >= tree.depth[node] and _is_valued(tree.kind[node, j]):
+                half |= (tree.index[node, j] & 1) << j
+        if tree.depth[node] > 0:
+            child[(tree.parent[node] << n_columns) | half] = node
+    magnitude = np.empty(len(values.kind), dtype=np.int64)
+    for one in range(len(magnitude)):
+        magnitude[one] = _magnitude(values, one)
+    for i in range(len(codes)):
+        key, is_inside = np.int64(0), True
+        for j in range(n_columns):
+            at = of_value[values.first[j] + codes[i, j]]
+            is_inside &= at >= 0
+            key = key * sizes[j] + at
+        below = top_at[key] if is_inside else np.int64(-1)
+        node, depth = below, 1
+        while below >= 0:
+            node = below
+            half = 0
+            for j in range(n_columns):
+                if levels[j] >= depth:
+                    own = magnitude[values.first[j] + codes[i, j]]
+                    half |= ((own >> (levels[j] - depth)) & 1) << j
+            below = np.int64(child[(node << n_columns) | half])
+            depth += 1
+        node_of[i] = node + 1
+        released[i] = node >= 0 and single[node]
+    return node_of, released
+
+
+# The fit of a tree.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,48 +252,138 @@ def fit_tree(
     floor: int,
     layer_sd: int,
     total_sd: float = 0.0,
-    most: FloatArray | None = None,
-    expected: FloatArray | None = None,
+    is_capped: bool = False,
 ) -> FittedTree:
     """Fit all nodes to a total.
 
     has_room: Whether a node (the virtual root first) has candidate cells outside its released children.
-    most: Largest mass that the unreleased children of a node can hold, each being too small to be released.
-    expected: What each node is expected to hold outside its released children, positive where it has room.
-        None: nothing is.
+    is_capped: What a node can hold outside its released children is at most the cap for each, which was too small to
+        be released.
     """
-    parent = tree.parent + 1
-    counts = np.concatenate([[noisy_total], np.maximum(tree.n, floor)]).astype(np.float64)
-    of_children = np.bincount(parent, weights=counts[1:], minlength=len(counts))
-    n_children = np.bincount(parent, minlength=len(counts))
-    raw = np.concatenate([[noisy_total], tree.n]).astype(np.float64) - of_children
-    depth = np.concatenate([[0], tree.depth.astype(np.int64) + 1])
-    noise = ((tree.scale * float(layer_sd)) ** 2 * NOISE_LAYERS)[np.maximum(depth - 1, 0)]
-    variance = noise + np.bincount(parent, weights=noise[1:], minlength=len(counts))
-    estimated = has_room & (n_children > 0)
-    if expected is None:
-        remainder = _shrunk_remainders(raw, variance, depth, estimated)
-    else:
-        remainder = _likely_remainders(raw, variance, depth, estimated, expected)
-    remainder[has_room & (n_children == 0)] = 1.0  # all of it: any positive weight
-    if most is not None:
-        remainder = np.where(n_children > 0, np.minimum(remainder, most), remainder)
-    noise[0] = total_sd**2
-    return _shared_down(
-        parent, depth, counts=counts, remainder=remainder, variance=variance, own=noise, total=total
+    mass, remainder, variance = fitted_tree(
+        tree_of(tree), noisy_total, total, has_room, floor, layer_sd, total_sd**2, is_capped
+    )
+    return FittedTree(mass=mass, remainder=remainder, variance=variance)
+
+
+@kernel
+def fitted_tree(
+    tree: Tree,
+    noisy_total: int,
+    total: float,
+    has_room: BoolArray,
+    floor: int,
+    layer_sd: int,
+    total_variance: float,
+    is_capped: bool,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Fields of `FittedTree`."""
+    none = np.empty(0)
+    most = _most_unreleased(tree) if is_capped else none
+    return _fitted_tree(
+        tree, noisy_total, total, has_room, floor, layer_sd, total_variance, most, none
     )
 
 
+@part
+def _most_unreleased(tree: Tree) -> FloatArray:
+    """Largest mass of each node's unreleased children: their number times the cap.
+
+    A node has as many children as its columns have halves; the root as many as there are combinations of the
+    columns' own top ranges.
+    """
+    n_nodes, n_columns = tree.index.shape
+    n_tops = _tops(tree)
+    none = Values(
+        np.empty(0, dtype=np.uint8),
+        np.empty(0, dtype=np.int64),
+        np.empty(0, dtype=np.int64),
+        np.zeros(n_columns + 1, dtype=np.int64),
+    )
+    _, sizes, _, _ = _top_ranges(tree, none, n_tops)
+    children = np.ones(n_nodes + 1, dtype=np.int64)
+    for size in sizes:
+        children[0] *= size
+    for node in range(n_nodes):
+        for j in range(n_columns):
+            if tree.level[node, j] > 0:
+                children[node + 1] *= 2
+    for node in range(n_nodes):
+        children[tree.parent[node] + 1] -= 1
+    most = np.empty(n_nodes + 1)
+    last = len(tree.scale) - 1
+    for node in range(n_nodes + 1):
+        below = 0 if node == 0 else min(np.int64(tree.depth[node - 1]) + 1, last)
+        most[node] = UNRELEASED_CAP * max(children[node], 0) * tree.scale[below]
+    return most
+
+
+@part
+def _fitted_tree(
+    tree: Tree,
+    noisy_total: Whole,
+    total: float,
+    has_room: BoolArray,
+    floor: Whole,
+    layer_sd: Whole,
+    total_variance: float,
+    most: FloatArray,
+    expected: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Fit all nodes to a total.
+
+    most: Largest mass that the unreleased children of a node can hold; empty: it may be anything.
+    expected: What each node is expected to hold outside its released children, positive where it has room; empty:
+        nothing is.
+    """
+    n = len(tree.n) + 1
+    parent = tree.parent + 1
+    counts, raw, own = np.empty(n), np.empty(n), np.empty(n)
+    counts[0], raw[0] = noisy_total, noisy_total
+    sd = tree.scale[0] * np.float64(layer_sd)
+    own[0] = sd * sd * NOISE_LAYERS
+    first = np.zeros(len(tree.scale) + 2, dtype=np.int64)  # where each depth begins, the root's 0
+    first[1] = 1
+    depth = 1
+    for node in range(1, n):
+        counts[node], raw[node] = max(tree.n[node - 1], floor), tree.n[node - 1]
+        while depth <= tree.depth[node - 1]:
+            depth += 1
+            first[depth] = node
+        sd = tree.scale[tree.depth[node - 1]] * np.float64(layer_sd)
+        own[node] = sd * sd * NOISE_LAYERS
+    first[depth + 1 :] = n
+    of_children, noise_below, n_children = np.zeros(n), np.zeros(n), np.zeros(n, dtype=np.int64)
+    for node in range(1, n):
+        of_children[parent[node - 1]] += counts[node]
+        noise_below[parent[node - 1]] += own[node]
+        n_children[parent[node - 1]] += 1
+    variance = own + noise_below
+    raw -= of_children
+    remainder = np.zeros(n)
+    for level in range(len(first) - 1):
+        _estimate(
+            raw, variance, expected, has_room, n_children, first[level], first[level + 1], remainder
+        )
+    for node in range(n):
+        if has_room[node] and n_children[node] == 0:
+            remainder[node] = 1.0  # all of it: any positive weight
+        if len(most) and n_children[node] > 0:
+            remainder[node] = min(remainder[node], most[node])
+    own[0] = total_variance
+    return _shared_down(parent, first, counts, remainder, variance, own, total)
+
+
+@part
 def _shared_down(
     parent: Int64Array,
-    depth: Int64Array,
-    *,
+    first: Int64Array,
     counts: FloatArray,
     remainder: FloatArray,
     variance: FloatArray,
     own: FloatArray,
     total: float,
-) -> FittedTree:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Bring children and remainders to their parents' fitted counts, from the root down.
 
     What they are off together is shared out by variance: each gives way by its own noise, not by its size, so that
@@ -93,95 +391,410 @@ def _shared_down(
     settled in proportion.
     """
     n = len(counts)
-    mass, remainders = np.zeros(n), np.zeros(n)
+    mass, left = np.zeros(n), np.zeros(n)
     mass[0] = total
     error = own.copy()
-    weight = np.minimum(counts, own)
-    loose = np.minimum(remainder, variance)
-    off = np.bincount(parent, weights=counts[1:], minlength=n) + remainder
-    weights = np.bincount(parent, weights=weight[1:], minlength=n) + loose
-    together = np.bincount(parent, weights=own[1:], minlength=n) + loose
-    for level in range(int(depth.max(initial=0)) + 1):
-        here, below = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)
-        above = parent[below - 1]
-        rate = np.divide(mass - off, weights, out=np.zeros(n), where=weights > 0)
-        share = np.maximum(counts[below] + weight[below] * rate[above], counts[below] / 4)
-        rest = np.maximum(remainder[here] + loose[here] * rate[here], remainder[here] / 4)
-        sums = np.bincount(above, weights=share, minlength=n).astype(np.float64)
-        sums[here] += rest
-        scale = np.divide(mass, sums, out=np.zeros(n), where=sums > 0)
-        mass[below] = share * scale[above]
-        remainders[here] = rest * scale[here]
-        part = weight[below] / np.maximum(weights[above], 1e-300)
-        neighbours = together[above] - own[below] + error[above]
-        error[below] = (1 - part) ** 2 * own[below] + part**2 * neighbours
-    return FittedTree(mass=mass, remainder=remainders, variance=error)
+    weight, loose = np.minimum(counts, own), np.minimum(remainder, variance)
+    off, weights, together = np.zeros(n), np.zeros(n), np.zeros(n)
+    for node in range(1, n):
+        above = parent[node - 1]
+        off[above] += counts[node]
+        weights[above] += weight[node]
+        together[above] += own[node]
+    off += remainder
+    weights += loose
+    together += loose
+    rate, sums, share = np.zeros(n), np.zeros(n), np.zeros(n)
+    for level in range(len(first) - 1):
+        begin, end = first[level], first[level + 1]
+        last = first[level + 2] if level + 2 < len(first) else end
+        for node in range(begin, end):
+            rate[node] = (mass[node] - off[node]) / weights[node] if weights[node] > 0 else 0.0
+        for node in range(end, last):
+            above = parent[node - 1]
+            share[node] = max(counts[node] + weight[node] * rate[above], counts[node] / 4)
+            sums[above] += share[node]
+        for node in range(begin, end):
+            rest = max(remainder[node] + loose[node] * rate[node], remainder[node] / 4)
+            sums[node] += rest
+            rate[node] = mass[node] / sums[node] if sums[node] > 0 else 0.0
+            left[node] = rest * rate[node]
+        for node in range(end, last):
+            above = parent[node - 1]
+            mass[node] = share[node] * rate[above]
+            part_of = weight[node] / max(weights[above], _TINY)
+            neighbours = together[above] - own[node] + error[above]
+            rest = 1 - part_of
+            error[node] = rest * rest * own[node] + part_of * part_of * neighbours
+    return mass, left, error
 
 
-def _shrunk_remainders(
-    raw: FloatArray, variance: FloatArray, depth: Int64Array, estimated: BoolArray
-) -> FloatArray:
-    """Remainders of the nodes that have one, per depth with the sum shrunk for its noise."""
-    out = np.zeros(len(raw))
-    for level in range(int(depth.max(initial=0)) + 1):
-        here = np.flatnonzero(estimated & (depth == level))
-        if len(here):
-            sum_here = float(np.cumsum(raw[here])[-1])
-            noise_here = float(np.cumsum(variance[here])[-1])
-            shrunk = max(sum_here - noise_here / sum_here, 0.0) if sum_here > 0 else 0.0
-            out[here] = positive_with_sum(raw[here], shrunk)
-    return out
-
-
-def _likely_remainders(
+@part
+def _estimate(
     raw: FloatArray,
     variance: FloatArray,
-    depth: Int64Array,
-    estimated: BoolArray,
     expected: FloatArray,
-) -> FloatArray:
-    """Remainders of the nodes that have one, weighed against what is expected: with noise none is zero.
+    has_room: BoolArray,
+    n_children: Int64Array,
+    begin: Whole,
+    end: Whole,
+    out: FloatArray,
+) -> None:
+    """Remainders of the nodes of one depth that have children and room: what all hold together, then each its part.
 
-    Raking shares out a value's rows by what its cells hold. If a remainder were zero as noise had it, all rows of the
-    values in there would go to other boxes, however unlikely: of NIST's 612 people in group quarters 100 came to have
-    incomes that one of them has.
-
-    First what all of a depth hold together is weighed so, then each with its part of that.
+    With nothing expected the sum is shrunk for its noise. Else all together, and then each, are weighed against what is
+    expected: raking shares out a value's rows by what its cells hold. If a remainder were zero as noise had it, all
+    rows of the values in there would go to other boxes, however unlikely: of NIST's 612 people in group quarters 100
+    came to have incomes that one of them has.
     """
-    out = np.zeros(len(raw))
-    for level in range(int(depth.max(initial=0)) + 1):
-        here = np.flatnonzero(estimated & (depth == level))
-        if len(here):
-            sums = [np.cumsum(of[here])[-1:] for of in (raw, variance, expected)]
-            share = expected[here] / sums[2]
-            out[here] = likeliest(raw[here], variance[here], share * likeliest(*sums))
-    return out
+    size = 0
+    here = np.empty(end - begin, dtype=np.int64)
+    raws = noise = together = 0.0
+    for node in range(begin, end):
+        if has_room[node] and n_children[node] > 0:
+            here[size] = node
+            size += 1
+            raws += raw[node]
+            noise += variance[node]
+            if len(expected):
+                together += expected[node]
+    if size == 0:
+        return
+    here = here[:size]
+    if len(expected):
+        all_of_them = _likeliest(raws, noise, together)
+        for node in here:
+            share = expected[node] / together
+            out[node] = _likeliest(raw[node], variance[node], share * all_of_them)
+        return
+    shrunk = max(raws - noise / raws, 0.0) if raws > 0 else 0.0
+    if shrunk <= 0:
+        return
+    # The nearest point with no negative entry and this sum, the Euclidean projection onto a simplex: max(x - t, 0) for
+    # the one t that gives the sum; Held, Wolfe and Crowder 1974, doi:10.1007/BF01580223.
+    rising = np.sort(raw[here])
+    running, t = 0.0, 0.0
+    for i in range(size):
+        one = rising[size - 1 - i]
+        running += one
+        shift = (running - shrunk) / (i + 1)
+        if one >= shift:
+            t = shift
+    for node in here:
+        out[node] = max(raw[node] - t, 0.0)
 
 
-def likeliest(x: FloatArray, variance: FloatArray, expected: FloatArray) -> FloatArray:
-    """Positive numbers behind noisy ones: near x where that is large, near what is expected where that is small.
+@part
+def _likeliest(x: float, variance: float, expected: float) -> float:
+    """A positive number behind a noisy one: near x where that is large, near what is expected where that is small.
 
     The mode where a number is Gamma distributed with shape 2 and scale `expected`, and noise is normal: the positive
     root of y^2 - (x - variance / expected) y - variance.
     """
-    lower = x - variance / np.maximum(expected, _LEAST)
+    lower = x - variance / max(expected, _LEAST)
     root = np.sqrt(lower * lower + 4 * variance)
     # Of the two spellings of the root the one that takes no difference of near numbers.
-    twice = np.where(lower > 0, lower + root, np.maximum(root - lower, _LEAST))
-    found: FloatArray = np.where(lower > 0, twice / 2, 2 * variance / twice)
-    return found
+    if lower > 0:
+        return (lower + root) / 2
+    return 2 * variance / max(root - lower, _LEAST)
 
 
-def positive_with_sum(x: FloatArray, total: float) -> FloatArray:
-    """Nearest point to x with no negative entry and the sum `total`.
+# What cells hold before raking.
 
-    Euclidean projection onto a simplex: max(x - t, 0) for the one t that gives the sum; Held, Wolfe and
-    Crowder 1974, doi:10.1007/BF01580223.
+
+@kernel
+def filled(
+    tree: Tree,
+    values: Values,
+    codes: Codes,
+    node: Int64Array,
+    released: BoolArray,
+    weight: FloatArray,
+    along: int,
+    noisy_total: int,
+    floor: int,
+    layer_sd: int,
+) -> FloatArray:
+    """Rows of cells before raking: those of a pair fitted twice, the second time by what the first has nearby.
+
+    node, released: As of `Placement`.
+    weight: By which rows that no released cell has are spread.
+    along: Which of two columns has values that lie near each other; -1 where neither has.
     """
-    if total <= 0:
-        return np.zeros_like(x)
-    falling = -np.sort(-x)
-    shift = (np.cumsum(falling) - total) / np.arange(1, len(x) + 1)
-    t = shift[np.flatnonzero(falling >= shift)[-1]]
-    nearest: FloatArray = np.maximum(x - t, 0.0)
-    return nearest
+    total = np.int64(0)
+    for one in range(values.first[0], values.first[1]):
+        total += values.n[one]
+    has_room = np.zeros(len(tree.n) + 1, dtype=np.bool_)
+    for i in range(len(node)):
+        if not released[i]:
+            has_room[node[i]] = True
+    most = _most_unreleased(tree)
+    rows, cap = np.float64(total), UNRELEASED_CAP * tree.scale[-1]
+    x, expected = weight, np.empty(0)
+    is_pair = codes.shape[1] == 2
+    for turn in range(2 if is_pair and along >= 0 else 1):
+        if turn:
+            weight = _weighed_nearby(weight, x, values, codes, along)
+        if is_pair:
+            expected = _expected(tree, values, codes, node, released, weight)
+        mass, left, _ = _fitted_tree(
+            tree, noisy_total, rows, has_room, floor, layer_sd, 0.0, most, expected
+        )
+        x = _spread(mass, left, node, released, weight, cap)
+    return x
+
+
+@part
+def _total(x: FloatArray) -> float:
+    """Sum in the order of the entries."""
+    total = 0.0
+    for one in x:
+        total += one
+    return total
+
+
+@part
+def _total_or_one(x: FloatArray) -> float:
+    """The same, 1 where it is 0."""
+    total = _total(x)
+    return total if total != 0.0 else 1.0
+
+
+@part
+def _spread(
+    mass: FloatArray,
+    remainder: FloatArray,
+    node: Int64Array,
+    released: BoolArray,
+    weight: FloatArray,
+    cap: float,
+) -> FloatArray:
+    """Give each node's remainder to its own cells by weight, capped for cells that were not released."""
+    x, sums, cut = np.zeros(len(node)), np.zeros(len(mass)), np.zeros(len(mass))
+    for i in range(len(node)):
+        if released[i]:
+            x[i] = mass[node[i]]  # alone in its node
+        else:
+            sums[node[i]] += weight[i]
+    for i in range(len(node)):
+        if not released[i]:
+            x[i] = weight[i] * (remainder[node[i]] / sums[node[i]] if sums[node[i]] > 0 else 0.0)
+    for _ in range(CAPPINGS):  # what the cap cuts off goes to the others of the node
+        cut[:], sums[:] = 0.0, 0.0
+        is_over = False
+        for i in range(len(node)):
+            if released[i]:
+                continue
+            if x[i] > cap:
+                is_over = True
+                cut[node[i]] += cap
+            else:
+                sums[node[i]] += weight[i]
+        if not is_over:
+            break
+        for i in range(len(node)):
+            one = node[i]
+            if released[i] or sums[one] <= 0:
+                continue  # a node whose cells are all full keeps its mass: shared out over them again
+            if x[i] > cap:
+                x[i] = cap
+            else:
+                x[i] = weight[i] * (max(remainder[one] - cut[one], 0.0) / sums[one])
+    everywhere = EVERYWHERE * mass[0] / _total_or_one(weight)
+    for i in range(len(node)):
+        x[i] += weight[i] * everywhere
+    return x
+
+
+@part
+def _expected(
+    tree: Tree,
+    values: Values,
+    codes: Codes,
+    node: Int64Array,
+    released: BoolArray,
+    weight: FloatArray,
+) -> FloatArray:
+    """Rows expected in each node's cells that were not released; of a table of two columns.
+
+    As many as released cells leave of all rows, spread by weight; but each value's weights are first brought to what
+    its released cells leave, of one column and then of the other: where these have all, next to none are expected
+    elsewhere, so that combinations which cannot be stay empty. The mean of both orders hangs on neither, and is right
+    where values keep to separate blocks.
+    """
+    left, counted, total = np.zeros(values.first[2]), 0.0, 0.0
+    for i in range(len(node)):
+        if released[i]:
+            one = np.float64(tree.n[node[i] - 1])
+            counted += one
+            for j in range(2):
+                left[values.first[j] + codes[i, j]] += one
+    for one in range(len(left)):
+        left[one] = max(values.n[one] - left[one], LEAST_LEFT)
+    for one in range(values.first[1]):
+        total += values.n[one]
+    together = max(total - counted, LEAST_LEFT)
+    both = np.zeros((2, len(node)))
+    sums = np.empty(len(left))
+    for first in range(2):
+        rows = both[first]
+        rows[:] = weight
+        for j in (first, 1 - first):
+            begin = values.first[j]
+            sums[:] = 0.0
+            for i in range(len(node)):
+                if not released[i]:
+                    sums[begin + codes[i, j]] += rows[i]
+            for i in range(len(node)):
+                if not released[i]:
+                    one = begin + codes[i, j]
+                    rows[i] = rows[i] * left[one] / sums[one]
+    expected = np.zeros(len(tree.n) + 1)
+    for i in range(len(node)):
+        if not released[i]:
+            expected[node[i]] += (both[0, i] + both[1, i]) / 2
+    scale = together / max(_total(expected), _TINY)
+    for one in range(len(expected)):
+        expected[one] *= scale
+    return expected
+
+
+@part
+def _weighed_nearby(
+    weight: FloatArray, fitted: FloatArray, values: Values, codes: Codes, along: Whole
+) -> FloatArray:
+    """Weights of a pair's cells, times how many rows of the group a first fit has near the value.
+
+    Of whom the highest incomes are, the fill of a box knows nothing where boxes hold several groups. The released
+    cells near them do: so a group counts for more where more of it was fitted, on `NEAR` rows, than independence
+    gives. The ratio is the mean of its posterior distribution where it is Gamma distributed around 1, as in maps of
+    rare diseases (Clayton and Kaldor 1987, doi:10.2307/2532003), of shape `ALIKE`.
+    """
+    scale = _total(fitted) / _total_or_one(weight)
+    first, past = _near_values(values, along)
+    n_values, n_groups = len(first), values.first[2 - along] - values.first[1 - along]
+    near, alone = np.zeros((n_values + 1, n_groups)), np.zeros((n_values + 1, n_groups))
+    for i in range(len(codes)):
+        near[codes[i, along] + 1, codes[i, 1 - along]] += fitted[i]
+        alone[codes[i, along] + 1, codes[i, 1 - along]] += weight[i] * scale
+    for value in range(1, n_values + 1):
+        for group in range(n_groups):
+            near[value, group] += near[value - 1, group]
+            alone[value, group] += alone[value - 1, group]
+    out = np.empty(len(weight))
+    for i in range(len(codes)):
+        value, group = codes[i, along], codes[i, 1 - along]
+        have = near[past[value], group] - near[first[value], group]
+        wanted = alone[past[value], group] - alone[first[value], group]
+        out[i] = weight[i] * (have + ALIKE) / (wanted + ALIKE)
+    return out
+
+
+@part
+def _near_values(values: Values, along: Whole) -> tuple[Int64Array, Int64Array]:
+    """For each value of an ordered column the first one near it, and the one past the last: `NEAR` rows around it.
+
+    A value of which part lies so near counts in full. A value is near itself; null and other are near nothing else.
+    """
+    begin, n_values = values.first[along], values.first[along + 1] - values.first[along]
+    twice = np.zeros(n_values + 1, dtype=np.int64)  # twice the rows before each value
+    low, high = n_values, 0
+    for value in range(n_values):
+        twice[value + 1] = twice[value] + 2 * values.n[begin + value]
+        if _is_valued(values.kind[begin + value]):
+            low, high = min(low, value), value + 1
+    first, past = np.arange(n_values), np.arange(1, n_values + 1)
+    for value in range(n_values):
+        if _is_valued(values.kind[begin + value]):
+            middle = (twice[value] + twice[value + 1]) // 2
+            near = np.searchsorted(twice, middle - NEAR, side="right") - 1
+            first[value] = min(max(near, low), value)
+            near = np.searchsorted(twice, middle + NEAR)
+            past[value] = min(max(near, value + 1), high)
+    return first, past
+
+
+# What a reader can know of the noise.
+
+
+def cell_groups(
+    tree: Measurement, placement: Placement, n: Int64Array, layer_sd: int, least_sd: float = 0.0
+) -> CellGroups:
+    """What is known of the noise, a group for each released cell and each filled box that holds rows.
+
+    `least_sd` is the error of what the table is locked to: no group claims less.
+    """
+    of_tree = tree_of(tree)
+    kind, low, high, rows, sd, measured, depth, tops = grouped(
+        of_tree, placement.node, placement.released, n, layer_sd, float(least_sd)
+    )
+    return CellGroups(
+        kind=kind,
+        low=low,
+        high=high,
+        n=rows,
+        noise_sd=sd,
+        measured=measured,
+        depth=depth,
+        tops=tuple(tops.tolist()),
+        scale=tuple(tree.scale.tolist()),
+    )
+
+
+@kernel
+def grouped(
+    tree: Tree,
+    node: Int64Array,
+    released: BoolArray,
+    n: Int64Array,
+    layer_sd: int,
+    least_sd: float,
+) -> tuple[
+    UInt8Array,
+    Int64Array,
+    Int64Array,
+    Int64Array,
+    FloatArray,
+    BoolArray,
+    NDArray[np.int8],
+    Int64Array,
+]:
+    """Fields of `CellGroups`, by node, in each what was filled first."""
+    n_nodes, n_columns = tree.index.shape
+    rows_of = np.zeros(2 * (n_nodes + 1), dtype=np.int64)
+    there = np.zeros(2 * (n_nodes + 1), dtype=np.bool_)
+    for i in range(len(node)):
+        rows_of[2 * node[i] + released[i]] += n[i]
+        there[2 * node[i] + released[i]] = True
+    size = 0
+    for one in there:
+        size += one
+    kind = np.full((size, n_columns), KIND_NEGATIVE, dtype=np.uint8)
+    # No box: rows outside every released top bucket; low > high marks it.
+    low, high = np.ones((size, n_columns), dtype=np.int64), np.zeros((size, n_columns), np.int64)
+    rows, sd = np.empty(size, dtype=np.int64), np.empty(size)
+    measured, depth = np.empty(size, dtype=np.bool_), np.full(size, -1, dtype=np.int8)
+    at = 0
+    for group in range(len(there)):
+        if not there[group]:
+            continue
+        one = group // 2 - 1
+        rows[at], measured[at] = rows_of[group], group % 2 == 1
+        if one >= 0:
+            depth[at] = tree.depth[one]
+            for j in range(n_columns):
+                kind[at, j] = tree.kind[one, j]
+                first = tree.index[one, j] << np.int64(tree.level[one, j])
+                last = first + ((np.int64(1) << np.int64(tree.level[one, j])) - 1)
+                if kind[at, j] == KIND_NEGATIVE:
+                    first, last = ~last, ~first
+                elif kind[at, j] == KIND_NULL or kind[at, j] == KIND_OTHER:
+                    first, last = np.int64(0), np.int64(0)
+                low[at, j], high[at, j] = first, last
+        sd[at] = max(tree.scale[max(depth[at], 0)] * np.float64(layer_sd) * _SD, least_sd)
+        at += 1
+    tops = np.zeros(n_columns, dtype=np.int64)
+    for top in range(_tops(tree)):
+        for j in range(n_columns):
+            tops[j] = max(tops[j], np.int64(tree.level[top, j]))
+    return kind, low, high, rows, sd, measured, depth, tops

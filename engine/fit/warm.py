@@ -5,25 +5,23 @@ Each is called on a handful of cells, through what calls it in a build, so that 
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 
-from engine.fit.candidates import Candidates, Narrower, exact_bounds
+from engine.fit.cells import locked_to, positions_in
 from engine.fit.fine.lots import deal, shuffled, taken_of
-from engine.fit.placement import deepest
-from engine.fit.rake import rake
-from engine.fit.whole.rounding import controlled_rounding
-from engine.fit.whole.settling import settle
+from engine.fit.fine.pairs import fine_pair
+from engine.fit.locking import lock_table, one_way_table, sub_tables
+from engine.fit.whole import settle
 from engine.kernels import told
+from engine.mechanism.warm import warm as warm_mechanism
 from engine.progress import Progress, silent
+from engine.schema import KIND_NONNEGATIVE, Column, ColumnSet, Measurement, Support
 
 _KEY = bytes(16)
-_ROUNDING = "rounding"
-_ONE, _NONE, _TWO = np.array([1]), np.array([0]), np.array([0, 1])
-_CODES = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.int32)
-_ROWS, _COLUMNS = np.ascontiguousarray(_CODES.T, dtype=np.int64)
+_NONE, _ONE, _TWO = np.array([0]), np.array([1]), np.array([0, 1])
 
 
 def warm(report: Progress = silent) -> None:
@@ -37,30 +35,65 @@ def warm_wide(report: Progress = silent) -> None:
 
 
 def _lock() -> None:
-    _round()
-    _rest()
-
-
-def _round() -> None:
-    """Round two rows by two columns; this takes as long to compile as all the rest."""
-    fibres, columns = exact_bounds(_ROWS, _TWO + 1), exact_bounds(_COLUMNS, _TWO + 1)
-    controlled_rounding(np.ones(4), fibres, [columns], columns, _ROWS, _KEY)
-
-
-def _rest() -> None:
-    """Place, rake and settle them, and deal values."""
-    top, node = np.zeros(4, dtype=np.int64), np.zeros((1, 2), dtype=np.int64)
-    deepest(top, _NONE - 1, node, node, _TWO[[0, 1, 1]], _TWO, _CODES, _COLUMNS, _TWO)
-    margins = [exact_bounds(_ROWS, _TWO + 1)]
-    rake(np.ones(4), margins, variance=np.full(4, np.inf), max_cycles=1)
-    wanted = Narrower(codes=_CODES[:2, 1:], n=np.array([5, 1]), measured=np.ones(2, dtype=bool))
-    candidates = Candidates(codes=_CODES, at=(_COLUMNS, _ROWS), last=1)
-    settle(_CODES[[0, 3]], np.array([3, 3]), candidates, (wanted, wanted), _KEY)
+    """Fit a table of two columns of two values, one of three, and one of two as if it were fine."""
+    counts = {"A": [9, 7], "B": [8, 8], "C": [5, 11]}
+    supports = {name: _support(name, n) for name, n in counts.items()}
+    tables = {(name,): one_way_table(supports[name], _tree((name,)), 1) for name in counts}
+    for columns in (*combinations(counts, 2), tuple(counts)):
+        narrower = tuple(tables[sub] for sub in sub_tables(columns))
+        of_columns = tuple(supports[name] for name in columns)
+        tables[columns] = lock_table(
+            _tree(columns),
+            of_columns,
+            narrower,
+            noisy_total=16,
+            floor=3,
+            layer_sd=1,
+            key=_KEY,
+        )
+    pair = tables["A", "B"]
+    positions_in(pair.codes, pair.codes)
+    at = np.stack([pair.codes[:, 1], pair.codes[:, 0]]).astype(np.int64)
+    off = replace(tables["A",], n=np.array([12, 4]))
+    settle(pair.codes, pair.n, at, locked_to((tables["B",], off)), _KEY)
+    fine_pair(
+        _tree(("A", "B")),
+        (supports["A"], supports["B"]),
+        noisy_total=16,
+        floor=3,
+        layer_sd=1,
+        key=_KEY,
+    )
     seed, value = np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int32)
     shuffled(_NONE, _ONE, seed)
     taken_of(_ONE, _NONE, _ONE, _ONE, seed)
     run, group = (_NONE, _ONE, _NONE, _NONE), (seed, _ONE, _NONE, _NONE, _ONE)
     deal(run, group, _ONE, value, value.copy())
+
+
+def _support(name: str, n: list[int]) -> Support:
+    return Support(
+        column=Column(name=name, kind="integer", value_type="integer"),
+        kind=np.full(2, KIND_NONNEGATIVE, dtype=np.uint8),
+        grid=np.arange(2),
+        n=np.array(n),
+        measured=np.ones(2, dtype=bool),
+    )
+
+
+def _tree(columns: ColumnSet) -> Measurement:
+    """All rows, and half of them with the value 0 in each column."""
+    shape = (2, len(columns))
+    return Measurement(
+        columns=columns,
+        depth=np.arange(2, dtype=np.uint8),
+        kind=np.full(shape, KIND_NONNEGATIVE, dtype=np.uint8),
+        level=np.repeat(np.array([[1], [0]], dtype=np.uint8), shape[1], axis=1),
+        index=np.zeros(shape, dtype=np.int64),
+        parent=np.array([-1, 0]),
+        n=np.array([16, 8]),
+        scale=np.ones(2, dtype=np.int64),
+    )
 
 
 def _search() -> None:
@@ -78,10 +111,6 @@ def _search() -> None:
 
 
 if __name__ == "__main__":
-    if _ROUNDING in sys.argv:
-        _round()
-    else:
-        with subprocess.Popen([sys.executable, "-m", "engine.fit.warm", _ROUNDING]) as other:
-            _rest()
-            _search()
-        sys.exit(other.returncode)
+    _lock()
+    _search()
+    warm_mechanism()

@@ -2,25 +2,13 @@
 
 Takes encoded rows with tokens, the keyed draws, the column sets wanted.
 Gives one `Measurement` a column set: buckets that passed the threshold, each with its noisy count.
-May import the engine's root, `engine.spec`, `engine.source`.
+May import the engine's root, `engine.mechanism`, `engine.spec`, `engine.source`.
 """
 
 from __future__ import annotations
 
-from engine.measure.cells import Cells, PairedEntities
 from engine.measure.coding import coded_cells
-from engine.measure.draws import StickyDraws
 from engine.measure.lattice import looks_at_rows
-from engine.measure.sticky import Measured, measure_arrays, measure_one_way, measure_wider
+from engine.measure.sticky import measure_arrays, measure_one_way
 
-__all__ = [
-    "Cells",
-    "Measured",
-    "PairedEntities",
-    "StickyDraws",
-    "coded_cells",
-    "looks_at_rows",
-    "measure_arrays",
-    "measure_one_way",
-    "measure_wider",
-]
+__all__ = ["coded_cells", "looks_at_rows", "measure_arrays", "measure_one_way"]

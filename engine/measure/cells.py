@@ -1,84 +1,28 @@
-"""Cells: true counts of the distinct combinations of a column set. Confidential; nothing here leaves `measure`.
+"""Sources of cells in DuckDB, out of core where the rows are many, and in Spark. Confidential: true counts.
 
-One protocol, `CellSource`: any engine that can do COUNT and SUM can serve it. DuckDB does here, out of core where
-the source is large, numpy where it is small, and Spark where it outgrows a machine. Cost downstream follows the
-number of distinct cells, not rows.
+Few rows are counted in numpy (`engine.mechanism.ArrayCells`). Cost downstream follows the number of distinct cells.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 import duckdb
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.cell_keys import CodeSpan, cell_keys, comparable_keys
+from engine.cell_keys import CodeSpan, comparable_keys
 from engine.measure.lattice import summed_from
-from engine.schema import ColumnSet, Int64Array, UInt64Array
+from engine.mechanism import AdditiveEntities, Cells, PairedEntities, Rows, chosen_share, stacked
+from engine.schema import ColumnSet, Int64Array
 from engine.source import EntityColumn
 from engine.source.spark import Groups, RowsInSpark
 
 _DENSE = 16
 """A list of all combinations of small numbers may be so many times as long as the rows looked up in it."""
 _LOW_64 = "CAST(18446744073709551615 AS HUGEINT)"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AdditiveEntities:
-    """Entities that have one row each: sums of cells are sums of distinct entities."""
-
-    # shape (n_cells, 2): Sums of the token lanes of each cell's entities, mod 2**64.
-    lanes: UInt64Array
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PairedEntities:
-    """Entities with several rows: which entity has how many rows in which cell."""
-
-    cell: Int64Array  # shape (n_pairs,): Position of the cell
-    entity: Int64Array  # shape (n_pairs,): Dense entity number, a position in `tokens`
-    n_rows: Int64Array  # shape (n_pairs,)
-    tokens: UInt64Array  # shape (n_entities, 2)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cells:
-    """The distinct combinations of a column set."""
-
-    columns: ColumnSet
-    codes: Int64Array  # shape (n_cells, n_columns)
-    n_rows: Int64Array  # shape (n_cells,)
-    # One for each kind of entity, at least one.
-    entities: tuple[AdditiveEntities | PairedEntities, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rows:
-    """Rows of some of the entities, chosen by their tokens: the same whenever asked for."""
-
-    codes: dict[str, Int64Array]  # By column
-    entity: (
-        Int64Array | None
-    )  # shape (n_rows,): Numbers of the chosen entities; None: each has one row
-    share: float  # Share of the entities that was chosen
-
-
-class CellSource(Protocol):
-    """Anything that can count."""
-
-    def rows(self, columns: ColumnSet, most: int) -> Rows:
-        """Rows of about so many entities; of several kinds of entities the first counts."""
-
-    def cells(self, columns: ColumnSet) -> Cells:
-        """Count the distinct combinations of a column set; empty: everything is one cell."""
-
-    def each(self, column_sets: Sequence[ColumnSet]) -> Iterator[Cells]:
-        """Count column sets, in their order; perhaps several in one look at the rows."""
 
 
 class DuckDBCells:
@@ -130,14 +74,14 @@ class DuckDBCells:
         names = [self._sql_names[name] for name in columns]
         chosen = ", ".join(names)
         if entity.tokens is None:
-            share, limit = _chosen(self._n_rows, most)
+            share, limit = chosen_share(self._n_rows, most)
             where = "" if share == 1 else f" WHERE l{entity.number}_0 < {limit}"
             found = self._fetched(
                 f"SELECT {chosen} FROM {self._table}{where} ORDER BY l{entity.number}_0"
             )
             numbers = None
         else:
-            share, limit = _chosen(len(entity.tokens), most)
+            share, limit = chosen_share(len(entity.tokens), most)
             own = f"e{entity.number}"
             taken = np.flatnonzero(entity.tokens[:, 0] < np.uint64(limit))
             found = self._con.execute(
@@ -146,7 +90,7 @@ class DuckDBCells:
                 {"taken": taken.tolist()},
             ).fetchnumpy()
             numbers = np.searchsorted(taken, np.asarray(found[own], dtype=np.int64))
-        codes = self._codes(columns, _stack([found[name] for name in names], len(found[names[0]])))
+        codes = self._codes(columns, stacked([found[name] for name in names], len(found[names[0]])))
         return Rows(
             codes={name: codes[:, j] for j, name in enumerate(columns)}, entity=numbers, share=share
         )
@@ -162,7 +106,7 @@ class DuckDBCells:
 
     def _cells(self, columns: ColumnSet, groups: dict[str, Any]) -> Cells:
         names = [self._sql_names[column] for column in columns]
-        stored = _stack([groups[name] for name in names], len(groups["n"]))
+        stored = stacked([groups[name] for name in names], len(groups["n"]))
         return Cells(
             columns=columns,
             codes=self._codes(columns, stored),
@@ -215,77 +159,13 @@ class DuckDBCells:
             return AdditiveEntities(lanes=np.column_stack(lanes))
         column = f"e{entity.number}"
         pairs = self._fetched(_group_by([*names, column], ["count(*) AS n"], self._table))
-        of_pairs = _stack([pairs[name] for name in names], len(pairs["n"]))
+        of_pairs = stacked([pairs[name] for name in names], len(pairs["n"]))
         return PairedEntities(
             cell=_positions(stored, of_pairs),
             entity=pairs[column].astype(np.int64),
             n_rows=pairs["n"].astype(np.int64),
             tokens=entity.tokens,
         )
-
-
-class ArrayCells:
-    """Counts cells of few rows in numpy: one sort of small numbers a column set, and no query to plan.
-
-    columns: Codes of the rows by column name, each an ndarray of int64 of shape (n_rows,).
-    entities: With the rows' token lanes, uint64 of shape (n_rows, 2); or, where an entity has several rows,
-        its dense numbers, int64 of shape (n_rows,).
-    """
-
-    def __init__(
-        self,
-        columns: dict[str, Int64Array],
-        n_rows: int,
-        entities: tuple[tuple[EntityColumn, NDArray[Any]], ...],
-    ) -> None:
-        self._n_rows = n_rows
-        self._entities = entities
-        self._codes: dict[str, Int64Array] = {}
-        self._places: dict[str, Int64Array] = {}
-        for name, codes in columns.items():
-            self._codes[name], self._places[name] = np.unique(codes, return_inverse=True)
-
-    def cells(self, columns: ColumnSet) -> Cells:
-        """Sort the rows by the column set; a run of equals is a cell."""
-        label, size = cell_keys(
-            [self._places[name] for name in columns],
-            [len(self._codes[name]) for name in columns],
-            n=self._n_rows,
-        )
-        order = np.argsort(label.astype(np.uint32) if size <= 2**32 else label)
-        label = label[order]
-        fresh = np.ones(len(label), dtype=bool)
-        fresh[1:] = label[1:] != label[:-1]
-        first = np.flatnonzero(fresh)
-        codes = [self._codes[name][self._places[name][order[first]]] for name in columns]
-        return Cells(
-            columns=columns,
-            codes=_stack(codes, len(first)),
-            n_rows=np.diff(np.append(first, self._n_rows)),
-            entities=tuple(
-                _additive(held, order, first)
-                if entity.tokens is None
-                else _paired(held[order], np.cumsum(fresh) - 1, entity.tokens)
-                for entity, held in self._entities
-            ),
-        )
-
-    def each(self, column_sets: Sequence[ColumnSet]) -> Iterator[Cells]:
-        """One after the other."""
-        yield from map(self.cells, column_sets)
-
-    def rows(self, columns: ColumnSet, most: int) -> Rows:
-        """Those whose tokens are small."""
-        entity, held = self._entities[0]
-        tokens = held if entity.tokens is None else entity.tokens
-        share, limit = _chosen(len(tokens), most)
-        taken = tokens[:, 0] < np.uint64(limit)
-        numbers = None
-        if entity.tokens is not None:
-            numbers, taken = (np.cumsum(taken) - 1)[held], taken[held]
-            numbers = numbers[taken]
-        codes = {name: self._codes[name][self._places[name][taken]] for name in columns}
-        return Rows(codes=codes, entity=numbers, share=share)
 
 
 class SparkCells:
@@ -348,7 +228,7 @@ class SparkCells:
         """Those whose tokens are small."""
         entity = self._entities[0]
         n = self._rows.n_rows() if entity.tokens is None else len(entity.tokens)
-        share, limit = _chosen(n, most)
+        share, limit = chosen_share(n, most)
         number = [] if entity.tokens is None else [f"e{entity.number}"]
         names = [self._sql_names[name] for name in columns]
         held = self._rows.below(f"l{entity.number}_0", limit, [*names, *number])
@@ -376,38 +256,10 @@ class SparkCells:
         return self._rows.groups(sets, by=by, lanes=lanes, ranks=self._ranks, spans=self._spans)
 
 
-def _chosen(n: int, most: int) -> tuple[float, int]:
-    """Share of entities that are chosen, and the token below which they are."""
-    share = min(most / max(n, 1), 1.0)
-    return share, min(int(share * 2.0**64), 2**64 - 1)
-
-
 def _group_by(names: list[str], sums: list[str], table: str) -> str:
     """One GROUP BY; without group columns a table of no rows gives no cell."""
     by = f"GROUP BY {', '.join(names)}" if names else "HAVING count(*) > 0"
     return f"SELECT {', '.join([*names, *sums])} FROM {table} {by}"
-
-
-def _additive(lanes: UInt64Array, order: Int64Array, first: Int64Array) -> AdditiveEntities:
-    """Sums of the rows' lanes in each run."""
-    if not len(first):
-        return AdditiveEntities(lanes=np.zeros((0, 2), dtype=np.uint64))
-    sums = [np.add.reduceat(lanes[:, lane][order], first) for lane in (0, 1)]
-    return AdditiveEntities(lanes=np.column_stack(sums))
-
-
-def _paired(entity: Int64Array, cell: Int64Array, tokens: UInt64Array) -> PairedEntities:
-    """How many rows each entity has in each cell."""
-    pairs, n_rows = np.unique(cell * len(tokens) + entity, return_counts=True)
-    of_cell, of_entity = np.divmod(pairs, max(len(tokens), 1))
-    return PairedEntities(cell=of_cell, entity=of_entity, n_rows=n_rows, tokens=tokens)
-
-
-def _stack(columns: list[Any], n: int) -> Int64Array:
-    """Columns side by side, shape (n, 0) if there are none."""
-    if not columns:
-        return np.zeros((n, 0), dtype=np.int64)
-    return np.column_stack([np.asarray(column, dtype=np.int64) for column in columns])
 
 
 def _positions(codes: Int64Array, wanted: Int64Array) -> Int64Array:

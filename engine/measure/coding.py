@@ -7,10 +7,14 @@ themselves again. Confidential.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.cell_keys import CodeSpan
-from engine.measure.cells import ArrayCells, CellSource, DuckDBCells, SparkCells
+from engine.measure.cells import DuckDBCells, SparkCells
+from engine.mechanism import ArrayCells, CellSource
 from engine.schema import NULL_CODE, OTHER_CODE, Column, Int64Array, UInt64Array
 from engine.source import ROWS_WITH_TOKENS, EntityColumn, Ingested
 
@@ -106,13 +110,14 @@ def _in_arrays(
             ranks = ingested.ranks(column.name, values[column.name])
             stored = ranks[np.where(stored >= 0, stored, -1)]
         codes[column.name] = stored
-    held: list[tuple[EntityColumn, Int64Array | UInt64Array]] = []
+    held: list[tuple[NDArray[Any], UInt64Array | None]] = []
     for entity in entities:
         if entity.tokens is None:
             lanes = [arrays[f"l{entity.number}_{lane}"] for lane in (0, 1)]
-            held.append((entity, np.array(lanes, dtype=np.uint64).T))  # each lane in one piece
+            held.append((np.array(lanes, dtype=np.uint64).T, None))  # each lane in one piece
         else:
-            held.append((entity, np.asarray(arrays[f"e{entity.number}"], dtype=np.int64)))
+            number = np.asarray(arrays[f"e{entity.number}"], dtype=np.int64)
+            held.append((number, entity.tokens))
     ingested.con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
     return ArrayCells(codes, ingested.n_rows, tuple(held))
 

@@ -27,7 +27,7 @@ from engine.exposure import (
     total_mu2,
 )
 from engine.exposure.warm import warm
-from engine.measure import StickyDraws, measure_wider
+from engine.mechanism import StickyDraws, measure_wider
 from engine.params import right_of
 from engine.progress import Progress, silent
 from engine.release.relating import Columns, measure_columns

@@ -3,7 +3,7 @@
 It inherits no file but its pipes and no environment but what Python needs, and works in the folder of the release. It
 may start while the folder is still written: it then waits for one file after the other. On its standard output it says,
 a line of JSON each, how far it is and how it ended: with the record of the staged release, or an error. It ends when
-its standard input closes, which happens however its parent ends; so do the processes that it has lock tables.
+its standard input closes, which happens however its parent ends.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ import queue
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +27,14 @@ from engine.fit.warm import warm
 from engine.processes import end_interpreter, leave_quietly, start_interpreter
 from engine.progress import Progress, silent
 from engine.release.folder import MeasurementFolder
-from engine.release.locked import locked
 
 _MODULE = "engine.release.fit_process"
 OUT_OF_MEMORY = "the fit ran out of memory; ask for narrower tables"
 AHEAD = 4
-"""Tables under way, for each process that locks them: so that none waits for the next."""
+"""Tables under way, for each thread that locks them: so that none waits for the next."""
 GIVE_WAY_S = 0.0002
 """Seconds after which a running thread gives way to others. Python's own 5 ms are several times what a small table
-takes: the thread that hands tables out would wait that long."""
+takes: a thread between two kernels would wait that long."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,48 +135,33 @@ def _tell(stage: str, done: int, total: int) -> None:
     _say(progress=(stage, done, total))
 
 
-def _end_with(parent: Any) -> None:
-    """End this process once its parent, or the pipe from it, is gone."""
+def _end_with_parent() -> None:
+    """End this process once the pipe from its parent is closed."""
 
     def watch() -> None:
-        if parent is None:
-            while os.read(0, 1):
-                pass
-        else:
-            parent.join()
+        while os.read(0, 1):
+            pass
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _begin_worker() -> None:
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for inherited in (0, 1):  # the pipes are the fit's
-        os.dup2(nowhere, inherited)
-    os.close(nowhere)
-    _end_with(parent_process())
-
-
 @contextlib.contextmanager
-def _processes(jobs: int) -> Iterator[Executor | None]:
-    """Processes that lock tables, where there are several jobs. They are begun before anything is read."""
+def _threads(jobs: int) -> Iterator[Executor | None]:
+    """Threads that lock tables, where there are several jobs: nearly all of that is kernels, which run side by side."""
     if jobs < 2 or (os.cpu_count() or 1) < 2:
         yield None
         return
-    how = get_context("fork" if sys.platform == "linux" else "spawn")
-    pool = ProcessPoolExecutor(jobs, mp_context=how, initializer=_begin_worker)
-    pool.submit(callable, locked).result()  # they begin, and have what a table takes
+    pool = ThreadPoolExecutor(jobs)
     try:
         yield pool
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)  # nobody waits for the rest
-        raise
-    pool.shutdown()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # after an error nobody waits for the rest
 
 
 def fit(folder: Path, out: Path, options: FitOptions, pool: Executor | None = None) -> Staged:
     """Fit what is measured, and stage the release."""
-    from engine.store import Staging  # slow to import, and no matter of the other processes
+    from engine.store import Staging  # slow to import
 
     measured = MeasurementFolder(folder)
     order = measured.order()
@@ -216,13 +198,13 @@ def main(folder: str, out: str, options: str) -> None:
     try:
         told = FitOptions(**json.loads(options))
         warm(_tell)
-        with _processes(told.jobs) as pool:
-            _end_with(None)
+        _end_with_parent()
+        with _threads(told.jobs) as pool:
             staged = fit(Path(folder), Path(out), told, pool)
         _say(staged=asdict(staged))
     except TablepackError as error:
         _say(error=type(error).__name__, message=str(error))
-    except (MemoryError, BrokenProcessPool):
+    except MemoryError:
         _say(error=StoreError.__name__, message=OUT_OF_MEMORY)
     except Exception as error:  # noqa: BLE001  # reported by its kind and place, as the command line does
         _say(error=InternalError.__name__, message=f"{type(error).__name__} in {place_of(error)}")

@@ -19,14 +19,14 @@ from engine.fit import (
     coarse_of,
     derived_table,
     is_leaf,
+    lock_table,
     place_candidates,
     sub_tables,
 )
+from engine.fit.columns import fit_columns
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.relations import Relation
-from engine.release.locked import locked
-from engine.release.one_ways import fit_columns
 from engine.schema import MAX_WIDTH, ColumnSet, Measurement, Support, SyntheticTable
 from engine.store import (
     GeneratorCard,
@@ -60,7 +60,7 @@ class Store(Protocol):
 
 
 class AtOnce(Executor):
-    """In the place of further processes: what is asked for is done here, before anything else."""
+    """In the place of threads: what is asked for is done here, before anything else."""
 
     def submit(self, call: Callable[..., Any], /, *values: Any, **named: Any) -> Future[Any]:
         """Do it."""
@@ -150,7 +150,8 @@ class Fitter:
                 len(under_way) >= self._ahead or any(one not in self._tables for one in locked_to)
             ):
                 store_done()
-            under_way[self._pool.submit(locked, self._job(measurement))] = measurement
+            job = self._job(measurement)
+            under_way[self._pool.submit(lock_table, **job)] = measurement
         while under_way:
             store_done()
 

@@ -25,11 +25,11 @@ from engine.fit import (
     sub_tables,
     table_seconds,
 )
-from engine.measure import StickyDraws, measure_wider
+from engine.fit.columns import fit_columns
+from engine.mechanism import StickyDraws, measure_wider
 from engine.progress import Progress, silent
 from engine.release.exposing import PLANNED, Assessment, assess, estimator_of
 from engine.release.header import heavy_notes
-from engine.release.one_ways import fit_columns
 from engine.release.relating import Columns, added_for, check_added, measure_columns
 from engine.release.sticky import fit_order
 from engine.schema import KIND_OTHER, MAX_WIDTH, ColumnSet, Measurement

@@ -11,7 +11,8 @@ from itertools import combinations
 
 from engine.errors import SpecError
 from engine.fit import Unused, related, relation_of
-from engine.measure import Measured, StickyDraws, measure_one_way, measure_wider
+from engine.measure import measure_one_way
+from engine.mechanism import Measured, StickyDraws, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.relations import Relation, Relations

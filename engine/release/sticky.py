@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from engine.fit import FitOrder, found_limits, is_leaf
-from engine.measure import Measured, StickyDraws, looks_at_rows, measure_wider
+from engine.measure import looks_at_rows
+from engine.mechanism import Measured, StickyDraws, measure_wider
+from engine.mechanism.warm import warm
 from engine.params import NOISE_LAYERS
 from engine.progress import TimeLeft, work_of_build
 from engine.release.exposing import charged, estimator_of, stated_before
@@ -45,6 +47,7 @@ def measure_sticky(
     fitted: How many tables are fitted meanwhile; None: nothing is.
     """
     report = clock.report
+    warm(report)
     _prepared(spec, clock)
     with open_rows(spec, frame, report) as opened:
         # Before: too few entities end the build here.

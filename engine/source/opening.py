@@ -24,7 +24,8 @@ from engine.errors import (
     TablepackError,
     place_of,
 )
-from engine.keys import MasterKey, Purpose, pack_strings, read_key
+from engine.key_files import read_key
+from engine.keys import MasterKey, Purpose, pack_strings
 from engine.progress import Progress, stages_only
 from engine.schema import MEMORY, Column, entity_name, entity_option
 from engine.signals import interruptible

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import StoreError
-from engine.keys import read_key
+from engine.key_files import read_key
 from engine.source.files import read_json, replace_file
 from engine.source.journal import note_entries, noted_entries
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError
-from engine.keys import check_key_file
+from engine.key_files import check_key_file
 from engine.params import (
     BOUNDS,
     PROFILES,

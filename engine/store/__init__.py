@@ -19,7 +19,7 @@ from engine.store.card import (
     written_of,
 )
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
-from engine.store.decode import as_text, grid_value
+from engine.store.decode import Carrier, as_text, carrier, grid_value
 from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
 from engine.store.opening import (
     check_release,
@@ -51,12 +51,15 @@ __all__ = [
     "ATTACHED",
     "KIND_WORDS",
     "UNREVIEWED",
+    "Carrier",
     "EarlierRelease",
     "GeneratorCard",
     "ReleaseRecord",
     "Signature",
     "Staging",
     "as_text",
+    "bound_sentences",
+    "carrier",
     "check_release",
     "check_shared",
     "check_target",

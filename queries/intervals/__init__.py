@@ -1,7 +1,7 @@
 """How sure: noise intervals and statuses of counts, sums, means, shares, ratios and quantiles.
 
 Takes a `Session` and a question about groups (`tabulate`), or a statement (`annotated`, `differing`).
-Gives a `Tabulation`, or a `Result` with its intervals beside the figures; copies of a table's counts as rows.
+Gives a `Tabulation`, or a `Result` with its intervals beside the figures; replays of a table as rows.
 May import `engine.errors`, `engine.schema`, `engine.store`, `queries.sql`.
 """
 

@@ -21,7 +21,7 @@ from queries.sql.result import Form, Result, Statement
 from queries.sql.router import nearest
 from queries.sql.session import TIMEOUT_S, Session
 from queries.sql.unreleased import MARK, NOT_RELEASED, Marks, marked
-from queries.sql.views import RowsBeyond
+from queries.sql.views import Variants
 
 __all__ = [
     "MARK",
@@ -32,10 +32,10 @@ __all__ = [
     "Oversight",
     "Plan",
     "Result",
-    "RowsBeyond",
     "Session",
     "Statement",
     "StatementReader",
+    "Variants",
     "columns_read",
     "export",
     "file_stem",

@@ -18,7 +18,7 @@ from typing import Any, Self
 import duckdb
 
 from engine.errors import TimedOut
-from engine.schema import MAX_WIDTH, ColumnSet, Int64Array
+from engine.schema import MAX_WIDTH, ColumnSet
 from engine.store import GeneratorCard, swap_of_table, table_name
 from queries.sql.advice import Advice
 from queries.sql.budget import Budget, Oversight, watched
@@ -28,7 +28,7 @@ from queries.sql.planner import NO_ADVICE, Reads, StubPlanner, plan_of, read_fro
 from queries.sql.refusals import LackingColumn, Vocabulary, refusal
 from queries.sql.result import Result, Statement
 from queries.sql.router import route
-from queries.sql.views import Filling, GiveBack, LogicalViews, RowsBeyond
+from queries.sql.views import Filling, GiveBack, LogicalViews, Variants
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,31 +126,30 @@ class Answering:
         """Run a statement of our own over a table."""
         return self._run(_Request(text=text, own=(), budget=self._budget()), table)
 
-    def on_replicates(
+    def on_variants(
         self,
         text: str,
         table: ColumnSet,
-        counts: Int64Array,
-        beyond: RowsBeyond,
+        variants: Variants,
         *,
         tables: Mapping[str, Any] | None,
         seconds: float,
     ) -> list[list[tuple[Any, ...]]]:
-        """Run one statement on each replicate of a table's counts; see `Session.on_replicates`."""
+        """Run one statement on each variant of a table; see `Session.on_variants`."""
         budget = Budget(min(seconds, self._timeout_s()), self._is_stopped)
         until = time.monotonic() + budget.left
         answers = []
         with self._connect() as con, watched(con, budget, self._memory_mb):
-            self._views.put_replicates(con, table, counts, beyond)
+            self._views.put_variants(con, table, variants)
             put(con, self._own(tables))
-            for at in range(counts.shape[1]):
+            for number in range(int(variants.variant[-1]) + 1):
                 if (
                     time.monotonic() >= until
                 ):  # runs may be too short for the watcher to interrupt one
                     raise TimedOut(
-                        f"The replicates of the statement took more than {budget.seconds:g} seconds"
+                        f"The replays of the statement took more than {budget.seconds:g} seconds"
                     )
-                self._views.use_replicate(con, at)
+                self._views.use_variant(con, number)
                 try:
                     answers.append(con.execute(text).fetchall())
                 except duckdb.InterruptException:

@@ -22,7 +22,7 @@ import duckdb
 
 import engine.store.opening
 from engine.errors import DamagedRelease, StoreError, TimedOut
-from engine.schema import MEMORY, ColumnSet, Int64Array, column_set, quoted
+from engine.schema import MEMORY, ColumnSet, column_set, quoted
 from engine.store import (
     ATTACHED,
     GeneratorCard,
@@ -38,7 +38,7 @@ from queries.sql.catalogue import facts_of, values_of
 from queries.sql.refusals import unknown_column
 from queries.sql.result import Result
 from queries.sql.router import Routing, no_such_table
-from queries.sql.views import RowsBeyond
+from queries.sql.views import Variants
 
 TIMEOUT_S = 60.0
 """Default time limit of a statement in seconds."""
@@ -229,17 +229,16 @@ class Session:
         _ = self._connection  # refuses if the handle is closed
         return self._answering.answer(text, tables)
 
-    def on_replicates(
+    def on_variants(
         self,
         text: str,
         table: ColumnSet,
-        counts: Int64Array,
-        beyond: RowsBeyond,
+        variants: Variants,
         *,
         tables: Mapping[str, Any] | None = None,
         seconds: float = TIMEOUT_S,
     ) -> list[list[tuple[Any, ...]]]:
-        """Run a statement that was answered before on replicates of the table that answered it.
+        """Run a statement that was answered before on variants of the table that answered it.
 
         Parameters
         ----------
@@ -247,19 +246,17 @@ class Session:
             The statement.
         table : ColumnSet
             The released table that answered it.
-        counts : ndarray of int64, shape (n_rows + n_beyond, n_replicates)
-            Counts of the table's distinct rows, and of rows that it does not have, in each replicate; at least 0.
-        beyond : RowsBeyond
-            The rows that it does not have.
+        variants : Variants
+            What stands in its place.
         tables : mapping of str to frame or path, or None
             As in `sql`.
         seconds : float
-            Time limit for all replicates together.
+            Time limit for all variants together.
 
         Returns
         -------
         list of list of tuple
-            The rows of each replicate's answer.
+            The rows of each variant's answer.
 
         Raises
         ------
@@ -267,9 +264,7 @@ class Session:
             As `sql`.
         """
         _ = self._connection  # refuses if the handle is closed
-        return self._answering.on_replicates(
-            text, table, counts, beyond, tables=tables, seconds=seconds
-        )
+        return self._answering.on_variants(text, table, variants, tables=tables, seconds=seconds)
 
     def explain(self, text: str, *, tables: Mapping[str, Any] | None = None) -> Routing:
         """Return how a statement would be answered, without running it.

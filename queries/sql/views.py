@@ -14,10 +14,10 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import duckdb
-import numpy as np
+from numpy.typing import NDArray
 
 from engine.schema import ColumnSet, Int64Array, literal, quoted
 from engine.store import ATTACHED, table_name, unused_name
@@ -37,18 +37,24 @@ _MOST_KEPT = 32
 _CHANCE = random.SystemRandom()
 
 
-_COPIED, _COPIES, _COPY = "tablepack_copied", "tablepack_copies", "tablepack_copy"
-"""Names of the replicates of counts on the connection that reads them; the last is a variable: which one is read."""
+_GIVEN, _VARIANTS, _VARIANT = "tablepack_given", "tablepack_variants", "tablepack_variant"
+"""Names of the variants of a table on the connection that reads them; the last is a variable: which one is read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RowsBeyond:
-    """Rows that a table does not have, each equal to one of its rows in all columns but one."""
+class Variants:
+    """Other rows of a released table, each distinct row once with its number: what the table might have been.
 
-    # shape (n_rows,): Position of the similar row, in storage order.
-    source: Int64Array
-    column: tuple[str, ...]  # The column with another value
-    value: tuple[str, ...]  # That value, as text that SQL can cast
+    values: By column of the table, the values of all rows: shape (n_rows,).
+    expressions: SQL for the value of each column; `{}` stands for what `values` hold.
+    variant: shape (n_rows,): The variant that each row belongs to, ascending from 0.
+    n: shape (n_rows,).
+    """
+
+    values: Mapping[str, NDArray[Any]]
+    expressions: Mapping[str, str]
+    variant: Int64Array
+    n: Int64Array
 
 
 class LogicalViews:
@@ -130,54 +136,34 @@ class LogicalViews:
         """The same by a view on this connection alone, which takes longer."""
         con.execute(f"USE {ATTACHED}; {self._view_sql(table, filling, 'TEMP')}")
 
-    def put_replicates(
-        self,
-        con: duckdb.DuckDBPyConnection,
-        table: ColumnSet,
-        counts: Int64Array,
-        beyond: RowsBeyond,
+    def put_variants(
+        self, con: duckdb.DuckDBPyConnection, table: ColumnSet, variants: Variants
     ) -> None:
-        """Give a connection the logical table over replicates of a released table's counts.
+        """Give a connection the logical table over variants of a released one.
 
-        One view serves all replicates: a variable (`use_replicate`) selects the one it reads.
+        One view serves all: a variable (`use_variant`) selects the one that it reads.
         """
-        listed = ", ".join(quoted(c) for c in table)
-        changed = ", ".join(
-            f"CASE WHEN c.changed = {literal(c)} THEN coalesce(TRY_CAST(c.given AS {self._columns[c]}), t.{quoted(c)}) "
-            f"ELSE t.{quoted(c)} END AS {quoted(c)}"
-            for c in table
+        number, count = (quoted(unused_name(c, self._columns)) for c in ("variant", "n"))
+        arrays = {f"c{j}": variants.values[c] for j, c in enumerate(table)}
+        con.register(_GIVEN, arrays | {"v": variants.variant, "n": variants.n})
+        listed = ", ".join(
+            f"{variants.expressions[c].format(f'c{j}')} AS {quoted(c)}" for j, c in enumerate(table)
         )
-        row, copied = (quoted(unused_name(c, self._columns)) for c in ("copied_row", "copied_n"))
-        (physical,) = con.execute(
-            f"SELECT physical FROM {ATTACHED}.catalog.tables WHERE name = ?", [table_name(table)]
-        ).fetchall()[0]
-        names = [f"n_{i}" for i in range(counts.shape[1])]
-        columns = {c: np.ascontiguousarray(counts[:, i]) for i, c in enumerate(names)}
-        at = np.concatenate([np.arange(len(counts) - len(beyond.source)), beyond.source])
-        none = [None] * (len(counts) - len(beyond.source))
-        texts = {
-            "changed": np.array([*none, *beyond.column], dtype=object),
-            "given": np.array([*none, *beyond.value], dtype=object),
-        }
-        con.register(_COPIED, {"id": np.arange(len(counts)), "at": at, **texts, **columns})
         try:
             con.execute(
-                f"CREATE TEMP TABLE {_COPIES} AS SELECT {changed}, [{', '.join(f'c.{n}' for n in names)}] AS {copied} "
-                f"FROM (SELECT *, row_number() OVER (ORDER BY rowid) - 1 AS {row} "
-                f"FROM {ATTACHED}.tables.{quoted(physical)}) AS t JOIN {_COPIED} AS c ON t.{row} = c.at "
-                f"ORDER BY c.id; USE {ATTACHED}"
+                f"CREATE TEMP TABLE {_VARIANTS} AS SELECT {listed}, v AS {number}, n AS {count} "
+                f"FROM {_GIVEN}; USE {ATTACHED}"
             )
         finally:
-            con.unregister(_COPIED)
+            con.unregister(_GIVEN)
+        own = ", ".join(quoted(c) for c in table)
+        read = f"SELECT *, unnest(range({count})) FROM {_VARIANTS} WHERE {number} = getvariable('{_VARIANT}')"
+        self.use_variant(con, 0)
+        con.execute(self._view_sql(table, "quick", "TEMP", f"(SELECT {own} FROM ({read}))"))
 
-        read = f"unnest(range({copied}[getvariable('{_COPY}')]))"
-        source = f"(SELECT {listed} FROM (SELECT *, {read} FROM {_COPIES}))"
-        self.use_replicate(con, 0)
-        con.execute(self._view_sql(table, "quick", "TEMP", source))
-
-    def use_replicate(self, con: duckdb.DuckDBPyConnection, at: int) -> None:
-        """Select the replicate that the connection's logical table reads."""
-        con.execute(f"SET VARIABLE {_COPY} = {at + 1}")
+    def use_variant(self, con: duckdb.DuckDBPyConnection, number: int) -> None:
+        """Select the variant that the connection's logical table reads."""
+        con.execute(f"SET VARIABLE {_VARIANT} = {number}")
 
     def _view_sql(
         self, table: ColumnSet | None, filling: Filling, kind: str, rows: str | None = None

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.evaluation.attacks import Attacked
-from engine.evaluation.attacks.sights import cells
+from engine.evaluation.attacks import Held
+from engine.evaluation.attacks.protocol import cells
 from engine.schema import ColumnSet
 
 MOVED = 1.5
@@ -41,7 +41,7 @@ class Errors:
         return self.touched > MOVED * self.untouched
 
 
-def errors_of(attacked: Attacked, cards: Mapping[ColumnSet, Mapping[str, Any]]) -> Errors:
+def errors_of(attacked: Held, cards: Mapping[ColumnSet, Mapping[str, Any]]) -> Errors:
     """Hold the cells of a release's tables of two and more columns against the data.
 
     Parameters
@@ -50,12 +50,12 @@ def errors_of(attacked: Attacked, cards: Mapping[ColumnSet, Mapping[str, Any]]) 
         As stored in the release.
     """
     squares: dict[bool, list[np.ndarray]] = {True: [], False: []}
-    for sight in attacked.sights:
-        if len(sight.columns) > 1:
-            found = cells(attacked.paired, sight)
+    for view in attacked.views:
+        if len(view.columns) > 1:
+            found = cells(attacked.aligned, view)
             kept = found.is_released & (found.truth >= FEWEST)
-            off = np.square(found.shown - found.truth)[kept] / sight.noise_sd**2
-            squares[bool(cards[sight.columns].get("swap"))].append(off)
+            off = np.square(found.shown - found.truth)[kept] / view.noise_sd**2
+            squares[bool(cards[view.columns].get("swap"))].append(off)
     means = {
         side: float(np.concatenate(found).mean()) if found else float("nan")
         for side, found in squares.items()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.trials import Trial
-from engine.evaluation.attacks.averaging import Figures
+from engine.evaluation.measures.counts import Repeated
 from engine.schema import (
     KIND_NEGATIVE,
     KIND_NULL,
@@ -28,7 +28,7 @@ from engine.schema import (
 )
 
 
-def published_figures(trial: Trial, base: ColumnSet) -> Figures:
+def published_figures(trial: Trial, base: ColumnSet) -> Repeated:
     """The counts of a table's released cells in every published table that shows them.
 
     Parameters
@@ -47,14 +47,14 @@ def published_figures(trial: Trial, base: ColumnSet) -> Figures:
         own = table.codes[:, [columns.index(name) for name in base]].astype(np.int64)
         of = np.ravel_multi_index(tuple(own.T), sizes)
         seen.append(np.bincount(of, weights=table.n, minlength=int(np.prod(sizes)))[wanted])
-    return Figures(
+    return Repeated(
         truth=true_counts(trial, base, codes),
         width=np.array([len(columns) for columns in holders]),
         seen=np.array(seen, dtype=np.int64),
     )
 
 
-def measured_figures(trial: Trial, name: str) -> Figures:
+def measured_figures(trial: Trial, name: str) -> Repeated:
     """A column's counts summed out of the noisy single cells of each measurement: the positive control.
 
     Of use where nothing is suppressed; else wide tables show too little.
@@ -73,7 +73,7 @@ def measured_figures(trial: Trial, name: str) -> Figures:
         known = label[order][at] == own
         sums = np.bincount(order[at][known], weights=tree.n[cell][known], minlength=len(order))
         seen.append(sums)
-    return Figures(
+    return Repeated(
         truth=true_counts(trial, (name,), codes[:, None]),
         width=np.array([len(columns) for columns in holders]),
         seen=np.array(seen, dtype=np.int64),

@@ -17,12 +17,18 @@ import numpy as np
 from engine.errors import PrivacyError
 from engine.fit import FitOrder
 from engine.keys import MasterKey
-from engine.measure import Cells, Measured, StickyDraws, measure_wider
-from engine.measure.bounds import row_bounds
-from engine.measure.cells import ArrayCells, CellSource
-from engine.measure.draws import Draws
-from engine.measure.forest import grow
-from engine.measure.sticky import top_level
+from engine.mechanism import (
+    ArrayCells,
+    Cells,
+    CellSource,
+    Draws,
+    Measured,
+    StickyDraws,
+    grow,
+    measure_wider,
+    row_bounds,
+)
+from engine.mechanism.measuring import top_level
 from engine.params import PROFILES
 from engine.progress import silent
 from engine.ranges import ROOT_LEVEL
@@ -37,7 +43,7 @@ from engine.schema import (
     Support,
     SyntheticTable,
 )
-from engine.source import EntityColumn, open_rows
+from engine.source import open_rows
 from engine.spec import ReleaseSpec
 from engine.store import GeneratorCard
 from engine.version import ENGINE_VERSION
@@ -143,8 +149,7 @@ def trial_of_rows(
     names = tuple(sorted(codes))
     key = key_of(number)
     draws = draws or StickyDraws(key, VINTAGE, PROFILES["standard"])
-    person = EntityColumn(number=0, tokens=None)
-    source = ArrayCells(dict(codes), n_rows, ((person, tokens),))
+    source = ArrayCells(dict(codes), n_rows, ((tokens, None),))
     measured = _one_way(_Kept(source), names, draws)
     header = ReleaseHeader(
         title="trial",

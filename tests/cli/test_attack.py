@@ -10,10 +10,9 @@ from fixtures.evaluate import CANARY, World, shuffled
 from fixtures.pipeline import tablepack
 
 import engine
-from engine.evaluation.attacks import STRONG_ATTACKS
+from engine.evaluation.attacks import ATTACKS, STRONG_ATTACKS
 
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +67,15 @@ def test_json_of_two_tables_holds_no_value_of_the_data(world, study, tmp_path):
     assert {s["kind"] for s in found["subjects"]} == {"table"}
     for secret in (CANARY, "31415", "31,415"):
         assert secret not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_without_a_study_the_quick_attacks_run_too(world, tmp_path):
+    done = run(world, None, world.release, "--json", "-o", tmp_path / "a.html")
+    (subject,) = json.loads(done.stdout)["subjects"]
+    assert list(subject["attacks"]) == [*ATTACKS, *STRONG_ATTACKS]
+    assert any("chosen by rule" in note for note in json.loads(done.stdout)["notes"])
+    assert not any(f["about"] == "utility" for f in subject["figures"])
 
 
 @pytest.mark.slow

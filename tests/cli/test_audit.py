@@ -19,7 +19,6 @@ from engine.evaluation.report import refuse_confidential
 from engine.spec import read_spec
 
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
 
 SPEC = """
 [release]

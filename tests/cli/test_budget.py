@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from engine.cli.custody import EXAMPLE, budget_command
 from engine.errors import BudgetError, SpecError, StoreError
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.measure.dp import balance, ledger_path
 from engine.source import Charge, Sketch, add_charge
 

@@ -15,7 +15,6 @@ from engine.cli.evaluate import compare_command
 
 pytest.importorskip("sklearn")
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from fixtures.pipeline import Done, tablepack
 
 pytest.importorskip("sklearn")
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
 
 
 def run(world: World, *words: object, cwd=None, **more) -> Done:

@@ -14,9 +14,9 @@ from engine.api.evaluate import evaluate
 from engine.api.reading import read
 from engine.errors import DataError, SpecError
 from engine.evaluation.data import data_of, read_like, read_original, released_columns
+from engine.evaluation.data.aligned import Reading
 from engine.evaluation.data.columns import ReleasedColumn
 from engine.evaluation.data.declared import Declared
-from engine.evaluation.data.paired import Reading
 from engine.evaluation.study.model import Study
 from engine.evaluation.study.presets import of_spec
 from engine.release import build
@@ -176,8 +176,8 @@ def test_a_release_says_how_its_source_is_read(tmp_path):
     declared = read_original(data_of(spec), of_spec(spec, Study(title="")), like=like)
     pd.testing.assert_frame_equal(told, declared, check_categorical=False)
     assert told.cost.isna().sum() == rows().cost.isna().sum()
-    strangers = read_like(path, told, Reading(), is_control=True)
-    pd.testing.assert_series_equal(strangers.cost, told.cost)
+    non_members = read_like(path, told, Reading(), is_control=True)
+    pd.testing.assert_series_equal(non_members.cost, told.cost)
     rows().to_parquet(tmp_path / "typed.parquet")
     typed = read_original(tmp_path / "typed.parquet", Reading(), like=like)
     assert typed.cost.tolist() == pytest.approx(told.cost.tolist(), nan_ok=True)

@@ -20,7 +20,6 @@ from engine.evaluation.study.model import read_study
 
 pytest.importorskip("sklearn")
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
 
 
 def figures(*synthetic, world: World, place: int = 0, **more) -> dict[str, float]:
@@ -66,7 +65,7 @@ def test_a_release_is_evaluated_and_written(world, tmp_path):
     )
     (one,) = found.results
     assert (one.subject.name, one.subject.kind) == ("ours", "release")
-    assert len(one.comparison.tables) == 8
+    assert len(one.aligned.tables) == 8
     assert found.title == "A short study"
     got = one.figures()
     assert got["univariate.median_composite_error"] < 5

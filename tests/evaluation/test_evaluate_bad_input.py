@@ -11,14 +11,11 @@ import pandas as pd
 import pytest
 
 from engine.errors import TablepackError
-from engine.evaluation.data.paired import Binning
+from engine.evaluation.attacks import Attacker, Linkage
+from engine.evaluation.data.aligned import Binning
 from engine.evaluation.data.reading import read_original, read_subject
-from engine.evaluation.figures import FIGURES
-from engine.evaluation.result import Result
-from engine.evaluation.risk.attacker import Attacker, Linkage
-from engine.evaluation.runner import Settings, evaluate_all
-from engine.evaluation.study.model import Study
-from engine.evaluation.utility import (
+from engine.evaluation.findings import FIGURES
+from engine.evaluation.measures import (
     Components,
     Correlations,
     Distributions,
@@ -36,6 +33,9 @@ from engine.evaluation.utility import (
     Tables,
     Univariate,
 )
+from engine.evaluation.result import Result
+from engine.evaluation.runner import Settings, evaluate_all
+from engine.evaluation.study.model import Study
 
 pytest.importorskip("sklearn")
 WHOLE = Study(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from engine.evaluation.attacks import STRONG_ATTACKS
-from engine.evaluation.figures import FIGURES, STRONG, figures_of
-from engine.evaluation.risk.suite import ATTACKS
-from engine.evaluation.score import Figure
-from engine.evaluation.utility.suite import MEASURES
+from engine.evaluation.attacks import ATTACKS, STRONG_ATTACKS
+from engine.evaluation.findings import FIGURES, STRONG, Figure, figures_of
+from engine.evaluation.measures import MEASURES
 
 WORSE = {"lower": 1, "higher": -1}
 

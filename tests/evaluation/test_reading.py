@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from engine.errors import DataError, SpecError, StoreError, TablepackError
-from engine.evaluation.data.paired import pair
+from engine.evaluation.data.aligned import align
 from engine.evaluation.data.reading import notes_of, read_original, read_subject
 from engine.evaluation.study.model import Study
 from engine.schema import column_set
@@ -225,7 +225,7 @@ def test_hostile_names_and_values(tmp_path):
         original = read_original(what, BARE)
         assert plain(original) == {name: [name, "other", None] for name in HOSTILE}
         subject = read_subject(what, original, BARE, "s")
-        got = pair(original, subject.tables, BARE)
+        got = align(original, subject.tables, BARE)
         (table,) = got.tables.values()
         for name in HOSTILE:
             assert table.codes[name].tolist() == got.original.codes[name].tolist()

@@ -15,9 +15,9 @@ from fixtures.release import SUPPORTS, TABLES, build_release, expanded, make_tab
 
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError
+from engine.evaluation.data.aligned import align, distinct, unshown
 from engine.evaluation.data.columns import columns_in, on_grid_sql
 from engine.evaluation.data.kinds import kind_of_column
-from engine.evaluation.data.paired import distinct, pair
 from engine.evaluation.data.reading import (
     notes_of,
     read_like,
@@ -25,7 +25,6 @@ from engine.evaluation.data.reading import (
     read_subject,
     released_columns,
 )
-from engine.evaluation.data.words import unshown
 from engine.evaluation.study.files import (
     BLANK_LABEL,
     labels_of,
@@ -72,7 +71,7 @@ def test_a_release_is_read_with_numbers_cards_and_hash(release, rows):
         table, made = subject.tables[columns], make_table(columns)
         assert table.n.sum() == made.n_rows == len(expanded(made))
         assert table.measured.sum() == made.measured.sum()
-    got = pair(original, subject.tables, OF_N)
+    got = align(original, subject.tables, OF_N)
     assert got.values["AGE"].tolist() == [7, 40, 41]
     assert got.original.codes["AGE"].tolist() == [0, 1, 3]
     assert set(got.values) == {"AGE", "SEX", "TOWN", "INCOME"}
@@ -136,7 +135,7 @@ def test_control_rows_have_the_kinds_of_the_original(tmp_path):
     assert [kind_of_column(control[c]) for c in ("a", "b")] == ["text", "number"]
     assert control["a"].tolist() == ["1", "2"]
     tables = {("a", "b"): distinct(original)}
-    got = pair(original, tables, BARE, control=control)
+    got = align(original, tables, BARE, control=control)
     assert got.control.codes["a"].tolist() == [0, 1]
     assert got.values["a"].tolist() == ["1", "2", "x"]
 
@@ -206,7 +205,7 @@ def test_numbers_lie_on_the_grid_of_the_release(release):
     original = read_original(given, BARE, like=like)
     assert original["INCOME"].tolist()[:4] == [-2.5, 0.3, 0.0, 7.0]
     assert original["INCOME"].isna().tolist() == [False] * 4 + [True]
-    assert read_like(given, original, BARE)["INCOME"].equals(original["INCOME"]), "strangers, too"
+    assert read_like(given, original, BARE)["INCOME"].equals(original["INCOME"]), "non_members, too"
     assert read_original(given, BARE)["INCOME"][0] == -2.4999999, "no release, no grid"
 
 
@@ -273,5 +272,5 @@ def test_what_many_have_and_no_table_shows_is_found(of_seven, found):
     """Forty of 140 have a 7 that no table shows; that one has a 9 is nothing to speak of."""
     original = pd.DataFrame({"a": [1.0] * 99 + [7.0] * 40 + [9.0], "b": [1.0] * 140})
     table = pd.DataFrame({"a": [1.0] * 100 + [7.0] * of_seven, "b": [1.0] * (100 + of_seven)})
-    paired = pair(original, {("a", "b"): distinct(table)}, BARE)
-    assert unshown(paired) == found
+    aligned = align(original, {("a", "b"): distinct(table)}, BARE)
+    assert unshown(aligned) == found

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.evaluation.data.paired import distinct, pair
+from engine.evaluation.data.aligned import align, distinct
+from engine.evaluation.measures.combinations import density_rmse
+from engine.evaluation.measures.learning import learning
 from engine.evaluation.study.default import default_study
-from engine.evaluation.utility.gaps import density_rmse
-from engine.evaluation.utility.learning import learning
 from engine.schema import column_set
 
 N = 300
@@ -97,11 +97,11 @@ def test_odd_frames_have_a_study_that_measures_run_with(frame):
     found, tables = of(frame)
     assert found.notes
     pytest.importorskip("sklearn.ensemble")
-    paired = pair(frame, tables, found.study)
+    aligned = align(frame, tables, found.study)
     rng = np.random.default_rng(0)
     if found.study.tables is not None:
-        score = density_rmse(paired, found.study.tables, rng)
+        score = density_rmse(aligned, found.study.tables, rng)
         assert score.why_not or score.values["rmse_1"] == 0
     if found.study.learning:
-        score = learning(paired, found.study.learning, rng)
+        score = learning(aligned, found.study.learning, rng)
         assert score.values or score.why_not

@@ -9,7 +9,7 @@ import pytest
 from fixtures.fit import Fits, integer_column, measured, text_column, top_for
 
 from engine.fit import Unused, derived_table, related, relation_of, steps_of
-from engine.fit.placement import place_candidates
+from engine.fit.tree import place_candidates
 from engine.relations import NO_RELATIONS, Relation
 from engine.schema import KIND_NULL, KIND_OTHER, NULL_CODE, OTHER_CODE, Support
 

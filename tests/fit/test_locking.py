@@ -7,10 +7,9 @@ import pytest
 from fixtures.fit import Fits, contradictory, gaussian, margin, margins, noisy, random_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.fit_oracles import smallest_gap
+from oracles.fit_oracles import Partition, smallest_gap
 
 from engine.fit import locking, sub_tables
-from engine.fit.candidates import exact_bounds
 from engine.schema import NULL_CODE
 
 NAMES = ("A", "B", "C", "D")
@@ -50,27 +49,27 @@ class Seen:
     """What `lock_table` hands to the last steps, table by table."""
 
     def __init__(self, patch):
-        self.missing = 0
-        self.real_place, self.real_round = locking.place_missing_rows, locking.controlled_rounding
-        patch.setattr(locking, "place_missing_rows", self.place)
+        self.missing, self.settled = 0, False
+        self.real_round, self.real_settle = locking.controlled_rounding, locking.settle
         patch.setattr(locking, "controlled_rounding", self.round)
-        self.settled, self.real_settle = False, locking.settle
         patch.setattr(locking, "settle", self.settle)
 
     def settle(self, *given):
         self.settled = True
         return self.real_settle(*given)
 
-    def place(self, codes, n, without, last, *rest):
-        self.last, self.settled = last, False
-        self.missing = int(without[last].n.sum() - n.sum())
-        return self.real_place(codes, n, without, last, *rest)
-
-    def round(self, x, fibres, others, one_way, boxes, key, **how):
-        self.n = self.real_round(x, fibres, others, one_way, boxes, key, **how)
-        self.x, self.boxes = x, boxes
-        self.margins = fibres, others, one_way
-        return self.n
+    def round(self, x, codes, last, margins, boxes, key):
+        self.n, is_met = self.real_round(x, codes, last, margins, boxes, key)
+        self.x, self.boxes, self.last, self.settled = x, boxes, last, False
+        ends = zip(margins.base[:-1], margins.base[1:], strict=True)
+        self.margins = [
+            Partition(of, margins.low[a:b], margins.high[a:b])
+            for of, (a, b) in zip(margins.of, ends, strict=True)
+        ]
+        column = self.margins[last]
+        have = np.bincount(column.of, weights=self.n, minlength=len(column.low))
+        self.missing = int(column.low.sum() - np.minimum(have, column.low).sum())
+        return self.n, is_met
 
 
 def differences(fits: Fits, columns) -> dict[tuple, list[int]]:
@@ -147,9 +146,9 @@ def test_a_table_of_three_columns_is_locked_to_all_three_narrower_ones(monkeypat
     """Settling would hide from the gap that one of them was left out."""
     seen, fits = Seen(monkeypatch), noisy(3, 200)
     fits.table("A", "B", "D")
-    fibres, others, _ = seen.margins
+    locked = seen.margins[3:]  # behind the columns
     pairs = [fits.table(*pair) for pair in combinations(("A", "B", "D"), 2)]
-    sizes = [len(margin.low) for margin in (fibres, *others)]
+    sizes = [len(margin.low) for margin in locked]
     assert sorted(sizes) == sorted(len(pair.n) for pair in pairs)
 
 
@@ -169,8 +168,9 @@ def test_a_larger_gap_than_one_is_not_to_be_had_smaller(monkeypatch):
                 fits.table(*pair)
             fits.table(*columns)
             tables += 1
-            fibres, others, one_way = seen.margins
-            wanted = [exact_bounds(m.of, (m.low + m.high) // 2) for m in others]
+            one_way, *others, fibres = seen.margins[seen.last], *seen.margins[3:]
+            middles = [(m.low + m.high) // 2 for m in others]
+            wanted = [Partition(m.of, n, n) for m, n in zip(others, middles, strict=True)]
             reached = fits.table(*columns).gap
             if reached > 1:
                 larger += 1

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from engine.api.reading import read
 from engine.fit import fit_support, found_limits
-from engine.measure.bounds import RowBounds
-from engine.measure.forest import grow
+from engine.mechanism import RowBounds, grow
 from engine.release import build
 from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, Resolution
 

@@ -43,13 +43,13 @@ def test_counts_below_the_floor_are_raised_to_it_but_not_as_parents():
     tree = tree_of(
         [
             (0, KIND_NONNEGATIVE, 1, 0, -1, -4),
-            (1, KIND_NONNEGATIVE, 0, 0, 0, 1),
             (0, KIND_NULL, 0, 0, -1, 7),
+            (1, KIND_NONNEGATIVE, 0, 0, 0, 1),
         ]
     )
     fitted = fit(tree, 10, 10.0, [True, True, False, False])
     # 3 and 7 of 10: nothing left at the root; the node's own -4 - 3 is no remainder.
-    assert fitted.mass == pytest.approx([10, 3, 3, 7])
+    assert fitted.mass == pytest.approx([10, 3, 7, 3])
     assert fitted.remainder.tolist() == [0, 0, 0, 0]
 
 

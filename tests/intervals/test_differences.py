@@ -97,7 +97,7 @@ def test_groups_that_are_not_alike_differ(alike, figure):
 
 
 @pytest.mark.ci
-def test_rows_above_by_copies(alike):
+def test_rows_above_by_replays(alike):
     """Windows: ages that as many people have, whoever is compared with the one before."""
     text = (
         "SELECT age, differs(count(*), lag(count(*)) OVER (ORDER BY age)) AS d FROM data "
@@ -232,13 +232,13 @@ def test_shares_that_are_equal_do_not_differ(release):
     assert found.rows[0][0] is not True
 
 
-def test_strangers_have_it_by_closed_forms_alone(release: Release, monkeypatch):
+def test_untrusted_users_have_it_by_closed_forms_alone(release: Release, monkeypatch):
     monkeypatch.setattr(release, "is_overseen", True)
     text = "SELECT sex, differs({}, {}) AS f FROM data GROUP BY sex"
     closed = release.sql(
         text.format("count(*) FILTER (WHERE age < 30)", "count(*) FILTER (WHERE age > 60)")
     )
     assert None not in {row[1] for row in closed.rows}
-    by_copies = release.sql(text.format("stddev_samp(age)", "1"))
-    assert {row[1] for row in by_copies.rows} == {None}
-    assert "strangers" in " ".join(by_copies.warnings)
+    by_replays = release.sql(text.format("stddev_samp(age)", "1"))
+    assert {row[1] for row in by_replays.rows} == {None}
+    assert "untrusted" in " ".join(by_replays.warnings)

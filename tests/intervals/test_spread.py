@@ -1,61 +1,75 @@
-"""Ends of figures from what they are on copies, by hand: spread, steps, rows beyond an end, copies without the row."""
+"""Ends of figures from what they are on replays, by hand: spread, shift by hiding, whole numbers, missing rows."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from queries.intervals.copies import spread
+from queries.intervals.spread import Figures, spread_of, unfit
 
-NONE = np.zeros((1, 0))
-"""No column has an end."""
+N = 24
 
 
-def _values(*rows):
-    """Figures as `_spread` takes them: shown, again, copies, measured."""
-    return np.array([[row[0], row[0], *row[1:], row[0]] for row in rows], dtype=float)
+def figures(value, error, doubled=None, *, imagined=10.0, doublings=2.0) -> Figures:
+    """One row for each error: its figure on pairs of imagined and replayed rows that are apart by the error."""
+    value, error = np.atleast_1d(np.array(value, float)), np.atleast_2d(np.array(error, float))
+    base = np.full(error.shape, imagined)
+    return Figures(
+        value=value,
+        again=value,
+        measured=value,
+        imagined=base,
+        replayed=base + error,
+        doubled=value[:, None].repeat(2, axis=1) if doubled is None else np.atleast_2d(doubled),
+        doublings=doublings,
+    )
 
 
 def test_ends_by_hand():
-    """Copies 8 and 12 by turns round 10: standard deviation 2 sqrt(48 / 47), mean 10."""
-    made = _values([10.0, *([8.0, 12.0] * 24)], [10.0, *np.linspace(8.0, 14.0, 48)])
-    got = spread.spread_of(made, NONE, 0, is_whole=False)
-    half = spread.T * 2 * np.sqrt(48 / 47) + 2.0  # steps of 2 between 8, 10 and 12
-    assert got.low[0] == pytest.approx(10 - half)
-    assert got.high[0] == pytest.approx(10 + half)
-    # Noise raised the second by 1 on average, and did so once already.
-    wide = spread.T * np.std(np.linspace(8.0, 14.0, 48), ddof=1)
-    assert got.low[1] == pytest.approx(10 - 1 - wide)
-    assert got.high[1] == pytest.approx(10 - 1 + wide)
-    whole = spread.spread_of(made, NONE, 0, is_whole=True)
-    assert whole.low[0] == np.ceil(10 - half - 0.5)
-    assert whole.high[1] == np.floor(10 - 1 + wide + 0.5)
+    """Replays are off by 2 in either direction: root mean square 2, Student's t with 24 degrees of freedom 2.0639."""
+    got = spread_of(figures(10.0, [-2.0, 2.0] * 12), is_whole=False)
+    assert got.low[0] == pytest.approx(10 - 2.0639 * 2, abs=1e-3)
+    assert got.high[0] == pytest.approx(10 + 2.0639 * 2, abs=1e-3)
+    whole = spread_of(figures(10.0, [-2.0, 2.0] * 12), is_whole=True)
+    assert (whole.low[0], whole.high[0]) == (5.0, 15.0)
 
 
-def test_rows_beyond_an_end_widen_one_side_by_hand():
-    """Two ends of three draws each: the first lowers by 3 at most, the second moves by -1 to 2."""
-    made = _values([10.0, *np.linspace(9.0, 11.0, 48)])
-    sure = spread.spread_of(made, NONE, 0, is_whole=False)
-    of_tails = np.array([[9.0, 7.0, np.nan, 9.0, 12.0, 10.0]])
-    got = spread.spread_of(made, of_tails, 2, is_whole=False)
-    assert got.low[0] == pytest.approx(sure.low[0] - np.hypot(3, 1))
-    assert got.high[0] == pytest.approx(sure.high[0] + 2)
-    # What may stand anywhere in a range moves a figure to either side.
-    got = spread.spread_of(made, of_tails, 1, is_whole=False)
-    assert got.low[0] == pytest.approx(sure.low[0] - np.hypot(3, 2))
-    assert got.high[0] == pytest.approx(sure.high[0] + 2)
+def test_an_error_of_one_sign_counts_in_full():
+    """A mean that every replay lowers by 3 is no better known than one that is off by 3 either way."""
+    got = spread_of(figures(10.0, [-3.0] * N), is_whole=False)
+    assert got.high[0] - got.low[0] == pytest.approx(2 * 2.0639 * 3, abs=1e-3)
+
+
+def test_what_hiding_moves_a_figure_by_is_added_for_each_doubling():
+    """Hiding twice as much lowers it by 3 to 5: mean 4, variance 2, of two replays: 4 ** 2 - 1 = 15, twice doubled."""
+    got = spread_of(figures(10.0, [-2.0, 2.0] * 12, [5.0, 7.0]), is_whole=False)
+    half = np.sqrt((2.0639 * 2) ** 2 + 15.0 * 2**2)
+    assert got.high[0] == pytest.approx(10 + half, abs=2e-3)
+    # A shift that is within its own noise is none.
+    got = spread_of(figures(10.0, [-2.0, 2.0] * 12, [8.0, 12.1]), is_whole=False)
+    assert got.high[0] == pytest.approx(10 + 2.0639 * 2, abs=1e-3)
+
+
+def test_rows_that_too_few_replays_have_are_not_known():
+    error = [[1.0] * N, [np.nan] * 3 + [1.0] * (N - 3), [1.0, np.nan] + [1.0] * (N - 2)]
+    got = spread_of(figures([10.0, 10.0, 10.0], error), is_whole=False)
+    assert np.isnan(got.low).tolist() == [False, True, False]
+    nothing = spread_of(figures(0.0, [0.0] * N, imagined=0.0), is_whole=True)
+    assert np.isnan(nothing.low[0])
 
 
 @pytest.mark.filterwarnings("error")
 def test_endless_figures_have_no_interval_and_the_others_theirs():
-    """The logarithm of a group that no copy has rows of."""
-    some = [*np.linspace(8.0, 12.0, 48)]
-    made = _values([-np.inf, *some], [10.0, *some], [10.0, -np.inf, *some[1:]])
-    assert spread.unfit(made) is None
-    tails = np.array([[1.0, 2.0, -np.inf], [-np.inf, 10.0, 11.0], [10.0, 10.0, 10.0]])
-    got = spread.spread_of(made, tails, 1, is_whole=False)
-    assert np.isnan(got.low).tolist() == [True, False, False]
-    assert got.high[1] > 12.0
-    assert np.isfinite(got.low[2])
-    made[1, 1] = np.inf
-    assert "another figure" in str(spread.unfit(made))
+    """The logarithm of a group that no replay has rows of."""
+    made = figures([-np.inf, 10.0], [[-1.0, 1.0] * 12, [-np.inf, 1.0] + [-1.0, 1.0] * 11])
+    assert unfit(made) is None
+    assert np.isnan(spread_of(made, is_whole=False).low).tolist() == [True, False]
+
+
+def test_figures_that_replays_cannot_tell_are_named():
+    assert "the same in every replay" in str(unfit(figures(10.0, [0.0] * N)))
+    assert "in no replay" in str(unfit(figures(10.0, [np.nan] * N)))
+    made = replace(figures(10.0, [1.0] * N), again=np.array([11.0]))
+    assert "another figure" in str(unfit(made))

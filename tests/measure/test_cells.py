@@ -8,8 +8,8 @@ import pytest
 from fixtures.measure import cells_of, tokens_of
 
 from engine.cell_keys import CodeSpan
-from engine.measure import Cells
-from engine.measure.cells import AdditiveEntities, ArrayCells, DuckDBCells
+from engine.measure.cells import DuckDBCells
+from engine.mechanism import AdditiveEntities, ArrayCells, Cells
 from engine.schema import NULL_CODE, OTHER_CODE
 from engine.source import EntityColumn
 
@@ -47,9 +47,7 @@ def arrays_of(rows, tokens, additive):
     codes = np.array([c for c, _ in rows], dtype=np.int64).reshape(len(rows), 3)
     numbers = np.array([e for _, e in rows], dtype=np.int64).reshape(len(rows), len(tokens))
     held = [
-        (EntityColumn(number=k, tokens=None), of_kind[numbers[:, k]])
-        if additive[k]
-        else (EntityColumn(number=k, tokens=of_kind), numbers[:, k])
+        (of_kind[numbers[:, k]], None) if additive[k] else (numbers[:, k], of_kind)
         for k, of_kind in enumerate(tokens)
     ]
     return ArrayCells(dict(zip("ABC", codes.T, strict=True)), len(rows), tuple(held))

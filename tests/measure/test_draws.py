@@ -22,8 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracles.siphash_oracle import siphash24
 
-from engine.measure import StickyDraws
-from engine.measure.draws import EntitySets, label_words
+from engine.mechanism import EntitySets, StickyDraws
+from engine.mechanism.draws import label_words
 from engine.params import PROFILES, PrivacyParams
 from engine.sticky_prf import passes_threshold, siphash
 

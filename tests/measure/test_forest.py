@@ -22,9 +22,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.forest_oracle import grow_slowly
 
-from engine.measure.bounds import RowBounds
-from engine.measure.draws import EntitySets
-from engine.measure.forest import grow
+from engine.mechanism import EntitySets, RowBounds, grow
 from engine.ranges import code_bounds
 from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, NULL_CODE, OTHER_CODE
 

@@ -12,7 +12,7 @@ from hashlib import blake2b
 import pytest
 
 from engine.errors import BudgetError, InternalError, SpecError, StoreError
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.measure.dp import balance, ledger_path, set_budget
 from engine.measure.dp.ledger import charge, mark_measured, measured_folder, note_exact
 from engine.params import DPParams

@@ -24,10 +24,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.forest_oracle import grow_slowly
 
-from engine.measure.sticky import (
-    released_values,
-    top_level,
-)
+from engine.measure.sticky import released_values
+from engine.mechanism.measuring import top_level
 from engine.schema import KIND_OTHER, NULL_CODE, OTHER_CODE, Resolution
 from engine.source.encoding import encoding_digest
 

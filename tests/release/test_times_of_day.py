@@ -11,7 +11,7 @@ from fixtures.pipeline import ACCEPTED, write_spec
 
 from engine.api.reading import read
 from engine.evaluation.data import read_original
-from engine.evaluation.data.paired import Reading
+from engine.evaluation.data.aligned import Reading
 from engine.evaluation.data.reading import read_subject, released_columns
 from engine.release import build
 from queries.release import open_release

@@ -8,7 +8,8 @@ import pytest
 
 import engine
 from engine.errors import PrivacyError, SpecError
-from engine.keys import MasterKey, new_key, read_key
+from engine.key_files import new_key, read_key
+from engine.keys import MasterKey
 from engine.params import PROFILES, DPParams
 from engine.release.trials import TrialRows, joint_trial, sticky_trial
 from engine.schema import Column

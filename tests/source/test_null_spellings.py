@@ -13,7 +13,7 @@ import pytest
 from fixtures.detect import EXACTLY_TEN, accepted
 from fixtures.source import connection
 
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.schema import Column, SourceSpec
 from engine.source import cell_sql, open_source
 from engine.source.detection import make_spec

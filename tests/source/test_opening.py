@@ -11,8 +11,9 @@ import pytest
 from fixtures.measure import column, nodes_of
 
 from engine.errors import PrivacyError, SpecError
-from engine.keys import new_key
-from engine.measure import StickyDraws, measure_one_way, measure_wider
+from engine.key_files import new_key
+from engine.measure import measure_one_way
+from engine.mechanism import StickyDraws, measure_wider
 from engine.params import PROFILES
 from engine.progress import silent
 from engine.schema import SourceSpec

@@ -13,7 +13,7 @@ from fixtures.pipeline import write_spec
 import engine
 from engine.api.reading import read
 from engine.errors import DataError, SpecError
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.release import build
 from engine.schema import Column
 from engine.source.detection import make_spec, spec_text

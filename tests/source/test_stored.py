@@ -10,7 +10,7 @@ import pytest
 from fixtures.measure import KEY, VINTAGE, column
 
 import engine.source.opening
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.params import PROFILES, SwapParams
 from engine.release import make
 from engine.schema import NULL_CODE, SourceSpec

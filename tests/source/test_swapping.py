@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from oracles import swap_oracle
 
 from engine.errors import DataError
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.params import PROFILES, SwapParams
 from engine.progress import silent
 from engine.schema import SourceSpec

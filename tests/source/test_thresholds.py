@@ -14,7 +14,7 @@ from fixtures.detect import Exactly, found
 from scipy import stats
 
 import engine
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.source.detection import make_spec, spec_text
 from engine.source.detection.column import look_at
 from engine.source.detection.holders import Block

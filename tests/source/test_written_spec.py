@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import engine
 from engine.errors import DataError, SpecError
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.schema import Column, SourceSpec
 from engine.source import open_source
 from engine.source.detection import detect_source, make_spec, spec_text

@@ -11,7 +11,7 @@ import pytest
 from fixtures.nist import NIST, needs_nist
 from fixtures.pipeline import ROOT, make_census
 
-from engine.keys import new_key
+from engine.key_files import new_key
 from engine.levels import Levels
 from engine.measure.dp import levels_of, zeros_of
 from engine.release import plan_dp

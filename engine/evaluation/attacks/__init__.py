@@ -1,21 +1,33 @@
-"""CONFIDENTIAL. Attacks of strong attackers on finished releases, each with a control: what `tablepack attack` runs.
+"""CONFIDENTIAL. Attacks: what an attacker achieves against released tables, beside a baseline and a control.
 
-Takes released tables (of any tool) with the noise that they state, the data, strangers if there are any, a generator.
-Gives one `Risk` an attack, with a verdict in words.
-May import what `engine.evaluation` may, and its `data`, `risk`.
+An attack is a function of what the attacker holds, what the study says that they know and want, and a generator; it
+gives a `Finding`. `protocol.py` has what all share. `evaluate` runs the attacks of who knows some facts about some
+people, `attack` those of who knows nearly everything, or chooses the tables; `figures.toml` says which is which.
 """
 
-from engine.evaluation.attacks.assumptions import Assumptions, Group
-from engine.evaluation.attacks.sights import Attacked, Sight, held, sights_of
-from engine.evaluation.attacks.suite import STRONG_ATTACKS, attack_strongly
+from engine.evaluation.attacks.protocol import (
+    Assumptions,
+    Attacker,
+    Group,
+    Held,
+    Linkage,
+    View,
+    held,
+    views_of,
+)
+from engine.evaluation.attacks.suite import ATTACKS, STRONG_ATTACKS, attack_all, attack_one
 
 __all__ = [
+    "ATTACKS",
     "STRONG_ATTACKS",
     "Assumptions",
-    "Attacked",
+    "Attacker",
     "Group",
-    "Sight",
-    "attack_strongly",
+    "Held",
+    "Linkage",
+    "View",
+    "attack_all",
+    "attack_one",
     "held",
-    "sights_of",
+    "views_of",
 ]

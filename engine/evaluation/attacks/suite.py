@@ -1,53 +1,36 @@
-"""The suite of strong attacks, in the order that the report has them.
-
-Takes what is attacked and what attackers are taken to know; gives the risks. Invariant: the seed and an attack's own
-name fix what it draws.
-"""
+"""All attacks, in the order of reports. What an attack draws is fixed by the seed and its own name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
-import numpy as np
-
-from engine.evaluation.attacks.adaptive import adaptive
-from engine.evaluation.attacks.assumptions import Assumptions
-from engine.evaluation.attacks.attribute import attribute
-from engine.evaluation.attacks.averaging import averaging
-from engine.evaluation.attacks.cloning import cloning
-from engine.evaluation.attacks.empty import empty
-from engine.evaluation.attacks.linear import linear
-from engine.evaluation.attacks.membership import membership
-from engine.evaluation.attacks.reconstruction import reconstruction
-from engine.evaluation.attacks.sights import Attacked
-from engine.evaluation.data.sampling import generator
-from engine.evaluation.score import Risk
+from engine.evaluation.attacks.protocol import Held
+from engine.evaluation.data.aligned import generator
+from engine.evaluation.findings import ENTRIES, Finding
 from engine.progress import Progress
 
-StrongAttack = Callable[[Attacked, Assumptions, np.random.Generator], Risk]
-STRONG_ATTACKS: dict[str, StrongAttack] = {
-    "membership": membership,
-    "reconstruction": reconstruction,
-    "linear": linear,
-    "attribute": attribute,
-    "averages": averaging,
-    "cloning": cloning,
-    "empty": empty,
-    "adaptive": adaptive,
-}
+ATTACKS = tuple(name for name, entry in ENTRIES.items() if entry.kind == "attack")
+STRONG_ATTACKS = tuple(name for name, entry in ENTRIES.items() if entry.kind == "strong attack")
 
 
-def attack_strongly(
-    target: Attacked,
-    assumptions: Assumptions,
+def attack_one(name: str, held: Held, options: Any, *, seed: int) -> Finding:
+    """Run one attack; `options` is the study's `risks` or, for a strong one, its `attacks`."""
+    found: Finding = ENTRIES[name].function()(held, options, generator(seed, name))
+    return found
+
+
+def attack_all(
+    held: Held,
+    options: Any,
     *,
     seed: int,
+    names: tuple[str, ...] = ATTACKS,
     progress: Progress | None = None,
-) -> dict[str, Risk]:
-    """Run every strong attack on what is attacked."""
-    risks = {}
-    for done, (name, attack) in enumerate(STRONG_ATTACKS.items()):
+) -> dict[str, Finding]:
+    """Run attacks, by default the quick ones."""
+    found = {}
+    for done, name in enumerate(names):
         if progress is not None:
-            progress(name, done, len(STRONG_ATTACKS))
-        risks[name] = attack(target, assumptions, generator(seed, name))
-    return risks
+            progress(name, done, len(names))
+        found[name] = attack_one(name, held, options, seed=seed)
+    return found

@@ -6,7 +6,6 @@ PUBLIC: all of it stands in the release. Headings after Mitchell et al. 2019, do
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ from typing import Any
 from engine.evaluation.audit.claim import Claim, claim_of_release
 from engine.evaluation.data import Released, read_release
 from engine.evaluation.report import check_target
+from engine.evaluation.report.files import json_text
+from engine.evaluation.report.page import render
 from engine.guarantee import Guarantee
 from engine.outputs import write_output
 from engine.schema import ColumnSet
@@ -26,15 +27,11 @@ Card = dict[str, Any]
 
 def write_card(release: Path, out: Path, *, force: bool = False) -> tuple[Path, Path]:
     """Write a release's generator card as a page, and JSON beside it."""
-    from engine.evaluation.report.page import page_of  # loads what a command line has no need of
-
     check_target(out, force=force, inputs=(release,))
     card = generator_card(release)
     beside = out.with_suffix(".json")
-    texts = {
-        out: page_of("card.html.j2", [], card=card, version=ENGINE_VERSION),
-        beside: json.dumps(card, ensure_ascii=False, indent=1, allow_nan=False) + "\n",
-    }
+    page = render("card.html.j2", card=card, version=ENGINE_VERSION)
+    texts = {out: page, beside: json_text(card)}
     for file, text in texts.items():
         write_output(file, text, force=force)
     return out, beside

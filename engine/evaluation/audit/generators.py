@@ -1,13 +1,11 @@
 """Generators that an audit runs: anything that makes rows of rows. A function of frames, or a command on CSV files.
 
-What comes back is checked: columns, number of rows, blanks, values. Messages never hold a value of the data: of a
-command's output they show the last lines, values masked.
+What comes back is checked: columns, number of rows, blanks, values. Messages never hold a value of the data; see
+`engine.evaluation.command`.
 """
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,19 +13,16 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from engine.errors import DataError, SpecError
+from engine.errors import DataError
 from engine.evaluation.audit.domain import Cells, Domain, cells_of
-from engine.evaluation.command import run_command
-from engine.source import scratch_directory
+from engine.evaluation.command import command_words, made_by, masked, texts_of
 
 Function = Callable[[pd.DataFrame], Any]
 """Takes a frame, gives a frame of as many rows and the same columns."""
-LAST_LINES, LONGEST_LINE = 5, 200
 FEWEST = 0.5
 """Fewer rows than this share of those given are refused: then it is not clear what was made."""
 _BLANKS = ("", "NA", "NaN", "nan", "None", "NULL", "null", "<NA>", "N/A")
 """How commands write that there is no value."""
-_WORD = re.compile(r"[\w.+-]+")
 
 
 class Generator(Protocol):
@@ -63,7 +58,7 @@ class FrameGenerator:
         try:
             made = self._function(frame)
         except Exception as error:  # noqa: BLE001  # of whatever kind: it is not our code
-            told = masked(str(error), self._domain)
+            told = masked(str(error), texts_of(frame))
             raise DataError(f"the generator failed: {type(error).__name__}: {told}") from None
         if not isinstance(made, pd.DataFrame):
             raise DataError(f"the generator gave {type(made).__name__}, not a data frame")
@@ -77,14 +72,7 @@ class CommandGenerator:
     """
 
     def __init__(self, domain: Domain, command: str, *, seconds: float = 600) -> None:
-        if missing := [word for word in ("{in}", "{out}") if word not in command]:
-            raise SpecError(
-                f"--generator: lacks {' and '.join(missing)}: the command reads the file {{in}} and writes {{out}}"
-            )
-        try:
-            self._parts = shlex.split(command)
-        except ValueError as error:
-            raise SpecError(f"--generator: {error}") from None
+        self._words = command_words(command, "--generator")
         self._domain = domain
         self._command = command
         self._seconds = seconds
@@ -97,37 +85,12 @@ class CommandGenerator:
     def draw(self, data: Cells, rng: np.random.Generator) -> Cells:
         """Run it in a scratch folder on shuffled rows."""
         frame = self._domain.frame(data.rows(rng))
-        with scratch_directory() as folder:
-            source, target = folder / "in.csv", folder / "out.csv"
-            frame.to_csv(source, index=False)
-            said = self._run(source, target)
-            if not target.exists():
-                raise DataError(f"the generator wrote no file {{out}}{_told(said, self._domain)}")
+        with made_by(self._words, frame, "the generator", seconds=self._seconds) as file:
             try:
-                made = _read(target, self._domain)
+                made = _read(file, self._domain)
             except (ValueError, OSError):
                 raise DataError("the generator's file {out} is no CSV") from None
         return checked(made, self._domain, n_rows=len(frame))
-
-    def _run(self, source: Path, target: Path) -> str:
-        """Run the command; what it said."""
-        words = [
-            part.replace("{in}", str(source)).replace("{out}", str(target)) for part in self._parts
-        ]
-        try:
-            ended = run_command(words, source.parent, self._seconds)
-        except OSError as error:
-            raise DataError(f"the generator cannot be started: {error.strerror}") from None
-        if ended.code is None:
-            raise DataError(
-                f"the generator ran for more than {self._seconds:g} seconds (--seconds) and was ended"
-                f"{_told(ended.said, self._domain)}"
-            )
-        if ended.code:
-            raise DataError(
-                f"the generator ended with code {ended.code}{_told(ended.said, self._domain)}"
-            )
-        return ended.said
 
 
 def _read(path: Path, domain: Domain) -> pd.DataFrame:
@@ -156,20 +119,3 @@ def checked(made: pd.DataFrame, domain: Domain, *, n_rows: int) -> Cells:
         )
     codes = domain.coded(made, "what the generator gave")
     return cells_of(codes, domain.sizes)
-
-
-def masked(text: str, domain: Domain) -> str:
-    """Return text without the values of a domain."""
-    values = [value for column in domain.columns for value in column.values if value is not None]
-    known = {str(value) for value in values} | {
-        str(float(value)) for value in values if not isinstance(value, str)
-    }
-    for value in sorted((v for v in known if not _WORD.fullmatch(v)), key=len, reverse=True):
-        text = text.replace(value, "[value]") if value else text
-    return _WORD.sub(lambda word: "[value]" if word.group() in known else word.group(), text)
-
-
-def _told(text: str, domain: Domain) -> str:
-    """The last lines of a command's output, for an error."""
-    lines = [line[:LONGEST_LINE] for line in masked(text, domain).splitlines() if line.strip()]
-    return ". It said: " + " | ".join(lines[-LAST_LINES:]) if lines else ". It said nothing"

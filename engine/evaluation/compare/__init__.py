@@ -1,34 +1,33 @@
-"""CONFIDENTIAL. Comparison: releases of one spec in both modes, or with other settings, built in scratch, scored alike.
+"""CONFIDENTIAL. Comparison: modes, settings or generators on the same data, made in scratch, scored and attacked alike.
 
-Takes a `ReleaseSpec`, budgets, and a function that builds.
-Gives a `ModeComparison`, a `LeverMap`, or, beside rivals, a `Contest`: every figure over all runs.
-May import what `engine.evaluation` may, and its `attacks`, `data`, `risk`, `rivals`, `study`, `utility`.
+Takes a `ReleaseSpec`, candidates, and a function that builds; gives a `Comparison`: every figure over all runs.
+May import what `engine.evaluation` may, and its `attacks`, `baselines`, `data`, `measures`, `study`.
 """
 
 from engine.evaluation.compare.building import (
     EPSILONS,
     Build,
+    beside_baselines,
     checked_epsilons,
     compare_all,
+    dp_name,
     refuse_scratch,
+    settings_of,
+    variants,
     with_defaults,
 )
-from engine.evaluation.compare.contest import Contest
-from engine.evaluation.compare.levers import map_levers
-from engine.evaluation.compare.mapped import LeverMap
-from engine.evaluation.compare.rivalry import contest
-from engine.evaluation.compare.runs import ModeComparison
+from engine.evaluation.compare.result import Comparison
 
 __all__ = [
     "EPSILONS",
     "Build",
-    "Contest",
-    "LeverMap",
-    "ModeComparison",
+    "Comparison",
+    "beside_baselines",
     "checked_epsilons",
     "compare_all",
-    "contest",
-    "map_levers",
+    "dp_name",
     "refuse_scratch",
+    "settings_of",
+    "variants",
     "with_defaults",
 ]

@@ -1,12 +1,24 @@
 """CONFIDENTIAL. What is evaluated, read alike: the original, releases, tables of any tool, side by side as codes.
 
 Takes paths or frames, and how they are read.
-Gives frames, subjects, and `Paired`, which every measure counts with.
+Gives frames, subjects, and `Aligned`, which every measure counts with.
 May import what `engine.evaluation` may.
 """
 
+from engine.evaluation.data.aligned import (
+    Aligned,
+    Binning,
+    Coded,
+    Distinct,
+    Reading,
+    align,
+    distinct,
+    generator,
+    listed,
+    sampled,
+    unshown,
+)
 from engine.evaluation.data.declared import data_of
-from engine.evaluation.data.paired import Binning, Coded, Distinct, Paired, Reading, distinct, pair
 from engine.evaluation.data.reading import (
     Released,
     Subject,
@@ -18,26 +30,27 @@ from engine.evaluation.data.reading import (
     read_subject,
     released_columns,
 )
-from engine.evaluation.data.sampling import generator, sampled
 
 __all__ = [
+    "Aligned",
     "Binning",
     "Coded",
     "Distinct",
-    "Paired",
     "Reading",
     "Released",
     "Subject",
+    "align",
     "data_of",
     "distinct",
     "generator",
     "is_release",
+    "listed",
     "notes_of",
-    "pair",
     "read_like",
     "read_original",
     "read_release",
     "read_subject",
     "released_columns",
     "sampled",
+    "unshown",
 ]

@@ -1,6 +1,6 @@
 """Reading for evaluations: the original, and what is compared with it, a release or a synthetic table of any tool.
 
-Takes paths or frames and a study; gives frames for `engine.evaluation.data.paired.pair`, and subjects. The
+Takes paths or frames and a study; gives frames for `engine.evaluation.data.aligned.pair`, and subjects. The
 original says what kind of values a column has (or the release that is evaluated does), synthetic tables follow.
 Invariant: what is left out of a table is in its notes. Rows of the original are CONFIDENTIAL.
 """
@@ -20,6 +20,7 @@ import pandas as pd
 import engine.store.manifest
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError, StoreError
+from engine.evaluation.data.aligned import Distinct, Reading, distinct
 from engine.evaluation.data.columns import ReleasedColumn, columns_in
 from engine.evaluation.data.facts import Facts, facts_of, labels_in
 from engine.evaluation.data.fingerprints import hash_of_file, hash_of_frame
@@ -33,7 +34,6 @@ from engine.evaluation.data.kinds import (
     moment_of_clock,
     read_kinds,
 )
-from engine.evaluation.data.paired import Distinct, Reading, distinct
 from engine.evaluation.data.relation import Relation, form_of_file, opened
 from engine.schema import (
     Column,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine.evaluation.report.pictures.drawing import plain
+from engine.evaluation.report.charts import plain
 from engine.evaluation.result import Result
 
 MOST_ROWS = 200
@@ -144,7 +144,7 @@ def shown(value: float | None, digits: int) -> str:
 def every_table(result: Result) -> pd.DataFrame:
     """Return one row a table of a subject, with what its card and the breakdowns say of it."""
     rows: dict[str, dict[str, Any]] = {}
-    for columns, table in result.comparison.tables.items():
+    for columns, table in result.aligned.tables.items():
         row: dict[str, Any] = {"columns": ", ".join(columns), "width": len(columns)}
         card = result.subject.cards.get(columns, {})
         row |= {word: card[key] for key, word in _OF_CARDS.items() if key in card}

@@ -9,31 +9,28 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from engine.errors import StoreError
-from engine.evaluation.figures import TITLES
-from engine.evaluation.report.attackers import share_text, told
-from engine.evaluation.report.document import is_publishable, notes_of, published
-from engine.evaluation.report.front import Front, front_of
+from engine.evaluation.findings import TITLES, Finding, Rate
+from engine.evaluation.report.distortions import distortions, uses
+from engine.evaluation.report.files import (
+    check_target,
+    document,
+    is_publishable,
+    published,
+    write_both,
+)
+from engine.evaluation.report.front import front_of, share_text, told
 from engine.evaluation.report.grids import Grid, cell, every_table, grid, shown, worst_first
-from engine.evaluation.report.improvement import improvements
-from engine.evaluation.report.naming import Names
-from engine.evaluation.report.pictures.all import Drawn, groups_of
-from engine.evaluation.report.pictures.drawing import drawn_alike
-from engine.evaluation.report.pictures.picture import Group, Picture
-from engine.evaluation.report.pictures.risk import PARTS
-from engine.evaluation.report.pictures.versus import improvement_picture
+from engine.evaluation.report.pictures import Names, Picture, groups_of, improvement_picture
 from engine.evaluation.report.summary import sentence
-from engine.evaluation.report.verdicts import Catalogue, Line, Verdict, lines
+from engine.evaluation.report.verdicts import Catalogue, Line, Verdict, improvements, lines
 from engine.evaluation.result import Evaluation, Result
-from engine.evaluation.score import HitRate, Risk, Score
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 VERDICTS: tuple[Verdict, ...] = ("good", "fair", "poor", "only stated", "not computed")
 MOST_LISTED = 2_000
@@ -56,204 +53,191 @@ class Measured:
     control_note: str
     breakdown: Grid | None
     is_risk: bool
-    told: str = ""  # The rate beside that of the control, in a sentence
+    told: str  # The rate beside that of the control, in a sentence
     # Figure that is the attack's rate -> what the same attack gets elsewhere.
-    beside: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
-    """One subject as the page shows it."""
-
-    place: str  # Anchor
-    front: Front  # The page that is signed
-    result: Result
-    headlines: tuple[Line, ...]
-    undeclared: tuple[str, ...]  # Titles of headline figures that the study does not declare
-    sentences: tuple[str, ...]  # What utility and risk come to
-    attacks: tuple[Measured, ...]  # Attacks, with their headline figures only
-    tally: tuple[tuple[Verdict, int], ...]
-    groups: tuple[Group, ...]
-    tables: Grid
-    measures: tuple[Measured, ...]
+    beside: Mapping[str, str]
 
 
 def page(
-    evaluation: Evaluation,
-    *,
-    publishable: bool = False,
-    catalogue: Catalogue | None = None,
-    drawn: Drawn | None = None,
+    evaluation: Evaluation, *, publishable: bool = False, catalogue: Catalogue | None = None
 ) -> str:
     """Return the report.
 
     publishable: A short one of rounded scores, without anything of the original.
-    drawn: Pictures of the only subject that are there already.
     """
     all_lines = lines(evaluation, catalogue)
-    by_subject = {
-        r.subject.name: [line for line in all_lines if line.subject == r.subject.name]
-        for r in evaluation.results
+    own = [
+        (result, [line for line in all_lines if line.subject == result.subject.name])
+        for result in evaluation.results
+    ]
+    scored = any(result.scores for result in evaluation.results)
+    common = {
+        "evaluation": evaluation,
+        "notes": evaluation.notes,
+        "sample": f"{100 * evaluation.share:g} %",
+        "study": evaluation.study.title,
+        "command": "evaluation" if scored else "attack",
+        "heading": "How good, and how safe" if scored else "What strong attackers get",
     }
     if publishable:
-        return _rendered(
-            "publishable.html.j2", evaluation, parts=_public_parts(evaluation, by_subject)
-        )
-    gains = improvements(all_lines)
-    with drawn_alike():
-        versus = improvement_picture(gains) if len(evaluation.results) > 1 else None
-        parts = [
-            _part(i, result, by_subject[result.subject.name], evaluation, drawn)
-            for i, result in enumerate(evaluation.results)
-        ]
-    side_by_side = _side_by_side(by_subject) if len(parts) > 1 else []
-    return _rendered(
-        "report.html.j2", evaluation, parts=parts, versus=versus, side_by_side=side_by_side
+        parts = [_public(result, mine, evaluation.n_rows) for result, mine in own]
+        return render("publishable.html.j2", parts=parts, **common)
+    is_one = len(own) == 1
+    return render(
+        "report.html.j2",
+        parts=[_part(i, evaluation, *one) for i, one in enumerate(own)],
+        versus=None if is_one else improvement_picture(improvements(all_lines)),
+        side_by_side=[] if is_one else _side_by_side([mine for _, mine in own]),
+        **common,
     )
 
 
-def _side_by_side(by_subject: Mapping[str, Sequence[Line]]) -> list[tuple[Line, ...]]:
+def _side_by_side(by_subject: Sequence[Sequence[Line]]) -> list[tuple[Line, ...]]:
     """Lines of all subjects for every headline figure that any of them has."""
-    headlines = [
-        [one for one in own_lines if one.figure.is_headline] for own_lines in by_subject.values()
-    ]
+    headlines = [[one for one in mine if one.figure.is_headline] for mine in by_subject]
     rows = zip(*headlines, strict=True)  # headline figures have a line in every subject
     return [row for row in rows if any(line.value is not None for line in row)]
 
 
 def _part(
-    number: int,
-    result: Result,
-    own_lines: Sequence[Line],
-    evaluation: Evaluation,
-    drawn: Drawn | None,
-) -> Part:
-    """One subject."""
+    number: int, evaluation: Evaluation, result: Result, own_lines: Sequence[Line]
+) -> dict[str, Any]:
+    """One subject as the page shows it."""
     headlines = [line for line in own_lines if line.figure.is_headline]
-    most = MOST_OF_A_KIND if len(evaluation.results) > 1 else None
-    declared = tuple(line for line in headlines if line.is_declared)
+    declared = [line for line in headlines if line.is_declared]
     tally = Counter(line.verdict for line in declared)
-    measures = _measures(result, own_lines)
-    names = Names(labels=evaluation.labels, value_labels=evaluation.value_labels)
-    return Part(
-        place=f"s{number + 1}",
-        front=front_of(evaluation, result, own_lines),
-        result=result,
-        headlines=declared,
-        undeclared=tuple(line.title for line in headlines if not line.is_declared),
-        sentences=tuple(
+    measures = [
+        _measured(name, one, name in result.risks, own_lines)
+        for name, one in {**result.scores, **result.risks}.items()
+    ]
+    names = Names.of(evaluation)
+    return {
+        "place": f"s{number + 1}",
+        "front": front_of(evaluation, result, own_lines),
+        "result": result,
+        "headlines": declared,
+        "undeclared": [line.title for line in headlines if not line.is_declared],
+        "sentences": [
             sentence(own_lines, is_risk=is_risk)
             for is_risk in (False, True)
             if is_risk or result.scores
+        ],
+        "uses": uses(own_lines),
+        "distortions": distortions(result, names),
+        "attacks": [_with_headlines(one) for one in measures if one.is_risk],
+        "tally": [(v, tally[v]) for v in VERDICTS if tally[v]],
+        "groups": groups_of(
+            result, names, most=MOST_OF_A_KIND if len(evaluation.results) > 1 else None
         ),
-        attacks=tuple(_with_headlines(one) for one in measures if one.is_risk),
-        tally=tuple((v, tally[v]) for v in VERDICTS if tally[v]),
-        groups=tuple(groups_of(result, names, most=most, drawn=drawn)),
-        tables=grid(every_table(result), most=MOST_LISTED),
-        measures=tuple(measures),
-    )
+        "tables": grid(every_table(result), most=MOST_LISTED),
+        "measures": measures,
+    }
 
 
 def _with_headlines(one: Measured) -> Measured:
     """An attack as the summary shows it: headline figures, and what its control is."""
     return replace(
         one,
-        # A rate about those in the data never stands without what it is on strangers, or that this is not known.
+        # A rate about those in the data never stands without that on non-members, or that this is not known.
         rates=tuple(
-            rate for i, rate in enumerate(one.rates) if rate[1] != NO_RATE or i == len(PARTS) - 1
+            rate
+            for i, rate in enumerate(one.rates)
+            if rate[1] != NO_RATE or i == len(one.rates) - 1
         ),
         lines=tuple(line for line in one.lines if line.figure.is_headline),
         notes=(one.control_note,) if one.control_note else (),
     )
 
 
-def _measures(result: Result, own_lines: Sequence[Line]) -> list[Measured]:
-    """Every measure and attack that ran."""
-    measures: Mapping[str, Score | Risk] = {**result.scores, **result.risks}
-    return [
-        Measured(
-            title=TITLES.get(name, name),
-            words=getattr(one, "words", ""),
-            verdict=getattr(one, "verdict", ""),
-            lines=tuple(line for line in own_lines if line.measure == name),
-            rates=_rates(one),
-            notes=notes_of(one),
-            control_note=one.control_note if isinstance(one, Risk) else "",
-            breakdown=grid(worst_first(one.breakdown)) if len(one.breakdown) else None,
-            is_risk=name in result.risks,
-            told=told(one) if isinstance(one, Risk) else "",
-            beside=_beside(name, one),
-        )
-        for name, one in measures.items()
-    ]
+def _measured(name: str, one: Finding, is_risk: bool, own_lines: Sequence[Line]) -> Measured:
+    return Measured(
+        title=TITLES.get(name, name),
+        words=one.entry.words,
+        verdict=one.verdict,
+        lines=tuple(line for line in own_lines if line.measure == name),
+        rates=tuple((words, rate_text(rate)) for words, rate in one.rates),
+        notes=one.all_notes,
+        control_note=one.control_note,
+        breakdown=grid(worst_first(one.breakdown)) if len(one.breakdown) else None,
+        is_risk=is_risk,
+        told=told(one),
+        beside=_beside(name, one),
+    )
 
 
-def _beside(name: str, one: Score | Risk) -> dict[str, str]:
+def _beside(name: str, one: Finding) -> dict[str, str]:
     """What stands beside figures that are the rate of an attack: how often the same attack is right elsewhere."""
-    if not isinstance(one, Risk) or one.rate is None:
+    if one.rate is None:
         return {}
-    _, by_guessing, strangers = one.rate_names
+    _, by_guessing, on_non_members = one.entry.rates
     elsewhere = one.control or one.baseline
-    which = by_guessing if one.control is None and one.baseline is not None else strangers
+    which = by_guessing if one.control is None and one.baseline is not None else on_non_members
     text = f"{which}: {NO_RATE if elsewhere is None else share_text(elsewhere.value)}"
     return {f"{name}.{value}": text for value, v in one.values.items() if v == one.rate.value}
 
 
-def _rates(one: Score | Risk) -> tuple[tuple[str, str], ...]:
-    """Rates of an attack in words."""
-    if not isinstance(one, Risk) or not (one.rate or one.baseline or one.control):
-        return ()
-    rates = (one.rate, one.baseline, one.control)
-    return tuple(
-        (words, rate_text(rate)) for words, rate in zip(one.rate_names, rates, strict=True)
-    )
-
-
-def rate_text(rate: HitRate | None) -> str:
+def rate_text(rate: Rate | None) -> str:
     """Return a rate with its interval: "12.0 % (11.2 to 12.9 %, of 5,000)"."""
     if rate is None:
         return NO_RATE
-    share, low, high = (_percent(v) for v in (rate.value, rate.low, rate.high))
-    return f"{share} % ({low} to {high} %, of {rate.n:,})"
+    low, high = (share_text(v) for v in (rate.low, rate.high))
+    return f"{share_text(rate.value)} ({low.removesuffix(' %')} to {high}, of {rate.n:,})"
 
 
-def _percent(share: float) -> str:
-    """A share in percent; small ones keep two digits."""
-    percent = 100 * share
-    return f"{percent:.1f}" if percent >= 1 or percent < 1e-9 else f"{percent:.2g}"
+def _public(result: Result, own_lines: Sequence[Line], n_rows: int) -> dict[str, Any]:
+    """What may be published of a subject."""
+    return {
+        "name": result.subject.name,
+        "kind": result.subject.kind,
+        "hash": result.subject.content_hash,
+        "sentences": [
+            sentence(own_lines, is_risk=is_risk, rows_published=n_rows) for is_risk in (False, True)
+        ],
+        "rows": [
+            (line, *(cell(published(line.figure, v, n_rows)) for v in (line.value, line.scale)))
+            for line in own_lines
+            if is_publishable(line)
+        ],
+    }
 
 
-def _public_parts(
-    evaluation: Evaluation, by_subject: Mapping[str, Sequence[Line]]
-) -> list[dict[str, Any]]:
-    """What may be published of each subject."""
-    rows = evaluation.n_rows
-    return [
-        {
-            "name": result.subject.name,
-            "kind": result.subject.kind,
-            "hash": result.subject.content_hash,
-            "sentences": [
-                sentence(by_subject[result.subject.name], is_risk=is_risk, rows_published=rows)
-                for is_risk in (False, True)
-            ],
-            "rows": [
-                (line, *(cell(published(line.figure, v, rows)) for v in (line.value, line.scale)))
-                for line in by_subject[result.subject.name]
-                if is_publishable(line)
-            ],
-        }
-        for result in evaluation.results
-    ]
+def write_report(
+    evaluation: Evaluation,
+    path: Path,
+    *,
+    publishable: bool = False,
+    force: bool = False,
+    catalogue: Catalogue | None = None,
+) -> tuple[Path, Path]:
+    """Write the report, and JSON beside it.
+
+    path: Ends in .html; the JSON file has the same stem.
+    publishable: Rounded scores only; files may be read by all that the umask lets. Otherwise they have mode
+        0600.
+    """
+    check_target(path, force=force)
+    return write_both(
+        path,
+        page=page(evaluation, publishable=publishable, catalogue=catalogue),
+        document=document(evaluation, publishable=publishable, catalogue=catalogue),
+        force=force,
+        private=not publishable,
+    )
 
 
-def template_environment() -> Environment:
-    """Return what fills the templates of this package: escaping all, and failing on what is undefined."""
+def render(template: str, **context: object) -> str:
+    """Fill a template of this package: all is escaped, what is undefined fails."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError:
         raise StoreError("reports need Jinja: pip install 'tablepack[evaluate]'") from None
-    return Environment(
+    from markupsafe import Markup  # comes with Jinja
+
+    def drawn(picture: Picture) -> Markup:
+        # Written by `Chart`, which escapes every text in it.
+        return Markup(picture.svg)  # noqa: S704
+
+    environment = Environment(
         loader=PackageLoader("engine.evaluation.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
@@ -261,49 +245,13 @@ def template_environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-
-
-def page_of(template: str, pictures: Iterable[Picture], **context: object) -> str:
-    """Fill the template of a page that has pictures, in the style of the report."""
-    environment = template_environment()
-    from markupsafe import Markup  # comes with Jinja
-
-    return environment.get_template(template).render(
-        pictures=[(one, Markup(one.svg)) for one in pictures],  # noqa: S704  # `svg_of` escapes all text
-        style=Markup(_packaged("report.css")),  # noqa: S704
-        **context,
-    )
-
-
-def _rendered(template: str, evaluation: Evaluation, **context: object) -> str:
-    """Fill a template of this package."""
-    environment = template_environment()
-    from markupsafe import Markup  # comes with Jinja
-
     environment.globals |= {"shown": shown, "cell": cell, "grid": grid}
-    script = _packaged("filter.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-    def drawn(picture: Picture) -> Markup:
-        # Written by `svg_of`, which escapes every text in it.
-        return Markup(picture.svg)  # noqa: S704
-
     environment.filters["drawn"] = drawn
-    scored = any(result.scores for result in evaluation.results)
+    files = resources.files("engine.evaluation.report")
+    style, script = (files.joinpath(f).read_text("utf-8") for f in ("report.css", "filter.js"))
     return environment.get_template(template).render(
-        evaluation=evaluation,
-        notes=evaluation.notes,
-        style=Markup(_packaged("report.css")),  # noqa: S704
+        style=Markup(style),  # noqa: S704
         script=Markup(script),  # noqa: S704
-        digest=digest,
-        sample=f"{100 * evaluation.share:g} %",
-        study=evaluation.study.title,
-        command="evaluation" if scored else "attack",
-        heading="How good, and how safe" if scored else "What strong attackers get",
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         **context,
     )
-
-
-def _packaged(name: str) -> str:
-    """A text file of this package."""
-    return resources.files("engine.evaluation.report").joinpath(name).read_text("utf-8")

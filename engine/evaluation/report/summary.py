@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.evaluation.report.document import is_publishable, published
+from engine.evaluation.report.charts import short
+from engine.evaluation.report.files import is_publishable, published
 from engine.evaluation.report.grids import MISSING, cell, shown
-from engine.evaluation.report.pictures.drawing import short
 from engine.evaluation.report.verdicts import Line
 
 ARROWS = {"lower": "↓", "higher": "↑", "neither": ""}

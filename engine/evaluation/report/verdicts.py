@@ -1,18 +1,20 @@
-"""What a figure is worth, in words: its value beside thresholds and beside a sample of the original.
+"""What figures are worth: beside thresholds and a sample of the original, and of one subject beside another.
 
-Takes an `Evaluation` and the catalogue of figures; gives a `Line` a figure and subject. Invariant: a figure that is
-absent, or not a number, is "not computed" with a reason, never good.
+Takes an `Evaluation` and the catalogue of figures; gives a `Line` a figure and subject, and improvement factors (P.
+Francis, "A Comparison of SynDiffix Multi-table versus Single-table Synthetic Data", arXiv:2403.08463, section 4,
+equation 1). Invariants: a figure that is absent, or not a number, is "not computed" with a reason, never good; a factor
+is never between -1 and 1 (but 0 where a reason stands in its place), and never NaN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite, isinf
 from typing import Literal
 
+from engine.evaluation.findings import FIGURES, STRONG, WHOLE, Figure, Finding
 from engine.evaluation.result import Evaluation, Result
-from engine.evaluation.score import WHOLE, Figure, Risk, Score
 
 Catalogue = Mapping[str, Figure]
 Verdict = Literal["good", "fair", "poor", "only stated", "not computed"]
@@ -25,6 +27,8 @@ JUDGED = ("good", "fair", "poor")
 TIMES_AS_FAR = 3.0
 """Without a threshold: poor is further from perfect than so many times a sample of the original is. Our own choice."""
 NO_SECTION = "the study does not declare it"
+MOST_APART = 1.5
+"""Figures of whole tables are compared if one table has at most so many times the columns of the other."""
 NO_REASON = "the measure gave no figure and no reason"
 
 
@@ -123,39 +127,32 @@ def lines(evaluation: Evaluation, catalogue: Catalogue | None = None) -> list[Li
 
 
 def _catalogue_of(evaluation: Evaluation) -> Catalogue:
-    """The figures of all measures and attacks that the same command could have run; they are loaded for it."""
-    from engine.evaluation.figures import FIGURES, STRONG
-
+    """The figures of all measures and attacks that the same command could have run."""
     ran = {name for result in evaluation.results for name in (*result.scores, *result.risks)}
-    only_strong = bool(ran) and ran <= STRONG
+    is_attack = not any(result.scores for result in evaluation.results) and ran & STRONG
     return {
         name: figure
         for name, figure in FIGURES.items()
         for measure in [name.partition(".")[0]]
-        if measure in ran or (measure in STRONG) == only_strong
+        if measure in ran or (measure in STRONG if is_attack else measure not in STRONG)
     }
 
 
 def _of_result(result: Result, catalogue: Catalogue, reaches: Mapping[str, str]) -> list[Line]:
     """Lines of one subject."""
-    measures: dict[str, Score | Risk] = {**result.scores, **result.risks}
-    names = [name for name, figure in catalogue.items() if _has_line(figure, measures)]
-    known = set(names)
+    measures: dict[str, Finding] = {**result.scores, **result.risks}
+    # A figure has a line if its measure ran, or it is a headline.
+    names = [n for n, f in catalogue.items() if f.is_headline or n.partition(".")[0] in measures]
     extra = [
         f"{measure}.{value}"
         for measure, one in measures.items()
         for value in (*one.values, *one.why_not)
-        if value != WHOLE and f"{measure}.{value}" not in known
+        if value != WHOLE
     ]
     return [
         _line(result, catalogue.get(name) or _unknown(name), reaches.get(name, ""))
-        for name in (*names, *dict.fromkeys(extra))
+        for name in dict.fromkeys([*names, *extra])
     ]
-
-
-def _has_line(figure: Figure, measures: Mapping[str, Score | Risk]) -> bool:
-    """Whether a figure of the catalogue has a line: its measure ran, or it is a headline."""
-    return figure.is_headline or figure.name.partition(".")[0] in measures
 
 
 def _unknown(name: str) -> Figure:
@@ -167,7 +164,7 @@ def _unknown(name: str) -> Figure:
 def _line(result: Result, figure: Figure, reach: str) -> Line:
     """One line."""
     measure, _, value = figure.name.partition(".")
-    one: Score | Risk | None = result.scores.get(measure) or result.risks.get(measure)
+    one: Finding | None = result.scores.get(measure) or result.risks.get(measure)
     shown = one.values.get(value) if one is not None else None
     if shown is not None and not isfinite(shown):
         shown = None
@@ -183,11 +180,11 @@ def _line(result: Result, figure: Figure, reach: str) -> Line:
         verdict=verdict(figure, shown, reach, scale=scale),
         why="" if shown is not None else _why(one, value),
         is_declared=one is not None,
-        over=one.over if isinstance(one, Score) and figure.columns == "all" else 0,
+        over=one.over if one is not None and figure.columns == "all" else 0,
     )
 
 
-def _why(one: Score | Risk | None, value: str) -> str:
+def _why(one: Finding | None, value: str) -> str:
     """Why there is no figure."""
     if one is None:
         return NO_SECTION
@@ -246,3 +243,94 @@ def _against_sample(figure: Figure, value: float, scale: float | None) -> Verdic
 def _is_worse(figure: Figure, value: float, threshold: float) -> bool:
     """Whether a value lies on the bad side of a threshold."""
     return value > threshold if figure.better == "lower" else value < threshold
+
+
+# --- improvement factors
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Improvement:
+    """One figure of one subject compared with the first."""
+
+    first: Line
+    other: Line
+    # At least 1: the first is so many times nearer to perfect; at most -1: the other is; infinite: one is
+    # perfect. 0 where `why_not` says why there is none.
+    factor: float
+    why_not: str = ""  # Why the two cannot be compared; else empty
+
+    @property
+    def place(self) -> float:
+        """Where it is marked on a log scale: above 1 the first is better; 0 and infinity are its ends."""
+        return self.factor if self.factor >= 1 else -1 / self.factor
+
+    @property
+    def text(self) -> str:
+        """The factor in words."""
+        if self.why_not:
+            return f"not comparable: {self.why_not}"
+        if self.factor == 1:
+            return "equal"
+        if isinf(self.factor):
+            return "∞: only the first is perfect" if self.factor > 0 else "−∞: only it is perfect"
+        return f"{self.factor:,.2f}".replace("-", "−")
+
+
+def factor(perfect: float, first: float, other: float) -> float:
+    """Improvement factor of `first` over `other`.
+
+    Distances from perfect: other / first where that of the other is the larger one, else -(first / other). Both
+    perfect: 1; one perfect: infinite with its sign.
+    """
+    nearer, further = abs(perfect - first), abs(perfect - other)
+    if nearer == further:
+        return 1.0
+    if further > nearer:
+        return further / nearer if nearer else inf
+    return -nearer / further if further else -inf
+
+
+def improvements(all_lines: Sequence[Line]) -> list[Improvement]:
+    """Hold every other subject against the first, in all figures that have a perfect value and that both have.
+
+    Figures of tables that differ much in their number of columns have a reason in the place of a factor.
+
+    Returns: By number of columns that a figure looks at, then in the order of the lines; utility before risk.
+    """
+    if not all_lines:
+        return []
+    name = all_lines[0].subject
+    first = {line.figure.name: line for line in all_lines if line.subject == name}
+    improved = [
+        one
+        for line in all_lines
+        if line.subject != name
+        and (mine := first.get(line.figure.name)) is not None
+        and (one := _improvement(mine, line)) is not None
+    ]
+    return sorted(improved, key=lambda one: (one.other.is_risk, width(one.other.figure.columns)))
+
+
+def _improvement(mine: Line, other: Line) -> Improvement | None:
+    """One figure of two subjects; None where one lacks it, or nothing is perfect."""
+    figure = other.figure
+    if mine.value is None or other.value is None or figure.perfect is None:
+        return None
+    if figure.better == "neither":
+        return None
+    if (
+        mine.over
+        and other.over
+        and max(mine.over, other.over) > MOST_APART * min(mine.over, other.over)
+    ):
+        why_not = f"{mine.over} columns against {other.over}"
+        return Improvement(first=mine, other=other, factor=0.0, why_not=why_not)
+    values = (towards(figure, value) for value in (mine.value, other.value))
+    return Improvement(first=mine, other=other, factor=factor(figure.perfect, *values))
+
+
+def width(columns: str) -> float:
+    """Return the number of columns of a figure for ordering: "all" after all numbers, an empty one last."""
+    if columns == "all":
+        return 1e6
+    return float(columns) if columns.isdigit() else inf

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from engine.evaluation.attacks import Attacker
+from engine.evaluation.data.aligned import Binning, Distinct
 from engine.evaluation.data.kinds import Kind, kind_of_column
-from engine.evaluation.data.paired import Binning, Distinct
-from engine.evaluation.risk.attacker import Attacker
-from engine.evaluation.study.model import Study
-from engine.evaluation.utility import (
+from engine.evaluation.measures import (
     Components,
     Correlations,
     Distributions,
@@ -28,6 +27,7 @@ from engine.evaluation.utility import (
     Tables,
     Univariate,
 )
+from engine.evaluation.study.model import Study
 from engine.schema import ColumnSet
 
 RANKS, FEW = 20, 20
@@ -145,7 +145,7 @@ def _is_id(filled: pd.Series, kind: Kind, n_values: int) -> bool:
 
 def _notes(seen: Sequence[_Column], ids: Sequence[str]) -> list[str]:
     """What was chosen of all columns."""
-    notes = ["no study was declared: columns are read, binned and paired by what they look like"]
+    notes = ["no study was declared: columns are read, binned and aligned by what they look like"]
     if ids:
         notes.append(
             f"{', '.join(ids)}: nearly every row has a value of its own, left out of most measures"

@@ -15,11 +15,10 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from engine.errors import SpecError
-from engine.evaluation.attacks.assumptions import Assumptions
-from engine.evaluation.data.paired import Reading
-from engine.evaluation.risk.attacker import Attacker
-from engine.evaluation.score import Section
-from engine.evaluation.utility import Inconsistencies, Rule, Sections
+from engine.evaluation.attacks import Assumptions, Attacker
+from engine.evaluation.data.aligned import Reading
+from engine.evaluation.findings import Section
+from engine.evaluation.measures import Inconsistencies, Rule, Sections
 from engine.texts import parsed_json, parsed_toml
 
 ENDING = ".study.toml"

@@ -14,11 +14,10 @@ from itertools import product
 
 import numpy as np
 
-from engine.fit.borders import Marks, possible
-from engine.fit.placement import UNRELEASED_CAP, most_unreleased
+from engine.fit.borders import Marks, allowed_pairs, classes_of
 from engine.fit.support import is_leaf
-from engine.fit.tree import FittedTree, fit_tree
-from engine.fit.whole.start import by_running_sums
+from engine.fit.tree import UNRELEASED_CAP, FittedTree, fit_tree
+from engine.fit.whole import by_running_sums, starts
 from engine.params import NOISE_LAYERS
 from engine.ranges import ROOT_LEVEL, chosen_places, code_bounds
 from engine.schema import (
@@ -94,7 +93,7 @@ def whole_boxes(
         has_room=has_room,
         floor=floor,
         layer_sd=layer_sd,
-        most=most_unreleased(tree),
+        is_capped=True,
     )
     depth = np.concatenate([[0], tree.depth.astype(np.int64) + 1])
     scale = tree.scale[np.minimum(depth[parent], len(tree.scale) - 1)].astype(np.float64)
@@ -223,24 +222,6 @@ class _Expected:
         return weight
 
 
-def classes_of(n_values: int, marks: Marks) -> tuple[Int64Array, Int64Array]:
-    """Number values of a column that all universes mark alike; and the first value of each number."""
-    if not marks:
-        return np.zeros(n_values, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    together = np.column_stack([marks[condition] for condition in marks])
-    _, first, of = np.unique(together, axis=0, return_index=True, return_inverse=True)
-    return of.ravel().astype(np.int64), first.astype(np.int64)
-
-
-def allowed_pairs(firsts: list[Int64Array], marks: tuple[Marks, ...]) -> BoolArray:
-    """Which classes of two columns may meet in a row, shape (n_classes, n_classes)."""
-    shape = (len(firsts[0]), len(firsts[1]))
-    if not marks:
-        return np.ones(shape, dtype=bool)
-    pairs = np.stack(np.meshgrid(*firsts, indexing="ij"), axis=-1).reshape(-1, 2)
-    return possible(pairs.astype(np.int32), marks).reshape(shape)
-
-
 def places_of(
     support: Support, kind: UInt8Array, level: UInt8Array, index: Int64Array
 ) -> tuple[Int64Array, Int64Array]:
@@ -322,6 +303,7 @@ def _in_whole(
         name = above[heads]
         x = np.concatenate([mass[below], open_mass[opened]])[order]
         rows = np.empty(len(above), dtype=np.int64)
-        rows[order] = by_running_sums(x, whole[name], heads, name, key)
+        have = np.add.reduceat(x, heads)
+        rows[order] = by_running_sums(x, have, whole[name], heads, starts(key, name))
         whole[below], open_rows[opened] = rows[: len(below)], rows[len(below) :]
     return whole, open_rows

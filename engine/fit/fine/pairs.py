@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.fit.borders import Marks
-from engine.fit.candidates import Codes
-from engine.fit.coarse import Coarse
-from engine.fit.fine.boxes import Boxes, allowed_pairs, classes_of, whole_boxes
+from engine.fit.borders import Marks, allowed_pairs, classes_of
+from engine.fit.cells import Coarse
+from engine.fit.fine.boxes import Boxes, whole_boxes
 from engine.fit.fine.decoding import Supply, Wanted, decoded, supply_of
+from engine.fit.tree import Codes
 from engine.schema import Int64Array, Measurement, Support
 
 FINE = 400_000

@@ -15,8 +15,9 @@ import numpy as np
 
 from engine.errors import InternalError
 from engine.levels import Levels, Margin, n_cells, tree_sizes
-from engine.measure import Cells, PairedEntities, coded_cells
+from engine.measure import coded_cells
 from engine.measure.dp.accounting import Share
+from engine.mechanism import Cells, PairedEntities
 from engine.params import DPParams
 from engine.progress import Progress
 from engine.schema import NULL_CODE, ColumnSet, Int64Array

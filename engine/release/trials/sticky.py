@@ -9,7 +9,8 @@ import numpy as np
 
 from engine.fit import FitOrder
 from engine.keys import MasterKey
-from engine.measure import StickyDraws, measure_arrays, measure_wider
+from engine.measure import measure_arrays
+from engine.mechanism import StickyDraws, measure_wider
 from engine.params import PrivacyParams
 from engine.relations import NO_RELATIONS
 from engine.release.fitter import Fitter

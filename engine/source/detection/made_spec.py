@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError
-from engine.keys import check_key_file, read_key
+from engine.key_files import check_key_file, read_key
 from engine.schema import (
     Column,
     Entity,

@@ -79,7 +79,7 @@ def annotated(release: Session, text: str, tables: Mapping[str, Any] | None = No
     Understood are count, count_if, sum, avg, median, quantile_cont, quantile_disc, with FILTER, arithmetic over them,
     and shares such as 100 * count(*) / sum(count(*)) OVER (), in a SELECT ... FROM the logical table [WHERE]
     [GROUP BY]; a name given to a column of the same SELECT stands for it. All other figures have the spread that they
-    have over the copies of `queries.intervals.copies`, where copies can speak of them.
+    have over the replays of the table, where these can tell (`queries.intervals.replays`).
     """
     plain, more, reasons = ends_of(release, text, tables)
     return beside(plain, more, tuple(_PLAIN + why for why in reasons))
@@ -107,15 +107,15 @@ def ends_of(
     except (Unknown, duckdb.Error, StoreError) as error:
         if not reckons(release, text, tables):
             return plain, {}, [f"this answer: {_why(error)}."]
-        return plain, *_from_copies(release, text, plain, tables, _why(error))
+        return plain, *_from_replays(release, text, plain, tables, _why(error))
     more, reasons = _beside_figures(plain, reckoned)
     reasons += [reckoned.unread[at] for at in sorted(reckoned.differs)]
     missing = {at: why for at, why in reckoned.unread.items() if at not in reckoned.differs}
     if missing:
-        of_copies, why_not = _from_copies(
+        of_replays, why_not = _from_replays(
             release, text, plain, None, missing, {*reckoned.estimates, *reckoned.differs}
         )
-        more, reasons = more | of_copies, [*why_not, *reasons]
+        more, reasons = more | of_replays, [*why_not, *reasons]
     return plain, more, reasons
 
 
@@ -124,7 +124,7 @@ def kept_ends(ends: Ends | None, word: str) -> list[Any] | None:
     return next((values for name, _, values in ends or () if name == word), None)
 
 
-def _from_copies(
+def _from_replays(
     release: Session,
     text: str,
     plain: Result,
@@ -132,7 +132,7 @@ def _from_copies(
     unread: Mapping[int, str] | str,
     closed: Collection[int] = (),
 ) -> tuple[dict[int, Ends], list[str]]:
-    """Three columns more for each figure of which copies of the table tell, and the reasons for those without.
+    """Three columns more for each figure of which replays of the table tell, and the reasons for those without.
 
     `unread` says why no closed form covers a figure, by place, or why the statement was not understood at all; `closed`
     are the places of the other figures.
@@ -141,20 +141,22 @@ def _from_copies(
     try:
         found, why = spreads(release, text, plain, tables, wanted, closed)
     except (Unknown, duckdb.Error, StoreError) as error:
-        nor = f"; nor do copies of the table tell: {_why(error)}."
+        nor = f"; nor do replays of the table tell: {_why(error)}."
         if isinstance(unread, str):
             return {}, [f"this answer: {unread}{nor}"]
         return {}, [reason.removesuffix(".") + nor for reason in unread.values()]
     reasons = []
-    for at, of_copies in why.items():
+    for at, of_replays in why.items():
         reason = f"{plain.columns[at]}: {unread}" if isinstance(unread, str) else unread[at]
-        reasons.append(f"{reason.removesuffix('.')}; nor do copies of the table tell: {of_copies}.")
+        reasons.append(
+            f"{reason.removesuffix('.')}; nor do replays of the table tell: {of_replays}."
+        )
     more: dict[int, Ends] = {}
     for at, one in found.items():
         more[at] = _columns_of(one.low, one.high, [*one.status], is_whole=one.is_whole)
         if any(low is None for low in more[at][0][2]):
             reasons.append(
-                f"{plain.columns[at]}, some of its rows: they are not released, or in too few copies."
+                f"{plain.columns[at]}, some of its rows: they are not released, or in too few replays."
             )
     return more, reasons
 

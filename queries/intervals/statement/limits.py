@@ -1,6 +1,6 @@
-"""What copies of a table cannot speak of, by the shape of a statement: extremes, rare values, groups as units, chance.
+"""What replays of a table cannot tell, by the shape of a statement: extremes, rare values, groups as units, chance.
 
-Takes a statement with the places of its figures; gives the reason for each that has no interval by its copies, or
+Takes a statement with the places of its figures; gives the reason for each that has no interval by replays, or
 raises `Unknown` where that is the whole statement. README.md in the folder above lists the rules and why they are.
 """
 
@@ -15,8 +15,8 @@ from typing import Any
 import duckdb
 
 from engine.schema import ColumnSet
-from queries.intervals.copies.spread import MEASURED, measured_share
 from queries.intervals.model import MUCH_FILLED, noise_model
+from queries.intervals.spread import MEASURED, measured_share
 from queries.intervals.statement.inlined import chosen
 from queries.intervals.statement.nodes import (
     Node,
@@ -50,7 +50,7 @@ ENDS = frozenset(
     "arg_max_nulls_last approx_count_distinct approx_top_k bool_and bool_or bit_and bit_or bit_xor bitstring_agg "
     "histogram histogram_exact".split()
 )
-"""What hangs on values or groups beyond those that are released: no copy of released counts can hold these."""
+"""What hangs on values or groups beyond those that are released: no replay of released counts can hold these."""
 SINGLE = frozenset(
     "first last any_value arbitrary first_value last_value nth_value list array_agg".split()
 )
@@ -76,25 +76,20 @@ _OF_ROWS = ("POSITIONAL_REFERENCE", "STAR")
 _SELECTS = ("SELECT_NODE", "SET_OPERATION_NODE")
 _ROWS_MADE = frozenset("range generate_series unnest".split())
 """Functions in a FROM that read no table; `query('...')` may read any, and hides what it asks."""
-STEPPED = frozenset("median quantile quantile_cont quantile_disc approx_quantile mode mad".split())
-"""What goes by steps from one value of a column to the next."""
 OUTERMOST = 0.02
 """Quantiles nearer to an end than this hang on values beyond the released ones."""
 _BEYOND = (
     "what lies beyond the outermost released values, or is too rare to be released, is not known"
 )
 _TIES = "its window goes row by row, in an order that leaves ties"
-_MIXED = "a figure that goes by steps stands beside one that does not, and the steps do not show"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
     """What the shape of a statement says of its figures."""
 
-    hidden: dict[int, str]  # Places of figures that no copy can speak of, with the reason
+    hidden: dict[int, str]  # Places of figures that no replay can tell, with the reason
     counted: frozenset[int]  # Places of counts
-    # Something in it is a quantile, a mode or the like, which jump from value to value.
-    is_stepped: bool
 
 
 def refused(
@@ -104,7 +99,7 @@ def refused(
     wanted: Collection[int] | None,
     own: Collection[str] = (),
 ) -> Shape:
-    """Figures that no copy can speak of, and what is known of the others; raises where that is all of them."""
+    """Figures that no replay can tell, and what is known of the others; raises where that is all of them."""
     if _CHANCE.search(text):
         raise Unknown("it draws at random, or samples rows")
     columns = {name.casefold() for name in release.columns}
@@ -116,6 +111,7 @@ def refused(
         keys = _keys(con, inner, columns)
         _refuse_ties(con, tree, columns)
     _refuse_other_tables(tree, {release.logical_name, *own})
+    refuse_digits(release, plain.table or (), tree)
     figures, others = _named(tree, columns)
     _refuse_groups_as_units(release, tree, plain.table or (), others)
     _refuse_outermost_rows(tree)
@@ -128,8 +124,7 @@ def refused(
         hidden, why = {}, _why_not(tree, figures) or _why_not(items, figures, keys)
         if why:
             raise Unknown(why)
-    is_stepped = any(name_of(node) in STEPPED for node in nodes_in(tree))
-    return Shape(hidden=hidden, counted=frozenset(counted), is_stepped=is_stepped)
+    return Shape(hidden=hidden, counted=frozenset(counted))
 
 
 def refuse_digits(release: Session, table: ColumnSet, tree: Any) -> None:
@@ -189,7 +184,7 @@ def _key_names(
 
 
 def _why_not(tree: Any, figures: Collection[str], keys: Sequence[Node] = ()) -> str | None:
-    """Why no copy can speak of what is reckoned in a part of a statement, or None; `keys` as `_keys` gives them."""
+    """Why no replay can tell what is reckoned in a part of a statement, or None; `keys` as `_keys` gives them."""
     names = set()
     for node in nodes_in(tree):
         name = name_of(node)
@@ -202,8 +197,7 @@ def _why_not(tree: Any, figures: Collection[str], keys: Sequence[Node] = ()) -> 
         if name in ENDS or _hangs_on_rows(node, name, figures) or _is_outermost(node, name):
             return _BEYOND
         names.add(name)
-    is_mixed = names & STEPPED and names & (_PER_GROUP | {"sum"}) - STEPPED
-    return _MIXED if is_mixed else None
+    return None
 
 
 def _goes_by_order(window: Node, name: str) -> bool:
@@ -291,7 +285,7 @@ def _is_of_figures(node: Node, figures: Collection[str]) -> bool:
 
 
 def _refuse_other_tables(tree: Any, names: Collection[str]) -> None:
-    """Raise `Unknown` where a statement reads what is the same in every copy though it has noise as well."""
+    """Raise `Unknown` where a statement reads what is the same in every replay though it has noise as well."""
     every = [*dicts_in(tree)]
     named = [one for node in every for one in (node.get("cte_map") or {}).get("map", ())]
     known = {name.casefold() for name in (*names, *(one["key"] for one in named))}
@@ -305,7 +299,7 @@ def _refuse_other_tables(tree: Any, names: Collection[str]) -> None:
         else:
             continue
         if not is_known:
-            raise Unknown(f"it reads {name}, and copies are of the logical table alone")
+            raise Unknown(f"it reads {name}, and replays are of the logical table alone")
 
 
 def _refuse_outermost_rows(tree: Any) -> None:

@@ -1,8 +1,9 @@
-"""`FROM replicates('age', 'sex')`: copies of a released table's counts as rows, for statements and for other tools.
+"""`FROM replicates('age', 'sex')`: the replays of a released table as rows, for statements and for other tools.
 
 Takes a statement that reads them; gives the statement over a table of one's own in their place, and that table: a row
-for each copy and distinct row, with columns `replicate` (from 1), those of the table, and `count`. Official statistics
-publish replicate weights of public-use files for the same use; README.md in the folder above says how to use these.
+for each replay and distinct row, with columns `replicate` (from 1), those of the table, `imagined` and `count`: what
+the data may have been, and what a release of them would show. Official statistics publish replicate weights of
+public-use files for the same use; README.md in the folder above says how to use these.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.errors import QueryRefused
-from engine.schema import ColumnSet, Int64Array, quoted
+from engine.schema import ColumnSet, quoted
 from engine.store import unused_name
-from queries.intervals.copies.replicates import N_REPLICATES
-from queries.intervals.model import noise_model
 from queries.intervals.statement.nodes import (
     Node,
     dicts_in,
@@ -27,7 +26,7 @@ from queries.intervals.statement.nodes import (
     parts,
     text_of_tree,
 )
-from queries.intervals.statement.spreads import sound_copies
+from queries.intervals.statement.spreads import sound_replays
 from queries.intervals.statement.tree import Unknown
 from queries.sql import Session
 
@@ -62,8 +61,8 @@ def with_replicates(
         own = dict(tables or {})
         for i, call in enumerate(calls):
             table = _table_of(release, call)
-            own[f"{_HELD}_{i}"] = _frame(release, table)
-            read = parsed_tree(con, f"FROM ({_typed(release, table, f'{_HELD}_{i}')}) AS {NAME}")
+            own[f"{_HELD}_{i}"], typed = _frame(release, table)
+            read = parsed_tree(con, f"FROM ({typed.format(f'{_HELD}_{i}')}) AS {NAME}")
             source = read["statements"][0]["node"]["from_table"]
             kept = {
                 key: call[key] for key in ("alias", "column_name_alias", "sample") if call.get(key)
@@ -86,41 +85,36 @@ def _table_of(release: Session, call: Node) -> ColumnSet:
     return release.card(*map(str, names)).columns
 
 
-def _names(table: ColumnSet) -> tuple[str, str]:
-    """What the number of the copy and the count are called: no column of the table has the name."""
-    return unused_name("replicate", table), unused_name("count", table)
-
-
-def _frame(release: Session, table: ColumnSet) -> pd.DataFrame:
-    """All copies of a table, one below the other; values as texts."""
+def _frame(release: Session, table: ColumnSet) -> tuple[pd.DataFrame, str]:
+    """All replays of a table, one below the other, and SQL that gives their values the types of the release."""
     import pandas as pd  # slow to load
 
     try:
-        copies = sound_copies(release, table)
+        drawn = sound_replays(release, table)
     except Unknown as why:
         raise QueryRefused(f"There are no replicates of {', '.join(table)}: {why}") from None
-    held = noise_model(release, table).table
-    replicate, count = _names(table)
+    names = ("replicate", "imagined", "count")
+    replicate, imagined, count = (unused_name(name, table) for name in names)
+    rows = drawn.variants(drawn.imagined, drawn.replayed)
+    is_replay = rows.variant >= len(drawn.imagined)
     columns: dict[str, Any] = {
-        replicate: np.repeat(np.arange(1, N_REPLICATES + 1, dtype=np.int32), len(held.rows))
+        replicate: (rows.variant % len(drawn.imagined) + 1).astype(np.int32),
+        imagined: np.where(is_replay, 0, rows.n),
+        count: np.where(is_replay, rows.n, 0),
     }
-    for j, column in enumerate(held.released):
-        named = [i for i, value in enumerate(column.values) if value is not None]
-        code = np.full(len(column.values), -1)
-        code[named] = np.arange(len(named))
-        texts = pd.Index([str(column.values[i]) for i in named], dtype=object)
-        codes: Int64Array = np.tile(code[held.rows[:, j]], N_REPLICATES)
-        columns[column.name] = pd.Categorical.from_codes(codes, texts)
-    columns[count] = copies.counts.T.reshape(-1)
-    return pd.DataFrame(columns)
-
-
-def _typed(release: Session, table: ColumnSet, held: str) -> str:
-    """The same with the types that the columns have in the release."""
-    replicate, count = _names(table)
-    listed = ", ".join(
-        f"CAST(CAST({quoted(name)} AS VARCHAR) AS {release.columns[name]}) AS {quoted(name)}"
+    for name in table:
+        values = rows.values[name]
+        if np.ma.isMaskedArray(values):
+            values = pd.array(values.data).copy()  # of a type that knows what is missing
+            values[np.ma.getmaskarray(rows.values[name])] = pd.NA
+        columns[name] = values
+    typed = [
+        f"{rows.expressions[name].format(quoted(name))} AS {quoted(name)}"
         for name in release.columns
         if name in table
-    )
-    return f"SELECT {quoted(replicate)}, {listed}, {quoted(count)} FROM {quoted(held)}"
+    ]
+    own = [quoted(name) for name in (replicate, imagined, count)]
+    sums = f"sum({own[1]})::BIGINT AS {own[1]}, sum({own[2]})::BIGINT AS {own[2]}"
+    return pd.DataFrame(
+        columns
+    ), f"SELECT {own[0]}, {', '.join(typed)}, {sums} FROM {{}} GROUP BY ALL ORDER BY ALL"

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from fixtures.attacks import FLAG, TARGET, HalvedNoise, build, checked, flagged, rng
 
-from engine.evaluation.attacks.adaptive import adaptive, ask, order_of
-from engine.evaluation.attacks.systems import system_of
-from engine.measure import StickyDraws
+from engine.evaluation.attacks.systems import adaptive, ask, order_of, system_of
+from engine.mechanism import StickyDraws
 
 
 def released(n_known: int = 16, kind=StickyDraws, **more):
@@ -20,9 +19,9 @@ def attack(given, told=FLAG):
     return checked(adaptive(given, told, rng()))
 
 
-def variance_left(system, sights) -> float:
-    """Sum of the variances of a Gaussian model after some sights, from the whole covariance matrix."""
-    rows = np.isin(system.sight, sights)
+def variance_left(system, views) -> float:
+    """Sum of the variances of a Gaussian model after some views, from the whole covariance matrix."""
+    rows = np.isin(system.view, views)
     matrix, noise = system.matrix.toarray()[rows], system.variance.mean(axis=1)[rows]
     own = (system.share * (1 - system.share)).mean()
     inverse = np.eye(matrix.shape[1]) / own + (matrix.T / noise) @ matrix
@@ -31,11 +30,11 @@ def variance_left(system, sights) -> float:
 
 def test_each_table_asked_for_is_the_best_next_one():
     system = system_of(released(n_known=5, group=30, others=200), TARGET)
-    sights = np.unique(system.sight).tolist()
-    order = order_of(system, sights)
-    assert sorted(order) == sights
+    views = np.unique(system.view).tolist()
+    order = order_of(system, views)
+    assert sorted(order) == views
     for i in range(len(order)):
-        left = {sight: variance_left(system, [*order[:i], sight]) for sight in order[i:]}
+        left = {view: variance_left(system, [*order[:i], view]) for view in order[i:]}
         assert left[order[i]] == pytest.approx(min(left.values()))
 
 

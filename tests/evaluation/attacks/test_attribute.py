@@ -11,7 +11,7 @@ from fixtures.attacks import build, checked, held_of, rng
 from fixtures.measure import EXACT
 
 from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.attribute import OTHERS, STRANGERS, attribute
+from engine.evaluation.attacks.inference import NON_MEMBERS, OTHERS, attribute
 
 WIDE = [("a", "b", "c", "s")]
 
@@ -32,9 +32,9 @@ def attack(given, **more):
 def both(seed: int, with_strangers: bool):
     """The attack on bare cells and on an honest release of the same people."""
     members = people(2 * seed - 1)
-    strangers = people(2 * seed) if with_strangers else None
-    bare = held_of(members, trial_of_rows(members, WIDE, 1, draws=EXACT), strangers=strangers)
-    return attack(bare), attack(build(members, WIDE, strangers=strangers))
+    non_members = people(2 * seed) if with_strangers else None
+    bare = held_of(members, trial_of_rows(members, WIDE, 1, draws=EXACT), non_members=non_members)
+    return attack(bare), attack(build(members, WIDE, non_members=non_members))
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_an_honest_release_tells_a_third_of_what_bare_cells_tell(with_strangers)
 
 
 def test_cells_shown_as_they_are_are_found_out():
-    """The planted fault: nothing suppressed, no noise. Members are read off, strangers are not.
+    """The planted fault: nothing suppressed, no noise. Members are read off, non_members are not.
 
     What an honest release of one set of people tells is 0 or, in two of three sets, about .12:
     the test above looks at six.
@@ -56,7 +56,7 @@ def test_cells_shown_as_they_are_are_found_out():
     found, _ = both(1, with_strangers=True)
     assert found.values["gain"] >= 0.15
     assert found.control.value < found.rate.value - 0.2
-    assert found.control_note == STRANGERS
+    assert found.control_note == NON_MEMBERS
     assert found.rate.value > found.baseline.value
     assert found.breakdown.loc[0, "column"] == "s"
 

@@ -12,7 +12,7 @@ from fixtures.attacks import build, checked, held_of, rng, with_table
 from fixtures.measure import EXACT
 
 from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.averaging import averaging
+from engine.evaluation.attacks.counts import averages
 
 NAMES = [f"x{j}" for j in range(6)]
 TABLES = [t for width in (1, 2) for t in combinations(NAMES, width)]
@@ -24,7 +24,7 @@ def columns(seed: int = 1, n: int = 1500) -> dict[str, np.ndarray]:
 
 
 def attack(given):
-    return checked(averaging(given, Assumptions(), rng()))
+    return checked(averages(given, Assumptions(), rng()))
 
 
 def test_locked_tables_have_nothing_to_average():
@@ -55,12 +55,12 @@ def test_tables_that_are_not_locked_give_counts_away():
         build(people, TABLES),
         held_of(people, trial_of_rows(people, TABLES, 1, draws=EXACT)),
     )
-    sights = list(given.sights)
-    for i, (sight, true) in enumerate(zip(sights, bare.sights, strict=True)):
-        if len(sight.columns) == 2:
+    views = list(given.views)
+    for i, (view, true) in enumerate(zip(views, bare.views, strict=True)):
+        if len(view.columns) == 2:
             n = true.table.n + np.rint(noise.normal(0, 0.5, len(true.table.n))).astype(np.int64)
-            sights[i] = replace(sight, table=replace(true.table, n=n))
-    found = attack(replace(given, sights=tuple(sights)))
+            views[i] = replace(view, table=replace(true.table, n=n))
+    found = attack(replace(given, views=tuple(views)))
     assert found.values["ratio"] <= 0.6
     assert found.values["exact"] >= found.values["exact_alone"] + 0.15
 

@@ -6,8 +6,8 @@ import numpy as np
 from fixtures.attacks import build, checked, rng
 
 from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.cloning import cloning, copies_of
-from engine.evaluation.score import WHOLE
+from engine.evaluation.attacks.counts import cloning, copies_of
+from engine.evaluation.findings import WHOLE
 
 SECRET = Assumptions(secrets=("s",), people=1200)
 
@@ -31,13 +31,13 @@ def attack(given, told=SECRET):
 def test_copies_are_found():
     columns, tables = world(3)
     given = build(columns, tables)
-    (found,) = copies_of(given.paired, rng())
-    assert found.columns == ("a0", "a1", "a2", "a3")
+    (found,) = copies_of(given.aligned, rng())
+    assert found == ("a0", "a1", "a2", "a3")
 
 
 def test_nearly_copies_are_found_and_others_are_not():
-    assert copies_of(build(*world(1, wrong=0.01)).paired, rng())
-    assert not copies_of(build(*world(1, wrong=0.2)).paired, rng())
+    assert copies_of(build(*world(1, wrong=0.01)).aligned, rng())
+    assert not copies_of(build(*world(1, wrong=0.2)).aligned, rng())
 
 
 def test_columns_of_values_of_one_person_each_are_no_copies():
@@ -49,10 +49,10 @@ def test_columns_of_values_of_one_person_each_are_no_copies():
         "s": np.arange(1200) % 3,
     }
     tables = [("a", "s"), ("b", "s")]
-    assert not copies_of(build(columns, tables).paired, rng())
-    assert not copies_of(build(columns | {"a": draw.permutation(1200)}, tables).paired, rng())
+    assert not copies_of(build(columns, tables).aligned, rng())
+    assert not copies_of(build(columns | {"a": draw.permutation(1200)}, tables).aligned, rng())
     twice = columns | {"a": columns["a"] // 50, "b": 1 - columns["a"] // 50}
-    assert copies_of(build(twice, tables).paired, rng())
+    assert copies_of(build(twice, tables).aligned, rng())
 
 
 def test_every_copy_says_more():

@@ -9,9 +9,9 @@ import pandas as pd
 from fixtures.attacks import BARE, build, checked, rng
 
 from engine.evaluation.attacks import Assumptions, held
-from engine.evaluation.attacks.empty import empty
+from engine.evaluation.attacks.counts import empty
 from engine.evaluation.data import Subject
-from engine.evaluation.data.paired import Distinct
+from engine.evaluation.data.aligned import Distinct
 
 TABLES = [("a",), ("b",), ("a", "b")]
 
@@ -34,14 +34,14 @@ def attack(given):
 
 def changed(given, change):
     """The same with the pair's table changed: (codes, n, measured, truth) -> (n, measured)."""
-    paired = given.paired
-    sights = []
-    for sight in given.sights:
-        if sight.columns == ("a", "b"):
+    aligned = given.aligned
+    views = []
+    for view in given.views:
+        if view.columns == ("a", "b"):
             a, b = np.indices((20, 20)).reshape(2, -1).astype(np.int32)
-            table = sight.table
+            table = view.table
             truth = np.zeros((20, 20), np.int64)
-            np.add.at(truth, (paired.original.codes["a"], paired.original.codes["b"]), 1)
+            np.add.at(truth, (aligned.original.codes["a"], aligned.original.codes["b"]), 1)
             n, measured = np.zeros((20, 20), np.int64), np.zeros((20, 20), bool)
             n[table.codes["a"], table.codes["b"]] = table.n
             measured[table.codes["a"], table.codes["b"]] = table.measured
@@ -50,9 +50,9 @@ def changed(given, change):
             table = replace(
                 table, codes={"a": a[kept], "b": b[kept]}, n=n[kept], measured=measured[kept]
             )
-            sight = replace(sight, table=table)
-        sights.append(sight)
-    return replace(given, sights=tuple(sights))
+            view = replace(view, table=table)
+        views.append(view)
+    return replace(given, views=tuple(views))
 
 
 def test_an_honest_release_keeps_to_its_rule_and_tells_little():

@@ -1,4 +1,4 @@
-"""Linear: as much is got right as exposure predicts, of the column itself as of secrets of its own; strangers lose
+"""Linear: as much is got right as exposure predicts, of the column itself as of secrets of its own; non_members lose
 nothing.
 """
 
@@ -11,8 +11,8 @@ from attacks.trials import trial_of_rows
 from fixtures.attacks import checked, held_of, rng
 
 from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.linear import linear
-from engine.evaluation.score import WHOLE
+from engine.evaluation.attacks.systems import linear
+from engine.evaluation.findings import WHOLE
 
 PEOPLE = 1_500
 BIT = Assumptions(secrets=("bit",))
@@ -33,12 +33,12 @@ def told():
 
 def test_as_much_is_right_as_is_predicted(told):
     columns, trial = told
-    found = checked(linear(held_of(columns, trial, strangers=columns_of(2)), BIT, rng()))
+    found = checked(linear(held_of(columns, trial, non_members=columns_of(2)), BIT, rng()))
     predicted = told_of(trial, columns, "bit").of_all
     assert found.values["right"] == pytest.approx(predicted, abs=0.03)
     (row,) = found.breakdown.to_dict("records")
     assert row["real"] == pytest.approx(predicted, abs=0.04)
-    assert row["strangers"] == pytest.approx(0.5, abs=0.04)
+    assert row["non_members"] == pytest.approx(0.5, abs=0.04)
     assert found.values["gain"] > 0.05
 
 

@@ -9,8 +9,8 @@ from fixtures.attacks import HalvedNoise, build, checked, held_of, rng
 from fixtures.measure import EXACT
 
 from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.membership import membership
-from engine.measure import StickyDraws
+from engine.evaluation.attacks.counts import membership
+from engine.mechanism import StickyDraws
 
 TABLES = [("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c")]
 
@@ -26,8 +26,10 @@ def attack(given, **more):
 
 
 def test_without_noise_who_knows_everybody_else_is_always_right():
-    members, strangers = people(2000, 1), people(2000, 2)
-    given = held_of(members, trial_of_rows(members, TABLES, 1, draws=EXACT), strangers=strangers)
+    members, non_members = people(2000, 1), people(2000, 2)
+    given = held_of(
+        members, trial_of_rows(members, TABLES, 1, draws=EXACT), non_members=non_members
+    )
     found = attack(given)
     assert found.values["auc"] == found.values["caught"] == 1.0
     assert found.control.value == 0.0
@@ -35,8 +37,8 @@ def test_without_noise_who_knows_everybody_else_is_always_right():
 
 def test_the_figures_are_those_of_the_closed_form():
     """Six released cells with noise of sd 1.41: about mu 1.73, so AUC .89. Locked margins say a little less."""
-    members, strangers = people(2000, 1), people(2000, 2)
-    found = attack(build(members, TABLES, strangers=strangers))
+    members, non_members = people(2000, 1), people(2000, 2)
+    found = attack(build(members, TABLES, non_members=non_members))
     assert found.values["predicted_auc"] == pytest.approx(0.89, abs=0.01)
     assert found.values["auc"] == pytest.approx(found.values["predicted_auc"], abs=0.04)
     assert found.values["caught"] == pytest.approx(found.values["predicted_caught"], abs=0.1)
@@ -44,15 +46,15 @@ def test_the_figures_are_those_of_the_closed_form():
     assert found.rate.value == found.values["caught"]
     low, high = found.breakdown.loc[0, ["low", "high"]]
     assert low < found.values["auc"] < high
-    assert "ranks a person of the data above a stranger" in found.verdict
+    assert "ranks a person of the data above a non-member" in found.verdict
 
 
 @pytest.mark.parametrize("number", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3))])
 def test_halved_noise_is_found_out(number):
     """The planted fault: cards state the noise as ever, the counts have half of it."""
-    members, strangers = people(2000, 10 + number), people(2000, 20 + number)
+    members, non_members = people(2000, 10 + number), people(2000, 20 + number)
     honest, halved = (
-        attack(build(members, TABLES, number, kind=kind, strangers=strangers)).values
+        attack(build(members, TABLES, number, kind=kind, non_members=non_members)).values
         for kind in (StickyDraws, HalvedNoise)
     )
     assert honest["auc"] <= 0.93
@@ -63,9 +65,9 @@ def test_halved_noise_is_found_out(number):
 def test_a_release_of_other_people_tells_who_knows_the_population_nothing():
     first, second, third = (people(2000, seed) for seed in (1, 2, 3))
     released = trial_of_rows(first, TABLES, 1)
-    found = attack(held_of(second, released, strangers=third))
+    found = attack(held_of(second, released, non_members=third))
     assert found.values["auc_population"] == pytest.approx(0.5, abs=0.05)
-    assert attack(held_of(first, released, strangers=third)).values["auc_population"] > 0.6
+    assert attack(held_of(first, released, non_members=third)).values["auc_population"] > 0.6
 
 
 def test_without_strangers_only_the_closed_form_is_given():

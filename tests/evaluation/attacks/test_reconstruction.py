@@ -14,17 +14,20 @@ from scipy.optimize import minimize
 
 from engine.errors import SpecError
 from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.reconstruction import reconstruction, solve
-from engine.evaluation.attacks.sights import UNRELEASED
+from engine.evaluation.attacks.protocol import UNRELEASED
 from engine.evaluation.attacks.systems import (
+    chosen_targets,
+    declared_targets,
     least_squares,
     prior_of,
+    reconstruction,
+    settled,
+    solve,
     system_of,
     widths,
 )
-from engine.evaluation.attacks.targets import chosen_targets, declared_targets, settled
-from engine.evaluation.data.paired import Reading, distinct, pair
-from engine.measure import StickyDraws
+from engine.evaluation.data.aligned import Reading, align, distinct
+from engine.mechanism import StickyDraws
 
 
 def right_of(given) -> dict[str, float]:
@@ -55,8 +58,8 @@ def test_the_system_is_what_plain_counting_gives():
         for value in np.unique(columns[known][inside]):
             here = columns[known][inside] == value
             assert (dense[at] == here).all()
-            table = given.paired.tables["flag", known, "secret"]
-            code = np.searchsorted(given.paired.values[known], value)
+            table = given.aligned.tables["flag", known, "secret"]
+            code = np.searchsorted(given.aligned.values[known], value)
             for place, bit in enumerate(system.values):
                 row = (table.codes["flag"] == 1) & (table.codes[known] == code)
                 row &= table.codes["secret"] == bit
@@ -66,8 +69,8 @@ def test_the_system_is_what_plain_counting_gives():
             at += 1
     assert at == len(dense)
     assert (system.truth == columns["secret"][inside]).all()
-    last = int(system.sight.max())
-    only = system.of_sights(np.arange(last + 1) == last)
+    last = int(system.view.max())
+    only = system.of_views(np.arange(last + 1) == last)
     assert (only.matrix.toarray() == dense[-8:]).all()
     assert system.released.sum() == (system.variance < UNRELEASED)[:, :2].sum()
 
@@ -164,10 +167,10 @@ def test_fine_columns_are_compared_without_listing_all_combinations():
     """A street tells its town, a town does not tell its street: 20,000 x 5,000 possible pairs, 20,000 that occur."""
     street = np.arange(20_000)
     frame = pd.DataFrame({"street": street, "town": street // 4})
-    paired = pair(frame, {("street", "town"): distinct(frame)}, Reading())
+    aligned = align(frame, {("street", "town"): distinct(frame)}, Reading())
     tracemalloc.start()
     try:
-        assert settled(paired) == {"town"}
+        assert settled(aligned) == {"town"}
         assert tracemalloc.get_traced_memory()[1] < 20 << 20
     finally:
         tracemalloc.stop()

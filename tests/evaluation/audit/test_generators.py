@@ -96,7 +96,7 @@ def test_a_command_copies(frame, domain, data, tmp_path):
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("raise ValueError('no ' + pd.read_csv(source).town[0])", "ended with code 1.*no .value."),
+        ("raise ValueError('no ' + pd.read_csv(source).town[0])", r"(?s)failed with exit code 1.*no \[\.\.\.\]"),
         ("open(target, 'wb').write(b'\\xff\\xfe\\x00')", "no CSV"),
         ("pd.read_csv(source).drop(columns='sex').to_csv(target, index=False)", "other columns: lacks sex"),
         ("pd.read_csv(source).head(3).to_csv(target, index=False)", "gave 3 rows of 400"),
@@ -114,7 +114,7 @@ def test_a_command_that_hangs_says_what_it_said(domain, data, tmp_path):
     script = tmp_path / "hangs.py"
     script.write_text("import time; print('thinking', flush=True); time.sleep(600)")
     made = CommandGenerator(domain, f"{sys.executable} {script} {{in}} {{out}}", seconds=3)
-    with pytest.raises(DataError, match=r"more than 3 seconds .* It said: thinking"):
+    with pytest.raises(DataError, match=r"(?s)longer than 3 seconds .*thinking"):
         made.draw(data, rng())
 
 
@@ -153,7 +153,7 @@ def test_what_goes_wrong_with_a_function(frame, domain, data):
         whole = Cells(
             codes=data.codes[data.codes[:, 2] == town], n=data.n[data.codes[:, 2] == town]
         )
-        with pytest.raises(DataError, match=r"RuntimeError: what of \[value\]\?"):
+        with pytest.raises(DataError, match=r"RuntimeError: what of \[\.\.\.\]\?"):
             FrameGenerator(domain, fails).draw(whole, rng())
     with pytest.raises(DataError, match="gave list, not a data frame"):
         FrameGenerator(domain, lambda f: [1]).draw(data, rng())

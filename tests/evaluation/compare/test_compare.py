@@ -21,7 +21,7 @@ from engine.evaluation.compare.building import (
     refuse_scratch,
     variants,
 )
-from engine.evaluation.compare.runs import document
+from engine.evaluation.compare.result import document
 from engine.release import build
 
 pytest.importorskip("sklearn")
@@ -38,9 +38,11 @@ def ran(small, tmp_path_factory):
     before, tempfile.tempdir = tempfile.tempdir, str(scratch)
     try:
         builder, told = Builder(), []
+        spec = read(small)
         found = compare_all(
-            read(small),
-            epsilons=(0.1, 10.0),
+            "modes",
+            spec,
+            variants(spec, (0.1, 10.0)),
             repeats=2,
             build=builder,
             progress=lambda *what: told.append(what),
@@ -56,7 +58,7 @@ def ran(small, tmp_path_factory):
 def test_variants_are_marked_and_differ_in_mode_and_epsilon_alone(small):
     spec = read(small)
     ways = variants(spec, (0.5, 2.0))
-    assert [(w.kind, w.epsilon, w.spec.mode) for w in ways] == [
+    assert [(w.generator.kind, w.generator.epsilon, w.spec.mode) for w in ways] == [
         ("sticky", None, "sticky"),
         ("dp", 0.5, "dp"),
         ("dp", 2.0, "dp"),
@@ -105,8 +107,8 @@ def test_every_release_has_a_fresh_key_in_scratch_and_nothing_is_left(ran, small
 def test_better_releases_have_better_figures(ran):
     found = ran[0]
     assert {f.name for f in found.figures()} >= {TWO_WAY, "tables.s_pmse_1", "propensity.pmse"}
-    worst, better = (found.spread(TWO_WAY, "dp", e) for e in (0.1, 10.0))
-    exact, sticky = (found.spread(TWO_WAY, kind) for kind in ("exact", "sticky"))
+    worst, better = (found.spread(TWO_WAY, f"dp, epsilon {e:g}") for e in (0.1, 10.0))
+    exact, sticky = (found.spread(TWO_WAY, name) for name in ("dp without noise", "sticky"))
     assert worst.low > 3 * better.high
     assert worst.low > 3 * exact.high  # at epsilon 10 the draws of people outweigh the noise
     assert sticky.n == 2  # two keys, so two releases
@@ -122,12 +124,14 @@ def test_every_release_is_attacked_alike(ran):
     assert "membership" not in names  # no control
     for run in found.runs:
         assert {"misplaced", "attribute", "attribute_unusual"} <= run.figures.keys()
-    worst, exact = (found.spread("misplaced", *way) for way in (("dp", 0.1), ("exact", None)))
+    worst, exact = (
+        found.spread("misplaced", name) for name in ("dp, epsilon 0.1", "dp without noise")
+    )
     assert worst.low > 3 * exact.high
     # Three quarters of a column are shuffled: who trusts it guesses worse than from everybody else.
-    gains = [found.spread("attribute", *way) for way in (("dp", 0.1), ("exact", None))]
+    gains = [found.spread("attribute", name) for name in ("dp, epsilon 0.1", "dp without noise")]
     assert gains[0].high < gains[1].low
-    assert found.own == ("sticky", None)
+    assert found.own == "sticky"
     assert any("up to 2,000 of the data" in note for note in found.notes)
     assert any("No control rows were given" in note for note in found.notes)
 
@@ -139,8 +143,9 @@ def test_a_build_that_fails_leaves_nothing(small, tmp_path, monkeypatch):
         path.write_text("half")
         raise PrivacyError("too few")
 
+    spec = read(small)
     with pytest.raises(PrivacyError, match="too few"):
-        compare_all(read(small), epsilons=(1.0,), repeats=1, build=build_one)
+        compare_all("modes", spec, variants(spec, (1.0,)), repeats=1, build=build_one)
     assert not [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix != ".lock"]
 
 
@@ -152,7 +157,8 @@ def test_the_same_release_has_the_same_figures_whatever_built_it(small, tmp_path
         for file in tmp_path.glob("one.duckdb*"):
             shutil.copy(file, path.with_name(file.name.replace("one", path.stem)))
 
-    found = compare_all(read(small), epsilons=(0.5, 2.0), repeats=2, build=copied)
+    spec = read(small)
+    found = compare_all("modes", spec, variants(spec, (0.5, 2.0)), repeats=2, build=copied)
     first, *others = (run.figures for run in found.runs)
     assert len(others) == 7
     assert len(first) >= 6
@@ -189,4 +195,4 @@ def test_the_document_is_plain_and_confidential():
         ("exact", None): 1.0,
     }
     assert len(told["runs"]) == 12
-    assert (told["weighed"], told["own"]) == ([], {"kind": "sticky", "epsilon": None})
+    assert told["own"] == "sticky"

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 from fixtures.report import CATALOGUE, HOSTILE, evaluation, result
 
-from engine.evaluation.report.files import write_report
-from engine.evaluation.report.page import page
+from engine.evaluation.report.page import page, write_report
 
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
 VOID = {"meta", "link", "input", "br"}
 
 

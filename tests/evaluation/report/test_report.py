@@ -26,13 +26,11 @@ from engine.evaluation.report.files import (
     check_target,
     is_confidential,
     refuse_confidential,
-    write_report,
 )
-from engine.evaluation.report.improvement import factor
-from engine.evaluation.report.verdicts import verdict
+from engine.evaluation.report.page import write_report
+from engine.evaluation.report.verdicts import factor, verdict
 
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
 FIRST = "univariate.median_composite_error"
 
 

@@ -7,12 +7,11 @@ from fixtures.report import TRUE_COUNT, figure
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.evaluation.report.document import is_publishable, published
+from engine.evaluation.report.files import is_publishable, published
 from engine.evaluation.report.summary import blocks, sentence
 from engine.evaluation.report.verdicts import Line
 
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
 
 
 def line(name: str = "a.b", value: float | None = 1.0, **more) -> Line:
@@ -45,7 +44,7 @@ def test_counts_are_not_published_however_they_are_shown():
     for digits in (0, 1):
         assert not is_publishable(line("a.b", figure=figure("a.b", digits=digits)))
     assert is_publishable(line("a.b", figure=figure("a.b", digits=2)))
-    from engine.evaluation.figures import FIGURES
+    from engine.evaluation.findings import FIGURES
 
     counts = ("univariate.scaled_largest_absolute_error", "identification.expected_match_risk")
     for name in counts:

@@ -1,0 +1,870 @@
+"""Attacks on released records that agree with a person in what is known: uniques, apparent matches, attribution,
+identification.
+
+Uniques: synthpop 1.9 (Raab, Nowok, Dibben, arXiv:2406.16826: UiO, UiS, UiOiS, repU), and NIST SDNIST's unique exact
+matches. Apparent matches: SDNIST; precision improvement and coverage P. Francis, arXiv:2403.08463, section 4.1, as is
+the reading for many tables. CAP and DCAP: Elliot 2014, Taub et al. 2018 (doi:10.1007/978-3-319-99771-1_9); TCAP: Taub
+and Elliot 2019, targets whose key group has one value only (WEAP = 1); DiSCO, Dorig and their checks: synthpop 1.9.
+Identification: Reiter and Mitra 2009 (doi:10.29012/jpc.v1i1.567). Values must be equal, a blank equals a blank.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict, dataclass
+from inspect import signature
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from engine.errors import StoreError
+from engine.evaluation.attacks.protocol import (
+    FEWEST,
+    INDEPENDENT,
+    NO_NON_MEMBERS,
+    Attacker,
+    Held,
+    KeySet,
+    against,
+    alike,
+    best_holding,
+    controlled,
+    excess,
+    improvement,
+    no_control,
+    shown_of,
+    targets_of,
+    unseen,
+    usable,
+)
+from engine.evaluation.data.aligned import (
+    Aligned,
+    Coded,
+    Flags,
+    Numbers,
+    covering,
+    n_codes,
+    row_ids,
+    totals,
+)
+from engine.evaluation.findings import Finding, Rate, not_computed, optional, wilson
+from engine.schema import ColumnSet
+
+NO_ROWS = "the original, or every table, has no rows"
+EXCESS = "excess_over_control"
+
+
+def has_rows(aligned: Aligned) -> bool:
+    return bool(aligned.original.total) and any(t.total for t in aligned.tables.values())
+
+
+def key_sets(attacker: Attacker) -> list[KeySet]:
+    """The quasi-identifiers, and the further sets of known columns, each once."""
+    every = [attacker.quasi_identifiers, *attacker.keys]
+    return list(dict.fromkeys(tuple(dict.fromkeys(keys)) for keys in every))
+
+
+# Uniques
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Uniques:
+    """Uniques of one set of columns, as counts."""
+
+    n_original: int  # n_original, n_synthetic: Rows
+    n_synthetic: int
+    unique_original: (
+        int  # unique_original, unique_synthetic: Records that are unique in their table
+    )
+    unique_synthetic: int
+    replicated: int  # Unique in both
+    in_original: int  # Unique in the synthetic table and present in the original
+    in_synthetic: int  # Unique in the original and present in the synthetic table
+
+
+def _uniques(aligned: Aligned, table: Coded, columns: KeySet) -> _Uniques:
+    (left, right), size = row_ids(aligned, [aligned.original, table], columns)
+    original, synthetic = (
+        totals(ids, t.n, size) for ids, t in ((left, aligned.original), (right, table))
+    )
+    once, once_synthetic = original == 1, synthetic == 1
+    return _Uniques(
+        n_original=aligned.original.total,
+        n_synthetic=table.total,
+        unique_original=int(once.sum()),
+        unique_synthetic=int(once_synthetic.sum()),
+        replicated=int((once & once_synthetic).sum()),
+        in_original=int((once_synthetic & (original > 0)).sum()),
+        in_synthetic=int((once & (synthetic > 0)).sum()),
+    )
+
+
+def uniques(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding:
+    """Count unique records that the release repeats, on the known columns and on all columns of the widest table.
+
+    Where no table has all quasi-identifiers, the figures are those of the worst table among those with most of them.
+    """
+    aligned = held.aligned
+    if not has_rows(aligned):
+        return not_computed("uniques", NO_ROWS)
+    rows: list[tuple[str, KeySet, Coded, _Uniques]] = []
+    notes: list[str] = []
+    worst: tuple[KeySet, _Uniques] | None = None
+    for i, keys in enumerate(key_sets(attacker)):
+        shown = shown_of(aligned, keys)
+        sets = usable(aligned, shown)
+        if i and sets != [keys]:
+            notes.append(f"no table has {', '.join(keys)} together: not looked at")
+            continue
+        if i == 0:
+            notes += unseen(keys, shown)
+            if sets and sets != [shown]:
+                notes.append(
+                    f"no table has all {len(shown)} quasi-identifiers: attacked through those with {len(sets[0])}, the "
+                    "worst counts"
+                )
+        for chosen in sets:
+            table = covering(aligned, chosen)
+            if table is None or not table.total:
+                continue
+            found = _uniques(aligned, table, chosen)
+            rows.append(("further keys" if i else "quasi-identifiers", chosen, table, found))
+            if i == 0 and (worst is None or found.replicated > worst[1].replicated):
+                worst = chosen, found
+    table = max(aligned.tables.values(), key=lambda t: (len(t.columns), len(t.n)))
+    n, every = len(table.columns), len(aligned.values)
+    whole = _uniques(aligned, table, table.columns)
+    rows.append(("whole records" if n == every else "widest table", table.columns, table, whole))
+    values: dict[str, float] = {}
+    why_not: dict[str, str] = {}
+    if worst is None:
+        names = ("replicated", "replicated_of_synthetic", "in_original", "found_uniques")
+        why = "no table shows any of the quasi-identifiers, or those that do are empty"
+        why_not |= dict.fromkeys((*names, "unique_original", "unique_synthetic"), why)
+    else:
+        one = worst[1]
+        values = {
+            "replicated": 100 * one.replicated / one.n_original,
+            "replicated_of_synthetic": 100 * one.replicated / one.n_synthetic,
+            "in_original": 100 * one.in_original / one.n_synthetic,
+            "found_uniques": 100 * one.in_synthetic / one.n_original,
+            "unique_original": 100 * one.unique_original / one.n_original,
+            "unique_synthetic": 100 * one.unique_synthetic / one.n_synthetic,
+        }
+    if n < every:
+        why = f"no table has all {every} released columns (the widest has {n}): whole records are nowhere"
+        why_not |= dict.fromkeys(("exact_matches", "exact_match", "exact_replicated"), why)
+    else:
+        values["exact_matches"] = float(whole.in_synthetic)
+        values["exact_match"] = 100 * whole.in_synthetic / whole.n_original
+        values["exact_replicated"] = 100 * whole.replicated / whole.n_original
+        notes.append(f"whole records: the {n} columns that both have")
+    control, note = None, ""
+    if worst is None:
+        why_not[EXCESS] = "no table shows any of the quasi-identifiers"
+    else:
+        keys = worst[0]
+
+        def replicated(side: Aligned) -> Rate | str:
+            table = covering(side, keys)
+            if table is None or not side.original.total or shown_of(side, keys) != keys:
+                return "no control: the control rows lack some of the columns, or are none"
+            found = _uniques(side, table, keys)
+            rate = wilson(found.replicated, found.n_original)
+            return rate or "no control: there are too few rows"
+
+        held_against = controlled(aligned, rng, replicated)
+        control, note = held_against.rate, held_against.note
+        if held_against.gain is None:
+            why_not[EXCESS] = note
+        else:
+            values[EXCESS] = 100 * held_against.gain
+    return Finding(
+        measure="uniques",
+        rate=None if worst is None else wilson(worst[1].replicated, worst[1].n_original),
+        control=control,
+        values=values,
+        breakdown=pd.DataFrame(
+            {
+                "what": what,
+                "columns": ", ".join(columns),
+                "table": ", ".join(table.columns),
+                "unique in original": one.unique_original,
+                "unique in synthetic": one.unique_synthetic,
+                "unique in both": one.replicated,
+                "unique in synthetic, in original": one.in_original,
+                "unique in original, in synthetic": one.in_synthetic,
+                "replicated % of original": 100 * one.replicated / one.n_original,
+                "replicated % of synthetic": 100 * one.replicated / max(one.n_synthetic, 1),
+            }
+            for what, columns, table, one in rows
+        ),
+        why_not=why_not,
+        notes=tuple(notes),
+        control_note=note,
+    )
+
+
+# Apparent matches
+
+
+POOLED = "tables pooled"
+"""Named in the place of a table where none has all quasi-identifiers with a target."""
+IMPROVEMENTS = ("median_pi", "largest_pi", "mean_pi")
+
+
+def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding:
+    """Infer every target column from the unique match on the quasi-identifiers, and hold it against a baseline.
+
+    Baselines are declared (`Held.baselines`) or else computed by `model_baselines`. A target is attacked through the
+    smallest table that has it and all quasi-identifiers; where there is none, through all tables with most of them,
+    and the value that most of a person's matches have is claimed. A blank that equals a blank is right, as published.
+    """
+    aligned = held.aligned
+    known = shown_of(aligned, attacker.quasi_identifiers)
+    targets = targets_of(aligned, attacker, known)
+    notes = unseen(attacker.quasi_identifiers, known)
+    by_target = attacked(aligned, known, targets)
+    if (why := _no_match(aligned, known, targets, by_target)) is not None:
+        return not_computed("apparent_match", why, *notes)
+    if left_out := [t for t in targets if t not in set(by_target["target"])]:
+        notes.append(f"no table has the quasi-identifiers with {', '.join(left_out)}: not attacked")
+    if n_pooled := int(by_target["table"].str.contains(POOLED).sum()):
+        notes.append(
+            f"no table has all {len(known)} quasi-identifiers with {n_pooled} of the targets: attacked through all "
+            "tables with most of them, pooled"
+        )
+    base, why_none, more = _baselines(held, attacker, rng, by_target)
+    by_target["baseline"] = by_target["target"].map(base).astype("float64")
+    gains = map(improvement, by_target["precision"], by_target["baseline"])
+    by_target["precision improvement"] = pd.Series(gains, dtype="float64", index=by_target.index)
+    values, why_not, about = _improvements(by_target, why_none)
+    control, largest, who = _gains(aligned, known, by_target, rng)
+    if largest is None:
+        why_not["largest_gain"] = who
+    else:
+        values["largest_gain"] = largest
+    based = by_target[by_target["baseline"].notna() & (by_target["matches"] > 0)]
+    guessed = float((based["baseline"] * based["matches"]).sum())
+    return Finding(
+        measure="apparent_match",
+        rate=_all_right(by_target),
+        baseline=wilson(guessed, int(based["matches"].sum())),
+        control=control,
+        values=values,
+        breakdown=by_target,
+        why_not=why_not,
+        notes=(
+            *notes,
+            *more,
+            *about,
+            INDEPENDENT.format("values").replace("interval takes", "intervals take"),
+        ),
+        control_note=who,
+    )
+
+
+def attacked(aligned: Aligned, known: KeySet, targets: KeySet) -> pd.DataFrame:
+    """One row a target that a table has beside all known columns: matches, those that are right, their share."""
+    people, rows = aligned.original, []
+    through: dict[ColumnSet, list[str]] = {}
+    for name in targets if known else ():
+        table = covering(aligned, (*known, name))
+        if table is not None and table.total:
+            through.setdefault(table.columns, []).append(name)
+    for columns, names in through.items():
+        table = aligned.tables[columns]
+        mine, theirs = unique_pairs(aligned, table, known)
+        for name in names:
+            right = people.codes[name][mine] == table.codes[name][theirs]
+            rows.append((name, ", ".join(columns), len(mine), int(right.sum())))
+    covered = {name for names in through.values() for name in names}
+    for name in targets if known else ():
+        if name not in covered and (claims := _pooled_claims(aligned, known, name)) is not None:
+            at, value, n_tables = claims
+            right = people.codes[name][at] == value
+            rows.append((name, f"{n_tables} {POOLED}", len(at), int(right.sum())))
+    by_target = pd.DataFrame(rows, columns=["target", "table", "matches", "right"])
+    by_target["precision"] = by_target["right"] / by_target["matches"].where(
+        by_target["matches"] > 0
+    )
+    by_target["coverage"] = by_target["matches"] / max(people.total, 1)
+    return by_target
+
+
+def unique_pairs(aligned: Aligned, table: Coded, known: KeySet) -> tuple[Numbers, Numbers]:
+    """Positions of the records of original and table that are unique on known columns and agree on them."""
+    people = aligned.original
+    (left, right), size = row_ids(aligned, [people, table], known)
+    once = (totals(left, people.n, size) == 1) & (totals(right, table.n, size) == 1)
+    mine = np.flatnonzero(once[left] & (people.n == 1))
+    theirs = np.flatnonzero(once[right] & (table.n == 1))
+    place = np.empty(size, np.int64)
+    place[right[theirs]] = theirs
+    return mine, place[left[mine]]
+
+
+def _pooled_claims(
+    aligned: Aligned, known: KeySet, target: str
+) -> tuple[Numbers, Numbers, int] | None:
+    """Who is claimed to have which value, by the unique matches in all tables with most of the known columns.
+
+    Positions of people, the value that most of a person's matches have, and how many tables were read; None: no table
+    has rows, a known column and the target.
+    """
+    sets = [(keys, covering(aligned, (*keys, target))) for keys in usable(aligned, known, target)]
+    read = [(keys, table) for keys, table in sets if keys and table is not None and table.total]
+    if not read:
+        return None
+    width, joined = n_codes(aligned, target), []
+    for keys, table in read:
+        mine, theirs = unique_pairs(aligned, table, keys)
+        joined.append(mine * width + table.codes[target][theirs])
+    pairs, n = np.unique(np.concatenate(joined), return_counts=True)
+    order = np.lexsort((-n, pairs // width))
+    at, first = np.unique(pairs[order] // width, return_index=True)
+    return at, pairs[order][first] % width, len(read)
+
+
+def _no_match(
+    aligned: Aligned, known: KeySet, targets: KeySet, by_target: pd.DataFrame
+) -> str | None:
+    if not known:
+        return "no table shows any of the quasi-identifiers"
+    if not targets:
+        return "every released column is a quasi-identifier: nothing is left to infer"
+    if not aligned.original.total:
+        return "the original has no rows"
+    if by_target.empty:
+        together = f"{', '.join(known)} together with a further column"
+        return f"no table with rows has {together}: nothing to match on"
+    return None
+
+
+def _baselines(
+    held: Held, attacker: Attacker, rng: np.random.Generator, by_target: pd.DataFrame
+) -> tuple[dict[str, float], str, list[str]]:
+    """Baseline of every target that has matches; why some have none; notes."""
+    wanted = by_target["target"][by_target["matches"] > 0].tolist()
+    base = {t: float(b) for t, b in held.baselines.items() if t in wanted and 0 <= b <= 1}
+    if not (missing := tuple(t for t in wanted if t not in base)):
+        return base, "", []
+    try:
+        modelled = model_baselines(
+            held.aligned, attacker.model_copy(update={"targets": missing}), rng
+        )
+    except StoreError as error:
+        return base, str(error), []
+    base |= {t: r.value for t, r in modelled.items()}
+    note = f"baselines of {len(modelled)} targets: a model trained on at most {attacker.model_rows} rows"
+    return base, "the original has too few rows for a baseline", [note] if modelled else []
+
+
+def _improvements(
+    by_target: pd.DataFrame, why_none: str
+) -> tuple[dict[str, float], dict[str, str], list[str]]:
+    """Figures over all targets, why some are missing, and notes."""
+    values = {name: float(by_target[name].median()) for name in ("matches", "coverage")}
+    shown = by_target[by_target["matches"] > 0]
+    if shown.empty:
+        why = (
+            "no record is unique on the quasi-identifiers on both sides: no match, nothing inferred"
+        )
+        return values, dict.fromkeys(("precision_median", *IMPROVEMENTS), why), []
+    values["precision_median"] = float(shown["precision"].median())
+    notes = []
+    if known := shown["target"][shown["baseline"] == 1].tolist():
+        notes.append(
+            f"left out of median and largest, 0 in the mean: {', '.join(known)}: baseline 1"
+        )
+    if lost := shown["target"][shown["baseline"].isna()].tolist():
+        notes.append(f"no baseline for {', '.join(lost)}")
+    gained = shown["precision improvement"].dropna()
+    if gained.empty:
+        why = why_none if lost else "everybody knows every target from the quasi-identifiers alone"
+        return values, dict.fromkeys(IMPROVEMENTS, why), notes
+    values["median_pi"] = float(gained.median())
+    values["largest_pi"] = float(gained.max())
+    values["mean_pi"] = fmean([*gained.tolist(), *[0.0] * len(known)])
+    return values, {}, notes
+
+
+def _all_right(by_target: pd.DataFrame) -> Rate | None:
+    return wilson(int(by_target["right"].sum()), int(by_target["matches"].sum()))
+
+
+def _gains(
+    aligned: Aligned, known: KeySet, by_target: pd.DataFrame, rng: np.random.Generator
+) -> tuple[Rate | None, float | None, str]:
+    """The same attack on non-members, the largest gain above it, and who they are, or why there is none.
+
+    Where a target has few matches of non-members, the gain is that of all people above the baseline.
+    """
+    both = alike(aligned, rng)
+    if shown_of(both.non_members, known) != known:
+        return None, None, "no control: the control rows lack some of the quasi-identifiers"
+    sides = [
+        attacked(side, known, shown_of(side, by_target["target"])).set_index("target")
+        for side in (both.members, both.non_members)
+    ]
+    every = by_target.set_index("target")
+    gains = []
+    for target in every.index:
+        own, other = (
+            wilson(int(side["right"][target]), int(side["matches"][target]))
+            if target in side.index
+            else None
+            for side in sides
+        )
+        if own is None or other is None or other.n < FEWEST:
+            own = wilson(int(every["right"][target]), int(every["matches"][target]))
+            base = float(every["baseline"][target])
+            other = None if np.isnan(base) else Rate(value=base, low=0.0, high=base, n=0)
+        if own is not None and other is not None and other.value < 1:
+            gains.append(excess(own, other) / (1 - other.value))
+    rate = _all_right(sides[1])
+    note = f"control: {both.who}" if rate else f"no match among {both.who}: no control"
+    if gains:
+        return rate, max(gains), note
+    if not by_target["matches"].sum():
+        return rate, None, "no match: nothing inferred"
+    return rate, None, f"nothing to hold it against, or nothing to gain; {note}"
+
+
+# What known columns tell of a person whom nobody measured
+
+
+TRAINING_SHARE = 0.7
+"""Share of the original that may train; the precision is measured on others."""
+PENALTY, LARGEST_PENALTY, ROUNDS = 0.01, 0.1, 100
+MOST_TESTED, FEWEST_ROWS = 20_000, 20
+RARE, MOST_CLASSES = 5, 100
+"""Values with fewer training rows, or beyond the most frequent so many, are never predicted; they count as misses."""
+
+
+def model_baselines(
+    aligned: Aligned, attacker: Attacker, rng: np.random.Generator
+) -> dict[str, Rate]:
+    """Precision of a logistic regression of each target on the known columns, for people that it was not trained on.
+
+    70 % of the original may train, at most 20,000 of the others are predicted; empty where there are fewer than 20
+    rows, or no known column. l1 penalty, C = 0.01, SAGA, 100 rounds, one column for each value of a known column: as
+    in P. Francis, arXiv:2403.08463, section 4.1, Table 2. Three things keep it fast. (1) At most `model_rows` rows
+    train; C then grows by the factor by which they are fewer, to 0.1 at most, so that the penalty weighs as it would
+    with all rows. (2) Values with fewer than 5 training rows are put aside, and (3) so are those beyond the 100 most
+    frequent: never predicted, always counted as misses.
+    """
+    known, original = shown_of(aligned, attacker.quasi_identifiers), aligned.original
+    if len(original.n) < FEWEST_ROWS or not known:
+        return {}
+    order = rng.permutation(len(original.n))
+    middle = int(TRAINING_SHARE * len(order))
+    train = order[: min(middle, attacker.model_rows)]
+    test = order[middle : middle + MOST_TESTED]
+    encoder = optional("sklearn.preprocessing", "baselines").OneHotEncoder()
+    features = encoder.fit_transform(np.column_stack([original.codes[c] for c in known]))
+    strength = min(PENALTY * max(middle / len(train), 1.0), LARGEST_PENALTY)
+    rates = {}
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "The max_iter was reached"
+        )  # 100 rounds are the definition
+        for name in targets_of(aligned, attacker, known):
+            code = original.codes[name].astype(np.int64)
+            guessed = _guess(features[train], code[train], features[test], strength)
+            rates[name] = wilson(int((guessed == code[test]).sum()), len(test))
+    return {name: rate for name, rate in rates.items() if rate is not None}
+
+
+def _guess(features: Any, code: Numbers, tested: Any, strength: float) -> Numbers:
+    """Value that a model, or where only one value is left to learn, that value, gives each tested row."""
+    n = np.bincount(code)
+    common = np.argsort(-n, kind="stable")[:MOST_CLASSES]
+    is_learnt = np.zeros(len(n), np.bool_)
+    is_learnt[common] = n[common] >= RARE
+    if is_learnt.sum() < 2:
+        return np.full(tested.shape[0], common[0])
+    regression = optional("sklearn.linear_model", "baselines").LogisticRegression
+    # How a pure l1 penalty is asked for has changed with scikit-learn 1.8.
+    is_new = signature(regression).parameters["penalty"].default == "deprecated"
+    how: dict[str, Any] = {"l1_ratio": 1.0} if is_new else {"penalty": "l1"}
+    model = regression(C=strength, solver="saga", max_iter=ROUNDS, random_state=0, **how)
+    model.fit(features[is_learnt[code]], code[is_learnt[code]])
+    return np.asarray(model.predict(tested), np.int64)
+
+
+# Attribution
+
+
+THRESH_1WAY = (50, 0.90)
+"""synthpop: a target's value is checked if more people than this are disclosed and it makes up more than this share."""
+THRESH_2WAY = (4, 0.80)
+"""synthpop: a disclosed cell of more people is checked where one key's value alone gives the target with this share."""
+DENOM_LIM = 5
+"""synthpop: cells of more disclosed people are rather what everybody knows of such people."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attribution:
+    """One target, attacked through one set of known columns."""
+
+    is_main: bool  # Through the quasi-identifiers, or what a table has of them
+    keys: str
+    target: str
+    table: str
+    n: int  # People
+    matched: float  # Share of people whose known columns the table shows
+    baseline: float  # CAP of a guess by the target's own distribution
+    cap_original: float  # CAP of the original itself
+    cap: float  # Mean over the people matched; 0 where none is
+    dcap: float  # Mean over all people; unmatched ones count 0
+    disclosed: int  # People whose group of released records has one value only
+    right: int  # Those for whom it is the right one
+    disco: float  # `right` by people
+    dorig: float  # The same of the original itself
+    disco_small: float  # DiSCO without cells of more than 5 people
+    largest_cell: int  # People in the largest cell that is disclosed rightly
+    one_way: bool  # One value makes up nearly all that is disclosed
+    two_way: int  # Pairs of a target's and a key's value that nearly go together anyway
+
+
+def attribution(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding:
+    """Attribute every target to people by their known columns: CAP, DCAP, TCAP and DiSCO.
+
+    Figures are means over the targets, of the quasi-identifiers. Where no table has all quasi-identifiers with a
+    target, every table with most of them is attacked, and the worst counts for the target.
+    """
+    aligned = held.aligned
+    if not has_rows(aligned):
+        return not_computed("attribution", NO_ROWS)
+    every: list[Attribution] = []
+    notes: list[str] = []
+    for i, keys in enumerate(key_sets(attacker)):
+        shown = shown_of(aligned, keys)
+        if i == 0:
+            notes += unseen(keys, shown)
+        elif shown != keys:
+            notes.append(f"no table has {', '.join(keys)}: not looked at")
+            continue
+        more, remarks = _through(aligned, attacker, shown, is_main=i == 0)
+        every += more
+        notes += remarks
+    main = [a for a in every if a.is_main]
+    if not main:
+        why = f"no table shows a quasi-identifier together with a target that varies: {'; '.join(notes)}"
+        return not_computed("attribution", why.rstrip(": "))
+    values, why_not = _attribution_figures(every, main)
+    gains, control, note, more_notes = _attribution_control(aligned, attacker, rng)
+    values |= gains
+    lacking = [k for k in (EXCESS, "tcap_gain") if k not in values]
+    why_not |= dict.fromkeys(lacking, (note, *more_notes)[-1])
+    claims = _claims(main)
+    return Finding(
+        measure="attribution",
+        rate=claims,
+        baseline=None if claims is None else wilson(values["tcap_baseline"] * claims.n, claims.n),
+        control=control,
+        values=values,
+        breakdown=pd.DataFrame([asdict(a) for a in every]),
+        why_not=why_not,
+        notes=(*notes, INDEPENDENT.format("claims"), *more_notes),
+        control_note=note,
+    )
+
+
+def _through(
+    aligned: Aligned, attacker: Attacker, keys: KeySet, *, is_main: bool
+) -> tuple[list[Attribution], list[str]]:
+    """Attack every target through one set of known columns."""
+    through: dict[tuple[KeySet, ColumnSet], list[str]] = {}
+    constant, left_out, partly = [], [], []
+    for name in targets_of(aligned, attacker, keys):
+        code = aligned.original.codes[name]
+        if (code == code[0]).all():
+            constant.append(name)
+            continue
+        sets = [s for s in usable(aligned, keys, name) if is_main or s == keys]
+        tables = [(s, covering(aligned, (*s, name))) for s in sets]
+        covered = [(s, t) for s, t in tables if t is not None and t.total]
+        if not covered:
+            left_out.append(name)
+        elif covered[0][0] != keys:
+            partly.append(len(covered[0][0]))
+        for chosen, table in covered:
+            through.setdefault((chosen, table.columns), []).append(name)
+    found = [
+        _attributed(aligned, aligned.tables[columns], chosen, name, is_main)
+        for (chosen, columns), names in through.items()
+        for name in names
+    ]
+    notes = [f"always the same, nothing to learn: {', '.join(constant)}"] if constant else []
+    if left_out and keys:
+        notes.append(f"no table has known columns with {', '.join(left_out)}: not attacked")
+    if partly:
+        at = f"{min(partly)} to {max(partly)}" if min(partly) < max(partly) else f"{partly[0]}"
+        notes.append(
+            f"no table has all {len(keys)} known columns with {len(partly)} of the targets: attacked through every "
+            f"table with most of them ({at}), the worst one counts"
+        )
+    return found, notes
+
+
+def _attributed(
+    aligned: Aligned, table: Coded, keys: KeySet, name: str, is_main: bool
+) -> Attribution:
+    """One target in one table."""
+    people = aligned.original
+    target, weight, n = people.codes[name], people.n.astype(np.float64), people.total
+    (group, row), size = row_ids(aligned, [people, table], keys)
+    (cell, row_cell), n_cells = row_ids(aligned, [people, table], (*keys, name))
+    in_group, shown = (totals(i, t.n, size)[group] for i, t in ((group, people), (row, table)))
+    in_cell, agreeing = (
+        totals(i, t.n, n_cells)[cell] for i, t in ((cell, people), (row_cell, table))
+    )
+    share = np.divide(agreeing, shown, out=np.zeros(len(shown)), where=shown > 0)
+    alone = _of_one_value(row, row_cell, table.n, size)[group]
+    right = alone & (agreeing > 0)
+    matched = float(weight[shown > 0].sum())
+    sizes = np.where(right, in_cell, 0)
+    one_way, two_way = _checks(people, keys, target, right, sizes)
+    return Attribution(
+        is_main=is_main,
+        keys=", ".join(keys),
+        target=name,
+        table=", ".join(table.columns),
+        n=n,
+        matched=matched / n,
+        baseline=float(((np.bincount(target, weight) / n) ** 2).sum()),
+        cap_original=float((weight * in_cell / in_group).sum()) / n,
+        cap=float((weight * share).sum()) / max(matched, 1.0),
+        dcap=float((weight * share).sum()) / n,
+        disclosed=int(weight[alone].sum()),
+        right=int(weight[right].sum()),
+        disco=float(weight[right].sum()) / n,
+        dorig=float(weight[in_cell == in_group].sum()) / n,
+        disco_small=float(weight[right & (sizes <= DENOM_LIM)].sum()) / n,
+        largest_cell=int(sizes.max(initial=0)),
+        one_way=one_way,
+        two_way=two_way,
+    )
+
+
+def _of_one_value(group: Numbers, cell: Numbers, n: Numbers, size: int) -> Flags:
+    """Which groups have rows, all with one value of the target: shape (size,)."""
+    there = n > 0
+    first = np.full(size, -1, np.int64)
+    first[group[there]] = cell[there]
+    alone = first >= 0
+    alone[group[there & (first[group] != cell)]] = False
+    return alone
+
+
+def _checks(
+    people: Coded, keys: KeySet, target: Any, right: Flags, sizes: Numbers
+) -> tuple[bool, int]:
+    """Checks, by synthpop, of what is disclosed rightly: one value of the target; pairs with one value of a key."""
+    weight = people.n.astype(np.float64)
+    by_value = np.bincount(target[right], weight[right])
+    top = float(by_value.max(initial=0))
+    one_way = bool(top > THRESH_1WAY[0] and top > THRESH_1WAY[1] * by_value.sum())
+    large = right & (sizes > THRESH_2WAY[0])
+    n, pairs = int(target.max()) + 1, 0
+    for name in keys if large.any() else ():
+        code = people.codes[name].astype(np.int64)
+        together = np.unique(code[large] * n + target[large])
+        of_pair = np.bincount(code * n + target, weight)
+        of_key = np.bincount(code, weight)
+        pairs += int((of_pair[together] > THRESH_2WAY[1] * of_key[together // n]).sum())
+    return one_way, pairs
+
+
+def _claims(attributions: list[Attribution]) -> Rate | None:
+    """Share of claims that are right, of all targets and tables together."""
+    return wilson(sum(a.right for a in attributions), sum(a.disclosed for a in attributions))
+
+
+def _worst(main: list[Attribution]) -> list[Attribution]:
+    """The table of each target that tells most of it."""
+    return [
+        max((a for a in main if a.target == target), key=lambda a: a.dcap)
+        for target in dict.fromkeys(a.target for a in main)
+    ]
+
+
+def _attribution_figures(
+    every: list[Attribution], main: list[Attribution]
+) -> tuple[dict[str, float], dict[str, str]]:
+    worst = _worst(main)
+    names = ("matched", "baseline", "cap_original", "dcap", "disco", "dorig", "disco_small")
+    values = {name: float(np.mean([getattr(a, name) for a in worst])) for name in names}
+    values["largest_disco"] = max(a.disco for a in every)
+    values["largest_gain"] = max((a.dcap - a.baseline) / (1 - a.baseline) for a in main)
+    values["flagged"] = float(sum(a.one_way or a.two_way > 0 for a in every))
+    why_not = {}
+    if reached := [a.cap for a in worst if a.matched > 0]:
+        values["cap"] = float(np.mean(reached))
+    else:
+        why_not["cap"] = "nobody's known columns are in a table: nobody matched"
+    if (claims := _claims(main)) is not None:
+        values["tcap"] = claims.value
+        # About the same claims, not all people: targets differ in how many there are.
+        values["tcap_baseline"] = sum(a.baseline * a.disclosed for a in main) / claims.n
+    else:
+        why = "nobody is in a group of released records that has one value only: no claim was made"
+        why_not |= {"tcap": why, "tcap_baseline": why}
+    return values, why_not
+
+
+def _attribution_control(
+    aligned: Aligned, attacker: Attacker, rng: np.random.Generator
+) -> tuple[dict[str, float], Rate | None, str, tuple[str, ...]]:
+    """Gains above the same attack on non-members, its rate, who they are, and notes; on targets that both have."""
+    both = alike(aligned, rng)
+    known = shown_of(aligned, attacker.quasi_identifiers)
+    sides = (both.members, both.non_members)
+    if not all(s.original.total for s in sides) or shown_of(both.non_members, known) != known:
+        why = "no control: the control rows lack some of the quasi-identifiers, or are none"
+        return {}, None, why, ()
+    found = [_through(side, attacker, known, is_main=True)[0] for side in sides]
+    common = set.intersection(*({a.target for a in one} for one in found))
+    mine, others = ([a for a in one if a.target in common] for one in found)
+    if not common:
+        why = "no control: the control rows, or a part of the original, show no target that varies"
+        return {}, None, why, ()
+    # As sure as if it were about one target, as people are the same in all.
+    disclosed = [
+        wilson(float(np.mean([a.right for a in worst])), worst[0].n)
+        for worst in (_worst(mine), _worst(others))
+    ]
+    note = f"control: {both.who}"
+    if disclosed[0] is None or disclosed[1] is None:
+        return {}, None, note, ("no control: there are too few rows",)
+    gains = {EXCESS: excess(disclosed[0], disclosed[1])}
+    notes = (f"DiSCO {against(disclosed[0], disclosed[1])}",)
+    claims, control = _claims(mine), _claims(others)
+    if claims is None or control is None:
+        return gains, control, note, (*notes, f"no claim about {both.who}: no control of TCAP")
+    if control.value < 1:
+        gains["tcap_gain"] = excess(claims, control) / (1 - control.value)
+        return gains, control, note, notes
+    always = "claims about non-members are always right: TCAP has nothing to gain"
+    return gains, control, note, (*notes, always)
+
+
+# Identification
+
+
+OWN = (
+    "own record: row i of the synthetic table, which was made from row i of the original",
+    "own record: a synthetic record that equals the person's in all columns of the table, as no row was made from a "
+    "known person",
+)
+_STEPS = (0, 1, 2, 5, 10)
+
+
+def is_row_by_row(aligned: Aligned, attacker: Attacker) -> bool:
+    """Whether row i of the synthetic table was made from row i of the original: declared, and possible."""
+    tables = list(aligned.tables.values())
+    return (
+        attacker.aligned
+        and len(tables) == 1
+        and len(tables[0].n) == len(aligned.original.n)
+        and bool((tables[0].n == 1).all())
+    )
+
+
+def identification(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding:
+    """How often a person's own record is found by agreement on the quasi-identifiers.
+
+    With c records that agree and T = 1 if the own is among them: expected match risk, the sum of T / c; true match
+    rate (`rate`), the share of people with c T = 1; false match rate, the share of those with c = 1 whose match is not
+    theirs. Broken down by the number of records that agree.
+    """
+    aligned = held.aligned
+    table = best_holding(aligned, attacker.quasi_identifiers)
+    n = len(aligned.original.n)
+    if table is None or not n or table.total == 0:
+        why = "the original has no rows" if not n else "the synthetic table has no rows"
+        none = "no table has a quasi-identifier and another column"
+        return not_computed("identification", none if n and table is None else why)
+    row_by_row = is_row_by_row(aligned, attacker)
+    c, own, blind = _matches(aligned, table, attacker, row_by_row=row_by_row)
+    true_unique, n_unique = float((own & (c == 1)).sum()), float((c == 1).sum())
+    expected = own / np.maximum(c, 1)
+    values = {
+        "expected_match_risk": float(expected.sum()),
+        "expected_match_share": float(expected.sum()) / n,
+        "true_match_rate": true_unique / n,
+        "uniquely_matched": n_unique / n,
+        "matched": float(np.count_nonzero(c)) / n,
+    }
+    why_not = {}
+    if n_unique:
+        values["false_match_rate"] = 1 - true_unique / n_unique
+    else:
+        why_not["false_match_rate"] = "nobody is matched by a single record"
+    rate, by_chance = wilson(true_unique, n), wilson(blind * n, n)
+    control = None
+    if row_by_row:
+        note = NO_NON_MEMBERS
+        if rate is not None and by_chance is not None:
+            values[EXCESS] = excess(rate, by_chance)
+    else:
+
+        def found(side: Aligned) -> Rate | str:
+            same = side.tables[table.columns]
+            if why := no_control(side.original, same):
+                return why
+            c, own, _ = _matches(side, same, attacker, row_by_row=False)
+            return wilson(float((own & (c == 1)).sum()), len(c)) or "there are too few rows"
+
+        held_against = controlled(aligned, rng, found)
+        control, note = held_against.rate, held_against.note
+        if held_against.gain is None:
+            why_not[EXCESS] = note
+        else:
+            values[EXCESS] = held_against.gain
+    group = np.searchsorted(_STEPS, c, side="left")
+    size = len(_STEPS) + 1
+    known = ", ".join(c for c in table.columns if c in attacker.quasi_identifiers)
+    notes = [f"table: {', '.join(table.columns)}; known: {known}", OWN[0] if row_by_row else OWN[1]]
+    notes.append("baseline: any record of the table")
+    if attacker.aligned and not row_by_row:
+        notes.append(
+            "rows were said to correspond, but there is not one table with a row for each of the original"
+        )
+    return Finding(
+        measure="identification",
+        rate=rate,
+        baseline=by_chance,
+        control=control,
+        values=values,
+        breakdown=pd.DataFrame(
+            {
+                "records": ["0", "1", "2", "3 to 5", "6 to 10", "more than 10"],
+                "people": np.bincount(group, minlength=size),
+                "own_among_them": totals(group, own, size),
+                "expected": np.bincount(group, expected, minlength=size),
+            }
+        ),
+        why_not=why_not,
+        notes=tuple(notes),
+        control_note=note,
+    )
+
+
+def _matches(
+    aligned: Aligned, table: Coded, attacker: Attacker, *, row_by_row: bool
+) -> tuple[Any, Flags, float]:
+    """For each person: synthetic records that agree (c), whether the own is among them (T), chance by a blind draw."""
+    people = aligned.original
+    known = [c for c in table.columns if c in attacker.quasi_identifiers]
+    (person, row), size = row_ids(aligned, [people, table], known)
+    c = totals(row, table.n, size)[person].astype(np.float64)
+    if row_by_row:
+        return c, person == row, 1 / len(person)
+    (person, row), size = row_ids(aligned, [people, table], table.columns)
+    equal = totals(row, table.n, size)[person]
+    return c, equal > 0, float(equal.mean()) / table.total

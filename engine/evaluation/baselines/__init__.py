@@ -1,0 +1,32 @@
+"""CONFIDENTIAL. Baselines: other ways to make microdata safe, as baselines that a release is held beside.
+
+Takes rows as a frame, what is known of their columns (`Schema`), and a generator.
+Gives frames of the same columns. What comes out holds, or is near, the rows that went in: it is confidential until it
+    is evaluated.
+May import what `engine.evaluation` may, and its `data`, `score`, `study`.
+"""
+
+from engine.evaluation.baselines.baseline import Baseline, Schema, schema_of
+from engine.evaluation.baselines.cart import Cart
+from engine.evaluation.baselines.catalogue import Entrant, baseline_of, entrants
+from engine.evaluation.baselines.dpmpm import Dpmpm
+from engine.evaluation.baselines.outside import Command, command_of, require_alike
+from engine.evaluation.baselines.parametric import Parametric
+from engine.evaluation.baselines.partial import Partial, syntheses
+
+__all__ = [
+    "Baseline",
+    "Cart",
+    "Command",
+    "Dpmpm",
+    "Entrant",
+    "Parametric",
+    "Partial",
+    "Schema",
+    "baseline_of",
+    "command_of",
+    "entrants",
+    "require_alike",
+    "schema_of",
+    "syntheses",
+]

@@ -1,0 +1,197 @@
+"""What every baseline is: rows and a schema in, rows of the same columns out, and in words what it promises.
+
+Nouns, and how a schema is found. Invariant: a column of `Schema.kept` comes out as it went in, row by row; so every
+baseline is a partial synthesis, too, and its result confidential until it is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from engine.errors import SpecError
+from engine.evaluation.baselines.levels import Flags, floats_of
+from engine.params import ZeroPart, ZeroRule
+from engine.schema import GRID_KINDS, Column
+from engine.spec import ReleaseSpec
+
+FEW = 20
+"""Numbers of at most so many values are categories, where nobody says what they are."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schema:
+    """What a baseline is told of the columns, beside the rows."""
+
+    # Columns of numbers or times; all others are categories, whatever their values look like.
+    numbers: frozenset[str] = frozenset()
+    kept: tuple[str, ...] = ()  # Columns that stay as they are (partial synthesis)
+    known: tuple[str, ...] = ()  # Quasi-identifiers: what an attacker is thought to know
+    # Columns that swapped records exchange: where people live, as a rule.
+    areas: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()  # Columns in which records agree that are swapped
+    # Combinations that nobody can have; None among the values of a part is a blank.
+    zeros: tuple[ZeroRule, ...] = ()
+
+    def changed(self, frame: pd.DataFrame) -> list[str]:
+        """Return the columns of a frame that are to be synthesised, in their order."""
+        names = [str(c) for c in frame.columns]
+        named = (*self.kept, *self.known, *self.areas, *self.alike)
+        require_columns(names, named, "the schema")
+        changed = [c for c in names if c not in self.kept]
+        if not changed:
+            raise SpecError("the schema keeps every column: nothing is left to synthesise")
+        return changed
+
+
+class Baseline(Protocol):
+    """A way to make microdata safe.
+
+    name: For people; short.
+    promise: What it promises, and what not, in words.
+    origin: Whose code it is: "ours", or whose.
+    """
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        ...
+
+    @property
+    def promise(self) -> str:
+        """What it promises."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """Whose code it is."""
+        ...
+
+    def synthesize(
+        self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        """Return rows of the same columns, in their order and of their types."""
+        ...
+
+
+def require_columns(there: Sequence[str], wanted: Iterable[str], who: str) -> None:
+    """Refuse names of columns that are not there."""
+    if missing := [c for c in dict.fromkeys(wanted) if c not in there]:
+        raise SpecError(
+            f"{who}: names {', '.join(missing)}, which the data lacks; it has {', '.join(there)}"
+        )
+
+
+def assembled(frame: pd.DataFrame, columns: Mapping[str, pd.Series]) -> pd.DataFrame:
+    """Return a frame with some columns replaced, in their order; the others stay as they are."""
+    return pd.DataFrame(
+        {str(c): columns.get(str(c), frame[c].reset_index(drop=True)) for c in frame.columns}
+    )
+
+
+def schema_of(
+    frame: pd.DataFrame,
+    spec: ReleaseSpec | None = None,
+    *,
+    kept: Sequence[str] = (),
+    known: Sequence[str] = (),
+    areas: Sequence[str] = (),
+) -> Schema:
+    """Return the schema of rows: as their spec declares it, else by what the columns look like.
+
+    spec: Says which columns are numbers, what is impossible (universes, and `zeros` of section `[dp]`), what
+        is swapped. Without it columns of numbers of more than `FEW` values are numbers, and times are.
+    kept, known, areas: As in `Schema`; without areas those of the spec's swapping.
+    """
+    swap = None if spec is None else spec.privacy.swap
+    alike = () if areas or swap is None else (*swap.within, *swap.similar)
+    declared = {} if spec is None else {c.name: c for c in spec.columns}
+    numbers = frozenset(str(c) for c in frame.columns if _is_number(frame[c], declared.get(str(c))))
+    return Schema(
+        numbers=numbers,
+        kept=tuple(kept),
+        known=tuple(known),
+        areas=tuple(areas) or (() if swap is None else swap.columns),
+        alike=alike,
+        zeros=() if spec is None else _zeros(frame, spec),
+    )
+
+
+def _is_number(column: pd.Series, declared: Column | None) -> bool:
+    """Whether a column is of numbers, or of times."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return True
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return False
+    return column.nunique() > FEW if declared is None else declared.kind in GRID_KINDS
+
+
+def _zeros(frame: pd.DataFrame, spec: ReleaseSpec) -> tuple[ZeroRule, ...]:
+    """What the spec declares impossible: of declared combinations, and of universes."""
+    there = {str(c) for c in frame.columns}
+    rules = [rule for rule in spec.zeros if set(rule.columns) <= there]
+    for column in spec.columns:
+        if column.universe is not None and {column.name, column.universe.column} <= there:
+            rules += _of_universe(frame, column)
+    return tuple(rules)
+
+
+def _of_universe(frame: pd.DataFrame, column: Column) -> list[ZeroRule]:
+    """Outside of its universe a column has no value; inside it has one, if the universe is complete."""
+    universe = column.universe
+    if universe is None:
+        return []
+    decides, told = frame[universe.column], frame[column.name]
+    inside = decides.notna()
+    if universe.values is not None:
+        inside &= decides.isin(universe.values)
+    if universe.low is not None:
+        inside &= floats_of(decides) >= float(universe.low)
+    if universe.high is not None:
+        inside &= floats_of(decides) <= float(universe.high)
+    without = [None, universe.outside] if universe.outside is not None else [None]
+    values = _values(told)
+    sides = {False: [v for v in values if v not in without], True: without}
+    rules = []
+    for is_inside, wrong in sides.items():
+        if is_inside and (not universe.complete or universe.outside is not None):
+            continue
+        where = _values(decides[inside if is_inside else ~inside])
+        if where and wrong:
+            parts = (
+                ZeroPart(column=universe.column, values=tuple(where)),
+                ZeroPart(column=column.name, values=tuple(wrong)),
+            )
+            rules.append(ZeroRule(parts=parts))
+    return rules
+
+
+def fits(column: pd.Series, part: ZeroPart) -> Flags:
+    """Whether each value of a column is what a part of a rule means; a blank only where None is among its values."""
+    if part.values is not None:
+        blank = column.isna().to_numpy(np.bool_) & (None in part.values)
+        return blank | column.isin([v for v in part.values if v is not None]).to_numpy(np.bool_)
+    x = floats_of(column)
+    fit = ~np.isnan(x)
+    if part.low is not None:
+        fit &= x >= float(part.low)
+    if part.high is not None:
+        fit &= x <= float(part.high)
+    return fit
+
+
+def impossible(frame: pd.DataFrame, zeros: Sequence[ZeroRule]) -> Flags:
+    """Whether each row is declared impossible."""
+    found = np.zeros(len(frame), np.bool_)
+    for rule in zeros:
+        found |= np.logical_and.reduce([fits(frame[p.column], p) for p in rule.parts])
+    return found
+
+
+def _values(column: pd.Series) -> list[object]:
+    """Distinct values, a blank as None."""
+    return [None if pd.isna(v) else v for v in column.unique()]

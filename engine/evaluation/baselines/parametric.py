@@ -1,0 +1,214 @@
+"""Parametric sequential synthesis: each column drawn from a regression on the columns before it, its parameters drawn.
+
+The parametric methods of R's synthpop (Nowok, Raab and Dibben 2016, doi:10.18637/jss.v074.i11) with `proper = TRUE`:
+numbers by normal regression (of normal scores, unless asked otherwise), whether there is a blank and categories of two
+levels by logistic regression, more levels by multinomial regression, counts by Poisson regression. Models are
+scikit-learn's. Parameters are drawn from their approximate posterior: the normal one of Rubin 1987, section 5.3; for
+multinomial regression by fitting a bootstrap sample of the rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from engine.evaluation.baselines.baseline import Schema, assembled, require_columns
+from engine.evaluation.baselines.levels import (
+    Codes,
+    Floats,
+    column_of,
+    floats_of,
+    levels_of,
+    taken,
+)
+from engine.evaluation.findings import optional
+
+MOST_LEVELS = 50
+"""So many of the commonest levels of a column are told apart; others are one, and drawn by their shares."""
+_PENALTY = 1.0
+"""Precision of the normal prior of a coefficient, scikit-learn's C = 1; of a normal regression in units of its
+variance. Without it, coefficients of columns that determine each other are drawn at will."""
+_STEPS = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parametric:
+    """Sequential regressions."""
+
+    # Columns in the order in which they are synthesised; others follow in their own, kept ones come first.
+    order: tuple[str, ...] = ()
+    # Numbers drawn by Poisson regression. None: whole numbers from 0 up whose variance is at most twice the
+    # mean.
+    counts: tuple[str, ...] | None = None
+    # Numbers are regressed as normal scores and take the values of the data (synthpop's "normrank");
+    # otherwise as they are, and take any value (synthpop's "norm").
+    scores: bool = True
+
+    name: ClassVar[str] = "parametric"
+    origin: ClassVar[str] = "ours, after R's synthpop, with regressions of scikit-learn"
+    promise: ClassVar[str] = (
+        "No row is that of a person: what is shown was drawn from models with drawn parameters. Rare values are shown "
+        "where models know them. No guarantee."
+    )
+
+    def synthesize(
+        self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        """Return synthetic rows, as many; see `Baseline`."""
+        changed, n = schema.changed(frame), len(frame)
+        require_columns(
+            [str(c) for c in frame.columns], (*self.order, *(self.counts or ())), self.name
+        )
+        first = [c for c in self.order if c in changed]
+        out = {c: frame[c].reset_index(drop=True) for c in schema.kept}
+        both = [_features(frame[c], out[c], is_number=c in schema.numbers) for c in schema.kept]
+        for name in [*first, *(c for c in changed if c not in first)]:
+            column = frame[name]
+            learn = np.column_stack([np.ones(n), *(x[:n] for x in both)])
+            apply = np.column_stack([np.ones(n), *(x[n:] for x in both)])
+            if name in schema.numbers:
+                out[name] = self._numbers(column, learn, apply, rng)
+            else:
+                out[name] = taken(column, _of_levels(levels_of(column).codes, learn, apply, rng))
+            both.append(_features(column, out[name], is_number=name in schema.numbers))
+        return assembled(frame, out)
+
+    def _numbers(
+        self, column: pd.Series, learn: Floats, apply: Floats, rng: np.random.Generator
+    ) -> pd.Series:
+        """A synthetic column of numbers: first which are blank."""
+        y = floats_of(column)
+        blank = np.isnan(y)
+        rows = _of_levels(blank.astype(np.int64), learn, apply, rng)
+        filled, there = ~blank[rows], np.flatnonzero(~blank)
+        if not filled.any():
+            return taken(column, rows)
+        own = y[there]
+        if self._is_count(str(column.name), own):
+            values = y[rows]
+            values[filled] = _poisson(own, learn[there], apply[filled], rng)
+            return column_of(values, column)
+        if not self.scores:
+            values = y[rows]
+            scale = max(float(np.abs(own).max()), 1e-300)
+            values[filled] = scale * _normal(own / scale, learn[there], apply[filled], rng)
+            return column_of(values, column)
+        special = optional("scipy.special", "synthetic rows by regression")
+        rank = pd.Series(own).rank().to_numpy(np.float64)
+        drawn = _normal(special.ndtri((rank - 0.5) / len(own)), learn[there], apply[filled], rng)
+        place = np.round(special.ndtr(drawn) * (len(own) + 1)).astype(np.int64) - 1
+        rows[filled] = there[np.argsort(own, kind="stable")[np.clip(place, 0, len(own) - 1)]]
+        return taken(column, rows)
+
+    def _is_count(self, name: str, y: Floats) -> bool:
+        """Whether a column is drawn by Poisson regression."""
+        if self.counts is not None:
+            return name in self.counts
+        if y.min() < 0 or y.max() > 1e6 or (y != np.round(y)).any():
+            return False
+        return bool(0 < y.var() <= 2 * y.mean())
+
+
+def _features(column: pd.Series, synthetic: pd.Series, *, is_number: bool) -> Floats:
+    """A column and its synthetic one below each other, as features: standardised numbers with a mark, or levels."""
+    n = len(column)
+    if not is_number:
+        codes = levels_of(pd.concat([column, synthetic], ignore_index=True)).codes
+        common = np.argsort(-np.bincount(codes[:n]), kind="stable")[: MOST_LEVELS + 1]
+        return np.asarray(codes[:, None] == common[1:], np.float64)
+    x = np.concatenate([floats_of(column), floats_of(synthetic)])
+    blank = np.isnan(x)
+    own = x[:n][~blank[:n]]
+    scale = max(float(np.abs(own).max(initial=0.0)), 1e-300)
+    own = own / scale
+    middle, spread = (float(own.mean()), float(own.std())) if len(own) else (0.0, 0.0)
+    told = np.where(blank, 0.0, (x / scale - middle) / (spread if spread > 0 else 1.0))
+    return np.column_stack([told, *[blank][: int(blank.any())]])
+
+
+def _normal(y: Floats, learn: Floats, apply: Floats, rng: np.random.Generator) -> Floats:
+    """Numbers from a normal regression whose variance and coefficients are drawn (Rubin 1987, example 5.2)."""
+    gram = learn.T @ learn + _PENALTY * np.eye(learn.shape[1])
+    root = np.linalg.cholesky(np.linalg.inv(gram))
+    coefficients = root @ (root.T @ (learn.T @ y))
+    rest = float(((y - learn @ coefficients) ** 2).sum())
+    sd = (rest / rng.chisquare(max(len(y) - learn.shape[1], 1))) ** 0.5
+    drawn = coefficients + sd * (root @ rng.standard_normal(len(coefficients)))
+    return np.asarray(apply @ drawn + sd * rng.standard_normal(len(apply)), np.float64)
+
+
+def _poisson(y: Floats, learn: Floats, apply: Floats, rng: np.random.Generator) -> Floats:
+    """Counts from a Poisson regression with drawn coefficients."""
+    model = optional("sklearn.linear_model", "synthetic rows by regression").PoissonRegressor(
+        alpha=_PENALTY / len(y), fit_intercept=False, max_iter=_STEPS
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a fit that is not quite finished tells as much
+        found = np.asarray(model.fit(learn, y).coef_, np.float64)
+    weights = np.exp(np.clip(learn @ found, -30, 30))
+    drawn = _drawn(found, learn, weights, rng)
+    most = np.log(10 * y.max() + 10)
+    return np.asarray(rng.poisson(np.exp(np.minimum(apply @ drawn, most))), np.float64)
+
+
+def _of_levels(codes: Codes, learn: Floats, apply: Floats, rng: np.random.Generator) -> Codes:
+    """Rows that give their level, from a logistic or multinomial regression on the commonest levels."""
+    n_levels = int(codes.max()) + 1
+    counts = np.bincount(codes, minlength=n_levels)
+    common = np.argsort(-counts, kind="stable")[:MOST_LEVELS]
+    classes = np.full(n_levels, len(common))
+    classes[common] = np.arange(len(common))
+    _, target = np.unique(classes[codes], return_inverse=True)
+    drawn = np.zeros(len(apply), np.int64)
+    if target.max() > 0 and learn.shape[1] > 1:
+        chances = _chances(target, learn, apply, rng)
+        drawn = (chances.cumsum(axis=1) < rng.random(len(apply))[:, None]).sum(axis=1)
+        drawn = np.minimum(drawn, target.max())
+    elif target.max() > 0:
+        drawn = rng.choice(target, size=len(apply))
+    # A row of the class drawn: of the merged levels each by its share.
+    order = np.argsort(target, kind="stable")
+    size = np.bincount(target)
+    start = np.cumsum(size) - size
+    return np.asarray(order[start[drawn] + rng.integers(size[drawn])], np.int64)
+
+
+def _chances(target: Codes, learn: Floats, apply: Floats, rng: np.random.Generator) -> Floats:
+    """The chance of each class for each row, with drawn parameters; shape (n_rows, n_classes)."""
+    n_classes = int(target.max()) + 1
+    model = optional("sklearn.linear_model", "synthetic rows by regression").LogisticRegression(
+        C=1 / _PENALTY, fit_intercept=False, max_iter=_STEPS
+    )
+    if n_classes > 2:
+        rows = rng.integers(len(target), size=len(target))
+        # Each class stays: what somebody has can be drawn.
+        rows = np.concatenate([rows, np.unique(target, return_index=True)[1]])
+        found = _fitted(model, learn[rows], target[rows])
+        return np.asarray(found.predict_proba(apply), np.float64)
+    coefficients = np.asarray(_fitted(model, learn, target).coef_[0], np.float64)
+    likely = _logistic(learn @ coefficients)
+    drawn = _drawn(coefficients, learn, likely * (1 - likely), rng)
+    one = _logistic(apply @ drawn)
+    return np.column_stack([1 - one, one])
+
+
+def _fitted(model: Any, learn: Floats, target: Codes) -> Any:
+    """A model, fitted."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a fit that is not quite finished tells as much
+        return model.fit(learn, target)
+
+
+def _drawn(found: Floats, learn: Floats, weights: Floats, rng: np.random.Generator) -> Floats:
+    """Coefficients from the normal approximation of their posterior: the inverse of the information is its variance."""
+    information = (learn * weights[:, None]).T @ learn + _PENALTY * np.eye(len(found))
+    root = np.linalg.cholesky(information)
+    return np.asarray(found + np.linalg.solve(root.T, rng.standard_normal(len(found))), np.float64)
+
+
+def _logistic(x: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-np.clip(x, -500, 500))), np.float64)

@@ -1,0 +1,636 @@
+"""Pictures of a report, in their groups: those that a decision rests on; what they show is in tables beside.
+
+Takes a `Result` or what was made of it; gives `Picture`s. CONFIDENTIAL: the original is in them. Invariant: a picture
+that cannot be drawn says why in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from engine.evaluation.data.aligned import counts, covering
+from engine.evaluation.findings import STRONG, TITLES, WHOLE, Rate
+from engine.evaluation.report.charts import (
+    INKS,
+    MARKS,
+    WIDE,
+    Chart,
+    Scale,
+    compact,
+    rows,
+    scale,
+    short,
+)
+from engine.evaluation.report.verdicts import Improvement
+from engine.evaluation.result import Evaluation, Result
+
+MOST_COLUMNS = 12
+"""Columns whose counts are drawn."""
+MOST_VALUES = 16
+"""Values of a column that get a row each; more are drawn side by side without names."""
+MOST_CORRELATED, MOST_ROWS = 30, 24
+MOST_TABLES, MOST_POINTS = 120, 1_500
+BOTH = (("original", "original", "s"), ("synthetic", "synthetic", "s"))
+DASH = "3 3"
+PERCENT = tuple((p / 100, f"{p} %" if p else "0") for p in (0, 25, 50, 75, 100))
+
+
+class NothingToDraw(Exception):
+    """A picture's data are not there; says why. Never leaves this module."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Picture:
+    """A picture, or why there is none."""
+
+    title: str
+    words: str = ""  # What is seen, and how to read it
+    svg: str = ""  # Empty where there is none
+    table: pd.DataFrame = field(default_factory=pd.DataFrame)  # The figures behind it
+    why_not: str = ""
+    is_wide: bool = False  # It wants more room than a column of the page
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Pictures that belong together."""
+
+    title: str
+    words: str
+    pictures: tuple[Picture, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Names:
+    """Labels of columns and values; what has none is shown as it is."""
+
+    labels: Mapping[str, str]
+    value_labels: Mapping[str, Mapping[str, str]]  # Column -> value as text -> label
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> Names:
+        return cls(labels=evaluation.labels, value_labels=evaluation.value_labels)
+
+    def column(self, name: str) -> str:
+        """Return a column's name, and its label where it has another."""
+        label = self.labels.get(name, "")
+        return f"{name}: {label}" if label and label != name else name
+
+    def value(self, column: str, value: object) -> str:
+        """Return a value, and its label."""
+        label = self.value_labels.get(column, {}).get(str(value), "")
+        return f"{value} {label}" if label and label != str(value) else str(value)
+
+
+def breakdown(result: Result, measure: str, columns: Sequence[str]) -> pd.DataFrame:
+    """Return the breakdown of a measure; it has some columns and a row."""
+    score = result.scores.get(measure)
+    return _needed(None if score is None else score.breakdown, columns)
+
+
+def _needed(frame: pd.DataFrame | None, columns: Sequence[str]) -> pd.DataFrame:
+    if frame is None or not set(columns) <= set(frame.columns):
+        raise NothingToDraw("the measure gives no figures to draw it from")
+    if frame.empty:
+        raise NothingToDraw("there are no figures to draw it from")
+    return frame
+
+
+def numbers(column: Any) -> NDArray[np.float64]:
+    """Return a column as floats; what is no number is NaN."""
+    return np.asarray(pd.to_numeric(column, errors="coerce"), np.float64)
+
+
+# --- single columns
+
+
+def misplaced_by_column(frame: pd.DataFrame) -> pd.Series:
+    """Return the share of rows that would have to move, by column of a breakdown of `univariate`, the worst first."""
+    off = (frame["synthetic"] - frame["original"]).abs().groupby(frame["column"]).sum()
+    share = off / frame.groupby("column")["original"].sum().clip(lower=1) / 2
+    return share.sort_values(ascending=False, kind="stable")
+
+
+def univariate_bars(result: Result, names: Names) -> Iterable[Picture]:
+    """Counts of the columns that are furthest off, original beside synthetic."""
+    frame = breakdown(result, "univariate", ["column", "label", "original", "synthetic"])
+    worst = misplaced_by_column(frame).iloc[:MOST_COLUMNS]
+    return (
+        _one_column(names, str(column), frame[frame["column"] == column], share)
+        for column, share in worst.items()
+    )
+
+
+def _one_column(names: Names, column: str, frame: pd.DataFrame, share: float) -> Picture:
+    """Bars of few values; of many the original as an area and the synthetic as a line over it, in their order."""
+    table = frame[["original", "synthetic"]].reset_index(drop=True)
+    table.insert(0, "value", [short(names.value(column, label)) for label in frame["label"]])
+    title, n = f"{names.column(column)}: counts", len(table)
+    at = np.arange(n)
+    if n <= MOST_VALUES:
+        x = scale(table[["original", "synthetic"]], zero=True, name="rows")
+        chart = rows(title, list(table["value"]), x, step=24, legend=BOTH)
+        for side, shift in (("original", 0.37), ("synthetic", -0.01)):
+            chart.boxes(np.zeros(n), shift - at, table[side], shift - at - 0.36, side)
+    else:
+        ends = [(i, short(table["value"].iloc[i], 22)) for i in (0, n - 1)]
+        x = Scale(low=-0.5, high=n - 0.5, ticks=ends, name=f"{n:,} values in their order")
+        y = scale(table[["original", "synthetic"]], zero=True, name="rows")
+        entries = (("original", "original", "s"), ("synthetic", "synthetic", "-"))
+        chart = Chart(title, x, y, height=220, left=58, legend=entries)
+        zeros = np.zeros(n)
+        chart.boxes(at - 0.5, zeros, at + 0.5, table["original"], "original", alpha=0.55)
+        edges = np.repeat(np.arange(n + 1) - 0.5, 2)[1:-1]
+        chart.line(edges, np.repeat(table["synthetic"], 2), "synthetic", stroke=1.4)
+    words = f"{share:.2%} of the rows would have to move for the two to be equal."
+    return Picture(title=names.column(column), words=words, svg=chart.svg(), table=table)
+
+
+def noise_against_count(result: Result, _: Names) -> list[Picture]:
+    """How far released counts are off, against the counts themselves."""
+    pictures = []
+    for width in (1, 2):
+        frame = _needed(_cells(result, width), ["original", "off"])
+        title = f"Counts of {width} column{'s' if width > 1 else ''}: error against count"
+        sd, off = _stated_sd(result, width), numbers(frame["off"])
+        stated = f"; the tables' cards state {sd:.2f} in the middle (band: ± 2 sd)" if sd else ""
+        few = _sample(frame)
+        log = np.log10(numbers(few["original"]) + 1)
+        top = float(log.max())
+        ticks = [(e, compact(10**e if e else 0)) for e in range(int(top) + 1)]
+        x = Scale(
+            low=-0.1, high=max(1.03 * top, 1), ticks=ticks, name="count in the original (log scale)"
+        )
+        y = scale(
+            [*few["off"], 2 * (sd or 0), -2 * (sd or 0)], room=0.05, name="synthetic − original"
+        )
+        chart = Chart(title, x, y)
+        chart.across(0, "quiet", stroke=0.8)
+        if sd:
+            chart.boxes([x.low], [2 * sd], [x.high], [-2 * sd], "third", alpha=0.16)
+        chart.dots(log, few["off"], "synthetic")
+        words = (
+            f"{len(frame):,} counts; standard deviation of the error "
+            f"{float(np.sqrt((off**2).mean())):.2f} rows{stated}."
+        )
+        pictures.append(Picture(title=title, words=words, svg=chart.svg(), table=_by_size(frame)))
+    return pictures
+
+
+def _cells(result: Result, width: int) -> pd.DataFrame | None:
+    """Counts of the tables of a width; for one wide table those of its columns, or of some pairs."""
+    aligned = result.aligned
+    sets = [columns for columns in aligned.tables if len(columns) == width]
+    if not sets:
+        names = sorted(c for c in aligned.values if covering(aligned, [c]))
+        sets = [(c,) for c in names] if width == 1 else list(pairwise(names))
+    parts = []
+    for columns in sets[:MOST_TABLES]:
+        if (table := covering(aligned, columns)) is not None:
+            both = counts(aligned, aligned.original, table, columns)
+            parts.append(pd.DataFrame({"original": both.left, "off": both.right - both.left}))
+    return pd.concat(parts, ignore_index=True) if parts else None
+
+
+def _stated_sd(result: Result, width: int) -> float | None:
+    """Standard deviation of the noise that the cards state."""
+    stated = [
+        float(card["noise_sd"])
+        for columns, card in result.subject.cards.items()
+        if len(columns) == width and "noise_sd" in card and not card.get("wide")
+    ]
+    return float(np.median(stated)) if stated else None
+
+
+def _sample(frame: pd.DataFrame) -> pd.DataFrame:
+    """Few enough points to draw, from all sizes: every so many in order of size, and the furthest off."""
+    ordered = frame.sort_values(["original", "off"], kind="stable")
+    every = ordered.iloc[:: max(len(ordered) // MOST_POINTS, 1)]
+    furthest = ordered.iloc[np.argsort(-ordered["off"].abs().to_numpy(), kind="stable")[:60]]
+    return pd.concat([every, furthest])
+
+
+def _by_size(frame: pd.DataFrame) -> pd.DataFrame:
+    """Errors by size of the count."""
+    edges = [-1, 0, 9, 99, 999, 9_999, np.inf]
+    words = ["0", "1 to 9", "10 to 99", "100 to 999", "1,000 to 9,999", "10,000 and more"]
+    size = pd.cut(frame["original"], edges, labels=words)
+    off = frame["off"].astype("float64")
+    errors = pd.DataFrame({"size": size, "square": off**2, "off": off, "exact": off == 0})
+    grouped = errors.groupby("size", observed=True)
+    out = grouped.agg(
+        n=("off", "size"),
+        mean_error=("off", "mean"),
+        square=("square", "mean"),
+        share_exact=("exact", "mean"),
+    ).reset_index()
+    out["sd"] = np.sqrt(out.pop("square"))
+    return out.rename(columns={"size": "original count"})
+
+
+# --- several columns
+
+
+def correlation_gaps(result: Result, _: Names) -> list[Picture]:
+    """How far the correlations of all pairs are off: tiles whose colour says the sign, its strength the size."""
+    needed = ["first", "second", "original", "synthetic"]
+    frame = breakdown(result, "correlations", needed)[needed]
+    columns = list(dict.fromkeys([*frame["first"], *frame["second"]]))[:MOST_CORRELATED]
+    frame = frame[frame["first"].isin(columns) & frame["second"].isin(columns)]
+    apart = numbers(frame["synthetic"]) - numbers(frame["original"])
+    largest = float(np.nanmax(np.abs(apart), initial=0)) or 1.0
+    title, labels = "Kendall's tau of all pairs: synthetic − original", [short(c) for c in columns]
+    x = Scale(
+        low=-0.6, high=len(columns) - 0.4, ticks=[(i, f"{i + 1}") for i in range(len(columns))]
+    )
+    chart = rows(title, [f"{c} {i + 1}" for i, c in enumerate(labels)], x, step=14)
+    at, below = (frame[c].map(columns.index).to_numpy() for c in ("first", "second"))
+    strength = np.nan_to_num(np.round(8 * apart / largest))
+    for level in range(-8, 9):
+        own = strength == level
+        across, down = np.r_[at[own], below[own]], -np.r_[below[own], at[own]]
+        chart.boxes(
+            across - 0.47,
+            down + 0.47,
+            across + 0.47,
+            down - 0.47,
+            "more" if level >= 0 else "less",
+            alpha=0.04 + 0.96 * abs(level) / 8,
+        )
+    table = frame.assign(difference=apart)
+    table = table.iloc[np.argsort(-np.nan_to_num(np.abs(apart)), kind="stable")]
+    words = f"Orange: too high, blue: too low; the full colour is ±{largest:.2g}."
+    return [Picture(title=title, words=words, svg=chart.svg(), table=table)]
+
+
+def marginals_by_group(result: Result, names: Names) -> list[Picture]:
+    """How near the combinations are in each group (place)."""
+    score = result.scores.get("marginals")
+    frame = _needed(None if score is None else score.more.get("by_group"), ["distance"])
+    ordered = frame.sort_values("distance", ascending=False, kind="stable")
+    shown, group = ordered.iloc[:MOST_ROWS], groups_of_marginals(frame)
+    labels = [short(text) for text in group_names(shown, names)]
+    title = "Combinations of columns by " + ", ".join(map(str, group))
+    few = f" Of {len(ordered):,} groups the furthest." if len(shown) < len(ordered) else ""
+    words = "Long bars: the tables are far from the original there." + few
+    name = "mean distance as a share of its people"
+    return [_bars(title, words, labels, numbers(shown["distance"]), name, ordered)]
+
+
+def groups_of_marginals(frame: pd.DataFrame) -> list[str]:
+    """Return the columns that say which group a row of the breakdown by groups is about."""
+    return [c for c in frame.columns if c not in ("distance", "n", "score")]
+
+
+def group_names(frame: pd.DataFrame, names: Names) -> list[str]:
+    """Return what the groups of a breakdown by groups are called."""
+    group = groups_of_marginals(frame)
+    return [
+        " · ".join(names.value(str(c), v) for c, v in zip(group, row, strict=True))
+        for row in frame[group].itertuples(index=False)
+    ]
+
+
+def _bars(
+    title: str,
+    words: str,
+    labels: Sequence[str],
+    lengths: NDArray[np.float64],
+    name: str,
+    table: pd.DataFrame,
+) -> Picture:
+    """One bar a row."""
+    chart = rows(title, labels, scale(lengths, zero=True, name=name))
+    at = -np.arange(len(labels))
+    chart.boxes(np.minimum(lengths, 0), at + 0.31, np.maximum(lengths, 0), at - 0.31, "synthetic")
+    chart.down(0, "quiet", stroke=0.8)
+    return Picture(title=title, words=words, svg=chart.svg(), table=table)
+
+
+def tables_by_width(result: Result, _: Names) -> list[Picture]:
+    """S_pMSE of tables, a histogram a number of columns."""
+    frame = breakdown(result, "tables", ["width", "s_pmse"])
+    frame = frame[np.isfinite(numbers(frame["s_pmse"]))]
+    if frame.empty:
+        raise NothingToDraw("no table has a figure")
+    # A log scale ends above zero: a table that is met exactly is drawn at its left end.
+    logs = np.log10(numbers(frame["s_pmse"]).clip(1e-3))
+    low, high = np.floor(logs.min()), max(np.ceil(logs.max()), np.floor(logs.min()) + 1)
+    ticks = [(e, compact(10.0**e)) for e in np.arange(low, high + 1)]
+    widths, of = sorted(frame["width"].unique()), frame["width"].to_numpy()
+    title = "Every table: S_pMSE by number of columns"
+    x = Scale(low=low, high=high, ticks=ticks, name="S_pMSE (log scale)")
+    labels = [f"{w} column{'s' if w > 1 else ''}: {(of == w).sum():,}" for w in widths]
+    chart, edges = rows(title, labels, x, step=56), np.linspace(low, high, 41)
+    for i, width in enumerate(widths):
+        n = np.histogram(logs[of == width], edges)[0]
+        floor = np.full(len(n), -i - 0.4)
+        chart.boxes(edges[:-1], floor + 0.85 * n / n.max(), edges[1:], floor, "synthetic")
+        middle = np.median(logs[of == width])
+        chart.segments([middle], [-i - 0.4], [middle], [-i + 0.45], "ink", stroke=1.4)
+    for bound in (3, 10):
+        if low <= np.log10(bound) <= high:
+            chart.down(float(np.log10(bound)), "more", dash=DASH)
+    words = (
+        "How many tables have which figure; full line: the median; dashed: 3 (good up to here) and 10 "
+        "(poor beyond). 1 is what chance alone gives."
+    )
+    worst = frame.sort_values("s_pmse", ascending=False, kind="stable")
+    return [Picture(title=title, words=words, svg=chart.svg(), table=worst)]
+
+
+def estimate_overlaps(result: Result, _: Names) -> list[Picture]:
+    """Overlap of the confidence intervals of declared estimates."""
+    frame = breakdown(result, "estimates", ["name", "overlap_signed"])
+    frame = frame[np.isfinite(numbers(frame["overlap_signed"]))]
+    if frame.empty:
+        raise NothingToDraw("no estimate has an interval on both sides")
+    worst = frame.sort_values("overlap_signed", kind="stable").iloc[:MOST_ROWS]
+    lengths = numbers(worst["overlap_signed"]).clip(-1)
+    title = "Estimates: overlap of the 95 % intervals"
+    words = "1: the same interval; 0: they touch; below: apart (cut at −1)."
+    name = "overlap of the confidence intervals"
+    return [_bars(title, words, [short(v) for v in worst["name"]], lengths, name, frame)]
+
+
+# --- attacks
+
+
+def rates_table(result: Result) -> pd.DataFrame:
+    """Return the rates of attacks, one row an attack that has any."""
+    found = []
+    for name, risk in result.risks.items():
+        parts: dict[str, Rate | None] = {
+            part: getattr(risk, part) for part in ("rate", "baseline", "control")
+        }
+        if any(parts.values()):
+            row: dict[str, object] = {"attack": name.replace("_", " ")}
+            for part, rate in parts.items():
+                row[part] = None if rate is None else rate.value
+                for of in ("low", "high", "n"):
+                    row[f"{part}: {of}"] = None if rate is None else getattr(rate, of)
+            found.append(row)
+    return pd.DataFrame(found)
+
+
+def attack_rates(result: Result, _: Names) -> list[Picture]:
+    """How often attacks are right, beside guessing and beside their control."""
+    frame = rates_table(result)
+    if frame.empty:
+        raise NothingToDraw("no attack has a rate")
+    title = "How often each attack is right"
+    entries = (("attack", "more", "o"), ("guessing", "quiet", "D"), ("control", "less", "s"))
+    x = Scale(
+        low=-0.02, high=1.02, ticks=PERCENT, name="share of attempts that are right", has_grid=True
+    )
+    chart = rows(title, [short(a) for a in frame["attack"]], x, step=44, legend=entries)
+    for part, ink, mark, shift in (
+        ("rate", "more", "o", 0.0),
+        ("baseline", "quiet", "D", -0.22),
+        ("control", "less", "s", 0.22),
+    ):
+        at = shift - np.arange(len(frame))
+        low, high = (numbers(frame[f"{part}: {end}"]) for end in ("low", "high"))
+        chart.segments(low, at, high, at, ink, alpha=0.55)
+        chart.marks(numbers(frame[part]), at, ink, mark, size=3 if shift else 3.8)
+    words = (
+        "With 95 % intervals. The control is most often the same attack on non-members, whom the release was not made "
+        "from: an attack that does no better than its control tells of the population, not of a person."
+    )
+    return [Picture(title=title, words=words, svg=chart.svg(), table=frame)]
+
+
+def gains_by_target(result: Result, names: Names) -> list[Picture]:
+    """Precision improvement of attacks, target by target."""
+    pictures = []
+    for name, risk in result.risks.items():
+        frame = risk.breakdown
+        gain = next((c for c in ("pi", "precision improvement") if c in frame.columns), None)
+        target = next((c for c in ("target", "column", "secret") if c in frame.columns), None)
+        if gain is None or target is None:
+            continue
+        with_gain = frame[np.isfinite(numbers(frame[gain]))]
+        if with_gain.empty:
+            continue
+        worst = with_gain.sort_values(gain, ascending=False, kind="stable").iloc[:MOST_ROWS]
+        shown, at = numbers(worst[gain]).clip(-1, 1), -np.arange(len(worst))
+        title = f"{name.replace('_', ' ').capitalize()}: gain by target"
+        low = min(float(shown.min()), -0.1) - 0.05
+        x = Scale(low=low, high=1.03, name="precision improvement over the baseline", has_grid=True)
+        chart = rows(title, [short(names.column(str(t))) for t in worst[target]], x)
+        chart.segments(np.zeros(len(at)), at, shown, at, "rule")
+        chart.marks(shown, at, "more")
+        chart.down(0, "quiet", stroke=0.8)
+        chart.down(0.5, "more", dash=DASH)
+        few = (
+            f" The {len(worst)} largest of {len(with_gain)}." if len(worst) < len(with_gain) else ""
+        )
+        words = (
+            "0: no better than without the release; beyond 0.5 (dashed) is weak protection; cut at −1."
+            + few
+        )
+        pictures.append(Picture(title=title, words=words, svg=chart.svg(), table=with_gain))
+    if not pictures and not set(result.risks) <= STRONG:
+        raise NothingToDraw("no attack gives its gain by target")
+    return pictures
+
+
+def tables_asked_for(result: Result, _: Names) -> list[Picture]:
+    """Share of secrets right against the number of tables that an attacker asks for; none where none asked."""
+    asked = result.risks.get("adaptive")
+    if asked is None or asked.breakdown.empty:
+        return []
+    curve = asked.breakdown
+    given = ("tables", "right", "low", "high", "random")
+    at, right, low, high, drawn = (numbers(curve[c]) for c in given)
+    places = np.arange(len(at))  # 0, 1, 2, 3, 5, 10 ...: evenly apart
+    ticks = [(i, f"{n:g}") for i, n in enumerate(at)]
+    x = Scale(low=-0.2, high=len(at) - 0.8, ticks=ticks, name="tables asked for")
+    least = min(float(low.min()), 0.5) - 0.02
+    y = Scale(low=least, high=1.02, name="secrets right", has_grid=True)
+    title = "Tables asked for about small groups"
+    entries = (("most telling first", "more", "-"), ("in any order", "quiet", "-"))
+    chart = Chart(title, x, y, legend=entries)
+    chart.area(places, low, high, "more", alpha=0.18)
+    for values, ink, mark in ((right, "more", "o"), (drawn, "quiet", "s")):
+        chart.line(places, values, ink)
+        chart.marks(places, values, ink, mark, size=3)
+    words = (
+        "How many members' secrets are right after so many tables, with 95 % intervals; 0: by the group's commonest "
+        "value."
+    )
+    return [Picture(title=title, words=words, svg=chart.svg(), table=curve)]
+
+
+def shares_before_and_after(
+    title: str, words: str, pairs: Sequence[tuple[str, float, float]], names: tuple[str, str]
+) -> Picture:
+    """Draw pairs of shares, a row each: how often one is right elsewhere, and about those in the data."""
+    x = Scale(low=-0.02, high=1.02, ticks=PERCENT[::2], name="right", has_grid=True)
+    entries = ((names[0], "less", "s"), (names[1], "more", "o"))
+    chart = rows(title, [short(name) for name, _, _ in pairs], x, step=26, legend=entries)
+    at = -np.arange(len(pairs))
+    before, after = ([pair[i] for pair in pairs] for i in (1, 2))
+    chart.segments(before, at, after, at, "more", stroke=3, alpha=0.5)
+    chart.marks(before, at, "less", "s", size=4)
+    chart.marks(after, at, "more", "o", size=3)
+    return Picture(title=title, words=words, svg=chart.svg())
+
+
+# --- several subjects
+
+
+def improvement_picture(factors: Sequence[Improvement]) -> Picture:
+    """Draw improvement factors of utility: one row a headline figure by number of columns, one mark a subject."""
+    title = "Improvement factors of the first"
+    usable = [one for one in factors if not one.other.is_risk and not one.why_not]
+    shown = [one for one in usable if one.other.figure.is_headline] or usable
+    # One figure a measure and number of columns: others say the same again.
+    firsts: dict[tuple[str, str], str] = {}
+    for one in shown:
+        firsts.setdefault((one.other.measure, one.other.figure.columns), one.other.figure.name)
+    shown = [one for one in shown if one.other.figure.name in firsts.values()]
+    if not shown:
+        return Picture(title=title, why_not="no two subjects have a figure in common")
+    lines = {one.other.figure.name: one.other for one in shown}
+    labels = [
+        short(f"{line.figure.columns} · {line.title}" if line.figure.columns else line.title, 40)
+        for line in lines.values()
+    ]
+    others = list(dict.fromkeys(one.other.subject for one in shown))
+    finite = [1.0, *(one.place for one in shown if one.place and isfinite(one.place))]
+    low, high = min(finite) / 1.6, max(finite) * 1.6
+    x = Scale(
+        low=low / 1.1,
+        high=high * 1.1,
+        is_log=True,
+        name="times nearer to perfect (log scale)",
+        has_grid=True,
+    )
+    looks = [(short(o), INKS[k % len(INKS)], MARKS[k % len(MARKS)]) for k, o in enumerate(others)]
+    chart = rows(title, labels, x, step=24, width=WIDE, legend=looks)
+    chart.down(1, "ink", stroke=1.3)
+    for other, (_, ink, mark) in zip(others, looks, strict=True):
+        own = [one for one in shown if one.other.subject == other]
+        at = [-list(lines).index(one.other.figure.name) for one in own]
+        chart.marks(np.clip([one.place for one in own], low, high), at, ink, mark, size=4)
+    words = (
+        "Right of the line at 1 the first is nearer to perfect, left of it the other one. Rows by number of columns "
+        "looked at, which stands before each. Marks at the ends: one of the two is perfect."
+    )
+    table = _improvement_table(factors)
+    return Picture(title=title, words=words, svg=chart.svg(), table=table, is_wide=True)
+
+
+def _improvement_table(factors: Sequence[Improvement]) -> pd.DataFrame:
+    """Factors, one row a figure, one column a subject."""
+    found: dict[str, dict[str, str]] = {}
+    for one in sorted(factors, key=lambda one: not one.other.figure.is_headline):
+        figure = one.other.figure
+        row = found.setdefault(figure.name, {"figure": one.other.title, "columns": figure.columns})
+        row[one.other.subject] = one.text
+    return pd.DataFrame(list(found.values())).fillna("–")
+
+
+# --- all of a subject
+
+Draw = Callable[[Result, Names], Iterable[Picture]]
+GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, Draw], ...]], ...] = (
+    (
+        "Single columns",
+        "The columns whose counts are furthest off, the worst first.",
+        (("Counts", "univariate", univariate_bars),),
+    ),
+    (
+        "Noise against count",
+        "What was added to, or lost from, each count.",
+        (("Error against count", "", noise_against_count),),
+    ),
+    (
+        "Several columns",
+        "How far correlations are off, how near the shares of combinations are by place, and table by table.",
+        (
+            ("Correlations", "correlations", correlation_gaps),
+            ("Combinations by group", "marginals", marginals_by_group),
+            ("Every table", "tables", tables_by_width),
+        ),
+    ),
+    ("Use", "What an analyst would conclude.", (("Estimates", "estimates", estimate_overlaps),)),
+    (
+        "Risk",
+        "Each attack beside guessing and beside its control: most often itself on people whom the release is not from.",
+        (
+            ("How often attacks are right", "", attack_rates),
+            ("Gain by target", "", gains_by_target),
+            ("Tables asked for", "", tables_asked_for),
+        ),
+    ),
+)
+
+
+def groups_of(result: Result, names: Names, *, most: int | None = None) -> list[Group]:
+    """Return the pictures of a subject.
+
+    most: Of a kind, the worst; None: as many as there are.
+    """
+    return [
+        Group(
+            title=title,
+            words=words,
+            pictures=tuple(
+                picture
+                for one, measure, draw in drawers
+                for picture in _or_why(one, measure, draw, result, names, most)
+            ),
+        )
+        for title, words, drawers in GROUPS
+        if (result.risks if title == "Risk" else result.scores or not result.risks)
+    ]
+
+
+def _or_why(
+    title: str, measure: str, draw: Draw, result: Result, names: Names, most: int | None
+) -> list[Picture]:
+    """Pictures, or one that says why there is none, in the words of the measure."""
+    try:
+        return list(islice(draw(result, names), most))
+    except NothingToDraw as error:
+        score = result.scores.get(measure)
+        if measure and score is None:
+            why = "the study does not declare it"
+        else:
+            why = "" if score is None else score.why_not.get(WHOLE, "")
+        return [Picture(title=title, why_not=why or str(error))]
+
+
+def front_pictures(result: Result, gains: Sequence[tuple[str, float, float]]) -> list[Picture]:
+    """Draw what each attacker gains by the release, and attacks on members and non-members; what there is of it."""
+    rates = [
+        (TITLES.get(name, name), other.value, risk.rate.value)
+        for name, risk in result.risks.items()
+        if name not in STRONG
+        and risk.rate is not None
+        and (other := risk.control or risk.baseline) is not None
+    ]
+    drawn = []
+    if gains:
+        words = (
+            "How often each attacker is right about what they want to know: a person's column, an even yes-or-no in "
+            "the most exposed small group, whether somebody is in the data."
+        )
+        sides = ("without the release", "with it")
+        drawn.append(shares_before_and_after("What each attacker gains", words, gains, sides))
+    if rates:
+        title = "Attacks on those in the data and on non-members"
+        words = "Where both marks lie together, the release tells of the population, not of those in the data."
+        sides = ("non-members (or guessing)", "those in the data")
+        drawn.append(shares_before_and_after(title, words, rates, sides))
+    return drawn

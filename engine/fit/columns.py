@@ -1,0 +1,129 @@
+"""Fits all columns of a release: their released values, in line with universes and with what they tell.
+
+Takes the one-way measurements; gives supports, one-way tables, and which value tells which. Right of the wall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engine.errors import InternalError
+from engine.fit.borders import Marks, marks_of, with_rows_outside
+from engine.fit.derived import copied, in_line, steps_of, told_codes
+from engine.fit.locking import one_way_table
+from engine.fit.order import FitOrder
+from engine.fit.support import fit_support
+from engine.params import NOISE_LAYERS
+from engine.relations import Relations
+from engine.schema import ColumnSet, Int64Array, Measurement, Support, SyntheticTable
+
+TURNS = 12
+"""How often a column is brought in line with each of several coarser ones."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FittedColumns:
+    """All columns of a release, fitted."""
+
+    supports: dict[str, Support]
+    marks: dict[str, Marks]  # Of each column's codes in the declared universes
+    # One-way tables of the columns that nothing else stands for.
+    tables: dict[ColumnSet, SyntheticTable]
+    # By finer and coarser column: which code each code tells.
+    told: dict[tuple[str, str], Int64Array]
+
+
+def fit_columns(
+    order: FitOrder, trees: Mapping[str, Measurement], total: int, total_scale: int
+) -> FittedColumns:
+    """Fit every column, in an order in which each finds what it depends on."""
+    relations = order.relations
+    columns = {column.name: column for column in order.header.columns}
+    deciders = {name: universe.declared.column for name, universe in order.universes.items()}
+    unit = order.layer_sd * NOISE_LAYERS**0.5
+    supports: dict[str, Support] = {}
+    told: dict[tuple[str, str], Int64Array] = {}
+    for name, is_last in steps_of(deciders, relations, tuple(trees)):
+        tree = trees[name]
+        variance = (unit * float(tree.scale[-1])) ** 2
+        if is_last:
+            supports[name] = _in_line(relations, supports, name, variance)
+            continue
+        support = fit_support(
+            tree,
+            columns[name],
+            noisy_total=total,
+            total=total,
+            floor=order.low_threshold,
+            layer_sd=order.layer_sd,
+            total_sd=total_scale * unit,
+            code_limits=_limits(order, tree),
+            key=order.sampling_key_of((name,)),
+        )
+        if name in relations.copies:
+            copy = relations.copies[name]
+            support, told[copy.finer, name] = copied(copy, supports[copy.finer], support)
+        elif name in order.universes and deciders[name] not in trees:
+            raise InternalError("a universe is decided by a column that was not measured")
+        elif name in order.universes and deciders[name] in supports:
+            support = with_rows_outside(
+                support, order.universes[name], supports[deciders[name]], variance
+            )
+        supports[name] = support
+    for one in relations.relations:
+        if not one.is_copy:
+            told[one.finer, one.coarser] = told_codes(
+                one, supports[one.finer], supports[one.coarser]
+            )
+    return FittedColumns(
+        supports=supports,
+        marks={name: marks_of(support, order.universes) for name, support in supports.items()},
+        tables={
+            (name,): replace(
+                one_way_table(supports[name], tree, order.layer_sd),
+                gap=_gap(relations, supports, told, name),
+            )
+            for name, tree in trees.items()
+            if name not in relations.copies
+        },
+        told=told,
+    )
+
+
+def _in_line(
+    relations: Relations, supports: Mapping[str, Support], name: str, variance: float
+) -> Support:
+    """A column in line with all coarser ones that it tells: in turns, for several may not nest."""
+    support, coarser = supports[name], relations.next_coarser(name)
+    for _ in range(TURNS if len(coarser) > 1 else 1):
+        for other, relation in coarser.items():
+            to = told_codes(relation, support, supports[other])
+            support = in_line(support, supports[other], to, variance)
+    return support
+
+
+def _gap(
+    relations: Relations,
+    supports: Mapping[str, Support],
+    told: Mapping[tuple[str, str], Int64Array],
+    name: str,
+) -> int:
+    """Largest difference between sums of a column and the coarser ones that it tells."""
+    gaps = [
+        np.abs(
+            np.bincount(told[name, c], weights=supports[name].n, minlength=len(supports[c]))
+            - supports[c].n
+        ).max(initial=0)
+        for c in relations.next_coarser(name)
+    ]
+    return int(max(gaps, default=0))
+
+
+def _limits(order: FitOrder, tree: Measurement) -> tuple[int, int] | None:
+    """Smallest and largest possible code of a column."""
+    if tree.values is not None:
+        return 0, len(tree.values) - 1
+    return order.limits.get(tree.columns[0])

@@ -1,0 +1,380 @@
+"""The forest: every node of every depth of a column set, tested, noised, released.
+
+Takes the cells of a column set, its columns' top levels and how many rows of one entity count; gives the buckets that
+pass, with noisy counts. A node is released if it and all its ancestors pass. The result depends on the set of rows
+only, never on their order.
+
+All columns halve together, so that a node at depth d is a common prefix of bits: first the kinds and whatever lies
+above the columns' top levels, then one bit a column and depth. In cells sorted by these bits (Morton order) every node
+of every depth is a run of neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.kernels import Whole, kernel, part
+from engine.mechanism.bounds import RowBounds
+from engine.mechanism.cells import AdditiveEntities, Cells
+from engine.mechanism.draws import Draws, EntitySets, together
+from engine.ranges import split_codes
+from engine.schema import (
+    KIND_NULL,
+    KIND_OTHER,
+    BoolArray,
+    Int64Array,
+    Measurement,
+    UInt8Array,
+    UInt64Array,
+)
+
+WORD_BITS = 64
+
+
+def grow(cells: Cells, tops: tuple[int, ...], draws: Draws, bounds: RowBounds) -> Measurement:
+    """Measure one column set.
+
+    tops: Top level of each column, in the order of `cells.columns`; empty for the total.
+
+    O(cells log cells) for the sort, then O(living cells) a depth. See engine/DESIGN.md, "Measure".
+    """
+    kind, magnitude = split_codes(np.ascontiguousarray(cells.codes))
+    order, parts = morton_order(kind, magnitude, tops)
+    people, most = _People(cells, order), bounds.at(cells.columns, tops)
+    levels, parents = list[_Level](), list[Int64Array]()
+    first, end = np.zeros(1, dtype=np.int64), np.array([len(order)])
+    for depth in range(len(most)):
+        is_same_bound = depth > 0 and most[depth] == most[depth - 1]
+        if is_same_bound and not (parts == depth).any():
+            levels.append(levels[-1])
+            parents.append(np.arange(len(first)))
+            continue
+        level = people.level(parts, depth, first, end, most[depth], draws.smallest)
+        level = level.take(np.logical_and.reduce([draws.passes(sets) for sets in level.sets]))
+        if not len(level.first):
+            break
+        levels.append(level)
+        parents.append(level.parent)
+        first, end = level.first, level.end
+    # Where each row is one entity, the first set names the same people as all do.
+    kinds = range(1 if bounds.most is None else len(cells.entities))
+    return _released(
+        cells, tops, kind[order], magnitude[order], levels, parents, kinds, most, draws
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Level:
+    """The nodes of one depth: their runs of cells, the places of their parents, who is in them by kind of entity."""
+
+    first: Int64Array
+    end: Int64Array
+    parent: Int64Array
+    sets: tuple[EntitySets, ...]
+    n_rows: (
+        Int64Array  # Rows, of each entity as many as count; of several kinds of entities the fewest
+    )
+
+    def take(self, where: BoolArray) -> _Level:
+        """The chosen nodes."""
+        if where.all():
+            return self
+        return _Level(
+            first=self.first[where],
+            end=self.end[where],
+            parent=self.parent[where],
+            sets=tuple(sets.take(where) for sets in self.sets),
+            n_rows=self.n_rows[where],
+        )
+
+
+def _released(
+    cells: Cells,
+    tops: tuple[int, ...],
+    kind: UInt8Array,
+    magnitude: Int64Array,
+    levels: list[_Level],
+    parents: list[Int64Array],
+    kinds: range,
+    most: tuple[int, ...],
+    draws: Draws,
+) -> Measurement:
+    """Add both noise layers to the passing nodes and put them in the form that crosses the wall."""
+    sizes = [len(level.first) for level in levels]
+    begins = np.cumsum([0, *sizes])
+    depth = np.repeat(np.arange(len(levels)), sizes)
+    first = _joined([level.first for level in levels])
+    n = _joined([level.n_rows for level in levels])
+    # The places of parents are counted from where the depth above begins.
+    parent = _joined(parents) + begins[np.maximum(depth - 1, 0)]
+    node_kind = kind.take(first, axis=0)
+    node_level = np.maximum(np.array(tops, dtype=np.int64) - depth[:, None], 0).astype(np.uint8)
+    special = (node_kind == KIND_NULL) | (node_kind == KIND_OTHER)
+    node_level[special] = 0  # null and other are single values at every depth
+    index = magnitude.take(first, axis=0) >> node_level
+    sets = together([_joined_sets([level.sets[k] for level in levels]) for k in kinds])
+    log2_scales = [(bound - 1).bit_length() for bound in most]
+    for log2_scale in sorted(set(log2_scales[: len(levels)])):
+        of_scale = [d for d in range(len(levels)) if log2_scales[d] == log2_scale]
+        at = slice(begins[of_scale[0]], begins[of_scale[-1] + 1])  # bounds fall with depth
+        own = EntitySets(size=sets.size[at], lanes=sets.lanes[at])
+        n[at] += draws.set_noise(own, log2_scale)
+        n[at] += draws.label_noise(
+            cells.columns, node_kind[at], node_level[at], index[at], log2_scale
+        )
+    return Measurement(
+        columns=cells.columns,
+        depth=depth.astype(np.uint8),
+        kind=node_kind,
+        level=node_level,
+        index=index,
+        parent=np.where(depth > 0, parent, -1),
+        n=n,
+        scale=np.array([1 << log2 for log2 in log2_scales], dtype=np.int64),
+    )
+
+
+def _joined(parts: list[Int64Array]) -> Int64Array:
+    """Concatenate, also nothing."""
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def _joined_sets(parts: list[EntitySets]) -> EntitySets:
+    """The same of sets of entities."""
+    none = np.zeros((0, 2), dtype=np.uint64)
+    return EntitySets(
+        size=_joined([part.size for part in parts]),
+        lanes=np.concatenate([none, *(part.lanes for part in parts)]),
+    )
+
+
+def morton_order(
+    kind: UInt8Array, magnitude: Int64Array, tops: tuple[int, ...]
+) -> tuple[Int64Array, Int64Array]:
+    """Sort cells so that each node is a run, and tell where neighbours part.
+
+    Returns: order: Positions of the cells in Morton order; parts: Smallest depth at which a cell, in that
+    order, lies in another node than the one before it; 0 for the first; max(tops) + 1 between equal cells.
+    """
+    n = len(kind)
+    if not n or not tops:
+        return np.arange(n), np.zeros(n, dtype=np.int64)
+    column, bit, depth = _differing_bits(kind, magnitude, np.array(tops))
+    words = np.zeros((max(-(-len(bit) // WORD_BITS), 1), n), dtype=np.uint64)
+    _pack(kind, magnitude, column, bit, words)
+    order = np.argsort(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
+    parts = np.full(n, max(tops) + 1)
+    parts[0] = 0
+    _part(words, order, depth, parts)
+    return order, parts
+
+
+_KIND_BIT = WORD_BITS  # of a kind and a magnitude side by side
+
+
+@kernel
+def _differing_bits(
+    kind: UInt8Array, magnitude: Int64Array, tops: Int64Array
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """The bits in which any two cells differ, in the order of their depth: column, place, depth.
+
+    Places from `_KIND_BIT` on are those of the kind.
+    """
+    n_columns = len(tops)
+    differs = np.zeros((n_columns, 2), dtype=np.int64)
+    for i in range(1, len(kind)):
+        for j in range(n_columns):
+            differs[j, 0] |= magnitude[i, j] ^ magnitude[0, j]
+            differs[j, 1] |= np.int64(kind[i, j]) ^ np.int64(kind[0, j])
+    out = np.empty((3, n_columns * (_KIND_BIT + 2)), dtype=np.int64)
+    found = 0
+    for j in range(n_columns):
+        for bit in range(_KIND_BIT + 1, tops[j] - 1, -1):
+            word, place = (1, bit - _KIND_BIT) if bit >= _KIND_BIT else (0, bit)
+            if differs[j, word] >> place & 1:
+                out[0, found], out[1, found], out[2, found] = j, bit, 0
+                found += 1
+    for depth in range(1, tops.max() + 1):
+        for j in range(n_columns):
+            bit = tops[j] - depth
+            if bit >= 0 and differs[j, 0] >> bit & 1:
+                out[0, found], out[1, found], out[2, found] = j, bit, depth
+                found += 1
+    return out[0, :found], out[1, :found], out[2, :found]
+
+
+@kernel
+def _pack(
+    kind: UInt8Array, magnitude: Int64Array, column: Int64Array, bit: Int64Array, words: UInt64Array
+) -> None:
+    """Write the bits of each cell into words, from the most significant bit on."""
+    for i in range(len(kind)):
+        for b in range(len(bit)):
+            if bit[b] >= _KIND_BIT:
+                value = np.uint64(kind[i, column[b]]) >> np.uint64(bit[b] - _KIND_BIT)
+            else:
+                value = np.uint64(magnitude[i, column[b]]) >> np.uint64(bit[b])
+            words[b // WORD_BITS, i] |= (value & np.uint64(1)) << np.uint64(
+                WORD_BITS - 1 - b % WORD_BITS
+            )
+
+
+@kernel
+def _part(words: UInt64Array, order: Int64Array, depth: Int64Array, parts: Int64Array) -> None:
+    """The depth of the first bit in which each cell differs from the one before it."""
+    for i in range(1, len(order)):
+        for w in range(len(words)):
+            differing = words[w, order[i]] ^ words[w, order[i - 1]]
+            if differing:
+                b = 0
+                while not differing >> np.uint64(WORD_BITS - 1 - b):
+                    b += 1
+                parts[i] = depth[w * WORD_BITS + b]
+                break
+
+
+class _People:
+    """Who is in sorted cells, by kind of entity, in the form in which runs are counted.
+
+    Of entities with one row each, differences of running sums count a run. Of others the pairs of cell and entity lie
+    by cell, and an entity of a run is counted when it is met first.
+    """
+
+    def __init__(self, cells: Cells, order: Int64Array) -> None:
+        n, kinds = len(order), cells.entities
+        self._rows = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(cells.n_rows[order], out=self._rows[1:])
+        self._lanes = np.zeros((len(kinds), n + 1, 2), dtype=np.uint64)
+        self._pairs = np.zeros((len(kinds), n + 1), dtype=np.int64)  # where those of a cell begin
+        self._is_additive = np.array([isinstance(kind, AdditiveEntities) for kind in kinds])
+        entity, n_rows = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        tokens = [np.zeros((0, 2), dtype=np.uint64)]
+        n_pairs = n_tokens = 0
+        place = np.empty(n, dtype=np.int64)
+        place[order] = np.arange(n)
+        for k, kind in enumerate(kinds):
+            if isinstance(kind, AdditiveEntities):
+                np.cumsum(kind.lanes.take(order, axis=0), axis=0, out=self._lanes[k, 1:])
+                continue
+            at = place[kind.cell]
+            by_place = np.argsort(at)
+            self._pairs[k, 0] = n_pairs
+            self._pairs[k, 1:] = n_pairs + np.cumsum(np.bincount(at, minlength=n))
+            entity.append(kind.entity[by_place] + n_tokens)
+            n_rows.append(kind.n_rows[by_place])
+            tokens.append(kind.tokens)
+            n_pairs, n_tokens = n_pairs + len(at), n_tokens + len(kind.tokens)
+        self._entity, self._n_rows = np.concatenate(entity), np.concatenate(n_rows)
+        self._tokens = np.concatenate(tokens)
+        # For each entity the node where it was met last, and its rows there.
+        self._met = np.full(n_tokens, -1)
+        self._held = np.zeros(n_tokens, dtype=np.int64)
+        self._n_nodes = 0
+
+    def level(
+        self,
+        parts: Int64Array,
+        depth: int,
+        first: Int64Array,
+        end: Int64Array,
+        most: int,
+        smallest: int,
+    ) -> _Level:
+        """The nodes of a depth below those with the runs `first` to `end`, without those of too few entities."""
+        begin, stop, parent, size, lanes, n_rows = _level(
+            parts,
+            depth,
+            first,
+            end,
+            np.int64(most),
+            np.int64(smallest),
+            (self._rows, self._lanes, self._is_additive),
+            (self._pairs, self._entity, self._n_rows, self._tokens, self._met, self._held),
+            self._n_nodes,
+        )
+        self._n_nodes += len(parts) + 1
+        sets = tuple(
+            EntitySets(size=size[:, k], lanes=lanes[:, k]) for k in range(len(self._is_additive))
+        )
+        return _Level(
+            first=begin,
+            end=stop,
+            parent=parent if depth else parent - 1,
+            sets=sets,
+            n_rows=n_rows,
+        )
+
+
+@kernel
+def _level(
+    parts: Int64Array,
+    depth: Whole,
+    above_first: Int64Array,
+    above_end: Int64Array,
+    most: Whole,
+    smallest: Whole,
+    additive: tuple[Int64Array, UInt64Array, BoolArray],
+    paired: tuple[Int64Array, Int64Array, Int64Array, UInt64Array, Int64Array, Int64Array],
+    number: Whole,
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array, UInt64Array, Int64Array]:
+    """Part the runs of a depth, and count those that have at least `smallest` entities of every kind."""
+    row_sums, lane_sums, is_additive = additive
+    n_kinds, room = len(is_additive), 0
+    for i in range(len(above_first)):
+        room += above_end[i] - above_first[i]
+    first, end = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+    parent, n_rows = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+    size = np.empty((room, n_kinds), dtype=np.int64)
+    lanes = np.empty((room, n_kinds, 2), dtype=np.uint64)
+    found = 0
+    for i in range(len(above_first)):
+        begin = above_first[i]
+        while begin < above_end[i]:
+            stop = begin + 1
+            while stop < above_end[i] and parts[stop] > depth:
+                stop += 1
+            is_enough, number = True, number + 1
+            for k in range(n_kinds):
+                if is_additive[k]:
+                    rows = row_sums[stop] - row_sums[begin]
+                    size[found, k] = rows
+                    for lane in range(2):
+                        lanes[found, k, lane] = lane_sums[k, stop, lane] - lane_sums[k, begin, lane]
+                else:
+                    rows = _meet(begin, stop, k, most, paired, number, size[found], lanes[found])
+                n_rows[found] = rows if k == 0 else min(n_rows[found], rows)
+                is_enough = is_enough and size[found, k] >= smallest
+            if is_enough:
+                first[found], end[found], parent[found] = begin, stop, i
+                found += 1
+            begin = stop
+    return first[:found], end[:found], parent[:found], size[:found], lanes[:found], n_rows[:found]
+
+
+@part
+def _meet(
+    begin: Whole,
+    stop: Whole,
+    kind: Whole,
+    most: Whole,
+    paired: tuple[Int64Array, Int64Array, Int64Array, UInt64Array, Int64Array, Int64Array],
+    number: Whole,
+    size: Int64Array,
+    lanes: UInt64Array,
+) -> Whole:
+    """Count the distinct entities of a run and, of each, as many rows as count; returns the rows."""
+    begins, entity, n_rows, tokens, met, held = paired
+    size[kind], lanes[kind, 0], lanes[kind, 1] = 0, np.uint64(0), np.uint64(0)
+    rows = 0
+    for at in range(begins[kind, begin], begins[kind, stop]):
+        one = entity[at]
+        if met[one] != number:
+            met[one], held[one] = number, 0
+            size[kind] += 1
+            lanes[kind, 0] += tokens[one, 0]
+            lanes[kind, 1] += tokens[one, 1]
+        rows += min(held[one] + n_rows[at], most) - min(held[one], most)
+        held[one] += n_rows[at]
+    return rows

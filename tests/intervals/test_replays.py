@@ -1,0 +1,281 @@
+"""Replays of a table: spread beside the closed form, a function of the file alone; statements on them."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.intervals import sliced
+
+from engine.errors import TimedOut
+from queries.intervals.replays import N_REPLAYS, replays
+from queries.intervals.statement import spreads as module
+from queries.release import open_release
+from queries.sql.answering import Answering
+from queries.sql.views import LogicalViews
+
+TABLES = (("age",), ("sex",), ("region",), ("income",), ("age", "sex"), ("income", "sex"), ("region", "sex"),
+          ("age", "region", "sex"))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def release(large):
+    return large
+
+
+CLOSED = [
+    ("SELECT age, count(*) AS f FROM data WHERE age BETWEEN 10 AND 60 GROUP BY age", 2.3),
+    ("SELECT age // 10 AS a, count(*) AS f FROM data GROUP BY a", 1.3),
+    ("SELECT region, sex, count(*) AS f FROM data GROUP BY ALL", 2.0),
+    ("SELECT region, count(*) / sum(count(*)) OVER () AS f FROM data GROUP BY region", 1.3),
+    ("SELECT sex, avg(age) AS f FROM data GROUP BY sex", 1.4),
+    ("SELECT sex, sum(age) AS f FROM data GROUP BY sex", 1.4),
+    ("SELECT sex, count(*) + 0.5 AS f FROM data WHERE age BETWEEN 17 AND 52 GROUP BY sex", 1.3),
+]
+"""Statements that have a closed form, and how many times wider their intervals by replays may be."""
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(("text", "most"), sliced(CLOSED))
+def test_closed_forms_are_the_fast_path_to_what_replays_say(release, text, most):
+    """Replays are never much surer, and at most twice as wide where rounding weighs (counts of few rows)."""
+    plain, closed = release.sql(text), release.sql(text, intervals=True)
+    ends = {row[:-4]: (float(row[-3]), float(row[-2])) for row in closed.rows}
+    found, why = module.spreads(release, text, plain, None, [len(plain.columns) - 1])
+    assert not why
+    (of_replays,) = found.values()
+    low, high = np.array([ends[row[:-1]] for row in plain.rows]).T
+    times = (of_replays.high - of_replays.low) / (high - low)
+    assert 0.7 <= np.median(times) <= most
+    # They lie about the same figure: each reaches into the other.
+    assert (of_replays.low <= high).all()
+    assert (of_replays.high >= low).all()
+
+
+def same(one, other) -> bool:
+    """Whether two sets of replays are equal to the bit."""
+    return len(one) == len(other) and all(
+        np.array_equal(a.n, b.n) and all(np.array_equal(a.codes[c], b.codes[c]) for c in a.codes)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def test_replays_follow_from_the_released_file_alone(release, tmp_path):
+    table = ("age", "sex")
+    first = replays(release, table)
+    assert len(first.imagined) == len(first.replayed) == N_REPLAYS
+    assert not same(first.replayed[:1], first.replayed[1:2])
+    copied = tmp_path / release.path.name  # beside it lies no key, no source and no spec
+    for ending in ("", ".manifest.json"):
+        shutil.copy(f"{release.path}{ending}", f"{copied}{ending}")
+    with open_release(copied) as again:
+        other = replays(again, table)
+        for name in ("imagined", "replayed", "doubled"):
+            assert same(getattr(other, name), getattr(first, name))
+    with open_release(release.path) as other:
+        other.content_hash = "another"
+        assert not same(replays(other, table).replayed, first.replayed)
+
+
+ANSWERED = [
+    "SELECT stddev_samp(income) AS f FROM data",
+    "SELECT region, sex, stddev_samp(age) AS f FROM data GROUP BY ALL",
+    "SELECT sex, median(age) - avg(age) AS f FROM data GROUP BY sex",
+    "SELECT sex, stddev_samp(age) AS f FROM data GROUP BY sex",
+    "SELECT corr(age, CASE sex WHEN 'Male' THEN 1 ELSE 0 END) AS f FROM data",
+    "SELECT count(*) AS f FROM data JOIN (SELECT 1 AS one) ON true",
+    "SELECT sex, sum(count(*)) OVER () AS f FROM data GROUP BY ROLLUP (sex)",
+    "SELECT sex, sum(count(*)) OVER (PARTITION BY sex || 'x') AS f FROM data GROUP BY sex",
+    "WITH t AS (SELECT sex, count(*) AS n FROM data GROUP BY sex) SELECT sex, n / (SELECT sum(n) FROM t) AS f FROM t",
+    "SELECT region, sum(count(*)) OVER (ORDER BY region) AS f FROM data GROUP BY region",
+    "SELECT sex, quantile_cont(age, 0.75) - quantile_cont(age, 0.25) AS f FROM data GROUP BY sex",
+    "SELECT 'all' AS who, count(*) AS f FROM data WHERE age > (SELECT avg(age) FROM data)",
+    "SELECT count(*) AS n, avg(age) AS m, stddev_samp(age) AS f FROM data",
+    "WITH t AS (SELECT region, count(*) AS n FROM data GROUP BY ALL) "
+    "SELECT region, n / first_value(n) OVER (ORDER BY region DESC) + n AS f FROM t",
+    "WITH t AS (SELECT age, count(*) AS n FROM data GROUP BY age), u AS (SELECT age, t.n AS n, n ^ 2 AS m FROM t) "
+    "SELECT sum(m) / sum(n) ^ 2 + sum(age * n) AS f FROM u",
+    "WITH t AS (SELECT age AS x, row_number() OVER (ORDER BY age) AS i, count(*) OVER () AS n FROM data) "
+    "SELECT sum((2 * i - n - 1) * x) / (any_value(n) * sum(x)) AS f FROM t",
+]
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("text", sliced(ANSWERED))
+def test_figures_that_no_closed_form_covers_have_an_interval(release, text):
+    got = release.sql(text, intervals=True)
+    assert got.columns[-4:] == ("f", "f_low", "f_high", "f_status")
+    for row in got.rows:
+        value, low, high, _ = row[-4:]
+        assert low <= value <= high
+        assert low < high
+    again = release.sql(text, intervals=True)
+    assert sorted(map(repr, again.rows)) == sorted(map(repr, got.rows))
+
+
+REFUSED = [
+    ("SELECT sex, max(age) AS f FROM data GROUP BY sex", "outermost released values"),
+    ("SELECT count(DISTINCT age) AS f FROM data", "outermost released values"),
+    ("SELECT sex, list(age)[1] AS f FROM data GROUP BY sex", "outermost released values"),
+    ("SELECT region, min(count(*)) OVER () AS f FROM data GROUP BY region", "outermost released"),
+    ("SELECT sex, entropy(age) AS f FROM data GROUP BY sex", "too rare to be released"),
+    ("SELECT stddev_samp(age) AS f FROM data WHERE random() < 0.5", "at random"),
+    ("SELECT sex, age FROM data LIMIT 3", "it has no group"),
+    ("SELECT median(n) AS f FROM (SELECT age, count(*) AS n FROM data GROUP BY age)", "it reckons from groups"),
+    ("SELECT count(*) AS f FROM (SELECT DISTINCT age FROM data)", "it reckons from groups"),
+    ("WITH t AS (SELECT sex, age, count(*) AS n FROM data GROUP BY ALL), u AS (SELECT sex, avg(n) AS f FROM t "
+     "GROUP BY sex) SELECT sex, f FROM u", "it reckons from groups"),
+    ("SELECT count(*) AS f FROM (SELECT age FROM data UNION SELECT 1)", "it reckons from groups"),
+    ("SELECT avg(age) AS f FROM (SELECT age FROM data LIMIT 99)", "the first rows"),
+    ("SELECT approx_quantile(age, 0.99) AS f FROM data", "outermost released values"),
+    ("SELECT quantile_cont(age, 0.5) - quantile_cont(age, 0.001) AS f FROM data", "outermost released values"),
+    ("SELECT sex, bool_or(age > 90)::INT AS f FROM data GROUP BY sex", "outermost released values"),
+    ("SELECT stddev_samp(1) AS f FROM data", "the same in every replay"),
+    ("SELECT upper(mode(sex)) AS f FROM data", "no numbers"),
+    ("SELECT reservoir_quantile(age, 0.5) AS f FROM data", "at random"),
+    ("SELECT percentile_cont(0.001) WITHIN GROUP (ORDER BY age DESC) AS f FROM data", "outermost released values"),
+    ("SELECT sex, max(age) AS m, m + 1 AS f FROM data GROUP BY sex", "f: max is not among"),
+    ("WITH t AS (SELECT age AS a FROM data) SELECT count(DISTINCT a) AS f FROM t", "outermost released values"),
+    ("WITH t AS (SELECT age - avg(age) OVER () AS a FROM data) SELECT count(DISTINCT a) AS f FROM t", "outermost"),
+    ("SELECT len(ARRAY(SELECT DISTINCT age FROM data)) AS f", "outermost released values"),
+    ("SELECT age AS f FROM data QUALIFY row_number() OVER (ORDER BY age DESC) = 1", "by their number in an order"),
+    ("SELECT avg(age) AS f FROM (SELECT age, row_number() OVER (ORDER BY age DESC) AS r FROM data) "
+     "WHERE r BETWEEN 1 AND 9", "by their number in an order"),
+    ("SELECT median(n) AS f FROM (SELECT age, count(*) AS n FROM data GROUP BY ALL)", "it reckons from groups"),
+    ("SELECT sum(1) AS f FROM (SELECT age FROM data GROUP BY age)", "it reckons from groups"),
+    ("SELECT sum(a) AS f FROM (SELECT DISTINCT age AS a FROM data)", "it reckons from groups"),
+    ("SELECT sum(n > 0) AS f FROM (SELECT age, count(*) AS n FROM data GROUP BY age)", "it reckons from groups"),
+    ("SELECT stddev_samp(age) / (SELECT count(*) FROM \"sex\") AS f FROM data", "it reads sex"),
+    ("SELECT stddev_samp(age) / (SELECT sum(n) FROM catalog.codes) AS f FROM data", "it reads codes"),
+    ("SELECT f FROM query('SELECT max(age) AS f FROM data')", "it reads query"),
+]  # fmt: skip
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(("text", "why"), sliced(REFUSED))
+def test_what_no_replay_can_hold_is_refused_with_the_reason(release, text, why):
+    got = release.sql(text, intervals=True)
+    assert not any(name.endswith("_low") for name in got.columns)
+    assert why in " ".join(w for w in got.warnings if w.startswith("No noise interval"))
+
+
+def test_own_tables_have_intervals_by_replays(release):
+    own = pd.DataFrame({"sex": ["Female", "Male"], "w": [1, 3]})
+    got = release.sql(
+        "SELECT sum(w * age) / sum(w) AS f FROM data JOIN own USING (sex)",
+        tables={"own": own},
+        intervals=True,
+    )
+    ((value, low, high, status),) = got.rows
+    assert low < value < high
+    assert status == "reliable"
+
+
+@pytest.mark.ci
+def test_rows_that_come_first_have_the_intervals_that_they_have_among_all(release):
+    """Others come first in some replays."""
+    of_men = "SELECT region, count(*) AS m FROM data WHERE sex = 'Male' GROUP BY region"
+    text = (
+        f"WITH a AS (SELECT region, count(*) AS n FROM data GROUP BY region), b AS ({of_men}) "
+        "SELECT region, m / n AS f FROM a JOIN b USING (region) ORDER BY f DESC"
+    )
+    first, every = (release.sql(f"{text} {end}", intervals=True) for end in ("LIMIT 3", ""))
+    assert first.columns == ("region", "f", "f_low", "f_high", "f_status")
+    assert first.rows == every.rows[:3]
+    assert {row[-1] for row in first.rows} == {"reliable"}
+    largest = "SELECT stddev(age) AS f FROM data GROUP BY sex ORDER BY f DESC LIMIT 1"
+    ((value, low, high, _),) = release.sql(largest, intervals=True).rows
+    assert low < value < high
+
+
+def test_groups_without_a_row_in_any_replay_have_no_interval(release):
+    """Ages of one's own that nobody released has: 0 in every replay, and nobody knows how many the threshold hides."""
+    own = pd.DataFrame({"age": [40, 41, 42, 120]})
+    got = release.sql(
+        "SELECT age, count(sex) AS f FROM own LEFT JOIN data USING (age) GROUP BY age ORDER BY age",
+        tables={"own": own},
+        intervals=True,
+    )
+    assert got.rows[-1] == (120, 0, None, None, "unreliable")
+    assert all(low < f < high for _, f, low, high, _ in got.rows[:-1])
+
+
+def test_what_fails_while_replays_are_run_is_a_reason_and_no_failure(release, monkeypatch):
+    def fails(*given, **more):
+        raise duckdb.OutOfMemoryException("full")
+
+    monkeypatch.setattr(LogicalViews, "put_variants", fails)
+    got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
+    assert got.columns == ("f",)
+    assert "nor do replays of the table tell" in " ".join(got.warnings)
+
+
+def test_nobody_waiting_ends_the_work(release, monkeypatch):
+    """It is no reason why there are no intervals, as too long a time is."""
+    left = []
+
+    def leaves(*given, **more):
+        left.append(True)
+        raise TimedOut("stopped")
+
+    monkeypatch.setattr(Answering, "on_variants", leaves)
+    with pytest.raises(TimedOut, match="Cancelled"):
+        release.until(lambda: bool(left)).sql(
+            "SELECT stddev_samp(age) AS f FROM data", intervals=True
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [("MOST_ROWS", 1, "too many to replay"), ("MOST_S", 0.0, "more than 0 seconds")],
+)
+def test_replays_that_cost_too_much_are_not_used(release, monkeypatch, name, value, why):
+    monkeypatch.setattr(module, name, value)
+    with open_release(release.path) as fresh:
+        got = fresh.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
+    assert got.columns == ("f",)
+    assert why in " ".join(got.warnings)
+
+
+def test_untrusted_users_have_none(release, monkeypatch):
+    monkeypatch.setattr(release, "is_overseen", True)
+    got = release.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
+    assert "untrusted" in " ".join(got.warnings)
+
+
+def test_a_statement_that_fails_on_a_replay_has_none(release):
+    got = release.sql(
+        "SELECT stddev_samp(age) AS f FROM data HAVING CASE WHEN count(*) <> "
+        f"{release.sql('SELECT count(*) FROM data').rows[0][0]} THEN error('another') ELSE true END",
+        intervals=True,
+    )
+    assert got.columns == ("f",)
+    assert "on a replay of the table it fails" in " ".join(got.warnings)
+
+
+def test_a_figure_that_differs_when_computed_again_has_none(release, monkeypatch):
+    """Planted: other rows than those that answer are replayed."""
+    whole = module.sound_replays
+
+    def other(release, columns):
+        drawn = whole(release, columns)
+        return replace(drawn, released=replace(drawn.released, n=np.roll(drawn.released.n, 7)))
+
+    monkeypatch.setattr(module, "sound_replays", other)
+    with open_release(release.path) as fresh:
+        got = fresh.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
+    assert got.columns == ("f",)
+    assert "another figure" in " ".join(got.warnings)
+
+
+def test_rows_that_no_replay_has_are_given_as_the_reason(release):
+    """Joined by two figures that are never the same, a table has no rows, in no replay either."""
+    groups = "(SELECT sex, {f} AS f FROM data GROUP BY sex)"
+    one, other = groups.format(f="count(*)"), groups.format(f="avg(age)")
+    got = release.sql(f"SELECT f FROM {one} a JOIN {other} b USING (f)", intervals=True)
+    (warning,) = (text for text in got.warnings if "interval" in text)
+    assert "stand in no replay of the table, as those that a figure" in warning
