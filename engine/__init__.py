@@ -7,7 +7,7 @@ The main path, one module per step:
     measure    snapped ranges, sticky noise (sees real rows)     engine.measure.sticky
     -------    a folder of files: no real rows beyond it         engine.release.folder
     fit        lock every table to the narrower ones             engine.fit.locking
-    sample     whole numbers, values of released leaves          engine.fit.support, engine.fit.whole.rounding
+    sample     whole numbers, values of released leaves          engine.fit.supports, engine.fit.whole
     store      one DuckDB file that explains itself              engine.store.staging
     query      SQL over the released tables                      queries.sql.session
 

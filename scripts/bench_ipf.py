@@ -50,7 +50,7 @@ def textbook_cycle(
 
 def ours(sizes: dict[str, int], margins: dict[Any, np.ndarray], repeat: int) -> dict[str, float]:
     """Check one cycle, then time cycles, the textbook's on the same table, and a whole fit."""
-    from engine.fit.joint.dense import (
+    from engine.fit.joint.ipf import (
         aligned,
         axes_together,
         blocks_of,
@@ -58,7 +58,7 @@ def ours(sizes: dict[str, int], margins: dict[Any, np.ndarray], repeat: int) -> 
         rake_table,
         raking_order,
     )
-    from engine.fit.joint.target import Target
+    from engine.fit.joint.margins import Target
 
     targets = [Target(columns=columns, n=n) for columns, n in margins.items()]
     names = [t.columns for t in targets]

@@ -18,7 +18,7 @@ from dp_releases import placed, with_epsilon
 from measured import markdown
 from numpy.typing import NDArray
 
-from engine.fit.joint.hierarchy import leaves
+from engine.fit.joint.margins import leaves
 from engine.levels import Margin, tree_sizes
 from engine.measure.dp import shares
 from engine.measure.dp.noise import noised

@@ -38,7 +38,8 @@ from engine.evaluation.measures import score_one
 from engine.evaluation.result import named
 from engine.evaluation.study import read_baselines
 from engine.evaluation.study.model import Study, read_study
-from engine.fit.wide import fit_wide, fitting, repair
+from engine.fit.wide import fit_wide
+from engine.fit.wide import rows as of_fit
 from engine.schema import (
     KIND_NONNEGATIVE,
     KIND_NULL,
@@ -265,16 +266,12 @@ def counted_tables(rows: pd.DataFrame, sets: Sequence[ColumnSet]) -> dict[Column
 @contextmanager
 def without_search() -> Iterator[None]:
     """Fits are rows along the tree, as they come."""
-    idle = [(fitting, name) for name in ("BLOCK_SWEEPS", "PAIR_SWEEPS", "SWEEPS")]
-    idle.append((repair, "ROUNDS"))
-    before = [getattr(module, name) for module, name in idle]
+    before = of_fit.BUDGET
+    of_fit.BUDGET = before._replace(block_sweeps=0, pair_sweeps=0, sweeps=0, repairs=0)
     try:
-        for module, name in idle:
-            setattr(module, name, 0)
         yield
     finally:
-        for (module, name), value in zip(idle, before, strict=True):
-            setattr(module, name, value)
+        of_fit.BUDGET = before
 
 
 def fitted(tables: Tables, most: int) -> tuple[Distinct, float]:

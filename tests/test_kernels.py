@@ -13,8 +13,7 @@ from fixtures.wide import locked, people
 from numba.core import caching
 
 from engine.exposure.warm import warm as warm_exposure
-from engine.fit import warm
-from engine.fit.fine import pairs
+from engine.fit import fine, warm
 from engine.fit.wide import fit_wide
 from engine.kernels import KERNELS, kernel, told
 from engine.mechanism import grow
@@ -37,7 +36,7 @@ def test_builds_use_what_an_installation_has_compiled(monkeypatch):
     for fits in (noisy(1, 150), contradictory(2, 300)):
         for columns in (("A", "B"), ("A", "B", "C"), ("A", "B", "D"), ("B", "C", "D")):
             fits.table(*columns)
-    monkeypatch.setattr(pairs, "FINE", 0)
+    monkeypatch.setattr(fine, "FINE", 0)
     noisy(4, 300).table("A", "B")
     rows = people(700)
     supports, tables = locked(rows, [("age", "region", "wealth"), ("major", "region", "spouse")])

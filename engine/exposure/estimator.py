@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.exposure.incidence import Cells, Incidence, Split
 from engine.exposure.shared import SharedSecret, shared_secrets
-from engine.schema import BoolArray, ColumnSet, FloatArray, Measurement
+from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array, Measurement
 
 MOST_EXPOSED = 0.005
 """Share of people who count as the most exposed. A compromise: of 1 % a group of 150 in 27,000 is about half, and its
@@ -291,7 +291,9 @@ def attack(tables: Sequence[Cells], n_people: int, snr: FloatArray, before: floa
     from engine.exposure.loops import TRIALS, least_squares
 
     unknown, prior = np.interp(snr, _SNR, _LEFT), np.full(n_people, 1.0 + before)
-    first, person, weight = [np.zeros(1, dtype=np.int64)], [], []
+    first: list[Int64Array] = [np.zeros(1, dtype=np.int64)]
+    person: list[Int64Array] = []
+    weight: list[FloatArray] = []
     for one in tables:
         n_cells, square, known = len(one.noise), one.weight**2, one.gain**2
         size = np.bincount(one.cell, weights=square, minlength=n_cells)
@@ -313,7 +315,7 @@ def attack(tables: Sequence[Cells], n_people: int, snr: FloatArray, before: floa
         weight.append(scale[edges])
         n_edges = np.bincount(one.cell[edges], minlength=n_cells)
         first.append(first[-1][-1] + np.cumsum(n_edges[n_edges > 0]))
-    starts, people, weights = (np.concatenate(parts) for parts in (first, person, weight))
+    starts, people, weights = np.concatenate(first), np.concatenate(person), np.concatenate(weight)
     rng, learnt = np.random.default_rng(0), np.zeros(n_people)
     for _ in range(ATTACKS):
         secret = rng.choice([-1.0, 1.0], (n_people, TRIALS))

@@ -64,6 +64,7 @@ class _Groups:
     figures: FloatArray
     finer: Numbers  # shape (n_rows,): Next finer cell of each row, of which less is shown, from 1; 0: none
     held: NDArray[np.int32]  # shape (n_finer + 1,): How many buckets of it are shown
+    n_finer: FloatArray  # shape (n_finer + 1,): People in it; inf: not known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,7 +175,7 @@ class Incidence:
             if rows is None
             else (np.ascontiguousarray(self._leaves(names)[rows]), None)
         )
-        cell, people, figures, finer, held = place(
+        cell, people, figures, finer, held, finer_range = place(
             _matrix([numbers[j] for j in columns], tree.n_nodes),
             tree.depth,
             tree.n,
@@ -188,7 +189,17 @@ class Incidence:
         finer = finer.astype(np.min_scalar_type(len(held)))
         if row is not None:
             cell, finer = cell[row], finer[row]
-        return _Groups(cell=cell, people=people, figures=figures, finer=finer, held=held)
+        if rows is not None:
+            n_finer = np.zeros(len(held))
+        elif self.share == 1:
+            n_finer = self._n_each(finer, len(held))
+        elif len(chosen) == 1:  # the column's own table tells
+            n_finer = chosen[0].people[finer_range]
+        else:
+            n_finer = np.full(len(held), np.inf)
+        return _Groups(
+            cell=cell, people=people, figures=figures, finer=finer, held=held, n_finer=n_finer
+        )
 
     def _leaves(self, columns: ColumnSet) -> NDArray[np.int32]:
         """The finest range of each row in some columns."""
@@ -255,26 +266,25 @@ class Incidence:
         seen = self._seen[table]
         of = seen.others[table.index(target)]
         cell = of.finer.astype(np.int32)
-        people = self._n_hidden(of)
+        people = of.n_finer
         noise_of = hidden_noise(self.privacy.low_threshold, self.privacy.threshold_mean, sd)
-        within = np.minimum(people.astype(np.int64), len(noise_of) - 1)
+        within = np.clip(people, 0, len(noise_of) - 1).astype(np.int64)
         noise = noise_of[within, np.minimum(of.held, 1)]
         cell = np.where(np.isfinite(noise)[cell], cell, 0)
         share = np.full(len(cell), float(times))
         for narrower in self._narrower(table, target):
-            around = self._n_hidden(narrower)[narrower.finer]
+            around = narrower.n_finer[narrower.finer]
             around = np.where(narrower.finer > 0, around, narrower.people[narrower.cell])
             share *= np.clip(1 - people[cell] / np.maximum(around, 1.0), 0.0, 1.0)
         cell = np.where(share > 0, cell, 0)
         return replace(self._cells(seen, cell, share, people, noise, gain), is_shown=False)
 
-    def _n_hidden(self, of: _Groups) -> FloatArray:
-        """People in the next finer cells, as far as a sample tells."""
-        one = slice(None)
+    def _n_each(self, cell: Numbers, n_cells: int) -> FloatArray:
+        """People in each cell."""
         if not self._is_single:
-            keys = of.finer * np.int64(self.n_people) + self._person
-            one = np.unique(keys, return_index=True)[1]
-        return np.round(np.bincount(of.finer[one], minlength=len(of.held)) / self.share)
+            keys = cell * np.int64(self.n_people) + self._person
+            cell = cell[np.unique(keys, return_index=True)[1]]
+        return np.bincount(cell, minlength=n_cells).astype(np.float64)
 
     def _narrower(self, table: ColumnSet, target: str) -> Iterator[_Groups]:
         """The same of the narrower tables that a table is locked to and that show a column."""
@@ -450,6 +460,8 @@ class _Ranges:
         self.is_leaf = np.zeros(len(at) + 1, dtype=bool)
         self.is_leaf[self.of(tree, 0)[finest]] = True
         self.leaf = self._finest(codes)
+        self.people = np.zeros(len(at) + 1)  # noisy
+        self.people[self.of(tree, 0)] = np.maximum(tree.n, 0)
 
     def _finest(self, codes: Int64Array) -> NDArray[np.int32]:
         """The finest range around each row."""

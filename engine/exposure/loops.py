@@ -74,7 +74,7 @@ def place(
     leaf: Int32Array,
     above: Int32Array,
     first: Int64Array,
-) -> tuple[Int32Array, FloatArray, FloatArray, Int32Array, Int32Array]:
+) -> tuple[Int32Array, FloatArray, FloatArray, Int32Array, Int32Array, Int32Array]:
     """Find the finest cell of some columns around each row. Cells are numbered from 1; 0 is none.
 
     ranges: shape (n_nodes, n_columns), the number of each bucket's range in the columns; depth, n: its depth,
@@ -87,7 +87,7 @@ def place(
 
     Returns: cell of each row; by cell its count, and how many figures there are of it: one, and one for each next finer
         cell inside; the next finer cell of each row, which holds fewer buckets (0: its ranges are not released); by
-        next finer cell how many it holds.
+        next finer cell how many it holds, and its range of the first column.
     """
     n_nodes, n_columns = ranges.shape
     last = len(levels) - 1
@@ -169,7 +169,10 @@ def place(
     for cell in range(1, n_cells + 1):
         if held[cell] >= least and around[cell] > 0:
             figures[around[cell]] += 1
-    return cell_of, people[: n_cells + 1], figures, finer_of, finer_held[: n_finer + 1]
+    finer_range = np.zeros(n_finer + 1, np.int32)
+    if n_columns > 0:
+        finer_range[:] = finer_keys[: n_finer + 1, 0]
+    return cell_of, people[: n_cells + 1], figures, finer_of, finer_held[: n_finer + 1], finer_range
 
 
 @kernel

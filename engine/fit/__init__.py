@@ -7,15 +7,26 @@ May import the engine's root.
 
 from __future__ import annotations
 
-from engine.fit.borders import Marks, Universes, marks_of, with_rows_outside
 from engine.fit.cells import Coarse, coarse_of
 from engine.fit.costs import Cost, cost_of, table_seconds
-from engine.fit.derived import copied, derived_table, in_line, steps_of, told_codes
-from engine.fit.fine.pairs import is_fine
+from engine.fit.fine import is_fine
 from engine.fit.locking import lock_table, one_way_table, stated_sd, sub_tables
 from engine.fit.order import FitOrder
 from engine.fit.relating import Unused, related, relation_of
-from engine.fit.support import fit_support, found_limits, is_leaf
+from engine.fit.supports import (
+    Marks,
+    Universes,
+    copied,
+    derived_table,
+    fit_support,
+    found_limits,
+    in_line,
+    is_leaf,
+    marks_of,
+    steps_of,
+    told_codes,
+    with_rows_outside,
+)
 from engine.fit.tree import place_candidates
 
 __all__ = [

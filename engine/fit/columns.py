@@ -11,17 +11,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.errors import InternalError
-from engine.fit.borders import Marks, marks_of, with_rows_outside
-from engine.fit.derived import copied, in_line, steps_of, told_codes
+from engine.fit.budget import BUDGET
 from engine.fit.locking import one_way_table
 from engine.fit.order import FitOrder
-from engine.fit.support import fit_support
+from engine.fit.supports import (
+    Marks,
+    copied,
+    fit_support,
+    in_line,
+    marks_of,
+    steps_of,
+    told_codes,
+    with_rows_outside,
+)
 from engine.params import NOISE_LAYERS
 from engine.relations import Relations
 from engine.schema import ColumnSet, Int64Array, Measurement, Support, SyntheticTable
-
-TURNS = 12
-"""How often a column is brought in line with each of several coarser ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +103,7 @@ def _in_line(
 ) -> Support:
     """A column in line with all coarser ones that it tells: in turns, for several may not nest."""
     support, coarser = supports[name], relations.next_coarser(name)
-    for _ in range(TURNS if len(coarser) > 1 else 1):
+    for _ in range(BUDGET.in_line_turns if len(coarser) > 1 else 1):
         for other, relation in coarser.items():
             to = told_codes(relation, support, supports[other])
             support = in_line(support, supports[other], to, variance)

@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from engine.cell_keys import ordered_first, shorter
-from engine.fit.borders import Marks, allowed_pairs, classes_of, possible
+from engine.fit.budget import BUDGET
 from engine.fit.cells import (
     Candidates,
     Coarse,
@@ -29,8 +29,9 @@ from engine.fit.cells import (
     positions_in,
     prior_weights,
 )
-from engine.fit.fine.pairs import fine_pair, is_fine
+from engine.fit.fine import fine_pair, is_fine
 from engine.fit.rake import rake
+from engine.fit.supports import Marks, allowed_pairs, classes_of, possible
 from engine.fit.tree import (
     Codes,
     Placement,
@@ -53,9 +54,6 @@ from engine.schema import (
     Support,
     SyntheticTable,
 )
-
-PAIRINGS = 1 << 20
-"""Most combinations of missing rows and short codes that are weighed; above it they are put together in order."""
 
 
 def sub_tables(columns: ColumnSet) -> tuple[ColumnSet, ...]:
@@ -301,7 +299,7 @@ def _paired(
     wanted = np.flatnonzero(lacking)
     left = lacking[wanted].copy()
     count = min(len(rows), int(left.sum()))
-    if len(rows) * len(wanted) > PAIRINGS:
+    if len(rows) * len(wanted) > BUDGET.pairings:
         return np.repeat(wanted, left)[:count]
     allowed = _allowed(rows, wanted, locked, last, marks)
     code = np.full(count, -1, dtype=np.int64)

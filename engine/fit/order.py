@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from engine.fit.borders import Universes
+from engine.fit.supports import Universes
 from engine.keys import pack_strings
 from engine.levels import Levels, StructuralZero
 from engine.params import DPParams

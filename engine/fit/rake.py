@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.fit.budget import BUDGET
 from engine.fit.cells import Margins
 from engine.kernels import kernel, part
 from engine.schema import BoolArray, FloatArray, Int64Array
 
-MOST_CYCLES, TOLERANCE = 30, 0.01
-"""Most cycles; share of a count (of 1 at least) that its cells may be off by, far below what rounding adds."""
-PATIENCE = 6
-"""Cycles in which what the sums are out of bounds must have halved for raking to go on."""
+TOLERANCE = 0.01
+"""Share of a count (of 1 at least) that its cells may be off by, far below what rounding adds."""
 
 
 def rake(
@@ -30,7 +29,7 @@ def rake(
     released: BoolArray,
     noise: float,
     *,
-    max_cycles: int = MOST_CYCLES,
+    max_cycles: int = BUDGET.raking_cycles,
     tolerance: float = TOLERANCE,
 ) -> tuple[int, float]:
     """Rake cells to margins, in place.
@@ -38,14 +37,24 @@ def rake(
     margins: A sum within its bounds is left alone. The last margin is met best.
     released: The cell was measured, with so much noise variance; others were filled.
     tolerance: Stop once no sum is out of its bounds by more than this share of max(bound, 1); or when
-        PATIENCE cycles have not halved what the sums are out of bounds together.
+        so many cycles as the budget says have not halved what the sums are out of bounds together.
 
     Returns: Cycles run; rows by which a margin's sums were out of bounds in the last cycle, as a share of its rows; of
     all margins the largest.
     """
     variance = np.where(released, noise, np.inf)
     low, high = margins.low.astype(np.float64), margins.high.astype(np.float64)
-    return rake_by_variance(x, variance, margins.of, margins.base, low, high, max_cycles, tolerance)
+    return rake_by_variance(
+        x,
+        variance,
+        margins.of,
+        margins.base,
+        low,
+        high,
+        max_cycles,
+        BUDGET.raking_patience,
+        tolerance,
+    )
 
 
 @part
@@ -106,6 +115,7 @@ def rake_by_variance(
     low: FloatArray,
     high: FloatArray,
     max_cycles: int,
+    patience: int,
     tolerance: float,
 ) -> tuple[int, float]:
     """Rake `x` in place; return the cycles run and the error of the last.
@@ -152,7 +162,7 @@ def rake_by_variance(
             )
         if largest <= tolerance:
             break
-        if cycles % PATIENCE == 0:
+        if cycles % patience == 0:
             if together > mark / 2:
                 break
             mark = together

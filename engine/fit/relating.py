@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from engine.fit.support import is_leaf
+from engine.fit.supports import is_leaf
 from engine.relations import Relation, Relations
 from engine.schema import (
     KIND_NEGATIVE,

@@ -15,11 +15,10 @@ from itertools import combinations
 
 import numpy as np
 
-from engine.fit.borders import Universes
 from engine.fit.columns import fit_columns
 from engine.fit.locking import lock_table, sub_tables
 from engine.fit.order import FitOrder
-from engine.fit.support import found_limits
+from engine.fit.supports import Universes, found_limits
 from engine.keys import MasterKey
 from engine.mechanism import (
     ArrayCells,

@@ -11,8 +11,7 @@ from itertools import combinations
 import numpy as np
 
 from engine.fit.cells import locked_to, positions_in
-from engine.fit.fine.lots import deal, shuffled, taken_of
-from engine.fit.fine.pairs import fine_pair
+from engine.fit.fine import deal, fine_pair, shuffled, taken_of
 from engine.fit.locking import lock_table, one_way_table, sub_tables
 from engine.fit.whole import settle
 from engine.kernels import told
@@ -98,7 +97,7 @@ def _tree(columns: ColumnSet) -> Measurement:
 
 def _search() -> None:
     """Exchange levels of two columns between two rows."""
-    from engine.fit.wide.board import Board, Target
+    from engine.fit.wide.exchange import Board, Target
 
     target = Target(axes=(0, 1), n=np.eye(2, dtype=np.int64))
     board = Board(np.array([[0, 1], [1, 0]]), (2, 2), [target], barred=0)

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.cell_keys import KEY_LIMIT, cell_keys, has_runs
+from engine.fit.budget import BUDGET, SearchBudget
 from engine.fit.cells import LockedTo, Margins
 from engine.fit.tree import Codes
 from engine.kernels import Whole, kernel, part
@@ -36,14 +37,8 @@ NARROWER, BOX, STIFF = 4, 1, 1 << 8
 """Weights of penalties: of the margins that are asked for; of boxes; of margins that moves for boxes must not cost."""
 CAREFUL, BOLD, ANY = -12, (36, 52), 1 << 10
 """Most that a move may cost: where it is to gain enough, where it may cost boxes, and where it is made at any cost."""
-PATIENCE, LEAST_PATIENCE, WORK = 10, 6, 1 << 18
-"""Rounds that may go by without: in small tables, in large ones, and in between so many as look at WORK cells."""
-BOLD_CELLS = 30_000
-"""Larger tables have so many filled cells that hardly one of them comes out whole: not worth the time."""
 FAR = 2
 """What is off by so much is settled."""
-AT_ONCE, SETTLINGS, IDLE_TURNS = 256, 120, 2
-"""Of settling: most sums that a round looks at; most rounds; turns of all margins and columns without any success."""
 BOXES, MEASURED, FILLED, LOOSE = -1, 0, 1, 2
 """Kinds of targets: fitted rows of a box; a measured count; one that was filled in; one that was filled in and may be
 off by one for free."""
@@ -54,16 +49,12 @@ PARTS_OF_UNIT, MOST_COST = 8, 48
 """Fitted rows of boxes are told to an eighth; a unit more or less counts at most so much."""
 REACH = 6  # sums further off than this count as so far off
 SLOTS = 8  # most moves that one sum takes at once
-ROUNDS, LAST_ROUNDS, EXCHANGES_FROM = 400, 8, 12
-"""Most rounds; most rounds for columns and boxes at the end; the first round that may exchange."""
+EXCHANGES_FROM = (
+    12  # the first round that may exchange: single moves are cheaper, and most faults need no more
+)
 PROGRESS = 85
 """Rounds have helped once the penalty is at most so many hundredths of what it was."""
-MOST = 1 << 15
-"""About the most cells of sums that are too small that a round looks at; the others wait their turn."""
-NEAR = 16
-"""Most units of the other fibre that may come back in an exchange."""
-TRIES, BITS = 64, 21
-"""Exchanges that settling tries for a sum; a random number is drawn from so many bits."""
+BITS = 21  # from which a random number is drawn
 _FIXED = 20  # bits behind the point
 _NOTHING = 1e-200  # fitted rows too few to be divided by
 _STRETCH = 4.0  # loose rows of a stretch of fibres, in which a half is brought to its fitted rows
@@ -165,27 +156,25 @@ def by_part(of: Int64Array, base: Int64Array) -> tuple[Int64Array, Int64Array]:
 
 
 @part
-def _off(sums: Sums, at: Whole) -> Whole:
+def _off(off: Whole, kind: Whole, fitted: Whole) -> Whole:
     """Whole units that a sum is too large; one that may be off by one for free is not."""
-    off = sums.off[at]
-    if sums.kind[at] == BOXES:
-        apart = off * PARTS_OF_UNIT - sums.fitted[at]
+    if kind == BOXES:
+        apart = off * PARTS_OF_UNIT - fitted
         whole = abs(apart) // PARTS_OF_UNIT
         return whole if apart > 0 else -whole
-    if sums.kind[at] == LOOSE and abs(off) <= 1:
+    if kind == LOOSE and abs(off) <= 1:
         return np.int64(0)
     return off
 
 
 @part
-def _change(sums: Sums, at: Whole, which: Whole) -> Whole:
+def _change(off: Whole, kind: Whole, fitted: Whole, which: Whole) -> Whole:
     """What a unit less or more adds to the penalty of a sum; of a box the square of what it is off."""
-    off = sums.off[at]
-    if sums.kind[at] == BOXES:
-        change = PARTS_OF_UNIT + (4 * which - 2) * (off * PARTS_OF_UNIT - sums.fitted[at])
+    if kind == BOXES:
+        change = PARTS_OF_UNIT + (4 * which - 2) * (off * PARTS_OF_UNIT - fitted)
         return min(max(change, -MOST_COST), MOST_COST)
     near: Whole = min(max(off, -REACH), REACH)
-    return _PENALTY[which, sums.kind[at], near + REACH + 1]
+    return _PENALTY[which, kind, near + REACH + 1]
 
 
 @part
@@ -205,7 +194,9 @@ def _priced(sums: Sums) -> Int64Array:
     """What a unit less (row 0) and one more (row 1) adds to the penalty of each sum."""
     prices = np.empty((2, len(sums.off)), dtype=np.int64)
     for at in range(len(sums.off)):
-        prices[0, at], prices[1, at] = _change(sums, at, _LESS), _change(sums, at, _MORE)
+        off, kind, fitted = sums.off[at], sums.kind[at], sums.fitted[at]
+        prices[0, at] = _change(off, kind, fitted, _LESS)
+        prices[1, at] = _change(off, kind, fitted, _MORE)
     return prices
 
 
@@ -223,17 +214,30 @@ def _move(source: Int64Array, target: Int64Array, n: Int64Array, sums: Sums) -> 
 
 @part
 def _move_priced(
-    source: Int64Array, target: Int64Array, n: Int64Array, sums: Sums, prices: Int64Array
-) -> None:
-    """Book one unit a move, and what the sums that change cost from then on."""
-    for sign, cells in ((-1, source), (1, target)):
-        for cell in cells:
-            n[cell] += sign
+    source: Int64Array,
+    target: Int64Array,
+    n_asked: Whole,
+    n: Int64Array,
+    sums: Sums,
+    prices: Int64Array,
+) -> Whole:
+    """Book one unit a move, and what the sums that change cost from then on.
+
+    Returns: What it adds to the penalty of the first margins.
+    """
+    added = np.int64(0)
+    for which in (_LESS, _MORE):
+        for cell in target if which else source:
+            n[cell] += 2 * which - 1
             for margin in range(sums.of.shape[0]):
                 at = sums.base[margin] + sums.of[margin, cell]
-                sums.off[at] += sign
-                prices[0, at] = _change(sums, at, _LESS)
-                prices[1, at] = _change(sums, at, _MORE)
+                if margin < n_asked:
+                    added += prices[which, at]
+                sums.off[at] += 2 * which - 1
+                off, kind, fitted = sums.off[at], sums.kind[at], sums.fitted[at]
+                prices[0, at] = _change(off, kind, fitted, _LESS)
+                prices[1, at] = _change(off, kind, fitted, _MORE)
+    return added
 
 
 # Rounds: each looks at one margin, and only at the cells of its sums that are too large or too small. For every sum
@@ -242,26 +246,9 @@ def _move_priced(
 
 
 @part
-def _cost(
-    cell: Whole,
-    which: Whole,
-    sums: Sums,
-    prices: Int64Array,
-    judged: Int64Array,
-    weights: Int64Array,
-) -> Whole:
-    """What a unit less or more in a cell adds to the penalties of all margins that judge."""
-    cost = np.int64(0)
-    for j in range(len(judged)):
-        margin = judged[j]
-        cost += prices[which, sums.base[margin] + sums.of[margin, cell]] * weights[j]
-    return cost
-
-
-@part
-def _lot(units: Units, cell: Whole, number: Whole) -> Whole:
+def _lot(lot: Whole, number: Whole) -> Whole:
     """16 bits of a cell, others in every round."""
-    return (units.lot[cell] * (2 * number + 1) * _ODD) & 0xFFFF
+    return (lot * (2 * number + 1) * _ODD) & 0xFFFF
 
 
 @part
@@ -307,21 +294,22 @@ def _cells_of(parts: Int64Array, margin: Whole, sums: Sums) -> Int64Array:
 
 @part
 def _faulty(
-    asked: Whole, number: Whole, n: Int64Array, sums: Sums
+    asked: Whole, number: Whole, most: Whole, n: Int64Array, sums: Sums
 ) -> tuple[Int64Array, Int64Array]:
     """Cells with units in sums that are too large, and cells of sums that are too small."""
     size = sums.base[asked + 1] - sums.base[asked]
     over, short = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
     n_over = n_short = 0
     for one in range(size):
-        off = _off(sums, sums.base[asked] + one)
+        at = sums.base[asked] + one
+        off = _off(sums.off[at], sums.kind[at], sums.fitted[at])
         if off > 0:
             over[n_over] = one
             n_over += 1
         elif off < 0:
             short[n_short] = one
             n_short += 1
-    turns = 1 + len(n) // max(size, 1) * n_short // MOST
+    turns = 1 + len(n) // max(size, 1) * n_short // most
     source = _cells_of(over[:n_over], asked, sums)
     kept = 0
     for cell in source:
@@ -412,15 +400,18 @@ def _ranked(
 ) -> tuple[Int64Array, Int64Array]:
     """Cells and their costs by fibre, the cheapest first; among equals those back towards the fit, then by lot."""
     cells, first = _by_fibre(cells, units.fibre)
-    cost = np.empty(len(cells), dtype=np.int64)
-    rank = np.empty(len(cells), dtype=np.int64)
+    cost, rank = np.zeros(len(cells), dtype=np.int64), np.empty(len(cells), dtype=np.int64)
+    for j in range(len(judged)):
+        of, base = sums.of[judged[j]], sums.base[judged[j]]
+        for i in range(len(cells)):
+            cost[i] += prices[which, base + of[cells[i]]] * weights[j]
     for i in range(len(cells)):
         cell = cells[i]
-        cost[i] = _cost(cell, which, sums, prices, judged, weights)
         late = (units.n[cell] > units.x[cell]) == (which == _MORE)
-        rank[i] = ((cost[i] * 2 + late + _MIDDLE) << 16) | _lot(units, cell, number)
+        rank[i] = ((cost[i] * 2 + late + _MIDDLE) << 16) | _lot(units.lot[cell], number)
     for one in range(len(first) - 1):
-        _sort(rank, cells, cost, first[one], first[one + 1])
+        if first[one + 1] - first[one] > 1:
+            _sort(rank, cells, cost, first[one], first[one + 1])
     return cells, cost
 
 
@@ -446,7 +437,7 @@ def _pairs(
         if one == other:
             giver[pairs], taker[pairs], cost[pairs] = source[i], target[j], loss[i] + gain[j]
             of = sums.of[asked, source[i]]
-            rank = (cost[pairs] << 48) | (_lot(units, source[i], number) << 32) | pairs
+            rank = (cost[pairs] << 48) | (_lot(units.lot[source[i]], number) << 32) | pairs
             best[of] = min(best[of], rank)
             pairs += 1
         i += one <= other
@@ -481,7 +472,7 @@ def _without_collisions(
                 move = kept[i]
                 of = sums.of[margin, source[move] if sign > 0 else target[move]]
                 free = min(max(sign * sums.off[base[margin] + of], 1), SLOTS)
-                slot[i] = of * SLOTS + _lot(units, source[move], number) % free
+                slot[i] = of * SLOTS + _lot(units.lot[source[move]], number) % free
                 taken[slot[i]] = move
             left = 0
             for i in range(len(kept)):
@@ -502,9 +493,10 @@ def _single_moves(
     units: Units,
     sums: Sums,
     prices: Int64Array,
+    budget: SearchBudget,
 ) -> tuple[Int64Array, Int64Array]:
     """Units to move within their fibres, from sums of one margin that are too large to ones that are too small."""
-    source, target = _faulty(asked, number, units.n, sums)
+    source, target = _faulty(asked, number, budget.short_cells, units.n, sums)
     if not len(source) or not len(target):
         return source[:0].copy(), target[:0].copy()
     source, target = _in_common(source, target, units.fibre)
@@ -556,10 +548,10 @@ def _find(index: _Index, fibre: Whole, code: Whole) -> Whole:
 
 @part
 def _across(
-    asked: Whole, kept: Whole, number: Whole, units: Units, sums: Sums
+    asked: Whole, kept: Whole, number: Whole, units: Units, sums: Sums, budget: SearchBudget
 ) -> tuple[Int64Array, Int64Array]:
     """A unit of each sum that is too large, and where it is wanted: in another fibre, in the same sum of `kept`."""
-    source, target = _faulty(asked, number, units.n, sums)
+    source, target = _faulty(asked, number, budget.short_cells, units.n, sums)
     none = np.empty(0, dtype=np.int64)
     if not len(source) or not len(target):
         return none, none
@@ -567,13 +559,13 @@ def _across(
     best = np.full(base[kept + 1] - base[kept], _FAR)
     for cell in target:
         one = of[kept, cell]
-        best[one] = min(best[one], (_lot(units, cell, number) << 32) | cell)
+        best[one] = min(best[one], (_lot(units.lot[cell], number) << 32) | cell)
     given = np.full(base[asked + 1] - base[asked], _FAR)
     size = 0
     for cell in source:
         if best[of[kept, cell]] < _FAR:
             one = of[asked, cell]
-            given[one] = min(given[one], (_lot(units, cell, number) << 32) | size)
+            given[one] = min(given[one], (_lot(units.lot[cell], number) << 32) | size)
             source[size] = cell
             size += 1
     found = np.empty(len(given), dtype=np.int64)
@@ -670,12 +662,13 @@ def _exchanges(
     sums: Sums,
     prices: Int64Array,
     index: _Index,
+    budget: SearchBudget,
 ) -> tuple[Int64Array, Int64Array]:
     """Moves in pairs for the faults of one margin, which leave another (`kept`) as it is."""
-    given, wanted = _across(asked, kept, number, units, sums)
+    given, wanted = _across(asked, kept, number, units, sums, budget)
     fibre, code = units.fibre, units.code
     full = _where(units.n)
-    pair = np.empty(len(given) * NEAR, dtype=np.int64)
+    pair = np.empty(len(given) * budget.partners, dtype=np.int64)
     back, place, cost = np.empty_like(pair), np.empty_like(pair), np.empty_like(pair)
     best = np.full(len(given), _FAR)
     found = 0
@@ -683,14 +676,14 @@ def _exchanges(
         begin = np.searchsorted(full, units.heads[fibre[wanted[i]]])
         size = np.searchsorted(full, units.heads[fibre[wanted[i]] + 1]) - begin
         own = _cost_of_two(given[i], wanted[i], kept, sums, prices, judged, weights)
-        for step in range(min(size, NEAR)):
-            cell = full[begin + (step + _lot(units, given[i], number)) % size]
+        for step in range(min(size, budget.partners)):
+            cell = full[begin + (step + _lot(units.lot[given[i]], number)) % size]
             goes = _find(index, fibre[given[i]], code[cell])
             if goes < 0 or code[cell] == code[given[i]]:
                 continue
             total = own + _cost_of_two(cell, goes, kept, sums, prices, judged, weights)
             pair[found], back[found], place[found], cost[found] = i, cell, goes, total
-            rank = (total << 48) | (_lot(units, cell, number) << 32) | found
+            rank = (total << 48) | (_lot(units.lot[cell], number) << 32) | found
             best[i] = min(best[i], rank)
             found += 1
     chosen = _affordable(best, cost, most)
@@ -720,38 +713,40 @@ def _moved(
     is_last: bool,
     units: Units,
     sums: Sums,
+    budget: SearchBudget,
 ) -> tuple[Whole, Whole]:
     """Make rounds for one margin after the other, as long as it helps; what came after the best one is undone.
 
+    asked: The first margins; any other one in a last turn.
     Moves are judged by what they add to the penalties of margins, with weights, and cost at most so much.
     is_last: As long as moves are found, a few rounds at most; nothing is undone.
 
     Returns: Number of the next round; the penalty of the margins that are asked for, where it ends.
     """
-    mark = least = _penalty(asked, sums)
+    mark = least = now = _penalty(asked, sums)
     if not (least or is_last):
         return number, least
     prices = _priced(sums)
     left, came = np.empty(1024, dtype=np.int64), np.empty(1024, dtype=np.int64)
     made, idle, n_asked = 0, 0, len(asked)
     index, is_indexed = _Index(left[:0], left[:0], 0), False
-    for _ in range(LAST_ROUNDS if is_last else ROUNDS):
+    for _ in range(budget.last_rounds if is_last else budget.rounds):
         if not is_last and (not least or idle > patience):
             break
         turn, at = number // n_asked, number % n_asked
         if n_asked == 1 or number < EXCHANGES_FROM or turn % 2 == 0:
             source, target = _single_moves(
-                asked[at], judged, weights, most, number, units, sums, prices
+                asked[at], judged, weights, most, number, units, sums, prices, budget
             )
         else:
             if not is_indexed:
                 index, is_indexed = _indexed(units), True
             kept = asked[(at + 1 + turn // 2 % (n_asked - 1)) % n_asked]
             source, target = _exchanges(
-                asked[at], kept, judged, weights, most, number, units, sums, prices, index
+                asked[at], kept, judged, weights, most, number, units, sums, prices, index, budget
             )
         number += 1
-        _move_priced(source, target, units.n, sums, prices)
+        now += _move_priced(source, target, n_asked, units.n, sums, prices)
         if is_last:
             if not len(source):
                 break
@@ -760,13 +755,12 @@ def _moved(
         for i in range(len(source)):
             left[made + i], came[made + i] = source[i], target[i]
         made += len(source)
-        now = _penalty(asked, sums)
         if now < least:
             least, made = now, 0
         idle += 1
         if 100 * now < PROGRESS * mark:
             mark, idle = now, 0
-    _move_priced(came[:made], left[:made], units.n, sums, prices)
+    _move_priced(came[:made], left[:made], n_asked, units.n, sums, prices)
     return number, least
 
 
@@ -927,7 +921,13 @@ def _due(
 
 
 def controlled_rounding(
-    x: FloatArray, codes: Codes, last: int, margins: Margins, box: Int64Array, key: bytes
+    x: FloatArray,
+    codes: Codes,
+    last: int,
+    margins: Margins,
+    box: Int64Array,
+    key: bytes,
+    budget: SearchBudget = BUDGET,
 ) -> tuple[Int64Array, bool]:
     """Round cells to whole numbers.
 
@@ -952,7 +952,7 @@ def controlled_rounding(
     bits = siphash(key, [np.concatenate(names).astype(np.uint64)]) if names else words[:0]
     have = np.add.reduceat(x, heads)
     return rounded(
-        x, order, fibre, heads, have, margins, k, fibres, last, box, words, bits, is_halved
+        x, order, fibre, heads, have, margins, k, fibres, last, box, words, bits, is_halved, budget
     )
 
 
@@ -971,6 +971,7 @@ def rounded(
     words: UInt64Array,
     bits: UInt64Array,
     is_halved: bool,
+    budget: SearchBudget,
 ) -> tuple[Int64Array, bool]:
     """Round cells; `controlled_rounding` says what is returned.
 
@@ -1006,8 +1007,8 @@ def rounded(
     asked = np.arange(n_narrower + (not implied))
     judged, weights = np.append(asked, boxes), np.full(len(asked) + 1, NARROWER)
     weights[len(asked)] = BOX
-    patience = min(max(WORK // n_cells, LEAST_PATIENCE), PATIENCE)
-    is_bold = n_narrower > 0 and n_cells <= BOLD_CELLS
+    patience = min(max(budget.work // n_cells, budget.least_patience), budget.patience)
+    is_bold = n_narrower > 0 and n_cells <= budget.bold_cells
     before, off = n, sums.off
     number, least = np.int64(0), np.int64(1)
     for step in range(6):
@@ -1036,7 +1037,9 @@ def rounded(
             weights = np.full(boxes + 1, STIFF)
             weights[boxes] = BOX
         begin = np.int64(0) if is_last else number
-        end, left = _moved(own, judged, weights, most, begin, patience, is_last, units, sums)
+        end, left = _moved(
+            own, judged, weights, most, begin, patience, is_last, units, sums, budget
+        )
         if not is_last:
             number, least = end, left
     out = np.empty(n_cells, dtype=np.int64)
@@ -1236,8 +1239,10 @@ def _cost_of_exchange(
     for margin in range(of.shape[0]):
         for source, target in ((one, to_other), (other, to_one)):
             if of[margin, source] != of[margin, target]:
-                cost += _change(sums, base[margin] + of[margin, source], _LESS)
-                cost += _change(sums, base[margin] + of[margin, target], _MORE)
+                at = base[margin] + of[margin, source]
+                cost += _change(sums.off[at], sums.kind[at], sums.fitted[at], _LESS)
+                at = base[margin] + of[margin, target]
+                cost += _change(sums.off[at], sums.kind[at], sums.fitted[at], _MORE)
     return cost
 
 
@@ -1279,7 +1284,7 @@ def exchange(
 ) -> int:
     """Pairs of rows exchange their codes of a column where sums of a margin are far off. Returns how many did.
 
-    bits: `TRIES` random numbers for each of these sums. Margin `column` is the table without the column.
+    bits: So many random numbers as are tried for each of these sums. Margin `column` is the table without the column.
     """
     n, base = cells.n, sums.base
     held = _where(n)
@@ -1289,11 +1294,12 @@ def exchange(
     four = np.empty((4, len(far)), dtype=np.int64)
     number = np.empty(len(far), dtype=np.int64)
     found = 0
+    tries = len(bits) // max(len(far), 1)
     for i in range(len(far)):
         least, best = 0, -1
         is_over = sums.off[base[margin] + far[i]] > 0
-        for step in range(TRIES):
-            at = i * TRIES + step
+        for step in range(tries):
+            at = i * tries + step
             one, to_one = _first_row(margin, column, far[i], is_over, bits[at], own, others, sums)
             if one < 0 or to_one < 0 or one == to_one:
                 continue
@@ -1317,7 +1323,12 @@ def exchange(
 
 
 def settle(
-    codes: Codes, n: Int64Array, at: Int64Array, tables: LockedTo, key: bytes
+    codes: Codes,
+    n: Int64Array,
+    at: Int64Array,
+    tables: LockedTo,
+    key: bytes,
+    budget: SearchBudget = BUDGET,
 ) -> tuple[Int64Array, int]:
     """Bring sums that are far off a narrower table nearer to it.
 
@@ -1338,16 +1349,18 @@ def settle(
         columns.append(Along(code, *by_part(code[np.newaxis], np.array([0, size]))))
     turns = [(m, j) for m in range(len(at)) for j in range(len(sizes)) if m != j]
     idle = 0
-    for number in range(SETTLINGS):
-        if idle >= IDLE_TURNS * len(turns):
+    for number in range(budget.settlings):
+        if idle >= budget.idle_turns * len(turns):
             break
         margin, column = turns[number % len(turns)]
         off = np.abs(sums.off[sums.base[margin] : sums.base[margin + 1]])
         far = np.flatnonzero(off >= FAR)
         made = 0
         if len(far):
-            far = far[np.argsort(-off[far], kind="stable")][:AT_ONCE]  # the farthest first
-            tries = np.arange(len(far) * TRIES, dtype=np.uint64)
+            far = far[np.argsort(-off[far], kind="stable")][
+                : budget.settled_at_once
+            ]  # the farthest first
+            tries = np.arange(len(far) * budget.tries, dtype=np.uint64)
             bits = siphash(key, [tries, np.full_like(tries, number)]) >> np.uint64(1)
             made = exchange(
                 margin, column, far, bits.astype(np.int64), cells, columns[column], sums

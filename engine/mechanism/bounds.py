@@ -28,6 +28,8 @@ class RowBounds:
         placeholder are single values at every depth; the bound of the depth holds for them too.
         """
         most = 1 if self.most is None else self.most
+        if not self.of_values.keys() & {*columns}:
+            return (most,) * (max(tops, default=0) + 1)
         out = []
         for depth in range(max(tops, default=0) + 1):
             levels = zip(columns, levels_at(tops, depth), strict=True)

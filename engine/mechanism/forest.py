@@ -11,7 +11,7 @@ of every depth is a run of neighbours.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from engine.kernels import Whole, kernel, part
 from engine.mechanism.bounds import RowBounds
 from engine.mechanism.cells import AdditiveEntities, Cells
 from engine.mechanism.draws import Draws, EntitySets, together
-from engine.ranges import levels_at, split_codes
+from engine.ranges import split_codes
 from engine.schema import (
     KIND_NULL,
     KIND_OTHER,
@@ -43,22 +43,26 @@ def grow(cells: Cells, tops: tuple[int, ...], draws: Draws, bounds: RowBounds) -
     kind, magnitude = split_codes(np.ascontiguousarray(cells.codes))
     order, parts = morton_order(kind, magnitude, tops)
     people, most = _People(cells, order), bounds.at(cells.columns, tops)
-    levels: list[_Level] = []
+    levels, parents = list[_Level](), list[Int64Array]()
     first, end = np.zeros(1, dtype=np.int64), np.array([len(order)])
     for depth in range(len(most)):
         is_same_bound = depth > 0 and most[depth] == most[depth - 1]
         if is_same_bound and not (parts == depth).any():
-            levels.append(replace(levels[-1], parent=np.arange(len(levels[-1].first))))
+            levels.append(levels[-1])
+            parents.append(np.arange(len(first)))
             continue
         level = people.level(parts, depth, first, end, most[depth], draws.smallest)
         level = level.take(np.logical_and.reduce([draws.passes(sets) for sets in level.sets]))
         if not len(level.first):
             break
         levels.append(level)
+        parents.append(level.parent)
         first, end = level.first, level.end
     # Where each row is one entity, the first set names the same people as all do.
-    counted = slice(0, 1) if bounds.most is None else slice(None)
-    return _released(cells, tops, kind[order], magnitude[order], levels, counted, most, draws)
+    kinds = range(1 if bounds.most is None else len(cells.entities))
+    return _released(
+        cells, tops, kind[order], magnitude[order], levels, parents, kinds, most, draws
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,7 +96,8 @@ def _released(
     kind: UInt8Array,
     magnitude: Int64Array,
     levels: list[_Level],
-    counted: slice,
+    parents: list[Int64Array],
+    kinds: range,
     most: tuple[int, ...],
     draws: Draws,
 ) -> Measurement:
@@ -103,22 +108,18 @@ def _released(
     first = _joined([level.first for level in levels])
     n = _joined([level.n_rows for level in levels])
     # The places of parents are counted from where the depth above begins.
-    parents = [level.parent + begins[max(d - 1, 0)] for d, level in enumerate(levels)]
-    level_table = np.array([levels_at(tops, d) for d in range(len(most))], dtype=np.uint8)
-    level_table = level_table.reshape(len(most), len(tops))
-    node_kind, node_level = kind.take(first, axis=0), level_table.take(depth, axis=0)
+    parent = _joined(parents) + begins[np.maximum(depth - 1, 0)]
+    node_kind = kind.take(first, axis=0)
+    node_level = np.maximum(np.array(tops, dtype=np.int64) - depth[:, None], 0).astype(np.uint8)
     special = (node_kind == KIND_NULL) | (node_kind == KIND_OTHER)
     node_level[special] = 0  # null and other are single values at every depth
     index = magnitude.take(first, axis=0) >> node_level
-    sets = [together(level.sets[counted]) for level in levels]
+    sets = together([_joined_sets([level.sets[k] for level in levels]) for k in kinds])
     log2_scales = [(bound - 1).bit_length() for bound in most]
     for log2_scale in sorted(set(log2_scales[: len(levels)])):
         of_scale = [d for d in range(len(levels)) if log2_scales[d] == log2_scale]
         at = slice(begins[of_scale[0]], begins[of_scale[-1] + 1])  # bounds fall with depth
-        own = EntitySets(
-            size=_joined([sets[d].size for d in of_scale]),
-            lanes=np.concatenate([sets[d].lanes for d in of_scale]),
-        )
+        own = EntitySets(size=sets.size[at], lanes=sets.lanes[at])
         n[at] += draws.set_noise(own, log2_scale)
         n[at] += draws.label_noise(
             cells.columns, node_kind[at], node_level[at], index[at], log2_scale
@@ -129,7 +130,7 @@ def _released(
         kind=node_kind,
         level=node_level,
         index=index,
-        parent=np.where(depth > 0, _joined(parents), -1),
+        parent=np.where(depth > 0, parent, -1),
         n=n,
         scale=np.array([1 << log2 for log2 in log2_scales], dtype=np.int64),
     )
@@ -138,6 +139,15 @@ def _released(
 def _joined(parts: list[Int64Array]) -> Int64Array:
     """Concatenate, also nothing."""
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def _joined_sets(parts: list[EntitySets]) -> EntitySets:
+    """The same of sets of entities."""
+    none = np.zeros((0, 2), dtype=np.uint64)
+    return EntitySets(
+        size=_joined([part.size for part in parts]),
+        lanes=np.concatenate([none, *(part.lanes for part in parts)]),
+    )
 
 
 def morton_order(

@@ -345,10 +345,11 @@ def fitting(
             estimator.add(tree)
             use[tree.columns] = _information(tree)
             report("planning", done + 1, len(wider))
-        kept = [table for table in spec.tables if len(table) == 1]
+        kept: list[ColumnSet] = [table for table in spec.tables if len(table) == 1]
         pairs = [table for table in spec.tables if len(table) > 1]
         pairs.sort(key=lambda table: (-use.get(relations.base(table), 0.0), table))
-        times = dict.fromkeys(((name,) for name in measured.one_way if name), 1)
+        singles: list[ColumnSet] = [(name,) for name in measured.one_way if name]
+        times = dict.fromkeys(singles, 1)
         over: Counter[str] = Counter()
         for done, pair in enumerate(pairs):
             new = dict.fromkeys({*relations.needed([pair])} - {*times}, 1)

@@ -35,7 +35,7 @@ an edge anywhere in the box. How three columns hang together inside a box nothin
 UNEVEN, OUTERMOST = 0.1, 400
 """Variance of what a group has among the outermost rows of an ordered column, over the square of what was filled in
 there, and how many rows these are: the fit takes the share of a group there to be Gamma distributed of shape 10 around
-that of the rows nearby (engine/fit/expected.py), and beyond them nothing tells more. Groups' mean incomes held in 86
+that of the rows nearby (engine/fit/tree.py), and beyond them nothing tells more. Groups' mean incomes held in 86
 (SD2011) and 95 % (NIST) without."""
 
 ALIKE = (1.2, 1.3)

@@ -19,10 +19,9 @@ from fixtures.fit import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.fit import lock_table, sub_tables
+from engine.fit import fine, lock_table, sub_tables
 from engine.fit.cells import Coarse
-from engine.fit.fine import pairs
-from engine.fit.support import is_leaf
+from engine.fit.supports import is_leaf
 from engine.ranges import code_bounds
 from engine.schema import KIND_NULL, NULL_CODE
 
@@ -32,8 +31,8 @@ NAMES = ("A", "B", "C", "D")
 @pytest.fixture(params=[1 << 22, 37])
 def always_fine(monkeypatch, request):
     """Whatever the number of values, and however many rows are looked at together."""
-    monkeypatch.setattr(pairs, "FINE", 0)
-    monkeypatch.setattr(pairs, "PART", request.param)
+    monkeypatch.setattr(fine, "FINE", 0)
+    monkeypatch.setattr(fine, "BUDGET", fine.BUDGET._replace(fine_rows=request.param))
 
 
 def job_of(fits: Fits, columns, key: bytes = KEY) -> dict:
@@ -63,7 +62,7 @@ def test_noise_off_and_nothing_suppressed_returns_the_data(seed, always_fine):
 @settings(max_examples=20)
 def test_every_value_as_often_as_published(seed, n, threshold):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pairs, "FINE", 0)
+        patch.setattr(fine, "FINE", 0)
         fits = noisy(seed, n, threshold=threshold)
         for columns in combinations(NAMES, 2):
             table = fits.table(*columns)

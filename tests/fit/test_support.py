@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fit import fit_support, is_leaf
-from engine.fit.support import share_out
+from engine.fit.supports import share_out
 from engine.fit.tree import fit_tree
 from engine.ranges import code_bounds
 from engine.schema import (

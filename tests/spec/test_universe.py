@@ -15,7 +15,7 @@ from fixtures.spec import places
 import engine
 from engine.errors import SpecError
 from engine.fit import marks_of, with_rows_outside
-from engine.fit.borders import possible
+from engine.fit.supports import possible
 from engine.schema import (
     KIND_NONNEGATIVE,
     KIND_NULL,

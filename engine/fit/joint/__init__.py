@@ -7,9 +7,15 @@ May import the engine's root.
 
 from __future__ import annotations
 
-from engine.fit.joint.synthesis import Synthesis, synthesise
-from engine.fit.joint.tables import Precision, joint_rows, precision_of, projected
-from engine.fit.joint.target import FitReport
+from engine.fit.joint.margins import FitReport
+from engine.fit.joint.synthesis import (
+    Precision,
+    Synthesis,
+    joint_rows,
+    precision_of,
+    projected,
+    synthesise,
+)
 
 __all__ = [
     "FitReport",

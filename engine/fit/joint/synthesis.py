@@ -1,12 +1,8 @@
-"""From noisy margins to rows of level indexes: one fit for all, or one within each stratum.
-
-Margins in, distinct combinations of levels and their numbers of rows out. Which way is taken depends on size alone: the
-full table where it has no more than `max_cells`, else a junction tree if its cliques have not, else support rows.
-Columns that no margin and no structural zero names are drawn evenly.
-"""
+"""From noisy margins to rows, and tables as their projections."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,17 +12,42 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.fit.joint.dense import fit_dense, seed, used_columns
-from engine.fit.joint.junction import JunctionTree, fit_junction_tree, junction_tree, sample_tree
-from engine.fit.joint.reconcile import reconcile
-from engine.fit.joint.sampling import distinct, sampled
-from engine.fit.joint.strata import within, without_strata
-from engine.fit.joint.support_rows import fit_rows, nearer_rows, support_rows
-from engine.fit.joint.target import FitReport, Target
+from engine.fit.joint.ipf import (
+    Codes,
+    JunctionTree,
+    distinct,
+    fit_dense,
+    fit_junction_tree,
+    junction_tree,
+    sample_tree,
+    sampled,
+    seed,
+    used_columns,
+)
+from engine.fit.joint.margins import FitReport, Sizes, Target, reconcile, within, without_strata
+from engine.fit.joint.search import fit_rows, nearer_rows, support_rows
 from engine.levels import Levels, Margin, StructuralZero
 from engine.params import DPParams
 from engine.progress import Progress, silent
-from engine.schema import ColumnSet, Int64Array
+from engine.schema import (
+    KIND_NEGATIVE,
+    KIND_NONNEGATIVE,
+    KIND_NULL,
+    BoolArray,
+    CellGroups,
+    ColumnSet,
+    Int64Array,
+    Support,
+    SyntheticTable,
+    UInt8Array,
+)
+
+# From noisy margins to rows of level indexes: one fit for all, or one within each stratum.
+#
+# Margins in, distinct combinations of levels and their numbers of rows out. Which way is taken depends on size alone:
+# the full table where it has no more than `max_cells`, else a junction tree if its cliques have not, else support rows.
+# Columns that no margin and no structural zero names are drawn evenly.
+
 
 Way = Literal["dense", "junction tree", "support rows"]
 Int32Array = NDArray[np.int32]
@@ -258,3 +279,234 @@ def _with_strata(
     for at, name in enumerate(columns):
         out[:, at] = place[strata.index(name)] if name in strata else cells[:, free.index(name)]
     return out
+
+
+# From cells of level indexes to published tables: values drawn inside levels, then projections of these rows.
+#
+# Takes the distinct cells of the joint distribution with their numbers of rows, and the public levels; gives each
+# column's support and every published table. A level of several values shares its rows out among them evenly and
+# at random, once: all tables are projections of the same rows, so their margins agree to the last row. Sees no data.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JointRows:
+    """Rows of the joint distribution, as codes in the columns' supports."""
+
+    columns: ColumnSet
+    codes: tuple[Codes, ...]  # shape (n_rows,): One a column: positions in its support
+    n: Int64Array  # shape (n_rows,): How often each row occurs
+    supports: dict[str, Support]
+    level_of: dict[str, Codes]  # The level that each code of a column stands in
+    levels: dict[str, Levels]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Precision:
+    """What is known of the noise of one table."""
+
+    # Some measured margin holds all its columns; else it follows from narrower margins.
+    is_covered: bool
+    # Covered: standard deviation of the noise of each combination of levels, read from the best such margin
+    # alone. Else the largest one among the margins it follows from.
+    noise_sd: float
+
+
+def precision_of(columns: ColumnSet, margins: Sequence[Margin], sizes: Sizes) -> Precision:
+    """How noisy the counts are that a table rests on; what post-processing gains is not counted."""
+    wanted = frozenset(columns)
+    best: dict[frozenset[str], float] = {}
+    for margin in margins:
+        shared = wanted & frozenset(margin.columns)
+        added = math.prod(sizes[name] for name in margin.columns if name not in shared)
+        if shared:
+            sd = math.sqrt(margin.variance * added)
+            best[shared] = min(sd, best.get(shared, math.inf))
+    if wanted in best:
+        return Precision(is_covered=True, noise_sd=best[wanted])
+    return Precision(is_covered=False, noise_sd=max(best.values(), default=0.0))
+
+
+def joint_rows(
+    columns: ColumnSet,
+    cells: NDArray[np.int32],
+    n: Int64Array,
+    levels: Mapping[str, Levels],
+    *,
+    uniform: Sequence[str] = (),
+    rng: np.random.Generator,
+) -> JointRows:
+    """Give every row values.
+
+    Returns: A row a person where some level holds several values, else a row a cell.
+    """
+    firsts = {name: _values_inside(levels[name]) for name in columns}
+    wide = [bool((size > 1).any()) for _, size, _ in firsts.values()]
+    row = np.repeat(np.arange(len(n)), n) if any(wide) else None
+    codes: list[Codes] = []
+    supports, level_of = {}, {}
+    for j, name in enumerate(columns):
+        if wide[j] and row is not None:
+            own, standing, grid, count = _drawn(cells[row, j], *firsts[name], rng)
+        else:
+            own, standing, grid, count = _single(cells[:, j], n, firsts[name][0])
+            own = own if row is None else own[row]
+        codes.append(own)
+        level_of[name] = standing
+        supports[name] = _support(
+            levels[name], standing, grid, count, is_measured=name not in uniform
+        )
+    return JointRows(
+        columns=columns,
+        codes=tuple(codes),
+        n=n if row is None else np.ones(len(row), dtype=np.int64),
+        supports=supports,
+        level_of=level_of,
+        levels={name: levels[name] for name in columns},
+    )
+
+
+def projected(rows: JointRows, columns: ColumnSet, precision: Precision) -> SyntheticTable:
+    """One published table: the rows as far as its columns go.
+
+    Returns: With a group for each of its combinations of levels where it is covered by a measured margin,
+    else without.
+    """
+    place = {name: j for j, name in enumerate(rows.columns)}
+    chosen = [rows.codes[place[name]] for name in columns]
+    sizes = [len(rows.supports[name]) for name in columns]
+    codes, n = distinct(chosen, sizes, rows.n)
+    standing = [rows.level_of[name][codes[:, j]] for j, name in enumerate(columns)]
+    single = np.full(len(n), precision.is_covered)
+    for j, name in enumerate(columns):
+        single &= _is_single(rows.levels[name])[standing[j]]
+    return SyntheticTable(
+        columns=columns,
+        codes=codes,
+        n=n,
+        measured=single,
+        groups=_groups(columns, standing, n, rows.levels, precision),
+        noise_sd=precision.noise_sd,
+    )
+
+
+def _is_single(levels: Levels) -> BoolArray:
+    """Levels of one value."""
+    _, size, _ = _values_inside(levels)
+    single: BoolArray = size == 1
+    return single
+
+
+def _values_inside(levels: Levels) -> tuple[Int64Array, NDArray[np.uint64], Int64Array]:
+    """First value, number of values and distance between values of each level: multiples of the column's step.
+
+    A level without such a multiple holds all its codes.
+    """
+    low, high = levels.low, levels.high
+    step = np.full(len(low), levels.column.step, dtype=np.int64)
+    first, last = low + -low % step, high // step * step  # no sum leaves the 64 bits
+    bare = first > last
+    first, last = np.where(bare, low, first), np.where(bare, high, last)
+    step[bare] = 1
+    # Null has the grid 0, a multiple of every step.
+    return first, (last - first).view(np.uint64) // step.view(np.uint64) + np.uint64(1), step
+
+
+def _single(
+    level: NDArray[np.int32], n: Int64Array, first: Int64Array
+) -> tuple[Codes, Codes, Int64Array, Int64Array]:
+    """Codes where every level is one value: the levels that have rows."""
+    count = np.bincount(level, weights=n, minlength=len(first)).astype(np.int64)
+    present = np.flatnonzero(count)
+    code = np.zeros(len(first), dtype=np.int32)
+    code[present] = np.arange(len(present), dtype=np.int32)
+    return code[level], present.astype(np.int32), first[present], count[present]
+
+
+def _drawn(
+    level: NDArray[np.int32],
+    first: Int64Array,
+    size: NDArray[np.uint64],
+    step: Int64Array,
+    rng: np.random.Generator,
+) -> tuple[Codes, Codes, Int64Array, Int64Array]:
+    """Codes where levels hold several values: the rows of a level, in random order, go evenly through its values.
+
+    Evenly: cut the level into as many equal parts as it has rows; each row's value is uniform in its part. So each
+    value has about its expected number of rows, rounded up or down, and each row is uniform over the whole level.
+    """
+    shuffled = rng.permutation(len(level))
+    narrow = (
+        level.astype(np.int16) if len(first) < 1 << 15 else level
+    )  # sorted by radix: many times faster
+    order = shuffled[np.argsort(narrow[shuffled], kind="stable")]
+    standing = level[order]
+    rows = np.bincount(level, minlength=len(first))
+    rank = np.arange(len(level)) - (np.cumsum(rows) - rows)[standing]
+    at = (rank + rng.random(len(level))) / np.maximum(rows, 1)[standing]
+    room = size[standing].astype(np.float64)
+    offset = np.minimum((at * room).astype(np.uint64), size[standing] - np.uint64(1))
+    grid = first[standing] + offset.view(np.int64) * step[standing]
+    # Levels and the values inside them ascend in this order: a new code where either changes.
+    fresh = np.ones(len(level), dtype=bool)
+    fresh[1:] = (standing[1:] != standing[:-1]) | (grid[1:] != grid[:-1])
+    code = np.empty(len(level), dtype=np.int32)
+    code[order] = np.cumsum(fresh) - 1
+    starts = np.flatnonzero(fresh)
+    count = np.diff(np.append(starts, len(level)))
+    return code, standing[starts], grid[starts], count.astype(np.int64)
+
+
+def _support(
+    levels: Levels,
+    standing: Codes,
+    grid: Int64Array,
+    count: Int64Array,
+    *,
+    is_measured: bool,
+) -> Support:
+    """The values that have rows; null first, then ascending, as levels are."""
+    null = (standing == 0) if levels.has_null else np.zeros(len(standing), dtype=bool)
+    return Support(
+        column=levels.column,
+        kind=_kinds(grid, null),
+        grid=np.where(null, 0, grid),
+        n=count,
+        measured=_is_single(levels)[standing] & is_measured,
+        values=levels.values,
+    )
+
+
+def _kinds(grid: Int64Array, null: BoolArray) -> UInt8Array:
+    """Kind of each value."""
+    signed = np.where(grid < 0, KIND_NEGATIVE, KIND_NONNEGATIVE)
+    return np.where(null, KIND_NULL, signed).astype(np.uint8)
+
+
+def _groups(
+    columns: ColumnSet,
+    standing: list[Codes],
+    n: Int64Array,
+    levels: Mapping[str, Levels],
+    precision: Precision,
+) -> CellGroups:
+    """The combinations of levels that have rows, as boxes of codes; none where they were not measured together."""
+    used = n if precision.is_covered else n[:0]
+    parts = [part[: len(used)] for part in standing]
+    combinations, rows = distinct(parts, [len(levels[name]) for name in columns], used)
+    shape = combinations.shape
+    kind, single = np.zeros(shape, dtype=np.uint8), np.ones(len(rows), dtype=bool)
+    low, high = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    for j, name in enumerate(columns):
+        own, at = levels[name], combinations[:, j]
+        low[:, j], high[:, j] = own.low[at], own.high[at]
+        kind[:, j] = _kinds(own.low[at], (at == 0) & own.has_null)
+        single &= _is_single(own)[at]
+    return CellGroups(
+        kind=kind,
+        low=low,
+        high=high,
+        n=rows,
+        noise_sd=np.full(len(rows), precision.noise_sd),
+        measured=single,
+        depth=np.full(len(rows), -1, dtype=np.int8),
+    )

@@ -8,7 +8,6 @@ May import the engine's root and engine.fit.
 from __future__ import annotations
 
 from engine.fit.wide.choosing import chosen_triples
-from engine.fit.wide.fitting import WideFit, fit_wide
-from engine.fit.wide.table import used_by, wide_table
+from engine.fit.wide.rows import WideFit, fit_wide, used_by, wide_table
 
 __all__ = ["WideFit", "chosen_triples", "fit_wide", "used_by", "wide_table"]

@@ -13,8 +13,8 @@ from itertools import combinations
 
 import numpy as np
 
-from engine.fit.wide.levels import GROUPS, packed
-from engine.fit.wide.start import information_of
+from engine.fit.wide.exchange import information_of
+from engine.fit.wide.rows import GROUPS, packed
 from engine.schema import BoolArray, ColumnSet, Int64Array
 
 _MOST_HALVINGS = 40

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from oracles.fit_oracles import dense_raked
 
 from engine.errors import SpecError
-from engine.fit.joint.dense import (
+from engine.fit.joint.ipf import (
     fit_dense,
 )
-from engine.fit.joint.target import FIRST, Target
+from engine.fit.joint.margins import FIRST, Target
 from engine.levels import StructuralZero
 
 SIZES = {"a": 3, "b": 2, "c": 5, "d": 4, "e": 7}

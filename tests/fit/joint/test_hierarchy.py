@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.fit.joint.hierarchy import leaves, nonnegative_leaves
+from engine.fit.joint.margins import leaves, nonnegative_leaves
 from engine.levels import Margin, tree_sizes
 
 

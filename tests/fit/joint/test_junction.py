@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import SpecError
-from engine.fit.joint.dense import fit_dense
-from engine.fit.joint.junction import fit_junction_tree, junction_tree, sample_tree
-from engine.fit.joint.target import Target
+from engine.fit.joint.ipf import fit_dense, fit_junction_tree, junction_tree, sample_tree
+from engine.fit.joint.margins import Target
 from engine.levels import StructuralZero
 
 SIZES = {"a": 3, "b": 2, "c": 5, "d": 4, "e": 2, "f": 3}

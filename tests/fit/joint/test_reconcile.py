@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.fit.joint.reconcile import clipped, on_simplex, reconcile, thresholded
-from engine.fit.joint.shrinkage import assembled, mean_components
+from engine.fit.joint.margins import (
+    assembled,
+    clipped,
+    mean_components,
+    on_simplex,
+    reconcile,
+    thresholded,
+)
 from engine.levels import Margin, StructuralZero
 
 SIZES = {"A": 2, "B": 3, "C": 4, "D": 5}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InternalError
-from engine.fit.joint.sampling import sampled
+from engine.fit.joint.ipf import sampled
 
 
 def rng(seed: int = 0) -> np.random.Generator:

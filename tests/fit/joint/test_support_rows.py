@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import SpecError
-from engine.fit.joint.chow_liu import tree_rows
-from engine.fit.joint.sampling import sampled
-from engine.fit.joint.support_rows import nearer_rows, support_rows
-from engine.fit.joint.target import Target
+from engine.fit.joint.ipf import sampled
+from engine.fit.joint.margins import Target
+from engine.fit.joint.search import nearer_rows, support_rows, tree_rows
 from engine.levels import StructuralZero
 
 SIZES = {"A": 3, "B": 4, "C": 2, "D": 5}

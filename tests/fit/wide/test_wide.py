@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InternalError
-from engine.fit.wide import fit_wide, placing, thinning
+from engine.fit.wide import fit_wide
+from engine.fit.wide import rows as wide_rows
 
 OTHER_KEY = b"fedcba9876543210"
 
@@ -204,9 +205,8 @@ def test_a_target_that_is_told_stands_for_the_column_that_tells_it(known):
 @pytest.mark.ci
 def test_a_fit_of_many_rows_keeps_columns_blanks_and_what_is_told(monkeypatch):
     """Many rows are searched as fewer ones that count several times; here 700 are many."""
-    monkeypatch.setattr(thinning, "MOST_ROWS", 700)
-    monkeypatch.setattr(thinning, "POLISHED", 1_000)
-    monkeypatch.setattr(placing, "MOST_ROWS", 700)
+    few = wide_rows.BUDGET._replace(wide_rows=700, polished_rows=1_000)
+    monkeypatch.setattr(wide_rows, "BUDGET", few)
     rows = people(3_000)
     supports, tables = locked(rows, [("age", "region", "wealth")])
     fit = fit_wide(tuple(sorted(rows)), supports, tables, key=KEY)

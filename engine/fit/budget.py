@@ -1,0 +1,72 @@
+"""How long searches may look: what bounds the work of a fit, not what it looks for.
+
+Each search ends by itself where nothing is left to gain; these figures end it where that would take too long, or limit
+what is looked at in one step. Larger ones make a fit slower and hardly better: they were raised until tables of the
+NIST excerpt and of the simulated census no longer gained by it. Rows that are released do hang on them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class SearchBudget(NamedTuple):
+    """A tuple of whole numbers, as kernels take it."""
+
+    # Raking: most cycles; cycles in which what the sums are out of bounds must have halved for it to go on.
+    raking_cycles: int = 30
+    raking_patience: int = 6
+    # Controlled rounding, in one walk of units: most rounds, and most of the last ones, which nothing is undone of.
+    rounds: int = 400
+    last_rounds: int = 8
+    # Rounds that may go by without: in small tables, in large ones, and in between so many as look at `work` cells.
+    patience: int = 10
+    least_patience: int = 6
+    work: int = 1 << 18
+    # About the most cells of sums that are too small that a round looks at; the others wait their turn.
+    short_cells: int = 1 << 15
+    # Most units of the other fibre that may come back in an exchange.
+    partners: int = 16
+    # Filled counts are asked for up to so many cells: hardly one of a larger table's comes out whole.
+    bold_cells: int = 30_000
+    # Rows that rounding could not place: most combinations of such rows and short codes that are weighed; above it
+    # they are put together in order.
+    pairings: int = 1 << 20
+    # Settling: most rounds; most sums that one looks at; exchanges tried for a sum; turns of all margins and columns
+    # that may settle nothing.
+    settlings: int = 120
+    settled_at_once: int = 256
+    tries: int = 64
+    idle_turns: int = 2
+    # A fine column of a pair: rows that are looked at together. What is kept of each meanwhile is kept of no more.
+    fine_rows: int = 1 << 22
+    # A column that several coarser ones follow from: turns in which it is brought in line with each.
+    in_line_turns: int = 12
+    # Wide tables. So many rows are searched one by one; of more, each stands for several, and so many are searched
+    # again at a time, and so often, once all of them are there.
+    wide_rows: int = 100_000
+    polished_rows: int = 200_000
+    polishes: int = 2
+    # Sweeps of block exchanges, and of matched ones to the pairs alone and to all tables; of values within groups.
+    block_sweeps: int = 3
+    pair_sweeps: int = 2
+    sweeps: int = 4
+    value_sweeps: int = 3
+    # Of a batch of rows: turns in which those whose choice was taken choose again; pairs that try a block exchange.
+    matches: int = 6
+    block_pairs: int = 2048
+    # Rows with an impossible pair of values: most rounds, and rows in one; rounds without an exchange after which a
+    # row is left as it is; partners that a row looks at for each block; columns that may move together with those of
+    # the pair, and sets of them; and the last three for the few rows that are left then.
+    repairs: int = 8
+    repaired_rows: int = 2000
+    repair_patience: int = 3
+    repair_partners: int = 4096
+    repair_near: int = 10
+    repair_subsets: int = 4
+    last_partners: int = 1 << 16
+    last_near: int = 16
+    last_subsets: int = 12
+
+
+BUDGET = SearchBudget()

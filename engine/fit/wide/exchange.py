@@ -1,0 +1,671 @@
+"""Exchanges between rows that bring their tables near to targets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.fit.budget import BUDGET
+from engine.kernels import Whole, kernel, part
+from engine.schema import BoolArray, FloatArray, Int64Array
+from engine.sticky_prf import siphash
+
+# Keyed shuffles: the only chance in the fit of a wide table, the same on every machine.
+
+
+class Shuffles:
+    """Gives a fresh shuffle at every call; equal keys give equal series."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._drawn = 0
+
+    def order(self, n: int) -> Int64Array:
+        """Numbers from 0 to less than `n` in random order."""
+        order: Int64Array = self.orders(1, n)[0]
+        return order
+
+    def orders(self, count: int, n: int) -> Int64Array:
+        """Several such orders; shape (count, n)."""
+        place = np.arange(count * n, dtype=np.uint64)
+        bits = siphash(self._key, [place, np.full_like(place, self._drawn)])
+        self._drawn += 1
+        return np.argsort(bits.reshape(count, n), axis=1, kind="stable")
+
+    def grouped(self, of: Int64Array) -> Int64Array:
+        """Places in order of their group, within it in random order."""
+        order = self.order(len(of))
+        out: Int64Array = order[np.argsort(of[order], kind="stable")]
+        return out
+
+
+# What exchanges between rows would gain, and the best ones made. Whole numbers only.
+#
+# A board's tables come as the places of their copies: see `Copies`.
+
+
+_NEVER = np.int64(1 << 60)
+
+
+class Copies(NamedTuple):
+    """Where the copies of the tables lie in the vector of prices.
+
+    A row x has its cell of a copy at x[first] * stride + x[second] * step + x[own] + start.
+    """
+
+    # all of shape (n_copies,): `own` is the column the copy is for; a table of two columns has step 0.
+    own: Int64Array
+    first: Int64Array
+    second: Int64Array
+    stride: Int64Array
+    step: Int64Array
+    start: Int64Array
+
+
+class Prices(NamedTuple):
+    """What rows in the cells of all copies cost."""
+
+    cost: Int64Array  # shape (n_cells,): What one more row adds to the error
+    twice: Int64Array  # shape (n_cells,): How much more that is with every row
+
+
+@kernel
+def _gains(
+    x: Int64Array, column: int, low: int, high: int, copies: Copies, prices: Prices
+) -> Int64Array:
+    """What it adds to the error when a row alone takes another level of a column, shape (n_rows, high - low).
+
+    x: shape (n_columns, n_rows). Levels from `low` to less than `high` are asked for; the rows' own are among them.
+    """
+    n_rows, size = x.shape[1], high - low
+    gained = np.zeros((n_rows, size), dtype=np.int64)
+    booked = np.zeros(n_rows, dtype=np.int64)
+    own = x[column]
+    for c in range(len(copies.own)):  # copy by copy, so that what is looked up lies together
+        one, other = x[copies.first[c]], x[copies.second[c]]
+        by_one, by_other, begin = copies.stride[c], copies.step[c], copies.start[c]
+        for i in range(n_rows):
+            stretch = begin + one[i] * by_one + other[i] * by_other
+            booked[i] += prices.twice[stretch + own[i]]
+            # Slices: three times as fast as places reckoned from the stretch.
+            sums, added = gained[i], prices.cost[stretch + low : stretch + high]
+            for j in range(size):
+                sums[j] += added[j]
+    for i in range(n_rows):
+        leaving = gained[i, own[i] - low] - booked[i]  # a row is not in its own way
+        for j in range(size):
+            gained[i, j] -= leaving
+    return gained
+
+
+@part
+def _best_partners(
+    gained: Int64Array,
+    level: Int64Array,
+    half: Whole,
+    is_taken: BoolArray,
+    least: Int64Array,
+    which: Int64Array,
+) -> None:
+    """By what a row has and what it would get: the partner that gains most, the first of several."""
+    least[:] = _NEVER
+    for k in range(half, len(level)):
+        if not is_taken[k]:
+            own = level[k]
+            for j in range(gained.shape[1]):
+                if gained[k, j] < least[j, own]:
+                    least[j, own] = gained[k, j]
+                    which[j, own] = k
+
+
+@part
+def _matched(
+    gained: Int64Array, level: Int64Array, half: Whole, turns: Whole
+) -> tuple[Int64Array, Int64Array]:
+    """Pair rows of the first half with rows of the second whose exchange gains, the best first, none twice.
+
+    An exchange gains what both rows gain alone; of rows alike otherwise this thinks too little, never too much. A row's
+    best partner is found by levels, not one by one.
+    """
+    size = gained.shape[1]
+    least, which = np.empty((size, size), np.int64), np.empty((size, size), np.int64)
+    is_taken = np.zeros(len(level), dtype=np.bool_)
+    free = np.arange(half)
+    choice, value = np.empty(half, np.int64), np.empty(half, np.int64)
+    ones, others = np.empty(half, np.int64), np.empty(half, np.int64)
+    found = 0
+    for _ in range(turns):
+        if len(free) == 0:
+            break
+        _best_partners(gained, level, half, is_taken, least, which)
+        wanting = 0
+        for i in free:
+            best, partner = np.int64(0), np.int64(-1)
+            for j in range(size):
+                price = gained[i, j] + least[level[i], j]
+                if j != level[i] and (
+                    price < best or (price == best and which[level[i], j] < partner)
+                ):
+                    best, partner = price, which[level[i], j]
+            if best < 0:
+                free[wanting], choice[wanting], value[wanting] = i, partner, best
+                wanting += 1
+        order = np.argsort(value[:wanting], kind="mergesort")
+        left = np.empty(wanting, np.int64)
+        rest = 0
+        for at in order:
+            if is_taken[choice[at]]:
+                left[rest] = free[at]
+                rest += 1
+            else:
+                is_taken[choice[at]] = True
+                ones[found], others[found] = free[at], choice[at]
+                found += 1
+        free = left[:rest]
+    return ones[:found], others[:found]
+
+
+@part
+def _book(
+    rows: Int64Array, row: Whole, column: Whole, level: Whole, touched: Copies, prices: Prices
+) -> Whole:
+    """Give a row another level of a column; return the one that it had."""
+    old = rows[column, row]
+    for c in range(len(touched.own)):
+        first, second, own = touched.first[c], touched.second[c], touched.own[c]
+        x, y, z = rows[first, row], rows[second, row], rows[own, row]
+        source = x * touched.stride[c] + y * touched.step[c] + z + touched.start[c]
+        x = level if first == column else x
+        y = level if second == column else y
+        z = level if own == column else z
+        target = x * touched.stride[c] + y * touched.step[c] + z + touched.start[c]
+        if source != target:
+            prices.cost[source] -= prices.twice[source]
+            prices.cost[target] += prices.twice[target]
+    rows[column, row] = level
+    return old
+
+
+@kernel
+def _change_level(
+    rows: Int64Array,
+    at: Int64Array,
+    column: int,
+    levels: Int64Array,
+    touched: Copies,
+    prices: Prices,
+) -> None:
+    """Give rows, each once, other levels of a column."""
+    for i in range(len(at)):
+        _book(rows, at[i], column, levels[i], touched, prices)
+
+
+@kernel
+def _exchange(
+    batch: Int64Array,
+    column: int,
+    low: int,
+    high: int,
+    rows: Int64Array,
+    copies: Copies,
+    touched: Copies,
+    prices: Prices,
+    turns: int,
+) -> int:
+    """Exchange levels of a column between the halves of a batch where that lowers the error; return how often."""
+    half = len(batch) // 2
+    x = np.empty((len(rows), len(batch)), dtype=np.int64)
+    for at in range(len(rows)):
+        for i in range(len(batch)):
+            x[at, i] = rows[at, batch[i]]
+    level = x[column] - low
+    ones, others = _matched(_gains(x, column, low, high, copies, prices), level, half, turns)
+    for i in range(len(ones)):
+        one, other = batch[ones[i]], batch[others[i]]
+        given = _book(rows, one, column, rows[column, other], touched, prices)
+        _book(rows, other, column, given, touched, prices)
+    return len(ones)
+
+
+@kernel
+def _exchange_gains(
+    one: Int64Array,
+    other: Int64Array,
+    block: BoolArray,
+    rows: Int64Array,
+    crossed: Copies,
+    prices: Prices,
+) -> Int64Array:
+    """What it adds to the error when pairs of rows exchange a block of columns; exact for each pair alone.
+
+    crossed: One copy of each table that has columns inside the block and outside.
+    """
+    gained = np.zeros(len(one), dtype=np.int64)
+    cost, twice = prices.cost, prices.twice
+    a, b = rows[:, one], rows[:, other]
+    for c in range(len(crossed.own)):
+        by_first, by_second, begin = crossed.stride[c], crossed.step[c], crossed.start[c]
+        first, second, own = crossed.first[c], crossed.second[c], crossed.own[c]
+        a1, a2, a3 = a[first], a[second], a[own]
+        b1, b2, b3 = b[first], b[second], b[own]
+        # What does not move of either row, and what does.
+        stay1, stay2, stay3 = not block[first], not block[second], not block[own]
+        for i in range(len(one)):
+            left = begin + a1[i] * by_first + a2[i] * by_second + a3[i]
+            right = begin + b1[i] * by_first + b2[i] * by_second + b3[i]
+            to_left = begin + (a1[i] if stay1 else b1[i]) * by_first
+            to_left += (a2[i] if stay2 else b2[i]) * by_second + (a3[i] if stay3 else b3[i])
+            # Where the rows only change places in a table, nothing changes.
+            if to_left != left and to_left != right:
+                to_right = left + right - to_left
+                gained[i] += cost[to_left] + cost[to_right] - cost[left] - cost[right]
+                gained[i] += twice[left] + twice[right]
+    return gained
+
+
+@kernel
+def _exchange_block(
+    one: Int64Array,
+    other: Int64Array,
+    block: BoolArray,
+    rows: Int64Array,
+    crossed: Copies,
+    prices: Prices,
+) -> None:
+    """Let pairs of rows exchange a block of columns; no row is in two pairs.
+
+    crossed: All copies of the tables that have columns inside the block and outside.
+    """
+    cost, twice = prices.cost, prices.twice
+    for i in range(len(one)):
+        for row, partner in ((one[i], other[i]), (other[i], one[i])):
+            for c in range(len(crossed.own)):
+                source = target = crossed.start[c]
+                for axis, by in (
+                    (crossed.first[c], crossed.stride[c]),
+                    (crossed.second[c], crossed.step[c]),
+                    (crossed.own[c], 1),
+                ):
+                    source += rows[axis, row] * by
+                    target += (rows[axis, partner] if block[axis] else rows[axis, row]) * by
+                if source != target:
+                    cost[source] -= twice[source]
+                    cost[target] += twice[target]
+        for column in range(len(block)):
+            if block[column]:
+                held = rows[column, one[i]]
+                rows[column, one[i]] = rows[column, other[i]]
+                rows[column, other[i]] = held
+
+
+# The start of a wide table: rows dealt out along the tree of the strongest dependencies.
+#
+# Tables of pairs of columns in, rows out. Each table of the tree is met exactly, so the blanks of a universe stay
+# together from the start; all other pairs are as if independent, given the tree.
+
+
+Edge = tuple[int, int]
+"""A column and its parent in the tree, -1 for the root; parents come first."""
+Pairs = Mapping[tuple[int, int], Int64Array]
+"""Counts by two columns, the lower place first."""
+FIXED = 1 << 20
+"""Dependence is compared in steps of 1 / FIXED."""
+_TERMS = 24
+
+
+def information_of(pairs: Pairs, n_columns: int) -> FloatArray:
+    """Mutual information of all pairs of columns, in whole steps; shape (n_columns, n_columns).
+
+    A column's own entry is above all others.
+    """
+    out = np.zeros((n_columns, n_columns))
+    for (i, j), n in pairs.items():
+        # Steps, not the figure itself: sums of whole numbers are the same in any order.
+        out[i, j] = out[j, i] = np.rint(mutual_information(n) * FIXED)
+    np.fill_diagonal(out, out.max(initial=0) + 1)
+    return out
+
+
+def mutual_information(n: Int64Array) -> float:
+    """How much two columns tell of each other, in nats; + - * / in fixed order, so the same on every machine."""
+    total = float(n.sum())
+    if total <= 0:
+        return 0.0
+    i, j = np.nonzero(n)
+    own = n[i, j].astype(np.float64)
+    ratio = own / n.sum(axis=1)[i] * total / n.sum(axis=0)[j]
+    return max(float(np.cumsum(own * logarithm(ratio))[-1]) / total, 0.0)
+
+
+def logarithm(x: FloatArray) -> FloatArray:
+    """Natural logarithm of positive numbers, to about 1e-12, without the machine's own.
+
+    x = m * 2**e with m from 0.5 to 1; log m by the series of atanh, |(m - 1) / (m + 1)| <= 1/3.
+    """
+    mantissa, exponent = np.frexp(x)
+    t = (mantissa - 1) / (mantissa + 1)
+    square = t * t
+    series = np.full_like(t, 1 / (2 * _TERMS + 1))
+    for k in range(_TERMS - 1, -1, -1):
+        series = series * square + 1 / (2 * k + 1)
+    out: FloatArray = 2 * t * series + exponent * 0.6931471805599453
+    return out
+
+
+def tree_rows(
+    edges: Sequence[Edge],
+    singles: Sequence[Int64Array],
+    pairs: Pairs,
+    shuffles: Shuffles,
+    *,
+    step: int = 1,
+) -> Int64Array:
+    """Deal out rows along the tree."""
+    n_rows = int(singles[0].sum()) if len(singles) else 0
+    rows = np.empty((len(singles), n_rows), dtype=np.int64)
+    for child, parent in edges:
+        table = pairs.get((min(child, parent), max(child, parent)))
+        if parent < 0 or table is None:
+            values = np.repeat(np.arange(len(singles[child])), singles[child])
+            rows[child, shuffles.order(n_rows)] = values
+            continue
+        table = table if parent < child else table.T
+        rows[child] = _dealt(rows[parent], table, singles[child], shuffles, step)
+    return rows
+
+
+def _dealt(
+    parents: Int64Array, table: Int64Array, single: Int64Array, shuffles: Shuffles, step: int
+) -> Int64Array:
+    """A child's level for each row: as the table says where its sums are those of the columns, else as near."""
+    # The rows of each parent level, in random order, take the table's row from left to right.
+    order = shuffles.grouped(parents)
+    room = np.bincount(parents, minlength=len(table))
+    upto = np.cumsum(table, axis=1)
+    if step > 1:  # to the room of each parent, from left to right
+        upto = upto * room[:, np.newaxis] // np.maximum(upto[:, -1:], 1)
+    upto = np.minimum(upto, room[:, np.newaxis])
+    each = np.diff(upto, axis=1, prepend=0)
+    values = np.full(len(parents), -1)
+    starts = np.cumsum(room) - room
+    cells = np.repeat(np.arange(each.size), each.ravel())
+    place = np.arange(len(cells)) - np.repeat(np.cumsum(upto[:, -1]) - upto[:, -1], upto[:, -1])
+    parent_of = cells // table.shape[1]
+    values[starts[parent_of] + place] = cells % table.shape[1]
+    values = _balanced(values, single)
+    out = np.empty(len(parents), dtype=np.int64)
+    out[order] = values
+    return out
+
+
+def _balanced(values: Int64Array, single: Int64Array) -> Int64Array:
+    """Levels with as many rows each as wanted: surplus ones, and places without, take what is missing."""
+    order = np.argsort(values, kind="stable")
+    order = order[values[order] >= 0]
+    level = values[order]
+    first = np.searchsorted(level, np.arange(len(single)))
+    surplus = np.arange(len(level)) - first[level] >= single[level]
+    values[order[surplus]] = -1
+    missing = single - np.bincount(values[values >= 0], minlength=len(single))
+    values[values < 0] = np.repeat(np.arange(len(single)), missing)
+    return values
+
+
+# Rows and what a change of them would cost: all tables of a wide table's fit in one vector.
+#
+# Rows of level numbers and target tables in; prices of levels, and of exchanges between rows, out. The error is the
+# weighted sum of squared differences between the rows' tables and the targets. All numbers are whole, so that sums are
+# the same in any order. A table is held once for each of its columns that may change, with this column last: what a row
+# would cost with each level of a column is then the sum of a few stretches.
+
+
+WEIGHT_ONE = 1 << 16
+"""A weight of 1, in whole numbers."""
+SOFT = 2.0
+"""Added to a count before it is weighed: cells of none and few count alike."""
+EXPECTED = 3
+"""A pair of values is impossible if its locked table has none, where independence would give so many rows."""
+IMPOSSIBLE, MOST = 16, 64
+"""What is against an impossible pair, for each row that was to be expected, up to so many."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """What one table of the rows should be."""
+
+    axes: tuple[int, ...]  # Places of its two or three columns, ascending
+    n: Int64Array  # Counts, one axis a column
+    is_strict: bool = False  # Cells of none are barred
+    emphasis: int = 1  # What is against a difference counts so many times
+
+    @property
+    def barred(self) -> Int64Array:
+        """How much is against each cell of none: `IMPOSSIBLE` and more where more rows than a few were to be expected.
+
+        Locked pairs may contradict each other by a few rows; then it is better that two rare values stand together
+        where chance may have left none, than a child with a spouse. Of rare values those are kept apart first whose
+        columns have most to do with each other.
+        """
+        expected = self.n.sum(axis=1)[:, np.newaxis] * self.n.sum(axis=0) // max(self.n.sum(), 1)
+        rare = 1 + min(int(mutual_information(self.n) * IMPOSSIBLE), IMPOSSIBLE - 2)
+        against = np.where(expected >= EXPECTED, IMPOSSIBLE * np.minimum(expected, MOST), rare)
+        out: Int64Array = np.where(self.n == 0, against, 0)
+        return out
+
+    @property
+    def weight(self) -> Int64Array:
+        """Weight of each squared difference: (n + 2) ** -0.75, by square roots, which are the same everywhere."""
+        root = np.sqrt(self.n + SOFT)
+        weight = np.rint(WEIGHT_ONE / (root * np.sqrt(root)))
+        out: Int64Array = np.maximum(weight, 1).astype(np.int64) * self.emphasis
+        return out
+
+
+class Board:
+    """Rows, targets and prices; exchanges change all three together."""
+
+    def __init__(
+        self,
+        rows: Int64Array,
+        sizes: Sequence[int],
+        targets: Sequence[Target],
+        *,
+        barred: int,
+        movable: Collection[int] | None = None,
+        step: int = 1,
+    ) -> None:
+        self.rows, self.sizes = rows, tuple(sizes)
+        movable = range(len(sizes)) if movable is None else movable
+        copies, table = _laid_out(self.sizes, targets, movable)
+        self._copies, self._is_main = copies, np.zeros(len(table), dtype=bool)
+        self._is_main[np.unique(table, return_index=True)[1]] = True
+        self._prices = _prices(rows, copies, table, targets, barred, step)
+        holds = {j: (copies.own == j) | (copies.first == j) | (copies.second == j) for j in movable}
+        self._own = {j: _chosen(copies, copies.own == j) for j in movable}
+        self._touched = {j: _chosen(copies, holds[j]) for j in movable}
+        self._crossed: dict[bytes, tuple[Copies, Copies]] = {}
+
+    def has_tables(self, column: int) -> bool:
+        """Whether any table has the column."""
+        return len(self._own[column].own) > 0
+
+    def gains(self, at: Int64Array, column: int) -> Int64Array:
+        """What it adds to the error when a row alone takes another level of a column."""
+        x, size = self.rows.take(at, axis=1), self.sizes[column]
+        return _gains(x, column, 0, size, self._own[column], self._prices)
+
+    def exchange(
+        self, batch: Int64Array, column: int, low: int = 0, high: int | None = None
+    ) -> int:
+        """Exchange levels of a column between the halves of a batch where that lowers the error; return how often.
+
+        low, high: Levels from `low` to less than `high` are exchanged; the rows' own are among them.
+        """
+        high = self.sizes[column] if high is None else high
+        own, touched = self._own[column], self._touched[column]
+        return _exchange(
+            batch, column, low, high, self.rows, own, touched, self._prices, BUDGET.matches
+        )
+
+    def change_level(self, at: Int64Array, column: int, levels: Int64Array) -> None:
+        """Give rows, each once, other levels of a column."""
+        _change_level(self.rows, at, column, levels, self._touched[column], self._prices)
+
+    def exchange_gains(self, one: Int64Array, other: Int64Array, block: BoolArray) -> Int64Array:
+        """What it adds to the error when pairs of rows exchange a block of columns; exact for each pair alone."""
+        main, _ = self._crossing(block)
+        return _exchange_gains(one, other, block, self.rows, main, self._prices)
+
+    def exchange_block(self, one: Int64Array, other: Int64Array, block: BoolArray) -> None:
+        """Let pairs of rows exchange a block of columns; no row is in two pairs."""
+        _, crossed = self._crossing(block)
+        _exchange_block(one, other, block, self.rows, crossed, self._prices)
+
+    def _crossing(self, block: BoolArray) -> tuple[Copies, Copies]:
+        """Copies of the tables that have columns inside a block and outside: one a table, and all."""
+        if block.tobytes() not in self._crossed:
+            own = self._copies
+            inside = np.stack([block[own.own], block[own.first], block[own.second]])
+            crosses: BoolArray = np.logical_and(inside.any(axis=0), ~inside.all(axis=0))
+            self._crossed[block.tobytes()] = (
+                _chosen(own, crosses & self._is_main),
+                _chosen(own, crosses),
+            )
+        return self._crossed[block.tobytes()]
+
+
+def counted(rows: Int64Array, target: Target) -> Int64Array:
+    """Counts of the rows by the columns of a target; of its shape."""
+    key = np.ravel_multi_index(tuple(rows[axis] for axis in target.axes), target.n.shape)
+    return np.bincount(key, minlength=target.n.size).reshape(target.n.shape)
+
+
+def _chosen(copies: Copies, where: BoolArray) -> Copies:
+    """Some of the copies."""
+    return Copies(*(one[where] for one in copies))
+
+
+def _laid_out(
+    sizes: tuple[int, ...], targets: Sequence[Target], movable: Collection[int]
+) -> tuple[Copies, Int64Array]:
+    """Places of all copies, and the number of each one's table."""
+    listed, numbers, end = [], [], 0
+    for column in movable:
+        for number, target in enumerate(targets):
+            if column not in target.axes:
+                continue
+            first, *rest = (axis for axis in target.axes if axis != column)
+            second = rest[0] if rest else first
+            step = sizes[column] if rest else 0
+            stride = sizes[column] * (sizes[second] if rest else 1)
+            listed.append((column, first, second, stride, step, end))
+            numbers.append(number)
+            end += prod(sizes[axis] for axis in target.axes)
+    places = np.array(listed, dtype=np.int64).reshape(-1, len(Copies._fields)).T
+    return Copies(*places), np.array(numbers, dtype=np.int64)
+
+
+def _prices(
+    rows: Int64Array,
+    copies: Copies,
+    table: Int64Array,
+    targets: Sequence[Target],
+    barred: int,
+    step: int,
+) -> Prices:
+    """What one more row in each cell adds to the error, and how much more that is with every row in it.
+
+    With rows that count `step` times both are those of one of the times.
+    """
+    cost: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    twice: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    known: dict[int, tuple[Int64Array, Int64Array]] = {}
+    for own, number in zip(copies.own.tolist(), table.tolist(), strict=True):
+        target = targets[number]
+        if number not in known:
+            weight = target.weight
+            price = weight * (2 * (step * counted(rows, target) - target.n) + step)
+            if target.is_strict:
+                price += barred * target.barred
+            known[number] = price, 2 * step * weight
+        place = target.axes.index(own)
+        for parts, values in zip((cost, twice), known[number], strict=True):
+            parts.append(np.moveaxis(values, place, -1).ravel())
+    return Prices(np.concatenate(cost), np.concatenate(twice))
+
+
+# Rows exchange values until their tables come near to the targets; no column's counts ever change.
+#
+# A board of rows and a keyed shuffle in; the board's rows are changed in place. Two kinds of moves. In a matched
+# exchange half of a batch of rows offers a column's levels to the other half: what every exchange between them would
+# gain is read off two short lists of prices, and the best ones are made that share no row. In a block exchange rows
+# that agree in a column of the tree exchange all that hangs below it, such as everything that is blank for children.
+# Whole numbers decide.
+
+
+MOST_AT_ONCE, FEWEST_AT_ONCE = 512, 16
+"""Rows of a batch."""
+SHARE_AT_ONCE = 50
+"""One row in so many is in a batch: exchanges of a batch do not see each other, more would overshoot."""
+
+
+def matched_sweep(board: Board, shuffles: Shuffles, among: Int64Array | None = None) -> int:
+    """Let every row take part in one batch, with every column; return the number of exchanges."""
+    n_rows = board.rows.shape[1] if among is None else len(among)
+    if n_rows < 2:
+        return 0
+    columns = [j for j, size in enumerate(board.sizes) if size > 1 and board.has_tables(j)]
+    order = shuffles.order(n_rows)
+    order = order if among is None else among[order]
+    batches = np.array_split(order, max(n_rows // batch_size(n_rows), 1))
+    turns = shuffles.orders(len(batches), len(columns))
+    made = 0
+    for batch, turn in zip(batches, turns, strict=True):
+        for j in turn:
+            made += board.exchange(batch, columns[j])
+    return made
+
+
+def block_sweep(board: Board, blocks: Sequence[tuple[BoolArray, int]], shuffles: Shuffles) -> int:
+    """Let pairs of rows exchange blocks of columns where that lowers the error; return the number of exchanges.
+
+    blocks: As `blocks_of` gives them: columns, and the one in which partners agree.
+    """
+    made = 0
+    for block, agree in blocks:
+        order = shuffles.grouped(board.rows[agree])
+        one, other = order[0 : len(order) - 1 : 2], order[1::2]
+        mixed = shuffles.order(len(one))
+        for some in np.array_split(mixed, -(-len(mixed) // BUDGET.block_pairs) or 1):
+            gains = board.exchange_gains(one[some], other[some], block)
+            chosen = some[gains < 0]
+            if len(chosen):
+                board.exchange_block(one[chosen], other[chosen], block)
+                made += len(chosen)
+    return made
+
+
+def blocks_of(edges: Sequence[Edge]) -> list[tuple[BoolArray, int]]:
+    """Blocks of columns that move together: all that hangs below an edge of the tree, with the edge's upper end."""
+    out = []
+    for child, parent in edges:
+        if parent < 0:
+            continue
+        block = np.zeros(len(edges), dtype=bool)
+        block[child] = True
+        for lower, upper in edges:  # parents come first
+            if upper >= 0 and block[upper]:
+                block[lower] = True
+        if block.sum() > 1:
+            out.append((block, parent))
+    return out
+
+
+def batch_size(n_rows: int) -> int:
+    """Rows of a batch."""
+    return int(np.clip(n_rows // SHARE_AT_ONCE, FEWEST_AT_ONCE, MOST_AT_ONCE))
