@@ -338,8 +338,9 @@ def _copied(
 #
 # Targets in, rows of level indexes out, as many as are asked for: a start along the tree of the strongest dependencies
 # (from independent columns the search would stick, since blocks of columns that are null together can only move
-# together), then a search over the one- and two-way tables of all targets and over wider targets themselves. Impossible combinations get no row; a combination whose target is 0 gets one only where targets
-# contradict each other, or where no single change of a row leads away from it.
+# together), then a search over the one- and two-way tables of all targets and over wider targets themselves. Impossible
+# combinations get no row; a combination whose target is 0 gets one only where targets contradict each other, or where
+# no single change of a row leads away from it.
 
 
 ROWS_A_CELL = 8
