@@ -8,7 +8,7 @@ demo *ARGS:
 test *ARGS:
     ./scripts/test {{ARGS}}
 
-# what builds cost, against plain GROUP BYs; also: just bench sql, just bench ipf
+# what builds cost, against plain GROUP BYs; also: just bench sql, just bench scale
 bench *ARGS:
     ./scripts/bench {{ARGS}}
 

@@ -1,26 +1,31 @@
 """One build in a process of its own, as `./scripts/bench` times it. Prints what it took as one line of JSON.
 
 Usage: bench_build.py JOB.json, with `source`, `columns`, `tables`, `key`, `out`, and `spec` instead of the first
-three where the release has a spec file.
+three where the release has a spec file; `reports`: a file for progress; `profile`: the share of each module instead.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import resource
 import sys
+import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from engine.params import BOUNDS, PROFILES
 from engine.processes import leave_quietly
-from engine.release import build
+from engine.release import build, building, fit_process
 from engine.schema import SourceSpec, column_set
 from engine.spec import ReleaseSpec, read_spec
 
 ENTITY = "person_id"
+ENGINE = re.compile(r"/engine/(?!signals)")  # there a caller's query runs
+WAITING = ("threading.py", "queue.py", "selectors.py")
 
 
 def census_spec(job: dict[str, Any]) -> ReleaseSpec:
@@ -67,10 +72,58 @@ def arrivals() -> list[int]:
     return found
 
 
-def main() -> None:
-    """Build and print the phases."""
-    job = json.loads(Path(sys.argv[1]).read_text())
-    spec = read_spec(job["spec"]) if "spec" in job else census_spec(job)
+class FitHere:
+    """In the place of the fit process: the same in this process, once all is measured."""
+
+    def __init__(self, *given: Any) -> None:
+        self._given = given
+
+    def __enter__(self) -> FitHere:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def fitted(self) -> int:
+        return 0
+
+    def staged(self, _report: Any) -> Any:
+        return fit_process.fit(*self._given)
+
+
+class Sampler(threading.Thread):
+    """Looks every few milliseconds which module of the engine each thread is in."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.seen: Counter[str] = Counter()
+        self.start()
+
+    def run(self) -> None:
+        while True:
+            time.sleep(0.004)
+            for thread, frame in sys._current_frames().items():
+                if thread == self.ident or frame.f_code.co_filename.endswith(WAITING):
+                    continue
+                while frame and not ENGINE.search(frame.f_code.co_filename):
+                    frame = frame.f_back
+                if frame:
+                    module = frame.f_code.co_filename.rpartition("/engine/")[2]
+                    self.seen[module.removesuffix(".py").replace("/", ".")] += 1
+
+
+def profiled(spec: ReleaseSpec, out: Path) -> dict[str, float]:
+    """Seconds by module of a build in this process: what processes cost is left out."""
+    building.FitProcess = FitHere  # type: ignore[assignment, misc]
+    fit_process._tell = lambda *_: None
+    sampler, start = Sampler(), time.perf_counter()
+    building.make(spec, out, jobs=1)
+    seconds, n = time.perf_counter() - start, sampler.seen.total() or 1
+    return {module: seconds * k / n for module, k in sampler.seen.most_common()}
+
+
+def timed(spec: ReleaseSpec, job: dict[str, Any]) -> dict[str, Any]:
+    """What a build took."""
     marks: dict[str, float] = {}
     reports: list[tuple[float, str, int, int]] = []
     start = time.perf_counter()
@@ -80,9 +133,10 @@ def main() -> None:
         reports.append((time.perf_counter() - start, stage, done, total))
 
     arrived = arrivals() if job.get("settings", {}).get("engine") == "spark" else [0, 0]
-
     build(spec, Path(job["out"]), progress=note)
-    told = {
+    if "reports" in job:
+        Path(job["reports"]).write_text(json.dumps(reports))
+    return {
         "first_table_seconds": marks["tables"],
         "measure_cpu_seconds": cpu_seconds(resource.RUSAGE_SELF),
         "fit_cpu_seconds": cpu_seconds(resource.RUSAGE_CHILDREN),
@@ -90,11 +144,11 @@ def main() -> None:
         "driver_cells": arrived[0],
         "driver_bytes": arrived[1],
     }
-    if "reports" in job:
-        Path(job["reports"]).write_text(json.dumps(reports))
-    print(json.dumps(told))
 
 
 if __name__ == "__main__":
-    main()
+    given = json.loads(Path(sys.argv[1]).read_text())
+    wanted = read_spec(given["spec"]) if "spec" in given else census_spec(given)
+    found = profiled(wanted, Path(given["out"])) if "profile" in given else timed(wanted, given)
+    print(json.dumps(found))
     leave_quietly()  # as the command does

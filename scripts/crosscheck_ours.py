@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ CHANGED = 0.1
 M = np.array([0.95, 0.8, 0.7, 0.98, 0.9])
 U = np.array([0.1, 0.25, 0.5, 0.05, 0.3])
 PAIRS, MATCHES = 50_000, 0.05
+SIZES = {"a": 5, "b": 5, "c": 4, "d": 4, "e": 3, "f": 3, "g": 2, "h": 2}
 
 
 def made(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -54,7 +56,32 @@ def ours(folder: Path) -> None:
     rows.to_csv(folder / "rows.csv", index=False)
     pairs.to_csv(folder / "pairs.csv", index=False)
     found = {**of_pairs(pairs), **of_tables(people, rows)}
-    (folder / "ours.json").write_text(json.dumps(found))
+    cycle_of_ipf(folder / "ipf.npz")
+    (folder / "ours.json").write_text(json.dumps({**found, "ipf.elsewhere": 0.0}))
+
+
+def cycle_of_ipf(path: Path) -> None:
+    """Write the margins of a mixture, in the order in which they are raked, and the table after a cycle from ones."""
+    from engine.fit.joint.ipf import aligned, axes_together, blocks_of, rake_table, raking_order
+    from engine.fit.joint.margins import Target
+
+    rng = np.random.default_rng(2021)
+    parts = [[rng.dirichlet(np.ones(n)) for n in SIZES.values()] for _ in range(6)]
+    share = rng.dirichlet(np.ones(6)) * 1e6
+    targets = [
+        Target(columns=(a, b), n=sum(w * np.outer(p[i], p[j]) for w, p in zip(share, parts, strict=True)))
+        for (i, a), (j, b) in combinations(enumerate(SIZES), 2)
+    ]  # fmt: skip
+    names = [t.columns for t in targets]
+    axes = axes_together(blocks_of(tuple(SIZES), names, SIZES), SIZES)
+    block, wanted = blocks_of(axes, names, SIZES), aligned(targets, axes)
+    table = np.ones(tuple(SIZES[name] for name in axes))
+    rake_table(table, block, wanted)
+    held = {}
+    for m in raking_order(block):
+        kept = [str(k) for k, name in enumerate(axes) if name in names[m]]
+        held["_".join(kept)] = wanted[m]
+    np.savez(path, table=table, **held)
 
 
 def of_pairs(pairs: pd.DataFrame) -> dict[str, float]:

@@ -17,7 +17,13 @@ import pandas as pd
 from crosscheck_ours import BLOCK, COLUMNS, COMPARED, KEYS, MODEL, NUMBERS, SECRET
 from measured import markdown, record
 
-TOLERANCE = {"recordlinkage": 1e-5, "splink": 1e-6, "sdmetrics": 1e-9, "statsmodels": 1e-6}
+TOLERANCE = {
+    "recordlinkage": 1e-5,
+    "splink": 1e-6,
+    "sdmetrics": 1e-9,
+    "statsmodels": 1e-6,
+    "ipfn": 1e-12,
+}
 Found = Iterator[tuple[str, str, float]]
 
 
@@ -35,6 +41,7 @@ def theirs(folder: Path) -> int:
         *of_splink(people, rows),
         *of_sdmetrics(people, rows),
         *of_statsmodels(people, rows),
+        *of_ipfn(folder / "ipf.npz"),
     ):
         apart = abs(known[name] - value)
         wrong = not apart <= TOLERANCE[by]
@@ -124,6 +131,19 @@ def of_statsmodels(people: pd.DataFrame, rows: pd.DataFrame) -> Found:
     fitted = formula.glm(f"made ~ {' * '.join(MODEL)}", both, family=Binomial()).fit()
     off = fitted.fittedvalues - both["made"].mean()
     yield "statsmodels", "models.pmse", float((off**2).mean())
+
+
+def of_ipfn(path: Path) -> Found:
+    """The share of rows that a cycle of iterative proportional fitting places elsewhere."""
+    from ipfn.ipfn import ipfn
+
+    with np.load(path) as held:
+        ours, names = held["table"], [name for name in held.files if name != "table"]
+        wanted = [held[name].copy() for name in names]
+    axes = [[int(axis) for axis in name.split("_")] for name in names]
+    # It counts cycles from 0.
+    fitted = ipfn(np.ones(ours.shape), wanted, axes, max_iteration=0).iteration()
+    yield "ipfn", "ipf.elsewhere", float(np.abs(fitted - ours).sum() / ours.sum())
 
 
 if __name__ == "__main__":

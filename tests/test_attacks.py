@@ -10,10 +10,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from attacks.claims import cells_of_pair, claims, complements
 from attacks.cloning import CloneScore, Rate, clone_accuracy, clone_theory
-from attacks.tables import measured_figures, published_figures
 from attacks.trials import trial_of_rows, trial_of_spec
+from fixtures.claims import cells_of_pair, claims, complements
+from fixtures.count_attacks import measured_figures, published_figures
 from fixtures.measure import EXACT
 from fixtures.pipeline import CENSUS, ROOT, make_census, write_spec
 

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from attacks.falsify import reachable_by_integers, sampler_p_value
+from fixtures.falsify import reachable_by_integers, sampler_p_value
 
 from engine.errors import DataError, InternalError, StoreError
 from engine.measure.dp import noise as dp_noise

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from attacks.falsify import (
+from fixtures.falsify import (
     Verdict,
     judged,
     reachable_by_float_laplace,

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from attacks.falsify import judged
+from fixtures.falsify import judged
 from fixtures.margins import AGE, FRAME, HRS, PARAMS, REG, make_spec, measure
 from fixtures.measure import column
 

@@ -9,8 +9,8 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from attacks.swapped import errors_of
 from fixtures.pipeline import ACCEPTED, counts, table_hashes, write_spec
+from fixtures.swapped import errors_of
 
 from engine.api.reading import read
 from engine.errors import PrivacyError

@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 from fixtures.page import needed
+from fixtures.page_tasks import FLAGS
 from fixtures.serve import one_worker, served, small_release
-from serve_tasks import FLAGS
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from fixtures.page import open_page, violations
+from fixtures.page_tasks import User
 from fixtures.serve import one_worker, served
-from serve_tasks import User
 
 from engine.errors import StoreError
 

@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import pytest
 from fixtures.page import OPENED, open_page, violations
+from fixtures.page_tasks import EXTRA_TABLE, TASKS, User, run, twice
 from fixtures.pipeline import KEY, demo_text
 from fixtures.serve import HOSTILE, one_worker, served
-from serve_tasks import EXTRA_TABLE, TASKS, User, run, twice
 
 from engine.api.reading import read
 from engine.release import build

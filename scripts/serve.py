@@ -1,11 +1,13 @@
-"""Load on `tablepack serve` from this machine: steady rates, latencies from the planned start, memory, and a huge join.
+"""`tablepack serve` under load, and worked by a user.
 
-    scripts/load_serve.py RELEASE ROW_COLUMN COLUMN_COLUMN [--seconds 60] [--cached 200] [--distinct 50] [--record]
+    scripts/serve.py load RELEASE ROW_COLUMN COLUMN_COLUMN [--seconds 60] [--cached 200] [--distinct 50] [--record]
+    scripts/serve.py tasks RELEASE [--picture FILE.png] [--record]
 
-Starts the server as people do, in a process of its own, and sends requests at set moments, whether or not earlier ones
-are answered: a stall counts for every request that it holds up. Then one client leaves 40 statements without an end
-unread while another, from a second address (Linux has all of 127.0.0.0/8), asks one thing after the other. Prints
-Markdown; exit code 1 where a limit is missed.
+Tasks are those of tests/fixtures/page_tasks.py, in headless Chromium. Load: steady rates, latencies from the planned
+start, memory, and a huge join. Starts the server as people do, in a process of its own, and sends requests at set
+moments, whether or not earlier ones are answered: a stall counts for every request that it holds up. Then one client
+leaves 40 statements without an end unread while another, from a second address (Linux has all of 127.0.0.0/8), asks
+one thing after the other. Prints Markdown; exit code 1 where a limit is missed.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from urllib.parse import quote
@@ -227,21 +231,12 @@ async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:
     text = f"{markdown(HEADS, rows)}\n\n{join}\n\n{greedy}"
     print(f"\n{text}")
     if given.record:
-        record("serve-load", command_line(".venv/bin/python scripts/load_serve.py"), text)
+        record("serve-load", command_line(".venv/bin/python scripts/serve.py"), text)
     return ok and is_kept and status == 504 and after == 200
 
 
-def main() -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("release")
-    parser.add_argument("rows")
-    parser.add_argument("cols")
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--cached", type=int, default=200)
-    parser.add_argument("--distinct", type=int, default=50)
-    add_option(parser)
-    given = parser.parse_args()
+def load(given: argparse.Namespace) -> None:
+    """Start a server and measure it."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", START, "serve", given.release, "--port", "0", "--timeout", "3"]
     with subprocess.Popen(
@@ -255,6 +250,50 @@ def main() -> None:
         finally:
             server.terminate()
     sys.exit(0 if ok else 1)
+
+
+def tasks(given: argparse.Namespace) -> None:
+    """Do the tasks in Chromium, and count clicks and keys."""
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+    from fixtures.page_tasks import FLAGS, run, twice
+    from fixtures.serve import served
+    from playwright.sync_api import sync_playwright
+
+    from queries.serve import front_of
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
+        twice(Path(given.release), Path(folder))
+        chromium = shutil.which("chromium")
+        with (
+            served(front_of(Path(folder))) as client,
+            started.chromium.launch(executable_path=chromium, args=FLAGS) as browser,
+        ):
+            done = run(browser, f"{client.address}census/", given.picture)
+    text = markdown(["task", "clicks", "keys"], [[what, n, keys or ""] for what, n, keys in done])
+    print(text)
+    if given.record:
+        record("serve-tasks", command_line(".venv/bin/python scripts/serve.py"), text)
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parts = parser.add_subparsers(required=True)
+    for part in (load, tasks):
+        reader = parts.add_parser(part.__name__, help=part.__doc__)
+        reader.set_defaults(part=part)
+        reader.add_argument("release")
+        add_option(reader)
+        if part is tasks:
+            reader.add_argument("--picture", type=Path)
+            continue
+        reader.add_argument("rows")
+        reader.add_argument("cols")
+        reader.add_argument("--seconds", type=float, default=60.0)
+        reader.add_argument("--cached", type=int, default=200)
+        reader.add_argument("--distinct", type=int, default=50)
+    given = parser.parse_args()
+    given.part(given)
 
 
 if __name__ == "__main__":
