@@ -2,7 +2,7 @@
 
 Ranges of ages, mean age and a two-column table, on the simulated census.
 A flat release measures every year of age once, a hierarchical one as a tree. A wide domain (income in steps of 100
-pounds) shows error against width by `engine.fit.joint.hierarchy.leaves` on many draws.
+pounds) shows error against width by `engine.fit.joint.margins.leaves` on many draws.
 """
 
 from __future__ import annotations
