@@ -502,16 +502,16 @@ def events(
     """Counts of stays and of patients, by unit and table; the spec is what `init` proposes."""
     frame.to_parquet(folder / "stays.parquet")
     command = [sys.executable, "-c", "from engine.cli import main; main()", "init", "stays.parquet"]
-    command += ["--entity", "patient", "-o", "init.toml", "--force"]
+    command += ["--entity", "patient", "-o", "stays.toml", "--force"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    text = (folder / "init.toml").read_text("utf-8").split("[[tables]]")[0]
+    text = (folder / "stays.toml").read_text("utf-8").split("[[tables]]")[0]
     text = text.replace("[privacy]", '[privacy]\naccept_risk = "simulated"', 1)
     found, key = Held(), folder / "stays.key"
     for number in range(keys):
         study.drop_key(key)
         make_key(key, number)
         for unit, (lines, tables) in UNITS.items():
-            spec = folder / "stays.toml"
+            spec = folder / "release.toml"
             listed = "".join(f"[[tables]]\ncolumns = {list(t)}\n" for t in tables)
             spec.write_text(text.replace("[release]\n", f"[release]\n{lines}", 1) + listed, "utf-8")
             with engine.build(spec, out=folder / "stays.duckdb", jobs=1, force=True) as release:
