@@ -650,7 +650,8 @@ def table_of(found: Mapping[Stratum, np.ndarray]) -> str:
         short += holds < (WANTED if n >= MANY else FEWER)
         width, is_wide = wider(stratum, got)
         wide += is_wide
-        mean = float(np.mean((got[3] - got[2])[np.isfinite(got[2:]).all(axis=0)]))
+        known = got[:, np.isfinite(got[2:]).all(axis=0)]
+        mean = float(np.mean(known[3] - known[2]))
         fields = [getattr(stratum, name) for name in Stratum.__slots__]
         rows.append([*fields, f"{n:,}", f"{100 * holds:.1f}", f"{mean:,.4g}", width])
     rows.sort(key=lambda row: float(row[-3]))
