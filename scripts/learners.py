@@ -76,7 +76,8 @@ def built_in(
     listed = "".join(f"[[tables]]\ncolumns = {json.dumps(table)}\n" for table in more)
     tables = f'[[tables]]\ncolumns = "all"\n{asked}{listed}'
     spec = shared.spec_of(f"{name}.toml", folder, source=source, tables=tables)
-    engine.build(spec, out=out).close()
+    # A release finds its spec by its name when tables are added.
+    engine.build(spec.rename(out.with_suffix(".toml")), out=out).close()
     return out
 
 
