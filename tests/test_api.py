@@ -116,7 +116,7 @@ def test_objects_are_shown_at_a_prompt(release, folder):
     assert len(shares) == len(TABLES)
     assert shares == sorted(shares, reverse=True)
     assert "3 tables (" in planned
-    assert "Exposure (" in planned
+    assert "most exposed" in planned
     mean = release.tabulate(["SEX"], measure="mean", of="AGE")
     assert mean.shape == mean.df().shape
     assert "reliable" in repr(mean)

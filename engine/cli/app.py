@@ -116,7 +116,7 @@ COMMANDS = (
     Command(
         "attack",
         "engine.cli.attack",
-        "Run strong attacks on finished releases, each compared with a control. Needs the original data; CONFIDENTIAL.",
+        "Run all attacks on finished releases, each compared with a control. Needs the original data; CONFIDENTIAL.",
     ),
     Command(
         "audit",

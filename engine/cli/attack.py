@@ -15,6 +15,7 @@ from engine.api.evaluate import attack
 from engine.cli.console import (
     DataTable,
     Force,
+    Frame,
     JsonOnly,
     ReleasePath,
     Report,
@@ -28,7 +29,16 @@ from engine.cli.console import (
 from engine.errors import SpecError
 from engine.evaluation.audit import HEADS, Audit, audit_json, audit_rows
 from engine.evaluation.findings import TITLES
-from engine.evaluation.report import KEY, as_json, blocks, lines, reasons, sentence
+from engine.evaluation.report import (
+    KEY,
+    as_json,
+    blocks,
+    check_frame,
+    lines,
+    reasons,
+    sentence,
+    write_frame,
+)
 from engine.evaluation.result import Evaluation, Result
 from engine.texts import names_from
 
@@ -88,10 +98,13 @@ def attack_command(
     ] = False,
     seed: Seed = 2021,
     table: DataTable = None,
+    frame: Frame = None,
     force: Force = False,
     as_json_: JsonOnly = False,
 ) -> None:
     """Run all attacks on finished releases, each compared with a control. Needs the original data; CONFIDENTIAL."""
+    if frame is not None:
+        check_frame(frame, force=force, inputs=(*synthetic, data, control, output))
     with progress_bar(quiet=as_json_) as report:
         evaluation = attack(
             *synthetic,
@@ -105,6 +118,8 @@ def attack_command(
             force=force,
             progress=report,
         )
+    if frame is not None:
+        write_frame(evaluation, frame, force=force)
     if as_json_:
         write(as_json(evaluation))
     else:

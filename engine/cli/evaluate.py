@@ -17,6 +17,7 @@ from engine.api.evaluate import evaluate
 from engine.cli.console import (
     DataTable,
     Force,
+    Frame,
     Jobs,
     JsonOnly,
     Report,
@@ -36,11 +37,13 @@ from engine.evaluation.report import (
     Line,
     as_json,
     blocks,
+    check_frame,
     comparison_json,
     comparison_table,
     lines,
     reasons,
     sentence,
+    write_frame,
 )
 from engine.evaluation.result import Evaluation
 from engine.texts import names_from
@@ -121,6 +124,7 @@ Seeds = Annotated[
 Levers = Annotated[
     bool,
     typer.Option(
+        "--sweep",
         "--levers",
         help="Parameter sweep: compare settings of the sticky release (noise, threshold, fewer tables, swapping).",
     ),
@@ -176,12 +180,17 @@ def evaluate_command(
     table: DataTable = None,
     jobs: Processes = None,
     strict: Strict = False,
+    frame: Frame = None,
     force: Force = False,
     as_json_: JsonOnly = False,
 ) -> None:
     """Measure the utility and risk of a release or any synthetic table. Needs the original data; CONFIDENTIAL."""
     if full and not together:
         raise SpecError("--full needs --together")
+    if frame is not None:
+        if publishable:
+            raise SpecError("--frame holds everything and cannot be combined with --publishable")
+        check_frame(frame, force=force, inputs=(*synthetic, data, control, output))
     with progress_bar(quiet=as_json_) as report:
         evaluation = evaluate(
             *synthetic,
@@ -200,6 +209,8 @@ def evaluate_command(
             force=force,
             progress=report,
         )
+    if frame is not None:
+        write_frame(evaluation, frame, force=force)
     verdicts = lines(evaluation)
     if as_json_:
         write(as_json(evaluation, publishable=publishable))

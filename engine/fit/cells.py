@@ -144,7 +144,7 @@ def paired(
     for j in range(2):
         for one in range(first[j], first[j + 1]):
             counted[j, classes[one]] += 1
-    size = np.int64(0)
+    size: Whole = np.int64(0)
     for i in range(allowed.shape[0]):
         for j in range(allowed.shape[1]):
             size += counted[0, i] * counted[1, j] * allowed[i, j]
@@ -173,8 +173,8 @@ def joined(codes: Codes, tables: LockedTo, sizes: Int64Array) -> tuple[Codes, In
     last, most = 0, np.int64(-1)
     for j in range(k):
         known = np.int64(0)
-        for one in range(tables.first[j], tables.first[j + 1]):
-            known += tables.n[one] * tables.measured[one]
+        for cell in range(tables.first[j], tables.first[j + 1]):
+            known += tables.n[cell] * tables.measured[cell]
         if known >= most:
             last, most = j, known
     previous = -1
@@ -189,7 +189,7 @@ def joined(codes: Codes, tables: LockedTo, sizes: Int64Array) -> tuple[Codes, In
     of_other = np.array([j - (j > previous) for j in prefix] + [last - (last > previous)])
     in_one, in_other = _sorted(one, of_one), _sorted(other, of_other)
     begin, end = _met(one, in_one, of_one[:-1], other, in_other, of_other[:-1])
-    size = np.int64(0)
+    size: Whole = np.int64(0)
     for i in range(len(begin)):
         size += end[i] - begin[i]
     found, at = np.empty((size, k), dtype=np.int32), np.empty((k, size), dtype=np.int64)
@@ -384,9 +384,9 @@ def lock_margins(
 
 
 @kernel
-def largest_gap(at: Int64Array, n: Int64Array, tables: LockedTo) -> int:
+def largest_gap(at: Int64Array, n: Int64Array, tables: LockedTo) -> Whole:
     """Largest difference between sums of cells and the tables that they are locked to."""
-    gap = np.int64(0)
+    gap: Whole = np.int64(0)
     for table in range(len(at)):
         off = -tables.n[tables.first[table] : tables.first[table + 1]]
         for i in range(len(n)):

@@ -194,7 +194,7 @@ def _ordered_column(supports: tuple[Support, ...]) -> int | None:
     """Which of two columns has values that lie near each other; None where neither has."""
     is_ordered = [
         one.values is None
-        and np.count_nonzero((one.kind != KIND_NULL) & (one.kind != KIND_OTHER)) > 2
+        and int(np.count_nonzero((one.kind != KIND_NULL) & (one.kind != KIND_OTHER))) > 2
         for one in supports
     ]
     return ordered_first([len(one) for one in supports], is_ordered)

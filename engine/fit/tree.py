@@ -62,7 +62,7 @@ class Tree(NamedTuple):
     depth: UInt8Array
     kind: UInt8Array
     level: UInt8Array
-    index: Int64Array
+    index: Int64Array  # type: ignore[assignment]  # no tuple is searched
     parent: Int64Array
     n: Int64Array
     scale: Int64Array
@@ -116,7 +116,7 @@ def place_candidates(tree: Measurement, supports: tuple[Support, ...], codes: Co
 
 
 @part
-def _is_valued(kind: Whole) -> bool:
+def _is_valued(kind: Whole) -> Whole:
     """Kinds that lie on the grid."""
     return kind == KIND_NEGATIVE or kind == KIND_NONNEGATIVE
 
@@ -213,19 +213,20 @@ def place(tree: Tree, values: Values, codes: Codes) -> tuple[Int64Array, BoolArr
             at = of_value[values.first[j] + codes[i, j]]
             is_inside &= at >= 0
             key = key * sizes[j] + at
-        below = top_at[key] if is_inside else np.int64(-1)
-        node, depth = below, 1
+        below: Whole = top_at[key] if is_inside else np.int64(-1)
+        deep: Whole = below
+        depth = 1
         while below >= 0:
-            node = below
+            deep = below
             half = 0
             for j in range(n_columns):
                 if levels[j] >= depth:
                     own = magnitude[values.first[j] + codes[i, j]]
                     half |= ((own >> (levels[j] - depth)) & 1) << j
-            below = np.int64(child[(node << n_columns) | half])
+            below = np.int64(child[(deep << n_columns) | half])
             depth += 1
-        node_of[i] = node + 1
-        released[i] = node >= 0 and single[node]
+        node_of[i] = deep + 1
+        released[i] = deep >= 0 and single[deep]
     return node_of, released
 
 
@@ -313,7 +314,7 @@ def _most_unreleased(tree: Tree) -> FloatArray:
     most = np.empty(n_nodes + 1)
     last = len(tree.scale) - 1
     for node in range(n_nodes + 1):
-        below = 0 if node == 0 else min(np.int64(tree.depth[node - 1]) + 1, last)
+        below: Whole = 0 if node == 0 else min(np.int64(tree.depth[node - 1]) + 1, last)
         most[node] = UNRELEASED_CAP * max(children[node], 0) * tree.scale[below]
     return most
 
@@ -492,7 +493,7 @@ def _likeliest(x: float, variance: float, expected: float) -> float:
     root of y^2 - (x - variance / expected) y - variance.
     """
     lower = x - variance / max(expected, _LEAST)
-    root = np.sqrt(lower * lower + 4 * variance)
+    root: float = np.sqrt(lower * lower + 4 * variance)
     # Of the two spellings of the root the one that takes no difference of near numbers.
     if lower > 0:
         return (lower + root) / 2
@@ -625,10 +626,10 @@ def _expected(
     left, counted, total = np.zeros(values.first[2]), 0.0, 0.0
     for i in range(len(node)):
         if released[i]:
-            one = np.float64(tree.n[node[i] - 1])
-            counted += one
+            rows_of = np.float64(tree.n[node[i] - 1])
+            counted += rows_of
             for j in range(2):
-                left[values.first[j] + codes[i, j]] += one
+                left[values.first[j] + codes[i, j]] += rows_of
     for one in range(len(left)):
         left[one] = max(values.n[one] - left[one], LEAST_LEFT)
     for one in range(values.first[1]):

@@ -5,7 +5,8 @@ Each is called on a handful of cells, through what calls it in a build, so that 
 
 from __future__ import annotations
 
-from dataclasses import replace
+import subprocess
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -17,9 +18,10 @@ from engine.fit.whole import settle
 from engine.kernels import told
 from engine.mechanism.warm import warm as warm_mechanism
 from engine.progress import Progress, silent
-from engine.schema import KIND_NONNEGATIVE, Column, ColumnSet, Measurement, Support
+from engine.schema import KIND_NONNEGATIVE, Column, ColumnSet, Measurement, Support, SyntheticTable
 
 _KEY = bytes(16)
+_ALONE = "tables"
 _NONE, _ONE, _TWO = np.array([0]), np.array([1]), np.array([0, 1])
 
 
@@ -34,35 +36,38 @@ def warm_wide(report: Progress = silent) -> None:
 
 
 def _lock() -> None:
-    """Fit a table of two columns of two values, one of three, and one of two as if it were fine."""
+    _tables()
+    _rest()
+
+
+def _tables() -> None:
+    """Fit tables of two columns of two values, and one of three; this takes as long to compile as all the rest."""
     counts = {"A": [9, 7], "B": [8, 8], "C": [5, 11]}
     supports = {name: _support(name, n) for name, n in counts.items()}
-    tables = {(name,): one_way_table(supports[name], _tree((name,)), 1) for name in counts}
+    tables: dict[ColumnSet, SyntheticTable] = {
+        (name,): one_way_table(supports[name], _tree((name,)), 1) for name in counts
+    }
     for columns in (*combinations(counts, 2), tuple(counts)):
-        narrower = tuple(tables[sub] for sub in sub_tables(columns))
-        of_columns = tuple(supports[name] for name in columns)
         tables[columns] = lock_table(
             _tree(columns),
-            of_columns,
-            narrower,
+            tuple(supports[name] for name in columns),
+            tuple(tables[sub] for sub in sub_tables(columns)),
             noisy_total=16,
             floor=3,
             layer_sd=1,
             key=_KEY,
         )
-    pair = tables["A", "B"]
-    positions_in(pair.codes, pair.codes)
-    at = np.stack([pair.codes[:, 1], pair.codes[:, 0]]).astype(np.int64)
-    off = replace(tables["A",], n=np.array([12, 4]))
-    settle(pair.codes, pair.n, at, locked_to((tables["B",], off)), _KEY)
-    fine_pair(
-        _tree(("A", "B")),
-        (supports["A"], supports["B"]),
-        noisy_total=16,
-        floor=3,
-        layer_sd=1,
-        key=_KEY,
-    )
+
+
+def _rest() -> None:
+    """What tables seldom take: settle, find cells, fit a fine pair, deal values."""
+    codes, n = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.int32), np.array([6, 3, 2, 5])
+    positions_in(codes, codes)
+    supports = _support("A", [12, 4]), _support("B", [8, 8])
+    tables = [one_way_table(one, _tree((one.column.name,)), 1) for one in supports]
+    at = np.ascontiguousarray(codes.T, dtype=np.int64)
+    settle(codes, n, at, locked_to(tables), _KEY)
+    fine_pair(_tree(("A", "B")), supports, noisy_total=16, floor=3, layer_sd=1, key=_KEY)
     seed, value = np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int32)
     shuffled(_NONE, _ONE, seed)
     taken_of(_ONE, _NONE, _ONE, _ONE, seed)
@@ -110,6 +115,11 @@ def _search() -> None:
 
 
 if __name__ == "__main__":
-    _lock()
-    _search()
-    warm_mechanism()
+    if _ALONE in sys.argv:
+        _tables()
+    else:
+        with subprocess.Popen([sys.executable, "-m", "engine.fit.warm", _ALONE]) as other:
+            _rest()
+            _search()
+            warm_mechanism()
+        sys.exit(other.returncode)

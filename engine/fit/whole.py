@@ -895,7 +895,7 @@ def _due(
         due[one] = n[one] * share
         loose[one] = due[one] * (1.0 - share)
         running += loose[one]
-    last = max(np.int64(running / _STRETCH) - 1, 0)
+    last: Whole = max(np.int64(running / _STRETCH) - 1, 0)
     running = 0.0
     begin, number = 0, np.int64(0)
     for one in range(len(n) + 1):

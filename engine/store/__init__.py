@@ -58,7 +58,6 @@ __all__ = [
     "Signature",
     "Staging",
     "as_text",
-    "bound_sentences",
     "carrier",
     "check_release",
     "check_shared",

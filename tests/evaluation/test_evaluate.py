@@ -123,7 +123,7 @@ def test_data_that_are_not_read_as_the_build_did_are_doubted(world):
 
     for run in (engine.evaluate, engine.attack):
         (found,) = doubts(run, data=people)
-        assert found.startswith("income: many rows of the data hold a value that the release does")
+        assert found.startswith("income: many rows of the data have a value that the release does")
         assert "--spec" in found
     assert not doubts(engine.attack, data=world.data)
     assert not doubts(engine.attack, data=people, spec=world.spec), "who gives it is told nothing"

@@ -34,7 +34,7 @@ from engine.evaluation.measures import (
     Univariate,
 )
 from engine.evaluation.result import Result
-from engine.evaluation.runner import Settings, evaluate_all
+from engine.evaluation.runner import Given, Settings, evaluate_all
 from engine.evaluation.study.model import Study
 
 pytest.importorskip("sklearn")
@@ -102,7 +102,8 @@ def evaluated(original, synthetic, study: Study = WHOLE) -> Result:
     """The whole path, as `engine.evaluation` goes it, and what holds of every result."""
     data = read_original(original, study)
     subject = read_subject(synthetic, data, study, "s")
-    (result,) = evaluate_all([subject], data, study, Settings(), data="d").results
+    given = Given(subjects=[subject], original=data, study=study, data="d")
+    (result,) = evaluate_all(given, Settings()).results
     for name, value in result.figures().items():
         told = FIGURES[name]
         assert math.isfinite(value), name

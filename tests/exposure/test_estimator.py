@@ -20,7 +20,7 @@ MOST = BOUNDS["standard"].most_right
 
 @pytest.mark.parametrize(
     ("structure", "within", "over"),
-    [(few, 4, 6), (everybody, 3, 7), (recodes, 4, 7), (copies, 3, 8), (nulls, 4, 8)],
+    [(few, 4, 6), (everybody, 3, 7), (recodes, 4, 7), (copies, 2, 8), (nulls, 4, 8)],
 )
 def test_tables_that_look_at_the_same_people_add_up_whatever_their_columns(structure, within, over):
     """The attack on so many passes .70 between the two: see `scripts/exposure.py`."""
@@ -32,7 +32,7 @@ def test_tables_that_look_at_the_same_people_add_up_whatever_their_columns(struc
 
 def test_tables_that_tell_of_the_same_groups_tell_no_more_than_their_sums():
     codes, tables = copies(16, same=True)
-    assert most(seen(codes, tables), "c00", bound=0.5) < 0.65
+    assert most(seen(codes, tables), "c00") < 0.7
 
 
 def test_one_cell_by_hand():

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.pipeline import tablepack, write_spec
+from fixtures.pipeline import ACCEPTED, tablepack, write_spec
 from fixtures.serve import one_worker, served
 
 from engine.api.reading import read
@@ -76,7 +76,14 @@ def people(n: int = 1000) -> pd.DataFrame:
 def path(tmp_path_factory):
     folder = tmp_path_factory.mktemp("edges")
     people().to_parquet(folder / "people.parquet")
-    spec = write_spec(folder, folder / "people.parquet", COLUMNS, TABLES, entities=("id",))
+    spec = write_spec(
+        folder,
+        folder / "people.parquet",
+        COLUMNS,
+        TABLES,
+        entities=("id",),
+        privacy=ACCEPTED,
+    )
     build(read(spec), folder / "r.duckdb", jobs=1)
     return folder / "r.duckdb"
 

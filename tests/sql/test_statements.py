@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
-from fixtures.pipeline import CENSUS, make_census, write_spec
+from fixtures.pipeline import ACCEPTED, CENSUS, make_census, write_spec
 
 from engine.errors import NotAnswerable, QueryRefused
 from engine.release import build
@@ -54,7 +54,7 @@ AREAS = pd.DataFrame(
 def release(tmp_path_factory):
     folder = tmp_path_factory.mktemp("statements")
     people = make_census(folder / "census") / "people.parquet"
-    spec = write_spec(folder, people, CENSUS, TABLES)
+    spec = write_spec(folder, people, CENSUS, TABLES, privacy=ACCEPTED)
     build(read_spec(spec), folder / "r.duckdb")
     with open_release(folder / "r.duckdb", threads=1) as release:
         yield release

@@ -1,12 +1,13 @@
 """Reading for evaluations: the original, and what is compared with it, a release or a synthetic table of any tool.
 
-Takes paths or frames and a study; gives frames for `engine.evaluation.data.aligned.pair`, and subjects. The
+Takes paths or frames and a study; gives frames for `engine.evaluation.data.aligned.align`, and subjects. The
 original says what kind of values a column has (or the release that is evaluated does), synthetic tables follow.
 Invariant: what is left out of a table is in its notes. Rows of the original are CONFIDENTIAL.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any, Literal
 import duckdb
 import numpy as np
 import pandas as pd
+import xxhash
 
 import engine.store.manifest
 import engine.store.opening
@@ -23,7 +25,6 @@ from engine.errors import DamagedRelease, DataError, StoreError
 from engine.evaluation.data.aligned import Distinct, Reading, distinct
 from engine.evaluation.data.columns import ReleasedColumn, columns_in
 from engine.evaluation.data.facts import Facts, facts_of, labels_in
-from engine.evaluation.data.fingerprints import hash_of_file, hash_of_frame
 from engine.evaluation.data.kinds import (
     Kind,
     fitting_kinds,
@@ -273,8 +274,7 @@ def read_subject(
                 "a table of a DuckDB file is read once it is written to Parquet or CSV"
             )
     frame = read_like(what, original, reading, name=name)
-    is_file = isinstance(what, str | Path)
-    content_hash = hash_of_file(Path(what)) if is_file else hash_of_frame(frame)
+    content_hash = hash_of(what if isinstance(what, str | Path) else frame)
     return Subject(
         name=name,
         kind="table",
@@ -282,6 +282,18 @@ def read_subject(
         content_hash=content_hash,
         notes=notes_of(frame),
     )
+
+
+def hash_of(what: str | Path | pd.DataFrame) -> str:
+    """Return the xxh3-128 of a file, or of names and values, hex, so that a report says what it is about."""
+    if not isinstance(what, pd.DataFrame):
+        with Path(what).open("rb") as file:
+            return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
+    digest = xxhash.xxh3_128(json.dumps(list(map(str, what.columns))).encode())
+    for name in what.columns:
+        hashed = pd.util.hash_pandas_object(what[name], index=False)
+        digest.update(hashed.to_numpy("<u8").tobytes())
+    return digest.hexdigest()
 
 
 def _release(path: Path, release: Released, original: pd.DataFrame, name: str) -> Subject:

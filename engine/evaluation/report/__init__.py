@@ -11,9 +11,11 @@ from engine.evaluation.report.comparison import (
 )
 from engine.evaluation.report.files import (
     as_json,
+    check_frame,
     check_target,
     is_confidential,
     refuse_confidential,
+    write_frame,
 )
 from engine.evaluation.report.page import write_report
 from engine.evaluation.report.summary import KEY, blocks, reasons, sentence
@@ -24,6 +26,7 @@ __all__ = [
     "Line",
     "as_json",
     "blocks",
+    "check_frame",
     "check_target",
     "comparison_json",
     "comparison_table",
@@ -33,5 +36,6 @@ __all__ = [
     "refuse_confidential",
     "sentence",
     "write_comparison",
+    "write_frame",
     "write_report",
 ]

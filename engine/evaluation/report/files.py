@@ -12,17 +12,20 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
-from math import ceil, isfinite, log10
+from math import ceil, inf, isfinite, log10
 from pathlib import Path
 from typing import Any
 
 from engine.errors import PrivacyError, StoreError
-from engine.evaluation.findings import Figure, Finding, Rate
+from engine.evaluation.findings import FRAME, Figure, Finding, Rate
 from engine.evaluation.report.verdicts import Catalogue, Improvement, Line, improvements, lines
 from engine.evaluation.result import Evaluation, Result
 from engine.outputs import check_output, write_output
 
 ENDINGS = (".html", ".htm")
+ENDINGS_OF_FRAMES = (".csv", ".json")
+_CSV = ",".join(FRAME).encode()
+"""Beginning of a tidy frame as CSV; no other file that may be published begins so."""
 _HEAD = 1 << 20
 _LARGEST_JSON = 1 << 28
 _MARKER = re.compile(rb"<meta\s+name=.tablepack.\s+content=.confidential.", re.IGNORECASE)
@@ -63,12 +66,31 @@ def json_text(document: dict[str, Any]) -> str:
     return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
+def check_frame(path: Path, *, force: bool = False, inputs: Iterable[object] = ()) -> None:
+    """Refuse a path that no tidy frame can be written to, before anything is measured."""
+    if path.suffix.lower() not in ENDINGS_OF_FRAMES:
+        raise StoreError(f"{path}: a tidy table ends in .csv or .json")
+    check_output(path, force=force, inputs=[w for w in inputs if isinstance(w, str | Path)])
+
+
+def write_frame(evaluation: Evaluation, path: Path, *, force: bool = False) -> None:
+    """Write all results as one tidy table, with breakdowns; see `Evaluation.frame`. CONFIDENTIAL, mode 0600."""
+    frame = evaluation.frame()
+    if path.suffix.lower() == ".csv":
+        text = frame.to_csv(index=False, lineterminator="\n")
+    else:
+        is_there = frame.notna() & ~frame.isin([inf, -inf])
+        records = frame.astype(object).where(is_there, None).to_dict("records")
+        text = json_text({"confidential": True, "kind": "frame", "frame": records})
+    write_output(path, text, force=force, private=True)
+
+
 def is_confidential(path: Path) -> bool:
     """Return whether a file says of itself that it is a confidential report, or its JSON; by content, not name."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
-            if _MARKER.search(head):
+            if _MARKER.search(head) or head.startswith(_CSV):
                 return True
             if not head.lstrip().startswith(b"{"):
                 return False

@@ -8,6 +8,8 @@ import os
 import stat
 from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import pytest
 from fixtures.report import (
     CATALOGUE,
@@ -23,9 +25,11 @@ from fixtures.report import (
 from engine.errors import PrivacyError, StoreError
 from engine.evaluation.report.files import (
     as_json,
+    check_frame,
     check_target,
     is_confidential,
     refuse_confidential,
+    write_frame,
 )
 from engine.evaluation.report.page import write_report
 from engine.evaluation.report.verdicts import factor, verdict
@@ -234,3 +238,29 @@ def test_publish_knows_a_confidential_file_by_its_content(tmp_path):
 )
 def test_factors_by_hand(perfect, first, other, expected):
     assert factor(perfect, first, other) == pytest.approx(expected)
+
+
+# --- the tidy table
+
+
+@pytest.mark.parametrize("name", ["all.csv", "all.json"])
+def test_the_tidy_table_is_private_whole_and_refused_by_publish(tmp_path, name):
+    whole = evaluation()
+    path = tmp_path / name
+    check_frame(path)
+    write_frame(whole, path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    if name.endswith("csv"):
+        read = pd.read_csv(path, keep_default_na=False, na_values={"value": [""]})
+    else:
+        read = pd.DataFrame(json.loads(path.read_text("utf-8"))["frame"])
+    frame = whole.frame()
+    assert list(read) == list(frame)
+    assert len(read) == len(frame)
+    assert read["measure"].tolist() == frame["measure"].tolist()
+    values = pd.to_numeric(read["value"]).to_numpy(float)
+    np.testing.assert_allclose(values, frame["value"].astype(float), rtol=1e-12)
+    with pytest.raises(PrivacyError):
+        refuse_confidential([tmp_path])
+    with pytest.raises(StoreError, match=r"\.csv or \.json"):
+        check_frame(tmp_path / "all.xlsx")
