@@ -116,7 +116,7 @@ def ways() -> dict[str, Baseline]:
     found: dict[str, Baseline] = {}
     for name in ("cart", "dpmpm"):
         baseline = baseline_of(name)
-        found[f"{name}, partial"] = Partial(rival=baseline, columns=SYNTHESISED)
+        found[f"{name}, partial"] = Partial(baseline=baseline, columns=SYNTHESISED)
         found[f"{name}, full"] = baseline
     return found
 
