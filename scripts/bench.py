@@ -38,7 +38,7 @@ from engine.simulation.census import BLOCK_PEOPLE, draw_people_of, write_part
 from engine.simulation.columns import CENSUS_COLUMNS
 from engine.spec import read_spec
 from engine.store import table_name
-from queries.release import Release
+from queries.release import Release, open_release
 
 COLUMNS = (
     *("region", "age", "sex", "education", "activity", "tenure", "health", "income"),
@@ -683,7 +683,7 @@ def sql() -> None:
     reader.add_argument("release", nargs="?", default=DEMO, type=Path)
     reader.add_argument("--repeat", type=int, default=25)
     chosen = reader.parse_args()
-    with engine.open(chosen.release, threads=1) as release:
+    with open_release(chosen.release, threads=1) as release:
         if release.logical_name != "data":
             raise SystemExit("the statements here ask over `data`")
         rows = [(text, beside_plain(release, text, chosen.repeat)) for text in routed(release)]

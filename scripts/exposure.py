@@ -18,7 +18,7 @@ from math import comb
 from pathlib import Path
 
 import numpy as np
-from attacks.copies import copy_accuracy
+from attacks.cloning import copy_accuracy
 from attacks.predicted import membership
 from attacks.shipped import ROOT, frame_of, tried, why_not, with_secret
 from attacks.structures import CORE, FURTHER, Structure, everybody

@@ -7,9 +7,7 @@ table and on the real rows that it was made from, and tested on the held-out one
 
 from __future__ import annotations
 
-import argparse
 import json
-import re
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -19,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from measured import add_option, command_line, markdown, record
+import study as shared
+from measured import command_line, markdown, record
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
@@ -31,11 +30,7 @@ from engine.api.choose import MOST_CHOSEN
 from engine.errors import TablepackError
 from engine.schema import ColumnSet, column_set
 
-RELEASES = Path("releases")
-STUDIES = {
-    "nist-acs": ("nist.toml", "national2019.csv", "../shared/nist", ["N"]),
-    "sd2011": ("sd2011.toml", "SD2011.csv", "../shared/synthpop", [""]),
-}
+STUDIES = {"nist-acs": "nist", "sd2011": "sd2011"}
 TARGETS = {
     "nist-acs": ["MSP", "OWN_RENT", "EDU", "DPHY", "PINCP_DECILE"],
     "sd2011": ["smoke", "sport", "edu", "marital", "socprof"],
@@ -71,19 +66,19 @@ def parted(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return rows.iloc[np.sort(order[n:])], rows.iloc[np.sort(order[:n])]
 
 
-def wide_spec(
-    study: str, source: Path, folder: Path, target: str | None, more: Iterable[ColumnSet] = ()
+def built_in(
+    folder: Path, study: str, rows: pd.DataFrame, target: str | None, more: Iterable[ColumnSet] = ()
 ) -> Path:
-    """The study's spec with one wide table of all columns, and more tables."""
-    text = (RELEASES / STUDIES[study][0]).read_text(encoding="utf-8")
-    head = text[: text.index("[[tables]]")]
-    head = re.sub(r"^path = .*$", f'path = "{source.name}"', head, flags=re.MULTILINE)
-    head = re.sub(r"^key = .*$", 'key = "study.key"', head, flags=re.MULTILINE)
+    """A release of a wide table of all columns of some rows, and of more tables."""
+    name, source, out = STUDIES[study], folder / "rows.csv", folder / "release.duckdb"
+    rows.to_csv(source, index=False, na_rep=shared.NULLS[name][0])
     asked = "" if target is None else f'target = "{target}"\n'
-    path = folder / "release.toml"
     listed = "".join(f"[[tables]]\ncolumns = {json.dumps(table)}\n" for table in more)
-    path.write_text(f'{head}[[tables]]\ncolumns = "all"\n{asked}{listed}', encoding="utf-8")
-    return path
+    tables = f'[[tables]]\ncolumns = "all"\n{asked}{listed}'
+    spec = shared.spec_of(f"{name}.toml", folder, source=source, tables=tables)
+    # A release finds its spec by its name when tables are added.
+    engine.build(spec.rename(out.with_suffix(".toml")), out=out).close()
+    return out
 
 
 def wide_rows(path: Path) -> pd.DataFrame:
@@ -100,12 +95,7 @@ def releases_of(
     study: str, built: pd.DataFrame, most: Iterable[int], folder: Path, target: str | None = None
 ) -> dict[int, pd.DataFrame]:
     """The wide table's rows with so many chosen tables of three columns, for each number, ascending."""
-    source, out = folder / "rows.csv", folder / "release.duckdb"
-    nulls = STUDIES[study][3]
-    built.to_csv(source, index=False, na_rep=nulls[0])
-    engine.new_key(folder / "study.key")
-    spec = wide_spec(study, source, folder, target)
-    engine.build(str(spec), out=out).close()
+    out = built_in(folder, study, built, target)
     found, done = {}, 0
     for n in sorted(most):
         if n > done:
@@ -120,13 +110,9 @@ def releases_of(
 
 def with_all_triples(study: str, built: pd.DataFrame, folder: Path, target: str) -> pd.DataFrame:
     """The wide table's rows with a target, and every table of three columns that has it."""
-    source, out = folder / "rows.csv", folder / "release.duckdb"
-    built.to_csv(source, index=False, na_rep=STUDIES[study][3][0])
-    engine.new_key(folder / "study.key")
     others = [name for name in built.columns if name != target]
     more = [column_set([target, *two]) for two in combinations(others, 2)]
-    engine.build(str(wide_spec(study, source, folder, target, more)), out=out).close()
-    return wide_rows(out)
+    return wide_rows(built_in(folder, study, built, target, more))
 
 
 def as_read(found: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
@@ -189,14 +175,14 @@ def marks(train: pd.DataFrame, test: pd.DataFrame, target: str) -> Marks:
 
 
 def compared(
-    study: str, data: Path, most: int, targets: list[str], *, is_all: bool
+    study: str, file: Path, most: int, targets: list[str], *, is_all: bool
 ) -> dict[str, list[Ratio]]:
     """Ratios by what was built: pairs alone, with chosen tables, and with these and a target.
 
     With `is_all` only: with a target, and all tables of three columns that have it.
     """
-    _, file, _, nulls = STUDIES[study]
-    rows = pd.read_csv(data / file, na_values=nulls, keep_default_na=False)
+    nulls = shared.NULLS[STUDIES[study]]
+    rows = pd.read_csv(file, na_values=nulls, keep_default_na=False)
     built, held = parted(rows)
     real: dict[str, Marks] = {}
 
@@ -260,22 +246,19 @@ def figures(ways: dict[str, list[Ratio]]) -> str:
 
 def main() -> None:
     """Build, train, test, print, record."""
-    parser = argparse.ArgumentParser(prog="./scripts/learners", description=__doc__)
+    parser = shared.parser(__doc__, prog="./scripts/learners")
     parser.add_argument("--study", choices=STUDIES, action="append", help="one study only")
     parser.add_argument("--data", type=Path, help="folder that holds the study's data")
     parser.add_argument("--most", type=int, default=MOST_CHOSEN, help="tables to choose")
     parser.add_argument(
         "--all-triples", action="store_true", help="with a target, and all tables of three with it"
     )
-    add_option(parser)
     options = parser.parse_args()
     if options.data and len(options.study or ()) != 1:
         parser.error("--data goes with one --study")
     for study in options.study or STUDIES:
-        data = options.data or Path(STUDIES[study][2])
-        if not (data / STUDIES[study][1]).exists():
-            sys.exit(f"no {STUDIES[study][1]} in {data}: give the folder that holds the data")
-        ways = compared(study, data, options.most, TARGETS[study], is_all=options.all_triples)
+        file = shared.data_file(STUDIES[study], options.data)
+        ways = compared(study, file, options.most, TARGETS[study], is_all=options.all_triples)
         text = f"{figures(ways)}\n\n{note(study)}"
         print(text)
         if options.record:

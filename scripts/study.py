@@ -17,7 +17,8 @@ from measured import add_option
 import engine
 from engine.simulation import simulate_census
 from engine.simulation.rules import CENSUS_RULES
-from engine.source import begin_charges
+from engine.source import begin_charges, begin_ledger
+from engine.spec import ReleaseSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 RELEASES, SHARED = ROOT / "releases", ROOT.parent / "shared"
@@ -69,6 +70,20 @@ def missing(name: str, folder: Path | None = None) -> str | None:
     return f"no {FILES[name]} in {place}: give the folder that holds the data"
 
 
+def folder_of(folder: Path | None, default: Path, *names: str) -> Path:
+    """A folder that has some files; ends the run where it has not."""
+    place = folder or default
+    lacking = [name for name in names if not (place / name).exists()]
+    if lacking:
+        raise SystemExit(f"no {', '.join(lacking)} in {place}: give the folder that holds the data")
+    return place
+
+
+def null_spellings(spec: ReleaseSpec) -> tuple[str, ...]:
+    """How the source of a spec spells blanks."""
+    return tuple(sorted({spelling for column in spec.columns for spelling in column.spellings}))
+
+
 def data_file(name: str, folder: Path | None = None) -> Path:
     """A data set's file; ends the run where it is not there."""
     if reason := missing(name, folder):
@@ -99,7 +114,7 @@ def spec_of(
     accept_risk: str | None = None,
     tree: Path = ROOT,
 ) -> Path:
-    """Write a shipped spec into a folder, for data and a key of this machine.
+    """Write a shipped spec into a folder, for data and a key of this machine, which is made where there is none.
 
     tables: column sets, or lines of TOML, in the place of the spec's own. tree: of another version of the project.
     """
@@ -116,6 +131,8 @@ def spec_of(
         text = re.sub(r"(?m)^accept_risk = .*\n", "", text)
         text = text if "[privacy]" in text else text.replace("[source]", "[privacy]\n\n[source]", 1)
         text = text.replace("[privacy]\n", f'[privacy]\naccept_risk = "{accept_risk}"\n', 1)
+    if not (folder / key).exists():
+        engine.new_key(folder / key)
     path = folder / Path(spec).name
     path.write_text(text, "utf-8")
     return path
@@ -145,6 +162,7 @@ class Keys:
         path.touch(mode=0o600)
         path.write_bytes(hashlib.sha256(f"{self._seed} {number}".encode()).digest())
         begin_charges(path)
+        begin_ledger(path)
 
 
 def releases(

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-import resource
-import shutil
+import os
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pandas as pd
-from bench_syndiffix import reference_seconds
-from measured import add_option, command_line, markdown, record
+import study as shared
+from bench import reference_seconds
+from measured import command_line, markdown, record
+from scores import CENSUS_PEOPLE, FILES, FOLDERS, is_reached
+from study import RELEASES
 
 import engine
+from engine.api.reading import read
 from engine.errors import TablepackError
 from engine.evaluation.attacks import Held
 from engine.evaluation.attacks.records import apparent_match, uniques
@@ -50,12 +50,8 @@ from engine.schema import (
     SyntheticTable,
     column_set,
 )
-from engine.simulation import simulate_census
-from engine.simulation.rules import CENSUS_RULES
 
-RELEASES = Path("releases")
 SEED = 17
-CENSUS_PEOPLE, CENSUS_SEED = 100_000, 2021
 MEASURED = (
     "univariate",
     "correlations",
@@ -65,35 +61,6 @@ MEASURED = (
     "inconsistencies",
 )
 READER_KEY = b"a reader has one"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Case:
-    """A study: where its data lie, blanks in them, and in which tables of three columns each pair has a third."""
-
-    file: str
-    folder: Path | None
-    nulls: tuple[str, ...] = ()
-    with_all_pairs: str | None = None
-    triples_of: tuple[str, ...] = ()
-
-
-CASES = {
-    "nist-acs": Case(
-        file="national2019.csv", folder=Path("../shared/nist"), nulls=("N",), with_all_pairs="PUMA"
-    ),
-    "sd2011": Case(
-        file="SD2011.csv",
-        folder=Path("../shared/synthpop"),
-        nulls=("",),
-        triples_of=("sex", "age", "edu", "marital", "socprof", "ls", "smoke"),
-    ),
-    "census": Case(
-        file="people.parquet",
-        folder=None,
-        triples_of=("region", "age", "sex", "education", "activity", "health", "tenure"),
-    ),
-}
 ROWS = {
     "principal components, mean KS": ("components.mean_ks", ".0272", "<= .0062", 4),
     "3-marginals": ("marginals.score", "801", "", 1),
@@ -117,55 +84,6 @@ ROWS = {
     "fit of the wide table, processor seconds": ("fit.cpu", "228", "<= 30", 1),
 }
 """By label: figure, SynDiffix with 24 columns on NIST's excerpt, what is to be reached there, digits."""
-
-
-def triples(case: Case, columns: Sequence[str]) -> list[ColumnSet]:
-    """Tables of three columns that are measured beside all pairs."""
-    if case.with_all_pairs is not None:
-        others = [name for name in columns if name != case.with_all_pairs]
-        return [column_set([case.with_all_pairs, *two]) for two in combinations(others, 2)]
-    return [column_set(list(three)) for three in combinations(case.triples_of, 3)]
-
-
-def written_spec(
-    study: Study, case: Case, source: Path, folder: Path, columns: Sequence[str]
-) -> Path:
-    """The study's spec with one-, two- and some three-column tables and a wide one."""
-    text = (RELEASES / study.spec).read_text(encoding="utf-8")
-    head = text[: text.index("[[tables]]")]
-    head = re.sub(r"^path = .*$", f'path = "{source.resolve()}"', head, flags=re.MULTILINE)
-    head = re.sub(r"^key = .*$", 'key = "wide.key"', head, flags=re.MULTILINE)
-    listed = [f"columns = {json.dumps(table)}" for table in triples(case, columns)]
-    entries = ["all = 1", "all = 2", *listed, 'columns = "all"']
-    path = folder / "release.toml"
-    path.write_text(
-        head + "".join(f"[[tables]]\n{entry}\n\n" for entry in entries), encoding="utf-8"
-    )
-    return path
-
-
-def data_columns(study: Study) -> list[str]:
-    """Columns that the study's spec declares, without those that name the entities."""
-    text = (RELEASES / study.spec).read_text(encoding="utf-8")
-    names = re.findall(r"^\[columns\.(\w+)\]$", text, flags=re.MULTILINE)
-    entities = re.search(r"^entities = \[(.*)\]$", text, flags=re.MULTILINE)
-    return [name for name in names if entities is None or f'"{name}"' not in entities[1]]
-
-
-def cpu_seconds() -> float:
-    """Processor seconds of this process and of those that it waited for."""
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(one.ru_utime + one.ru_stime for one in used)
-
-
-def built(study: Study, case: Case, source: Path, folder: Path) -> tuple[Path, float]:
-    """A release with a fresh key, and its processor seconds."""
-    folder.mkdir(parents=True, exist_ok=True)
-    engine.new_key(folder / "wide.key")
-    spec = written_spec(study, case, source, folder, data_columns(study))
-    before, out = cpu_seconds(), folder / "release.duckdb"
-    engine.build(str(spec), out=out).close()
-    return out, cpu_seconds() - before
 
 
 def measures(aligned: Aligned, study: Study) -> dict[str, Finding]:
@@ -283,14 +201,13 @@ def fitted(tables: Tables, most: int) -> tuple[Distinct, float]:
     return Distinct(frame=tables.frame(fit.codes), n=fit.n), seconds
 
 
-def scored_key(
-    study: Study, case: Case, source: Path, original: Callable[[Path], pd.DataFrame], folder: Path
-) -> dict[str, float]:
+def scored_key(case: Case, folder: Path) -> dict[str, float]:
     """All figures of one key."""
-    path, seconds = built(study, case, source, folder)
-    rows, released = original(path), read_release(path)
+    study = case.study
+    path, seconds = case.built(folder)
+    rows, released = case.original(path), read_release(path)
     wide = max(released.tables, key=len)
-    baselines = read_baselines(study, [source.parent]) or {}
+    baselines = read_baselines(study, [case.source.parent]) or {}
     aligned = align(rows, {wide: released.tables[wide]}, study)
     risks = attacks(aligned, study, baselines)
     found = {**named(measures(aligned, study)), **named(risks), "build.cpu": seconds}
@@ -338,47 +255,79 @@ def ablations(study: Study, release: Path, rows: pd.DataFrame) -> str:
     return markdown(["fit", *ABLATED, "processor seconds"], lines)
 
 
-def beside_reference(seconds: float, columns: Sequence[str], tables: Tables) -> str:
-    """Processor seconds of the reference for all columns, and of a reader's fit."""
-    ours = fitted(tables, 3)[1]
-    return (
-        f"In one run: SynDiffix takes {seconds:.0f} processor seconds for {len(columns)} columns, the fit of the wide "
-        f"table {ours:.1f}: 1/{seconds / ours:.0f}."
-    )
-
-
 ABLATED = (
     "principal components, mean KS", "3-marginals", "... age unbinned", "pMSE", "Kendall, median difference",
     "inconsistent records",
 )  # fmt: skip
 
 
-def halves(study: Study, case: Case, source: Path, folder: Path) -> str:
+TRIPLES = {
+    "sd2011": ("sex", "age", "edu", "marital", "socprof", "ls", "smoke"),
+    "census": ("region", "age", "sex", "education", "activity", "health", "tenure"),
+}
+"""Columns of which all tables of three are measured beside all pairs; NIST's: each pair with PUMA."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A study and its data."""
+
+    name: str
+    study: Study
+    source: Path
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of the spec without those that name the entities."""
+        spec = read(RELEASES / self.study.spec)
+        return [c.name for c in spec.columns if c.name not in spec.source.entities]
+
+    def original(self, release: Path) -> pd.DataFrame:
+        """The data as a release has them."""
+        nulls = shared.NULLS["nist" if self.name == "nist-acs" else self.name]
+        reading = self.study.model_copy(update={"nulls": nulls})
+        return read_original(self.source, reading, like=released_columns(release))
+
+    def built(self, folder: Path) -> tuple[Path, float]:
+        """A release with a fresh key, and its processor seconds."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.name in TRIPLES:
+            triples = [column_set(t) for t in combinations(TRIPLES[self.name], 3)]
+        else:
+            others = [name for name in self.columns if name != "PUMA"]
+            triples = [column_set(["PUMA", *two]) for two in combinations(others, 2)]
+        listed = [f"columns = {json.dumps(table)}" for table in triples]
+        entries = ["all = 1", "all = 2", *listed, 'columns = "all"']
+        tables = "".join(f"[[tables]]\n{entry}\n\n" for entry in entries)
+        spec = shared.spec_of(self.study.spec, folder, source=self.source, tables=tables)
+        before, out = os.times(), folder / "release.duckdb"
+        engine.build(spec, out=out).close()
+        return out, sum(os.times()[:4]) - sum(before[:4])
+
+
+def halves(case: Case, folder: Path) -> str:
     """Records equal to one of half of the data: in a wide table made from it, and in one made from the other half."""
-    read = "read_parquet" if source.suffix == ".parquet" else "read_csv"
-    options = ", all_varchar = true" if read == "read_csv" else ""
-    with duckdb.connect() as con:
-        rows = con.execute(f"FROM {read}('{source}'{options})").df()
+    is_parquet = case.source.suffix == ".parquet"
+    rows = (
+        pd.read_parquet(case.source)
+        if is_parquet
+        else pd.read_csv(case.source, dtype=str, keep_default_na=False)
+    )
     order = np.random.default_rng(SEED).permutation(len(rows))
-    texts, parts = {}, {}
+    made = {}
     for name, at in (("own", order[::2]), ("other", order[1::2])):
-        part = folder / name / f"rows{source.suffix}"
+        part = folder / name / case.source.name
         part.parent.mkdir(parents=True)
         some = rows.iloc[np.sort(at)]
-        some.to_parquet(part) if read == "read_parquet" else some.to_csv(part, index=False)
-        path, _ = built(study, case, part, part.parent)
-        released = read_release(path)
-        wide = max(released.tables, key=len)
-        parts[name] = (part, path)
-        texts[name] = {wide: released.tables[wide]}
-    part, path = parts["own"]
-    original = read_original(
-        part, study.model_copy(update={"nulls": case.nulls}), like=released_columns(path)
-    )
-    counts = {}
-    for name, tables in texts.items():
-        aligned = align(original, tables, study)
-        risks = attacks(aligned, study, {})
+        some.to_parquet(part) if is_parquet else some.to_csv(part, index=False)
+        half = Case(name=case.name, study=case.study, source=part)
+        made[name] = (half, half.built(part.parent)[0])
+    half, own = made["own"]
+    original, counts = half.original(own), {}
+    for name, (_, path) in made.items():
+        tables = read_release(path).tables
+        wide = max(tables, key=len)
+        risks = attacks(align(original, {wide: tables[wide]}, case.study), case.study, {})
         counts[name] = int(risks["uniques"].values["exact_matches"]) if risks else 0
     return (
         f"Records equal to one of a half of the data: {counts['own']} in a wide table made from that half, "
@@ -396,85 +345,63 @@ def table_of(by_key: Sequence[Mapping[str, float]], *, is_nist: bool) -> str:
         worst = min(found) if figure.startswith("marginals") else max(found)
         shown = [f"{float(np.median(found)):.{digits}f}", f"{worst:.{digits}f}"]
         if is_nist:
-            shown = [reference, reach, *shown, _is_reached(worst, reach)]
+            answer = {True: "yes", False: "no"}[is_reached(worst, reach)] if reach else ""
+            shown = [reference, reach, *shown, answer]
         lines.append([label, *shown])
-    heads = ["median", "worst"]
-    if is_nist:
-        heads = ["SynDiffix", "to reach", *heads, "reached"]
+    heads = (
+        ["SynDiffix", "to reach", "median", "worst", "reached"] if is_nist else ["median", "worst"]
+    )
     return markdown(["measure", *heads], lines)
 
 
-def _is_reached(worst: float, reach: str) -> str:
-    """Whether the worst key reaches a goal such as "<= .05"."""
-    if not reach:
-        return ""
-    sign, bound = reach.split()
-    return "yes" if (worst <= float(bound) if sign == "<=" else worst >= float(bound)) else "no"
-
-
-def census(folder: Path) -> Path:
-    """A simulated census, its rules beside it."""
-    simulate_census(folder, people=CENSUS_PEOPLE, seed=CENSUS_SEED)
-    rules = [
-        {"name": rule.name, "columns": rule.columns, "violated": rule.condition}
-        for rule in CENSUS_RULES
+def run(name: str, chosen: argparse.Namespace, folder: Path) -> str:
+    """Build, score, attack, fit with less."""
+    if name == "census":
+        data = shared.census_file(folder / "data", 4 * CENSUS_PEOPLE).parent
+    else:
+        data = shared.folder_of(None, FOLDERS[name], *FILES[name])
+    study = read_study(RELEASES / f"{name}.study.toml", beside=[data])
+    case = Case(name=name, study=study, source=data / FILES[name][0])
+    nulls = shared.NULLS["nist" if name == "nist-acs" else name]
+    # First: where it cannot run, nothing else is lost.
+    theirs = chosen.syndiffix and reference_seconds(
+        chosen.syndiffix, case.source, nulls, [case.columns]
+    )
+    by_key = []
+    for number in range(chosen.keys):
+        by_key.append(scored_key(case, folder / str(number)))
+        print(f"{name}: key {number + 1} of {chosen.keys} done", flush=True)
+    release = folder / "0" / "release.duckdb"
+    parts = [
+        table_of(by_key, is_nist=name == "nist-acs"),
+        f"Median and worst over {len(by_key)} keys; the wide table alone is read.",
+        ablations(study, release, case.original(release)),
+        "Fits by a reader from the tables of the first key's release, and from the same counted without noise.",
+        halves(case, folder / "halves"),
     ]
-    (folder / "rules.json").write_text(json.dumps(rules, indent=1))
-    return folder
+    if theirs:
+        ours = fitted(reader_tables(read_release(release).tables), 3)[1]
+        parts.append(
+            f"In one run: SynDiffix takes {theirs[0]:.0f} processor seconds for {len(case.columns)} columns, the fit "
+            f"of the wide table {ours:.1f}: 1/{theirs[0] / ours:.0f}."
+        )
+    return "\n\n".join(parts)
 
 
 def main() -> None:
-    """Build, score, attack, fit with less, print, record."""
-    parser = argparse.ArgumentParser(prog="./scripts/wide", description=__doc__)
-    parser.add_argument("--study", choices=CASES, action="append", help="one study only")
-    parser.add_argument("--keys", type=int, default=5, help="number of fresh keys (default 5)")
-    parser.add_argument(
-        "--syndiffix",
-        type=Path,
-        metavar="PYTHON",
-        help="a Python that has SynDiffix: its time beside ours",
+    """Run the studies."""
+    reader = shared.parser(__doc__, prog="./scripts/wide", keys=5)
+    reader.add_argument("--study", choices=FILES, action="append", help="one study only")
+    reader.add_argument(
+        "--syndiffix", type=Path, metavar="PYTHON", help="a Python that has SynDiffix"
     )
-    add_option(parser)
-    options = parser.parse_args()
-    for name in options.study or CASES:
-        case = CASES[name]
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = Path(scratch)
-            data = census(folder / "data") if case.folder is None else case.folder
-            source = data / case.file
-            if not source.exists():
-                sys.exit(f"no {source}")
-            study = read_study(RELEASES / f"{name}.study.toml", beside=[data])
-
-            def original(
-                path: Path, study: Study = study, source: Path = source, case: Case = case
-            ) -> pd.DataFrame:
-                reading = study.model_copy(update={"nulls": case.nulls})
-                return read_original(source, reading, like=released_columns(path))
-
-            python, columns = options.syndiffix, data_columns(study)
-            # First: where it cannot run, nothing else is lost.
-            theirs = python and reference_seconds(python, source, case.nulls, [columns])
-            by_key = []
-            for number in range(options.keys):
-                by_key.append(scored_key(study, case, source, original, folder / str(number)))
-                print(f"{name}: key {number + 1} of {options.keys} done", flush=True)
-            release = folder / "0" / "release.duckdb"
-            parts = [
-                table_of(by_key, is_nist=name == "nist-acs"),
-                f"Median and worst over {len(by_key)} keys; the wide table alone is read.",
-                ablations(study, release, original(release)),
-                "Fits by a reader from the tables of the first key's release, and from the same counted without noise.",
-                halves(study, case, source, folder / "halves"),
-            ]
-            if theirs:
-                tables = reader_tables(read_release(release).tables)
-                parts.append(beside_reference(theirs[0], columns, tables))
-            text = "\n\n".join(parts)
-            print(text)
-            if options.record:
-                record(f"wide-{name}", command_line("./scripts/wide"), text)
-            shutil.rmtree(folder / "data", ignore_errors=True)
+    chosen = reader.parse_args()
+    for name in chosen.study or FILES:
+        with shared.workplace(chosen.folder and chosen.folder / name) as folder:
+            text = run(name, chosen, folder)
+        print(text)
+        if chosen.record:
+            record(f"wide-{name}", command_line("./scripts/wide"), text)
 
 
 if __name__ == "__main__":

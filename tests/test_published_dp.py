@@ -10,13 +10,17 @@ from math import isnan
 import numpy as np
 import pandas as pd
 import pytest
-from dp_figures import NIST_GOALS, PAPER, figures
-from dp_loops import Loop, mean_and_error, params_for
-from dp_tables import (
+from dp import (
+    NIST_GOALS,
+    PAPER,
     Coded,
+    Loop,
     coded,
+    figures,
+    mean_and_error,
     mean_s_pmse,
     nist7,
+    params_for,
     published,
     quintile,
     replicated_uniques,

@@ -21,7 +21,7 @@ from queries.intervals.tree import ROUNDING, NoiseTree, Outside, variance_of_sum
 
 # The constants below were fitted by hand on releases of NIST's excerpt and the simulated census under 4 to 16 keys
 # (seed 2021), and checked on other keys, other questions, another census and a third set of data, the survey SD2011:
-# ./scripts/intervals.py and intervals_measures.py with --seed repeat the check.
+# scripts/intervals.py with --seed repeats the check.
 
 Z = 1.959964
 """Standard deviations on each side of a 95 % interval."""

@@ -13,14 +13,20 @@ arXiv:1804.06752.
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
+import pandas as pd
 
-from attacks.trials import Trial, trial_of_rows
-from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
+from attacks.trials import Trial, trial_of_rows, trial_of_spec
+from engine.schema import BoolArray, Column, ColumnSet, FloatArray, Int64Array
+from engine.source import begin_charges
+from engine.source.detection import make_spec
 from engine.sticky_prf import gaussian_table
 
 KNOWN = 25
@@ -31,12 +37,7 @@ SHRINK = 0.01
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rate:
-    """A share with its 95 % Wilson interval.
-
-    Attributes
-    ----------
-    hits, trials : int
-    """
+    """A share with its 95 % Wilson interval."""
 
     hits: int
     trials: int
@@ -57,24 +58,12 @@ class Rate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CloneScore:
-    """How often the secret is guessed.
+    """How often the secret is guessed."""
 
-    Attributes
-    ----------
-    clones : int
-        Columns that are constant inside every bucket.
-    locked : Rate
-        From the published tables.
-    unlocked : Rate
-        From the measurements before the fit: the positive control.
-    theory : float
-        What the control must reach; see `clone_theory`.
-    """
-
-    clones: int
-    locked: Rate
-    unlocked: Rate
-    theory: float
+    clones: int  # Columns that are constant inside every bucket
+    locked: Rate  # From the published tables
+    unlocked: Rate  # From the measurements before the fit: the positive control
+    theory: float  # What the control must reach; see `clone_theory`
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,28 +80,11 @@ class _World:
 def clone_accuracy(
     clones: int, *, releases: int = 16, buckets: int = 128, seed: int = 0, crowd: bool = False
 ) -> CloneScore:
-    """Run the attack.
+    """Run the attack on releases under keys of their own; the first half trains, the second is scored.
 
-    Parameters
-    ----------
-    clones : int
-        Number of columns constant inside a bucket, 0 to 99.
-    releases : int
-        Releases, each under a key of its own; even. The first half trains, the second is scored.
-    buckets : int
-        Buckets in each release, each with a victim of its own: so many trials at once.
-    seed : int
-    crowd : bool
-        Whether as many persons again stand outside the buckets, with clones and secret drawn at random: then the
-        clones determine nothing there.
-
-    Returns
-    -------
-    CloneScore
-
-    Notes
-    -----
-    Tables: A, B and every clone C, AB, AC, BC and ABC. The attacker knows the 25 in a bucket and nobody else.
+    Tables: A, B and every clone C, AB, AC, BC and ABC. Each bucket of a release has a victim of its own: so many trials
+    at once. The attacker knows the 25 others in a bucket and nobody else. With `crowd`, as many persons again stand
+    outside the buckets, with clones and secret drawn at random: then the clones determine nothing there.
     """
     seen: dict[str, list[FloatArray]] = {"locked": [], "unlocked": []}
     secrets = []
@@ -154,14 +126,10 @@ def _world(clones: int, buckets: int, rng: np.random.Generator, crowd: bool) -> 
 
 
 def _features(world: _World, table: Callable[[ColumnSet], FloatArray]) -> FloatArray:
-    """What is seen of each bucket: its cells without clones, and their means over the clones.
+    """What is seen of each bucket: its cells without clones, and their means over the clones; shape (n_buckets, 10).
 
-    Returns
-    -------
-    ndarray of float64, shape (n_buckets, 10)
-        The difference of (a) and (a, 0), each a mean over all tables that show it; (a), (a, 0), (a, 1); the means
-        over the clones of (a, c), (a, 0, c), (a, 1, c); the same three for the value of the clone that nobody in the
-        bucket has.
+    The difference of (a) and (a, 0), each a mean over all tables that show it; (a), (a, 0), (a, 1); the means over the
+    clones of (a, c), (a, 0, c), (a, 1, c); the same three for the value of the clone that nobody in the bucket has.
     """
     n = len(world.secret)
     at = np.arange(n)
@@ -205,11 +173,6 @@ def likelihood_ratio(features: FloatArray, secret: BoolArray) -> Rate:
 
     Two are trained, with one covariance for both secrets and with one for each; the better on the half scored
     counts, which favours the attacker.
-
-    Parameters
-    ----------
-    features : ndarray of float64, shape (n_trials, n_features)
-    secret : ndarray of bool, shape (n_trials,)
     """
     half = len(secret) // 2
     spread = np.maximum(features[:half].std(axis=0), 1e-9)
@@ -261,3 +224,103 @@ def clone_theory(looks: int) -> float:
     )
     better = np.maximum(same, other) / (sd * math.sqrt(2 * math.pi))
     return float(better.sum() * (x[1] - x[0]) / 2)
+
+
+# Relabelled copies: a column A names groups of 26 people, the first of whom is a victim whose B is the secret; the
+# attacker knows the 25 others, all with B = 0. Every copy of A calls each group by another name, and the tables
+# (copy, B) show the same sets of people again.
+
+How = Literal["declared", "found", "apart"]
+NAMES = 1_024
+"""Names that a copy may give to a group: the synthetic ones are among them too."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Copies:
+    """Made-up rows, and what every copy calls each group."""
+
+    frame: pd.DataFrame
+    secret: BoolArray
+    names: dict[str, Int64Array]
+
+
+def copy_accuracy(
+    copies: int, *, how: How, releases: int = 16, groups: int = 128, seed: int = 0
+) -> Rate:
+    """Run the attack, with so many relabelled copies of A beside A; releases and groups as in `clone_accuracy`.
+
+    "declared": the spec says that A determines them and they determine A; "found": the engine finds them; "apart": the
+    control, all are measured as if they were other columns.
+    """
+    seen, secrets = [], []
+    for number in range(releases):
+        world = _copies_of(copies, groups, np.random.default_rng([seed, number]))
+        trial = _trial(world, how, 1 + number + 1_000 * seed)
+        seen.append(_of_copies(world, trial))
+        secrets.append(world.secret)
+    x, secret = np.concatenate(seen), np.concatenate(secrets)
+    # With all figures, and with the two that theory looks at: the better one counts.
+    tried = [likelihood_ratio(part, secret) for part in (x, x[:, :2])]
+    return max(tried, key=lambda rate: rate.hits)
+
+
+def _copies_of(copies: int, groups: int, rng: np.random.Generator) -> _Copies:
+    """Rows of one release."""
+    secret = rng.random(groups) < 0.5
+    group = np.repeat(np.arange(groups), KNOWN + 1)
+    b = np.zeros(len(group), dtype=np.int64)
+    b[:: KNOWN + 1] = secret
+    names = {"a": np.arange(groups)}
+    names |= {f"c{i:02d}": rng.permutation(NAMES)[:groups] for i in range(copies)}
+    columns = {"b": b, **{name: of[group] for name, of in names.items()}}
+    return _Copies(frame=pd.DataFrame(columns), secret=secret, names=names)
+
+
+def _trial(world: _Copies, how: How, number: int) -> Trial:
+    """What is published of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        key, path = Path(folder) / "key", Path(folder) / "people.parquet"
+        key.write_bytes(number.to_bytes(32, "little"))
+        key.chmod(0o600)
+        begin_charges(key)
+        world.frame.to_parquet(path)
+        columns = [Column(name=c, kind="integer", value_type="integer") for c in world.frame]
+        if how == "declared":
+            others = set(world.names)
+            columns = [
+                replace(c, determines=tuple(sorted(others - {c.name}))) if c.name in others else c
+                for c in columns
+            ]
+        tables = [table for c in world.names for table in ([c], ["b", c])]
+        spec = make_spec(path, tables=[["b"], *tables], key=key, columns=columns, entities=[])
+        return trial_of_spec(spec, apart=how == "apart")
+
+
+def _of_copies(world: _Copies, trial: Trial) -> FloatArray:
+    """What is seen of each group: its two cells with B, and its size, by A and on average over all columns."""
+    seen = [
+        np.column_stack(
+            [*(_counts(trial, name, called, b) for b in (0, 1)), _sizes(trial, name, called)]
+        )
+        for name, called in world.names.items()
+    ]
+    means = np.mean(seen, axis=0)
+    return np.column_stack([means[:, :2], seen[0], means])
+
+
+def _counts(trial: Trial, name: str, called: Int64Array, b: int) -> FloatArray:
+    """Rows of each group that have this B, by one column's table."""
+    columns: ColumnSet = tuple(sorted(("b", name)))
+    table = trial.tables[columns]
+    codes = {c: trial.supports[c].grid[table.codes[:, j]] for j, c in enumerate(columns)}
+    out = np.zeros(NAMES)
+    out[codes[name][codes["b"] == b]] = table.n[codes["b"] == b]
+    return out[called]
+
+
+def _sizes(trial: Trial, name: str, called: Int64Array) -> FloatArray:
+    """Rows of each group, by one column's own table."""
+    table = trial.tables[name,]
+    out = np.zeros(NAMES)
+    out[trial.supports[name].grid[table.codes[:, 0]]] = table.n
+    return out[called]

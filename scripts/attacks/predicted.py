@@ -18,34 +18,6 @@ LEAST_SHOWN = 10
 """People of a cell of whom both values are likely shown."""
 
 
-def group_of(people: int, tables: int, seed: int, total: int = 6_000) -> dict[str, np.ndarray]:
-    """People with a public flag, an even bit and columns of 8 values."""
-    rng = np.random.default_rng([people, tables, seed])
-    codes = {"flag": (np.arange(total) < people).astype(np.int64), "bit": rng.integers(0, 2, total)}
-    return codes | {f"c{i:02d}": rng.integers(0, 8, total) for i in range(tables)}
-
-
-def solved(trial: Trial, codes: dict[str, np.ndarray], people: int, ridge: float = 4.0) -> float:
-    """Share of bits of the flagged that regularised least squares on all tables gets right."""
-    rows, figures = [], []
-    for name in sorted(codes):
-        if not name.startswith("c"):
-            continue
-        table = trial.tables["bit", name, "flag"]
-        bit, c, flag = (
-            trial.supports[x].grid[table.codes[:, j]] for j, x in enumerate(table.columns)
-        )
-        for value in range(8):
-            row = (codes[name][:people] == value).astype(np.float64)
-            ones, zeros = (table.n[(flag == 1) & (c == value) & (bit == b)].sum() for b in (1, 0))
-            rows.append(row)
-            figures.append((row.sum() + ones - zeros) / 2)
-    a = np.array(rows)
-    off = np.array(figures) - a.sum(axis=1) / 2
-    guess = np.linalg.solve(a.T @ a + ridge * np.eye(people), a.T @ off) > 0
-    return float((guess == (codes["bit"][:people] == 1)).mean())
-
-
 def seen(trial: Trial, codes: dict[str, np.ndarray]) -> Incidence:
     """Everybody in the cells of a trial's tables."""
     people = Incidence(codes, None, 1.0, PrivacyParams())

@@ -83,6 +83,39 @@ def _of(
     return Structure(frame=data, columns=declared, **given)  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True)
+class Showing:
+    """A column that shows the secret: its values, which there may be, how they show it, what else they tell."""
+
+    values: np.ndarray
+    domain: Sequence[str]
+    shown: Shown
+    label: np.ndarray | None = None
+    nullable: bool = False
+
+
+def _showing(
+    known: Mapping[str, np.ndarray],
+    bit: np.ndarray,
+    showing: Mapping[str, Showing],
+    tables: Tables,
+    **more: object,
+) -> Structure:
+    """Columns that are known beside columns that show the secret, which has no column of its own."""
+    plain = _of(known, bit, [])
+    frame = plain.frame.drop(columns="bit").assign(**{n: c.values for n, c in showing.items()})
+    declared = [category(n, c.domain, nullable=c.nullable) for n, c in showing.items()]
+    secret = Secret(
+        known=frame[list(known)],
+        person=np.arange(len(bit)),
+        truth=2 * bit - 1,
+        shown={n: c.shown for n, c in showing.items()},
+        labels={n: c.label for n, c in showing.items() if c.label is not None},
+    )
+    given = {"builds": [tables], "told": "", "secret": secret} | more
+    return Structure(frame=frame, columns=[*plain.columns[1:], *declared], **given)  # type: ignore[arg-type]
+
+
 def few(k: int, seed: int, people: int) -> Structure:
     """Four times 150 people, who alone have values in k columns, each group its own; tables (column, bit)."""
     rng = np.random.default_rng([1, k, seed])
@@ -103,41 +136,19 @@ def everybody(k: int, seed: int, people: int, *, cell: int = 20, **more: object)
     return _of(columns, rng.integers(0, 2, people), [("bit", c) for c in columns], **more)
 
 
-def recodes(k: int, seed: int, people: int, *, with_bit: bool = False) -> Structure:
+def recodes(k: int, seed: int, people: int) -> Structure:
     """The secret inside the values of k columns; tables (flag of four times 150 people, column)."""
     rng = np.random.default_rng([3, k, seed])
     bit, group = rng.integers(0, 2, people), np.minimum(np.arange(people) // 150, GROUPS)
-    frame = {PERSON: np.arange(people) + 100_000, "flag": np.array(_levels(GROUPS + 1))[group]}
-    declared, shown, labels = [category("flag", _levels(GROUPS + 1))], {}, {}
-    if with_bit:
-        frame["bit"] = bit.astype(str)
-        declared.append(category("bit", ["0", "1"]))
-        shown["bit"] = BIT
     values = [f"v{a}{b}" for a in range(8) for b in (0, 1)]
+    how = Shown(side={v: 2 * int(v[2]) - 1 for v in values}, label={v: int(v[1]) for v in values})
+    showing = {}
     for i in range(k):
-        name, known = f"c{i:02d}", rng.integers(0, 8, people)
-        frame[name] = np.array(values)[2 * known + bit]
-        declared.append(category(name, values))
-        shown[name] = Shown(
-            side={v: 2 * int(v[2]) - 1 for v in values}, label={v: int(v[1]) for v in values}
-        )
-        labels[name] = known
-    data = pd.DataFrame(frame)
-    secret = Secret(
-        known=data[["flag"]],
-        person=np.arange(people),
-        truth=2 * bit - 1,
-        shown=shown,
-        labels=labels,
-    )
-    return Structure(
-        frame=data,
-        columns=declared,
-        builds=[[(c, "flag") for c in shown]],
-        told="",
-        secret=secret,
-        group=np.flatnonzero(group < GROUPS),
-    )
+        known = rng.integers(0, 8, people)
+        showing[f"c{i:02d}"] = Showing(np.array(values)[2 * known + bit], values, how, known)
+    tables: Tables = [(c, "flag") for c in showing]
+    most = np.flatnonzero(group < GROUPS)
+    return _showing({"flag": group}, bit, showing, tables, group=most)
 
 
 def copies(k: int, seed: int, people: int, *, differing: float = 0.02) -> Structure:
@@ -145,19 +156,12 @@ def copies(k: int, seed: int, people: int, *, differing: float = 0.02) -> Struct
     rng = np.random.default_rng([4, k, seed])
     bit = rng.integers(0, 2, people)
     known = {f"a{i:02d}": rng.integers(0, people // 20, people) for i in range(k)}
-    plain = _of(known, bit, [])
-    frame, declared = plain.frame.drop(columns="bit"), [c for c in plain.columns if c.name != "bit"]
-    shown = {}
+    how = Shown(side=BIT.side, gain=1 - 2 * differing)
+    showing = {}
     for i in range(k):
-        name = f"c{i:02d}"
-        frame[name] = np.where(rng.random(people) < differing, 1 - bit, bit).astype(str)
-        declared.append(category(name, ["0", "1"]))
-        shown[name] = Shown(side=BIT.side, gain=1 - 2 * differing)
-    secret = Secret(
-        known=frame[list(known)], person=np.arange(people), truth=2 * bit - 1, shown=shown
-    )
-    tables: Tables = [(f"a{i:02d}", f"c{i:02d}") for i in range(k)]
-    return Structure(frame=frame, columns=declared, builds=[tables], told="", secret=secret)
+        values = np.where(rng.random(people) < differing, 1 - bit, bit).astype(str)
+        showing[f"c{i:02d}"] = Showing(values, ["0", "1"], how)
+    return _showing(known, bit, showing, list(zip(known, showing, strict=True)))
 
 
 def copies_5(k: int, seed: int, people: int) -> Structure:
@@ -197,31 +201,14 @@ def shared(seed: int, people: int, k: int = 4) -> Structure:
     rng = np.random.default_rng([7, seed])
     bit = rng.integers(0, 2, people)
     known = {f"a{i}": rng.integers(0, people // 30, people) for i in range(k)}
-    plain = _of(known, bit, [])
-    frame, declared, shown, labels = (
-        plain.frame.drop(columns="bit"),
-        list(plain.columns[1:]),
-        {},
-        {},
-    )
     values = ["p0", "p1", "q0", "q1"]
+    side = {v: 2 * int(v[1]) - 1 for v in values}
+    how = Shown(side=side, label={v: int(v[0] == "q") for v in values})
+    showing = {}
     for i in range(k):
-        name, other = f"s{i}", rng.integers(0, 2, people)
-        frame[name] = np.array(values)[2 * other + bit]
-        declared.append(category(name, values))
-        shown[name] = Shown(
-            side={v: 2 * int(v[1]) - 1 for v in values}, label={v: int(v[0] == "q") for v in values}
-        )
-        labels[name] = other
-    secret = Secret(
-        known=frame[list(known)],
-        person=np.arange(people),
-        truth=2 * bit - 1,
-        shown=shown,
-        labels=labels,
-    )
-    tables: Tables = [(f"a{i}", f"s{i}") for i in range(k)]
-    return Structure(frame=frame, columns=declared, builds=[tables], told="", secret=secret)
+        other = rng.integers(0, 2, people)
+        showing[f"s{i}"] = Showing(np.array(values)[2 * other + bit], values, how, other)
+    return _showing(known, bit, showing, list(zip(known, showing, strict=True)))
 
 
 def hierarchy(seed: int, people: int) -> Structure:
@@ -242,21 +229,9 @@ def several_rows(seed: int, people: int, k: int = 4, rows: int = 3) -> Structure
     columns = {f"c{i}": rng.integers(0, people // 40, n * rows) for i in range(k)}
     found = _of(columns, bit[person], [("bit", c) for c in columns])
     frame = found.frame.assign(**{PERSON: person + 100_000})
-    secret = Secret(
-        known=frame[list(columns)],
-        person=person,
-        truth=2 * bit - 1,
-        shown={"bit": BIT},
-        most_rows=4,
-    )
-    return Structure(
-        frame=frame,
-        columns=found.columns,
-        builds=found.builds,
-        told="bit",
-        secret=secret,
-        max_rows=4,
-    )
+    known = frame[list(columns)]
+    secret = replace(found.secret, known=known, person=person, truth=2 * bit - 1, most_rows=4)
+    return replace(found, frame=frame, secret=secret, max_rows=4)
 
 
 def triples(seed: int, people: int, k: int = 4) -> Structure:
@@ -282,20 +257,12 @@ def together_null(k: int, seed: int, people: int) -> Structure:
     rng = np.random.default_rng([12, seed])
     bit = rng.integers(0, 2, people)
     known = {f"a{i}": rng.integers(0, people // 20, people) for i in range(k)}
-    plain = _of(known, bit, [])
-    frame, declared = plain.frame.drop(columns="bit"), list(plain.columns[1:])
-    shown = {}
+    values, how = ["x", "y", "z"], Shown(side={"x": 1, "y": 1, "z": 1, "null": -1})
+    showing = {}
     for i in range(k):
-        frame[f"s{i}"] = np.where(
-            bit == 1, np.array(["x", "y", "z"])[rng.integers(0, 3, people)], None
-        )
-        declared.append(category(f"s{i}", ["x", "y", "z"], nullable=True))
-        shown[f"s{i}"] = Shown(side={"x": 1, "y": 1, "z": 1, "null": -1})
-    secret = Secret(
-        known=frame[list(known)], person=np.arange(people), truth=2 * bit - 1, shown=shown
-    )
-    tables: Tables = [(f"a{i}", f"s{i}") for i in range(k)]
-    return Structure(frame=frame, columns=declared, builds=[tables], told="", secret=secret)
+        held = np.where(bit == 1, np.array(values)[rng.integers(0, 3, people)], None)
+        showing[f"s{i}"] = Showing(held, values, how, nullable=True)
+    return _showing(known, bit, showing, list(zip(known, showing, strict=True)))
 
 
 def rare_codes(seed: int, people: int, k: int = 10) -> Structure:
@@ -320,16 +287,13 @@ def numbers(k: int, seed: int, people: int) -> Structure:
     """Numbers with hardly two alike, released as ranges."""
     rng = np.random.default_rng([15, seed])
     found = everybody(1, seed, people)
-    data, declared = found.frame[[PERSON, "bit"]].copy(), [found.columns[0]]
-    for i in range(k):
-        data[f"c{i}"] = np.round(np.exp(rng.normal(9, 1, people))).astype(np.int64)
-        declared.append(number(f"c{i}"))
-    names = [f"c{i}" for i in range(k)]
-    secret = Secret(
-        known=data[names], person=found.secret.person, truth=found.secret.truth, shown={"bit": BIT}
-    )
+    data, names = found.frame[[PERSON, "bit"]].copy(), [f"c{i}" for i in range(k)]
+    for name in names:
+        data[name] = np.round(np.exp(rng.normal(9, 1, people))).astype(np.int64)
+    columns = [found.columns[0], *(number(name) for name in names)]
     tables: Tables = [("bit", c) for c in names]
-    return Structure(frame=data, columns=declared, builds=[tables], told="bit", secret=secret)
+    secret = replace(found.secret, known=data[names])
+    return replace(found, frame=data, columns=columns, builds=[tables], secret=secret)
 
 
 def skewed(seed: int, people: int) -> Structure:

@@ -53,26 +53,13 @@ VINTAGE = "trial"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """One release, seen from both sides.
+    """One release, seen from both sides."""
 
-    Attributes
-    ----------
-    truth : dict
-        True counts of the cells of every column set measured.
-    measurements : dict
-        Noisy counts of released buckets, one a column set; the total under the empty name.
-    tables : dict
-        The published tables.
-    cards : dict
-    supports : dict
-        Codes of each column.
-    """
-
-    truth: dict[ColumnSet, Cells]
-    measurements: dict[ColumnSet, Measurement]
-    tables: dict[ColumnSet, SyntheticTable]
+    truth: dict[ColumnSet, Cells]  # True counts of the cells of every column set measured
+    measurements: dict[ColumnSet, Measurement]  # Of released buckets; the total under no columns
+    tables: dict[ColumnSet, SyntheticTable]  # As published
     cards: dict[ColumnSet, GeneratorCard]
-    supports: dict[str, Support]
+    supports: dict[str, Support]  # Codes of each column
 
 
 class _Kept:
@@ -126,23 +113,10 @@ def trial_of_rows(
     *,
     draws: Draws | None = None,
 ) -> Trial:
-    """Measure and fit made-up rows under a key of their own.
+    """Measure and fit made-up whole-number columns, one row a person.
 
-    Parameters
-    ----------
-    codes : mapping of str to ndarray of int64, each of shape (n_rows,)
-        Whole-number columns; each row is one person.
-    tables : sequence of ColumnSet
-        What is published.
-    number : int
-        Names the key and the persons' tokens: another number is another world.
-    draws : Draws, optional
-        Other than the keyed ones of the standard profile; tests switch the noise off with it.
-
-    Raises
-    ------
-    PrivacyError
-        If not even the total passes the threshold.
+    The number names the key and the persons' tokens: another one is another world. Draws: others than the keyed ones of
+    the standard profile; tests switch the noise off with them.
     """
     n_rows = len(next(iter(codes.values())))
     tokens = np.random.default_rng([number, 1]).integers(0, 1 << 64, (n_rows, 2), dtype=np.uint64)
@@ -178,14 +152,7 @@ def trial_of_rows(
 def trial_of_spec(spec: ReleaseSpec, *, apart: bool = False) -> Trial:
     """Measure and fit the source of a spec; the vintage is not pinned, for nothing is released.
 
-    Parameters
-    ----------
-    apart : bool
-        Measure columns that determine each other as if they did not: a control.
-
-    Raises
-    ------
-    SpecError, DataError, PrivacyError
+    apart: measure columns that determine each other as if they did not, a control.
     """
     with open_rows(spec, None, silent) as opened:
         draws = StickyDraws(opened.key, spec.vintage, spec.privacy)

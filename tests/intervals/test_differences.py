@@ -85,7 +85,7 @@ def test_equal_groups_differ_in_five_of_a_hundred_at_most(alike, figure):
     answers = [x for made in alike for x in asked(made, figure, pairs).rows[0]]
     assert len(answers) == 3 * 10
     assert None not in answers
-    assert sum(answers) <= 3  # 1.5 are expected; scripts/intervals_strata.py asks more keys
+    assert sum(answers) <= 3  # 1.5 are expected; scripts/intervals.py asks more keys
 
 
 @pytest.mark.ci

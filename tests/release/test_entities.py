@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.pipeline import counts, write_spec
-from hospital import collected, hospital, line
-from intervals_strata import Keys
+from intervals import coverage, events, hospital
+from study import Keys
 
 import engine
 from engine.errors import DataError, PrivacyError, SpecError
@@ -282,7 +282,7 @@ def test_intervals_follow_how_wards_give_way(stays, tmp_path):
         parts = np.bincount(level.child_parent, weights=level.part_child, minlength=level.n_nodes)
         parts += np.bincount(level.rest_node, weights=level.part_rest, minlength=level.n_nodes)
         assert np.allclose(parts[parts > 0], 1.0)
-    found = collected(tmp_path, frame.assign(diagnosis="A", days=1), 4, Keys("wards"))
-    holds = {key: line(parts)[1] for key, parts in found.items()}
-    assert min(holds["stays", "ward"], holds["patients", "sex"]) >= 0.75
-    assert holds["patients in each ward", "ward"] >= 0.75
+    found = events(tmp_path, frame.assign(diagnosis="A", days=1), 4, Keys("wards"))
+    holds = {key: coverage(parts) for key, parts in found.items()}
+    assert min(holds["stays", ("ward",)], holds["patients", ("sex",)]) >= 0.75
+    assert holds["patients in each ward", ("ward",)] >= 0.75

@@ -1,6 +1,6 @@
 """Private-PGM of given margins, as a process that answers line by line; runs in an environment that has `mbi` alone.
 
-McKenna, Sheldon and Miklau 2019 (arXiv:1901.09136), estimation of the package mbi. Usage: python applications_pgm.py
+McKenna, Sheldon and Miklau 2019 (arXiv:1901.09136), estimation of the package mbi. Usage: python audit_pgm.py
 Each line it reads names a file of numpy arrays: `codes` (n_cells, n_columns), `n` (n_cells,), `sizes`, `margins` (one
 row a margin, -1 after its last column), `seed`, `epsilon`, `delta`, `iterations`. Noisy margins are fitted and as many
 rows drawn: `rows` goes to the file with `.out.npz` behind its name, then "done" is said. Noise is of floats.
