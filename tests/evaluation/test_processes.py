@@ -116,7 +116,7 @@ ENDLESS = (
     "def entered(self):\n"
     "    real(self); print(*self.pids, flush=True); return self\n"
     "p.Processes.__enter__ = entered\n"
-    "p.Task.do = lambda self, job: time.sleep(60)\n"
+    "p.Task.do = lambda self, job: (print('at work', flush=True), time.sleep(60))\n"
     "engine.evaluate(sys.argv[1], data=sys.argv[2], jobs=3)\n"
 )
 
@@ -131,9 +131,9 @@ def test_workers_end_with_their_parent(world, number):
     )  # fmt: skip
     with run.stdout:
         pids = [int(pid) for pid in run.stdout.readline().split()]
+        assert run.stdout.readline() == b"at work\n"
+        run.send_signal(number)
     assert len(pids) == 2
-    time.sleep(1)
-    run.send_signal(number)
     assert run.wait(timeout=60) != 0
     assert all(map(ends, pids))
 
