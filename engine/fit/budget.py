@@ -1,8 +1,8 @@
 """How long searches may look: what bounds the work of a fit, not what it looks for.
 
 Each search ends by itself where nothing is left to gain; these figures end it where that would take too long, or limit
-what is looked at in one step. Larger ones make a fit slower and hardly better: they were raised until tables of the
-NIST excerpt and of the simulated census no longer gained by it. Rows that are released do hang on them.
+what is looked at in one step. Larger ones make a fit slower; how much better it would become has not
+been measured. Rows that are released do hang on them.
 """
 
 from __future__ import annotations

@@ -187,13 +187,6 @@ def released_rows(table: TableBuckets) -> WeightedRows:
     return WeightedRows(codes=codes, n=table.n)
 
 
-def measured_rows(table: TableBuckets) -> WeightedRows:
-    """Those of the rows whose numbers were measured."""
-    rows, at = released_rows(table), np.flatnonzero(table.row_measured)
-    codes = {name: codes[at] for name, codes in rows.codes.items()}
-    return WeightedRows(codes=codes, n=rows.n[at])
-
-
 def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
     """What the release states of how a table was made."""
     with release.cursor() as con:

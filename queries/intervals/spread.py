@@ -43,7 +43,6 @@ class Figures:
 
     value: FloatArray  # shape (n_rows,): As answered
     again: FloatArray  # shape (n_rows,): The same from the released rows once more
-    measured: FloatArray  # shape (n_rows,): From the measured rows alone
     # imagined, replayed: shape (n_rows, n_replays)
     imagined: FloatArray
     replayed: FloatArray
@@ -93,7 +92,7 @@ def spread_of(figures: Figures, *, is_whole: bool) -> Spread:
     low, high = value - half, value + half
     if is_whole:
         low, high = np.floor(low + _SAME), np.ceil(high - _SAME)
-    known = np.isfinite(figures.measured) & np.isfinite(value)
+    known = np.isfinite(value)
     # 0 in the release and in every replay: nothing is released there, and no replay tells how much that may be.
     is_any = there & ((imagined != 0) | (replayed != 0))
     is_nothing = (value == 0) & ~is_any.any(axis=1)

@@ -19,7 +19,6 @@ def figures(value, error, doubled=None, *, imagined=10.0, doublings=2.0) -> Figu
     return Figures(
         value=value,
         again=value,
-        measured=value,
         imagined=base,
         replayed=base + error,
         doubled=value[:, None].repeat(2, axis=1) if doubled is None else np.atleast_2d(doubled),

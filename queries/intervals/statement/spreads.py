@@ -81,11 +81,10 @@ def spreads(
         values = _matched([plain.rows, *answers], at, keys, rows)
         if is_count:  # no row is none of them
             values[:, 2:] = np.nan_to_num(values[:, 2:])
-        ends = np.cumsum([3, len(drawn.imagined), len(drawn.replayed)])
+        ends = np.cumsum([2, len(drawn.imagined), len(drawn.replayed)])
         of_column = Figures(
             value=values[:, 0],
             again=values[:, 1],
-            measured=values[:, 2],
             imagined=values[:, ends[0] : ends[1]],
             replayed=values[:, ends[1] : ends[2]],
             doubled=values[:, ends[2] :],
@@ -152,7 +151,7 @@ def _answers(
     drawn: Replays,
     tables: Mapping[str, Any] | None,
 ) -> list[list[tuple[Any, ...]]]:
-    """Rows of a statement on the released rows once more, on the measured ones alone, and on all replays.
+    """Rows of a statement on the released rows once more, and on all replays.
 
     Short ones are kept for the next time, as the replays are.
     """
@@ -161,10 +160,7 @@ def _answers(
     )
     if (text, columns) in kept:
         return kept[text, columns]
-    from queries.intervals.replays import measured_rows
-
-    alone = (drawn.released, measured_rows(noise_model(release, columns).table))
-    variants = drawn.variants(alone, drawn.imagined, drawn.replayed, drawn.doubled)
+    variants = drawn.variants((drawn.released,), drawn.imagined, drawn.replayed, drawn.doubled)
     try:
         answers = release.on_variants(text, columns, variants, tables=tables, seconds=MOST_S)
     except (TimedOut, TooLarge):
