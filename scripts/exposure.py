@@ -20,19 +20,23 @@ from pathlib import Path
 import numpy as np
 from attacks.cloning import copy_accuracy
 from attacks.predicted import membership
-from attacks.shipped import ROOT, frame_of, tried, why_not, with_secret
 from attacks.structures import CORE, FURTHER, Structure, everybody
 from attacks.trying import (
     Stated,
     attacked,
     built,
+    frame_of,
     given,
     key_at,
     means,
     planned,
+    tried,
     unrounded,
+    why_not,
+    with_secret,
 )
 from measured import END, FOLDER, START, add_option, command_line, markdown, record
+from study import RELEASES
 
 import engine
 
@@ -179,7 +183,7 @@ def shipped(run: Run) -> Iterator[str]:
 def alarms(_: Run) -> Iterator[str]:
     """Ordinary specs: how many are refused, and how far the attack gets where most are."""
     rows = []
-    text = (ROOT / "releases" / "census.toml").read_text("utf-8")
+    text = (RELEASES / "census.toml").read_text("utf-8")
     columns = [c for c in re.findall(r"(?m)^\[columns\.(\w+)\]", text) if c != "person_id"]
     sets = {"singles": ()} | {f"and pairs with {c}": (c,) for c in WITH}
     sets["and pairs with all three"] = WITH

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from attacks import shipped
+from attacks import trying
 from attacks.reconstructing import System, belief, least_squares, linear_program, right_of
 from attacks.structures import everybody, few, recodes
 from attacks.trying import attacked, built, planned
@@ -50,9 +50,9 @@ def test_a_plan_refuses_where_the_attack_passes_the_bound(make, within, over):
 
 
 def test_data_that_are_not_there_are_named(monkeypatch, tmp_path):
-    monkeypatch.setitem(shipped.FILES, "nist", tmp_path / "national2019.csv")
-    assert "national2019.csv" in shipped.why_not("nist")
-    assert shipped.why_not("demo") is None
+    monkeypatch.setitem(trying.FILES, "nist", tmp_path / "national2019.csv")
+    assert "national2019.csv" in trying.why_not("nist")
+    assert trying.why_not("demo") is None
 
 
 def test_of_what_was_recorded_one_part_is_replaced():
