@@ -80,6 +80,8 @@ CLUMP_SHAPE = 0.5
 prototype, which compared shapes on 41 tables; results are the same within a percent from .3 to 1."""
 TAIL_ROWS = 25
 """Rows from which the tail beyond an outermost value is estimated."""
+FURTHEST_CODE = 1 << 62
+"""No imagined code lies further from 0: a code is an int64."""
 TAIL_MOST, TAIL_FURTHEST = 0.7, 3.0
 """Most that a tail index is estimated to be, and most times that a value lies beyond the one it is drawn from: from 25
 rows an index above .7 is as good as unknown, and a mean would be drawn from its rarest values."""
@@ -199,7 +201,8 @@ def _with_tail(
     of_end = rng.permutation(of_end)[:n_moved]
     begin = np.maximum(out[of_end], out[min(upto, len(out) - 1)])
     drawn = begin + np.minimum(rng.exponential(index, n_moved), np.log(TAIL_FURTHEST))
-    values = np.rint(side * np.exp(sign * side * drawn)).astype(np.int64)
+    values = np.rint(side * np.exp(sign * side * drawn))
+    values = np.clip(values, -FURTHEST_CODE, FURTHEST_CODE).astype(np.int64)
     if name in mechanism.limits:
         values = np.clip(values, *mechanism.limits[name])
     moved = _moved(rows, at[of_end], name, values)

@@ -43,6 +43,7 @@ from queries.sql import Session, Variants
 N_REPLAYS, N_DOUBLED = 24, 6
 """Replays, and those at twice the threshold. With Student's t coverage hardly depends on their number; 24 give steady
 widths."""
+SECONDS_OF_DAY = (0, 86_399)
 MOST_BYTES = 200 * 2**20
 """What the replays of a release may take in memory; the oldest go first."""
 
@@ -206,6 +207,11 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
             _column(values, of_name[values.name], universes) for values in table.released
         ),
         privacy=_privacy(json.loads(privacy)),
+        limits={
+            values.name: SECONDS_OF_DAY
+            for values in table.released
+            if of_name[values.name][0] == "time"
+        },
         universes={one.column: _coded(one, table) for one in universes},
     )
 

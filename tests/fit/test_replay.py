@@ -141,3 +141,13 @@ def test_blanks_are_no_end():
     rows = rows_of([40, 40, 9], x=[1, 2, NULL_CODE])
     got = imagine(rows, np.ones(3, dtype=bool), ONE, np.random.default_rng(1))
     assert counts(got, "x")[NULL_CODE] == 9
+
+
+def test_codes_at_the_ends_of_their_range_stay_codes():
+    """Beyond 2 ** 62 nothing is imagined: no code overflows."""
+    x = np.concatenate([np.arange(1, 30), [2**62 - 5, 2**62 - 3, 2**62 - 1]])
+    rows = rows_of(np.ones(32), x=x)
+    for k in range(20):
+        got = imagine(rows, np.zeros(32, dtype=bool), ONE, np.random.default_rng(k))
+        assert got.codes["x"].max() <= 2**62
+        assert got.codes["x"].min() >= 0
