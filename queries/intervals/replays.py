@@ -125,7 +125,7 @@ def _replayed(
         if number >= N_REPLAYS:
             doubled.append(replay(rows, twice, table.columns, key))
             continue
-        rng = np.random.default_rng(list(key))
+        rng = np.random.default_rng([*key, 1])  # not the stream of the replay
         imagined.append(imagine(rows, table.row_measured, mechanism, rng))
         replayed.append(replay(imagined[-1], mechanism, table.columns, key))
     return Replays(

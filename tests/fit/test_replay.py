@@ -44,12 +44,7 @@ def errors_of(mechanism: Mechanism, keys: int) -> np.ndarray:
 
 
 def test_the_noise_of_a_replay_is_that_of_a_release():
-    """Two layers of sd 1 on each of 4 values, on 2 ranges and on the total, each weighed by its variance.
-
-    With errors a of values, b of ranges, c of the total, all of variance 2: the best estimate of a value given its
-    range takes a half of what the two values are off the range, and so on; the variance of a count is then
-    2 x (1 - 1/4 x (1 + 1/2 + 1/4) ...) and lies between that of a value alone, 2, and of a perfectly known half, 1.
-    """
+    """A value alone has two layers of sd 1, so variance 2; with the sum of two values known exactly it would have 1."""
     keys = 300
     errors = errors_of(ONE, keys)
     assert abs(errors.mean()) < 5 * np.sqrt(2 / keys / 4)
