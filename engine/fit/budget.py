@@ -2,7 +2,7 @@
 
 Each search ends by itself where nothing is left to gain; these figures end it where that would take too long, or limit
 what is looked at in one step. Larger ones make a fit slower; how much better it would become has not
-been measured. Rows that are released do hang on them.
+been measured. Rows that are released do depend on them.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ from engine.sticky_prf import siphash
 # next power of two, so beyond the data: days of 2021 lie in a range that begins in 2020. Nothing is drawn beyond the
 # outermost released range, and of that range only its inner end: whoever is in it stands there or further out. So no
 # value is drawn that is smaller than all of the data, or larger. All of it follows from measurements, so it is no
-# further look: which ranges are released hangs on noisy thresholds alone.
+# further look: which ranges are released depends on noisy thresholds alone.
 
 
 ENDS_OF = 10

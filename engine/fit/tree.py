@@ -620,7 +620,7 @@ def _expected(
 
     As many as released cells leave of all rows, spread by weight; but each value's weights are first brought to what
     its released cells leave, of one column and then of the other: where these have all, next to none are expected
-    elsewhere, so that combinations which cannot be stay empty. The mean of both orders hangs on neither, and is right
+    elsewhere, so that combinations which cannot be stay empty. The mean of both orders depends on neither, and is right
     where values keep to separate blocks.
     """
     left, counted, total = np.zeros(values.first[2]), 0.0, 0.0

@@ -70,9 +70,9 @@ def _found_copies(opened: Opened, report: Progress) -> list[Pair]:
 
 
 def _with_related(spec: ReleaseSpec, opened: Opened, found: list[Pair]) -> tuple[Column, ...]:
-    """The columns to be measured: those that tables use, and all that their counts hang on.
+    """The columns to be measured: those that tables use, and all that their counts depend on.
 
-    So that no count hangs on which other tables are asked for.
+    So that no count depends on which other tables are asked for.
     """
     used, known = {column.name for column in opened.columns}, set[str]()
     while used != known:

@@ -149,7 +149,7 @@ def _work(
 def fit_order(spec: ReleaseSpec, opened: Opened, columns: Columns) -> FitOrder:
     """How these columns are to be fitted."""
     privacy = spec.counted
-    # Of all columns of the spec: what a table shows must not hang on which others are asked for.
+    # Of all columns of the spec: what a table shows must not depend on which others are asked for.
     deciders = {c.universe.column for c in spec.columns if c.universe is not None}
     found = found_limits(columns.measured.one_way, columns.columns, deciders)
     return FitOrder(

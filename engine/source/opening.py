@@ -386,7 +386,7 @@ def _most_of(spec: ReleaseSpec) -> dict[str, str]:
 
 
 def _privacy_print(spec: ReleaseSpec, ingested: Ingested) -> str:
-    """Digest of the privacy parameters; where rows are chosen once, also of all that the choice hangs on."""
+    """Digest of the privacy parameters; where rows are chosen once, also of all that the choice depends on."""
     if spec.privacy.max_rows is None or spec.privacy.max_rows_by == "bucket":
         return spec.privacy.fingerprint()
     columns = [f"{c.name} {c.max_rows}" for c in ingested.columns]
@@ -404,7 +404,7 @@ def _recipe(
         repr(asdict(state)),
         repr([asdict(c) for c in spec.columns]),
         repr(source_order),
-        # Said in catalogue and cards, though nothing that is drawn hangs on it.
+        # Said in catalogue and cards, though nothing that is drawn depends on it.
         repr((spec.unit, spec.entity, spec.is_reviewed, spec.privacy)),
         repr((spec.dp, spec.zeros)) if spec.mode == "dp" else "",
         *([repr((spec.count, spec.each, spec.most))] if spec.count != "rows" else []),

@@ -3,8 +3,8 @@
 A range's rows go to the half that is released, so that those of values too rare to be released are counted at a value
 that is alone. The hidden half is expected to be as dense as the nearest released range, up to the threshold, were
 values spread evenly and not heaped at round numbers. How much of that is there, on average, the fill tells: beside
-released halves as many rows were filled in as are hidden, though not at the same places. Heaps hang on how many digits
-a number has, so halves are compared by the binary digits of their places. Sees released numbers only.
+released halves as many rows were filled in as are hidden, though not at the same places. Heaps depend on the number of
+digits, so halves are compared by the binary digits of their places. Sees released numbers only.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def _sections(release: Released, claim: Claim) -> Mapping[str, list[str]]:
         "Caveats and recommendations": [
             "The card says what the release was made from; `tablepack audit RELEASE --data DATA` tests whether the "
             "engine keeps to it.",
-            "Which ranges and values are shown hangs on how many there are, decided with noise: it is part of psi.",
+            "Which ranges and values are shown depends on how many there are, decided with noise: it is part of psi.",
         ],
     }
 

@@ -1,7 +1,7 @@
 """What a spec or a release claims to use: its measured margins, and how it makes tables of them.
 
 A claim cut to the columns of an audit gives the safe margins and the generator. That is fair in mode sticky, where no
-count of a table hangs on which others are asked for; in mode dp the budget is shared among the margins that are left.
+count of a table depends on which others are asked for; in mode dp the budget is shared among the margins that are left.
 """
 
 from __future__ import annotations

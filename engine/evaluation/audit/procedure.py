@@ -182,7 +182,7 @@ def _notes(start: Start, tests: list[DirectionTest], settings: Settings) -> tupl
     if start.left_out:
         notes.append(
             f"{100 * start.left_out:.2g} % of the rows lie in safe counts of too few, and were left out: suppression "
-            "hangs on who they are, which no margin tells."
+            "depends on who they are, which no margin tells."
         )
     smallest = min((test.smallest for test in tests), default=settings.least)
     if smallest < settings.least:

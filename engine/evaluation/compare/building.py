@@ -3,7 +3,7 @@
 Takes a spec, and what it is held beside: the other mode, other settings, other generators; gives a `Comparison`. The
 path: candidates -> make each, a key each -> score, attack -> remove. CONFIDENTIAL. Invariants: what is built lies in a
 scratch folder of mode 0700, with keys and ledgers that end with it, and says in its notes that it must not be
-published; the budget of the spec's own key is not touched; what a baseline draws hangs on its name alone.
+published; the budget of the spec's own key is not touched; what a baseline draws depends on its name alone.
 """
 
 from __future__ import annotations

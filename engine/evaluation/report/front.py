@@ -47,7 +47,7 @@ GAINS = {
     "identification": ("excess_over_control", 1.0),
     "linkage": ("excess_over_control", 1.0),
 }
-"""What such attacks gain hangs on how many people and records there are: the figure that held as many against as many,
+"""What such attacks gain depends on the numbers of people and records: the figure that held as many against as many,
 and what makes a share of it."""
 NOT_RUN = "no strong attack was run; `tablepack evaluate --attacks` and `tablepack attack` run them"
 

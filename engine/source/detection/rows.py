@@ -2,7 +2,7 @@
 
 Takes the relation `source` and its entity columns; gives powers of two. The right bound cuts the rows of a few
 entities only: with a lower one what is cut away outweighs the noise, with a higher one the noise outweighs it.
-"A few" is a noisy threshold, so that no bound hangs on one person.
+"A few" is a noisy threshold, so that no bound depends on one person.
 
 The bound of a value answers to two things. Fewer entities than a threshold have more rows in its worst value. And over
 all values of the column little is cut away beside the noise, or intervals would not hold: the noise is about 1.4 times

@@ -3,7 +3,7 @@
 Takes a table on a confidential connection; gives for each suspect why, in plain words. Four signs: nearly every value
 is of one entity only; numbers that look issued, not measured; long codes; rows of one value that agree in columns
 that have nothing to do with each other, as the rows of one person do. Counts carry a noisy slack: one person more
-changes an answer only where it hangs on a hair.
+changes an answer only where it depends on a hair.
 """
 
 from __future__ import annotations

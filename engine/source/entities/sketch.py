@@ -1,6 +1,6 @@
 """A keyed sketch of who is in a source, by which a vintage knows another one of nearly the same data.
 
-The smallest of the keyed hashes of all entities (bottom-k; Broder 1997, doi:10.1109/SEQUEN.1997.666900). It hangs on
+The smallest of the keyed hashes of all entities (bottom-k; Broder 1997, doi:10.1109/SEQUEN.1997.666900). It depends on
 the key alone, not on the vintage: so two vintages can be compared. Confidential: it stays beside the key.
 """
 

@@ -2,7 +2,7 @@
 
 Takes the table of rows with tokens; deletes from it what lies beyond the declared bounds. Each bucket
 bounded by itself loses other rows: a department that heavy entities visit loses most, the total little, and locking
-gives the difference to all other departments. What stays is drawn by the key: it hangs on the entities, their rows
+gives the difference to all other departments. What stays is drawn by the key: it depends on the entities, their rows
 and the bounds, never on the order of rows or on the tables asked for. CONFIDENTIAL.
 """
 
@@ -99,7 +99,7 @@ def _draws(
     words = _lanes(entities[0], rows)
     for name, column in ingested.sql_names.items():
         code = np.asarray(rows[column], dtype=np.int64)
-        if name in ingested.dictionaries:  # a position hangs on the other values: take the value
+        if name in ingested.dictionaries:  # a position depends on the other values: take the value
             of_value = words_of_values(secret, ingested.dictionaries[name])
             value = of_value[np.maximum(code, -1)]
             words += [np.ascontiguousarray(value[:, lane]) for lane in (0, 1)]

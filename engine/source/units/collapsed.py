@@ -70,7 +70,7 @@ def with_few_values(
 ) -> Ingested:
     """Let so many values of a column count of each entity at most, chosen once.
 
-    The choice hangs on the entity and its values alone, so that no other column of the spec or of the tables moves it.
+    The choice depends on the entity and its values alone: no other column of the spec or of the tables moves it.
     """
     by = replace(
         ingested,

@@ -50,11 +50,11 @@ ENDS = frozenset(
     "arg_max_nulls_last approx_count_distinct approx_top_k bool_and bool_or bit_and bit_or bit_xor bitstring_agg "
     "histogram histogram_exact".split()
 )
-"""What hangs on values or groups beyond those that are released: no replay of released counts can hold these."""
+"""What depends on values or groups beyond those that are released: no replay of released counts can hold these."""
 SINGLE = frozenset(
     "first last any_value arbitrary first_value last_value nth_value list array_agg".split()
 )
-"""What hangs on single rows, where it takes a column itself."""
+"""What depends on single rows, where it takes a column itself."""
 TAILS = frozenset("entropy kurtosis kurtosis_pop skewness".split())
 """What rare values decide. Their intervals held 90 to 93 % on three sets of data, and are refused."""
 _PER_GROUP = frozenset(
@@ -77,7 +77,7 @@ _SELECTS = ("SELECT_NODE", "SET_OPERATION_NODE")
 _ROWS_MADE = frozenset("range generate_series unnest".split())
 """Functions in a FROM that read no table; `query('...')` may read any, and hides what it asks."""
 OUTERMOST = 0.02
-"""Quantiles nearer to an end than this hang on values beyond the released ones."""
+"""Quantiles nearer to an end than this depend on values beyond the released ones."""
 _BEYOND = (
     "what lies beyond the outermost released values, or is too rare to be released, is not known"
 )
@@ -189,7 +189,7 @@ def _why_not(tree: Any, figures: Collection[str], keys: Sequence[Node] = ()) -> 
     for node in nodes_in(tree):
         name = name_of(node)
         if name in TAILS:
-            return f"{name} hangs on values that are too rare to be released"
+            return f"{name} depends on values that are too rare to be released"
         if node.get("class") == "WINDOW" and not node.get("orders") and _goes_by_order(node, name):
             return "its window goes row by row and names no order"
         if node.get("class") == "WINDOW" and _has_ties(node, keys):
@@ -201,7 +201,7 @@ def _why_not(tree: Any, figures: Collection[str], keys: Sequence[Node] = ()) -> 
 
 
 def _goes_by_order(window: Node, name: str) -> bool:
-    """Whether a window's figure hangs on the order in which rows come."""
+    """Whether a window's figure depends on the order in which rows come."""
     frame = (window.get("start"), window.get("end"))
     return name in _ROW_BY_ROW or any("ROWS" in str(end) for end in frame)
 

@@ -1,7 +1,7 @@
 """Remarks about what cells look like: spikes that may say "not known", numbers that may be codes, text that is nearly
 numbers or dates.
 
-Takes a block of columns and its table `cells`; gives sentences for people. Invariant: a sentence hangs on numbers of
+Takes a block of columns and its table `cells`; gives sentences for people. Invariant: a sentence depends on numbers of
 entities and noisy thresholds; it shows no values but those of a fixed list, and those that enough entities hold.
 """
 
