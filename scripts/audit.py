@@ -52,8 +52,8 @@ from engine.evaluation.audit import (
 from engine.evaluation.audit.domain import cells_of
 from engine.evaluation.audit.ours import raked
 from engine.evaluation.audit.safe import margin_of
-from engine.evaluation.baselines import Cart, Schema
-from engine.evaluation.baselines.outside import recipe_of
+from engine.evaluation.baselines import Schema, recipe_of
+from engine.evaluation.baselines.cart import cart
 from engine.params import PROFILES, DPParams
 from engine.schema import ColumnSet, FloatArray, Int64Array
 
@@ -76,7 +76,7 @@ def ours(kind: str, domain: Domain, margins: Sequence[Sequence[str]], seed: int)
     if kind == "ipf":
         return RakedGenerator(domain, margins)
     rng = np.random.default_rng(seed)
-    made = partial(Cart().synthesize, schema=Schema(), rng=rng)
+    made = partial(cart().synthesize, schema=Schema(), rng=rng)
     return FrameGenerator(domain, made, "sequential CART")
 
 
@@ -586,7 +586,7 @@ def whole_rows(bench: Bench, kind: str, seed: int) -> pd.DataFrame:
         return pd.read_parquet(path)
     rng = np.random.default_rng(seed)
     if kind == "sequential CART":
-        made = Cart().synthesize(bench.frame, Schema(), rng)
+        made = cart().synthesize(bench.frame, Schema(), rng)
     else:
         recipe = recipe_of("mst", bench.mbi)
         made = type(recipe)(name="mst", words=(*recipe.words, f"{EPSILON:g}")).synthesize(
