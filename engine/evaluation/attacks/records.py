@@ -430,7 +430,7 @@ def _gains(
     return rate, None, f"nothing to hold it against, or nothing to gain; {note}"
 
 
-# What known columns tell of a person whom nobody measured
+# Baseline: how well known columns predict a person outside the data
 
 
 TRAINING_SHARE = 0.7

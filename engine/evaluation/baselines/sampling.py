@@ -1,6 +1,6 @@
 """Rows and values of the data drawn at random: samples, the scale of every measure of utility, and independent margins.
 
-A sample protects nobody who is shown; of independent margins nothing is left that columns tell of each other.
+A sample protects nobody who is shown; independent margins lose all association of columns.
 """
 
 from __future__ import annotations
