@@ -300,7 +300,8 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
         "correct": rate.value,
         "prediction_rate": prediction_rate,
     }
-    why_not, control, note = {}, None, NO_NON_MEMBERS
+    why_not: dict[str, str] = {}
+    control, note = None, NO_NON_MEMBERS
     if row_by_row:
         if blind is not None:
             values[EXCESS] = excess(rate, blind)

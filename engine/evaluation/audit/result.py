@@ -208,7 +208,8 @@ def two_sample(
     else:
         found = optional("scipy.stats", "audits").ttest_ind(one, other)
         t, p = float(found.statistic), float(found.pvalue)
-        interval = tuple(map(float, found.confidence_interval(0.95)))
+        low, high = found.confidence_interval(0.95)
+        interval = float(low), float(high)
     low, high = sorted(end / span for end in interval) if span else (0.0, 0.0)
 
     def power(share: float) -> float:

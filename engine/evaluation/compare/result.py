@@ -188,7 +188,7 @@ class Comparison:
 
     def frame(self) -> pd.DataFrame:
         """Every figure of every generator: median and range over the repeats, then each repeat (`by`)."""
-        figures = {f.name: f.better for f in (*self.weighed(), *self.figures())}
+        figures: dict[str, str] = {f.name: f.better for f in (*self.weighed(), *self.figures())}
         rows: list[tuple[Any, ...]] = []
         for one in self.generators():
             for name, better in figures.items():
