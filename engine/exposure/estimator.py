@@ -2,8 +2,8 @@
 
 Two readings of the incidence of people and cells. Density evolution (the local form of the fixed point of Tse and Hanly
 1999, doi:10.1109/18.749008) bounds it: what a cell reveals of one person is limited by its noise and by what is not
-known yet of the others in it. Where that is more than a bound allows, the best linear attack decides: the posterior
-variance of the most exposed, by conjugate gradients. Both are deterministic: no secret is drawn.
+known yet of the others in it. Where that is more than a bound allows, simulated attacks decide: secrets are drawn,
+sides of cells suppressed and the others shown with noise as the mechanism does it, and least squares solved.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.exposure.incidence import Cells, Incidence, Split
+from engine.exposure.incidence import Cells, Incidence, Patterns, Split
 from engine.exposure.shared import SharedSecret, shared_secrets
-from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array, Measurement
+from engine.params import ratio_of
+from engine.schema import BoolArray, ColumnSet, FloatArray, Measurement
 
 MOST_EXPOSED = 0.005
 """Share of people who count as the most exposed. A compromise: of 1 % a group of 150 in 27,000 is about half, and its
@@ -143,22 +144,21 @@ class Estimator:
         most_right: float,
     ) -> ColumnExposure:
         """What tables reveal of one secret of a column."""
-        cells: list[Cells] = []
-        alike: dict[object, list[tuple[ColumnSet, Cells]]] = {}
+        cells: list[tuple[str, Cells]] = []
+        alike: dict[ColumnSet | frozenset[str], list[tuple[ColumnSet, Cells]]] = {}
         for table, n in times.items():
             by, how = _through(table, column, shared)
             if by is None:
                 continue
-            for one in self.people.cells(table, by, how, times=n, noise_factor=noise_factor):
-                # Sums of the same groups, from several tables, are known no better than exactly.
-                of = table if how is not None and how.rest is not None else frozenset(table) - {by}
-                alike.setdefault((of, one.is_shown), []).append((table, one))
-                cells += [one] if one.is_shown else []
+            one = self.people.cells(table, by, how, times=n, noise_factor=noise_factor)
+            # Sums of the same groups, from several tables, are known no better than exactly.
+            of = table if how is not None and how.rest is not None else frozenset(table) - {by}
+            alike.setdefault(of, []).append((table, one))
+            cells.append((by, one))
         merged = [
             replace(
                 same[0][1],
-                # That a side is hidden tells once what it does, however many tables say so.
-                n_tables=len(same) if same[0][1].is_shown else 1,
+                n_tables=len(same),
                 gain=sum(one.gain for _, one in same) / len(same),
             )
             for same in alike.values()
@@ -166,13 +166,14 @@ class Estimator:
         n_people = self.people.n_people
         n_most = max(FEWEST, round(MOST_EXPOSED * n_people))
         snr, added = evolve(merged, n_people, before, n_most)
-        most, n_top = _of_most(np.sort(snr)[::-1], n_most)
         order = np.argsort(-snr, kind="stable")
-        is_plain = max(times.values(), default=1) == 1 and all(one.gain == 1 for one in merged)
-        if most > most_right and is_plain and np.count_nonzero(snr > KNOWN) < n_most:
-            snr = np.minimum(attack(merged, n_people, snr, before), snr)
-            most, n_top = _of_most(snr[order], n_most)
-        guessed = np.append(right(snr[order]), 0.5)  # chance, of nobody
+        guessed = right(snr)
+        most, n_top = _of_most(guessed[order], n_most)
+        is_again = max(times.values(), default=1) > 1
+        if most > most_right and not is_again and np.count_nonzero(snr > KNOWN) < n_most:
+            guessed = attack(self.people, cells, snr, before)
+            most, n_top = _of_most(guessed[order], n_most)
+        guessed = np.append(guessed[order], 0.5)  # chance, of nobody
 
         def top(share: float) -> float:
             return float(guessed[: max(FEWEST, round(share * n_people))][: max(n_people, 1)].mean())
@@ -191,22 +192,19 @@ class Estimator:
             of_5=top(0.05),
             of_all=top(1.0),
             error=_sampling_error(guessed[:n_top], n_top / max(n_people, 1), self.people.share),
-            snr=float(snr[is_top].mean()) if n_people else 0.0,
-            figures=sum(_figures(one, is_top) for one in cells),
+            snr=ratio_of(max(float(guessed[: max(n_top, 1)].mean()), 0.5)),
+            figures=sum(_figures(one, is_top) for _, one in cells),
             by=by_table,
         )
 
 
-def _of_most(snr: FloatArray, n_most: int) -> tuple[float, int]:
-    """How often the secrets of the most exposed are guessed right, and how many these are.
-
-    snr: Most exposed first.
-    """
-    guessed = np.append(right(snr), 0.5)[: max(len(snr), 1)]
+def _of_most(guessed: FloatArray, n_most: int) -> tuple[float, int]:
+    """How often the secrets of the most exposed are guessed right, and how many these are; most exposed first."""
+    n_people, guessed = len(guessed), guessed if len(guessed) else np.full(1, 0.5)
     most, fewest = float(guessed[:n_most].mean()), float(guessed[:FEWEST].mean()) - ALLOWANCE
     if fewest > most:
-        return fewest, min(FEWEST, len(snr))
-    return most, min(n_most, len(snr))
+        return fewest, min(FEWEST, n_people)
+    return most, min(n_most, n_people)
 
 
 def _through(
@@ -282,52 +280,118 @@ def evolve(
     return snr, by
 
 
-def attack(tables: Sequence[Cells], n_people: int, snr: FloatArray, before: float) -> FloatArray:
-    """What the best linear attack learns of each person, as a ratio of signal to noise: on secrets that are drawn.
+def attack(
+    people: Incidence, tables: Sequence[tuple[str, Cells]], snr: FloatArray, before: float
+) -> FloatArray:
+    """How often each secret is guessed right by least squares, where secrets, hidden sides and noise are drawn.
 
-    snr: The bound of each, by which people who are about as exposed are taken together. The secrets of people who were
-        not sampled are noise as far as they are unknown.
+    tables: Columns that show the secret, and the cells in which they do. They show it with errors of their own.
+    snr: The bound of each person: as much is known of people who were not sampled.
     """
-    from engine.exposure.loops import TRIALS, least_squares
+    from engine.exposure.loops import TRIALS, add_up, least_squares
 
+    n_people, rng = people.n_people, np.random.default_rng(0)
     unknown, prior = np.interp(snr, _SNR, _LEFT), np.full(n_people, 1.0 + before)
-    first: list[Int64Array] = [np.zeros(1, dtype=np.int64)]
-    person: list[Int64Array] = []
-    weight: list[FloatArray] = []
-    for one in tables:
+    names = sorted({by for by, _ in tables})
+    gains = np.array([max(one.gain for by, one in tables if by == name) for name in names])
+    first, person, weight, of_cells = [np.zeros(1, dtype=np.int64)], [], [], []
+    for by, one in tables:
         n_cells, square, known = len(one.noise), one.weight**2, one.gain**2
-        size = np.bincount(one.cell, weights=square, minlength=n_cells)
-        others = np.bincount(one.cell, weights=square * unknown[one.person], minlength=n_cells)
-        noise = (one.noise + (1 - known) * size * one.larger) / one.n_tables
-        is_large = (size > LARGE)[one.cell]
-        around = (noise + known * others * one.larger)[one.cell] - known * square * unknown[
-            one.person
-        ]
-        alone = one.share * known * square / around
+        sampled, others = (
+            np.bincount(one.cell, weights=w, minlength=n_cells)
+            for w in (square, square * unknown[one.person])
+        )
+        noise = np.where(one.size > 0, 4.0 * one.sd**2, one.noise)
+        errors, missing = (1 - known) * sampled * one.larger, known * others * (one.larger - 1)
+        around = (noise + errors + missing + known * others)[one.cell]
+        alone = known * square / (around - known * square * unknown[one.person])
+        is_large = (sampled > LARGE)[one.cell]
         prior += np.bincount(one.person, weights=alone * is_large, minlength=n_people)
-        noise += known * others * (one.larger - 1)
         edges = np.argsort(one.cell, kind="stable")
         edges = edges[~is_large[edges]]
-        scale = one.gain * np.sqrt(one.share / noise[one.cell]) * one.weight
-        if not len(edges):
-            continue
-        person.append(one.person[edges])
-        weight.append(scale[edges])
-        n_edges = np.bincount(one.cell[edges], minlength=n_cells)
-        first.append(first[-1][-1] + np.cumsum(n_edges[n_edges > 0]))
-    starts, people, weights = np.concatenate(first), np.concatenate(person), np.concatenate(weight)
-    rng, learnt = np.random.default_rng(0), np.zeros(n_people)
+        n_each = np.bincount(one.cell[edges], minlength=n_cells)
+        held = np.flatnonzero(n_each)
+        place = np.full(n_cells, -1)
+        place[held] = sum(map(len, first)) - 1 + np.arange(len(held))
+        around, number = place[one.around], np.full(n_cells, names.index(by))
+        of_cells.append(
+            np.array([number, around, one.size, sampled, noise, errors, missing])[:, held]
+        )
+        first.append(sum(map(len, person)) + np.cumsum(n_each[held]))
+        person.append(one.person[edges].astype(np.int32))
+        weight.append(one.weight[edges].astype(np.float32))
+    system = np.concatenate(first), np.concatenate(person), np.concatenate(weight)
+    (number, around), (size, sampled, noise, errors, missing) = np.split(
+        np.concatenate(of_cells, axis=1), [2]
+    )
+    number, around = number.astype(np.int64), around.astype(np.int64)
+    size, sampled, noise, errors, missing = (
+        each[:, None] for each in (size, sampled, noise, errors, missing)
+    )
+    gain, small, inside = gains[number, None], np.flatnonzero(size), np.flatnonzero(around >= 0)
+    told = people.patterns(max(one.sd for _, one in tables))
+    hits, known = np.zeros(n_people), (prior - 1)[:, None]
     for _ in range(ATTACKS):
         secret = rng.choice([-1.0, 1.0], (n_people, TRIALS))
-        noise = rng.normal(size=(len(starts) - 1, TRIALS))
-        own = rng.normal(size=(n_people, TRIALS))
-        guess = least_squares(starts, people, weights, prior, secret, noise, own)
-        learnt += (guess * secret).mean(axis=1) / ATTACKS
-    # The mean of guess times secret is what is no longer unknown of its variance.
-    order = np.argsort(-snr, kind="stable")
-    group = np.arange(n_people) // FEWEST
-    mean = np.bincount(group, weights=learnt[order]) / np.bincount(group)
-    mean = np.clip(mean, 0.0, 1 - 1e-3)
-    out = np.zeros(n_people)
-    out[order] = (mean / (1 - mean))[group]
-    return out
+        is_same = rng.random((len(names), n_people, TRIALS)) < (1 + gains[:, None, None]) / 2
+        sums = add_up(*system, number, np.where(is_same, secret, -secret))
+        off, of_noise = np.sqrt(noise) * rng.normal(size=sums.shape), noise + np.zeros(sums.shape)
+        both = np.ones(sums.shape, dtype=bool)
+        off[small], of_noise[small], both[small] = _shown(
+            sums[small], size[small], sampled[small], noise[small], told, rng
+        )
+        # What both sides of a small cell show is subtracted from the one around it.
+        is_apart = np.zeros(sums.shape, dtype=bool)
+        is_apart[inside] = both[inside] & both[around[inside]]
+        for each, of_each in ((sums, sums + off), (of_noise, of_noise)):
+            part = np.where(is_apart[inside], of_each[inside], 0.0)
+            np.add.at(each, around[inside], part if each is of_noise else -part)
+        shown = (sums + off + np.sqrt(missing) * rng.normal(size=sums.shape)) / gain
+        precision = gain**2 / (of_noise + errors + missing)
+        of_prior = known * secret + np.sqrt(known) * rng.normal(size=secret.shape)
+        guess = least_squares(*system, around, is_apart, precision, shown, prior, of_prior)
+        hits += np.where(guess == 0, 0.5, guess * secret > 0).mean(axis=1) / ATTACKS
+    return hits
+
+
+def _shown(
+    sums: FloatArray,
+    size: FloatArray,
+    sampled: FloatArray,
+    noise: FloatArray,
+    told: Patterns,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """What is shown of small cells: both sides with noise, or what it tells of their sum that a side is hidden.
+
+    sums: shape (n_cells, n_trials), of the secrets of those who were sampled; the others: shape (n_cells, 1).
+    noise: Variance of that in both sides.
+
+    Returns: how far an observation of the sum is off, the variance of its noise (inf: nothing is told), and whether
+        both sides are shown.
+    """
+    n = np.broadcast_to(size.astype(np.int64), sums.shape)
+    left = n - np.rint(sampled).astype(np.int64)
+    sums = sums + 2 * rng.binomial(left, 0.5) - left
+    plus = np.clip(np.rint((n + sums) / 2).astype(np.int64), 0, n)
+    here, there = (rng.random(n.shape) < told.passes[many] for many in (plus, n - plus))
+    drawn = np.sqrt(noise) * rng.normal(size=n.shape)
+    # A single count, of twice the noise; and what the pattern tells: both together as one observation of the sum.
+    direction, one = np.where(here, 1.0, -1.0), here != there
+    before = 1 / told.spread[n, one.astype(np.int64)]
+    count = one / (2 * noise)
+    left_over = 1 / np.maximum(before + count, 1 / n)
+    guess = (
+        direction
+        * left_over
+        * (
+            before * np.where(one, told.mean[n], 0.0)
+            + count * (direction * sums + np.sqrt(2) * drawn)
+        )
+    )
+    worth = np.maximum(1 / left_over - 1 / n, 0.0)  # precision of that observation
+    both = here & there
+    with np.errstate(divide="ignore"):
+        of_noise = np.where(both, noise, 1 / worth)
+    observed = guess * (1 + 1 / np.maximum(worth * n, 1e-9))
+    return np.where(both, drawn, np.where(worth > 0, observed - sums, 0.0)), of_noise, both

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -30,8 +30,8 @@ from engine.schema import (
 
 SOME_ROWS = 2_000
 """Rows on which the share of news in a table is estimated."""
-RARE = 0.01
-"""What happens less often to an even secret, such as many people of whom neither side is shown, tells nothing of it."""
+RARE = 1e-6
+"""What happens less often to an even secret, such as many people of whom neither side is shown, is left out."""
 LEAST_SPREAD = 0.2
 """Least variance of a sum of a few secrets: they are whole numbers."""
 Numbers = NDArray[np.integer[Any]]
@@ -47,10 +47,14 @@ class Cells:
     weight: FloatArray  # shape (n_edges,): Rows of the person in the cell that count
     share: FloatArray  # shape (n_edges,): What of it is news beside the narrower tables that the table is locked to
     larger: FloatArray  # shape (n_cells,): How many times as many people as were sampled
-    noise: FloatArray  # shape (n_cells,): Variance of the noise in the cell's sum
+    size: Int64Array  # shape (n_cells,): People in a small cell, of which a side may be hidden; 0: both are shown
+    # shape (n_cells,): Variance of the noise in the sum: of the two sides; of a small cell, that tells as much as what
+    # is shown of it on average.
+    noise: FloatArray
+    around: Int64Array  # shape (n_cells,): The cell around a small one that is not shown as a whole; 0: none
+    sd: float  # Of each of two layers of noise in a count
     gain: float = 1.0  # Correlation of what the table shows with the secret
     n_tables: int = 1  # That show sums of these groups, each with noise and errors of its own
-    is_shown: bool = True  # The sums are shown; else it tells that a side is not
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +67,6 @@ class _Groups:
     # one for each finer one inside.
     figures: FloatArray
     finer: Numbers  # shape (n_rows,): Next finer cell of each row, of which less is shown, from 1; 0: none
-    held: NDArray[np.int32]  # shape (n_finer + 1,): How many buckets of it are shown
     n_finer: FloatArray  # shape (n_finer + 1,): People in it; inf: not known
 
 
@@ -175,7 +178,7 @@ class Incidence:
             if rows is None
             else (np.ascontiguousarray(self._leaves(names)[rows]), None)
         )
-        cell, people, figures, finer, held, finer_range = place(
+        cell, people, figures, finer, finer_range = place(
             _matrix([numbers[j] for j in columns], tree.n_nodes),
             tree.depth,
             tree.n,
@@ -186,20 +189,18 @@ class Incidence:
             np.array(first, dtype=np.int64).reshape(len(chosen), len(depths)),
         )
         cell = cell.astype(np.min_scalar_type(len(people)))
-        finer = finer.astype(np.min_scalar_type(len(held)))
+        finer = finer.astype(np.min_scalar_type(len(finer_range)))
         if row is not None:
             cell, finer = cell[row], finer[row]
         if rows is not None:
-            n_finer = np.zeros(len(held))
+            n_finer = np.zeros(len(finer_range))
         elif self.share == 1:
-            n_finer = self._n_each(finer, len(held))
+            n_finer = self._n_each(finer, len(finer_range))
         elif len(chosen) == 1:  # the column's own table tells
             n_finer = chosen[0].people[finer_range]
         else:
-            n_finer = np.full(len(held), np.inf)
-        return _Groups(
-            cell=cell, people=people, figures=figures, finer=finer, held=held, n_finer=n_finer
-        )
+            n_finer = np.full(len(finer_range), np.inf)
+        return _Groups(cell=cell, people=people, figures=figures, finer=finer, n_finer=n_finer)
 
     def _leaves(self, columns: ColumnSet) -> NDArray[np.int32]:
         """The finest range of each row in some columns."""
@@ -229,11 +230,11 @@ class Incidence:
         split: Split | None = None,
         times: int = 1,
         noise_factor: int = 1,
-    ) -> list[Cells]:
+    ) -> Cells:
         """Cells of all other columns of a table, in which it reveals one column.
 
-        Of the people whose finest cell is not shown as a whole, it also tells that too few of them are on a side that
-        is not shown.
+        Cells around people that are not shown as a whole count as well, where so few are in them that an even secret
+        would hide a side.
 
         times: How often it was measured with noise of its own. Each counts as if it were of other groups, for nobody
             knows what changed between two states of the data: of the same groups several reveal a little less.
@@ -256,28 +257,37 @@ class Incidence:
                 bucket = np.where(seen.is_leaf[seen.buckets.cell, j], seen.buckets.cell, 0)
                 figures = figures * _of_sides(bucket, cell, split.bit, len(people))
         share = self._news(table, target, people, cell) if cell.any() else self._one_each
-        found = [self._cells(seen, cell, share * times, people, 4.0 * sd**2 * figures, gain)]
+        row, around = np.flatnonzero(cell), np.zeros(len(people), dtype=np.int64)
         if split is None or (split.rest is None and not split.is_null):
-            found.append(self._hidden(table, target, times, sd, gain))
-        return [one for one in found if len(one.cell)]
+            small, of_small = self._small(table, target)
+            inside, of_each = of.finer[small].astype(np.int32), np.zeros(len(of.n_finer))
+            of_each[inside] = of.n_finer[inside]
+            # What both sides of a small cell tell is not told again by the one around it.
+            share[small] *= 1 - self.patterns(sd).both[np.rint(of_each[inside]).astype(np.int64)]
+            around = np.concatenate([around, np.zeros(len(of_each), dtype=np.int64)])
+            around[len(people) + inside] = cell[small]
+            cell = np.concatenate([cell[row], inside + np.int32(len(people))])
+            share = np.concatenate([share[row], of_small])
+            row = np.concatenate([row, small])
+            people = np.concatenate([people, of_each])
+            figures = np.concatenate([figures, np.ones(len(of_each))])
+        else:
+            cell, share = cell[row], share[row]
+        return self._cells(seen, row, cell, share * times, people, figures, around, sd, gain)
 
-    def _hidden(self, table: ColumnSet, target: str, times: int, sd: float, gain: float) -> Cells:
-        """Cells of which a side is not shown; of the same people as in a narrower table, it tells nothing new."""
-        seen = self._seen[table]
-        of = seen.others[table.index(target)]
-        cell = of.finer.astype(np.int32)
-        people = of.n_finer
-        noise_of = hidden_noise(self.privacy.low_threshold, self.privacy.threshold_mean, sd)
-        within = np.clip(people, 0, len(noise_of) - 1).astype(np.int64)
-        noise = noise_of[within, np.minimum(of.held, 1)]
-        cell = np.where(np.isfinite(noise)[cell], cell, 0)
-        share = np.full(len(cell), float(times))
+    def _small(self, table: ColumnSet, target: str) -> tuple[Int64Array, FloatArray]:
+        """Rows in small cells that are not shown as a whole, and what of these is not in those of narrower tables."""
+        of = self._seen[table].others[table.index(target)]
+        most = 4 * self.privacy.threshold_mean
+        row = np.flatnonzero(((of.n_finer > 0) & (of.n_finer < most))[of.finer] & (of.finer > 0))
+        people, share = of.n_finer[of.finer[row]], np.ones(len(row))
         for narrower in self._narrower(table, target):
-            around = narrower.n_finer[narrower.finer]
-            around = np.where(narrower.finer > 0, around, narrower.people[narrower.cell])
-            share *= np.clip(1 - people[cell] / np.maximum(around, 1.0), 0.0, 1.0)
-        cell = np.where(share > 0, cell, 0)
-        return replace(self._cells(seen, cell, share, people, noise, gain), is_shown=False)
+            finer = narrower.finer[row]
+            around = np.where(
+                finer > 0, narrower.n_finer[finer], narrower.people[narrower.cell[row]]
+            )
+            share *= np.clip(1 - people / np.maximum(around, 1.0), 0.0, 1.0)
+        return row[share > 0], share[share > 0]
 
     def _n_each(self, cell: Numbers, n_cells: int) -> FloatArray:
         """People in each cell."""
@@ -296,16 +306,17 @@ class Incidence:
     def _cells(
         self,
         seen: _Seen,
+        row: Int64Array,
         cell: NDArray[np.int32],
         share: FloatArray,
         people: FloatArray,
-        noise: FloatArray,
+        figures: FloatArray,
+        around: Int64Array,
+        sd: float,
         gain: float,
     ) -> Cells:
-        """The people of some cells, but for cell 0."""
-        rows = np.flatnonzero(cell)
-        cell, share, person = cell[rows], share[rows], self._person[rows]
-        weight = self._one_each[rows]
+        """The people of some rows in cells; people, figures: by cell."""
+        person, weight = self._person[row], self._one_each[row]
         if not self._is_single:
             # Rows of one person in one cell are one: together they are worth as many as count.
             keys, one, n = np.unique(
@@ -316,19 +327,28 @@ class Incidence:
             cell, person = (keys // self.n_people).astype(np.int32), keys % self.n_people
             weight = np.minimum(n, seen.scale).astype(np.float64)
             share = share[one]
+        sampled = np.bincount(cell, weights=weight, minlength=len(people))
         larger = np.ones(len(people))
         if self.share < 1:
-            sampled = np.bincount(cell, weights=weight, minlength=len(people))
             larger = np.maximum(people / np.maximum(sampled, 1.0), 1.0)
+        size, told = np.rint(sampled * larger).astype(np.int64), self.patterns(sd)
+        size[(figures != 1) | (size >= len(told.noise))] = 0
         return Cells(
             person=person,
             cell=cell,
             weight=weight,
             share=share,
             larger=larger,
-            noise=noise,
+            size=size,
+            noise=np.where(size > 0, told.noise[size], 4.0 * sd**2 * figures),
+            around=around,
+            sd=sd,
             gain=gain,
         )
+
+    def patterns(self, sd: float) -> Patterns:
+        """What is shown of small cells."""
+        return _patterns(self.privacy.low_threshold, self.privacy.threshold_mean, sd)
 
     def _news(
         self, table: ColumnSet, target: str, people: FloatArray, cell: NDArray[np.int32]
@@ -378,31 +398,50 @@ class Split:
     is_null: bool = False
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Patterns:
+    """What the sides that are shown of n people tell of the sum of their even secrets; by n, which is small."""
+
+    passes: FloatArray  # Whether a side of so many is shown, as a probability
+    both: FloatArray  # Whether both sides are, as a probability
+    noise: FloatArray  # Variance of the noise that tells as much as all sides do on average; inf: they tell nothing
+    mean: FloatArray  # Where one side is shown, of the sum in its direction
+    # shape (n, 2): Variance of the sum where neither side is shown, or one, before its count is looked at.
+    spread: FloatArray
+
+
 @lru_cache
-def hidden_noise(low_threshold: int, mean: int, sd: float) -> FloatArray:
-    """Variance of the noise in a sum of the secrets of n people of whom a side is not shown; inf: nothing is told.
-
-    sd: Standard deviation of each of two noise layers.
-
-    Returns: shape (n + 1, 2): where neither side is shown, or one.
-    """
+def _patterns(low_threshold: int, mean: int, sd: float) -> Patterns:
+    """Both sides of `4 * mean` people are shown nearly always."""
     most = 4 * mean
-    out = np.full((most + 1, 2), np.inf)
-    for n in range(1, most):  # of more, both sides are shown
+    noise, spreads = np.full(most, np.inf), np.full((most, 2), np.inf)
+    means, both = np.zeros(most), np.zeros(most)
+    passes = np.array([0.5 * math.erfc((mean - k) / math.sqrt(2)) for k in range(most)])
+    passes[:low_threshold] = 0.0
+    for n in range(1, most):
         on = np.arange(n + 1)
         often = np.array([math.comb(n, k) for k in on]) / 2.0**n
-        passes = np.array([0.5 * math.erfc((mean - k) / math.sqrt(2)) for k in on])
-        passes[:low_threshold] = 0.0
-        hidden = (1 - passes)[::-1]
-        for shown, likely in ((0, often * (1 - passes) * hidden), (1, 2 * often * passes * hidden)):
-            if likely.sum() < RARE:
+        here, there = passes[: n + 1], passes[n::-1]
+        left = 0.0  # variance of the sum that is not known
+        for known, likely in (
+            (0.0, often * (1 - here) * (1 - there)),
+            (1 / (8 * sd**2), 2 * often * here * (1 - there)),
+            (1 / (4 * sd**2), often * here * there),
+        ):
+            chance = float(likely.sum())
+            if chance < RARE:
                 continue
-            likely = likely / likely.sum()
-            spread = 4 * float((likely * (on - (likely * on).sum()) ** 2).sum())
-            spread = 1 / (1 / max(spread, LEAST_SPREAD) + shown / (8 * sd**2))
-            if spread < n:
-                out[n, shown] = 1 / (1 / spread - 1 / n)
-    return out
+            middle = float((likely * on).sum()) / chance
+            spread = max(4 * float((likely * (on - middle) ** 2).sum()) / chance, LEAST_SPREAD)
+            left += chance / (1 / spread + known)
+            shown = round(8 * sd**2 * known)
+            if shown < 2:
+                spreads[n, shown] = spread
+            if shown == 1:
+                means[n] = 2 * middle - n
+        both[n] = (often * here * there).sum()
+        noise[n] = n * left / (n - left) if left < n else np.inf
+    return Patterns(passes=passes, both=both, noise=noise, mean=means, spread=spreads)
 
 
 def _of_sides(bucket: Numbers, cell: NDArray[np.int32], bit: BoolArray, n_cells: int) -> FloatArray:
