@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,6 @@ STEPS = 60
 """Iterations at most; what is within the bound settles in about ten."""
 SETTLED = 2e-3
 """Change of anybody's variance at which it has settled."""
-KNOWN = 2.7
-"""From this ratio on, 95 of 100 right, nobody asks how much more is known."""
 ERROR = 0.009
 """Standard error of how often the most exposed are guessed right: so many attacks are simulated."""
 LARGE = 500
@@ -77,9 +75,7 @@ class Estimator:
             for shared in secrets
             for by, split in (*shared.proxies.items(), (name, shared.own))
         )
-        self._split = {
-            by for by, split in splits if split and (split.rest is not None or split.is_null)
-        }
+        self._split = {by for by, split in splits if split and split.rest is not None}
 
     def add(self, tree: Measurement) -> None:
         """Take in a further table."""
@@ -145,34 +141,22 @@ class Estimator:
         most_right: float,
     ) -> ColumnExposure:
         """What tables reveal of one secret of a column."""
-        cells: list[tuple[str, Cells]] = []
-        alike: dict[ColumnSet | frozenset[str], list[tuple[ColumnSet, Cells]]] = {}
+        names, by, cells = [], [], []
         for table, n in times.items():
-            by, how = _through(table, column, shared)
-            if by is None:
-                continue
-            one = self.people.cells(table, by, how, times=n, noise_factor=noise_factor)
-            # Sums of the same groups, from several tables, are known no better than exactly.
-            of = table if how is not None and how.rest is not None else frozenset(table) - {by}
-            alike.setdefault(of, []).append((table, one))
-            cells.append((by, one))
-        merged = [
-            replace(
-                same[0][1],
-                n_tables=len(same),
-                gain=sum(one.gain for _, one in same) / len(same),
-            )
-            for same in alike.values()
-        ]
+            through, how = _through(table, column, shared)
+            if through is not None:
+                names.append(table)
+                by.append(through)
+                cells.append(self.people.cells(table, through, how, n, noise_factor))
         n_people = self.people.n_people
         n_most = max(FEWEST, round(MOST_EXPOSED * n_people))
-        snr, added = evolve(merged, n_people, before, n_most)
+        snr, added = evolve(cells, n_people, before)
         order = np.argsort(-snr, kind="stable")
         guessed = right(snr)
         most, n_top = _of_most(guessed[order], n_most)
         is_again = max(times.values(), default=1) > 1
-        if most > most_right and not is_again and np.count_nonzero(snr > KNOWN) < n_most:
-            guessed = attack(self.people, cells, snr, before, n_most)
+        if most > most_right and not is_again:
+            guessed = attack(self.people, by, cells, snr, before, n_most)
             most, n_top = _of_most(guessed[order], n_most)
         guessed = np.append(guessed[order], 0.5)  # chance, of nobody
 
@@ -181,11 +165,6 @@ class Estimator:
 
         is_top = np.zeros(n_people, dtype=bool)
         is_top[order[:n_top]] = True
-        by_table: dict[ColumnSet, float] = {}
-        for same, each in zip(alike.values(), added, strict=True):
-            for table, _ in same:
-                share = float(each[is_top].mean()) / len(same) if n_people else 0.0
-                by_table[table] = by_table.get(table, 0.0) + share
         return ColumnExposure(
             column=column,
             most=most,
@@ -194,8 +173,11 @@ class Estimator:
             of_all=top(1.0),
             error=_sampling_error(guessed[:n_top], n_top / max(n_people, 1), self.people.share),
             snr=ratio_of(max(float(guessed[: max(n_top, 1)].mean()), 0.5)),
-            figures=sum(_figures(one, is_top) for _, one in cells),
-            by=by_table,
+            figures=sum(_figures(one, is_top) for one in cells),
+            by={
+                table: float(each[is_top].mean()) if n_people else 0.0
+                for table, each in zip(names, added, strict=True)
+            },
         )
 
 
@@ -243,12 +225,11 @@ def right(snr: FloatArray) -> FloatArray:
 
 
 def evolve(
-    tables: Sequence[Cells], n_people: int, before: float = 0.0, n_most: int = 1
+    tables: Sequence[Cells], n_people: int, before: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """What all tables reveal of each person, as a ratio of signal to noise.
+    """What all tables reveal of each person, as a ratio of signal to noise; of same groups, too, each adds to it.
 
     before: What is known of everybody already.
-    n_most: It ends early where so many people's secrets are as good as known.
 
     Returns: ratio, shape (n_people,); what each table adds to it, shape (n_tables, n_people).
     """
@@ -268,7 +249,6 @@ def evolve(
                 one.noise,
                 one.larger,
                 one.gain,
-                one.n_tables,
                 unknown,
                 added,
             )
@@ -276,21 +256,22 @@ def evolve(
         now = np.interp(snr, _SNR, _LEFT)
         moved = float(np.abs(now - unknown).max(initial=0.0))
         unknown = now
-        if moved < SETTLED or np.count_nonzero(snr > KNOWN) >= n_most:
+        if moved < SETTLED:
             break
     return snr, by
 
 
 def attack(
     people: Incidence,
-    tables: Sequence[tuple[str, Cells]],
+    by: Sequence[str],
+    tables: Sequence[Cells],
     snr: FloatArray,
     before: float,
     n_most: int,
 ) -> FloatArray:
     """How often each secret is guessed right by least squares, where secrets, hidden sides and noise are drawn.
 
-    tables: Columns that show the secret, and the cells in which they do. They show it with errors of their own.
+    by: Which column of each table shows the secret, with errors of its own.
     snr: The bound of each person: as much is known of people who were not sampled.
     n_most: How many are the most exposed.
     """
@@ -298,11 +279,11 @@ def attack(
 
     n_people, rng = people.n_people, np.random.default_rng(0)
     unknown, prior = np.interp(snr, _SNR, _LEFT), np.full(n_people, 1.0 + before)
-    names = sorted({by for by, _ in tables})
-    gains = np.array([max(one.gain for by, one in tables if by == name) for name in names])
+    names, column = np.unique(by, return_inverse=True)
+    gains = np.ones(len(names))
+    gains[column] = [one.gain for one in tables]
     parts: list[tuple[Any, ...]] = []
-    n_before = 0
-    for by, one in tables:
+    for number, one in zip(column, tables, strict=True):
         n_cells, square, known = len(one.noise), one.weight**2, one.gain**2
         sampled, others = (
             np.bincount(one.cell, weights=w, minlength=n_cells)
@@ -318,45 +299,36 @@ def attack(
         edges = edges[(~is_large & np.isfinite(noise)[one.cell])[edges]]
         n_each = np.bincount(one.cell[edges], minlength=n_cells)
         held = np.flatnonzero(n_each)
-        place = np.full(n_cells, -1)
-        place[held] = n_before + np.arange(len(held))
-        n_before += len(held)
         parts.append(
             (
                 one.person[edges].astype(np.int32),
                 one.weight[edges].astype(np.float32),
                 n_each[held],
-                np.full(len(held), names.index(by)),
-                place[one.around][held],
+                np.full(len(held), number),
                 *(each[held, None] for each in (one.size, sampled, noise, errors, missing)),
             )
         )
-    person, weight, n_each, number, around, size, sampled, noise, errors, missing = (
+    person, weight, n_each, of, size, sampled, noise, errors, missing = (
         np.concatenate(part) for part in zip(*parts, strict=True)
     )
     system = np.concatenate([[0], np.cumsum(n_each)]), person, weight
-    gain, small, inside = gains[number, None], np.flatnonzero(size), np.flatnonzero(around >= 0)
-    told = people.patterns(max(one.sd for _, one in tables))
+    gain, small = gains[of, None], np.flatnonzero(size)
+    told = people.patterns(max(one.sd for one in tables))
     hits, known = np.zeros(n_people), (prior - 1)[:, None]
     rounds = math.ceil(0.25 / ERROR**2 / n_most / TRIALS)
     for _ in range(rounds):
         secret = rng.choice([-1.0, 1.0], (n_people, TRIALS))
         is_same = rng.random((len(names), n_people, TRIALS)) < (1 + gains[:, None, None]) / 2
-        sums = add_up(*system, number, np.where(is_same, secret, -secret))
+        sums = add_up(*system, of, np.where(is_same, secret, -secret))
         shown = sums + np.sqrt(noise) * rng.normal(size=sums.shape)
-        of_noise, both = noise + np.zeros(sums.shape), np.ones(sums.shape, dtype=bool)
-        shown[small], of_noise[small], both[small] = _shown(
+        of_noise = noise + np.zeros(sums.shape)
+        shown[small], of_noise[small] = _shown(
             sums[small], size[small], sampled[small], noise[small], told, rng
         )
-        # What both sides of a small cell show is subtracted from the one around it.
-        is_apart = np.zeros(sums.shape, dtype=bool)
-        is_apart[inside] = both[inside] & both[around[inside]]
-        np.subtract.at(shown, around[inside], np.where(is_apart, shown, 0.0)[inside])
-        np.add.at(of_noise, around[inside], np.where(is_apart, of_noise, 0.0)[inside])
         shown = (shown + np.sqrt(missing) * rng.normal(size=sums.shape)) / gain
         precision = gain**2 / (of_noise + errors + missing)
         of_prior = known * secret + np.sqrt(known) * rng.normal(size=secret.shape)
-        guess = least_squares(*system, around, is_apart, precision, shown, prior, of_prior)
+        guess = least_squares(*system, precision, shown, prior, of_prior)
         hits += np.where(guess == 0, 0.5, guess * secret > 0).mean(axis=1) / rounds
     return hits
 
@@ -368,13 +340,13 @@ def _shown(
     noise: FloatArray,
     told: Patterns,
     rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray, BoolArray]:
+) -> tuple[FloatArray, FloatArray]:
     """What is shown of small cells: both sides with noise, or what it tells of their sum that a side is hidden.
 
     sums: shape (n_cells, n_trials), of the secrets of those who were sampled; the others: shape (n_cells, 1).
     noise: Variance of that in both sides.
 
-    Returns: an observation of the sum, the variance of its noise (inf: nothing is told), whether both sides are shown.
+    Returns: an observation of the sum, and the variance of its noise; inf: nothing is told.
     """
     n = np.broadcast_to(size, sums.shape)
     left = n - np.rint(sampled).astype(np.int64)
@@ -391,4 +363,4 @@ def _shown(
     news = precision - 1 / n
     with np.errstate(divide="ignore", invalid="ignore"):
         observed = np.where(news > 0, mean * precision / news - others, 0.0)
-        return np.where(both, sums + drawn, observed), np.where(both, noise, 1 / news), both
+        return np.where(both, sums + drawn, observed), np.where(both, noise, 1 / news)

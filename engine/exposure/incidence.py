@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from engine.params import PrivacyParams
@@ -51,10 +52,8 @@ class Cells:
     # shape (n_cells,): Variance of the noise in the sum: of the two sides; of a small cell, that tells as much as what
     # is shown of it on average.
     noise: FloatArray
-    around: Int64Array  # shape (n_cells,): The cell around a small one that is not shown as a whole; 0: none
     sd: float  # Of each of two layers of noise in a count
     gain: float = 1.0  # Correlation of what the table shows with the secret
-    n_tables: int = 1  # That show sums of these groups, each with noise and errors of its own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -208,10 +207,13 @@ class Incidence:
 
     def _distinct(self, columns: ColumnSet) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Their combinations, and which each row has; the tables that show a few columns share them."""
-        from engine.exposure.loops import distinct
-
         if columns not in self._combinations:
-            self._combinations[columns] = distinct(self._leaves(columns))
+            leaves, which = self._leaves(columns), np.zeros(self._n_rows, dtype=np.int64)
+            for leaf in leaves.T:
+                which, _ = pd.factorize(which * (int(leaf.max(initial=0)) + 1) + leaf)
+            first = np.zeros(int(which.max(initial=-1)) + 1, dtype=np.int64)
+            first[which] = np.arange(len(which))
+            self._combinations[columns] = leaves[first], which.astype(np.int32)
         return self._combinations[columns]
 
     def leaf(self, name: str) -> Int64Array:
@@ -253,27 +255,18 @@ class Incidence:
                 people = np.zeros(int(part.max()) + 1)
                 people[part] = size
                 cell, figures = part.astype(np.int32), np.ones(len(people))
-            elif split.is_null:
-                bucket = np.where(seen.is_leaf[seen.buckets.cell, j], seen.buckets.cell, 0)
-                figures = figures * _of_sides(bucket, cell, split.bit, len(people))
         share = self._news(table, target, people, cell) if cell.any() else self._one_each
-        row, around = np.flatnonzero(cell), np.zeros(len(people), dtype=np.int64)
-        if split is None or (split.rest is None and not split.is_null):
+        row = np.flatnonzero(cell)
+        cell, share = cell[row], share[row]
+        if split is None or split.rest is None:
             small, of_small = self._small(table, target)
-            inside, of_each = of.finer[small].astype(np.int32), np.zeros(len(of.n_finer))
-            of_each[inside] = of.n_finer[inside]
-            # What both sides of a small cell tell is not told again by the one around it.
-            share[small] *= 1 - self.patterns(sd).both[np.rint(of_each[inside]).astype(np.int64)]
-            around = np.concatenate([around, np.zeros(len(of_each), dtype=np.int64)])
-            around[len(people) + inside] = cell[small]
-            cell = np.concatenate([cell[row], inside + np.int32(len(people))])
-            share = np.concatenate([share[row], of_small])
-            row = np.concatenate([row, small])
-            people = np.concatenate([people, of_each])
-            figures = np.concatenate([figures, np.ones(len(of_each))])
-        else:
-            cell, share = cell[row], share[row]
-        return self._cells(seen, row, cell, share * times, people, figures, around, sd, gain)
+            inside, n_inside = of.finer[small].astype(np.int32), np.zeros(len(of.n_finer))
+            n_inside[inside] = of.n_finer[inside]
+            cell = np.concatenate([cell, inside + np.int32(len(people))])
+            share, row = np.concatenate([share, of_small]), np.concatenate([row, small])
+            people = np.concatenate([people, n_inside])
+            figures = np.concatenate([figures, np.ones(len(n_inside))])
+        return self._cells(seen, row, cell, share * times, people, figures, sd, gain)
 
     def _small(self, table: ColumnSet, target: str) -> tuple[Int64Array, FloatArray]:
         """Rows in small cells that are not shown as a whole, and what of these is not in those of narrower tables."""
@@ -311,7 +304,6 @@ class Incidence:
         share: FloatArray,
         people: FloatArray,
         figures: FloatArray,
-        around: Int64Array,
         sd: float,
         gain: float,
     ) -> Cells:
@@ -341,7 +333,6 @@ class Incidence:
             larger=larger,
             size=size,
             noise=np.where(size > 0, told.noise[size], 4.0 * sd**2 * figures),
-            around=around,
             sd=sd,
             gain=gain,
         )
@@ -393,9 +384,7 @@ class Split:
 
     bit: BoolArray
     rest: Int64Array | None
-    gain: float
-    # The sides are nulls and all values: of each side as many figures as are shown are added up.
-    is_null: bool = False
+    gain: float  # Correlation of what the column shows with the secret
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -403,7 +392,6 @@ class Patterns:
     """What the sides that are shown of n people tell of the sum of their even secrets; by n, which is small."""
 
     passes: FloatArray  # Whether a side of so many is shown, as a probability
-    both: FloatArray  # Whether both sides are, as a probability
     noise: FloatArray  # Variance of the noise that tells as much as all sides do on average; inf: they tell nothing
     mean: FloatArray  # Where one side is shown, of the sum in its direction
     # shape (n, 2): Variance of the sum where neither side is shown, or one, before its count is looked at.
@@ -414,8 +402,7 @@ class Patterns:
 def _patterns(low_threshold: int, mean: int, sd: float) -> Patterns:
     """Both sides of `4 * mean` people are shown nearly always."""
     most = 4 * mean
-    noise, spreads = np.full(most, np.inf), np.full((most, 2), np.inf)
-    means, both = np.zeros(most), np.zeros(most)
+    noise, means, spreads = np.full(most, np.inf), np.zeros(most), np.full((most, 2), np.inf)
     passes = np.array([0.5 * math.erfc((mean - k) / math.sqrt(2)) for k in range(most)])
     passes[:low_threshold] = 0.0
     for n in range(1, most):
@@ -439,21 +426,8 @@ def _patterns(low_threshold: int, mean: int, sd: float) -> Patterns:
                 spreads[n, shown] = spread
             if shown == 1:
                 means[n] = 2 * middle - n
-        both[n] = (often * here * there).sum()
         noise[n] = n * left / (n - left) if left < n else np.inf
-    return Patterns(passes=passes, both=both, noise=noise, mean=means, spread=spreads)
-
-
-def _of_sides(bucket: Numbers, cell: NDArray[np.int32], bit: BoolArray, n_cells: int) -> FloatArray:
-    """Variance of a sum of secrets known from both sides of each cell, in that of one figure a side."""
-    shown = np.zeros((2, n_cells))
-    for side in (0, 1):
-        _, first = np.unique(np.where(bit == side, bucket, 0), return_index=True)
-        first = first[(bit[first] == side) & (bucket[first] > 0)]
-        shown[side] = np.bincount(cell[first], minlength=n_cells)
-    weight = np.divide(1.0, shown, out=np.zeros_like(shown), where=shown > 0).sum(axis=0)
-    variance: FloatArray = np.divide(2.0, weight, out=np.full(n_cells, np.inf), where=weight > 0)
-    return variance
+    return Patterns(passes=passes, noise=noise, mean=means, spread=spreads)
 
 
 def _split(cell: Int64Array, rest: Int64Array, bit: BoolArray) -> Int64Array:

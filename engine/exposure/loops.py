@@ -44,27 +44,6 @@ def _find(slots: Int32Array, keys: Int32Array, key: Int32Array) -> int:
 
 
 @kernel
-def distinct(rows: Int32Array) -> tuple[Int32Array, Int32Array]:
-    """Distinct rows of a matrix of integers, and which of them each row is."""
-    n_rows, n_columns = rows.shape
-    size = 8
-    while size < 2 * n_rows:
-        size *= 2
-    slots = np.zeros(size, np.int32)
-    keys = np.zeros((n_rows + 1, n_columns), np.int32)
-    which = np.zeros(n_rows, np.int32)
-    n = 0
-    for row in range(n_rows):
-        at = _find(slots, keys, rows[row])
-        if slots[at] == 0:
-            n += 1
-            slots[at] = n
-            keys[n] = rows[row]
-        which[row] = slots[at] - 1
-    return keys[1 : n + 1].copy(), which
-
-
-@kernel
 def place(
     ranges: Int32Array,
     depth: NDArray[np.uint8],
@@ -193,7 +172,6 @@ def reveal(
     noise: FloatArray,
     larger: FloatArray,
     gain: float,
-    n_tables: int,
     unknown: FloatArray,
     out: FloatArray,
 ) -> None:
@@ -202,15 +180,14 @@ def reveal(
     unknown: shape (n_people,), variance of what is not known of each person's secret; the others: see `Cells`.
     """
     known = gain * gain
-    rest = (1 - known) / n_tables
     in_cell = np.zeros(len(noise))
     for edge in range(len(cell)):
-        of = known * unknown[person[edge]] + rest
+        of = known * unknown[person[edge]] + 1 - known
         in_cell[cell[edge]] += of * weight[edge] ** 2
     for edge in range(len(cell)):
         at, who = cell[edge], person[edge]
         mine = known * unknown[who] * weight[edge] ** 2
-        around = noise[at] / n_tables + in_cell[at] * larger[at] - mine
+        around = noise[at] + in_cell[at] * larger[at] - mine
         out[who] += share[edge] * known * weight[edge] ** 2 / around
 
 
@@ -238,8 +215,6 @@ def least_squares(
     first: Int64Array,
     person: Int32Array,
     weight: NDArray[np.float32],
-    around: Int64Array,
-    is_apart: NDArray[np.bool_],
     precision: FloatArray,
     shown: FloatArray,
     prior: FloatArray,
@@ -248,15 +223,13 @@ def least_squares(
     """Guess secrets from noisy sums over cells, by conjugate gradients; several trials side by side.
 
     first, person, weight: The people of cell k, and their weights, stand from first[k] up to first[k + 1].
-    around: The cell around each; -1: none. is_apart: shape (n_cells, TRIALS), whether the sum over that one is without
-        this one's people.
     precision, shown: shape (n_cells, TRIALS), of the noise, and the noisy sums.
     prior: shape (n_people,), precision of what is known of each beforehand, that its variance is 1 included.
     of_prior: shape (n_people, TRIALS), what that is, times its precision.
     """
-    n_people, every = len(prior), np.ones(len(around), np.bool_)
+    n_people, every = len(prior), np.ones(len(shown), np.bool_)
     rest, total = of_prior.copy(), precision * shown
-    _scatter(first, person, weight, around, is_apart, total, rest)
+    _scatter(first, person, weight, total, rest)
     guess, way, along = np.zeros((n_people, TRIALS)), rest.copy(), np.zeros((n_people, TRIALS))
     square, step, after = np.zeros(TRIALS), np.zeros(TRIALS), np.zeros(TRIALS)
     for who in range(n_people):
@@ -268,14 +241,8 @@ def least_squares(
             for k in range(TRIALS):
                 along[who, k] = prior[who] * way[who, k]
         _gather(first, person, weight, every, way, total)
-        for cell in range(len(around)):
-            for k in range(TRIALS):
-                if is_apart[cell, k]:
-                    total[around[cell], k] -= total[cell, k]
-        for cell in range(len(around)):
-            for k in range(TRIALS):
-                total[cell, k] *= precision[cell, k]
-        _scatter(first, person, weight, around, is_apart, total, along)
+        total *= precision
+        _scatter(first, person, weight, total, along)
         step[:] = 0.0
         for who in range(n_people):
             for k in range(TRIALS):
@@ -320,16 +287,11 @@ def _scatter(
     first: Int64Array,
     person: Int32Array,
     weight: NDArray[np.float32],
-    around: Int64Array,
-    is_apart: NDArray[np.bool_],
     of_cells: FloatArray,
     out: FloatArray,
 ) -> None:
     """Add what the sums over cells say to each of their people."""
-    value = np.zeros(TRIALS)
-    for cell in range(len(around)):
-        for k in range(TRIALS):
-            value[k] = of_cells[cell, k] - (of_cells[around[cell], k] if is_apart[cell, k] else 0.0)
+    for cell in range(len(of_cells)):
         for edge in range(first[cell], first[cell + 1]):
             for k in range(TRIALS):
-                out[person[edge], k] += weight[edge] * value[k]
+                out[person[edge], k] += weight[edge] * of_cells[cell, k]

@@ -67,9 +67,9 @@ def _of_nulls(people: Incidence, columns: tuple[str, ...]) -> dict[str, SharedSe
             side = (of_null > n / 2)[leaves[other]]
             gain = _correlation(is_null[check].astype(np.float64), side[check].astype(np.float64))
             if other != name and gain >= AGREES:
-                proxies[other] = Split(bit=side, rest=None, gain=gain, is_null=True)
+                proxies[other] = Split(bit=side, rest=None, gain=gain)
         if proxies:
-            own = Split(bit=is_null, rest=None, gain=1.0, is_null=True)
+            own = Split(bit=is_null, rest=None, gain=1.0)
             out[name] = SharedSecret(own=own, proxies=proxies)
     return out
 
