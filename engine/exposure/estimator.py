@@ -157,10 +157,14 @@ class Estimator:
         is_again = max(times.values(), default=1) > 1
         if most > most_right and not is_again:
             guessed = attack(self.people, by, cells, snr, before, n_most)
+            # Of each of the most exposed the trials tell little: they share their mean in the bound's proportions.
+            top = order[:n_most]
+            found, bound = (ratio_of(float(each[top].mean())) for each in (guessed, right(snr)))
+            guessed[top] = right(snr[top] * found / max(bound, 1e-12))
             most, n_top = _of_most(guessed[order], n_most)
         guessed = np.append(guessed[order], 0.5)  # chance, of nobody
 
-        def top(share: float) -> float:
+        def of_share(share: float) -> float:
             return float(guessed[: max(FEWEST, round(share * n_people))][: max(n_people, 1)].mean())
 
         is_top = np.zeros(n_people, dtype=bool)
@@ -168,9 +172,9 @@ class Estimator:
         return ColumnExposure(
             column=column,
             most=most,
-            of_1=top(0.01),
-            of_5=top(0.05),
-            of_all=top(1.0),
+            of_1=of_share(0.01),
+            of_5=of_share(0.05),
+            of_all=of_share(1.0),
             error=_sampling_error(guessed[:n_top], n_top / max(n_people, 1), self.people.share),
             snr=ratio_of(max(float(guessed[: max(n_top, 1)].mean()), 0.5)),
             figures=sum(_figures(one, is_top) for one in cells),
