@@ -69,17 +69,10 @@ class Estimator:
         self.people = people
         self.columns = tuple(sorted(columns))
         self._secrets = shared_secrets(people, self.columns)
-        splits = (
-            (by, split)
-            for name, secrets in self._secrets.items()
-            for shared in secrets
-            for by, split in (*shared.proxies.items(), (name, shared.own))
-        )
-        self._split = {by for by, split in splits if split and split.rest is not None}
 
     def add(self, tree: Measurement) -> None:
         """Take in a further table."""
-        self.people.add(tree, is_full=not self._split.isdisjoint(tree.columns))
+        self.people.add(tree)
 
     def revealed(self, tables: Iterable[ColumnSet]) -> list[str]:
         """Columns that any of some tables reveals."""

@@ -73,8 +73,7 @@ class _Groups:
 class _Seen:
     """One table, as sampled rows lie in it."""
 
-    buckets: _Groups  # Its own, in their order
-    is_leaf: BoolArray  # shape (n_nodes + 1, n_columns): No finer range of the column is released
+    buckets: _Groups  # Its own, of some rows
     others: tuple[
         _Groups, ...
     ]  # By column: of all others, where several ranges of the column are shown
@@ -122,11 +121,8 @@ class Incidence:
         """Columns that tables show."""
         return tuple(self._ranges)
 
-    def add(self, tree: Measurement, *, is_full: bool = True) -> None:
-        """See a further table.
-
-        is_full: Whether its finest buckets are looked up for all rows; else for some, to estimate what is new in them.
-        """
+    def add(self, tree: Measurement) -> None:
+        """See a further table."""
         if not tree.columns:
             return
         for name in tree.columns:
@@ -134,12 +130,9 @@ class Incidence:
                 self._ranges[name] = _Ranges(tree, self._codes[name])
         ranges = [self._ranges[name] for name in tree.columns]
         numbers = [one.of(tree, j) for j, one in enumerate(ranges)]
-        leaves = [one.is_leaf[n] for one, n in zip(ranges, numbers, strict=True)]
         everything = list(range(len(ranges)))
-        rows = slice(None) if is_full else self._some
         self._seen[tree.columns] = _Seen(
-            buckets=self._groups(tree, numbers, everything, 1, rows),
-            is_leaf=np.vstack([np.zeros(len(ranges), dtype=bool), np.column_stack(leaves)]),
+            buckets=self._groups(tree, numbers, everything, 1, self._some),
             others=tuple(
                 self._groups(tree, numbers, [i for i in everything if i != j], 2)
                 for j in everything
@@ -249,8 +242,7 @@ class Incidence:
         if split is not None:
             gain = split.gain
             if split.rest is not None:
-                shown = seen.is_leaf[seen.buckets.cell, j]
-                part = _split(np.where(shown, cell, 0), split.rest, split.bit)
+                part = _split(cell, split.rest)
                 size = people[cell] * np.bincount(part)[part] / np.bincount(cell)[cell]
                 people = np.zeros(int(part.max()) + 1)
                 people[part] = size
@@ -366,7 +358,7 @@ class Incidence:
     def _counts(self, table: ColumnSet) -> FloatArray:
         """Noisy count of the finest bucket around some rows."""
         of = self._seen[table].buckets
-        return of.people[of.cell[self._some] if len(of.cell) == self._n_rows else of.cell]
+        return of.people[of.cell]
 
     def scale(self, table: ColumnSet) -> int:
         """What the noise of a table's finest buckets is multiplied with."""
@@ -377,12 +369,10 @@ class Incidence:
 class Split:
     """One secret inside the values of a column, as the rows lie in it.
 
-    bit: shape (n_rows,): Which side of the secret each row's value is on.
     rest: shape (n_rows,): Which pair of values, one of each side, it is of: known to an attacker; -1: its value has no
         other half. None: nothing of the value is known.
     """
 
-    bit: BoolArray
     rest: Int64Array | None
     gain: float  # Correlation of what the column shows with the secret
 
@@ -430,15 +420,11 @@ def _patterns(low_threshold: int, mean: int, sd: float) -> Patterns:
     return Patterns(passes=passes, noise=noise, mean=means, spread=spreads)
 
 
-def _split(cell: Int64Array, rest: Int64Array, bit: BoolArray) -> Int64Array:
-    """Cells of rows by pair of values, from 1, where rows of both sides lie; 0 elsewhere."""
+def _split(cell: NDArray[np.int32], rest: Int64Array) -> Int64Array:
+    """Cells of rows by what of their value is known, from 1; 0: their value has no other half."""
     keys = np.where((cell > 0) & (rest >= 0), cell * (int(rest.max(initial=0)) + 1) + rest, -1)
-    _, number = np.unique(keys, return_inverse=True)
-    n = int(number.max(initial=-1)) + 1
-    both = np.logical_and.reduce(
-        [np.bincount(number[bit == side], minlength=n) > 0 for side in (0, 1)]
-    )
-    return np.where((keys >= 0) & both[number], number + 1, 0)
+    _, number = np.unique(np.append(keys, -1), return_inverse=True)
+    return np.asarray(number[:-1], dtype=np.int64)
 
 
 def _matrix(columns: list[Any], n: int) -> NDArray[np.int32]:
@@ -468,10 +454,6 @@ class _Ranges:
             up = np.where(special, 0, np.maximum(wanted - level.astype(np.int64), 0))
             number = self._number(kind, np.where(special, 0, wanted).astype(np.uint8), index >> up)
             self.above[wanted, 1:] = np.where((level <= wanted) | special, number, 0)
-        finest = np.ones(tree.n_nodes, dtype=bool)
-        finest[tree.parent[tree.parent >= 0]] = False
-        self.is_leaf = np.zeros(len(at) + 1, dtype=bool)
-        self.is_leaf[self.of(tree, 0)[finest]] = True
         self.leaf = self._finest(codes)
         self.people = np.zeros(len(at) + 1)  # noisy
         self.people[self.of(tree, 0)] = np.maximum(tree.n, 0)
