@@ -18,7 +18,7 @@ import numpy as np
 from engine.exposure.incidence import Cells, Incidence, Patterns, Split
 from engine.exposure.shared import SharedSecret, shared_secrets
 from engine.params import ratio_of
-from engine.schema import BoolArray, ColumnSet, FloatArray, Measurement
+from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array, Measurement
 
 MOST_EXPOSED = 0.005
 """Share of people who count as the most exposed. A compromise: of 1 % a group of 150 in 27,000 is about half, and its
@@ -311,7 +311,7 @@ def attack(
     system = np.concatenate([[0], np.cumsum(n_each)]), person, weight
     gain, small = gains[of, None], np.flatnonzero(size)
     told = people.patterns(max(one.sd for one in tables))
-    hits, known = np.zeros(n_people), (prior - 1)[:, None]
+    hits, beforehand = np.zeros(n_people), (prior - 1)[:, None]
     rounds = math.ceil(0.25 / ERROR**2 / n_most / TRIALS)
     for _ in range(rounds):
         secret = rng.choice([-1.0, 1.0], (n_people, TRIALS))
@@ -324,7 +324,7 @@ def attack(
         )
         shown = (shown + np.sqrt(missing) * rng.normal(size=sums.shape)) / gain
         precision = gain**2 / (of_noise + errors + missing)
-        of_prior = known * secret + np.sqrt(known) * rng.normal(size=secret.shape)
+        of_prior = beforehand * secret + np.sqrt(beforehand) * rng.normal(size=secret.shape)
         guess = least_squares(*system, precision, shown, prior, of_prior)
         hits += np.where(guess == 0, 0.5, guess * secret > 0).mean(axis=1) / rounds
     return hits
@@ -332,7 +332,7 @@ def attack(
 
 def _shown(
     sums: FloatArray,
-    size: FloatArray,
+    size: Int64Array,
     sampled: FloatArray,
     noise: FloatArray,
     told: Patterns,
