@@ -69,10 +69,12 @@ class WeightedRows:
     codes: By column, int64 of shape (n_rows,): grid codes, of ranked columns positions in the domain; `NULL_CODE` and
         `OTHER_CODE` for a blank and the placeholder.
     n: shape (n_rows,).
+    measured: shape (n_rows,): The number of this combination is itself released; None where nobody knows.
     """
 
     codes: dict[str, Int64Array]
     n: Int64Array
+    measured: BoolArray | None = None
 
 
 CLUMP_SHAPE = 0.5
@@ -335,7 +337,7 @@ def _rows_of(table: SyntheticTable, supports: Mapping[str, Support]) -> Weighted
         stored = np.where(support.kind == KIND_NULL, NULL_CODE, stored)
         stored = np.where(support.kind == KIND_OTHER, OTHER_CODE, stored)
         codes[name] = stored[table.codes[:, j]]
-    return WeightedRows(codes=codes, n=table.n)
+    return WeightedRows(codes=codes, n=table.n, measured=table.measured)
 
 
 def _header(mechanism: Mechanism, table: ColumnSet) -> ReleaseHeader:

@@ -11,8 +11,7 @@ from fixtures.intervals import sliced
 
 import engine
 from engine.errors import NotAnswerable, QueryRefused
-from queries.intervals import tabulate
-from queries.intervals.tabulation import annotated
+from queries.intervals import annotated, tabulate
 
 
 @pytest.fixture(scope="module")
