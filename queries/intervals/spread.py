@@ -50,12 +50,13 @@ class Figures:
     def known(self, *, is_amount: bool) -> BoolArray:
         """Which figures rest on released buckets: they are there wherever imputed rows are placed in theirs.
 
-        is_amount: 0 means that nothing is there, as with counts.
+        is_amount: 0 means that nothing is there, as with counts; else it does where the figure is another.
         """
 
         def is_there(figures: FloatArray) -> BoolArray:
-            there: BoolArray = ~np.isnan(figures)
-            return there & (figures != 0) if is_amount else there
+            there: BoolArray = np.isfinite(figures)
+            is_something = figures.T != 0
+            return there & (is_something if is_amount else is_something | (self.value == 0)).T
 
         known = is_there(self.value)
         if self.placed.shape[1]:

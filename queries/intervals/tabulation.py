@@ -322,7 +322,7 @@ def _figures(
             counted, added = np.bincount(entry, n, n_entries), np.bincount(entry, n * x, n_entries)
             with np.errstate(divide="ignore", invalid="ignore"):
                 figures = added / counted if asked.measure == "mean" else added
-            figures = np.where(counted > 0, figures, np.nan).reshape(shape)
+            figures = figures.reshape(shape)
         else:
             figures = _quantiles(entry, n, x, asked.quantile, n_entries).reshape(shape)
     parts = drawn.parts(figures)
@@ -337,8 +337,8 @@ def _figures(
         doublings=drawn.doublings,
     )
     low, high = ends_of_figures(given, is_whole=asked.measure == "count")
-    is_count = asked.measure in ("count", "share", "ratio")
-    return parts.again, low, high, given.known(is_amount=is_count)
+    is_amount = asked.of is None or asked.measure == "sum"
+    return parts.again, low, high, given.known(is_amount=is_amount)
 
 
 def _number(value: Any) -> float:

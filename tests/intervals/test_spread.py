@@ -45,7 +45,7 @@ def test_an_error_of_one_sign_counts_in_full():
 
 def test_what_hiding_moves_a_figure_by_is_added_for_each_doubling():
     """Hiding twice as much lowers it by 3 to 5: mean 4, variance 2, of two replays: 4 ** 2 - 1 = 15, twice doubled."""
-    low, high = ends_of_figures(figures(10.0, [-2.0, 2.0] * 12, [5.0, 7.0]), is_whole=False)
+    _, high = ends_of_figures(figures(10.0, [-2.0, 2.0] * 12, [5.0, 7.0]), is_whole=False)
     half = np.sqrt((2.0639 * 2) ** 2 + 15.0 * 2**2)
     assert high[0] == pytest.approx(10 + half, abs=2e-3)
     # A shift that is within its own noise is none.
@@ -83,7 +83,10 @@ def test_what_rests_on_where_rows_were_imputed_is_not_known():
     placed[2:, :2] = 0.0
     made = replace(figures([5.0] * 4, [[1.0] * N] * 4), placed=placed)
     assert made.known(is_amount=True).tolist() == [True, False, False, False]
-    assert made.known(is_amount=False).tolist() == [True, False, True, True]
+    assert made.known(is_amount=False).tolist() == [True, False, False, False]
+    nothing = replace(made, value=np.zeros(4))
+    assert nothing.known(is_amount=True).tolist() == [False] * 4
+    assert nothing.known(is_amount=False).tolist() == [True, False, True, True]
 
 
 def test_statuses_by_hand():

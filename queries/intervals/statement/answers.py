@@ -11,7 +11,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,8 @@ from engine.errors import QueryRefused, StoreError, TimedOut, TooLarge
 from engine.schema import ColumnSet, FloatArray
 from queries.intervals.spread import ENOUGH, Figures
 from queries.intervals.statement.limits import Shape
-from queries.intervals.statement.nodes import text_of_select
-from queries.intervals.statement.tree import Unknown, group_expressions, parsed_select
+from queries.intervals.statement.nodes import followed, nodes_in, text_of_select
+from queries.intervals.statement.tree import Unknown, aggregates_in, group_expressions
 from queries.sql import Session
 
 if TYPE_CHECKING:
@@ -68,15 +68,14 @@ def matched(
 
     rows, types: Of the plain answer; shape: As its text says.
     """
-    whole = _whole(release, text)
-    answers = _answers(release, _with_sets(release, whole, shape), table, drawn, tables)
+    whole = _whole(release, shape)
+    answers = _answers(release, whole, shape, table, drawn, tables)
     try:
         figures, keys = _columns(shape, rows, types, answers)
     except Unknown:
-        if whole == text:
-            raise
         # Of rows that only their place tells apart, such as the three largest, replays may show others.
-        answers = _answers(release, _with_sets(release, text, shape), table, drawn, tables)
+        shape = replace(shape, places=tuple(range(len(types))), is_of_sets=False)
+        answers = _answers(release, text, shape, table, drawn, tables)
         figures, keys = _columns(shape, rows, types, answers)
     if shape.is_of_sets:
         rows, keys = _with_own_sets(rows, answers[0]), [*keys, len(types)]
@@ -86,7 +85,7 @@ def matched(
     found = {}
     for at in figures:
         values = _values([rows, *answers], at, keys, places)
-        if at in shape.counted:  # no row is none of them
+        if at in shape.amounts:  # no row is none of them
             values[:, 1:] = np.nan_to_num(values[:, 1:])
         parts = drawn.parts(values[:, 1:].T)
         found[at] = Figures(
@@ -143,26 +142,28 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-def _whole(release: Session, text: str) -> str:
-    """A statement without the LIMIT of its order: which rows come first is not the same in every variant."""
+def _whole(release: Session, shape: Shape) -> str:
+    """The SELECT that computes the figures without what chooses among its groups: other ones in every variant.
+
+    One that groups in several ways has one column more, which says in which one.
+    """
+    node = dict(shape.select)
+    kinds = [one["type"] for one in node.get("modifiers", [])]
+    if "ORDER_MODIFIER" in kinds or shape.figures is not None:
+        node["modifiers"] = [
+            one for one in node.get("modifiers", []) if one["type"] != "LIMIT_MODIFIER"
+        ]
+    items = node.get("select_list", [])
+    if not any(one["class"] == "WINDOW" for one in nodes_in(items)):
+        node = {key: value for key, value in node.items() if key not in ("having", "qualify")}
     with release.cursor() as con:
-        node = parsed_select(con, text)
-        kinds = [one["type"] for one in node.get("modifiers", [])]
-        if "ORDER_MODIFIER" not in kinds or "LIMIT_MODIFIER" not in kinds:
-            return text
-        node["modifiers"] = [one for one in node["modifiers"] if one["type"] != "LIMIT_MODIFIER"]
+        if shape.is_of_sets:
+            columns = {name.casefold() for name in release.columns}
+            named, _ = followed(items, columns)
+            groups = group_expressions(node, named, aggregates_in(con, named), columns)
+            asked = {"class": "OPERATOR", "type": "GROUPING_FUNCTION", "children": groups}
+            node["select_list"] = [*items, asked]
         return text_of_select(con, node)
-
-
-def _with_sets(release: Session, text: str, shape: Shape) -> str:
-    """A statement that groups in several ways, with one column more that says in which one."""
-    if not shape.is_of_sets:
-        return text
-    with release.cursor() as con:
-        node = parsed_select(con, text)
-        groups = group_expressions(node, node["select_list"], (), release.columns)
-        asked = {"class": "OPERATOR", "type": "GROUPING_FUNCTION", "children": groups}
-        return text_of_select(con, {**node, "select_list": [*node["select_list"], asked]})
 
 
 def _with_own_sets(rows: Rows, again: Rows) -> Rows:
@@ -191,13 +192,14 @@ def _clock(release: Session) -> Callable[[], None]:
 def _answers(
     release: Session,
     text: str,
+    shape: Shape,
     columns: ColumnSet,
     drawn: Replays,
     tables: Mapping[str, Any] | None,
 ) -> Answers:
     """Rows of a statement on all variants; short ones are kept for the next time, as the replays are."""
     kept: dict[Any, Answers] = {} if tables else release.models.setdefault(("answers",), {})
-    key = text, columns, len(drawn.replayed)
+    key = text, shape.places, columns, len(drawn.replayed)
     if key in kept:
         return kept[key]
     variants = drawn.variants(drawn.every)
@@ -210,6 +212,9 @@ def _answers(
         ) from None
     except QueryRefused as error:
         raise Unknown(f"on a replay of the table it fails ({str(error).splitlines()[0]})") from None
+    own = (*shape.places, -1) if shape.is_of_sets else shape.places
+    if own != tuple(range(len(own))):
+        answers = [[tuple([row[at] for at in own]) for row in answer] for answer in answers]
     if sum(map(len, answers)) <= _MOST_ANSWERED:
         kept[key] = answers
     for oldest in list(kept)[:-_MOST_KEPT]:
@@ -222,6 +227,9 @@ def _columns(
 ) -> tuple[list[int], list[int]]:
     """Places of the figures, and of the columns that tell which row is which in every variant."""
     if shape.figures is not None and shape.keys is not None:
+        keys = [*shape.keys, -1] if shape.is_of_sets else [*shape.keys]
+        if not _are_apart(answers[0], keys):
+            raise Unknown("its rows could not be told apart in replays of the table")
         return [*shape.figures], [*shape.keys]
     every = range(len(types))
     is_number = [bool(_NUMBER.match(type_)) for type_ in types]

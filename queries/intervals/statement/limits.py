@@ -94,6 +94,8 @@ class Shape:
     hidden: Places of figures that no replay can tell, with the reason.
     counted, amounts: Places of counts, and of figures of which 0 means that nothing is there.
     is_of_sets: It groups in several ways at once (ROLLUP, CUBE, GROUPING SETS): a blank may stand for a total.
+    select: The SELECT that computes the figures; around it columns and rows are only chosen.
+    places: Places of the columns of the answer among those of that SELECT.
     """
 
     figures: tuple[int, ...] | None
@@ -102,6 +104,8 @@ class Shape:
     counted: frozenset[int]
     amounts: frozenset[int]
     is_of_sets: bool
+    select: Node
+    places: tuple[int, ...]
 
 
 def shape_of(
@@ -124,8 +128,9 @@ def shape_of(
         items, _ = followed(inner.get("select_list", []), columns)
         keys = _keys(con, inner, columns)
         roles = _roles(con, tree, inner, items, columns)
+        if places:  # around it, columns and rows are only chosen
+            items, tree = [items[at] for at in places], inner
         _refuse_ties(con, tree, columns)
-    items = [items[at] for at in places] if places else items
     _refuse_other_tables(tree, {release.logical_name, *own})
     refuse_digits(release, table, tree)
     figures, others = _named(tree, columns)
@@ -143,6 +148,8 @@ def shape_of(
             counted=frozenset(),
             amounts=frozenset(),
             is_of_sets=False,
+            select=tree,
+            places=tuple(range(len(names))),
         )
     of_items = [roles[at] for at in places] if places else roles
     shown = tuple(at for at, role in enumerate(of_items) if role == "figure")
@@ -156,6 +163,8 @@ def shape_of(
         counted=frozenset(at for at in shown if _is_count(items[at])),
         amounts=frozenset(at for at in shown if _is_amount(items[at])),
         is_of_sets=len(inner.get("group_sets", ())) > 1,
+        select=inner,
+        places=tuple(places) if places else tuple(range(len(names))),
     )
 
 
