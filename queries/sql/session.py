@@ -56,7 +56,7 @@ class Session:
     verify : str
         How the file was checked: "size" or "hash"; always "hash" if a signature was required.
     models : dict
-        Cache of noise models by table; see `queries.intervals.model`.
+        What was read and drawn once; see `queries.intervals.replays`.
     """
 
     def __init__(

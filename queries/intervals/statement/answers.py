@@ -86,7 +86,7 @@ def matched(
     for at in figures:
         values = _values([rows, *answers], at, keys, places)
         if at in shape.amounts:  # no row is none of them
-            values[:, 1:] = np.nan_to_num(values[:, 1:])
+            values[:, 2:] = np.where(np.isnan(values[:, 2:]), 0.0, values[:, 2:])
         parts = drawn.parts(values[:, 1:].T)
         found[at] = Figures(
             value=values[:, 0],
