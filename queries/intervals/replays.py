@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.errors import StoreError
 from engine.fit.replay import Mechanism, WeightedRows, imagine, replay
 from engine.params import PrivacyParams
 from engine.schema import (
@@ -37,6 +38,7 @@ from engine.schema import (
 )
 from engine.store import carrier
 from queries.intervals.buckets import ReleasedValues, TableBuckets, read_buckets
+from queries.intervals.dp_mechanism import columns_of, dp_pairs, joint_mechanism
 from queries.intervals.universes import StatedUniverse, stated_universes
 from queries.sql import Session, Variants
 
@@ -108,6 +110,8 @@ def replays(
 def _replayed(
     release: Session, table: TableBuckets, check_cancelled: Callable[[], None]
 ) -> Replays:
+    if table.card["mode"] == "dp":
+        return _replayed_dp(release, table, check_cancelled)
     mechanism, rows = mechanism_of(release, table), released_rows(table)
     privacy = mechanism.privacy
     twice = replace(
@@ -136,6 +140,32 @@ def _replayed(
         released=rows,
         values=table.released,
         columns=mechanism.columns,
+    )
+
+
+def _replayed_dp(
+    release: Session, table: TableBuckets, check_cancelled: Callable[[], None]
+) -> Replays:
+    mechanism = joint_mechanism(release)
+    if mechanism is None:
+        raise StoreError("The release does not state how its margins were measured")
+    keys = [_key(release.content_hash, table.columns, number) for number in range(N_REPLAYS)]
+    imagined, replayed = dp_pairs(
+        release,
+        table.columns,
+        lambda columns: released_rows(read_buckets(release, columns)),
+        keys,
+        check_cancelled,
+    )
+    columns, values = columns_of(mechanism, table.released)
+    return Replays(
+        imagined=imagined,
+        replayed=replayed,
+        doubled=(),
+        doublings=0.0,
+        released=released_rows(table),
+        values=values,
+        columns=columns,
     )
 
 

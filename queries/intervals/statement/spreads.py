@@ -119,8 +119,14 @@ def sound_replays(release: Session, columns: ColumnSet) -> Replays:
             "replays of a table are not drawn for untrusted users: nothing bounds their cost"
         )
     model = noise_model(release, columns)
-    if model.tree is None:
-        raise Unknown("its table is modelled or of mode dp, and how far it is off is not stated")
+    if model.table.card["mode"] == "dp":
+        from queries.intervals.dp_mechanism import unreplayed
+
+        why = unreplayed(release, columns)
+        if why:
+            raise Unknown(why)
+    elif model.tree is None:
+        raise Unknown("its table is modelled, and how far it is off is not stated")
     if len(model.table.rows) > MOST_ROWS:
         raise Unknown(f"its table has more than {MOST_ROWS:,} distinct rows, too many to replay")
     try:
