@@ -103,30 +103,28 @@ def imagine(
     margins = _margins_of(_by_level(rows, columns, mechanism), params, mechanism)
     zeros = [zero for zero in mechanism.zeros if {*zero.columns} <= {*columns}]
     best = _best(margins, table)
-    if best is not None and params.post == "wls":
-        rough = _rounded(_rougher(best, zeros, rng), rng)
-        margins = [replace(m, n=rough) if m is best else m for m in margins]
-        summed = tuple(k for k, name in enumerate(best.columns) if name not in table)
-        counts = rough.sum(axis=summed)
+    is_covered = best is not None and params.post == "wls"
+    grown, true = [], []
+    for margin in margins:
+        if is_covered and margin is not best:
+            grown.append(margin)
+            continue
+        seen, whole = (_rounded(n, rng) for n in _rougher(margin, zeros, rng))
+        grown.append(replace(margin, n=seen))
+        true.append(Margin(columns=margin.columns, n=whole, variance=0.0))
+    if is_covered:
+        (whole,) = true
+        summed = tuple(k for k, name in enumerate(whole.columns) if name not in table)
+        counts = whole.n.sum(axis=summed)
         held = np.flatnonzero(counts)
         cells = np.stack(np.unravel_index(held, counts.shape), axis=1)
         own = cells, counts.ravel()[held]
     else:
-        widest = [
-            m
-            for m in margins
-            if not any({*m.columns} < {*o.columns} for o in margins)
-            and not (m.branching and any(m.columns == o.columns and o is not m for o in margins))
-        ]
-        exact = [
-            Margin(columns=m.columns, n=_rounded(_rougher(m, zeros, rng), rng), variance=0.0)
-            for m in widest
-        ]
+        by_columns = {one.columns: one for one in true}
         total = Margin(columns=(), n=np.array(int(rows.n.sum()), dtype=np.int64), variance=0.0)
-        made = _drawn(exact, total, params, mechanism, zeros, rng)
-        everything = made[0].astype(np.int64), made[1]
-        margins = _margins_of(everything, params, mechanism)
+        made = _drawn([*by_columns.values()], total, params, mechanism, zeros, rng)
         own = _projected(made, columns, table, mechanism)
+    margins = grown
     return ImaginedData(
         rows=_placed(own, table, mechanism, rng), columns=columns, margins=tuple(margins)
     )
@@ -197,19 +195,22 @@ def _rounded(expected: FloatArray, rng: np.random.Generator) -> Int64Array:
 
 def _rougher(
     margin: Margin, zeros: Sequence[StructuralZero], rng: np.random.Generator
-) -> FloatArray:
-    """A released margin with as much random association as shrinking is likely to have taken from it.
+) -> tuple[FloatArray, FloatArray]:
+    """What of a released margin was there to be seen, and what may have been there beside it.
 
     Of d coordinates with a signal of S in all and noise of variance v each, shrinking leaves S**2 / (S + d v) on
-    average; solved for S, which chance has moved by about v sqrt(2 d). Sums by one column stay as they are.
+    average; solved for S, which chance has moved by about v sqrt(2 d). As much more of the same is seen as that allows
+    for, or less. What leaves no trace: noise decides over a share of 1 - S / (S + d v), so that in any direction as
+    much may lie as makes up for the noise that shrinking takes out. Sums by one column stay as they are.
     """
     n = margin.n.astype(np.float64)
     names = margin.columns
     rows = float(n.sum())
     if len(names) < 2 or len(names) > WIDEST or not margin.variance or rows <= 0:
-        return n
+        return n, n
     parts = components(n, names)
     likely = {subset: part for subset, part in parts.items() if len(subset) < 2}
+    beside = dict(parts)
     size = dict(zip(names, n.shape, strict=True))
     for subset, part in parts.items():
         if len(subset) < 2 or not part.size:
@@ -221,15 +222,26 @@ def _rougher(
         variance = margin.variance * n.size / prod(size[name] for name in subset)
         noise = part.size * variance
         signal = (left + np.sqrt(left**2 + 4 * left * noise)) / 2
-        signal += rng.standard_normal() * variance * np.sqrt(2 * part.size)
-        lacking = max(signal - left, 0.0) / part.size
-        parts[subset] = part + rng.normal(0.0, np.sqrt(lacking), part.shape)
+        signal = max(signal + rng.standard_normal() * variance * np.sqrt(2 * part.size), left)
+        more = rng.uniform(1.0, np.sqrt(signal / left)) if left > 0 else 1.0
+        share = signal / (signal + noise)
+        parts[subset] = expected + more * (part - expected)
+        sd = np.sqrt((1 - share**2) * variance)
+        beside[subset] = parts[subset] + rng.normal(0.0, sd, part.shape)
     possible = np.ones(n.shape, dtype=bool)
     for zero in zeros:
         if {*zero.columns} <= {*names}:
             wide = [s if c in zero.columns else 1 for c, s in size.items()]
             possible &= ~zero.cells.reshape(wide)
-    rough = on_simplex(assembled(parts, n.shape, names), possible, rows)
+    seen, whole = (
+        _raked(on_simplex(assembled(one, n.shape, names), possible, rows), n)
+        for one in (parts, beside)
+    )
+    return seen, whole
+
+
+def _raked(rough: FloatArray, n: FloatArray) -> FloatArray:
+    """The same with the sums by one column that a table has."""
     for _ in range(RAKINGS):
         for axis in range(n.ndim):
             others = tuple(k for k in range(n.ndim) if k != axis)
