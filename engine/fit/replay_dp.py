@@ -13,7 +13,7 @@ others are drawn row by row from the fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from math import prod
@@ -43,6 +43,8 @@ HALVINGS = 5
 
 RAKINGS = 10
 """How often imagined margins are raked to the sums of their columns, which putting out what is below 0 has moved."""
+
+TINY = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,23 +106,17 @@ def imagine(
     zeros = [zero for zero in mechanism.zeros if {*zero.columns} <= {*columns}]
     best = _best(margins, table)
     is_covered = best is not None and params.post == "wls"
-    grown, true = [], []
-    for margin in margins:
-        if is_covered and margin is not best:
-            grown.append(margin)
-            continue
-        seen, whole = (_rounded(n, rng) for n in _rougher(margin, zeros, rng))
-        grown.append(replace(margin, n=seen))
-        true.append(Margin(columns=margin.columns, n=whole, variance=0.0))
+    chosen = {best.columns} if is_covered else {m.columns for m in margins}
+    grown, true = _rougher(margins, chosen, zeros, rng)
     if is_covered:
-        (whole,) = true
+        whole = next(m for m in true if m.columns == best.columns)
         summed = tuple(k for k, name in enumerate(whole.columns) if name not in table)
         counts = whole.n.sum(axis=summed)
         held = np.flatnonzero(counts)
         cells = np.stack(np.unravel_index(held, counts.shape), axis=1)
         own = cells, counts.ravel()[held]
     else:
-        by_columns = {one.columns: one for one in true}
+        by_columns = {m.columns: replace(m, variance=0.0, branching=0) for m in true}
         total = Margin(columns=(), n=np.array(int(rows.n.sum()), dtype=np.int64), variance=0.0)
         made = _drawn([*by_columns.values()], total, params, mechanism, zeros, rng)
         own = _projected(made, columns, table, mechanism)
@@ -189,66 +185,103 @@ def _projected(
     return places.astype(np.int64), n
 
 
-def _rounded(expected: FloatArray, rng: np.random.Generator) -> Int64Array:
-    return sampled(expected, round(float(expected.sum())), "rounded", rng)
-
-
 def _rougher(
-    margin: Margin, zeros: Sequence[StructuralZero], rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """What of a released margin was there to be seen, and what may have been there beside it.
+    margins: Sequence[Margin],
+    chosen: Collection[ColumnSet],
+    zeros: Sequence[StructuralZero],
+    rng: np.random.Generator,
+) -> tuple[list[Margin], list[Margin]]:
+    """What of released margins may have been there to be seen, and what beside it.
 
-    Of d coordinates with a signal of S in all and noise of variance v each, shrinking leaves S**2 / (S + d v) on
-    average; solved for S, which chance has moved by about v sqrt(2 d). As much more of the same is seen as that allows
-    for, or less. What leaves no trace: noise decides over a share of 1 - S / (S + d v), so that in any direction as
-    much may lie as makes up for the noise that shrinking takes out. Sums by one column stay as they are.
+    chosen: Those whose associations matter; others follow the sums by one column.
     """
-    n = margin.n.astype(np.float64)
-    names = margin.columns
-    rows = float(n.sum())
-    if len(names) < 2 or len(names) > WIDEST or not margin.variance or rows <= 0:
-        return n, n
+    names = sorted({name for margin in margins for name in margin.columns})
+    trees = {m.columns for m in margins if m.branching}
+    ways: dict[str, tuple[FloatArray, FloatArray]] = {}
+    for name in names:
+        holding = [m for m in margins if name in m.columns]
+        first = holding[0]
+        others = tuple(k for k, c in enumerate(first.columns) if c != name)
+        n = first.n.sum(axis=others).astype(np.float64)
+        precision = sum(len(n) / (m.variance * m.n.size) if m.variance else np.inf for m in holding)
+        parts = components(n, (name,))
+        if (name,) not in trees:
+            parts[(name,)], beside = _rough(parts[(name,)], 0.0, 1 / precision, rng)
+            others_parts = parts | {(name,): beside}
+        else:
+            others_parts = parts
+        possible = np.ones(n.shape, dtype=bool)
+        ways[name] = tuple(
+            on_simplex(assembled(one, n.shape, (name,)), possible, float(n.sum()))
+            for one in (parts, others_parts)
+        )
+    seen, whole = [], []
+    for margin in margins:
+        n = margin.n.astype(np.float64)
+        size = dict(zip(margin.columns, n.shape, strict=True))
+        both = (n, n)
+        if margin.columns in chosen and 1 < len(size) <= WIDEST and n.sum() > 0:
+            possible = np.ones(n.shape, dtype=bool)
+            for zero in zeros:
+                if {*zero.columns} <= {*size}:
+                    wide = [s if c in zero.columns else 1 for c, s in size.items()]
+                    possible &= ~zero.cells.reshape(wide)
+            both = tuple(
+                on_simplex(one, possible, float(n.sum())) for one in _associated(margin, rng)
+            )
+        for k, (out, one) in enumerate(zip((seen, whole), both, strict=True)):
+            raked = _raked(one, [ways[name][k] for name in margin.columns])
+            out.append(replace(margin, n=sampled(raked, round(float(n.sum())), "rounded", rng)))
+    return seen, whole
+
+
+def _associated(margin: Margin, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """A margin with other associations of its columns."""
+    n, names = margin.n.astype(np.float64), margin.columns
+    rows, size = float(n.sum()), dict(zip(names, n.shape, strict=True))
     parts = components(n, names)
-    likely = {subset: part for subset, part in parts.items() if len(subset) < 2}
-    beside = dict(parts)
-    size = dict(zip(names, n.shape, strict=True))
-    for subset, part in parts.items():
+    likely, beside = dict(parts), dict(parts)
+    for subset, part in likely.items():
         if len(subset) < 2 or not part.size:
             continue
         expected = likely[subset[:1]]
         for name in subset[1:]:
             expected = np.multiply.outer(expected, likely[(name,)]) / rows
-        left = float(((part - expected) ** 2).sum())
         variance = margin.variance * n.size / prod(size[name] for name in subset)
-        noise = part.size * variance
-        signal = (left + np.sqrt(left**2 + 4 * left * noise)) / 2
-        signal = max(signal + rng.standard_normal() * variance * np.sqrt(2 * part.size), left)
-        more = rng.uniform(1.0, np.sqrt(signal / left)) if left > 0 else 1.0
-        share = signal / (signal + noise)
-        parts[subset] = expected + more * (part - expected)
-        sd = np.sqrt((1 - share**2) * variance)
-        beside[subset] = parts[subset] + rng.normal(0.0, sd, part.shape)
-    possible = np.ones(n.shape, dtype=bool)
-    for zero in zeros:
-        if {*zero.columns} <= {*names}:
-            wide = [s if c in zero.columns else 1 for c, s in size.items()]
-            possible &= ~zero.cells.reshape(wide)
-    seen, whole = (
-        _raked(on_simplex(assembled(one, n.shape, names), possible, rows), n)
-        for one in (parts, beside)
-    )
-    return seen, whole
+        parts[subset], beside[subset] = _rough(part, expected, variance, rng)
+    return assembled(parts, n.shape, names), assembled(beside, n.shape, names)
 
 
-def _raked(rough: FloatArray, n: FloatArray) -> FloatArray:
-    """The same with the sums by one column that a table has."""
+def _rough(
+    part: FloatArray, expected: FloatArray | float, variance: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """A component as it may have been seen, and with what leaves no trace.
+
+    Of d coordinates with a signal of S in all and noise of variance v each, shrinking leaves S**2 / (S + d v) on
+    average; solved for S, which chance has moved by about v sqrt(2 d). Of that much the shrunk component is the best
+    guess if no direction is likelier than another; if the signal is all in its direction, what was measured is. The
+    truth may lie anywhere between. Beside it, in any direction as much noise may be missing as shrinking takes out.
+    """
+    if not part.size or not variance:
+        return part, part
+    left, noise = float(((part - expected) ** 2).sum()), part.size * variance
+    signal = (left + np.sqrt(left**2 + 4 * left * noise)) / 2
+    signal = max(signal + rng.standard_normal() * variance * np.sqrt(2 * part.size), left)
+    more = rng.uniform(1.0, np.sqrt((signal + noise) / left)) if left > noise * TINY else 1.0
+    seen = expected + more * (part - expected)
+    share = signal / (signal + noise)
+    return seen, seen + rng.normal(0.0, np.sqrt((1 - share**2) * variance), part.shape)
+
+
+def _raked(n: FloatArray, ways: Sequence[FloatArray]) -> FloatArray:
+    """Counts with given sums by each column, where there is anything to be raked."""
     for _ in range(RAKINGS):
-        for axis in range(n.ndim):
+        for axis, want in enumerate(ways):
             others = tuple(k for k in range(n.ndim) if k != axis)
-            have = rough.sum(axis=others, keepdims=True)
-            want = n.sum(axis=others, keepdims=True)
-            rough = rough * np.divide(want, have, out=np.zeros_like(have), where=have > 0)
-    return rough
+            have = n.sum(axis=others, keepdims=True)
+            wanted = np.expand_dims(want, others)
+            n = n * np.divide(wanted, have, out=np.zeros_like(have), where=have > 0)
+    return n
 
 
 def joint_of(
