@@ -1,14 +1,17 @@
 """Replay in mode dp: run the mechanism on a released table as if it were the data, in one process, in memory.
 
-The same two verbs as `engine.fit.replay`. `imagine` draws what the data may have been: all that a release of mode dp
-shows was measured or follows from what was, but where people stand inside a level of several values it does not know.
-`replay` measures the margins of weighted rows with fresh noise of the stated spread, reconciles and fits them as a
-build does, and gives the table that would be shown. `stated` and `read` are how a release says what that takes: its
-margins with their noise, and its public levels. Everything here is public.
+The same two verbs as `engine.fit.replay`. `imagine` draws what the data may have been, given the release: what
+shrinking took out of its margins, and where people stand inside a level of several values. `replay` measures their
+margins with fresh noise of the stated spread, reconciles and fits them as a build does, and gives the table that would
+be shown. `stated` and `read` are how a release says what that takes: its margins with their noise, and its public
+levels. Everything here is public.
 
 Margins that stretch beyond the rows' columns are measured as far as these go: their noise adds up over what is summed.
 A table that a margin covers is read off that margin's target, which the drawn rows of a release are brought near to;
 others are drawn row by row from the fit.
+
+Unlike what is released, the data were not shrunk: a release is smoother than they are. So what is imagined is rougher,
+by as much as the stated noise and the strength of what is released leave open (`_rough`).
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import numpy as np
 
 from engine.fit.joint import joint_rows, reconciled, synthesise
 from engine.fit.joint.ipf import distinct, sampled
-from engine.fit.joint.margins import WIDEST, assembled, components, on_simplex
+from engine.fit.joint.margins import WIDEST, assembled, components, on_simplex, possible_cells
 from engine.fit.joint.synthesis import values_inside
 from engine.fit.replay import WeightedRows
 from engine.levels import Levels, Margin, StructuralZero, inner_depths, level_of
@@ -96,7 +99,7 @@ class ImaginedData:
 def imagine(
     rows: WeightedRows, table: ColumnSet, mechanism: JointMechanism, rng: np.random.Generator
 ) -> ImaginedData:
-    """What the data of a table may have been: rougher than the rows, and anywhere inside their levels.
+    """Draw what the data of a table may have been: rougher than the rows, and anywhere inside their levels.
 
     rows: Of its columns and more: of all that tell of a table that no margin covers.
     """
@@ -104,25 +107,21 @@ def imagine(
     params = _params_of(mechanism.params, columns)
     margins = _margins_of(_by_level(rows, columns, mechanism), params, mechanism)
     zeros = [zero for zero in mechanism.zeros if {*zero.columns} <= {*columns}]
-    best = _best(margins, table)
-    is_covered = best is not None and params.post == "wls"
-    chosen = {best.columns} if is_covered else {m.columns for m in margins}
-    grown, true = _rougher(margins, chosen, zeros, rng)
-    if is_covered:
-        whole = next(m for m in true if m.columns == best.columns)
-        summed = tuple(k for k, name in enumerate(whole.columns) if name not in table)
-        counts = whole.n.sum(axis=summed)
-        held = np.flatnonzero(counts)
-        cells = np.stack(np.unravel_index(held, counts.shape), axis=1)
-        own = cells, counts.ravel()[held]
-    else:
-        by_columns = {m.columns: replace(m, variance=0.0, branching=0) for m in true}
+    best = _best(margins, table, params)
+    if best is None:
+        seen, whole = _rougher(margins, {m.columns for m in margins}, zeros, rng)
+        by_columns = {m.columns: replace(m, variance=0.0, branching=0) for m in whole}
         total = Margin(columns=(), n=np.array(int(rows.n.sum()), dtype=np.int64), variance=0.0)
         made = _drawn([*by_columns.values()], total, params, mechanism, zeros, rng)
         own = _projected(made, columns, table, mechanism)
-    margins = grown
+    else:  # margins that share no column with the table say nothing but of the total
+        near = [m for m in margins if {*table} & {*m.columns}]
+        seen, whole = _rougher(near, {best.columns}, zeros, rng)
+        rough = next(m for m in whole if m.columns == best.columns)
+        summed = tuple(k for k, name in enumerate(best.columns) if name not in table)
+        own = _cells_of(rough.n.sum(axis=summed))
     return ImaginedData(
-        rows=_placed(own, table, mechanism, rng), columns=columns, margins=tuple(margins)
+        rows=_placed(own, table, mechanism, rng), columns=columns, margins=tuple(seen)
     )
 
 
@@ -137,14 +136,13 @@ def replay(
     params = _params_of(mechanism.params, data.columns)
     total, margins = _noisy(data, params, mechanism, rng)
     zeros = [zero for zero in mechanism.zeros if {*zero.columns} <= {*data.columns}]
-    best = _best(margins, table)
-    if best is not None and params.post == "wls":
-        cells, n = _off_target(best, margins, total, table, params, mechanism, zeros, rng)
-    else:
+    best = _best(margins, table, params)
+    if best is None:
         made = _drawn(margins, total, params, mechanism, zeros, rng)
-        places, n = _projected(made, data.columns, table, mechanism)
-        cells = places.astype(np.int32)
-    shown = joint_rows(table, cells, n, mechanism.levels, rng=rng)
+        cells, n = _projected(made, data.columns, table, mechanism)
+    else:
+        cells, n = _off_target(best, margins, total, table, params, mechanism, zeros, rng)
+    shown = joint_rows(table, cells.astype(np.int32), n, mechanism.levels, rng=rng)
     stored = {}
     for name, code in zip(table, shown.codes, strict=True):
         support = shown.supports[name]
@@ -152,10 +150,16 @@ def replay(
     return _distinct(stored, shown.n)
 
 
-def _best(margins: Sequence[Margin], table: ColumnSet) -> Margin | None:
-    """The margin that tells a table with the least noise, if any covers it."""
-    covering = [m for m in margins if {*table} <= {*m.columns}]
+def _best(margins: Sequence[Margin], table: ColumnSet, params: DPParams) -> Margin | None:
+    """The margin whose target tells a table with the least noise; None where none covers it, or targets disagree."""
+    covering = [m for m in margins if {*table} <= {*m.columns} and params.post == "wls"]
     return min(covering, key=lambda m: (m.variance * m.n.size, m.columns), default=None)
+
+
+def _cells_of(counts: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Combinations that have rows, shape (n, n_columns), and the rows of each."""
+    held = np.flatnonzero(counts)
+    return np.stack(np.unravel_index(held, counts.shape), axis=1), counts.ravel()[held]
 
 
 def _drawn(
@@ -195,44 +199,42 @@ def _rougher(
 
     chosen: Those whose associations matter; others follow the sums by one column.
     """
-    names = sorted({name for margin in margins for name in margin.columns})
     trees = {m.columns for m in margins if m.branching}
     ways: dict[str, tuple[FloatArray, FloatArray]] = {}
-    for name in names:
+    for name in sorted({name for margin in margins for name in margin.columns}):
         holding = [m for m in margins if name in m.columns]
-        first = holding[0]
-        others = tuple(k for k, c in enumerate(first.columns) if c != name)
-        n = first.n.sum(axis=others).astype(np.float64)
-        precision = sum(len(n) / (m.variance * m.n.size) if m.variance else np.inf for m in holding)
+        n = holding[0].n.sum(
+            axis=tuple(k for k, c in enumerate(holding[0].columns) if c != name), dtype=np.float64
+        )
+        precision = [len(n) / (m.variance * m.n.size) if m.variance else np.inf for m in holding]
         parts = components(n, (name,))
-        if (name,) not in trees:
-            parts[(name,)], beside = _rough(parts[(name,)], 0.0, 1 / precision, rng)
-            others_parts = parts | {(name,): beside}
-        else:
-            others_parts = parts
-        possible = np.ones(n.shape, dtype=bool)
-        ways[name] = tuple(
-            on_simplex(assembled(one, n.shape, (name,)), possible, float(n.sum()))
-            for one in (parts, others_parts)
+        shown, own = replace(holding[0], columns=(name,), n=n.astype(np.int64)), parts[(name,)]
+        is_tree = (name,) in trees  # not shrunk
+        both = (own, own) if is_tree else _rough(own, 0.0, 1 / sum(precision), rng)
+        ways[name] = _counts(
+            [assembled(parts | {(name,): one}, n.shape, (name,)) for one in both], shown, zeros
         )
     seen, whole = [], []
     for margin in margins:
-        n = margin.n.astype(np.float64)
-        size = dict(zip(margin.columns, n.shape, strict=True))
-        both = (n, n)
-        if margin.columns in chosen and 1 < len(size) <= WIDEST and n.sum() > 0:
-            possible = np.ones(n.shape, dtype=bool)
-            for zero in zeros:
-                if {*zero.columns} <= {*size}:
-                    wide = [s if c in zero.columns else 1 for c, s in size.items()]
-                    possible &= ~zero.cells.reshape(wide)
-            both = tuple(
-                on_simplex(one, possible, float(n.sum())) for one in _associated(margin, rng)
-            )
-        for k, (out, one) in enumerate(zip((seen, whole), both, strict=True)):
-            raked = _raked(one, [ways[name][k] for name in margin.columns])
-            out.append(replace(margin, n=sampled(raked, round(float(n.sum())), "rounded", rng)))
+        exact = margin.n.astype(np.float64)
+        pair = exact, exact
+        if margin.columns in chosen and 1 < exact.ndim <= WIDEST:
+            pair = _counts(_associated(margin, rng), margin, zeros)
+        for k, out in enumerate((seen, whole)):
+            raked = _raked(pair[k], [ways[name][k] for name in margin.columns])
+            raked = raked if raked.any() else exact
+            n_rows = int(margin.n.sum())
+            out.append(replace(margin, n=sampled(raked, n_rows, "rounded", rng)))
     return seen, whole
+
+
+def _counts(
+    both: Sequence[FloatArray], margin: Margin, zeros: Sequence[StructuralZero]
+) -> tuple[FloatArray, FloatArray]:
+    """Two versions of a margin, brought to what its counts can be."""
+    possible, rows = possible_cells(margin, zeros), float(margin.n.sum())
+    one, other = (on_simplex(n, possible, rows) for n in both)
+    return one, other
 
 
 def _associated(margin: Margin, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -335,25 +337,17 @@ def _off_target(
     mechanism: JointMechanism,
     zeros: Sequence[StructuralZero],
     rng: np.random.Generator,
-) -> tuple[np.ndarray[Any, np.dtype[np.int32]], Int64Array]:
-    """Combinations of a table off the target of a margin that covers it.
-
-    Margins that share no column with it say nothing but of the total.
-    """
+) -> tuple[Int64Array, Int64Array]:
+    """Combinations of a table off the target of a margin that covers it."""
     sizes = {name: len(levels) for name, levels in mechanism.levels.items()}
-    near = [m for m in margins if {*table} & {*m.columns}]
     inner = tuple(name for name in best.columns if name not in params.strata)
     expected = np.zeros(tuple(sizes[name] for name in table))
-    for place, targets, _ in reconciled(near, total, params=params, sizes=sizes, zeros=zeros):
+    for place, targets, _ in reconciled(margins, total, params=params, sizes=sizes, zeros=zeros):
         at = dict(zip(params.strata, place, strict=True))
         n = next(one.n for one in targets if one.columns == inner) if inner else targets[0].n.sum()
         summed = tuple(k for k, name in enumerate(inner) if name not in table)
         expected[tuple(at.get(name, slice(None)) for name in table)] += n.sum(axis=summed)
-    n_rows = round(float(expected.sum()))
-    counts = sampled(expected, n_rows, params.sample, rng)
-    held = np.flatnonzero(counts)
-    cells = np.stack(np.unravel_index(held, counts.shape), axis=1).astype(np.int32)
-    return cells, counts.ravel()[held]
+    return _cells_of(sampled(expected, round(float(expected.sum())), params.sample, rng))
 
 
 def _params_of(params: DPParams, columns: ColumnSet) -> DPParams:
