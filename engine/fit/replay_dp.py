@@ -214,7 +214,8 @@ def _rougher(
         ways[name] = _counts(
             [assembled(parts | {(name,): one}, n.shape, (name,)) for one in both], shown, zeros
         )
-    seen, whole = [], []
+    seen: list[Margin] = []
+    whole: list[Margin] = []
     for margin in margins:
         exact = margin.n.astype(np.float64)
         pair = exact, exact
@@ -465,7 +466,8 @@ def _shares(
         common = rng.random((n_levels, 2**depth))[level]
         own = rng.beta(2 * common + 1e-9, 2 * (1 - common) + 1e-9)
         place = 2 * place + (rng.random(len(row)) >= own[row, place])
-    return (place + rng.random(len(row))) / 2**HALVINGS
+    share: FloatArray = (place + rng.random(len(row))) / 2**HALVINGS
+    return share
 
 
 def _distinct(codes: Mapping[str, Int64Array], n: Int64Array) -> WeightedRows:
