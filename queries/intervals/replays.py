@@ -52,6 +52,7 @@ from queries.intervals.buckets import (
     read_buckets,
     stored_codes,
 )
+from queries.intervals.dp_mechanism import columns_of, dp_pairs, joint_mechanism, unreplayed
 from queries.intervals.universes import StatedUniverse, ruled_out, stated_universes
 from queries.sql import Session, Variants
 
@@ -313,14 +314,12 @@ def _possible(release: Session, table: TableBuckets) -> tuple[WeightedRows, ...]
 def _replayed(
     release: Session, table: TableBuckets, placed: Replays, check_cancelled: Callable[[], None]
 ) -> Replays:
+    if table.card["mode"] == "dp":
+        return _replayed_dp(release, table, placed, check_cancelled)
     if table.card.get("wide"):
-        return replace(
-            placed,
-            reason="it is modelled from locked tables, and replays of these are not drawn yet",
-        )
+        why = "it is modelled from locked tables, and replays of these are not drawn yet"
+        return replace(placed, reason=why)
     mechanism, rows = mechanism_of(release, table), placed.released
-    if table.card.get("dp"):
-        return replace(placed, reason="tables of mode dp are not replayed yet")
     privacy = mechanism.privacy
     twice = replace(
         mechanism,
@@ -352,6 +351,25 @@ def _replayed(
         doubled=tuple(again for _, again in pairs[n_replays:]),
         doublings=float(np.log2(privacy.threshold_mean)),
     )
+
+
+def _replayed_dp(
+    release: Session, table: TableBuckets, placed: Replays, check_cancelled: Callable[[], None]
+) -> Replays:
+    """The same in mode dp, where nothing is hidden: margins are measured with noise, and rows fitted to them."""
+    mechanism, why = joint_mechanism(release), unreplayed(release, table.columns)
+    if mechanism is None or why:
+        return replace(placed, reason=why or "the release does not state how it was measured")
+    keys = [_key(release.content_hash, table.columns, number) for number in range(N_REPLAYS)]
+    imagined, replayed = dp_pairs(
+        release,
+        table.columns,
+        lambda columns: released_rows(table_of(release, columns)),
+        keys,
+        check_cancelled,
+    )
+    columns, values = columns_of(mechanism, table.released)
+    return replace(placed, imagined=imagined, replayed=replayed, values=values, columns=columns)
 
 
 def _support(column: Column, released: ReleasedValues, codes: Int64Array) -> Support:
