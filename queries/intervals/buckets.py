@@ -126,6 +126,26 @@ class TableBuckets:
         return int(self.n.sum())
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stack:
+    """Rows of several variants of a table, one below the other.
+
+    index: By column, shape (n_rows,): place of each row's code among `codes`.
+    codes: By column, the distinct codes, ascending.
+    values: By column, their values; None for a blank.
+    variant, n: shape (n_rows,): the variant of each row, ascending from 0, and the number of people or rows.
+    measured: shape (n_rows,): The number of this combination is itself released.
+    """
+
+    index: dict[str, Int64Array]
+    codes: dict[str, Int64Array]
+    values: dict[str, list[Any]]
+    variant: Int64Array
+    n: Int64Array
+    measured: BoolArray
+    n_variants: int
+
+
 def stored_codes(values: ReleasedValues) -> Int64Array:
     """Code of each released value of a column, with those of a blank and of the placeholder."""
     codes = np.where(values.kind == KIND_NULL, NULL_CODE, values.grid)

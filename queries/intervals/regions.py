@@ -9,17 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from engine.errors import QueryRefused
 from engine.schema import BoolArray, Int64Array
-from queries.intervals.buckets import ReleasedValues, TableBuckets, places_in, stored_codes
+from queries.intervals.buckets import (
+    ReleasedValues,
+    Stack,
+    TableBuckets,
+    places_in,
+    stored_codes,
+)
 from queries.sql import near_names
-
-if TYPE_CHECKING:
-    from queries.intervals.replays import Stack
 
 MOST_GROUPS = 200_000
 """Most groups of one tabulation."""

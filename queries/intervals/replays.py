@@ -33,7 +33,6 @@ from engine.schema import (
     NULL_CODE,
     OTHER_CODE,
     RANKED_KINDS,
-    BoolArray,
     CodedUniverse,
     Column,
     ColumnSet,
@@ -46,6 +45,7 @@ from engine.schema import (
 from engine.store import carrier, decode_values
 from queries.intervals.buckets import (
     ReleasedValues,
+    Stack,
     TableBuckets,
     deepest_buckets,
     places_in,
@@ -53,6 +53,7 @@ from queries.intervals.buckets import (
     stored_codes,
 )
 from queries.intervals.dp_mechanism import columns_of, dp_pairs, joint_mechanism, unreplayed
+from queries.intervals.regions import MOST_GROUPS, region_of
 from queries.intervals.universes import StatedUniverse, ruled_out, stated_universes
 from queries.sql import Session, Variants
 
@@ -68,26 +69,6 @@ MOST_TABLES = 64
 """Tables that a release keeps in memory for the next question."""
 MOST_BYTES = 200 * 2**20
 """What the replays of a release may take in memory; the oldest go first."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stack:
-    """Rows of several variants of a table, one below the other.
-
-    index: By column, shape (n_rows,): place of each row's code among `codes`.
-    codes: By column, the distinct codes, ascending.
-    values: By column, their values; None for a blank.
-    variant, n: shape (n_rows,): the variant of each row, ascending from 0, and the number of people or rows.
-    measured: shape (n_rows,): The number of this combination is itself released.
-    """
-
-    index: dict[str, Int64Array]
-    codes: dict[str, Int64Array]
-    values: dict[str, list[Any]]
-    variant: Int64Array
-    n: Int64Array
-    measured: BoolArray
-    n_variants: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,8 +276,6 @@ def _placed(table: TableBuckets, rng: np.random.Generator) -> tuple[WeightedRows
 
 def _possible(release: Session, table: TableBuckets) -> tuple[WeightedRows, ...]:
     """Every combination of released values that the declared universes allow, if there are any and not too many."""
-    from queries.intervals.regions import MOST_GROUPS, region_of  # it reads what is made here
-
     of_table = {(one.column, one.decided_by) for one in stated_universes(release)}
     n_rows = math.prod(len(column.values) for column in table.released)
     if not any(set(pair) <= set(table.columns) for pair in of_table) or n_rows > MOST_GROUPS:

@@ -18,7 +18,7 @@ import numpy as np
 from engine.errors import NotAnswerable, QueryRefused
 from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 from engine.texts import html_table, text_table
-from queries.intervals.buckets import TableBuckets
+from queries.intervals.buckets import Stack, TableBuckets
 from queries.intervals.regions import Region, region_of
 from queries.intervals.spread import Figures, Status, ends_of_figures, most_hidden, statuses
 from queries.intervals.universes import ruled_out
@@ -27,7 +27,7 @@ from queries.sql import Session, near_names
 if TYPE_CHECKING:
     import pandas as pd
 
-    from queries.intervals.replays import Replays, Stack
+    from queries.intervals.replays import Replays
 
 Measure = Literal["count", "sum", "mean", "share", "median", "quantile", "ratio"]
 _N_SHOWN = 20

@@ -7,17 +7,15 @@ are impossible by declaration. Only what the catalogue states counts: a zero in 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import numpy as np
 
 from engine.schema import BoolArray, literal
 from queries.intervals.buckets import TableBuckets
+from queries.intervals.regions import Region
 from queries.sql import Session
-
-if TYPE_CHECKING:
-    from queries.intervals.regions import Region
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
