@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DamagedRelease
-from engine.fit.replay import Mechanism, WeightedRows, imagine, replay
+from engine.fit.replay import Mechanism, WeightedRows, imagine, replay, stretched
 from engine.params import PrivacyParams
 from engine.schema import (
     KIND_NEGATIVE,
@@ -77,6 +77,8 @@ class Replays:
 
     doublings: How often a number of one person doubles up to the threshold. Each doubling of what is hidden moves a
         figure by about as much as the last one, which `doubled` shows.
+    extreme: Tables that the release does not rule out: with values far beyond the outermost released ones, and with
+        columns as closely associated inside imputed ranges as can be, in the same and in opposite directions.
     possible: Every combination that the declared universes of its columns allow, once; nothing where there are none.
     reason: Why there are no replays, as part of a sentence; empty where there are.
     """
@@ -86,6 +88,7 @@ class Replays:
     imagined: tuple[WeightedRows, ...] = ()
     replayed: tuple[WeightedRows, ...] = ()
     doubled: tuple[WeightedRows, ...] = ()
+    extreme: tuple[WeightedRows, ...] = ()
     possible: tuple[WeightedRows, ...] = ()
     doublings: float = 0.0
     reason: str = ""
@@ -95,12 +98,16 @@ class Replays:
     @property
     def every(self) -> tuple[WeightedRows, ...]:
         """All variants, in the order that `parts` takes apart."""
-        kinds = (self.placed, self.imagined, self.replayed, self.doubled, self.possible)
+        kinds = (
+            self.placed, self.imagined, self.replayed, self.doubled, self.extreme, self.possible,
+        )  # fmt: skip
         return (self.released, *(rows for kind in kinds for rows in kind))
 
     def parts(self, figures: FloatArray) -> Parts:
         """Figures on all variants, shape (n_variants, n_figures), taken apart."""
-        kinds = (self.placed, self.imagined, self.replayed, self.doubled, self.possible)
+        kinds = (
+            self.placed, self.imagined, self.replayed, self.doubled, self.extreme, self.possible,
+        )  # fmt: skip
         ends = np.cumsum([1, *map(len, kinds)])
         each = [figures[begin:end].T for begin, end in pairwise(ends)]
         return Parts(
@@ -109,7 +116,8 @@ class Replays:
             imagined=each[1],
             replayed=each[2],
             doubled=each[3],
-            possible=each[4],
+            extreme=each[4],
+            possible=each[5],
         )
 
     @cached_property
@@ -169,6 +177,7 @@ class Parts:
     imagined: FloatArray
     replayed: FloatArray
     doubled: FloatArray
+    extreme: FloatArray  # shape (n_figures, n_extreme)
     possible: FloatArray  # shape (n_figures, 1), or (n_figures, 0) where no universe was declared
 
 
@@ -274,6 +283,35 @@ def _placed(table: TableBuckets, rng: np.random.Generator) -> tuple[WeightedRows
     return tuple(out)
 
 
+def _associated(table: TableBuckets) -> tuple[WeightedRows, ...]:
+    """The table with imputed rows as closely associated in each range as can be, in the same and opposite directions.
+
+    Every range keeps the values that each column has in it, so that nothing which was released changes.
+    """
+    bucket = np.full(len(table.n), -1)
+    bucket[~table.row_measured] = deepest_buckets(table, table.rows[~table.row_measured])
+    is_placed = bucket >= 0
+    if len(table.columns) == 1 or not is_placed.any():
+        return ()
+    n = table.n[is_placed]
+    own, of = np.repeat(table.rows[is_placed], n, axis=0), np.repeat(bucket[is_placed], n)
+    out = []
+    for direction in (1, -1):
+        ordered = [*own.T[:-1], direction * own[:, -1]]
+        placed = np.column_stack([codes[np.lexsort((codes, of))] for codes in ordered])
+        placed[:, -1] *= direction
+        rows, at = np.unique(
+            np.concatenate([table.rows[~is_placed], placed]), axis=0, return_inverse=True
+        )
+        counts = np.concatenate([table.n[~is_placed], np.ones(len(placed), dtype=np.int64)])
+        codes_of = {
+            values.name: stored_codes(values)[rows[:, j]] for j, values in enumerate(table.released)
+        }
+        summed = np.bincount(at.reshape(-1), counts, len(rows)).astype(np.int64)
+        out.append(WeightedRows(codes=codes_of, n=summed))
+    return tuple(out)
+
+
 def _possible(release: Session, table: TableBuckets) -> tuple[WeightedRows, ...]:
     """Every combination of released values that the declared universes allow, if there are any and not too many."""
     of_table = {(one.column, one.decided_by) for one in stated_universes(release)}
@@ -328,6 +366,7 @@ def _replayed(
         imagined=tuple(own for own, _ in pairs[:n_replays]),
         replayed=tuple(again for _, again in pairs[:n_replays]),
         doubled=tuple(again for _, again in pairs[n_replays:]),
+        extreme=(stretched(rows, table.row_measured, mechanism), *_associated(table)),
         doublings=float(np.log2(privacy.threshold_mean)),
     )
 

@@ -15,7 +15,8 @@ from engine.schema import KIND_OTHER, BoolArray, FloatArray
 from queries.intervals.buckets import TableBuckets
 
 Status = Literal["reliable", "low", "unreliable", "not released", "structural zero"]
-"""reliable: half of the interval is at most a tenth of the figure. low: released, and nothing or next to it.
+"""reliable: half of the interval is at most a tenth of the figure, and no table that the release does not rule out
+moves it by more. low: released, and nothing or next to it.
 unreliable: the noise is a larger share of the figure, or how far it may be off is not known. not released: suppressed,
 or empty: it is not told which. structural zero: impossible by a declared rule."""
 RELIABLE = 0.1
@@ -44,6 +45,7 @@ class Figures:
     imagined: FloatArray
     replayed: FloatArray
     doubled: FloatArray  # shape (n_rows, n_doubled)
+    extreme: FloatArray  # shape (n_rows, n_extreme): On tables that the release does not rule out
     possible: FloatArray  # shape (n_rows, 1): With every possible combination once; (n_rows, 0): nothing is ruled out
     doublings: float
 
@@ -62,6 +64,13 @@ class Figures:
         if self.placed.shape[1]:
             known = known & (is_there(self.placed).mean(axis=1) >= ENOUGH)
         return known
+
+    def may_be_far_off(self) -> BoolArray:
+        """Which figures some table that the release does not rule out moves by more than `RELIABLE` allows."""
+        off = np.abs(self.extreme - self.value[:, None])
+        with np.errstate(invalid="ignore"):
+            is_near: BoolArray = (off <= RELIABLE * np.abs(self.value)[:, None]).all(axis=1)
+        return ~is_near
 
     def ruled(self) -> BoolArray:
         """Which amounts are 0 by a declared rule: no possible combination counts in them."""
@@ -133,17 +142,18 @@ def statuses(
     known: BoolArray,
     ruled: BoolArray | None = None,
     *,
+    far: BoolArray | bool = False,
     is_amount: bool = True,
 ) -> tuple[Status, ...]:
     """Give each figure its status.
 
-    known: Released buckets tell of it; ruled: it is impossible by a declared rule; is_amount: 0 means nothing, as with
-    counts, sums and shares.
+    known: Released buckets tell of it; ruled: it is impossible by a declared rule; far: it may be far off all the same;
+    is_amount: 0 means nothing, as with counts, sums and shares.
     """
     with np.errstate(invalid="ignore"):
         half = (high - low) / 2
         is_low = is_amount & (np.abs(value) <= LOW * half / _Z)
-        is_sure = half <= RELIABLE * np.abs(value)
+        is_sure = (half <= RELIABLE * np.abs(value)) & ~np.asarray(far)
     number = np.where(is_sure, 0, 2)
     number = np.where(is_low, 1, number)
     number = np.where(np.isfinite(half), number, 2)

@@ -266,7 +266,7 @@ def _tabulated(
             _figures(drawn, region, asked, group, slice(begin, begin + _AT_ONCE))
             for begin in range(0, max(region.n_groups, 1), _AT_ONCE)
         ]
-    value, low, high, known = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    value, low, high, known, far = (np.concatenate(part) for part in zip(*blocks, strict=True))
     if not table.n_depths:  # mode dp, and modelled tables: nothing is suppressed
         known = np.isfinite(value)
     is_amount = asked.measure in ("count", "sum", "share", "ratio")
@@ -276,7 +276,7 @@ def _tabulated(
     elif asked.of is None:
         low = np.maximum(low, 0.0)
         high = np.minimum(high, 1.0) if asked.measure == "share" else high
-    status = statuses(value, low, high, known, ruled, is_amount=is_amount)
+    status = statuses(value, low, high, known, ruled, far=far, is_amount=is_amount)
     of_ruled = 0.0 if is_amount else np.nan
     low, high = (np.where(ruled, of_ruled, end) for end in (low, high))
     if asked.measure != "count":
@@ -297,8 +297,8 @@ def _tabulated(
 
 def _figures(
     drawn: Replays, region: Region, asked: _Asked, group: Int64Array, block: slice
-) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray]:
-    """Values, low and high ends of some groups, and whether released buckets tell of them."""
+) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray, BoolArray]:
+    """Values, low and high ends of some groups, whether they are released, and whether they may be far off."""
     stack, first = drawn.stack, block.start
     n_groups = min(block.stop, region.n_groups) - first
     rows = np.flatnonzero((group >= first) & (group < block.stop))
@@ -333,12 +333,13 @@ def _figures(
         imagined=parts.imagined,
         replayed=parts.replayed,
         doubled=parts.doubled,
+        extreme=parts.extreme,
         possible=parts.possible,
         doublings=drawn.doublings,
     )
     low, high = ends_of_figures(given, is_whole=asked.measure == "count")
     is_amount = asked.of is None or asked.measure == "sum"
-    return parts.again, low, high, given.known(is_amount=is_amount)
+    return parts.again, low, high, given.known(is_amount=is_amount), given.may_be_far_off()
 
 
 def _number(value: Any) -> float:

@@ -279,7 +279,7 @@ def test_what_is_reckoned_from_figures_that_are_not_released_is_not_released(rel
     }
     pairs = list(zip(hidden["m"], hidden["f"], strict=True))
     assert {(False, False), (True, True)} < {*pairs}  # and some of which one is
-    either, both = [m or f for m, f in pairs], [m and f for m, f in pairs]
+    either = [m or f for m, f in pairs]
     assert hidden["r"] == hidden["t"] == either
     assert not any(d for of_either, d in zip(either, hidden["d"], strict=True) if not of_either)
     assert all(p for m, p in zip(hidden["m"], hidden["p"], strict=True) if m)

@@ -23,6 +23,7 @@ def figures(value, error, doubled=None, *, imagined=10.0, doublings=2.0) -> Figu
         imagined=base,
         replayed=base + error,
         doubled=value[:, None].repeat(2, axis=1) if doubled is None else np.atleast_2d(doubled),
+        extreme=np.zeros((len(value), 0)),
         possible=np.zeros((len(value), 0)),
         doublings=doublings,
     )

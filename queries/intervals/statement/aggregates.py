@@ -158,7 +158,8 @@ def _ends(
         else:
             low, high = (np.where(known, end, np.nan) for end in (low, high))
         low, high = (np.where(ruled, 0.0, end) for end in (low, high))
-        status = statuses(figures.value, low, high, known, ruled, is_amount=is_amount)
+        far = figures.may_be_far_off()
+        status = statuses(figures.value, low, high, known, ruled, far=far, is_amount=is_amount)
         more[at] = _columns_of(low, high, [*status], is_whole=is_whole)
         if np.isnan(low).any():
             reasons.append(

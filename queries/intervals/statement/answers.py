@@ -95,6 +95,7 @@ def matched(
             imagined=parts.imagined,
             replayed=parts.replayed,
             doubled=parts.doubled,
+            extreme=parts.extreme,
             possible=parts.possible,
             doublings=drawn.doublings,
         )
