@@ -21,7 +21,13 @@ from engine.errors import QueryRefused, StoreError, TimedOut, TooLarge
 from engine.schema import ColumnSet, FloatArray
 from queries.intervals.spread import ENOUGH, Figures
 from queries.intervals.statement.limits import Shape
-from queries.intervals.statement.nodes import followed, nodes_in, text_of_select
+from queries.intervals.statement.nodes import (
+    column_node,
+    dicts_in,
+    followed,
+    nodes_in,
+    text_of_select,
+)
 from queries.intervals.statement.tree import Unknown, aggregates_in, group_expressions
 from queries.sql import Session
 
@@ -68,8 +74,8 @@ def matched(
 
     rows, types: Of the plain answer; shape: As its text says.
     """
-    whole = _whole(release, shape)
-    answers = _answers(release, whole, shape, table, drawn, tables)
+    whole, is_plain = _whole(release, shape)
+    answers = _answers(release, whole, shape, table, drawn, tables, is_one_statement=is_plain)
     try:
         figures, keys = _columns(shape, rows, types, answers)
     except Unknown:
@@ -143,10 +149,13 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-def _whole(release: Session, shape: Shape) -> str:
+def _whole(release: Session, shape: Shape) -> tuple[str, bool]:
     """The SELECT that computes the figures without what chooses among its groups: other ones in every variant.
 
-    One that groups in several ways has one column more, which says in which one.
+    One that groups in several ways has one column more, which says in which one. A plain one reads all variants at
+    once, with the variant as one more key.
+
+    Returns: the text; whether it reads all variants at once.
     """
     node = dict(shape.select)
     kinds = [one["type"] for one in node.get("modifiers", [])]
@@ -154,17 +163,33 @@ def _whole(release: Session, shape: Shape) -> str:
         node["modifiers"] = [
             one for one in node.get("modifiers", []) if one["type"] != "LIMIT_MODIFIER"
         ]
-    items = node.get("select_list", [])
-    if not any(one["class"] == "WINDOW" for one in nodes_in(items)):
+    items = [*node.get("select_list", [])]
+    has_windows = any(one["class"] == "WINDOW" for one in nodes_in(items))
+    if not has_windows:
         node = {key: value for key, value in node.items() if key not in ("having", "qualify")}
     with release.cursor() as con:
         if shape.is_of_sets:
             columns = {name.casefold() for name in release.columns}
             named, _ = followed(items, columns)
             groups = group_expressions(node, named, aggregates_in(con, named), columns)
-            asked = {"class": "OPERATOR", "type": "GROUPING_FUNCTION", "children": groups}
-            node["select_list"] = [*items, asked]
-        return text_of_select(con, node)
+            items.append({"class": "OPERATOR", "type": "GROUPING_FUNCTION", "children": groups})
+        is_plain = (
+            shape.figures is not None
+            and not has_windows
+            and not any(one.get("class") == "SUBQUERY" for one in dicts_in(node))
+            and node.get("from_table", {}).get("type") == "BASE_TABLE"
+            and node.get("aggregate_handling") in ("STANDARD_HANDLING", "FORCE_AGGREGATES")
+        )
+        if is_plain:
+            variant = column_node(release.variant_column)
+            items.append(variant)
+            groups = [*node.get("group_expressions", [])]
+            if node["aggregate_handling"] == "STANDARD_HANDLING":
+                node["group_expressions"] = [*groups, variant]
+                sets = node.get("group_sets") or [[*range(len(groups))]]
+                node["group_sets"] = [[*one, len(groups)] for one in sets]
+            node["modifiers"] = []
+        return text_of_select(con, {**node, "select_list": items}), is_plain
 
 
 def _with_own_sets(rows: Rows, again: Rows) -> Rows:
@@ -197,6 +222,8 @@ def _answers(
     columns: ColumnSet,
     drawn: Replays,
     tables: Mapping[str, Any] | None,
+    *,
+    is_one_statement: bool = False,
 ) -> Answers:
     """Rows of a statement on all variants; short ones are kept for the next time, as the replays are."""
     kept: dict[Any, Answers] = {} if tables else release.models.setdefault(("answers",), {})
@@ -205,7 +232,14 @@ def _answers(
         return kept[key]
     variants = drawn.variants(drawn.every)
     try:
-        answers = release.on_variants(text, columns, variants, tables=tables, seconds=MOST_S)
+        answers = release.on_variants(
+            text,
+            columns,
+            variants,
+            tables=tables,
+            seconds=MOST_S,
+            is_one_statement=is_one_statement,
+        )
     except (TimedOut, TooLarge):
         release.check_cancelled()  # it is another matter where nobody waits any more
         raise Unknown(
