@@ -457,7 +457,7 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
             _column(values, of_name[values.name], in_ranks.get(values.name))
             for values in table.released
         ),
-        privacy=_privacy(json.loads(privacy)),
+        privacy=_privacy(json.loads(privacy)) if table.n_depths else PrivacyParams(),
         limits={
             values.name: SECONDS_OF_DAY
             for values in table.released
@@ -469,7 +469,8 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
 
 def _privacy(stated: dict[str, Any]) -> PrivacyParams:
     names = ("profile", "low_threshold", "threshold_mean", "layer_sd", "max_rows")
-    return PrivacyParams(**{name: stated[name] for name in names if name in stated})
+    known = {name: stated[name] for name in names if stated.get(name) is not None}
+    return PrivacyParams(**{k: int(v) if isinstance(v, float) else v for k, v in known.items()})
 
 
 def _column(values: ReleasedValues, described: list[Any], universe: Universe | None) -> Column:

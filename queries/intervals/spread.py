@@ -67,8 +67,8 @@ class Figures:
 
     def may_be_far_off(self) -> BoolArray:
         """Which figures some table that the release does not rule out moves by more than `RELIABLE` allows."""
-        off = np.abs(self.extreme - self.value[:, None])
         with np.errstate(invalid="ignore"):
+            off = np.abs(self.extreme - self.value[:, None])
             is_near: BoolArray = (off <= RELIABLE * np.abs(self.value)[:, None]).all(axis=1)
         return ~is_near
 

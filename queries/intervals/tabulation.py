@@ -276,10 +276,16 @@ def _tabulated(
     elif asked.of is None:
         low = np.maximum(low, 0.0)
         high = np.minimum(high, 1.0) if asked.measure == "share" else high
+        total = _totals(drawn.stack, region, asked, group)[0, _total_of(region, asked)]
+        most = np.minimum(most_hidden(table) / total, 1.0)
+        with np.errstate(divide="ignore"):
+            most = most / (1 - most) if asked.measure == "ratio" else most
+        is_hidden = ~known & ~np.isnan(total)
+        low, high = np.where(is_hidden, 0.0, low), np.where(is_hidden, np.fmax(most, value), high)
     status = statuses(value, low, high, known, ruled, far=far, is_amount=is_amount)
     of_ruled = 0.0 if is_amount else np.nan
     low, high = (np.where(ruled, of_ruled, end) for end in (low, high))
-    if asked.measure != "count":
+    if asked.of is not None:
         low, high = (np.where(known | ruled, end, np.nan) for end in (low, high))
     return Tabulation(
         columns=tuple(columns),
