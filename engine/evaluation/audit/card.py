@@ -21,7 +21,6 @@ from engine.schema import ColumnSet
 from engine.store import exposure_sentences, open_release
 from engine.version import ENGINE_VERSION
 
-FORMAT = 1
 Card = dict[str, Any]
 
 
@@ -43,7 +42,6 @@ def generator_card(path: Path) -> Card:
     return {
         "confidential": False,
         "kind": "generator card",
-        "format": FORMAT,
         "tablepack": ENGINE_VERSION,
         "title": release.facts.title,
         "Phi": [list(margin) for margin in claim.margins],
