@@ -44,11 +44,6 @@ class Region:
         """Number of groups."""
         return len(self.codes)
 
-    @property
-    def is_single(self) -> bool:
-        """Whether every group is one combination of released values."""
-        return all(j in self.by or mask.sum() == 1 for j, mask in enumerate(self.allowed))
-
     def keys(self, table: TableBuckets) -> tuple[tuple[Any, ...], ...]:
         """The released values of each group."""
         values = [

@@ -469,8 +469,12 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
 
 def _privacy(stated: dict[str, Any]) -> PrivacyParams:
     names = ("profile", "low_threshold", "threshold_mean", "layer_sd", "max_rows")
-    known = {name: stated[name] for name in names if stated.get(name) is not None}
-    return PrivacyParams(**{k: int(v) if isinstance(v, float) else v for k, v in known.items()})
+    known: dict[str, Any] = {}
+    for name in names:
+        value = stated.get(name)
+        if value is not None:
+            known[name] = int(value) if isinstance(value, float) else value
+    return PrivacyParams(**known)
 
 
 def _column(values: ReleasedValues, described: list[Any], universe: Universe | None) -> Column:

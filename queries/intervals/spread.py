@@ -56,13 +56,15 @@ class Figures:
         """
 
         def is_there(figures: FloatArray) -> BoolArray:
-            there: BoolArray = np.isfinite(figures)
             is_something = figures.T != 0
-            return there & (is_something if is_amount else is_something | (self.value == 0)).T
+            is_something |= (self.value == 0) & (not is_amount)
+            there: BoolArray = np.isfinite(figures) & is_something.T
+            return there
 
         known = is_there(self.value)
         if self.placed.shape[1]:
-            known = known & (is_there(self.placed).mean(axis=1) >= ENOUGH)
+            is_often: BoolArray = is_there(self.placed).mean(axis=1) >= ENOUGH
+            known &= is_often
         return known
 
     def may_be_far_off(self) -> BoolArray:
@@ -76,7 +78,8 @@ class Figures:
         """Which amounts are 0 by a declared rule: no possible combination counts in them."""
         if not self.possible.shape[1]:
             return np.zeros(len(self.value), dtype=bool)
-        return (self.value == 0) & ~(self.possible[:, 0] > 0)
+        out: BoolArray = (self.value == 0) & ~(self.possible[:, 0] > 0)
+        return out
 
 
 def measured_share(table: TableBuckets) -> float:

@@ -169,12 +169,13 @@ class LogicalViews:
             con.unregister(_GIVEN)
         own = ", ".join(quoted(c) for c in table)
         each = f"SELECT *, unnest(range({count})) FROM {_VARIANTS}"
+        more: tuple[str, ...] = ()
         if is_one_statement:
             rows, more = f"(SELECT {own}, {number} FROM ({each}))", (number,)
         else:
             self.use_variant(con, 0)
             one = f"{each} WHERE {number} = getvariable('{_VARIANT}')"
-            rows, more = f"(SELECT {own} FROM ({one}))", ()
+            rows = f"(SELECT {own} FROM ({one}))"
         con.execute(self._view_sql(table, "quick", "TEMP", rows, more))
 
     def use_variant(self, con: duckdb.DuckDBPyConnection, number: int) -> None:
