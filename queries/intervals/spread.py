@@ -63,8 +63,7 @@ class Figures:
 
         known = is_there(self.value)
         if self.placed.shape[1]:
-            is_often: BoolArray = is_there(self.placed).mean(axis=1) >= ENOUGH
-            known &= is_often
+            known &= np.asarray(is_there(self.placed).mean(axis=1) >= ENOUGH)
         return known
 
     def may_be_far_off(self) -> BoolArray:
