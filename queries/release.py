@@ -20,12 +20,10 @@ from queries.intervals import (
     marks_of,
     tabulate,
     with_replicates,
-    with_statuses,
 )
-from queries.sql import TIMEOUT_S, Marks, Oversight, Result, Session
+from queries.sql import TIMEOUT_S, Oversight, Result, Session
 
 __all__ = ["TIMEOUT_S", "Release", "open_release"]
-_JOINED = Marks(unknown=("the statement reads your own tables.",))
 
 
 class Release(Session):
@@ -103,11 +101,13 @@ class Release(Session):
             answer = differing(self, text, tables, intervals=intervals, status=status)
             if answer is not None:
                 return answer
-        if not intervals:
-            result = super().sql(text, tables=tables)
-            result.marked_by(lambda rows: _JOINED if tables else marks_of(self, text, result, rows))
-            return with_statuses(result) if status else result
-        return annotated(self, text, tables)
+        if intervals:
+            return annotated(self, text, tables)
+        if status:
+            return annotated(self, text, tables, shown=("status",))
+        result = super().sql(text, tables=tables)
+        result.marked_by(lambda rows: marks_of(self, text, result, rows, tables))
+        return result
 
     def replicates(self, *columns: str) -> Result:
         """Return 48 replicates of a released table's counts.

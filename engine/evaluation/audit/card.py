@@ -86,7 +86,7 @@ def _generator(release: Released, claim: Claim) -> dict[str, Any]:
         "name": f"tablepack {facts.version}, mode {facts.mode}",
         "key_id": facts.key_id,
         "vintage": facts.vintage,
-        "parameters": dict(facts.privacy),
+        "parameters": {k: v for k, v in facts.privacy.items() if k != "measured"},
         "modelled": [list(table) for table in claim.tables if table not in set(claim.margins)],
     }
 
