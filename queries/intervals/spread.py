@@ -63,7 +63,8 @@ class Figures:
 
         known = is_there(self.value)
         if self.placed.shape[1]:
-            known &= np.asarray(is_there(self.placed).mean(axis=1) >= ENOUGH)
+            is_often = is_there(self.placed).mean(axis=1) >= ENOUGH
+            known = np.where(is_often, known, False)
         return known
 
     def may_be_far_off(self) -> BoolArray:
