@@ -333,7 +333,7 @@ def attack(
 def _shown(
     sums: FloatArray,
     size: Int64Array,
-    sampled: FloatArray,
+    sampled: FloatArray | Int64Array,
     noise: FloatArray,
     told: Patterns,
     rng: np.random.Generator,

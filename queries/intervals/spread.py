@@ -71,8 +71,9 @@ class Figures:
         """Which figures some table that the release does not rule out moves by more than `RELIABLE` allows."""
         with np.errstate(invalid="ignore"):
             off = np.abs(self.extreme - self.value[:, None])
-            is_near: BoolArray = (off <= RELIABLE * np.abs(self.value)[:, None]).all(axis=1)
-        return ~is_near
+            is_far = ~(off <= RELIABLE * np.abs(self.value)[:, None])
+        out: BoolArray = np.logical_or.reduce(is_far, axis=1)
+        return out
 
     def ruled(self) -> BoolArray:
         """Which amounts are 0 by a declared rule: no possible combination counts in them."""
