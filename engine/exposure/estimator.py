@@ -346,7 +346,7 @@ def _shown(
     Returns: an observation of the sum, and the variance of its noise; inf: nothing is told.
     """
     n = np.broadcast_to(size, sums.shape)
-    left = n - np.rint(sampled).astype(np.int64)
+    left = np.maximum(n - np.rint(sampled).astype(np.int64), 0)  # people of several rows weigh more
     others = 2 * rng.binomial(left, 0.5) - left
     plus = np.clip(np.rint((n + sums + others) / 2).astype(np.int64), 0, n)
     here, there = (rng.random(n.shape) < told.passes[many] for many in (plus, n - plus))

@@ -64,7 +64,6 @@ MANY_ROWS, N_OF_MANY, N_DOUBLED_OF_MANY = 20_000, 8, 3
 """Distinct rows from which a table has fewer replays, since each takes long, and how many."""
 N_PLACED = 10
 """How often imputed rows are placed anew to see which figures rest on released buckets."""
-SECONDS_OF_DAY = (0, 86_399)
 MOST_TABLES = 64
 """Tables that a release keeps in memory for the next question."""
 MOST_BYTES = 200 * 2**20
@@ -445,6 +444,7 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
             "resolution_exponent FROM catalog.columns"
         ).fetchall()
     of_name = {name: rest for name, *rest in described}
+    stated = json.loads(privacy)
     universes = [
         one
         for one in stated_universes(release)
@@ -457,11 +457,12 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
             _column(values, of_name[values.name], in_ranks.get(values.name))
             for values in table.released
         ),
-        privacy=_privacy(json.loads(privacy)) if table.n_depths else PrivacyParams(),
+        privacy=_privacy(stated) if table.n_depths else PrivacyParams(),
         limits={
-            values.name: SECONDS_OF_DAY
+            values.name: (int(low), int(high))
             for values in table.released
-            if of_name[values.name][0] == "time"
+            for low, high in [stated.get("bounds", {}).get(values.name, (None, None))]
+            if low is not None and high is not None
         },
         universes={one.column: _coded(one, in_ranks[one.column], table) for one in universes},
     )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from fixtures.intervals import plain_rows, small_release
+from fixtures.pipeline import ACCEPTED, write_spec
 from fixtures.release_dp import spec_in
 
+import engine
 from engine.errors import NotAnswerable, QueryRefused
 from engine.release import build
 from queries.intervals import regions, tabulate
@@ -245,3 +248,21 @@ def test_every_table_of_mode_dp_has_intervals(tmp_path):
             assert (got.low < got.high).any()
             assert "not released" not in got.status
         assert set(tabulate(made, ["region"]).status) == {"reliable"}
+
+
+@pytest.mark.ci
+def test_a_mean_of_a_column_without_an_end_is_reliable_once_bounds_are_declared(tmp_path):
+    """40 people in 20,000 are far from the others, and nobody knows how far further ones are."""
+    rng = np.random.default_rng(3)
+    x = np.r_[rng.integers(0, 60, 19_960), np.arange(9_961, 10_001)]
+    frame = pd.DataFrame({"id": range(20_000), "x": x})
+    statuses = []
+    for domain in ({}, {"domain": {"min": 0, "max": 10_000}}):
+        folder = tmp_path / str(len(domain))
+        folder.mkdir()
+        frame.to_csv(folder / "d.csv", index=False)
+        columns = {"id": {"kind": "integer"}, "x": {"kind": "integer", **domain}}
+        spec = write_spec(folder, "d.csv", columns, [("x",)], entities=("id",), privacy=ACCEPTED)
+        with engine.build(spec, out=folder / "r.duckdb", jobs=1) as made:
+            statuses += tabulate(made, [], measure="mean", of="x").status
+    assert statuses == ["unreliable", "reliable"]

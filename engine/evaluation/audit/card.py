@@ -86,7 +86,7 @@ def _generator(release: Released, claim: Claim) -> dict[str, Any]:
         "name": f"tablepack {facts.version}, mode {facts.mode}",
         "key_id": facts.key_id,
         "vintage": facts.vintage,
-        "parameters": {k: v for k, v in facts.privacy.items() if k != "measured"},
+        "parameters": {k: v for k, v in facts.privacy.items() if k not in ("measured", "bounds")},
         "modelled": [list(table) for table in claim.tables if table not in set(claim.margins)],
     }
 
