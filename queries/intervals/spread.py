@@ -112,12 +112,17 @@ def unfit(figures: Figures) -> str | None:
     return None if moved.any() else "it is the same in every replay of the table"
 
 
-def ends_of_figures(figures: Figures, *, is_whole: bool) -> tuple[FloatArray, FloatArray]:
+def ends_of_figures(
+    figures: Figures, *, is_whole: bool, is_count: bool = False
+) -> tuple[FloatArray, FloatArray]:
     """Low and high ends: as far as replays are off, and as far as doubling what is hidden moves a figure; NaN: none.
 
     The error of a replay has the spread of that of the release. What imputation does on average it does to every
     replay alike, as imagined rows are spread like imputed ones: each doubling of what is hidden, from one person to the
     threshold, moves a figure by about as much as the last one does.
+
+    is_count: Of others, the interval reaches to what they are with far outermost values, the first of the extreme
+        tables: how heavy a tail is cannot be told from the rows that are released.
     """
     value = np.where(np.isfinite(figures.value), figures.value, np.nan)
     imagined, replayed = (
@@ -129,6 +134,9 @@ def ends_of_figures(figures: Figures, *, is_whole: bool) -> tuple[FloatArray, Fl
     mean_square = np.where(there, error**2, 0.0).sum(axis=1) / np.maximum(n, 1)
     half = np.sqrt(_student(n) ** 2 * mean_square + _squared_shift(figures))
     low, high = value - half, value + half
+    if figures.extreme.shape[1] and not is_count:
+        stretched = np.where(np.isfinite(figures.extreme[:, 0]), figures.extreme[:, 0], value)
+        low, high = np.minimum(low, stretched), np.maximum(high, stretched)
     if is_whole:
         low, high = np.floor(low + _SAME), np.ceil(high - _SAME)
     # 0 in the release and in every replay: nothing is released there, and no replay tells how much that may be.

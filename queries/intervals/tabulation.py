@@ -343,7 +343,8 @@ def _figures(
         possible=parts.possible,
         doublings=drawn.doublings,
     )
-    low, high = ends_of_figures(given, is_whole=asked.measure == "count")
+    is_count = asked.of is None
+    low, high = ends_of_figures(given, is_whole=asked.measure == "count", is_count=is_count)
     is_amount = asked.of is None or asked.measure == "sum"
     return parts.again, low, high, given.known(is_amount=is_amount), given.may_be_far_off()
 

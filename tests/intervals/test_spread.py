@@ -99,3 +99,12 @@ def test_statuses_by_hand():
     words = ("reliable", "unreliable", "low", "unreliable", "not released", "structural zero")
     assert statuses(value, value - half, value + half, known, ruled) == words
     assert statuses(value, value - half, value + half, known, is_amount=False)[2] == "unreliable"
+
+
+def test_a_figure_reaches_to_what_it_is_with_far_outermost_values():
+    """17 on one side, and nothing on the other; a count stays as it is."""
+    made = replace(figures(10.0, [-1.0, 1.0] * 12), extreme=np.array([[17.0, 30.0]]))
+    low, high = ends_of_figures(made, is_whole=False)
+    assert (low[0], high[0]) == (pytest.approx(10 - 2.0639, abs=1e-3), 17.0)
+    _, high = ends_of_figures(made, is_whole=False, is_count=True)
+    assert high[0] == pytest.approx(10 + 2.0639, abs=1e-3)

@@ -150,7 +150,7 @@ def _ends(
         if why:
             reasons.append(f"{plain.columns[at]}: {why}.")
             continue
-        low, high = ends_of_figures(figures, is_whole=is_whole)
+        low, high = ends_of_figures(figures, is_whole=is_whole, is_count=is_count)
         if is_count:
             low = np.where(known, np.maximum(low, 0.0), 0.0)
             hidden = np.fmax(np.maximum(figures.value, most_hidden(table_of(release, table))), high)
