@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from engine.params import PrivacyParams
@@ -203,7 +202,8 @@ class Incidence:
         if columns not in self._combinations:
             leaves, which = self._leaves(columns), np.zeros(self._n_rows, dtype=np.int64)
             for leaf in leaves.T:
-                which, _ = pd.factorize(which * (int(leaf.max(initial=0)) + 1) + leaf)
+                which = which * (int(leaf.max(initial=0)) + 1) + leaf
+                _, which = np.unique(which, return_inverse=True)
             first = np.zeros(int(which.max(initial=-1)) + 1, dtype=np.int64)
             first[which] = np.arange(len(which))
             self._combinations[columns] = leaves[first], which.astype(np.int32)

@@ -22,6 +22,7 @@ from engine.schema import ColumnSet, FloatArray
 from queries.intervals.spread import ENOUGH, Figures
 from queries.intervals.statement.limits import Shape
 from queries.intervals.statement.nodes import (
+    Node,
     column_node,
     dicts_in,
     followed,
@@ -177,7 +178,8 @@ def _whole(release: Session, shape: Shape) -> tuple[str, bool]:
             shape.figures is not None
             and not has_windows
             and not any(one.get("class") == "SUBQUERY" for one in dicts_in(node))
-            and node.get("from_table", {}).get("type") == "BASE_TABLE"
+            and _is_logical(node.get("from_table", {}), release)
+            and not (node.get("cte_map") or {}).get("map")
             and node.get("aggregate_handling") in ("STANDARD_HANDLING", "FORCE_AGGREGATES")
         )
         if is_plain:
@@ -190,6 +192,12 @@ def _whole(release: Session, shape: Shape) -> tuple[str, bool]:
                 node["group_sets"] = [[*one, len(groups)] for one in sets]
             node["modifiers"] = []
         return text_of_select(con, {**node, "select_list": items}), is_plain
+
+
+def _is_logical(source: Node, release: Session) -> bool:
+    """Whether a FROM reads the logical table, and nothing else."""
+    name = str(source.get("table_name", ""))
+    return source.get("type") == "BASE_TABLE" and name.casefold() == release.logical_name.casefold()
 
 
 def _with_own_sets(rows: Rows, again: Rows) -> Rows:
