@@ -110,11 +110,9 @@ class Release(Session):
         return result
 
     def replicates(self, *columns: str) -> Result:
-        """Return 48 replicates of a released table's counts.
+        """Return the replays of a released table: rows of what the data may have been, and of a release of these.
 
-        The standard deviation over the replicates of a figure that is computed from each of them estimates the
-        standard deviation of its noise; for use and limits see queries/intervals/README.md. Replicates are the same at
-        every call.
+        For use and limits see queries/intervals/README.md. Replays are the same at every call.
 
         Parameters
         ----------
@@ -124,15 +122,14 @@ class Release(Session):
         Returns
         -------
         Result
-            Rows of `replicate`, the columns, and `count`.
+            Rows of `replicate`, the columns, `imagined` and `count`.
 
         Raises
         ------
         NotAnswerable
             There is no table of exactly these columns.
         QueryRefused
-            The table has no replicates (mode dp, or modelled), has too many rows, or the query comes from an untrusted
-            user of a server.
+            The table has no replays, as wide ones, or they take too long.
         """
         listed = ", ".join(literal(name) for name in columns)
         return self.sql(f"FROM replicates({listed})")

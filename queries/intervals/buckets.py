@@ -25,9 +25,11 @@ from engine.schema import (
     NULL_CODE,
     OTHER_CODE,
     BoolArray,
+    Column,
     ColumnSet,
     FloatArray,
     Int64Array,
+    Resolution,
     column_set,
     literal,
     quoted,
@@ -150,6 +152,28 @@ def stored_codes(values: ReleasedValues) -> Int64Array:
     """Code of each released value of a column, with those of a blank and of the placeholder."""
     codes = np.where(values.kind == KIND_NULL, NULL_CODE, values.grid)
     return np.where(values.kind == KIND_OTHER, OTHER_CODE, codes)
+
+
+def column_of(
+    name: str,
+    kind: Any,
+    value_type: Any,
+    public: bool,
+    placeholder: str | None,
+    base: Any,
+    exponent: int | None,
+) -> Column:
+    """A column as `catalog.columns` states it."""
+    return Column(
+        name=name,
+        kind=kind,
+        value_type=value_type,
+        resolution=None
+        if base is None or exponent is None
+        else Resolution(base=base, exponent=exponent),
+        public=public,
+        placeholder=placeholder,
+    )
 
 
 def places_in(rows: Int64Array, wanted: Int64Array, sizes: Sequence[int]) -> Int64Array:

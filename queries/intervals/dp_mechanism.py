@@ -16,8 +16,8 @@ import numpy as np
 from engine.errors import StoreError
 from engine.fit.replay import WeightedRows
 from engine.fit.replay_dp import JointMechanism, imagine, joint_of, read, replay
-from engine.schema import KIND_NONNEGATIVE, RANKED_KINDS, Column, ColumnSet, Resolution
-from queries.intervals.buckets import ReleasedValues
+from engine.schema import KIND_NONNEGATIVE, RANKED_KINDS, Column, ColumnSet
+from queries.intervals.buckets import ReleasedValues, column_of
 from queries.sql import Session
 
 RowsOf = Callable[[ColumnSet], WeightedRows]
@@ -61,15 +61,8 @@ def _read(release: Session) -> JointMechanism | None:
             for name, kind, value_type, public, placeholder, base, exponent, sql_type in described:
                 if name not in told["levels"]:
                     continue
-                columns[name] = Column(
-                    name=name,
-                    kind=kind,
-                    value_type=value_type,
-                    resolution=None
-                    if base is None or exponent is None
-                    else Resolution(base=base, exponent=exponent),
-                    public=public,
-                    placeholder=placeholder,
+                columns[name] = column_of(
+                    name, kind, value_type, public, placeholder, base, exponent
                 )
                 if kind in RANKED_KINDS:
                     texts = told["levels"][name]["values"]

@@ -38,7 +38,6 @@ from engine.schema import (
     ColumnSet,
     FloatArray,
     Int64Array,
-    Resolution,
     Support,
     Universe,
 )
@@ -47,6 +46,7 @@ from queries.intervals.buckets import (
     ReleasedValues,
     Stack,
     TableBuckets,
+    column_of,
     deepest_buckets,
     places_in,
     read_buckets,
@@ -54,6 +54,7 @@ from queries.intervals.buckets import (
 )
 from queries.intervals.dp_mechanism import columns_of, dp_pairs, joint_mechanism, unreplayed
 from queries.intervals.regions import MOST_GROUPS, region_of
+from queries.intervals.spread import Figures
 from queries.intervals.universes import StatedUniverse, ruled_out, stated_universes
 from queries.sql import Session, Variants
 
@@ -96,27 +97,33 @@ class Replays:
 
     @property
     def every(self) -> tuple[WeightedRows, ...]:
-        """All variants, in the order that `parts` takes apart."""
+        """All variants, in the order that `figures` takes apart."""
         kinds = (
             self.placed, self.imagined, self.replayed, self.doubled, self.extreme, self.possible,
         )  # fmt: skip
         return (self.released, *(rows for kind in kinds for rows in kind))
 
-    def parts(self, figures: FloatArray) -> Parts:
-        """Figures on all variants, shape (n_variants, n_figures), taken apart."""
+    def figures(self, on_all: FloatArray, value: FloatArray | None = None) -> Figures:
+        """Figures on all variants, shape (n_variants, n_figures), by the kind of variant.
+
+        value: The figures as answered; None: those on the released rows.
+        """
         kinds = (
             self.placed, self.imagined, self.replayed, self.doubled, self.extreme, self.possible,
         )  # fmt: skip
         ends = np.cumsum([1, *map(len, kinds)])
-        each = [figures[begin:end].T for begin, end in pairwise(ends)]
-        return Parts(
-            again=figures[0],
-            placed=each[0],
-            imagined=each[1],
-            replayed=each[2],
-            doubled=each[3],
-            extreme=each[4],
-            possible=each[5],
+        each = [on_all[begin:end].T for begin, end in pairwise(ends)]
+        placed, imagined, replayed, doubled, extreme, possible = each
+        return Figures(
+            value=on_all[0] if value is None else value,
+            again=on_all[0],
+            placed=placed,
+            imagined=imagined,
+            replayed=replayed,
+            doubled=doubled,
+            extreme=extreme,
+            possible=possible,
+            doublings=self.doublings,
         )
 
     @cached_property
@@ -164,20 +171,6 @@ class Replays:
     def n_bytes(self) -> int:
         """What they take in memory, with their stack."""
         return sum(rows.n.nbytes * 2 * (len(rows.codes) + 1) for rows in self.every)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parts:
-    """Figures by the kind of variant they are of; NaN: none there."""
-
-    again: FloatArray  # shape (n_figures,): from the released rows
-    # shape (n_figures, n_placed), (n_figures, n_replays), (n_figures, n_doubled):
-    placed: FloatArray
-    imagined: FloatArray
-    replayed: FloatArray
-    doubled: FloatArray
-    extreme: FloatArray  # shape (n_figures, n_extreme)
-    possible: FloatArray  # shape (n_figures, 1), or (n_figures, 0) where no universe was declared
 
 
 def table_of(release: Session, columns: ColumnSet) -> TableBuckets:
@@ -479,23 +472,11 @@ def _privacy(stated: dict[str, Any]) -> PrivacyParams:
 
 
 def _column(values: ReleasedValues, described: list[Any], universe: Universe | None) -> Column:
-    kind, value_type, public, placeholder, base, exponent = described
-    is_ranked = kind in RANKED_KINDS
-    return Column(
-        name=values.name,
-        kind=kind,
-        value_type=value_type,
-        resolution=None
-        if base is None or exponent is None
-        else Resolution(base=base, exponent=exponent),
-        public=public,
-        placeholder=placeholder,
-        step=1 if is_ranked else values.step,
-        domain=tuple(range(int(values.grid[values.valued].max(initial=-1)) + 1))
-        if is_ranked
-        else None,
-        universe=universe,
-    )
+    column = column_of(values.name, *described)
+    if not column.is_ranked:
+        return replace(column, step=values.step, universe=universe)
+    n_ranks = int(values.grid[values.valued].max(initial=-1)) + 1
+    return replace(column, domain=tuple(range(n_ranks)), universe=universe)
 
 
 def _universe(stated: StatedUniverse, table: TableBuckets, kinds: Mapping[str, str]) -> Universe:

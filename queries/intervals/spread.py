@@ -143,7 +143,9 @@ def ends_of_figures(
     is_any = there & ((imagined != 0) | (replayed != 0))
     is_nothing = (value == 0) & ~is_any.any(axis=1)
     is_often = n >= ENOUGH * max(error.shape[1], 1)
-    is_sure = np.isfinite(value) & is_often & (n > 1) & ~is_nothing
+    # What is the same in every replay was not computed from noisy figures, such as the -1 of `ifnull(avg(x), -1)`.
+    is_fixed = (np.where(there, error, 0.0) == 0).all(axis=1) & (not is_count)
+    is_sure = np.isfinite(value) & is_often & (n > 1) & ~is_nothing & ~is_fixed
     return np.where(is_sure, low, np.nan), np.where(is_sure, high, np.nan)
 
 

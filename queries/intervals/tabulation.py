@@ -20,7 +20,7 @@ from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 from engine.texts import html_table, text_table
 from queries.intervals.buckets import Stack, TableBuckets
 from queries.intervals.regions import Region, region_of
-from queries.intervals.spread import Figures, Status, ends_of_figures, most_hidden, statuses
+from queries.intervals.spread import Status, ends_of_figures, most_hidden, statuses
 from queries.intervals.universes import ruled_out
 from queries.sql import Session, near_names
 
@@ -79,7 +79,7 @@ class Tabulation:
 
         Their intervals do not meet. So it is at most 5 in 100 times that two equal figures are said to differ, whatever
         noise they share: half widths add up to at least the half width of the difference. `differs(a, b)` in SQL
-        reckons that of the difference itself, and tells more apart.
+        computes that of the difference itself, and finds more differences.
 
         Parameters
         ----------
@@ -331,22 +331,11 @@ def _figures(
             figures = figures.reshape(shape)
         else:
             figures = _quantiles(entry, n, x, asked.quantile, n_entries).reshape(shape)
-    parts = drawn.parts(figures)
-    given = Figures(
-        value=parts.again,
-        again=parts.again,
-        placed=parts.placed,
-        imagined=parts.imagined,
-        replayed=parts.replayed,
-        doubled=parts.doubled,
-        extreme=parts.extreme,
-        possible=parts.possible,
-        doublings=drawn.doublings,
-    )
+    given = drawn.figures(figures)
     is_count = asked.of is None
     low, high = ends_of_figures(given, is_whole=asked.measure == "count", is_count=is_count)
     is_amount = asked.of is None or asked.measure == "sum"
-    return parts.again, low, high, given.known(is_amount=is_amount), given.may_be_far_off()
+    return given.value, low, high, given.known(is_amount=is_amount), given.may_be_far_off()
 
 
 def _number(value: Any) -> float:

@@ -94,18 +94,7 @@ def matched(
         values = _values([rows, *answers], at, keys, places)
         if at in shape.amounts:  # no row is none of them
             values[:, 2:] = np.where(np.isnan(values[:, 2:]), 0.0, values[:, 2:])
-        parts = drawn.parts(values[:, 1:].T)
-        found[at] = Figures(
-            value=values[:, 0],
-            again=parts.again,
-            placed=parts.placed,
-            imagined=parts.imagined,
-            replayed=parts.replayed,
-            doubled=parts.doubled,
-            extreme=parts.extreme,
-            possible=parts.possible,
-            doublings=drawn.doublings,
-        )
+        found[at] = drawn.figures(values[:, 1:].T, values[:, 0])
     return Matched(figures=found, types={at: types[at] for at in figures})
 
 

@@ -127,15 +127,20 @@ def shape_of(
         inner, places = chosen(tree, columns, aggregates_in(con, [tree]))
         items, _ = followed(inner.get("select_list", []), columns)
         keys = _keys(con, inner, columns)
-        roles = _roles(con, tree, inner, items, columns)
+        outermost = tree
         if places:  # around it, columns and rows are only chosen
-            items, tree = [items[at] for at in places], inner
+            tree = inner
         _refuse_ties(con, tree, columns)
     _refuse_other_tables(tree, {release.logical_name, *own})
     refuse_digits(release, table, tree)
     figures, others = _named(tree, columns)
     _refuse_groups_as_units(release, tree, table, others)
     _refuse_outermost_rows(tree)
+    with (
+        release.cursor() as con
+    ):  # a statement without figures may still choose rows that no replay can tell
+        roles = _roles(con, outermost, inner, items, columns)
+    items = [items[at] for at in places] if places else items
     is_listed = roles is not None and len(items) == len(names)
     if not is_listed or roles is None:
         why = _why_not(tree, figures) or _why_not(items, figures, keys)
@@ -296,7 +301,7 @@ def _key_names(
 
 
 def _why_not(tree: Any, figures: Collection[str], keys: Sequence[Node] = ()) -> str | None:
-    """Why no replay can tell what is reckoned in a part of a statement, or None; `keys` as `_keys` gives them."""
+    """Why no replay can tell what is computed in a part of a statement, or None; `keys` as `_keys` gives them."""
     names = set()
     for node in nodes_in(tree):
         name = name_of(node)
@@ -358,7 +363,7 @@ def _hangs_on_rows(node: Node, name: str, figures: Collection[str]) -> bool:
 
 
 def _is_figure(node: Node) -> bool:
-    """Whether an expression is reckoned from aggregates over rows alone, with no column beside these."""
+    """Whether an expression is computed from aggregates over rows alone, with no column beside these."""
     is_any, left = False, [node]
     while left:
         part = left.pop()
@@ -391,7 +396,7 @@ def _named(tree: Any, columns: Collection[str]) -> tuple[set[str], set[str]]:
 
 
 def _is_of_figures(node: Node, figures: Collection[str]) -> bool:
-    """Whether an expression is reckoned from figures of groups alone."""
+    """Whether an expression is computed from figures of groups alone."""
     named = {name.casefold() for name in columns_in(node)}
     return _is_figure(node) or (bool(named) and named <= {*figures})
 
@@ -455,7 +460,7 @@ def _refuse_groups_as_units(
         own = [node for one in of_groups for node in _own(one)]
         if {*map(name_of, own)} & _PER_GROUP or any(_counts_groups(node, others) for node in own):
             raise Unknown(
-                "it reckons from groups, and those that are too rare to be released are not known"
+                "it computes from groups, and those that are too rare to be released are not known"
             )
     windows = [
         node
