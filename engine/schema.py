@@ -5,7 +5,8 @@ All are frozen and keyword-only; their arrays are never written to after constru
 A value of a column is a pair `(kind, grid)`: `kind` is one of the four constants below, `grid` an int64, its grid
 code. For grid columns (integer, real, decimal, boolean, date, timestamp) that is the value in units of the column's
 resolution, on an absolute grid anchored at 0. For ranked columns (category, text) it is the rank of the value in
-the column's released list (the declared domain, if it is public). The `codes` of a table are something else: positions
+the column's released list (the declared domain, if it is public); in text whose values nobody declared, ranks leave
+gaps, so that all values with a common prefix are a snapped range. The `codes` of a table are something else: positions
 in the supports of its columns.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import csv
 import io
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -120,6 +121,13 @@ MAX_WIDTH = 4
 WIDEST = 64
 """Widest modelled table of mode sticky: all its pairs of columns are measured."""
 DEFAULT_PLACEHOLDER = "(other)"
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """What stands for the values of a text column that begin alike and are too rare to be shown."""
+
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -264,8 +272,8 @@ class Measurement:
     # shape (max_depth + 1,): By depth, the power of two by which both noise layers were multiplied (1: one row per
     # entity).
     scale: Int64Array
-    # One-way tables of a ranked column only: the released values in rank order.
-    values: tuple[Any, ...] | None = None
+    # One-way tables of a ranked column only: the released values and prefixes by code, ascending.
+    values: Mapping[int, Any] | None = None
 
     @property
     def n_nodes(self) -> int:
@@ -303,7 +311,8 @@ class Support:
     n: Int64Array  # shape (n_values,): Fitted number of rows, all > 0
     # shape (n_values,): The value is itself a released bucket (otherwise it was drawn inside a released range).
     measured: BoolArray
-    values: tuple[Any, ...] | None = None  # Ranked columns: the released values in rank order
+    # Ranked columns: the released values and prefixes by code, ascending.
+    values: Mapping[int, Any] | None = None
     # Standard deviation of the error of a measured value's count, in rows (root mean square).
     noise_sd: float = 0.0
 

@@ -130,5 +130,5 @@ def _gap(
 def _limits(order: FitOrder, tree: Measurement) -> tuple[int, int] | None:
     """Smallest and largest possible code of a column."""
     if tree.values is not None:
-        return 0, len(tree.values) - 1
+        return min(tree.values, default=0), max(tree.values, default=-1)
     return order.limits.get(tree.columns[0])

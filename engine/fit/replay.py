@@ -53,7 +53,7 @@ class Mechanism:
     """What a release states of how one of its tables was made.
 
     columns: Those of the table, and those that decide their universes; by name. Of ranked columns the domain holds the
-        released values.
+        codes of the released values.
     limits: Smallest and largest code of the columns that declare bounds.
     """
 
@@ -61,13 +61,14 @@ class Mechanism:
     privacy: PrivacyParams
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     universes: Universes = field(default_factory=dict)
+    by_prefix: frozenset[str] = frozenset()  # Ranked columns whose codes are those of prefixes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WeightedRows:
     """Distinct rows with their numbers.
 
-    codes: By column, int64 of shape (n_rows,): grid codes, of ranked columns positions in the domain; `NULL_CODE` and
+    codes: By column, int64 of shape (n_rows,): grid codes, `NULL_CODE` and
         `OTHER_CODE` for a blank and the placeholder.
     n: shape (n_rows,).
     measured: shape (n_rows,): The number of this combination is itself released; None where nobody knows.
@@ -298,18 +299,21 @@ def replay(rows: WeightedRows, mechanism: Mechanism, table: ColumnSet, key: byte
     if not total.n_nodes:
         none = np.zeros(0, dtype=np.int64)
         return WeightedRows(codes=dict.fromkeys(table, none), n=none)
-    values: dict[str, tuple[object, ...]] = {}
+    values: dict[str, dict[int, object]] = {}
     codes = dict(rows.codes)
     for column in mechanism.columns:
         if not column.is_ranked:
             continue
-        ranks = np.arange(len(column.domain or ()))
+        ranks = np.array(column.domain or (), dtype=np.int64)
+        if column.name in mechanism.by_prefix:
+            values[column.name] = {code: code for code in ranks.tolist()}
+            continue
         if not column.public:
             cells = first.cells((column.name,))
             shown = cells.codes[passing(cells, draws), 0]
             ranks = np.sort(shown[shown >= 0])
             codes[column.name] = _ranked(rows.codes[column.name], ranks)
-        values[column.name] = tuple(ranks.tolist())
+        values[column.name] = dict(enumerate(ranks.tolist()))
     source = ArrayCells(codes, len(rows.n), ((lanes, None),), rows.n)
     names = [column.name for column in mechanism.columns]
     measured = measure_columns(source, names, values, total, draws, bounds)
@@ -361,10 +365,13 @@ def _rows_of(table: SyntheticTable, supports: Mapping[str, Support]) -> Weighted
         support = supports[name]
         stored = support.grid
         if support.values is not None:
-            ranks = np.array(support.values, dtype=np.int64)
             is_value = (support.kind != KIND_NULL) & (support.kind != KIND_OTHER)
-            stored = np.where(
-                is_value, ranks[np.where(is_value, stored, 0)] if len(ranks) else 0, 0
+            stored = np.array(
+                [
+                    support.values[code] if has else 0
+                    for code, has in zip(stored.tolist(), is_value, strict=True)
+                ],
+                dtype=np.int64,
             )
         stored = np.where(support.kind == KIND_NULL, NULL_CODE, stored)
         stored = np.where(support.kind == KIND_OTHER, OTHER_CODE, stored)

@@ -76,6 +76,8 @@ def fit_support(
     low, high = code_bounds(tree.kind[:, 0], tree.level[:, 0], tree.index[:, 0])
     room_low, room_high = _room(tree, low, high, code_limits)
     room_low, room_high = _on_steps(room_low, room_high, column.step, is_leaf(tree))
+    listed = None if tree.values is None else np.fromiter(tree.values, dtype=np.int64)
+    room_low, room_high = _on_list(tree.kind[:, 0], room_low, room_high, listed)
     has_room = np.concatenate([[False], room_low <= room_high])
     fitted = fit_tree(
         tree,
@@ -89,7 +91,7 @@ def fit_support(
     mass, left = share_out(tree, fitted.mass, fitted.remainder, total)
     single = (tree.level[:, 0] == 0) & is_leaf(tree)
     rows = np.where(single, 0, left[1:])
-    kinds, codes = _drawn(tree.kind[:, 0], room_low, room_high, rows, column.step, key)
+    kinds, codes = _drawn(tree.kind[:, 0], room_low, room_high, rows, column.step, listed, key)
     kind = np.concatenate([tree.kind[single, 0], kinds])
     code = np.concatenate([low[single], codes])
     n = np.concatenate([mass[1:][single], np.ones(len(codes), dtype=np.int64)])
@@ -211,15 +213,33 @@ def _on_steps(
     return np.where(narrowed, first, low), np.where(narrowed, last, high)
 
 
+def _on_list(
+    kind: UInt8Array, low: Int64Array, high: Int64Array, listed: Int64Array | None
+) -> tuple[Int64Array, Int64Array]:
+    """Narrow ranges of codes to the first and last one that stands for anything; low > high where none does."""
+    if listed is None or not len(listed):
+        return low, high
+    first, last = np.searchsorted(listed, low), np.searchsorted(listed, high, side="right") - 1
+    of_values, n = kind == KIND_NONNEGATIVE, len(listed)
+    none = of_values & (first > last)
+    low = np.where(of_values, listed[np.minimum(first, n - 1)], low)
+    high = np.where(of_values, listed[np.maximum(last, 0)], high)
+    return np.where(none, 1, low), np.where(none, 0, high)
+
+
 def _drawn(
     kind: UInt8Array,
     low: Int64Array,
     high: Int64Array,
     rows: Int64Array,
     step: int,
+    listed: Int64Array | None,
     key: bytes,
 ) -> tuple[UInt8Array, Int64Array]:
-    """Draw a code for each row inside a range, uniform on low, low + step, .., fixed by range and row's number."""
+    """Draw a code for each row inside a range, fixed by range and row's number.
+
+    Uniform on low, low + step, .., or on the listed codes.
+    """
     rows = np.where(low <= high, rows, 0)
     node = np.repeat(np.arange(len(rows)), rows)
     number = np.arange(len(node)) - np.repeat(np.cumsum(rows) - rows, rows)
@@ -234,6 +254,11 @@ def _drawn(
             number.astype(np.uint64),
         ],
     )
+    if listed is not None and len(listed):
+        first, last = np.searchsorted(listed, low)[node], np.searchsorted(listed, high)[node]
+        drawn = first + (bits % (last - first + 1).view(np.uint64)).view(np.int64)
+        is_value = kind[node] == KIND_NONNEGATIVE
+        return kind[node], np.where(is_value, listed[np.where(is_value, drawn, 0)], low[node])
     stride = np.where((high - low) % step == 0, step, 1)[node]
     size = (high[node] - low[node]).view(np.uint64) // stride.view(np.uint64) + np.uint64(1)
     # A range of one whole sign wraps the size to 2**63 at most, never to 0.
@@ -260,7 +285,7 @@ def _merged(
     code: Int64Array,
     n: Int64Array,
     measured: BoolArray,
-    values: tuple[object, ...] | None,
+    values: Mapping[int, object] | None,
 ) -> Support:
     """Sort by kind and code, add up repeats, drop values without rows."""
     code = np.where((kind == KIND_NULL) | (kind == KIND_OTHER), 0, code)
@@ -272,6 +297,11 @@ def _merged(
     sums = np.add.reduceat(n, at) if len(at) else n
     occupied = sums > 0
     at = at[occupied]
+    if values is not None and len(values) <= max(
+        values, default=-1
+    ):  # with gaps: what nobody has is no news
+        used = {*code[at][kind[at] == KIND_NONNEGATIVE].tolist()}
+        values = {code: value for code, value in values.items() if code in used}
     return Support(
         column=column,
         kind=kind[at],
@@ -468,7 +498,7 @@ def _sides(support: Support, universe: CodedUniverse) -> NDArray[np.int8]:
     folded = support.kind == KIND_OTHER
     if values is None:
         out[folded] = 1  # any value will do, an unreleased one too
-    elif not set(values) <= set(support.values or ()):
+    elif not set(values) <= {*(support.values or {}).values()}:
         out[folded] = 0
     return out
 
@@ -476,7 +506,7 @@ def _sides(support: Support, universe: CodedUniverse) -> NDArray[np.int8]:
 def _may_say_outside(support: Support, universe: CodedUniverse) -> BoolArray:
     """The placeholder of a column whose value for outside was not released."""
     outside = universe.declared.outside
-    hidden = outside is not None and outside not in (support.values or ())
+    hidden = outside is not None and outside not in (support.values or {}).values()
     folded: BoolArray = (support.kind == KIND_OTHER) & hidden
     return folded
 
@@ -498,7 +528,7 @@ def _is_value(support: Support) -> BoolArray:
 
 def _is_one_of(support: Support, values: tuple[Any, ...]) -> BoolArray:
     """Codes of a column with a list of values that are some of these."""
-    ranks = [rank for rank, value in enumerate(support.values or ()) if value in values]
+    ranks = [code for code, value in (support.values or {}).items() if value in values]
     matches: BoolArray = np.isin(support.grid, ranks)
     return matches
 

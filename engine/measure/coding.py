@@ -7,6 +7,7 @@ themselves again. Confidential.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,14 +27,14 @@ FEW_ROWS = 50_000
 def coded_cells(
     ingested: Ingested,
     columns: tuple[Column, ...],
-    values: dict[str, tuple[object, ...]],
+    values: dict[str, Mapping[int, object]],
     entities: tuple[EntityColumn, ...],
 ) -> CellSource:
     """Code the rows, and count from what was made: `coded_rows`, or arrays of few rows.
 
     The table `rows_with_tokens` is dropped, unless it is kept.
 
-    values: Released values of each ranked column, in the order of their ranks; all others have one code.
+    values: Released values and prefixes of each ranked column by code; what no prefix covers has one code.
     """
     if ingested.spark is not None:
         ranks = {name: ingested.ranks(name, released) for name, released in values.items()}
@@ -49,7 +50,7 @@ def coded_cells(
 def _code_rows(
     ingested: Ingested,
     columns: tuple[Column, ...],
-    values: dict[str, tuple[object, ...]],
+    values: dict[str, Mapping[int, object]],
     entities: tuple[EntityColumn, ...],
 ) -> dict[str, CodeSpan]:
     """Make `coded_rows` and drop `rows_with_tokens` unless it is kept; the columns that are stored as small numbers."""
@@ -79,10 +80,12 @@ def _code_rows(
 
 
 def _spans(
-    ingested: Ingested, columns: tuple[Column, ...], values: dict[str, tuple[object, ...]]
+    ingested: Ingested, columns: tuple[Column, ...], values: dict[str, Mapping[int, object]]
 ) -> dict[str, CodeSpan]:
     """Smallest and largest code of each column. They decide how rows are stored here, and nothing else."""
-    spans = {name: CodeSpan(low=0, high=len(released) - 1) for name, released in values.items()}
+    spans = {
+        name: CodeSpan(low=0, high=max(released, default=-1)) for name, released in values.items()
+    }
     plain = [column.name for column in columns if column.name not in values]
     if plain:
         ends = ", ".join(
@@ -98,7 +101,7 @@ def _spans(
 def _in_arrays(
     ingested: Ingested,
     columns: tuple[Column, ...],
-    values: dict[str, tuple[object, ...]],
+    values: dict[str, Mapping[int, object]],
     entities: tuple[EntityColumn, ...],
 ) -> ArrayCells:
     """The coded rows as arrays; joins would cost more than this for each column."""
@@ -122,7 +125,7 @@ def _in_arrays(
     return ArrayCells(codes, ingested.n_rows, tuple(held))
 
 
-def _store_ranks(ingested: Ingested, name: str, released: tuple[object, ...]) -> None:
+def _store_ranks(ingested: Ingested, name: str, released: Mapping[int, object]) -> None:
     """Make `ranks_<column>`: a row a position in a dictionary."""
     con, sql = ingested.con, ingested.sql_names[name]
     codes = ingested.ranks(name, released)[:-1].tolist()

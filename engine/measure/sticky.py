@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from engine.errors import PrivacyError
 from engine.measure.cells import DuckDBCells, SparkCells
 from engine.measure.coding import coded_cells
+from engine.measure.prefixes import coded_prefixes
 from engine.mechanism import (
     ArrayCells,
     Cells,
@@ -39,7 +42,9 @@ def measure_one_way(
             "the source has fewer entities than privacy.threshold asks for: nothing can be released"
         )
     ranked = [column for column in columns if column.is_ranked]
-    values = {c.name: c.domain for c in ranked if c.public and c.domain is not None}
+    values: dict[str, Mapping[int, object]] = {
+        c.name: dict(enumerate(c.domain)) for c in ranked if c.public and c.domain is not None
+    }
     hidden = [column for column in ranked if column.name not in values]
     for column, cells in zip(hidden, raw.each([(c.name,) for c in hidden]), strict=True):
         values[column.name] = released_values(cells, ingested, column, draws)
@@ -49,7 +54,7 @@ def measure_one_way(
 
 def measure_arrays(
     codes: dict[str, Int64Array],
-    values: dict[str, tuple[object, ...]],
+    values: dict[str, Mapping[int, object]],
     lanes: UInt64Array,
     columns: tuple[Column, ...],
     draws: Draws,
@@ -77,8 +82,19 @@ def encoded_cells(ingested: Ingested, entities: tuple[EntityColumn, ...]) -> Cel
 
 def released_values(
     cells: Cells, ingested: Ingested, column: Column, draws: Draws
-) -> tuple[object, ...]:
-    """Values of a ranked column that may be shown, where no public domain says so: those with enough entities."""
+) -> Mapping[int, object]:
+    """Values of a ranked column that may be shown, where no public domain says so: those with enough entities.
+
+    Text is coded so that prefixes are ranges, unless its values have an order of their own.
+    """
+    if column.value_type == "text" and column.domain is None and not column.order:
+        shown = coded_prefixes(cells, ingested.dictionaries[column.name], draws)
+        return {code: value for code, value in shown.items() if value != column.placeholder}
+    return dict(enumerate(_listed(cells, ingested, column, draws)))
+
+
+def _listed(cells: Cells, ingested: Ingested, column: Column, draws: Draws) -> tuple[object, ...]:
+    """Single values only, in their order."""
     codes = np.sort(cells.codes[passing(cells, draws), 0])
     found = [ingested.dictionaries[column.name][code] for code in codes if code != NULL_CODE]
     if column.domain is None:

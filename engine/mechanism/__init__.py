@@ -19,7 +19,7 @@ from engine.mechanism.cells import (
     stacked,
 )
 from engine.mechanism.draws import Draws, EntitySets, StickyDraws
-from engine.mechanism.forest import grow
+from engine.mechanism.forest import grow, passing_runs
 from engine.mechanism.measuring import (
     Measured,
     measure_columns,
@@ -46,6 +46,7 @@ __all__ = [
     "measure_total",
     "measure_wider",
     "passing",
+    "passing_runs",
     "row_bounds",
     "stacked",
 ]

@@ -11,6 +11,7 @@ of every depth is a run of neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +64,26 @@ def grow(cells: Cells, tops: tuple[int, ...], draws: Draws, bounds: RowBounds) -
     return _released(
         cells, tops, kind[order], magnitude[order], levels, parents, kinds, most, draws
     )
+
+
+def passing_runs(
+    cells: Cells, order: Int64Array, parts: Int64Array, draws: Draws
+) -> Iterator[tuple[Int64Array, Int64Array, Int64Array]]:
+    """Runs of sorted cells that pass, depth by depth where any part.
+
+    order, parts: As `morton_order` returns them, of any order.
+
+    Yields: first cell of each run; cell after its last; place of the run that holds it among those before, or -1.
+    """
+    people = _People(cells, order)
+    first, end = np.zeros(1, dtype=np.int64), np.array([len(order)])
+    kept: Int64Array | None = None
+    for depth in np.unique(parts).tolist():
+        level = people.level(parts, depth, first, end, 1, draws.smallest)
+        level = level.take(np.logical_and.reduce([draws.passes(sets) for sets in level.sets]))
+        yield level.first, level.end, level.parent if kept is None else kept[level.parent]
+        kept = np.flatnonzero(level.end - level.first > 1)  # single cells part no further
+        first, end = level.first[kept], level.end[kept]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -63,7 +63,7 @@ def _cell_sets(entity: AdditiveEntities | PairedEntities, n_rows: Int64Array) ->
 def measure_columns(
     source: CellSource,
     names: Iterable[str],
-    values: Mapping[str, tuple[object, ...]],
+    values: Mapping[str, Mapping[int, object]],
     total: Measurement,
     draws: Draws,
     bounds: RowBounds,
@@ -71,7 +71,7 @@ def measure_columns(
     """Measure every column, in the order given.
 
     source: Ranked columns are coded by released rank.
-    values: The released values of each ranked column.
+    values: The released values of each ranked column, by code.
     """
     tops, trees, ordered = {}, {"": total}, list(names)
     for name, cells in zip(ordered, source.each([(name,) for name in ordered]), strict=True):

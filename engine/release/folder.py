@@ -39,6 +39,7 @@ from engine.schema import (
     Column,
     ColumnSet,
     Measurement,
+    Prefix,
     ReleaseHeader,
     Resolution,
     Universe,
@@ -360,7 +361,7 @@ def _of_margin(margin: Margin) -> dict[str, Any]:
 _CLASSES: dict[str, type] = {
     one.__name__: one
     for one in (
-        *(FitOrder, JointOrder, ReleaseHeader, DPParams, Levels, StructuralZero),
+        *(FitOrder, JointOrder, ReleaseHeader, DPParams, Levels, StructuralZero, Prefix),
         *(Column, Resolution, Writing, Universe, CodedUniverse, Relation, Relations, Unit, Words),
     )
 }

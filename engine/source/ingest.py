@@ -26,6 +26,7 @@ from engine.schema import (
     Column,
     Entity,
     Int64Array,
+    Prefix,
     columns_of,
     entity_columns,
     quoted,
@@ -77,10 +78,23 @@ class Ingested:
     # What holds the rows in the place of `con`, which then has the extremes of each column only.
     spark: RowsInSpark | None = field(default=None, repr=False)
 
-    def ranks(self, name: str, released: Sequence[object]) -> Int64Array:
-        """What becomes of the positions in a dictionary: ranks among released values; null stands at the end."""
-        rank = {value: position for position, value in enumerate(released)}
-        codes = [rank.get(value, OTHER_CODE) for value in self.dictionaries[name]]
+    def ranks(self, name: str, released: Mapping[int, object]) -> Int64Array:
+        """What becomes of the positions in a dictionary: codes of released values; null stands at the end.
+
+        A value that is not released has the code of the longest prefix that it begins with, if there is one.
+        """
+        code_of = {value: code for code, value in released.items()}
+        lengths = sorted(
+            {len(one.text) for one in code_of if isinstance(one, Prefix)}, reverse=True
+        )
+
+        def code(value: Any) -> int:
+            if value in code_of:
+                return code_of[value]
+            begun = (Prefix(value[:n]) for n in lengths if n <= len(value))
+            return next((code_of[one] for one in begun if one in code_of), OTHER_CODE)
+
+        codes = [code(value) for value in self.dictionaries[name]]
         return np.array([*codes, NULL_CODE], dtype=np.int64)
 
     def n_entities(self, number: int) -> int:

@@ -18,7 +18,15 @@ from engine.store.card import (
     words_of,
     written_of,
 )
-from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
+from engine.store.catalogue import (
+    KIND_WORDS,
+    PREFIX_WORD,
+    count_names,
+    kind_of,
+    physical_name,
+    table_name,
+    unused_name,
+)
 from engine.store.decode import Carrier, as_text, carrier, decode_values, grid_value
 from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
 from engine.store.opening import (
@@ -50,6 +58,7 @@ from engine.store.staging import (
 __all__ = [
     "ATTACHED",
     "KIND_WORDS",
+    "PREFIX_WORD",
     "UNREVIEWED",
     "Carrier",
     "EarlierRelease",
@@ -68,6 +77,7 @@ __all__ = [
     "earlier_release",
     "exposure_sentences",
     "grid_value",
+    "kind_of",
     "locked_connection",
     "manifest_path",
     "new_signing_key",

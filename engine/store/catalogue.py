@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 
 from engine.schema import (
+    KIND_NONNEGATIVE,
     KIND_NULL,
     KIND_OTHER,
     CellGroups,
@@ -28,7 +29,7 @@ from engine.schema import (
     quoted,
 )
 from engine.store.card import GeneratorCard, words_of
-from engine.store.decode import Carrier, as_text, sql_type
+from engine.store.decode import Carrier, as_text, hides, sql_type
 from engine.store.macros import (
     catalog_comments,
     column_comments,
@@ -37,6 +38,11 @@ from engine.store.macros import (
 )
 from engine.store.schema import DP_NOTES, NOTES, create_ledger, explain_dp, insert_exposure
 from engine.units import Unit
+
+
+def kind_of(word: str) -> int:
+    """The kind that a word of `catalog.codes` names."""
+    return KIND_NONNEGATIVE if word == PREFIX_WORD else KIND_WORDS.index(word)
 
 
 def table_arrays(
@@ -82,6 +88,8 @@ def group_arrays(groups: CellGroups, table_id: int) -> dict[str, Any]:
 
 
 KIND_WORDS = ("null", "negative", "value", "other")
+PREFIX_WORD = "prefix"
+"""A prefix that stands for hidden values: a value by its kind, whose code is in the range of the prefix."""
 """Values of `catalog.codes.kind`, by kind of value."""
 
 
@@ -119,7 +127,8 @@ def insert_support(
         "m": support.measured,
         "n": support.n,
     }
-    words = ", ".join(literal(w) for w in KIND_WORDS)
+    src["k"] = np.where(hides(support), len(KIND_WORDS), support.kind)
+    words = ", ".join(literal(w) for w in (*KIND_WORDS, PREFIX_WORD))
     labels = ", ".join(f"({literal(v)}, {literal(text)})" for v, text in column.labels)
     con.execute(
         f"INSERT INTO catalog.codes SELECT {literal(column.name)}, p, v, l, list_value({words})[k + 1], "

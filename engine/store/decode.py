@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 
 from engine.schema import (
     DEFAULT_PLACEHOLDER,
+    KIND_NONNEGATIVE,
     KIND_NULL,
     KIND_OTHER,
     SQL_TYPES,
     BoolArray,
     Column,
+    Prefix,
     Resolution,
     Support,
 )
@@ -74,7 +76,7 @@ def support_type(support: Support) -> str:
     """
     column = support.column
     if column.value_type == "integer" and support.values is not None:
-        wide = any(not _INT64.min <= int(v) <= _INT64.max for v in support.values)
+        wide = any(not _INT64.min <= int(v) <= _INT64.max for v in support.values.values())
         return "HUGEINT" if wide else "BIGINT"
     if column.value_type != "decimal":
         return sql_type(column)
@@ -89,12 +91,13 @@ def decode_values(support: Support) -> list[Any]:
     """Return the Python value of every code, in the support's order.
 
     Returns: None for null; the placeholder for the unreleased values of a ranked column (None if the column is not
-    text and has none); dates and times outside the years 1 to 9999 as `numpy.datetime64`.
+    text and has none), or a prefix with its mark; dates and times outside the years 1 to 9999 as `numpy.datetime64`.
     """
     column = support.column
     other = column.placeholder
     if other is None and column.value_type == "text":
         other = DEFAULT_PLACEHOLDER
+    mark = prefix_mark((support.values or {}).values())
     values: list[Any] = []
     for kind, code in zip(support.kind.tolist(), support.grid.tolist(), strict=True):
         if kind == KIND_NULL:
@@ -102,10 +105,24 @@ def decode_values(support: Support) -> list[Any]:
         elif kind == KIND_OTHER:
             values.append(other)
         elif support.values is not None:
-            values.append(support.values[code])
+            value = support.values[code]
+            values.append(value.text + mark if isinstance(value, Prefix) else value)
         else:
             values.append(grid_value(column, code))
     return values
+
+
+def hides(support: Support) -> BoolArray:
+    """Which values are prefixes that stand for hidden ones."""
+    codes = [code for code, value in (support.values or {}).items() if isinstance(value, Prefix)]
+    out: BoolArray = (support.kind == KIND_NONNEGATIVE) & np.isin(support.grid, codes)
+    return out
+
+
+def prefix_mark(values: Iterable[Any]) -> str:
+    """What follows a prefix that stands for hidden values: more asterisks than any released value ends with."""
+    texts = (value for value in values if isinstance(value, str))
+    return "*" * (1 + max((len(text) - len(text.rstrip("*")) for text in texts), default=0))
 
 
 def carrier(support: Support) -> Carrier:

@@ -25,9 +25,9 @@ import numpy as np
 import xxhash
 
 from engine.errors import DamagedRelease, StoreError
-from engine.schema import ColumnSet, Support, SyntheticTable
+from engine.schema import ColumnSet, Prefix, Support, SyntheticTable
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Version of the release format: catalogue, manifest and content hash together."""
 SMALL_RELEASE = 64 * 2**20
 """Releases below this many bytes are hashed at every opening."""
@@ -261,8 +261,9 @@ def values_hash(support: Support) -> bytes:
     """Return the digest of a ranked column's values: their type, then every value, length-prefixed."""
     digest = xxhash.xxh3_128(b"tablepack values 1")
     _feed(digest, support.column.value_type.encode())
-    for value in support.values or ():
-        _feed(digest, str(value).encode("utf-8", "surrogatepass"))
+    for value in (support.values or {}).values():
+        text = f"\0{value.text}" if isinstance(value, Prefix) else str(value)
+        _feed(digest, text.encode("utf-8", "surrogatepass"))
     return digest.digest()
 
 

@@ -138,7 +138,11 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
             ("position", "INTEGER", "Position of the value among the column's values, from 0."),
             ("value", "VARCHAR", "The value as text; NULL for a missing value."),
             ("label", "VARCHAR", "Label."),
-            ("kind", "VARCHAR", "null, negative, value, or other (the placeholder)."),
+            (
+                "kind",
+                "VARCHAR",
+                "null, negative, value, prefix (of hidden values), or other (the placeholder).",
+            ),
             (
                 "code",
                 "BIGINT",

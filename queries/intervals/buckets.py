@@ -34,10 +34,9 @@ from engine.schema import (
     literal,
     quoted,
 )
-from engine.store import KIND_WORDS, GeneratorCard, count_names, table_name
+from engine.store import PREFIX_WORD, GeneratorCard, count_names, kind_of, table_name
 from queries.sql import Session
 
-_KINDS = {word: kind for kind, word in enumerate(KIND_WORDS)}
 _NUMBER = re.compile(r"BIGINT|INTEGER|DOUBLE|FLOAT|DECIMAL|HUGEINT|SMALLINT|TINYINT")
 
 
@@ -52,6 +51,8 @@ class ReleasedValues:
     kind: Int64Array
     grid: Int64Array
     n: Int64Array  # Fitted number of rows
+    # shape (n_values,): The value is a prefix that stands for hidden values.
+    hidden: BoolArray
 
     @property
     def is_number(self) -> bool:
@@ -202,7 +203,8 @@ def read_values(con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
         name=name,
         sql_type=sql_type,
         values=values,
-        kind=np.array([_KINDS[k] for k in kinds], dtype=np.int64),
+        kind=np.array([kind_of(k) for k in kinds], dtype=np.int64),
+        hidden=np.array([k == PREFIX_WORD for k in kinds], dtype=bool),
         grid=np.array(grid, dtype=np.int64),
         n=np.array(n, dtype=np.int64),
     )

@@ -388,17 +388,17 @@ def _support(column: Column, released: ReleasedValues, codes: Int64Array) -> Sup
     kind = np.where(codes == NULL_CODE, KIND_NULL, kind)
     kind = np.where(codes == OTHER_CODE, KIND_OTHER, kind).astype(np.uint8)
     is_special = (kind == KIND_NULL) | (kind == KIND_OTHER)
-    ranks: list[Any] = [None] * len(column.domain or ())
+    listed: dict[int, Any] = dict.fromkeys(column.domain or ())
     if column.is_ranked:
         for at in np.flatnonzero(released.valued):
-            ranks[int(released.grid[at])] = released.values[at]
+            listed[int(released.grid[at])] = released.values[at]
     return Support(
         column=column,
         kind=kind,
         grid=np.where(is_special, 0, codes),
         n=np.ones(len(codes), dtype=np.int64),
         measured=np.ones(len(codes), dtype=bool),
-        values=tuple(ranks) if column.is_ranked else None,
+        values=listed if column.is_ranked else None,
     )
 
 
@@ -458,6 +458,7 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
             if low is not None and high is not None
         },
         universes={one.column: _coded(one, in_ranks[one.column], table) for one in universes},
+        by_prefix=frozenset(v.name for v in table.released if v.hidden.any()),
     )
 
 
@@ -475,8 +476,9 @@ def _column(values: ReleasedValues, described: list[Any], universe: Universe | N
     column = column_of(values.name, *described)
     if not column.is_ranked:
         return replace(column, step=values.step, universe=universe)
-    n_ranks = int(values.grid[values.valued].max(initial=-1)) + 1
-    return replace(column, domain=tuple(range(n_ranks)), universe=universe)
+    codes = values.grid[values.valued]
+    ranks = codes if values.hidden.any() else np.arange(codes.max(initial=-1) + 1)
+    return replace(column, domain=tuple(ranks.tolist()), universe=universe)
 
 
 def _universe(stated: StatedUniverse, table: TableBuckets, kinds: Mapping[str, str]) -> Universe:

@@ -491,7 +491,7 @@ def _support(
         grid=np.where(null, 0, grid),
         n=count,
         measured=_is_single(levels)[standing] & is_measured,
-        values=levels.values,
+        values=None if levels.values is None else dict(enumerate(levels.values)),
     )
 
 

@@ -63,10 +63,11 @@ def sticky_trial(
     refuse_copies(rows)
     declared = rows.declared()
     values = dict(zip(rows.columns, rows.values, strict=True))
+    listed = {name: dict(enumerate(of)) for name, of in values.items()}
     codes = dict(zip(rows.columns, rows.codes.T, strict=True))
     lanes = row_lanes(codes, values, key, VINTAGE)
     draws = StickyDraws(key, VINTAGE, privacy)
-    measured = measure_arrays(codes, dict(values), lanes, declared, draws)
+    measured = measure_arrays(codes, listed, lanes, declared, draws)
     wanted = tuple(sorted({column_set(t) for t in tables}, key=lambda t: (len(t), t)))
     kept = _Kept()
     trees = {tree.columns: tree for tree in measured.one_way.values()}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,19 +18,19 @@ import duckdb
 import numpy as np
 
 from engine.schema import (
-    KIND_NULL,
-    KIND_OTHER,
     RANKED_KINDS,
     Column,
     ColumnKind,
     ColumnSet,
+    Prefix,
     Resolution,
     Support,
     ValueType,
     quoted,
 )
-from engine.store.catalogue import KIND_WORDS, count_names, physical_name
+from engine.store.catalogue import PREFIX_WORD, count_names, kind_of, physical_name
 from engine.store.checks.structure import damaged
+from engine.store.decode import prefix_mark
 from engine.store.manifest import ATTACHED, rows_hash, support_hash
 
 if TYPE_CHECKING:  # slow to import, and only `check_contents` uses it
@@ -169,17 +170,18 @@ def _stored(
     texts, typed, words, codes, measured, n = (
         map(list, zip(*rows, strict=True)) if rows else [[]] * 6
     )
-    kind = np.array([KIND_WORDS.index(w) for w in words], dtype=np.uint8)
-    values: tuple[Any, ...] | None = None
+    kind = np.array([kind_of(w) for w in words], dtype=np.uint8)
+    values: dict[int, Any] | None = None
     is_known = len(set(texts)) == len(texts)
     if column.kind in RANKED_KINDS:
-        own = [
-            (code, value)
-            for code, value, k in zip(codes, typed, kind.tolist(), strict=True)
-            if k not in (KIND_NULL, KIND_OTHER)
-        ]
-        values = tuple(value for _, value in sorted(own))
-        is_known = is_known and sorted(code for code, _ in own) == list(range(len(own)))
+        mark = prefix_mark(v for v, word in zip(typed, words, strict=True) if word == "value")
+        values = {
+            code: Prefix(value.removesuffix(mark)) if word == PREFIX_WORD else value
+            for code, value, word in sorted(
+                zip(codes, typed, words, strict=True), key=itemgetter(0)
+            )
+            if word in ("value", PREFIX_WORD)
+        }
     support = Support(
         column=column,
         kind=kind,
