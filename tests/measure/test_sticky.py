@@ -310,7 +310,7 @@ def test_columns_without_anything_to_release():
     run = measured(frame, [("N", "T", "U", "Z")], columns=columns, entities=("id",), draws=HARD)
     assert nodes_of(run.one_way["N"]) == {(0, ((KIND_NULL, 0, 0),)): (40, None, 1)}
     assert nodes_of(run.one_way["Z"]) == {(0, ((KIND_NULL, 0, 0),)): (40, None, 1)}
-    assert run.one_way["T"].values == run.one_way["Z"].values == ()
+    assert run.one_way["T"].values == run.one_way["Z"].values == {}
     assert nodes_of(run.one_way["T"]) == {(0, ((KIND_OTHER, 0, 0),)): (40, None, 1)}
     assert not (run.one_way["U"].level == 0).any()
     first = ((KIND_NULL, 0, 0), (KIND_OTHER, 0, 0), (2, 16, 0), (KIND_NULL, 0, 0))

@@ -79,7 +79,14 @@ def test_missing_file_and_manifest(release):
 
 
 def test_a_file_that_is_no_manifest(release):
-    for text in ("", "{}", "[]", "null", '{"format_version": 3, "accepts": [{}]}', "\xff"):
+    for text in (
+        "",
+        "{}",
+        "[]",
+        "null",
+        f'{{"format_version": {FORMAT_VERSION}, "accepts": [{{}}]}}',
+        "\xff",
+    ):
         manifest_path(release).write_bytes(text.encode("latin-1"))
         refused(release, "cannot be read")
 
