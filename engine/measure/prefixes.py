@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 
 import numpy as np
 
-from engine.mechanism import Cells, Draws, passing_runs
+from engine.mechanism import Cells, Draws, grouped, passing, passing_runs
 from engine.schema import NULL_CODE, Int64Array, Prefix
 
 LONGEST = 64
@@ -27,7 +26,7 @@ _AT_ONCE = 100_000
 
 @dataclass(slots=True)
 class _Node:
-    """A prefix that enough entities share, or one value that they do: a run of values in their order."""
+    """A prefix, or one value, that enough entities share: a run of values in their order."""
 
     first: int
     end: int
@@ -54,11 +53,15 @@ def coded_prefixes(
     parts = np.zeros(len(codes), dtype=np.int64)
     parts[n_null + 1 :] = _shared(texts) + 1
     longest = LONGEST
-    while (root := _released(cells, order, parts, n_null, draws, longest)) is not None:
-        if _laid_out(root, texts) <= MOST_CODES:
-            return _by_code(root, texts)
+    while True:
+        # Beyond the longest prefix every value stands by itself.
+        cut = np.minimum(parts, longest + 1)
+        root = _kept(_tree(cells, order, cut, n_null, draws), cells, order[n_null:], draws)
+        if root is None:
+            return {}
+        if _laid_out(root) <= MOST_CODES:
+            return _by_code(root, texts, cut[n_null:])
         longest //= 2
-    return {}
 
 
 def _shared(texts: Sequence[str]) -> Int64Array:
@@ -74,39 +77,61 @@ def _shared(texts: Sequence[str]) -> Int64Array:
     return out
 
 
-def _released(
-    cells: Cells, order: Int64Array, parts: Int64Array, n_null: int, draws: Draws, longest: int
+def _tree(
+    cells: Cells, order: Int64Array, parts: Int64Array, n_null: int, draws: Draws
 ) -> _Node | None:
-    """The tree of all prefixes and values that pass with everything that they lie in; None if not even all do.
-
-    A prefix that all values of a shorter one begin with takes its place.
-    """
+    """All prefixes and values that pass with every shorter prefix, as a tree; None if not even all values do."""
     root: _Node | None = None
     above: list[_Node | None] = []
-    # Beyond the longest prefix every value stands by itself.
-    for first, end, parent in passing_runs(cells, order, np.minimum(parts, longest + 1), draws):
+    for first, end, parent in passing_runs(cells, order, parts, draws):
         nodes: list[_Node | None] = []
-        for run_first, run_end, of in zip(
-            (first - n_null).tolist(), (end - n_null).tolist(), parent.tolist(), strict=True
-        ):
+        runs = ((first - n_null).tolist(), (end - n_null).tolist(), parent.tolist())
+        for begin, stop, of in zip(*runs, strict=True):
             holder = above[of] if of >= 0 else None
-            node: _Node | None
-            if run_first < 0:  # null
-                node = None
+            if begin < 0:  # null
+                nodes.append(None)
             elif holder is None:
-                node = root = _Node(run_first, run_end)
-            elif holder.end - holder.first == run_end - run_first:
-                node = holder
+                root = _Node(begin, stop)
+                nodes.append(root)
+            elif (holder.first, holder.end) == (begin, stop):
+                nodes.append(holder)  # nothing parts here
             else:
-                node = _Node(run_first, run_end)
-                holder.children.append(node)
-            nodes.append(node)
+                holder.children.append(_Node(begin, stop))
+                nodes.append(holder.children[-1])
         above = nodes
     return root
 
 
-def _laid_out(root: _Node, texts: Sequence[str]) -> int:
-    """Give every node its codes, in the order of the values, the hidden ones last; returns how many the root has."""
+def _kept(root: _Node | None, cells: Cells, order: Int64Array, draws: Draws) -> _Node | None:
+    """The tree without prefixes that have a single part which passes: it takes their place.
+
+    What else begins like such a prefix is too little to be shown, and whether it is anything must not be seen: not in
+    the tree, nor in the codes that follow from it. The values of a prefix that no longer one covers are a part, if
+    enough entities have them.
+    """
+    if root is None:
+        return None
+    nodes = [root]
+    for node in nodes:
+        nodes += node.children
+    rest_of = np.full(len(cells.codes), len(nodes))
+    for number, node in enumerate(nodes):  # the longest prefix comes last
+        rest_of[order[node.first : node.end]] = number
+    rests = grouped(cells, rest_of)
+    shown = {*rests.codes[passing(rests, draws), 0].tolist()}
+    for number in range(len(nodes) - 1, -1, -1):
+        node = nodes[number]
+        if len(node.children) == 1 and number not in shown:
+            only = node.children[0]
+            node.first, node.end, node.children = only.first, only.end, only.children
+    return root
+
+
+def _laid_out(root: _Node) -> int:
+    """Give every node its codes, in the order of the values, those of hidden values last; returns how many there are.
+
+    Every prefix has a code for hidden values, whether there are any or not.
+    """
     nodes = [root]
     for node in nodes:
         nodes += node.children
@@ -117,36 +142,28 @@ def _laid_out(root: _Node, texts: Sequence[str]) -> int:
                 taken += -taken % child.size
                 child.code = taken  # so far within its parent
                 taken += child.size
-            node.size = 1 << max(taken + _has_rest(node, texts) - 1, 0).bit_length()
+            node.size = 1 << taken.bit_length()  # of `taken` and one more
     for node in nodes:
         for child in node.children:
             child.code += node.code
     return root.size
 
 
-def _by_code(root: _Node, texts: Sequence[str]) -> dict[int, str | Prefix]:
-    """What each code stands for."""
+def _by_code(root: _Node, texts: Sequence[str], parts: Int64Array) -> dict[int, str | Prefix]:
+    """What each code stands for.
+
+    parts: The number of characters at which each text parts from the one before it.
+    """
     out: dict[int, str | Prefix] = {}
     nodes = [root]
     for node in nodes:
         nodes += node.children
         if node.is_value:
             out[node.code] = texts[node.first]
-        elif _has_rest(node, texts):
+            continue
+        # All of a run begin alike up to where the first two of them part.
+        prefix = texts[node.first][: int(parts[node.first + 1 : node.end].min()) - 1]
+        if prefix:
             last = node.children[-1] if node.children else None
-            code = node.code if last is None else last.code + last.size
-            out[code] = Prefix(_common(node, texts))
+            out[node.code if last is None else last.code + last.size] = Prefix(prefix)
     return dict(sorted(out.items()))
-
-
-def _has_rest(node: _Node, texts: Sequence[str]) -> bool:
-    """Whether values are hidden behind a prefix and no longer one."""
-    n_covered = sum(child.end - child.first for child in node.children)
-    return not node.is_value and n_covered < node.end - node.first and _common(node, texts) != ""
-
-
-def _common(node: _Node, texts: Sequence[str]) -> str:
-    """What all texts of a run begin with."""
-    first, last = texts[node.first][:LONGEST], texts[node.end - 1]
-    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
-    return "".join(letter for letter, _ in same)

@@ -16,6 +16,7 @@ from engine.mechanism.cells import (
     PairedEntities,
     Rows,
     chosen_share,
+    grouped,
     stacked,
 )
 from engine.mechanism.draws import Draws, EntitySets, StickyDraws
@@ -41,6 +42,7 @@ __all__ = [
     "Rows",
     "StickyDraws",
     "chosen_share",
+    "grouped",
     "grow",
     "measure_columns",
     "measure_total",

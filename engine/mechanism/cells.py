@@ -141,6 +141,28 @@ class ArrayCells:
         return Rows(codes=codes, entity=numbers, share=share)
 
 
+def grouped(cells: Cells, group: Int64Array) -> Cells:
+    """Cells of groups of cells, whose codes are the numbers of the groups.
+
+    group: shape (n_cells,): The group of each cell.
+    """
+    numbers, place = np.unique(group, return_inverse=True)
+    n_rows = np.zeros(len(numbers), dtype=np.int64)
+    np.add.at(n_rows, place, cells.n_rows)
+    kinds: list[AdditiveEntities | PairedEntities] = []
+    for kind in cells.entities:
+        if isinstance(kind, AdditiveEntities):
+            lanes = np.zeros((len(numbers), 2), dtype=np.uint64)
+            np.add.at(lanes, place, kind.lanes)
+            kinds.append(AdditiveEntities(lanes=lanes))
+        else:
+            entity = np.repeat(kind.entity, kind.n_rows)
+            kinds.append(_paired(entity, np.repeat(place[kind.cell], kind.n_rows), kind.tokens))
+    return Cells(
+        columns=cells.columns, codes=numbers[:, None], n_rows=n_rows, entities=tuple(kinds)
+    )
+
+
 def chosen_share(n: int, most: int) -> tuple[float, int]:
     """Share of entities that are chosen, and the token below which they are."""
     share = min(most / max(n, 1), 1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -44,44 +43,75 @@ WORDS = st.text(alphabet="ab*é", max_size=5) | st.sampled_from(
 )
 
 
+def kept_slowly(texts: list[str], prefix: str = "") -> tuple[set, set]:
+    """Released values and prefixes by the definition: a prefix is kept if it has two parts that enough share."""
+    known = [text for text in texts if text.startswith(prefix)]
+    if len(known) < FEWEST:
+        return set(), set()
+    if set(known) == {prefix} or (len(prefix) >= LONGEST and len(set(known)) == 1):
+        return {known[0]}, set()
+    if len(prefix) >= LONGEST:
+        parts = [[t for t in known if t == text] for text in sorted(set(known))]
+    else:
+        starts = sorted({text[: len(prefix) + 1] for text in known})
+        parts = [[t for t in known if t[: len(prefix) + 1] == start] for start in starts]
+    passing = [part for part in parts if len(part) >= FEWEST]
+    rest = sum(len(part) for part in parts if len(part) < FEWEST)
+    values, prefixes = set(), set()
+    for part in passing:
+        if len(set(part)) == 1:
+            more = {part[0]}, set()
+        else:
+            more = kept_slowly(part, part[0][: len(prefix) + 1])
+        values |= more[0]
+        prefixes |= more[1]
+    if prefix and (len(passing) != 1 or rest >= FEWEST):
+        prefixes.add(prefix)
+    return values, prefixes
+
+
 @given(st.lists(st.none() | WORDS, max_size=40))
 @settings(max_examples=200, deadline=None)
 @example(["E1"] * 3 + ["E11"] * 3 + ["E12", "E13", "I", None])
 @example(["x" * 70 + "1"] * 3 + ["x" * 70 + "2"] * 3)
+@example(["ab"] * 3 + ["abc"] * 3 + ["b"])
 @example([])
 def test_what_enough_share_is_a_snapped_range_and_nothing_else_is_shown(texts):
     released, code = coded(texts)
     known = [text for text in texts if text is not None]
-    n, starts = Counter(known), Counter(t[:k] for t in known for k in range(len(t) + 1))
-    if starts[""] < FEWEST:
-        assert not released
-        return
-    shown = {value for value in released.values() if isinstance(value, str)}
-    assert shown == {text for text, count in n.items() if count >= FEWEST}
-    for value in released.values():
-        begins = value.text if isinstance(value, Prefix) else value
-        assert starts[begins] >= FEWEST
-    for text in n:
-        if text in shown:
+    values, prefixes = kept_slowly(known)
+    assert {v for v in released.values() if isinstance(v, str)} == values
+    assert {v.text for v in released.values() if isinstance(v, Prefix)} == prefixes
+    for text in set(known):
+        covering = [prefix for prefix in prefixes if text.startswith(prefix)]
+        if text in values:
             assert released[code[text]] == text
-            continue
-        longest = max(
-            k for k in range(len(text) + 1) if starts[text[:k]] >= FEWEST and k <= LONGEST
-        )
-        if code[text] == OTHER_CODE:
-            assert longest == 0
+        elif covering:
+            assert released[code[text]] == Prefix(max(covering, key=len))
         else:
-            assert released[code[text]] == Prefix(text[:longest])
-    for start, count in starts.items():
-        if count >= FEWEST and len(start) <= LONGEST:
-            inside = {code[text] for text in n if text.startswith(start)} - {OTHER_CODE}
-            outside = {code[text] for text in n if not text.startswith(start)} - {OTHER_CODE}
-            assert not inside or is_snapped(inside, outside)
+            assert code[text] == OTHER_CODE
+    for prefix in prefixes:
+        begins = {
+            c
+            for c, v in released.items()
+            if (v.text if isinstance(v, Prefix) else v).startswith(prefix)
+        }
+        assert is_snapped(begins, released.keys() - begins)
+
+
+@given(st.lists(WORDS, max_size=30), WORDS, st.integers(1, FEWEST - 1))
+@settings(max_examples=150, deadline=None)
+@example(["E11"] * 4, "E2", 1)
+@example(["E11"] * 4 + ["E12"] * 4, "E13", 2)
+def test_codes_follow_from_what_passes_alone(texts, more, n):
+    with_more = texts + [more] * n
+    if kept_slowly(texts) == kept_slowly(with_more):
+        assert coded(texts)[0] == coded(with_more)[0]
 
 
 def test_codes_by_hand():
     released, code = coded(["E1"] * 3 + ["E11"] * 4 + ["E12", "E13", "I1", "I2", "I3", "K"])
-    # E: E1, E11 and the hidden E12 and E13 in one range of four; I: one prefix without a value.
+    # E1 (E is nothing but E1): itself, E11 and the hidden E12 and E13 in one range of four; I: no value is shown.
     assert released == {0: "E1", 1: "E11", 2: Prefix("E1"), 4: Prefix("I")}
     assert code == {
         "E1": 0, "E11": 1, "E12": 2, "E13": 2, "I1": 4, "I2": 4, "I3": 4, "K": OTHER_CODE, None: NULL_CODE,
@@ -91,6 +121,12 @@ def test_codes_by_hand():
 def test_what_all_begin_with_stands_for_those_whom_nothing_else_covers():
     released, code = coded(["Street 1"] * 5 + ["Street 2"] * 5 + ["Street 31", "Street 4"])
     assert released[code["Street 31"]] == released[code["Street 4"]] == Prefix("Street ")
+
+
+@pytest.mark.parametrize("more", [[], ["E2"], ["E2", "E3"], ["E", "E1x"]])
+def test_few_people_beside_a_prefix_leave_no_trace(more):
+    texts = ["E11"] * 5 + ["E12"] * 5 + ["I"] * 5
+    assert coded(texts + more)[0] == coded(texts)[0]
 
 
 @pytest.mark.parametrize("n", [40, 60])
