@@ -32,7 +32,14 @@ from engine.release.exposing import PLANNED, Assessment, assess, estimator_of
 from engine.release.header import heavy_notes
 from engine.release.relating import Columns, added_for, check_added, measure_columns
 from engine.release.sticky import fit_order
-from engine.schema import KIND_OTHER, MAX_WIDTH, ColumnSet, Measurement
+from engine.schema import (
+    KIND_NONNEGATIVE,
+    KIND_OTHER,
+    MAX_WIDTH,
+    ColumnSet,
+    Measurement,
+    Prefix,
+)
 from engine.source import open_rows, pinned_vintages
 from engine.spec import ReleaseSpec, WideOptions, Workload
 from engine.texts import N_SHOWN, html_table, text_table
@@ -258,6 +265,10 @@ def plan(
         narrow = [tree for name, tree in measured.one_way.items() if name]
         noise = _Noise(spec, fit_order(spec, opened, columns), measured.one_way)
         values = {name: _n_values(tree) for name, tree in measured.one_way.items()}
+        prefixes = {
+            name: [code for code, value in (tree.values or {}).items() if isinstance(value, Prefix)]
+            for name, tree in measured.one_way.items()
+        }
         estimator = estimator_of(spec, columns, report)
         for done, tree in enumerate(chain(narrow, measure_wider(measured, wider, draws))):
             if len(tree.columns) > 1:
@@ -268,7 +279,9 @@ def plan(
             if relations.base(tree.columns) == tree.columns:  # of a copy only its values are used
                 noise.add(tree)
                 seconds = table_seconds(tree.n_nodes, fine_rows=total * of_fine)
-                tables += _planned(tree, total, noise, shown.get(tree.columns, []), seconds)
+                tables += _planned(
+                    tree, total, noise, shown.get(tree.columns, []), seconds, prefixes
+                )
             report("planning", done + 1, len(narrow) + len(wider))
         report("exposure", 0, 0)
         found = assess(spec, opened, columns, estimator, draws)
@@ -525,12 +538,25 @@ class _Noise:
 
 
 def _planned(
-    tree: Measurement, total: int, noise: _Noise, published: list[ColumnSet], seconds: float
+    tree: Measurement,
+    total: int,
+    noise: _Noise,
+    published: list[ColumnSet],
+    seconds: float,
+    prefixes: Mapping[str, list[int]],
 ) -> list[PlannedTable]:
-    """Sizes of the tables that one measurement gives: its own, and those whose other columns it tells."""
+    """Sizes of the tables that one measurement gives: its own, and those whose other columns it tells.
+
+    prefixes: Codes of each column that stand for hidden values.
+    """
     single = (tree.level == 0).all(axis=1)
     single[tree.parent[tree.parent >= 0]] = False
-    is_shown = single & (tree.kind != KIND_OTHER).all(axis=1)  # a placeholder hides whom it holds
+    # Placeholders and prefixes hide whom they hold.
+    is_shown = single & (tree.kind != KIND_OTHER).all(axis=1)
+    for j, name in enumerate(tree.columns):
+        is_shown &= ~(
+            (tree.kind[:, j] == KIND_NONNEGATIVE) & np.isin(tree.index[:, j], prefixes[name])
+        )
     released = int(np.maximum(tree.n[is_shown], 0).sum())
     own = PlannedTable(
         columns=tree.columns,

@@ -84,10 +84,10 @@ class Figures:
 
 
 def measured_share(table: TableBuckets) -> float:
-    """Share of a table's rows whose combination of values was measured; the placeholder of rare values is none."""
+    """Share of a table's rows whose combination of values was measured; what stands for rare values is none."""
     is_known = table.row_measured.copy()
     for j, column in enumerate(table.released):
-        is_known &= column.kind[table.rows[:, j]] != KIND_OTHER
+        is_known &= ~(column.hidden | (column.kind == KIND_OTHER))[table.rows[:, j]]
     return float(table.n[is_known].sum() / max(int(table.n.sum()), 1))
 
 

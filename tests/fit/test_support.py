@@ -194,7 +194,7 @@ def test_bucket_of_unreleased_values_is_folded_without_a_placeholder():
     tree = tree_of(nodes, values=("Bath", "Ely"))
     folded = fit(tree, text_column(), total=60, limits=(0, 1))
     assert listed(folded) == [(NONNEG, 0, 40, True), (NONNEG, 1, 20, True)]
-    assert folded.values == ("Bath", "Ely")
+    assert folded.values == {0: "Bath", 1: "Ely"}
     with_placeholder = fit(tree, text_column(placeholder="(other)"), total=60, limits=(0, 1))
     assert listed(with_placeholder) == [
         (NONNEG, 0, 30, True),
