@@ -27,7 +27,7 @@ from engine.store.catalogue import (
     table_name,
     unused_name,
 )
-from engine.store.decode import Carrier, as_text, carrier, decode_values, grid_value
+from engine.store.decode import Carrier, as_text, carrier, decode_values, grid_value, prefix_mark
 from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
 from engine.store.opening import (
     check_release,
@@ -84,6 +84,7 @@ __all__ = [
     "open_release",
     "physical_name",
     "place",
+    "prefix_mark",
     "range_words",
     "read_signature",
     "remove_sets",

@@ -223,8 +223,8 @@ NOTES = (
      "whether they exist. The values shown in their place were imputed without reference to the data."),
     ("blank", "NULL is a missing value of the source, for example a question that does not apply. It never marks a "
      "suppressed value."),
-    ("placeholder", "A placeholder such as (other) stands for all values of a column that are too rare to be shown, and "
-     "a value such as E1* for those that begin with E1 (kind prefix in catalog.codes)."),
+    ("placeholder", "A placeholder such as (other) stands for all values of a column that are too rare to be shown, "
+     "and a value such as E1* for those that begin with E1 (kind prefix in catalog.codes)."),
     ("locked margins", "Counts of one column are the same in every table that contains it. Counts of several columns "
      "may differ: from tables with one column fewer by at most the rounding gap on the card, from others by more."),
     ("joins", "Rows of two tables must not be joined: they do not describe the same {entities}. Use one table that has "

@@ -79,6 +79,7 @@ class Replays:
         figure by about as much as the last one, which `doubled` shows.
     extreme: Tables that the release does not rule out: with values far beyond the outermost released ones, and with
         columns as closely associated inside imputed ranges as can be, in the same and in opposite directions.
+    reworded: The released rows with other texts for hidden values, for a statement that looks into them.
     possible: Every combination that the declared universes of its columns allow, once; nothing where there are none.
     reason: Why there are no replays, as part of a sentence; empty where there are.
     """
@@ -89,6 +90,7 @@ class Replays:
     replayed: tuple[WeightedRows, ...] = ()
     doubled: tuple[WeightedRows, ...] = ()
     extreme: tuple[WeightedRows, ...] = ()
+    reworded: tuple[WeightedRows, ...] = ()
     possible: tuple[WeightedRows, ...] = ()
     doublings: float = 0.0
     reason: str = ""
@@ -99,7 +101,8 @@ class Replays:
     def every(self) -> tuple[WeightedRows, ...]:
         """All variants, in the order that `figures` takes apart."""
         kinds = (
-            self.placed, self.imagined, self.replayed, self.doubled, self.extreme, self.possible,
+            self.placed, self.imagined, self.replayed, self.doubled, self.extreme, self.reworded,
+            self.possible,
         )  # fmt: skip
         return (self.released, *(rows for kind in kinds for rows in kind))
 
@@ -109,11 +112,12 @@ class Replays:
         value: The figures as answered; None: those on the released rows.
         """
         kinds = (
-            self.placed, self.imagined, self.replayed, self.doubled, self.extreme, self.possible,
+            self.placed, self.imagined, self.replayed, self.doubled, self.extreme, self.reworded,
+            self.possible,
         )  # fmt: skip
         ends = np.cumsum([1, *map(len, kinds)])
         each = [on_all[begin:end].T for begin, end in pairwise(ends)]
-        placed, imagined, replayed, doubled, extreme, possible = each
+        placed, imagined, replayed, doubled, extreme, reworded, possible = each
         return Figures(
             value=on_all[0] if value is None else value,
             again=on_all[0],
@@ -122,6 +126,7 @@ class Replays:
             replayed=replayed,
             doubled=doubled,
             extreme=extreme,
+            reworded=reworded,
             possible=possible,
             doublings=self.doublings,
         )

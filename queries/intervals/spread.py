@@ -46,6 +46,7 @@ class Figures:
     replayed: FloatArray
     doubled: FloatArray  # shape (n_rows, n_doubled)
     extreme: FloatArray  # shape (n_rows, n_extreme): On tables that the release does not rule out
+    reworded: FloatArray  # shape (n_rows, n_reworded): With other texts for hidden values
     possible: FloatArray  # shape (n_rows, 1): With every possible combination once; (n_rows, 0): nothing is ruled out
     doublings: float
 
@@ -70,7 +71,7 @@ class Figures:
     def may_be_far_off(self) -> BoolArray:
         """Which figures some table that the release does not rule out moves by more than `RELIABLE` allows."""
         with np.errstate(invalid="ignore"):
-            off = np.abs(self.extreme - self.value[:, None])
+            off = np.abs(np.hstack([self.extreme, self.reworded]) - self.value[:, None])
             is_far = ~(off <= RELIABLE * np.abs(self.value)[:, None])
         out: BoolArray = np.logical_or.reduce(is_far, axis=1)
         return out
@@ -134,6 +135,9 @@ def ends_of_figures(
     mean_square = np.where(there, error**2, 0.0).sum(axis=1) / np.maximum(n, 1)
     half = np.sqrt(_student(n) ** 2 * mean_square + _squared_shift(figures))
     low, high = value - half, value + half
+    for reworded in figures.reworded.T:  # each as uncertain as the figure itself
+        other = np.where(np.isfinite(reworded), reworded, value)
+        low, high = np.minimum(low, other - half), np.maximum(high, other + half)
     if figures.extreme.shape[1] and not is_count:
         stretched = np.where(np.isfinite(figures.extreme[:, 0]), figures.extreme[:, 0], value)
         low, high = np.minimum(low, stretched), np.maximum(high, stretched)
@@ -166,7 +170,8 @@ def statuses(
     """
     with np.errstate(invalid="ignore"):
         half = (high - low) / 2
-        is_low = is_amount & (np.abs(value) <= LOW * half / _Z)
+        towards_0 = np.where(value >= 0, value - low, high - value)
+        is_low = is_amount & (np.abs(value) <= LOW * towards_0 / _Z)
         is_sure = (half <= RELIABLE * np.abs(value)) & ~np.asarray(far)
     number = np.where(is_sure, 0, 2)
     number = np.where(is_low, 1, number)

@@ -304,7 +304,7 @@ def test_columns_without_anything_to_release():
     frame = pd.DataFrame(
         {"id": range(40), "N": pd.array([None] * 40, dtype="Int64"), "U": range(0, 40_000, 1_000)}
     )
-    frame["T"] = [f"t{i}" for i in range(40)]
+    frame["T"] = [chr(0x100 + i) for i in range(40)]  # no two begin alike
     frame["Z"] = pd.Series([None] * 40, dtype="string")
     columns = (column("id"), column("N"), column("U"), column("T", "text"), column("Z", "category"))
     run = measured(frame, [("N", "T", "U", "Z")], columns=columns, entities=("id",), draws=HARD)

@@ -25,6 +25,7 @@ from queries.intervals.statement.answers import (
     matched,
 )
 from queries.intervals.statement.limits import shape_of
+from queries.intervals.statement.texts import with_hidden_texts
 from queries.intervals.statement.tree import NoFigures, Unknown
 from queries.sql import (
     NOT_RELEASED,
@@ -134,7 +135,7 @@ def _ends(
         raise NoFigures(_NO_GROUP)
     if len(plain.rows) > MOST_ROWS:
         raise Unknown(f"it has more than {MOST_ROWS:,} rows")
-    drawn = drawn_replays(release, table)
+    drawn = with_hidden_texts(release, shape.select, drawn_replays(release, table), tables)
     found = matched(release, text, shape, plain.rows, plain.types, table, drawn, tables)
     more: dict[int, Ends] = {}
     reasons = []

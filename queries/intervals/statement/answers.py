@@ -224,7 +224,7 @@ def _answers(
 ) -> Answers:
     """Rows of a statement on all variants; short ones are kept for the next time, as the replays are."""
     kept: dict[Any, Answers] = {} if tables else release.models.setdefault(("answers",), {})
-    key = text, shape.places, columns, len(drawn.replayed)
+    key = text, shape.places, columns, len(drawn.replayed), len(drawn.reworded)
     if key in kept:
         return kept[key]
     variants = drawn.variants(drawn.every)

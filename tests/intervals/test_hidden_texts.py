@@ -1,0 +1,90 @@
+"""Conditions on parts of texts: what a prefix decides is sure, and what it does not leaves room for what is hidden."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import engine
+from engine.schema import Column
+from queries.intervals import annotated
+
+
+def stays(n=1_500, seed=1) -> pd.DataFrame:
+    """180 ICD-like codes in three chapters, most of a few stays."""
+    rng = np.random.default_rng(seed)
+    weight = np.tile(1 / np.arange(1, 61), 3)
+    of = rng.choice(180, size=n, p=weight / weight.sum())
+    codes = [f"{'EIJ'[i // 60]}{10 + i % 60 // 6}.{i % 6}" for i in of]
+    return pd.DataFrame({"code": codes, "sex": rng.choice(["f", "m"], n)})
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    engine.new_key(folder / "k")
+    text = Column(name="code", kind="text", value_type="text", placeholder="(other)")
+    return engine.build(
+        stays(), tables=[["code"], ["code", "sex"]], key=folder / "k", out=folder / "r.duckdb", entities=[],
+        columns=[text], reviewed=True, privacy={"accept_risk": "a test"},
+    )  # fmt: skip
+
+
+def asked(release, condition, own=None):
+    """Figure, ends and status of a count."""
+    ((n, low, high, status),) = annotated(
+        release, f"SELECT count(*) AS n FROM data WHERE {condition}", own
+    ).rows
+    return n, low, high, status
+
+
+ALL_E = ", ".join(f"'E{10 + i // 6}.{i % 6}'" for i in range(60))
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("condition", "is_decided"),
+    [
+        ("code LIKE 'E%'", True), ("code NOT LIKE 'E%'", True), ("left(code, 1) = 'E'", True), ("code[1] = 'E'", True),
+        ("starts_with(code, 'E')", True), ("code >= 'E' AND code < 'F'", True), ("code ILIKE 'e%'", True),
+        ("CASE WHEN code LIKE 'E%' THEN 0 ELSE 1 END = 1", True), ("sex = 'f' AND code LIKE 'E%'", True),
+        ("code LIKE '%.3'", False), ("contains(code, '7.')", False), ("code LIKE 'E1_.4'", False),
+        (f"code IN ({ALL_E})", False), ("substr(code, 5, 1) = '2'", False), ("regexp_matches(code, '\\.[45]$')", False),
+        ("code BETWEEN 'E12' AND 'E15.9'", False), ("right(code, 1) < '2'", False),
+    ],
+)  # fmt: skip
+def test_an_interval_leaves_room_for_what_is_hidden(release, condition, is_decided):
+    frame = stays()  # read by name
+    ((truth,),) = duckdb.sql(f"SELECT count(*) FROM frame WHERE {condition}").fetchall()
+    n, low, high, status = asked(release, condition)
+    assert low <= truth <= high, len(frame)
+    if is_decided:
+        assert abs(n - truth) <= 10
+        assert high - low <= 40
+        assert status == "reliable"
+
+
+@pytest.mark.ci
+def test_what_a_list_of_codes_does_not_join_is_left_room_for(release):
+    codes = pd.DataFrame({"id": [f"{c}{10 + i // 6}.{i % 6}" for c in "EIJ" for i in range(60)]})
+    codes["chapter"] = codes["id"].str[:1]
+    result = annotated(
+        release,
+        "SELECT chapter, count(*) AS n FROM data JOIN codes ON code = id GROUP BY 1",
+        {"codes": codes},
+    )
+    truth = stays()["code"].str[:1].value_counts()
+    for chapter, _, low, high, status in result.rows:
+        assert low <= truth[chapter] <= high
+        assert status == "unreliable"
+
+
+def test_values_themselves_are_as_sure_as_before(release):
+    rows = annotated(release, "SELECT code, count(*) AS n FROM data GROUP BY 1").rows
+    truth = stays()["code"].value_counts()
+    common = [row for row in rows if truth.get(row[0], 0) >= 60]
+    assert common
+    assert all(status == "reliable" for *_, status in common)
+    assert any(code.endswith("*") for code, *_ in rows)
