@@ -121,6 +121,8 @@ MAX_WIDTH = 4
 WIDEST = 64
 """Widest modelled table of mode sticky: all its pairs of columns are measured."""
 DEFAULT_PLACEHOLDER = "(other)"
+LONGEST_PREFIX = 64
+"""Characters of the longest prefix of text that is released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,10 @@ class Column:
     order : str
         "numeric": values of a category or text without a domain are in the order of the numbers that they begin with
         (5-9 before 10-14); empty: in that of their code points.
+    hierarchy : tuple of int
+        Text: lengths of the prefixes that are levels of its codes, ascending. Empty: every prefix may be shown.
+    level_of : tuple of (str, int) or None
+        The column whose level this is, and the characters of it that it holds.
     release : str
         Why it may be published although it looks like an identifier. Empty: no reason was given.
     writing : Writing
@@ -235,6 +241,8 @@ class Column:
     max_rows: int | None = None
     determines: tuple[str, ...] = ()
     order: str = ""
+    hierarchy: tuple[int, ...] = ()
+    level_of: tuple[str, int] | None = None
     release: str = ""
     writing: Writing = Writing()
     outside: str | None = None

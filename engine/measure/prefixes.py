@@ -13,11 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.mechanism import Cells, Draws, grouped, passing, passing_runs
-from engine.schema import NULL_CODE, Int64Array, Prefix
+from engine.schema import LONGEST_PREFIX, NULL_CODE, Int64Array, Prefix
 
-LONGEST = 64
-"""Characters of the longest prefix. Values that begin with the same ones beyond it are told apart by nothing shorter
-than themselves."""
 MOST_CODES = 1 << 48
 """Codes of a column. Prefixes are cut shorter where they would take more."""
 _AT_ONCE = 100_000
@@ -40,39 +37,44 @@ class _Node:
 
 
 def coded_prefixes(
-    cells: Cells, dictionary: Sequence[str], draws: Draws
+    cells: Cells, dictionary: Sequence[str], draws: Draws, lengths: Sequence[int] = ()
 ) -> dict[int, str | Prefix]:
     """The released values and prefixes of a column by code, ascending.
 
     cells: Of the column alone; codes are positions in `dictionary`, which is sorted by code point.
+    lengths: Of the prefixes that there may be, ascending; empty: all.
     """
     order = np.argsort(cells.codes[:, 0])
     codes = cells.codes[order, 0]
     n_null = int(np.count_nonzero(codes == NULL_CODE))
     texts = [dictionary[code] for code in codes[n_null:]]
-    parts = np.zeros(len(codes), dtype=np.int64)
-    parts[n_null + 1 :] = _shared(texts) + 1
-    longest = LONGEST
+    shared = _shared(texts)
+    lengths = lengths or range(1, LONGEST_PREFIX + 1)
     while True:
-        # Beyond the longest prefix every value stands by itself.
-        cut = np.minimum(parts, longest + 1)
-        root = _kept(_tree(cells, order, cut, n_null, draws), cells, order[n_null:], draws)
+        # Depth d has the prefixes of length d; below the longest ones every value stands by itself.
+        parts = np.zeros(len(codes), dtype=np.int64)
+        parts[n_null + 1 :] = np.searchsorted(np.array(lengths), shared, side="right") + 1
+        root = _kept(_tree(cells, order, parts, n_null, draws), cells, order[n_null:], draws)
         if root is None:
             return {}
         if _laid_out(root) <= MOST_CODES:
-            return _by_code(root, texts, cut[n_null:])
-        longest //= 2
+            return _by_code(root, texts, parts[n_null:], lengths)
+        lengths = lengths[: len(lengths) // 2]
 
 
 def _shared(texts: Sequence[str]) -> Int64Array:
-    """How many characters each text shares with the one before it, at most `LONGEST`; without the first."""
+    """How many characters each text shares with the one before it, at most `LONGEST_PREFIX`; without the first."""
     out = np.zeros(max(len(texts) - 1, 0), dtype=np.int64)
     for start in range(0, len(out), _AT_ONCE):
-        some = [text[:LONGEST] for text in texts[start : start + _AT_ONCE + 1]]
-        letters = np.array(some, dtype=f"U{LONGEST}").view(np.uint32).reshape(len(some), LONGEST)
+        some = [text[:LONGEST_PREFIX] for text in texts[start : start + _AT_ONCE + 1]]
+        letters = (
+            np.array(some, dtype=f"U{LONGEST_PREFIX}")
+            .view(np.uint32)
+            .reshape(len(some), LONGEST_PREFIX)
+        )
         differs = letters[1:] != letters[:-1]
         where = differs.argmax(axis=1)
-        where[~differs.any(axis=1)] = LONGEST
+        where[~differs.any(axis=1)] = LONGEST_PREFIX
         out[start : start + len(where)] = where
     return out
 
@@ -149,10 +151,13 @@ def _laid_out(root: _Node) -> int:
     return root.size
 
 
-def _by_code(root: _Node, texts: Sequence[str], parts: Int64Array) -> dict[int, str | Prefix]:
+def _by_code(
+    root: _Node, texts: Sequence[str], parts: Int64Array, lengths: Sequence[int]
+) -> dict[int, str | Prefix]:
     """What each code stands for.
 
-    parts: The number of characters at which each text parts from the one before it.
+    parts: The depth at which each text parts from the one before it.
+    lengths: Characters of the prefixes at depths 1, 2, ...
     """
     out: dict[int, str | Prefix] = {}
     nodes = [root]
@@ -161,8 +166,9 @@ def _by_code(root: _Node, texts: Sequence[str], parts: Int64Array) -> dict[int, 
         if node.is_value:
             out[node.code] = texts[node.first]
             continue
-        # All of a run begin alike up to where the first two of them part.
-        prefix = texts[node.first][: int(parts[node.first + 1 : node.end].min()) - 1]
+        # All of a run begin alike down to the depth where the first two of them part.
+        alike = int(parts[node.first + 1 : node.end].min()) - 1
+        prefix = texts[node.first][: lengths[alike - 1]] if alike else ""
         if prefix:
             last = node.children[-1] if node.children else None
             out[node.code if last is None else last.code + last.size] = Prefix(prefix)

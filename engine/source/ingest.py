@@ -32,6 +32,7 @@ from engine.schema import (
     quoted,
 )
 from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, id_sql
+from engine.source.levels import BELOW
 from engine.source.misfits import Flags, why_unfit
 from engine.source.relation import Source, fetch, stored
 from engine.source.settling import settled_codes, unsettled_counts
@@ -487,12 +488,14 @@ def _forbidden_nulls(
 
 
 def _drop_source(con: duckdb.DuckDBPyConnection) -> None:
-    """Let go of the relation `source`: a table of ours, or a temporary view."""
-    fetch(con, f"DROP {'VIEW' if _is_view(con) else 'TABLE'} source", _PLACE)
+    """Let go of the relation `source`, a table of ours or a temporary view, and of what levels were added to."""
+    for name in ("source", BELOW):
+        kind = "VIEW" if _is_view(con, name) else "TABLE"
+        fetch(con, f"DROP {kind} IF EXISTS {name}", _PLACE)
 
 
-def _is_view(con: duckdb.DuckDBPyConnection) -> bool:
-    views = "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary"
+def _is_view(con: duckdb.DuckDBPyConnection, name: str = "source") -> bool:
+    views = f"SELECT 1 FROM duckdb_views() WHERE view_name = '{name}' AND temporary"
     return bool(fetch(con, views, _PLACE))
 
 

@@ -54,6 +54,7 @@ from engine.source.journal import (
     pinned_stands,
     pinned_stands_of,
 )
+from engine.source.levels import add_levels
 from engine.source.relation import Source, matching_files
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.source.spark import check_packages, is_spark_frame
@@ -129,6 +130,7 @@ def _encoded(
     settle = spec.dp.missing_ids if spec.mode == "dp" and spec.dp is not None else None
     if spec.source.engine != "spark" and not is_spark_frame(frame):
         source = open_source(con, spec.source, frame, row_wise=_row_wise(spec))
+        source = add_levels(con, source, spec.columns)
         yield (
             source,
             ingest(

@@ -17,6 +17,7 @@ from typing import Any
 from engine.params import bad_bound
 from engine.schema import (
     DEFAULT_PLACEHOLDER,
+    LONGEST_PREFIX,
     RANKED_KINDS,
     Column,
     Resolution,
@@ -127,6 +128,7 @@ def column_from(
         )
     if section.order and value_type != "text":
         problems.append(f"{place}.order: only a text column, or a category of texts, has one")
+    problems += _hierarchy_problems(section, value_type, place)
     problems += bad_bound(f"{place}.max_rows", section.max_rows)
     placeholder = _placeholder(section, value_type, domain, nulls, place, problems)
     breaks = _breaks(section, value_type, bounds, resolution, place, problems)
@@ -156,11 +158,65 @@ def column_from(
         max_rows=section.max_rows,
         determines=tuple(dict.fromkeys(section.determines)),
         order=section.order,
+        hierarchy=tuple(section.hierarchy or ()),
         release=section.release.strip(),
         writing=PLAIN if value_type in ("text", "boolean") else written,
         outside=section.outside,
         other=other,
     )
+
+
+def _hierarchy_problems(section: ColumnSection, value_type: ValueType, place: str) -> list[str]:
+    """Why levels do not fit a column, or each other."""
+    levels = section.hierarchy
+    if levels is None:
+        return []
+    if value_type != "text" or section.domain is not None or section.order:
+        return [
+            f"{place}.hierarchy: only a text column, or a category of texts, without domain and order has one"
+        ]
+    if (
+        not levels
+        or levels != sorted({*levels})
+        or not 1 <= levels[0] <= levels[-1] <= LONGEST_PREFIX
+    ):
+        return [
+            f"{place}.hierarchy: wants the characters of each level, from the shortest on, such as [1, 2, 4]; at most "
+            f"{LONGEST_PREFIX}"
+        ]
+    return []
+
+
+def with_levels(columns: tuple[Column, ...], problems: list[str]) -> tuple[Column, ...]:
+    """The columns, and one for each level of those that declare a hierarchy; a finer level implies the coarser ones."""
+    out, names = [], {column.name.casefold() for column in columns}
+    for column in columns:
+        above: tuple[str, ...] = ()
+        for length in column.hierarchy:
+            name = f"{column.name}_{length}"
+            if name.casefold() in names:
+                problems.append(
+                    f"columns.{column.name}.hierarchy: its level {name} is another column of the spec; rename that"
+                )
+            out.append(
+                replace(
+                    column,
+                    name=name,
+                    label=f"{column.label or column.name}, first {length} characters"
+                    if length > 1
+                    else f"{column.label or column.name}, first character",
+                    labels=(),
+                    universe=None,
+                    determines=above,
+                    hierarchy=tuple(one for one in column.hierarchy if one <= length),
+                    level_of=(column.name, length),
+                    max_rows=None,
+                    release="",
+                )
+            )
+            above = (name,)
+        out.append(replace(column, determines=(*column.determines, *above)))
+    return tuple(out)
 
 
 def _other(

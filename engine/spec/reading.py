@@ -27,7 +27,7 @@ from engine.params import (
     bad_bound,
 )
 from engine.schema import Column, ColumnSet, SourceSpec, Writing, column_set
-from engine.spec.columns import columns_from
+from engine.spec.columns import columns_from, with_levels
 from engine.spec.dp import DPContext, dp_from
 from engine.spec.model import (
     DEFAULT_MOST,
@@ -244,6 +244,9 @@ def _assembled(
     is_dp = given.get("mode") == "dp"
     if protection and protection[0].swap:
         problems += swap_problems(protection[0].swap, columns, names, entities, is_dp=is_dp)
+    if is_dp and any(column.hierarchy for column in columns):
+        problems.append("columns: mode dp does not take a hierarchy; declare the levels as columns")
+    columns = with_levels(columns, problems)
     context = table_context(
         names, columns, entities, release, folder=folder, dropped=dropped, sql=sql, is_dp=is_dp
     )

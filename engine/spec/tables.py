@@ -8,9 +8,9 @@ Invariant: naming a table twice by `columns` is a mistake; families (`all`, `sql
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def table_context(
         folder=folder,
         names=tuple(name for name in names if name not in entities),
         entities=entities,
-        columns=data if len(columns) == len(names) else None,
+        columns=data if sum(column.level_of is None for column in columns) == len(names) else None,
         dropped=dropped,
         logical_name=release.name if release else "data",
         sql=sql,
@@ -128,7 +128,19 @@ def expanded(
             tables.update(_family(entry, place, context, problems))
     workload = _workload(tables, files, context) if files.questions else None
     tables.update(workload.tables if workload else ())
+    tables.update([*_by_levels(tables, context)])
     return tuple(sorted(tables, key=lambda table: (len(table), table))), workload
+
+
+def _by_levels(tables: Iterable[ColumnSet], context: TableContext) -> Iterator[ColumnSet]:
+    """The tables that have a level in the place of a column with a hierarchy: they follow from its own."""
+    levels: dict[str, list[str]] = {}
+    for column in context.columns or ():
+        if column.level_of is not None:
+            levels.setdefault(column.level_of[0], []).append(column.name)
+    for table in tables:
+        if len(table) <= MAX_WIDTH and not levels.keys().isdisjoint(table):
+            yield from map(column_set, product(*([name, *levels.get(name, ())] for name in table)))
 
 
 def named_columns(columns: list[str] | str, context: TableContext) -> Sequence[str]:
@@ -174,7 +186,10 @@ def _table(
     widest: Allow a modelled table of up to this width.
     """
     n_before = len(problems)
+    levels = {column.name for column in context.columns or () if column.level_of is not None}
     for name in dict.fromkeys(names):
+        if name in levels:
+            continue
         if name in context.entities:
             problems.append(f"{place}: {name} identifies the entities; it cannot be published")
         elif name in context.dropped:

@@ -11,7 +11,8 @@ from fixtures.sticky import HARD
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engine.measure.prefixes import LONGEST, coded_prefixes
+from engine.measure.prefixes import coded_prefixes
+from engine.schema import LONGEST_PREFIX as LONGEST
 from engine.schema import NULL_CODE, OTHER_CODE, Prefix
 from engine.source.ingest import Ingested
 

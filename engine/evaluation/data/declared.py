@@ -26,6 +26,7 @@ from engine.source import (
     scratch_directory,
     value_sql,
 )
+from engine.source.levels import add_levels
 from engine.spec import ReleaseSpec
 
 _SHAPED = "declared_rows"
@@ -82,7 +83,7 @@ def opened_as_declared(
     cannot be read, and why.
     """
     with scratch_directory() as scratch, confidential_connection(scratch) as con:
-        found = open_source(con, what.source)
+        found = add_levels(con, open_source(con, what.source), what.columns)
         types = dict(found.types)
         if wrong := write_plainly(con, what.columns, types, found.place):
             raise DataError(

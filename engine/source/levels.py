@@ -1,0 +1,57 @@
+"""Levels of hierarchical codes as columns of the source: the first characters of each code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import duckdb
+
+from engine.errors import SpecError
+from engine.schema import Column, quoted
+from engine.source.encoding import cell_sql, value_sql
+from engine.source.relation import Source, fetch
+
+BELOW = "source_without_levels"
+"""What the relation `source` is called that levels were added to."""
+
+
+def add_levels(con: duckdb.DuckDBPyConnection, source: Source, columns: Sequence[Column]) -> Source:
+    """Put a view over the relation `source` that has the levels of its hierarchies, too."""
+    by_name = {column.name: column for column in columns}
+    levels = {
+        column.name: column.level_of
+        for column in columns
+        if column.level_of is not None and column.level_of[0] in source.types
+    }
+    if not levels:
+        return source
+    taken = {name.casefold() for name in source.columns}
+    problems = [
+        f"columns.{base}.hierarchy: its level {name} is another column of the source; rename that"
+        for name, (base, _) in levels.items()
+        if name.casefold() in taken
+    ]
+    if problems:
+        raise SpecError(problems)
+    added = []
+    for name, (base, length) in levels.items():
+        column, type_ = by_name[base], source.types[base]
+        text = value_sql(column, type_, cell_sql(column, type_))
+        added.append(f"left({text}, {length}) AS {quoted(name)}")
+    is_view = fetch(
+        con,
+        "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary",
+        source.place,
+    )
+    fetch(con, f"ALTER {'VIEW' if is_view else 'TABLE'} source RENAME TO {BELOW}", source.place)
+    fetch(
+        con,
+        f"CREATE OR REPLACE TEMP VIEW source AS SELECT *, {', '.join(added)} FROM {BELOW}",
+        source.place,
+    )
+    return replace(
+        source,
+        columns=(*source.columns, *levels),
+        types={**source.types, **dict.fromkeys(levels, "VARCHAR")},
+    )
