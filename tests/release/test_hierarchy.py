@@ -1,0 +1,144 @@
+"""Hierarchies of codes: every level is a column of all their tables, and parents are the sums of their children."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import engine
+from engine.errors import SpecError
+from engine.spec import read_spec
+
+pytestmark = pytest.mark.ci
+
+SPEC = """
+[release]
+vintage = "1"
+key = "k"
+reviewed = true
+{release}
+[source]
+path = "stays.csv"
+format = "csv"
+entities = []
+{source}
+[privacy]
+accept_risk = "a test"
+[columns.code]
+kind = "text"
+{code}
+[columns.sex]
+kind = "category"
+{tables}
+"""
+PAIR = '[[tables]]\ncolumns = ["code", "sex"]\n'
+
+
+def stays(n=3_000, seed=2) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    of = rng.choice(240, size=n, p=(weight := 1 / np.arange(1, 241)) / weight.sum())
+    codes = [f"{'EIJK'[i % 4]}{10 + i // 24}.{i % 6}" for i in of]
+    codes[:40] = ["NA"] * 40
+    return pd.DataFrame({"code": codes, "sex": rng.choice(["f", "m"], n)})
+
+
+def spec_in(folder, code="hierarchy = [1, 3]", tables=PAIR, release="", source='nulls = ["NA"]'):
+    folder.mkdir(exist_ok=True)
+    if not (folder / "k").exists():
+        engine.new_key(folder / "k")
+        stays().to_csv(folder / "stays.csv", index=False)
+    path = folder / "spec.toml"
+    path.write_text(SPEC.format(code=code, tables=tables, release=release, source=source))
+    return path
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("levels")
+    return engine.build(spec_in(folder / "a"), out=folder / "r.duckdb")
+
+
+def test_levels_are_columns_of_every_table_of_the_codes(release):
+    assert {*release.tables} == {("code", "sex"), ("code_1", "sex"), ("code_3", "sex")}
+    truth = stays()
+    level = truth["code"].where(truth["code"] != "NA").str[:1]
+    for value, n in release.sql("SELECT code_1, count(*) FROM data GROUP BY 1").rows:
+        known = level.isna().sum() if value is None else (level == value).sum()
+        assert abs(n - known) <= 8
+
+
+def test_parents_are_the_sums_of_their_children(release):
+    (gap,) = {release.card(*table).rounding_gap for table in release.tables}
+    assert gap == 0
+    for length in (1, 3):
+        own = release.sql(f"SELECT code_{length} AS c, sex, count(*) FROM data GROUP BY ALL").rows
+        summed = release.sql(
+            f"SELECT left(code, {length}) AS c, sex, count(*) FROM data GROUP BY ALL"
+        ).rows
+        below = {(c, sex): n for c, sex, n in summed if c is None or not c.endswith("*")}
+        for c, sex, n in own:
+            if (c, sex) in below:
+                hidden = sum(
+                    of
+                    for (other, s), of in {(c, s): n for c, s, n in summed}.items()
+                    if s == sex and other and other.endswith("*") and c and c.startswith(other[:-1])
+                )
+                assert 0 <= n - below[c, sex] <= hidden
+
+
+def test_hidden_codes_show_levels_only(release):
+    shown = {
+        code
+        for (code,) in release.sql("SELECT DISTINCT code FROM data").rows
+        if code and code.endswith("*")
+    }
+    assert shown
+    assert {len(code) - 1 for code in shown} <= {1, 3}
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"code": "hierarchy = [3, 1]"}, "characters of each level"),
+        ({"code": "hierarchy = [0, 1]"}, "characters of each level"),
+        ({"code": "hierarchy = []"}, "characters of each level"),
+        ({"code": 'hierarchy = [1]\ndomain = ["E10.1"]'}, "without domain and order"),
+        ({"code": 'hierarchy = [1]\norder = "numeric"'}, "without domain and order"),
+        (
+            {"code": 'hierarchy = [1]\n[columns.code_1]\nkind = "text"'},
+            "another column of the spec",
+        ),
+        ({"release": 'mode = "dp"'}, "mode dp does not take a hierarchy"),
+    ],
+)
+def test_levels_that_cannot_be_are_refused(tmp_path, changed, why):
+    with pytest.raises(SpecError, match=why):
+        read_spec(spec_in(tmp_path / "a", **changed))
+
+
+def test_a_level_that_the_source_has_is_refused(tmp_path):
+    path = spec_in(tmp_path / "a")
+    frame = stays()
+    frame.assign(CODE_1=1).to_csv(path.with_name("stays.csv"), index=False)
+    with pytest.raises(SpecError, match="another column of the source"):
+        engine.plan(path)
+
+
+def test_levels_of_codes_that_are_numbers_in_the_source(tmp_path):
+    path = spec_in(tmp_path / "a", code="hierarchy = [1]", source="")
+    frame = stays()
+    frame["code"] = [int(100 + i % 7 * 100 + i % 3) for i in range(len(frame))]
+    frame.to_parquet(path.with_name("stays.parquet"))
+    path.write_text(
+        path.read_text().replace("stays.csv", "stays.parquet").replace('"csv"', '"parquet"')
+    )
+    release = engine.build(path, out=tmp_path / "r.duckdb")
+    levels = dict(release.sql("SELECT code_1, count(*) FROM data GROUP BY 1").rows)
+    assert {*levels} == set("1234567")
+
+
+def test_tables_of_levels_alone_need_no_table_of_the_codes(tmp_path):
+    path = spec_in(tmp_path / "a", tables='[[tables]]\ncolumns = ["code_1", "sex"]\n')
+    release = engine.build(path, out=tmp_path / "r.duckdb")
+    assert release.tables == (("code_1", "sex"),)
