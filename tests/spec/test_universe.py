@@ -272,7 +272,7 @@ def codes(name, kinds, codes, n, values=None, **more) -> Support:
         grid=np.array(codes, dtype=np.int64),
         n=np.array(n, dtype=np.int64),
         measured=np.ones(len(n), dtype=bool),
-        values=values,
+        values=None if values is None else dict(enumerate(values)),
         noise_sd=1.5,
     )
 
