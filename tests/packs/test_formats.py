@@ -17,10 +17,6 @@ import pandas as pd
 import pytest
 from fixtures.pack import DIMENSIONS, SPEC, figures_of, loaded, rows_of
 
-import queries.packs.formats.workbook
-from queries.packs import pack_spec_from, preview
-from queries.packs.formats.workbook import write_workbook
-
 ALL = (*DIMENSIONS, "T6")
 PX_KEYWORDS = (
     *("CHARSET", "AXIS-VERSION", "CODEPAGE", "LANGUAGE", "DECIMALS", "SHOWDECIMALS", "MATRIX"),
@@ -72,11 +68,6 @@ def test_csvw_is_valid_and_reads_back_equal(pack, table):
     found = {tuple(r[c] for c in names): r["value"] for r in read}
     expected = figures_of(pack, table, *names)
     assert {k: None if v is None else float(v) for k, v in found.items()} == expected
-
-
-def test_csvw_finds_a_word_that_is_no_status(altered):
-    plant(altered / "tables/T1.csv", ',"reliable"', ',"certain"')
-    assert not is_valid_csvw(altered / "tables/T1.csv-metadata.json")
 
 
 def frictionless_errors(pack) -> list:
@@ -275,24 +266,6 @@ def test_parquet_and_csv_have_the_same_columns_and_words(pack):
             assert list(frame[name]) == [r[name] for r in listed]
 
 
-def test_the_workbook_follows_the_guidance(book):
-    names = ["Cover", "Contents", "Notes", "T1", "T2", "T4", "T5", "P1", "P2"]
-    assert book.sheetnames == names
-    contents = "".join(str(c.value) for row in book["Contents"].iter_rows() for c in row)
-    assert "T3, T6" in contents  # too long, and measured combinations only
-    for name in book.sheetnames:
-        sheet = book[name]
-        page = sheet.page_setup
-        assert (page.fitToWidth or 1, page.fitToHeight) == (1, 0)  # one page wide
-        assert sheet.sheet_properties.pageSetUpPr.fitToPage
-        assert not sheet.merged_cells.ranges
-        if name not in names[:3]:
-            ((_, area),) = sheet.tables.items()  # one marked-up table, and nothing below it
-            assert area.startswith("A")
-            assert int("".join(c for c in area.split(":")[1] if c.isdigit())) == sheet.max_row
-            assert sheet.print_title_rows
-
-
 def rows_in(sheet, head):
     """Rows of a sheet's table, by its headings."""
     rows = [[c.value for c in row] for row in sheet.iter_rows()]
@@ -332,23 +305,6 @@ def test_marks_replace_numbers_only_where_there_is_none_and_are_explained(book):
     cover = " ".join(str(c.value) for row in book["Cover"].iter_rows() for c in row)
     for mark in ("[c]", "[low]", "[u]", "[z]", "[x]"):
         assert mark in cover
-
-
-def test_figures_of_a_column_have_the_same_decimals_and_no_more_than_they_are_worth(pack, book):
-    for name, expected in (("T1", "#,##0"), ("T2", "#,##0.0")):
-        cells = (c for row in book[name].iter_rows() for c in row)
-        assert {c.number_format for c in cells if isinstance(c.value, int | float)} == {expected}
-    for row in (*rows_of(pack / "tables/T2.csv"), *rows_of(pack / "tables/T4.csv")):
-        for figure in ("value", "low", "high"):
-            assert row[figure] is None or len(row[figure].partition(".")[2]) <= 2
-
-
-def test_gptables_finds_headings_that_are_the_same(opened, tmp_path, monkeypatch):
-    pytest.importorskip("gptables")
-    pack = preview(opened, pack_spec_from({"tables": [{"columns": ["sex"]}]}))
-    monkeypatch.setattr(queries.packs.formats.workbook, "_head", lambda label, taken: "")
-    with pytest.raises(ValueError, match="Empty column name"):
-        write_workbook(pack, 0, tmp_path / "pack.xlsx")
 
 
 @pytest.mark.slow
