@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 import math
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 from fixtures.measure import (
     ONE_ROW,
@@ -100,11 +98,6 @@ def test_shown_values_over_many_keys():
         assert abs(shown - total * p) <= 4 * math.sqrt(total * p * (1 - p))
 
 
-def test_one_entity_of_a_thousand_rows_shows_no_value():
-    for number in range(100):
-        assert values_of({"a": 1, "b": 2}, sticky(number), rows_each=500) == ()
-
-
 def test_values_end_to_end_over_keys():
     """The same through DuckDB: 60 values of 2 and 200 of 3 entities, 3 keys."""
     frame = letters({f"{n}-{i:03}": n for n in (2, 3) for i in range(200)} | {"rest": 100})
@@ -156,28 +149,6 @@ def test_a_value_spelled_like_the_placeholder_is_one_of_the_others():
     assert nodes_of(run.one_way["L"])[0, ((KIND_OTHER, 0, 0),)][0] == 32
 
 
-def test_bands_are_released_in_the_order_of_their_numbers():
-    bands = ("<5", "5-9", "10-14", "65+", "unknown")
-    frame = letters(dict.fromkeys(sorted(bands), 40))
-    for order, wanted in (("", tuple(sorted(bands))), ("numeric", bands)):
-        columns = (column("id"), column("L", "category", order=order))
-        run = measured(frame, columns=columns, entities=("id",), draws=HARD)
-        assert run.one_way["L"].values == wanted
-
-
-def test_ranked_columns_of_other_types():
-    day = [dt.date(2020, 1, d) for d in (1, 1, 1, 2, 3, 3, 3, 3)]
-    frame = pd.DataFrame({"id": range(8), "D": day, "N": [9, 9, 9, 9, -4, -4, -4, 1]})
-    columns = (
-        column("id"),
-        column("D", "category", value_type="date"),
-        column("N", "category", value_type="integer"),
-    )
-    run = measured(frame, columns=columns, entities=("id",), draws=HARD)
-    assert run.one_way["D"].values == (dt.date(2020, 1, 1), dt.date(2020, 1, 3))
-    assert run.one_way["N"].values == (-4, 9)
-
-
 # --- encodings -----------------------------------------------------------------------------------------------
 
 CATEGORY = column("L", "category", domain=("a", "b"))
@@ -196,12 +167,6 @@ REAL = column("R", "real", resolution=Resolution(exponent=-2))
 )  # fmt: skip
 def test_another_encoding_has_another_digest(one, change):
     assert encoding_digest(dataclasses.replace(one, **change)) != encoding_digest(one)
-
-
-def test_what_decides_no_code_changes_no_digest():
-    for one in (CATEGORY, REAL):
-        same = dataclasses.replace(one, label="L", labels=(("a", "A"),), detected=("kind",))
-        assert encoding_digest(same) == encoding_digest(one)
 
 
 def test_the_order_of_a_declared_domain_decides_the_draws():

@@ -40,18 +40,6 @@ def test_thresholds_are_what_theory_says():
     assert max(CHANCE.values()) <= WORST_CHANCE
 
 
-def test_a_decision_has_a_threshold_of_its_own():
-    one = Thresholds(secret(1))
-    assert one.of("values", "v") == Thresholds(secret(1)).of("values", "v")
-    names = [(d, c, w) for d in ("values", "form") for c in ("a", "b", "ab") for w in ("", "x")]
-    series = np.array([[Thresholds(secret(n)).of(*name) for n in range(2_000)] for name in names])
-    off = np.corrcoef(series) - np.eye(len(names))
-    assert np.abs(off).max() < 5.5 / math.sqrt(2_000)
-    fresh = {tuple(Thresholds().of("values", str(i)) for i in range(30)) for _ in range(5)}
-    assert len(fresh) == 5
-    assert repr(one) == "Thresholds(hidden)"
-
-
 # --- one person more or less ---------------------------------------------------------------------------------
 
 
@@ -187,21 +175,6 @@ def test_one_person_with_many_rows_counts_once():
 
 
 # --- keys and marks ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.ci
-def test_the_same_key_detects_the_same(tmp_path):
-    new_key(tmp_path / "my.key")
-    frame = people(["a"] * 120 + ["b"] * 10).assign(w=[*COMMON, *["NA"] * 10])
-    specs = [make_spec(frame, tables=1, key=tmp_path / "my.key") for _ in range(3)]
-    assert all(spec == specs[0] for spec in specs)
-    vintages = {
-        make_spec(frame, tables=1, key=tmp_path / "my.key", vintage=str(n)).columns
-        for n in range(24)
-    }
-    assert (
-        len(vintages) == 2
-    )  # NA is a spelling of null, or not: one of both alone has a chance of 2^-23
 
 
 @pytest.mark.ci
