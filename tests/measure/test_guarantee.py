@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +11,6 @@ from fixtures.falsify import (
 )
 
 from engine.measure.dp.noise import noised
-from engine.params import DPParams
-
-
-def gaussian(params: DPParams, epsilon: float = 3.0) -> DPParams:
-    return replace(params, noise="gaussian", delta=1e-6, epsilon=epsilon)
 
 
 def float_laplace(rng: np.random.Generator, n: int, count: float, scale: float) -> np.ndarray:

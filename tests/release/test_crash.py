@@ -138,12 +138,6 @@ def kill_when(stage: Stage, target: Path, is_time, *, everybody: bool) -> list[i
     return children
 
 
-def after(seconds: float):
-    """A build is killed so many seconds after its start."""
-    ends = time.monotonic() + seconds
-    return lambda: time.monotonic() >= ends
-
-
 def check_ends_well(stage: Stage, target: Path) -> None:
     """The build said again ends with the whole release, and nothing else is left."""
     done = stage.rebuilt(stage.spec, target)

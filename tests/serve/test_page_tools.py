@@ -129,11 +129,3 @@ def test_waiting_and_failures_are_shown(sheet, client):
     user.press("Start again")
     assert "cannot be reached" in sheet.get_by_role("alert").inner_text()
     assert not sheet.locator("#bar").is_visible()
-
-
-def module(sheet, client, name: str, call: str, *given):
-    """What a function of one of the page's modules gives."""
-    if not sheet.url.startswith(client.address):
-        open_page(sheet, client.address)
-    script = f"given => import('/{name}.js').then(module => module.{call}(...given))"
-    return sheet.evaluate(script, list(given))
