@@ -1,7 +1,6 @@
 """Comparisons: baselines beside each other, a sweep of parameters, attacks on releases.
 
 Usage: .venv/bin/python scripts/comparisons.py PART [--folder FOLDER] [--record] ...
-  partial   partial synthesis of two columns of SD2011 by CART and by DPMPM, beside full synthesis
   baselines both modes beside all baselines on a simulated census: `tablepack compare --with`
   sweep     parameters of mode sticky, what each costs and what it takes from attackers: `tablepack compare --sweep`
   attacks   all attacks on releases under fresh keys; --million: of a census of a million people
@@ -26,30 +25,15 @@ import numpy as np
 import pandas as pd
 import study
 from measured import command_line, markdown, record
-from study import NIST, SEED, SYNTHPOP
+from study import NIST, SEED
 
 import engine
 from engine.api.reading import read
-from engine.evaluation.attacks import Attacker, Held
-from engine.evaluation.attacks.records import identification
-from engine.evaluation.baselines import (
-    Baseline,
-    baseline_of,
-    partial_synthesis,
-    schema_of,
-    syntheses,
-)
 from engine.evaluation.compare import Comparison
 from engine.evaluation.compare.building import built_in_scratch, marked_as_scratch
-from engine.evaluation.data.aligned import Aligned, align, distinct, generator
-from engine.evaluation.measures import score_all
-from engine.evaluation.measures.analyses import combined_estimates
 from engine.evaluation.report import comparison_table
-from engine.evaluation.result import named
-from engine.evaluation.study import Study
 from engine.params import SwapParams
 from engine.release import build
-from engine.schema import column_set
 from engine.spec import ReleaseSpec
 
 COMMAND = ".venv/bin/python scripts/comparisons.py"
@@ -58,123 +42,6 @@ COMMAND = ".venv/bin/python scripts/comparisons.py"
 def told(what: str, done: int, of: int) -> None:
     """Progress as lines."""
     print(f"{done} of {of}: {what}", flush=True)
-
-
-# --- partial synthesis
-
-COLUMNS = ["sex", "age", "region", "edu", "marital", "socprof", "income", "smoke"]
-SYNTHESISED = ("age", "income")
-KNOWN = ("sex", "age", "region", "edu", "marital")
-NOT_KNOWN = -8
-"""How the data says that an income is not known."""
-STUDY = Study.model_validate(
-    {
-        "title": "SD2011",
-        "distributions": {"columns": SYNTHESISED},
-        "propensity": {},
-        "estimates": [
-            {"name": "income", "kind": "mean", "column": "income"},
-            {"name": "age", "kind": "mean", "column": "age"},
-            {"name": "smokers", "kind": "share", "column": "smoke", "value": "YES"},
-            {"name": "income on age", "kind": "slope", "column": "income", "on": "age"},
-            {
-                "name": "income of women",
-                "kind": "mean",
-                "column": "income",
-                "where": {"sex": ["FEMALE"]},
-            },
-            {
-                "name": "age of the widowed",
-                "kind": "mean",
-                "column": "age",
-                "where": {"marital": ["WIDOWED"]},
-            },
-        ],
-    }
-)
-OF_TABLES = {
-    "distributions.largest_u_m": "U_m, larger of age and income",
-    "distributions.largest_u_a": "U_a, larger of age and income",
-    "propensity.pmse": "pMSE, tree on all columns",
-}
-RISKS = {
-    "expected_match_risk": "expected match risk, people",
-    "true_match_rate": "true match rate",
-    "false_match_rate": "false match rate",
-}
-OVERLAP = "overlap of intervals of the sets together"
-
-
-def ways() -> dict[str, Baseline]:
-    """What is compared, by name."""
-    found: dict[str, Baseline] = {}
-    for name in ("cart", "dpmpm"):
-        baseline = baseline_of(name)
-        found[f"{name}, partial"] = partial_synthesis(baseline, SYNTHESISED)
-        found[f"{name}, full"] = baseline
-    return found
-
-
-def beside(original: pd.DataFrame, synthetic: pd.DataFrame) -> Aligned:
-    """A synthetic table beside the data."""
-    return align(original, {column_set(list(synthetic)): distinct(synthetic)}, STUDY)
-
-
-def risks_of(aligned: Aligned, *, is_aligned: bool) -> dict[str, float]:
-    """Matches by who knows five columns; a record is a person's own by its row, or in full synthesis by its values."""
-    attacker = Attacker(quasi_identifiers=KNOWN, aligned=is_aligned)
-    values = identification(
-        Held(aligned=aligned), attacker, generator(SEED, "identification")
-    ).values
-    return {name: float(values.get(name, np.nan)) for name in RISKS}
-
-
-def measured(
-    original: pd.DataFrame, sets: Sequence[pd.DataFrame], *, is_aligned: bool
-) -> dict[str, float]:
-    """Means over the sets; overlap of intervals of all sets by the rules for partial synthesis."""
-    found: list[dict[str, float]] = []
-    comparisons = [beside(original, one) for one in sets]
-    for aligned in comparisons:
-        values = named(score_all(aligned, STUDY, seed=SEED))
-        risks = risks_of(aligned, is_aligned=is_aligned)
-        found.append({name: values[name] for name in OF_TABLES} | risks)
-    means = pd.DataFrame(found).mean().to_dict()
-    together = combined_estimates(comparisons, STUDY.estimates)
-    return {str(k): float(v) for k, v in means.items()} | {
-        OVERLAP: float(together.values["mean_overlap"])
-    }
-
-
-def partial_and_full(given: argparse.Namespace) -> None:
-    """Partial synthesis beside full synthesis: utility and risk."""
-    folder = study.folder_of(given.data, SYNTHPOP, study.FILES["sd2011"])
-    original = pd.read_csv(folder / "SD2011.csv", usecols=COLUMNS, low_memory=False)[COLUMNS]
-    original["income"] = original["income"].where(original["income"] != NOT_KNOWN)
-    columns = {"the data itself": measured(original, [original], is_aligned=True)}
-    for name, baseline in ways().items():
-        start = time.process_time()
-        rng = generator(SEED, name)
-        sets = syntheses(baseline, original, schema_of(original), given.sets, rng)
-        spent = (time.process_time() - start) / given.sets
-        is_aligned = name.endswith("partial")
-        columns[name] = measured(original, sets, is_aligned=is_aligned) | {"seconds": spent}
-        print(name, columns[name], flush=True)
-    names = {**OF_TABLES, OVERLAP: OVERLAP, **RISKS, "seconds": "CPU seconds a set"}
-    rows = [
-        [words, *(f"{c[name]:.4g}" if name in c else "" for c in columns.values())]
-        for name, words in names.items()
-    ]
-    remark = (
-        f"{len(original):,} people, columns {', '.join(COLUMNS)}; partial: {' and '.join(SYNTHESISED)}. Means of "
-        f"{given.sets} sets; income {NOT_KNOWN} is a blank. The attacker knows {', '.join(KNOWN)}. A person's own "
-        "record is row i in partial synthesis and in the data, and in full synthesis one that equals the person's in "
-        "all columns: match figures of the two kinds are not of one scale."
-    )
-    text = f"{markdown(['SD2011', *columns], rows)}\n\n{remark}"
-    print(text)
-    if given.record:
-        record("baselines-sd2011", command_line(COMMAND), text)
 
 
 # --- both modes beside all baselines
@@ -337,7 +204,6 @@ def main() -> None:
     reader = study.parser(__doc__)
     reader.formatter_class = argparse.RawDescriptionHelpFormatter
     parts = {
-        "partial": (partial_and_full, 1),
         "baselines": (baselines, 1),
         "sweep": (sweep, 3),
         "attacks": (attacks, 5),
@@ -347,7 +213,6 @@ def main() -> None:
     reader.add_argument("--keys", type=int, help="of a sweep (3) or of attacks (5)")
     reader.add_argument("--only", nargs="+", choices=("nist", "sd2011", "census"))
     reader.add_argument("--million", action="store_true")
-    reader.add_argument("--sets", type=int, default=5, help="of partial synthesis")
     reader.add_argument("--people", type=int, default=10_000, help="beside baselines")
     reader.add_argument("--with", dest="names", default=BASELINES)
     reader.add_argument("--page", type=Path, help="HTML of a comparison or a sweep")
