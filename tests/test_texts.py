@@ -12,7 +12,7 @@ from fixtures.names import NAMES
 from fixtures.pipeline import COMMAND, environment, read_terminal, tablepack
 from fixtures.release import build_release
 
-from engine.texts import names_from, names_text, shown
+from engine.texts import names_from, names_text, parsed_json, parsed_toml, shown
 
 DEEP = "[" * 5000 + "]" * 5000
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\u202eevil\u2066\x9b1m\r\x08\u2028"
@@ -50,6 +50,15 @@ def test_hostile_documents_end_with_2_and_a_place(folder, words, name):
     assert any(place in done.stderr for place in line.split("|")), done.stderr
     assert name in done.stderr
     assert "bug" not in done.stderr
+
+
+def test_json_that_is_too_deep_or_has_long_numbers():
+    with pytest.raises(ValueError, match="100 levels"):
+        parsed_json(DEEP)
+    with pytest.raises(ValueError, match="digits"):
+        parsed_json("[1,\n" + "9" * 5000 + "]")
+    assert parsed_json("[1]") == [1]
+    assert parsed_toml("a = 1") == {"a": 1}
 
 
 def test_arguments_that_are_not_utf_8(folder):

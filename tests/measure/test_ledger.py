@@ -142,6 +142,12 @@ def test_the_first_build_that_needs_a_delta_pins_it(key):
     spend(key, replace(ROUND, delta=1e-3))
 
 
+def test_a_smaller_delta_must_still_fit_what_is_spent(key):
+    spend(key, ROUND)
+    with pytest.raises(BudgetError, match="at delta 1e-12 is spent already"):
+        set_budget(key, 0.25, 1e-12)
+
+
 def test_measured_marks_the_last_charge_of_a_measurement(key):
     spend(key, replace(PURE, budget=1.0))
     spend(key)  # the first build died before its counts were kept

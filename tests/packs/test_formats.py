@@ -70,6 +70,11 @@ def test_csvw_is_valid_and_reads_back_equal(pack, table):
     assert {k: None if v is None else float(v) for k, v in found.items()} == expected
 
 
+def test_csvw_finds_a_word_that_is_no_status(altered):
+    plant(altered / "tables/T1.csv", ',"reliable"', ',"certain"')
+    assert not is_valid_csvw(altered / "tables/T1.csv-metadata.json")
+
+
 def frictionless_errors(pack) -> list:
     frictionless = pytest.importorskip("frictionless")
     package = quiet(frictionless.Package, str(pack / "datapackage.json"))
@@ -264,6 +269,24 @@ def test_parquet_and_csv_have_the_same_columns_and_words(pack):
         assert list(frame.columns) == list(listed[0])
         for name in set(frame.columns) - {"value", "low", "high"}:
             assert list(frame[name]) == [r[name] for r in listed]
+
+
+def test_the_workbook_follows_the_guidance(book):
+    names = ["Cover", "Contents", "Notes", "T1", "T2", "T4", "T5", "P1", "P2"]
+    assert book.sheetnames == names
+    contents = "".join(str(c.value) for row in book["Contents"].iter_rows() for c in row)
+    assert "T3, T6" in contents  # too long, and measured combinations only
+    for name in book.sheetnames:
+        sheet = book[name]
+        page = sheet.page_setup
+        assert (page.fitToWidth or 1, page.fitToHeight) == (1, 0)  # one page wide
+        assert sheet.sheet_properties.pageSetUpPr.fitToPage
+        assert not sheet.merged_cells.ranges
+        if name not in names[:3]:
+            ((_, area),) = sheet.tables.items()  # one marked-up table, and nothing below it
+            assert area.startswith("A")
+            assert int("".join(c for c in area.split(":")[1] if c.isdigit())) == sheet.max_row
+            assert sheet.print_title_rows
 
 
 def rows_in(sheet, head):

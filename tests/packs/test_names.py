@@ -9,6 +9,8 @@ import pytest
 from fixtures.names import NAMES, VALUES, make_named
 from fixtures.pack import loaded, published, rows_of
 
+from queries.packs.files import MAX_SHEET, sheet_name
+
 SPEC = {
     "pack": {"title": "表題", "languages": ["ar", "el"], "max_width": 1, "max_tables": len(NAMES)},
     "footnotes": [{"ar": "ملاحظة", "el": "注釈"}],
@@ -90,3 +92,28 @@ def test_pages_are_written_in_the_direction_of_their_language(pack):
     for page in ("index.html", "README.html", "pages/T0001.html"):
         assert '<html lang="ar" dir="rtl">' in (pack / page).read_text("utf-8")
         assert '<html lang="el" dir="ltr">' in (pack / "el" / page).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *NAMES,
+        "",
+        "'",
+        "[]:*?/\\",
+        "History",
+        "x" * 40,
+        "😀" * 20,
+        "x" * 30 + "'",
+        "T" * 31,
+        "Straße",
+    ],
+)
+def test_a_sheet_has_a_name_that_workbooks_allow(name):
+    taken: list[str] = []
+    for _ in range(12):
+        taken.append(sheet_name(name, taken))
+    assert len({one.casefold() for one in taken} - {"history"}) == 12
+    for one in taken:
+        assert 0 < len(one.encode("utf-16-le")) // 2 <= MAX_SHEET
+        assert not re.search(r"[\x00-\x1f\[\]:*?/\\]|^'|'$", one)

@@ -148,12 +148,33 @@ def test_a_new_column_beside_the_identity_changes_no_token():
         assert found[0] == found[1]
 
 
+def test_values_do_not_depend_on_the_other_values_of_a_dictionary():
+    """ "x" is 0 of (x, y) and 1 of (a, x, y): its token must not be that of its position."""
+    few = tokenised({"B": ["x", "y"]})[1]
+    many = tokenised({"B": ["x", "y", "a"]})[1]
+    assert set(lanes(few)) < set(lanes(many))
+
+
 def test_equal_identities_are_told_apart_by_their_other_columns():
     frame = pd.DataFrame({"A": [1] * 6, "C": [0, 1, 2, 3, 4, 5]})
     one = per_code(tokenised(frame, identity=("A",))[1], ["c0", "c1"])
     for seed in range(3):
         shuffled = frame.sample(frac=1, random_state=seed)
         assert per_code(tokenised(shuffled, identity=("A",))[1], ["c0", "c1"]) == one
+
+
+def test_the_token_of_null_does_not_depend_on_the_values():
+    columns = (COLUMNS[1],)
+    nulls = [
+        {
+            (row["l0_0"], row["l0_1"])
+            for row in tokenised({"B": [None, other]}, columns)[1]
+            if row["c0"] < 0
+        }
+        for other in ("x", "a")
+    ]
+    assert nulls[0] == nulls[1]
+    assert not nulls[0] & set(lanes(tokenised({"B": ["a", "x"]}, columns)[1]))
 
 
 def test_identity_key_and_vintage_decide():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
 from dataclasses import replace
 
 import pytest
@@ -112,6 +113,16 @@ def test_a_full_disk_leaves_the_old_journal(key, monkeypatch):
     with pytest.raises(StoreError, match="cannot write the journal"):
         pin_vintage(key, "2025", STATE)
     assert journal_path(key).read_text() == before
+
+
+def test_two_builds_pin_one_after_the_other(key):
+    threads = [threading.Thread(target=pin_vintage, args=(key, f"v{i}", STATE)) for i in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    entries = json.loads(journal_path(key).read_text())["vintages"]
+    assert sorted(entries) == sorted(f"v{i}" for i in range(12))
 
 
 def test_it_holds_only_names_and_digests(key):

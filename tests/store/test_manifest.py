@@ -149,6 +149,15 @@ def test_large_releases_are_hashed_on_demand(release, monkeypatch):
     refused(release, "bytes", verify="hash")
 
 
+def test_two_accepted_files_are_told_apart(release, tmp_path):
+    (old,) = read_manifest(release).accepts
+    new = dataclasses.replace(old, sha256="0" * 64, content_hash="f" * 32)
+    both = Manifest(format_version=FORMAT_VERSION, accepts=(new, old))
+    write_manifest(release, both, scratch=tmp_path)
+    assert verify_release(release) == old
+    assert not (tmp_path / "manifest.part").exists()
+
+
 def test_database_that_is_no_release_or_another(release, tmp_path, monkeypatch):
     (record,) = read_manifest(release).accepts
     lying = dataclasses.replace(record, content_hash="0" * 32)

@@ -243,3 +243,11 @@ def test_commands(office, tmp_path):
             run(*words, *trust)
     with pytest.raises(SpecError, match="give --new FILE"):
         run("sign", release)
+
+
+@pytest.mark.slow
+def test_a_pack_carries_the_signature(office, release, tmp_path):
+    spec = tmp_path / "pack.toml"
+    spec.write_text("[pack]\nrelease_file = true\n")
+    run("publish", release, tmp_path / "pack", "--spec", spec, "--trust", office / "office.pub")
+    assert verify_signature(tmp_path / "pack" / "r.duckdb", office / "office.pub")[1].is_checked

@@ -61,6 +61,16 @@ def test_a_spec_that_no_release_can_hold_is_refused_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_just_fits_is_written_and_opened(tmp_path):
+    just = "x" * 2**16
+    header = dataclasses.replace(
+        HEADER, title=just, notes=(just[:-100],), columns=column(AGE, label=just)
+    )
+    con, _ = open_release(build_release(tmp_path / "r.duckdb", header=header))
+    assert con.execute("SELECT title FROM catalog.release").fetchall() == [(just,)]
+    con.close()
+
+
 def test_a_released_value_that_is_too_long_is_refused_without_telling_it(tmp_path):
     support = dataclasses.replace(SUPPORTS["TOWN"], values=("Bath", LONG))
     with Staging.open(tmp_path / "r.duckdb", HEADER, build_id="1") as staging:
