@@ -1,34 +1,27 @@
 """Audits of generators, and what an analyst gets of them, on simulated censuses.
 
-Usage: .venv/bin/python scripts/audit.py [repeated] [--audits N] [--mixed N] [--workers N] [--quick] [--record]
-       .venv/bin/python scripts/audit.py applications [--people N] [--repeats N] [--only WORD ...] [--folder FOLDER]
-           [--ready] [--record]
+Usage: .venv/bin/python scripts/audit.py [repeated] [--audits N] [--mixed N] [--quick] [--record]
+       .venv/bin/python scripts/audit.py applications [--people N] [--repeats N] [--record]
 repeated: 100 audits of each honest generator and of mixtures of IPF, 10 of mixtures of our modes (--mixed), 3 of whole
 cheats; several minutes on two free cores. All but the noise of mode dp, which is fresh, is fixed by seeds.
 applications: of the three of the paper on auditable generation (Houssiau et al. 2022, arXiv:2211.11540) the gender gap
 (table 1) and the audits (table 4), by both modes of tablepack, iterative proportional fitting, sequential CART, and
-dishonest ones. With --folder each figure is written as it is ready, and what is there is not measured again. --only:
-jobs whose names begin so, as "audit 1 IPF".
+dishonest ones; an hour and more.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import study
+from joblib import Parallel, delayed
 from measured import command_line, markdown, record
 
 from engine.evaluation.audit import (
@@ -156,12 +149,10 @@ def repeated(given: argparse.Namespace) -> None:
         *((kind, share, many) for share in (0.1, 0.01) for kind, many in times.items()),
     ]
     rows = []
-    with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
-        for kind, share, many in plan:
-            jobs = [(kind, share, seed) for seed in range(1, many + 1)]
-            found = np.array(list(pool.map(partial(audited, frame), jobs)))
-            rows.append(row_of(kind, share, found))
-            print(*rows[-1], sep="; ", flush=True)
+    for kind, share, many in plan:
+        jobs = (delayed(audited)(frame, (kind, share, seed)) for seed in range(1, many + 1))
+        rows.append(row_of(kind, share, np.array(Parallel(n_jobs=-1)(jobs))))
+        print(*rows[-1], sep="; ", flush=True)
     sizes = domain_of(frame, AUDITED_COLUMNS).sizes
     text = (
         f"{len(frame):,} people of a simulated census; {', '.join(AUDITED_COLUMNS)} with {', '.join(map(str, sizes))} "
@@ -318,20 +309,17 @@ def _rmse(errors: FloatArray) -> float:
     return float(np.sqrt(np.mean(np.nan_to_num(errors, nan=1.0) ** 2)))
 
 
-def means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Means of figures over several syntheses."""
-    return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+# --- applications: generators
 
-
-# --- applications: generators and jobs
-
-REPEATS = 20
-"""Syntheses of each generator of margins."""
 REAL = "real data"
-MARGINAL = ("tablepack sticky", "tablepack dp, epsilon 1", "IPF")
-"""They are told which margins to use, and nothing else."""
+OURS = {
+    "tablepack sticky": "sticky",
+    "tablepack dp, epsilon 1": "dp",
+    "IPF": "ipf",
+    "sequential CART": "cart",
+}
+"""All but the last are told which margins to use, and nothing else; CART takes all 15 columns."""
 WHOLE = "sequential CART"
-"""It takes all 15 columns, and chooses by itself."""
 FITTED = "IPF's table itself"
 DISHONEST = " (dishonest)"
 ROWS = {"1": 20_000, "2": 60_000, "3": 20_000}
@@ -339,150 +327,6 @@ ROWS = {"1": 20_000, "2": 60_000, "3": 20_000}
 LEAST = PROFILES["standard"].threshold_mean + 9
 """Smallest safe count in them, for all alike: no threshold touches it."""
 TITLE = "Table 1, gender gap by occupation: root mean squared errors"
-REMARK = (
-    "{people:,} people of a simulated census, 15 categorical columns. Generators of margins see the columns of their "
-    "application, CART all 15. Dishonest ones take the margin of all columns, in application 3 of marital status, "
-    "occupation and hours."
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bench:
-    """The data, and what every job needs of it."""
-
-    people: int
-    keep: Path | None
-
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        """The census in 15 columns."""
-        return recoded(simulated(self.people))
-
-    @cached_property
-    def domains(self) -> Mapping[str, Domain]:
-        """Combinations of each application's columns."""
-        return {app: domain_of(self.frame, told.columns) for app, told in APPLICATIONS.items()}
-
-    @cached_property
-    def codes(self) -> Mapping[str, Int64Array]:
-        """The people by codes of each application's columns."""
-        return {app: domain.coded(self.frame, "the census") for app, domain in self.domains.items()}
-
-    def real(self, app: str) -> Cells:
-        """The people by combination."""
-        return cells_of(self.codes[app], self.domains[app].sizes)
-
-    def place(self, name: str) -> Path | None:
-        """Where a job's figures are kept."""
-        return (
-            None
-            if self.keep is None
-            else self.keep / f"{name.replace(' ', '_').replace(',', '')}.json"
-        )
-
-    def kept(self, name: str, found: Callable[[], Any]) -> Any:
-        """What a job found, read where it is there."""
-        path = self.place(name)
-        if path is None:
-            return found()
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(found()), encoding="utf-8")
-        return json.loads(path.read_text(encoding="utf-8"))
-
-
-def made_by(bench: Bench, kind: str, seed: int) -> Cells:
-    """Synthetic data of the columns of application 1."""
-    domain, real = bench.domains["1"], bench.real("1")
-    if kind == REAL:
-        return real
-    if kind == FITTED:
-        sizes = domain.sizes
-        axes = [tuple(domain.names.index(n) for n in m) for m in APPLICATIONS["1"].safe]
-        table = raked({a: margin_of(real, a, sizes).astype(np.float64) for a in axes}, sizes)
-        held = np.flatnonzero(table)
-        return Cells(codes=np.column_stack(np.unravel_index(held, sizes)), n=table.ravel()[held])
-    rng = np.random.default_rng(seed)
-    if kind == WHOLE:
-        made = cart().synthesize(bench.frame, Schema(), rng)
-        return cells_of(domain.coded(made, kind), domain.sizes)
-    return generator_of(kind, "1", domain, seed).draw(real, rng)
-
-
-def utility(bench: Bench, kind: str, seed: int) -> dict[str, Any]:
-    """What an analyst gets of one synthesis."""
-    domain, real = bench.domains["1"], bench.real("1")
-    made = made_by(bench, kind, seed)
-    rows = rows_of(made, len(bench.codes["1"]), np.random.default_rng(seed))
-    drawn = made if kind == REAL else cells_of(rows, domain.sizes)
-    exact = gap_errors(real, made, domain, ACTIVE)
-    return {
-        **gap_errors(real, drawn, domain, ACTIVE),
-        **{f"{k}, no rows drawn": v for k, v in exact.items()},
-    }
-
-
-def jobs_of(bench: Bench, repeats: int) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Every job by its name: what is measured, of which generator."""
-    for kind in (REAL, MARGINAL[0], MARGINAL[0] + DISHONEST, *MARGINAL[1:], FITTED, WHOLE):
-        often = 1 if kind in (REAL, FITTED, WHOLE) else repeats
-        for seed in range(1, often + 1):
-            yield f"table {kind} {seed}", partial(utility, bench, kind, seed)
-    for app in APPLICATIONS:
-        for kind in (*(k + d for k in MARGINAL for d in ("", DISHONEST)), WHOLE):
-            yield f"audit {app} {kind}", partial(audit_of, bench, app, kind)
-
-
-def utility_table(found: Mapping[str, Any]) -> str:
-    """Table 1: means over the syntheses of each generator."""
-    kinds: dict[str, list[dict[str, Any]]] = {}
-    for name, figures in found.items():
-        if name.startswith("table "):
-            kinds.setdefault(name.removeprefix("table ").rsplit(" ", 1)[0], []).append(figures)
-    told = {kind: means(figures) for kind, figures in kinds.items()}
-    heads = list(next(iter(told.values()))) if told else []
-    rows = [
-        [kind, len(kinds[kind]), *(f"{figures[head]:.4g}" for head in heads)]
-        for kind, figures in told.items()
-    ]
-    return f"**{TITLE}**\n\n{markdown(['generator', 'syntheses', *heads], rows)}"
-
-
-def audit_table(found: Mapping[str, Any]) -> str:
-    """Table 4: p of each generator in each application, and what comes through of what is not safe."""
-    cells = {
-        name.removeprefix("audit "): told
-        for name, told in found.items()
-        if name.startswith("audit ")
-    }
-    kinds = dict.fromkeys(name[2:] for name in cells)
-    rows = [
-        [
-            kind,
-            *(
-                f"{told['p']:.2g} ({100 * told['copied']:.1f} %)"
-                if (told := cells.get(f"{app} {kind}"))
-                else ""
-                for app in APPLICATIONS
-            ),
-        ]
-        for kind in kinds
-    ]
-    facts = [
-        f"application {app}: {told['cells']:,} combinations, {told['dimension']:,} dimensions that are not safe, "
-        f"{told['rows']:,} rows, {100 * told['left out']:.1f} % of them left out beforehand"
-        for app in APPLICATIONS
-        if (
-            told := next(
-                (cells[f"{app} {kind}"] for kind in kinds if f"{app} {kind}" in cells), None
-            )
-        )
-    ]
-    heads = ["generator", *(f"application {app}" for app in APPLICATIONS)]
-    return (
-        f"**Table 4: p of an audit, and how much of what is not safe comes through**\n\n{markdown(heads, rows)}\n\n"
-        f"K = 10; safe counts of at least {LEAST}; {'; '.join(facts)}."
-    )
 
 
 def generator_of(kind: str, app: str, domain: Domain, seed: int) -> Generator:
@@ -492,50 +336,74 @@ def generator_of(kind: str, app: str, domain: Domain, seed: int) -> Generator:
     return ours(OURS[name], domain, margins, seed)
 
 
-OURS = {
-    "IPF": "ipf",
-    "tablepack sticky": "sticky",
-    "tablepack dp, epsilon 1": "dp",
-    "sequential CART": "cart",
-}
-
-
-def audit_of(bench: Bench, app: str, kind: str) -> dict[str, Any]:
-    """Audit a generator that says it uses the safe margins alone."""
-    domain = bench.domains[app]
-    found = run_audit(
-        bench.codes[app],
-        safe_statistics(domain, APPLICATIONS[app].safe),
-        generator_of(kind, app, domain, seed=1),
-        Settings(rows=ROWS[app], least=LEAST, seed=1),
-    )
-    if found.p is None:
-        raise RuntimeError(found.why_nothing)
+def utility(frame: pd.DataFrame, kind: str, seed: int) -> dict[str, float]:
+    """Table 1: what an analyst gets of one synthesis."""
+    domain = domain_of(frame, APPLICATIONS["1"].columns)
+    real = cells_of(domain.coded(frame, "the census"), domain.sizes)
+    rng = np.random.default_rng(seed)
+    if kind == REAL:
+        made = real
+    elif kind == FITTED:
+        axes = [tuple(domain.names.index(n) for n in m) for m in APPLICATIONS["1"].safe]
+        wanted = {a: margin_of(real, a, domain.sizes).astype(np.float64) for a in axes}
+        table = raked(wanted, domain.sizes).ravel()
+        held = np.flatnonzero(table)
+        codes = np.column_stack(np.unravel_index(held, domain.sizes))
+        made = Cells(codes=codes, n=table[held])
+    elif kind == WHOLE:
+        rows = cart().synthesize(frame, Schema(), rng)
+        made = cells_of(domain.coded(rows, kind), domain.sizes)
+    else:
+        made = generator_of(kind, "1", domain, seed).draw(real, rng)
+    rows = rows_of(made, len(frame), np.random.default_rng(seed))
+    drawn = made if kind == REAL else cells_of(rows, domain.sizes)
+    exact = gap_errors(real, made, domain, ACTIVE)
     return {
-        "p": found.p,
-        "copied": found.tests[0].copied,
-        "rows": found.rows,
-        "left out": found.left_out,
-        "dimension": found.dimension,
-        "cells": domain.n_cells,
+        **gap_errors(real, drawn, domain, ACTIVE),
+        **{f"{name}, no rows drawn": error for name, error in exact.items()},
     }
 
 
 def applications(given: argparse.Namespace) -> None:
     """Tables 1 and 4 of the paper."""
-    bench = Bench(people=given.people, keep=given.folder)
-    found = {}
-    for name, job in jobs_of(bench, given.repeats or REPEATS):
-        place = bench.place(name)
-        is_ready = place is not None and place.exists()
-        if name.startswith(tuple(given.only)) and (is_ready or not given.ready):
-            start = time.perf_counter()
-            found[name] = bench.kept(name, job)
-            print(name, found[name], f"{time.perf_counter() - start:.1f} s", flush=True)
-    parts = [utility_table(found)] if any(n.startswith("table") for n in found) else []
-    if any(name.startswith("audit") for name in found):
-        parts.append(audit_table(found))
-    text = "\n\n".join([*parts, REMARK.format(people=given.people)])
+    frame = recoded(simulated(given.people))
+    kinds = [name for name in OURS if name != WHOLE]
+    rows = []
+    for kind in (REAL, kinds[0], kinds[0] + DISHONEST, *kinds[1:], FITTED, WHOLE):
+        often = 1 if kind in (REAL, FITTED, WHOLE) else given.repeats
+        found = pd.DataFrame([utility(frame, kind, seed) for seed in range(1, often + 1)]).mean()
+        rows.append([kind, often, *(f"{figure:.4g}" for figure in found)])
+        print(*rows[-1], sep="; ", flush=True)
+    text = f"**{TITLE}**\n\n{markdown(['generator', 'syntheses', *found.index], rows)}\n\n"
+    audited_: dict[str, list[str]] = {}
+    facts = []
+    for app, told in APPLICATIONS.items():
+        domain = domain_of(frame, told.columns)
+        for kind in (*(k + d for k in kinds for d in ("", DISHONEST)), WHOLE):
+            audit = run_audit(
+                domain.coded(frame, "the census"),
+                safe_statistics(domain, told.safe),
+                generator_of(kind, app, domain, seed=1),
+                Settings(rows=ROWS[app], least=LEAST, seed=1),
+            )
+            if audit.p is None:
+                raise RuntimeError(audit.why_nothing)
+            shown = f"{audit.p:.2g} ({100 * audit.tests[0].copied:.1f} %)"
+            audited_.setdefault(kind, []).append(shown)
+            print(app, kind, shown, sep="; ", flush=True)
+        facts.append(
+            f"application {app}: {domain.n_cells:,} combinations, {audit.dimension:,} dimensions that are not safe, "
+            f"{audit.rows:,} rows, {100 * audit.left_out:.1f} % of them left out beforehand"
+        )
+    heads = ["generator", *(f"application {app}" for app in APPLICATIONS)]
+    text += (
+        "**Table 4: p of an audit, and how much of what is not safe comes through**\n\n"
+        f"{markdown(heads, [[kind, *shown] for kind, shown in audited_.items()])}\n\n"
+        f"K = 10; safe counts of at least {LEAST}; {'; '.join(facts)}.\n\n"
+        f"{given.people:,} people of a simulated census, 15 categorical columns. Generators of margins see the columns "
+        "of their application, CART all 15. Dishonest ones take the margin of all columns, in application 3 of marital "
+        "status, occupation and hours."
+    )
     print(text)
     if given.record:
         record("applications", command_line(COMMAND), text)
@@ -548,12 +416,9 @@ def main() -> None:
     reader.add_argument("part", nargs="?", choices=("repeated", "applications"), default="repeated")
     reader.add_argument("--audits", type=int, default=100)
     reader.add_argument("--mixed", type=int, default=10)
-    reader.add_argument("--workers", type=int, default=2)
     reader.add_argument("--quick", action="store_true", help="one audit of each, of 2,000 people")
     reader.add_argument("--people", type=int, default=570_000)
-    reader.add_argument("--repeats", type=int, help="of each generator of margins (20)")
-    reader.add_argument("--only", nargs="*", default=[""])
-    reader.add_argument("--ready", action="store_true", help="only what --folder holds")
+    reader.add_argument("--repeats", type=int, default=20, help="of each generator of margins")
     given = reader.parse_args()
     repeated(given) if given.part == "repeated" else applications(given)
 

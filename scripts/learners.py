@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterable
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 import engine
 from engine.api.choose import MOST_CHOSEN
 from engine.errors import TablepackError
-from engine.schema import ColumnSet, column_set
+from engine.schema import column_set
 
 STUDIES = {"nist-acs": "nist", "sd2011": "sd2011"}
 TARGETS = {
@@ -66,53 +65,41 @@ def parted(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return rows.iloc[np.sort(order[n:])], rows.iloc[np.sort(order[:n])]
 
 
-def built_in(
-    folder: Path, study: str, rows: pd.DataFrame, target: str | None, more: Iterable[ColumnSet] = ()
-) -> Path:
-    """A release of a wide table of all columns of some rows, and of more tables."""
-    name, source, out = STUDIES[study], folder / "rows.csv", folder / "release.duckdb"
-    rows.to_csv(source, index=False, na_rep=shared.NULLS[name][0])
-    asked = "" if target is None else f'target = "{target}"\n'
-    listed = "".join(f"[[tables]]\ncolumns = {json.dumps(table)}\n" for table in more)
-    tables = f'[[tables]]\ncolumns = "all"\n{asked}{listed}'
-    spec = shared.spec_of(f"{name}.toml", folder, source=source, tables=tables)
-    # A release finds its spec by its name when tables are added.
-    engine.build(spec.rename(out.with_suffix(".toml")), out=out).close()
-    return out
+def wide_table(
+    study: str,
+    rows: pd.DataFrame,
+    *,
+    target: str | None = None,
+    chosen: int = 0,
+    triples: bool = False,
+) -> pd.DataFrame:
+    """The rows of a wide table of all columns of some rows, as often as they count.
 
-
-def wide_rows(path: Path) -> pd.DataFrame:
-    """The rows of the wide table, as often as they count."""
-    with engine.open(path) as release:
-        widest = max(release.tables, key=len)
-        listed = ", ".join(f'"{name}"' for name in widest)
-        answer = release.sql(f"SELECT {listed}, count(*) AS n_rows FROM data GROUP BY ALL")
-        found = pd.DataFrame(answer.rows, columns=[*widest, "n_rows"])
+    Besides: tables of three columns that `tablepack choose` adds, or all of them that have the target.
+    """
+    name = STUDIES[study]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        source, out = folder / "rows.csv", folder / "release.duckdb"
+        rows.to_csv(source, index=False, na_rep=shared.NULLS[name][0])
+        tables = '[[tables]]\ncolumns = "all"\n'
+        if target is not None:
+            tables += f'target = "{target}"\n'
+        if triples:
+            others = combinations([c for c in rows.columns if c != target], 2)
+            listed = (json.dumps(column_set([target, *two])) for two in others)
+            tables += "".join(f"[[tables]]\ncolumns = {columns}\n" for columns in listed)
+        spec = shared.spec_of(f"{name}.toml", folder, source=source, tables=tables)
+        # A release finds its spec by its name when tables are added.
+        engine.build(spec.rename(out.with_suffix(".toml")), out=out).close()
+        if chosen:
+            engine.add(out, engine.choose(out, chosen).tables).close()
+        with engine.open(out) as release:
+            widest = max(release.tables, key=len)
+            listed = ", ".join(f'"{column}"' for column in widest)
+            answer = release.sql(f"SELECT {listed}, count(*) AS n_rows FROM data GROUP BY ALL")
+            found = pd.DataFrame(answer.rows, columns=[*widest, "n_rows"])
     return found.loc[found.index.repeat(found.pop("n_rows").astype(int))].reset_index(drop=True)
-
-
-def releases_of(
-    study: str, built: pd.DataFrame, most: Iterable[int], folder: Path, target: str | None = None
-) -> dict[int, pd.DataFrame]:
-    """The wide table's rows with so many chosen tables of three columns, for each number, ascending."""
-    out = built_in(folder, study, built, target)
-    found, done = {}, 0
-    for n in sorted(most):
-        if n > done:
-            choice = engine.choose(out, n - done)
-            if choice.left_out:
-                print(f"{choice.left_out} tables left out for exposure")
-            engine.add(out, choice.tables).close()
-            done = n
-        found[n] = wide_rows(out)
-    return found
-
-
-def with_all_triples(study: str, built: pd.DataFrame, folder: Path, target: str) -> pd.DataFrame:
-    """The wide table's rows with a target, and every table of three columns that has it."""
-    others = [name for name in built.columns if name != target]
-    more = [column_set([target, *two]) for two in combinations(others, 2)]
-    return wide_rows(built_in(folder, study, built, target, more))
 
 
 def as_read(found: pd.DataFrame, like: pd.DataFrame) -> pd.DataFrame:
@@ -174,16 +161,10 @@ def marks(train: pd.DataFrame, test: pd.DataFrame, target: str) -> Marks:
     return out
 
 
-def compared(
-    study: str, file: Path, most: int, targets: list[str], *, is_all: bool
-) -> dict[str, list[Ratio]]:
-    """Ratios by what was built: pairs alone, with chosen tables, and with these and a target.
-
-    With `is_all` only: with a target, and all tables of three columns that have it.
-    """
+def compared(study: str, file: Path, most: int, *, triples: bool) -> dict[str, list[Ratio]]:
+    """Ratios by what was built: pairs alone, with chosen tables, with these and a target; or with all triples of it."""
     nulls = shared.NULLS[STUDIES[study]]
-    rows = pd.read_csv(file, na_values=nulls, keep_default_na=False)
-    built, held = parted(rows)
+    built, held = parted(pd.read_csv(file, na_values=nulls, keep_default_na=False))
     real: dict[str, Marks] = {}
 
     def ratios(made: pd.DataFrame, target: str) -> list[Ratio]:
@@ -191,27 +172,20 @@ def compared(
         if target not in real:
             real[target] = marks(train, test, target)
         own = marks(as_read(made, built), test, target)
+        print(f"{study}: {target} done", flush=True)
         return [Ratio(target, *at, one / real[target][at]) for at, one in own.items()]
 
     out: dict[str, list[Ratio]] = {}
-    if is_all:
-        for target in targets:
-            with tempfile.TemporaryDirectory() as folder:
-                made = with_all_triples(study, built, Path(folder), target)
-            out.setdefault(ALL_TRIPLES, []).extend(ratios(made, target))
-            print(f"{study}: {target} done: {out[ALL_TRIPLES][-len(LEARNERS) * 2 :]}", flush=True)
-        return out
-    with tempfile.TemporaryDirectory() as folder:
-        found = releases_of(study, built, [0, most], Path(folder))
-    for n, made in found.items():
-        way = f"{n} tables of three columns chosen" if n else "pairs alone"
-        out[way] = [one for target in targets for one in ratios(made, target)]
-    way = f"with target, {most} chosen"
-    for target in targets:
-        with tempfile.TemporaryDirectory() as folder:
-            made = releases_of(study, built, [most], Path(folder), target)[most]
+    if not triples:
+        for n in (0, most):
+            made = wide_table(study, built, chosen=n)
+            way = f"{n} tables of three columns chosen" if n else "pairs alone"
+            out[way] = [one for target in TARGETS[study] for one in ratios(made, target)]
+    way = ALL_TRIPLES if triples else f"with target, {most} chosen"
+    for target in TARGETS[study]:
+        n = 0 if triples else most
+        made = wide_table(study, built, target=target, chosen=n, triples=triples)
         out.setdefault(way, []).extend(ratios(made, target))
-        print(f"{study}: {target} done", flush=True)
     return out
 
 
@@ -258,20 +232,16 @@ def main() -> None:
         parser.error("--data goes with one --study")
     for study in options.study or STUDIES:
         file = shared.data_file(STUDIES[study], options.data)
-        ways = compared(study, file, options.most, TARGETS[study], is_all=options.all_triples)
-        text = f"{figures(ways)}\n\n{note(study)}"
+        ways = compared(study, file, options.most, triples=options.all_triples)
+        text = (
+            f"{figures(ways)}\n\nRatio to the mark of the same model trained on the real rows that the release was "
+            f"built from, tested on one real row in {HELD_OUT} that was held out; means over "
+            f"{', '.join(TARGETS[study])}, one key each."
+        )
         print(text)
         if options.record:
             name = f"all-triples-{study}" if options.all_triples else study
             record(f"learners-{name}", command_line("./scripts/learners"), text)
-
-
-def note(study: str) -> str:
-    """What the figures are."""
-    return (
-        "Ratio to the mark of the same model trained on the real rows that the release was built from, tested on one "
-        f"real row in {HELD_OUT} that was held out; means over {', '.join(TARGETS[study])}, one key each."
-    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""Reference pages in Markdown: the API from its docstrings, and the spec from its models. Run by ./scripts/reference.
+"""Reference pages: the API from its docstrings, in HTML by pdoc; the spec from its models, in Markdown (--spec).
 
-The API page has the packages that users import (`engine`, `queries`), then the public names (`__all__`) of every
-package below them. Numpydoc sections become bold lines with lists. A public name without a docstring is an error.
-With --spec the page describes every key of a spec, from the pydantic models and constants of `engine.spec`.
+Run by ./scripts/reference. The page of the spec describes every key, from the pydantic models and constants of
+`engine.spec`.
 """
 
 from __future__ import annotations
@@ -10,12 +9,11 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType, NoneType
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 if TYPE_CHECKING:
@@ -23,107 +21,20 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 USERS = ("engine", "queries")
-DEFAULT = "releases/reference.md"
+DEFAULT = "releases/reference"
 SPEC = "engine/spec/REFERENCE.md"
 _TYPES = {str: "text", int: "whole number", float: "number", bool: "`true`, `false`"}
 
 
-def packages() -> list[str]:
-    """Names of all packages: those that users import first, then by name."""
-    found = {
-        ".".join(path.parent.relative_to(ROOT).parts)
-        for package in USERS
-        for path in (ROOT / package).rglob("__init__.py")
-    }
-    return [*USERS, *sorted(found - {*USERS, "engine.tablepack"})]
-
-
-def members(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """The public names of a package with their values, errors last."""
-    held = [(name, getattr(module, name)) for name in getattr(module, "__all__", ())]
-    return iter(sorted(held, key=lambda one: (is_error(one[1]), one[0].lower())))
-
-
-def is_error(value: object) -> bool:
-    """Whether it is an exception class."""
-    return isinstance(value, type) and issubclass(value, BaseException)
-
-
-def signature(name: str, value: Any) -> str:
-    """A name with its signature, if it has one."""
-    if not callable(value) or is_error(value) or not hasattr(value, "__module__"):
-        return name
-    try:
-        parameters = inspect.signature(value)
-    except (TypeError, ValueError):
-        return name
-    shown = re.sub(r"<[^<>]*>", "...", f"{name}{parameters}")
-    # Annotations are strings: drop their quotes.
-    return re.sub(r"(: |-> )(['\"])(.*?)\2", r"\1\3", shown)
-
-
-def page_of(text: str) -> str:
-    """A docstring in Markdown: sections bold, their entries a list."""
-    out: list[str] = []
-    in_section = False
-    lines = text.splitlines()
-    for i, line in enumerate(lines):
-        following = lines[i + 1] if i + 1 < len(lines) else ""
-        if re.fullmatch(r"-{3,}", following) and line.strip():
-            in_section = True
-            out += [f"**{line.strip()}**", ""]
-        elif re.fullmatch(r"-{3,}", line):
-            continue
-        elif in_section and line and not line.startswith(" "):
-            name, colon, kind = line.partition(" : ")
-            out.append(f"- `{name}`" + (f" : {kind}" if colon else ""))
-        elif in_section and line:
-            out.append(f"  {line.strip()}")
-        else:
-            out.append(line)
-    return "\n".join(out).strip()
-
-
-def is_documented(value: Any) -> bool:
-    """Whether a value has a docstring of its own, not that of its type."""
-    return inspect.isroutine(value) or isinstance(value, type) or isinstance(value, ModuleType)
-
-
-def entry(package: str, name: str, value: Any) -> str:
-    """The entry of one public name."""
-    if not is_documented(value):
-        return f"### `{package}.{name}`\n\n`{value!r}`" if len(repr(value)) < 100 else ""
-    text = inspect.getdoc(value) if value.__doc__ else None
-    if not text:
-        raise SystemExit(f"{package}.{name} has no docstring")
-    parts = [f"### `{package}.{signature(name, value)}`", page_of(text)]
-    if package in USERS and isinstance(value, type) and not is_error(value):
-        parts += methods(value)
-    return "\n\n".join(parts)
-
-
-def methods(of: type) -> Iterator[str]:
-    """The public methods and properties of a class, with those it inherits from our own classes."""
-    for name in sorted(n for n in dir(of) if not n.startswith("_")):
-        value = inspect.getattr_static(of, name)
-        target = value.fget if isinstance(value, property) else getattr(of, name)
-        text = inspect.getdoc(target) if callable(target) else None
-        if text:
-            called = name if isinstance(value, property) else signature(name, target)
-            yield f"#### `.{called.replace('(self, ', '(').replace('(self)', '()')}`\n\n{page_of(text)}"
-
-
-def reference() -> str:
-    """The page of the API."""
-    parts = [
-        "# API reference",
-        "Written by `./scripts/reference` from the docstrings: do not edit.",
-    ]
-    for package in packages():
+def api(folder: Path) -> None:
+    """The pages of the API, of the names that users import, by pdoc."""
+    pdoc = import_module("pdoc")
+    for package in USERS:
         module = import_module(package)
-        parts += [f"## {package}", page_of(inspect.getdoc(module) or "")]
-        parts += [text for name, value in members(module) if (text := entry(package, name, value))]
-    return "\n\n".join(parts) + "\n"
+        # They are resolved when first used; pdoc looks into the module as it is.
+        vars(module).update({name: getattr(module, name) for name in module.__all__})
+    pdoc.render.configure(docformat="numpy")
+    pdoc.pdoc(*USERS, *(f"!{package}\\..*" for package in USERS), output_directory=folder)
 
 
 def spec_reference() -> str:
@@ -200,15 +111,15 @@ def _formats(suffixes: dict[str, str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Write one of the pages."""
+    """Write one of the references."""
     parser = argparse.ArgumentParser(prog="./scripts/reference", description=__doc__)
     parser.add_argument("--spec", action="store_true", help=f"the spec, by default in {SPEC}")
-    parser.add_argument("file", nargs="?", type=Path, help=f"file to write (default {DEFAULT})")
+    parser.add_argument("place", nargs="?", type=Path, help=f"folder (default {DEFAULT}), or file")
     given = parser.parse_args()
-    file: Path = given.file or ROOT / (SPEC if given.spec else DEFAULT)
+    place: Path = given.place or ROOT / (SPEC if given.spec else DEFAULT)
     sys.path.insert(0, str(ROOT))
-    file.write_text(spec_reference() if given.spec else reference(), encoding="utf-8")
-    print(f"wrote {file}")
+    place.write_text(spec_reference(), encoding="utf-8") if given.spec else api(place)
+    print(f"wrote {place}")
 
 
 if __name__ == "__main__":

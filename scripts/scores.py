@@ -1,17 +1,25 @@
-"""Build a study's release with fresh keys, score each, print and write the table. Called by ./scripts/scores."""
+"""Build a study's release with fresh keys, score each, print the figures beside what is to be reached.
+
+Called by ./scripts/scores with one study, and by ./scripts/wide (--wide), where the release has all columns, all pairs,
+some tables of three columns and one table of all columns, which alone is scored, and attacked.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from math import isfinite
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import study
 from attacks.cloning import clone_accuracy
 from bench import TABLEPACK, floor_of
@@ -20,13 +28,16 @@ from study import RELEASES, SEED
 
 from engine.api.reading import read
 from engine.errors import TablepackError
-from engine.evaluation.data.aligned import align
+from engine.evaluation.attacks import Held
+from engine.evaluation.attacks.records import apparent_match, uniques
+from engine.evaluation.data.aligned import align, generator
 from engine.evaluation.data.reading import read_original, read_release, released_columns
-from engine.evaluation.measures import score_all
+from engine.evaluation.measures import score_all, score_one
 from engine.evaluation.result import named
+from engine.evaluation.study import read_baselines
 from engine.evaluation.study.model import Row, Study, read_study
+from engine.spec import ReleaseSpec
 
-HEADS = ("measure", "reference", "reach", "median", "worst", "reached")
 FOLDERS = {"nist-acs": study.NIST, "sd2011": study.SYNTHPOP}
 FILES = {
     "nist-acs": ("national2019.csv", "workload.json", "rules.json"),
@@ -35,34 +46,96 @@ FILES = {
 }
 CENSUS_PEOPLE = 27_253  # as many as in the NIST excerpt
 CLONES = (1, 4, 16, 64)
+TRIPLES = {
+    "sd2011": ("sex", "age", "edu", "marital", "socprof", "ls", "smoke"),
+    "census": ("region", "age", "sex", "education", "activity", "health", "tenure"),
+}
+"""Columns of which all tables of three are measured beside a wide table; NIST's: each pair with PUMA."""
+MEASURES = "univariate correlations marginals propensity components inconsistencies".split()
+"""Of a wide table."""
+WIDE = [
+    Row(label=label, measure=measure, reference=reference, reach=reach, digits=digits, better=better)
+    for label, measure, reference, reach, digits, better in (
+        ("principal components, mean KS", "components.mean_ks", ".0272", "<= .0062", 4, "lower"),
+        ("3-marginals", "marginals.score", "801", "", 1, "higher"),
+        ("... age unbinned", "marginals.score_unbinned", "801", ">= 955", 1, "higher"),
+        ("pMSE", "propensity.pmse_wide", ".0859", "<= .0020", 4, "lower"),
+        ("Kendall, median difference", "correlations.median_difference", ".0117", "<= .0020", 4, "lower"),
+        ("univariate, median composite error", "univariate.median_composite_error", "8.0", "", 2, "lower"),
+        ("inconsistent records", "inconsistencies.records", "481", "<= 0", 0, "lower"),
+        ("quasi-identifier matches, precision gain, median", "apparent_match.median_pi", "-.21", "<= 0", 2, "lower"),
+        ("... largest", "apparent_match.largest_pi", ".03", "<= .05", 2, "lower"),
+        ("... median, narrower tables pooled", "pooled.median_pi", "", "", 2, "lower"),
+        ("... largest, narrower tables pooled", "pooled.largest_pi", "", "", 2, "lower"),
+        ("records equal to one of the data", "uniques.exact_matches", "4", "", 0, "lower"),
+        ("rows with an impossible pair", "fit.impossible", "", "", 0, "lower"),
+        ("build, processor seconds", "build.cpu", "", "", 0, "lower"),
+    )
+]  # fmt: skip
+"""References and goals are those of NIST's excerpt, 24 columns; SynDiffix is the reference."""
 
 
-def measured(name: str, scored: Study, source: Path, number: int) -> dict[str, float]:
-    """Build with a fresh key, time it and its floor, and score it; write each measure's breakdown beside it."""
-    folder = RELEASES / name / str(number)
+def wide_tables(name: str, spec: Path) -> str:
+    """The tables of a release with a wide one, as TOML."""
+    told = tomllib.loads(spec.read_text("utf-8"))
+    columns = [c for c in told["columns"] if c not in told["source"].get("entities", ())]
+    if name in TRIPLES:
+        triples = [*combinations(TRIPLES[name], 3)]
+    else:
+        triples = [("PUMA", *two) for two in combinations([c for c in columns if c != "PUMA"], 2)]
+    listed = [f"columns = {json.dumps(sorted(table))}" for table in triples]
+    entries = ["all = 1", "all = 2", *listed, 'columns = "all"']
+    return "".join(f"[[tables]]\n{entry}\n\n" for entry in entries)
+
+
+def original_of(spec: ReleaseSpec, how: Study, release: Path) -> pd.DataFrame:
+    """The data of a spec as a release has them."""
+    reading = how.model_copy(update={"nulls": study.null_spellings(spec)})
+    return read_original(spec.source.path, reading, like=released_columns(release))
+
+
+def measured(
+    name: str, how: Study, source: Path, folder: Path, *, wide: bool = False
+) -> dict[str, float]:
+    """Build with a fresh key, time it, and score it; each measure's breakdown is written beside it."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "scores").mkdir(parents=True)
-    path = study.spec_of(scored.spec, folder, source=source, key=f"{scored.folder}.key")
-    release = folder / f"{scored.folder}.duckdb"
-    start = time.perf_counter()
+    tables = wide_tables(name, RELEASES / how.spec) if wide else None
+    path = study.spec_of(how.spec, folder, source=source, key=f"{how.folder}.key", tables=tables)
+    release, used, start = folder / f"{how.folder}.duckdb", os.times(), time.perf_counter()
     subprocess.run([*TABLEPACK, "build", str(path), "-o", str(release)], check=True)
-    seconds, spec = time.perf_counter() - start, read(path)
-    nulls = study.null_spellings(spec)
-    floor, _ = floor_of(str(source), [list(t) for t in spec.tables], nulls=nulls, repeat=1)
-    reading = scored.model_copy(update={"nulls": nulls})
-    original = read_original(source, reading, like=released_columns(release))
-    scores = score_all(align(original, read_release(release).tables, scored), scored, seed=SEED)
-    for measure, found in scores.items():
-        found.breakdown.to_csv(folder / "scores" / f"{measure}.csv", index=False)
-    print(f"key {number} done", flush=True)
-    return {
+    seconds, spec, after = time.perf_counter() - start, read(path), os.times()
+    cpu = after.children_user + after.children_system - used.children_user - used.children_system
+    original, released = original_of(spec, how, release), read_release(release)
+    found = {
         "build.seconds": seconds,
-        "build.floor": floor,
-        "build.over_floor": seconds / floor,
+        "build.cpu": cpu,
         "build.megabytes": release.stat().st_size / 1e6,
         "build.tables": float(len(spec.tables)),
-        **named(scores),
     }
+    if not wide:
+        floor, _ = floor_of(str(source), spec.tables, study.null_spellings(spec))
+        found |= {"build.floor": floor, "build.over_floor": seconds / floor}
+        scores = score_all(align(original, released.tables, how), how, seed=SEED)
+    else:
+        widest = max(released.tables, key=len)
+        aligned = align(original, {widest: released.tables[widest]}, how)
+        each = {measure: score_one(measure, aligned, how, SEED) for measure in MEASURES}
+        scores = {measure: one for measure, one in each.items() if one is not None}
+        if how.risks is not None:
+            baselines = read_baselines(how, [source.parent]) or {}
+            narrow = {names: t for names, t in released.tables.items() if len(names) in (2, 3)}
+            pooled = align(original, narrow, how)
+            scores["uniques"] = uniques(
+                Held(aligned=aligned), how.risks, generator(SEED, "uniques")
+            )
+            for attack, seen in (("apparent_match", aligned), ("pooled", pooled)):
+                held = Held(aligned=seen, baselines=baselines)
+                scores[attack] = apparent_match(held, how.risks, generator(SEED, attack))
+        found["fit.impossible"] = float(released.cards[widest]["wide"]["impossible"])
+    for measure, one in scores.items():
+        one.breakdown.to_csv(folder / "scores" / f"{measure}.csv", index=False)
+    return found | named(scores)
 
 
 def is_reached(figure: float, reach: str) -> bool:
@@ -83,47 +156,64 @@ def line(row: Row, found: Sequence[float]) -> list[str]:
     return [row.label, row.reference, row.reach, *texts, answer]
 
 
-def table_of(scored: Study, by_key: Sequence[Mapping[str, float]]) -> str:
-    """The study's rows."""
-    rows = [
-        line(row, [told.get(row.measure, float("nan")) for told in by_key]) for row in scored.rows
-    ]
-    return markdown(HEADS, [[cell.replace("|", "\\|") for cell in row] for row in rows])
+def table_of(rows: Sequence[Row], by_key: Sequence[Mapping[str, float]]) -> str:
+    """The rows with their figures."""
+    heads = ("measure", "reference", "reach", "median", "worst", "reached")
+    lines = [line(row, [one.get(row.measure, float("nan")) for one in by_key]) for row in rows]
+    return markdown(heads, [[cell.replace("|", "\\|") for cell in one] for one in lines])
+
+
+def run(name: str, folder: Path | None, keys: int, *, wide: bool) -> str:
+    """Build and score under some keys; the page."""
+    files = FILES.get(name, ())
+    if name == "census" and folder is None:
+        place, people = ("wide-data", 4 * CENSUS_PEOPLE) if wide else ("data", CENSUS_PEOPLE)
+        data = study.census_file(RELEASES / name / place, people).parent
+    else:
+        data = study.folder_of(folder, FOLDERS.get(name, Path()), *files)
+    how = read_study(RELEASES / f"{name}.study.toml", beside=[data])
+    source = data / files[0] if files else data / Path(read(RELEASES / how.spec).source.path).name
+    rows, out = (WIDE if wide else how.rows), RELEASES / (f"wide-{name}" if wide else name)
+    if wide and name != "nist-acs":
+        rows = [row.model_copy(update={"reference": "", "reach": ""}) for row in rows]
+    whole = {}
+    if any(row.measure.startswith("cloning.") for row in rows):
+        # How often the attacker of attacks/cloning.py is right, at worst over the numbers of clones.
+        whole["cloning.accuracy"] = max(clone_accuracy(n).locked.share for n in CLONES)
+    by_key = []
+    for number in range(1, keys + 1):
+        by_key.append(whole | measured(name, how, source, out / str(number), wide=wide))
+        print(f"key {number} done", flush=True)
+    head = f"Median and worst over {keys} keys; {by_key[0]['build.tables']:.0f} tables."
+    if wide:
+        head += " The table of all columns alone is read."
+    else:
+        floor = np.median([one["build.floor"] for one in by_key])
+        head += f" Plain GROUP BYs of the same column sets took {floor:.1f} s."
+    page = f"**{how.title}**\n\n{head}\n\n{table_of(rows, by_key)}\n"
+    (out / "scores.md").write_text(page)
+    (out / "scores.json").write_text(json.dumps({"title": how.title, "keys": by_key}, indent=1))
+    print(f"{page}\nwritten to {out / 'scores.md'} and {out / 'scores.json'}")
+    return page
 
 
 def main() -> None:
     """Build, score, print, write."""
     reader = study.parser(__doc__, prog="./scripts/scores", keys=5)
-    reader.add_argument("study", help="name of a study: releases/STUDY.study.toml")
+    reader.add_argument("study", nargs="?", help="releases/STUDY.study.toml; with --wide: all")
     reader.add_argument("data", nargs="?", type=Path, help="folder that holds the data")
+    reader.add_argument("--wide", action="store_true", help="a table of all columns")
     chosen = reader.parse_args()
-    name, files = chosen.study, FILES.get(chosen.study, ())
-    if name == "census" and chosen.data is None:
-        data = study.census_file(RELEASES / name / "data", CENSUS_PEOPLE).parent
-    else:
-        data = study.folder_of(chosen.data, FOLDERS.get(name, Path()), *files)
-    scored = read_study(RELEASES / f"{name}.study.toml", beside=[data])
-    source = (
-        data / files[0] if files else data / Path(read(RELEASES / scored.spec).source.path).name
-    )
-    whole = {}
-    if any(row.measure.startswith("cloning.") for row in scored.rows):
-        # How often the attacker of attacks/cloning.py is right, at worst over the numbers of clones.
-        whole["cloning.accuracy"] = max(clone_accuracy(n).locked.share for n in CLONES)
-    by_key = [
-        {**measured(name, scored, source, number), **whole} for number in range(1, chosen.keys + 1)
-    ]
-    page = (
-        f"**{scored.title}**\n\nMedian and worst over {len(by_key)} keys; {by_key[0]['build.tables']:.0f} tables. "
-        f"Plain GROUP BYs of the same column sets took {np.median([f['build.floor'] for f in by_key]):.1f} s.\n\n"
-        f"{table_of(scored, by_key)}\n"
-    )
-    out = RELEASES / name
-    (out / "scores.md").write_text(page)
-    (out / "scores.json").write_text(json.dumps({"title": scored.title, "keys": by_key}, indent=1))
-    print(f"{page}\nwritten to {out / 'scores.md'} and {out / 'scores.json'}")
-    if chosen.record and files:
-        record(f"scores-{name}", command_line("./scripts/scores"), page)
+    if not (chosen.study or chosen.wide):
+        reader.error("which study?")
+    for name in [chosen.study] if chosen.study else FILES:
+        page = run(name, chosen.data, chosen.keys, wide=chosen.wide)
+        if chosen.record and name in FILES:
+            command = command_line("./scripts/scores")
+            if chosen.wide:
+                record(f"wide-{name}", command, page)
+            else:
+                record(f"scores-{name}", command, page)
 
 
 if __name__ == "__main__":

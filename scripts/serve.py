@@ -1,13 +1,9 @@
-"""`tablepack serve` under load, and worked by a user.
+"""`tablepack serve` under load: steady rates, latencies from the planned start, memory, and a huge join.
 
-    scripts/serve.py load RELEASE ROW_COLUMN COLUMN_COLUMN [--seconds 60] [--cached 200] [--distinct 50] [--record]
-    scripts/serve.py tasks RELEASE [--picture FILE.png] [--record]
+    scripts/serve.py RELEASE ROW_COLUMN COLUMN_COLUMN [--seconds 60] [--cached 200] [--distinct 50] [--record]
 
-Tasks are those of tests/fixtures/page_tasks.py, in headless Chromium. Load: steady rates, latencies from the planned
-start, memory, and a huge join. Starts the server as people do, in a process of its own, and sends requests at set
-moments, whether or not earlier ones are answered: a stall counts for every request that it holds up. Then one client
-leaves 40 statements without an end unread while another, from a second address (Linux has all of 127.0.0.0/8), asks
-one thing after the other. Prints Markdown; exit code 1 where a limit is missed.
+Starts the server as people do, in a process of its own, and sends requests at set moments, whether or not earlier ones
+are answered: a stall counts for every request that it holds up. Prints Markdown; exit code 1 where a limit is missed.
 """
 
 from __future__ import annotations
@@ -17,10 +13,8 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from urllib.parse import quote
@@ -28,16 +22,9 @@ from urllib.parse import quote
 import numpy as np
 from measured import add_option, command_line, markdown, record
 
-ROOT = Path(__file__).resolve().parent.parent
 START = "from engine.cli import main; main()"
 CROSS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
-ENDLESS = (
-    "SELECT count(*) + {} FROM range(1000000) a, range(1000000) b WHERE hash(a.range + b.range) = 1"
-)
-GREEDY, OTHER = "127.0.0.1", "127.0.0.2"
-N_ENDLESS, N_TABLES, N_STATEMENTS = 40, 100, 50
 P99_MS = 100.0
-TABLE_P95_MS, STATEMENT_MS, ABANDONED_S = 300.0, 2000.0, 1.0
 GROWTH_MB = 30.0
 IDLE_S = 3.0
 HEADS = (
@@ -49,8 +36,8 @@ HEADS = (
 class Connections:
     """Connections that are kept open, lent to one request at a time."""
 
-    def __init__(self, port: int, address: str = GREEDY) -> None:
-        self._port, self._address = port, address
+    def __init__(self, port: int) -> None:
+        self._port = port
         self._free: list[tuple[float, asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def ask(self, path: str) -> tuple[int, bytes]:
@@ -63,9 +50,7 @@ class Connections:
         if self._free:
             _, reader, writer = self._free.pop()
         else:
-            reader, writer = await asyncio.open_connection(
-                "127.0.0.1", self._port, local_addr=(self._address, 0)
-            )
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
         head = await reader.readuntil(b"\r\n\r\n")
         length = int(re.search(rb"content-length: (\d+)", head)[1])
@@ -116,72 +101,6 @@ def memory_mb(pid: int) -> float:
     return own + sum(memory_mb(int(child)) for child in children)
 
 
-def cpu_s(pid: int) -> float:
-    """Processor seconds that the processes which a process started have taken."""
-    total = 0.0
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        ticks = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]
-        total += sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
-    return total
-
-
-async def lasted_ms(connections: Connections, path: str) -> float:
-    """Ask once, and say how long the answer took."""
-    began = time.perf_counter()
-    status, body = await connections.ask(path)
-    if status != 200:
-        raise SystemExit(f"{path}: status {status}: {body[:200]!r}")
-    return (time.perf_counter() - began) * 1000
-
-
-async def endless(port: int, i: int) -> None:
-    """Ask for what does not end, again and again where it is refused, until cancelled; then leave."""
-    path = f"/api/query?sql={quote(ENDLESS.format(i))}"
-    while True:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(GREEDY, 0))
-        try:
-            writer.write(
-                f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode()
-            )
-            await reader.read()
-        except OSError:
-            pass
-        finally:
-            writer.close()
-        await asyncio.sleep(0.2)
-
-
-async def beside_a_greedy_one(port: int, pid: int, given: argparse.Namespace) -> tuple[str, bool]:
-    """What another client waits while one has statements without an end, and when these are gone."""
-    other, row, col = Connections(port, OTHER), quote(given.rows), quote(given.cols)
-    greedy = [asyncio.create_task(endless(port, i)) for i in range(N_ENDLESS)]
-    await asyncio.sleep(0.5)
-    tables, statements = [], []
-    for i in range(N_TABLES):
-        bounds = f"from.{row}={i % 40}&to.{row}={60 + i // 40}"
-        asked = f"/api/tabulate?rows={row}&cols={col}&{bounds}"
-        tables.append(await lasted_ms(other, asked))
-        if i < N_STATEMENTS:
-            text = f'SELECT "{given.cols}", count(*) + {i} AS n FROM data GROUP BY ALL'
-            statements.append(await lasted_ms(other, f"/api/query?sql={quote(text)}"))
-    for task in greedy:
-        task.cancel()
-    await asyncio.gather(*greedy, return_exceptions=True)
-    left = time.perf_counter()
-    before, busy = cpu_s(pid), left
-    while time.perf_counter() - left < 3.0:
-        await asyncio.sleep(0.05)
-        if (now := cpu_s(pid)) - before > 0.01:
-            before, busy = now, time.perf_counter()
-    p95, longest, gone = np.percentile(tables, 95), max(statements), busy - left
-    said = (
-        f"Beside {N_ENDLESS} statements of one client that do not end, another's {N_TABLES} tables that are not in "
-        f"the cache: {np.median(tables):.0f} ms at the median, {p95:.0f} ms p95; its {N_STATEMENTS} statements at most "
-        f"{longest:.0f} ms. {gone:.2f} s after the first client left, nothing worked for it."
-    )
-    return said, bool(p95 <= TABLE_P95_MS and longest <= STATEMENT_MS and gone <= ABANDONED_S)
-
-
 async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:
     """Run all parts; whether all limits are kept."""
     connections, memory = Connections(port), []
@@ -227,20 +146,26 @@ async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:
     lasted = time.perf_counter() - began
     after = (await connections.ask("/api/query?sql=SELECT%2042"))[0]
     join = f"10^12-row join: status {status} after {lasted:.1f} s ({json.loads(body)['message']}); next: {after}"
-    greedy, is_kept = await beside_a_greedy_one(port, pid, given)
-    text = f"{markdown(HEADS, rows)}\n\n{join}\n\n{greedy}"
+    text = f"{markdown(HEADS, rows)}\n\n{join}"
     print(f"\n{text}")
     if given.record:
         record("serve-load", command_line(".venv/bin/python scripts/serve.py"), text)
-    return ok and is_kept and status == 504 and after == 200
+    return ok and status == 504 and after == 200
 
 
-def load(given: argparse.Namespace) -> None:
+def main() -> None:
     """Start a server and measure it."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    reader = argparse.ArgumentParser(description=__doc__)
+    for name in ("release", "rows", "cols"):
+        reader.add_argument(name)
+    reader.add_argument("--seconds", type=float, default=60.0)
+    reader.add_argument("--cached", type=int, default=200)
+    reader.add_argument("--distinct", type=int, default=50)
+    add_option(reader)
+    given = reader.parse_args()
     command = [sys.executable, "-c", START, "serve", given.release, "--port", "0", "--timeout", "3"]
     with subprocess.Popen(
-        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:
         try:
             address = re.search(r":(\d+)/", server.stdout.readline())
@@ -250,50 +175,6 @@ def load(given: argparse.Namespace) -> None:
         finally:
             server.terminate()
     sys.exit(0 if ok else 1)
-
-
-def tasks(given: argparse.Namespace) -> None:
-    """Do the tasks in Chromium, and count clicks and keys."""
-    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-    from fixtures.page_tasks import FLAGS, run, twice
-    from fixtures.serve import served
-    from playwright.sync_api import sync_playwright
-
-    from queries.serve import front_of
-
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
-        twice(Path(given.release), Path(folder))
-        chromium = shutil.which("chromium")
-        with (
-            served(front_of(Path(folder))) as client,
-            started.chromium.launch(executable_path=chromium, args=FLAGS) as browser,
-        ):
-            done = run(browser, f"{client.address}census/", given.picture)
-    text = markdown(["task", "clicks", "keys"], [[what, n, keys or ""] for what, n, keys in done])
-    print(text)
-    if given.record:
-        record("serve-tasks", command_line(".venv/bin/python scripts/serve.py"), text)
-
-
-def main() -> None:
-    """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = parser.add_subparsers(required=True)
-    for part in (load, tasks):
-        reader = parts.add_parser(part.__name__, help=part.__doc__)
-        reader.set_defaults(part=part)
-        reader.add_argument("release")
-        add_option(reader)
-        if part is tasks:
-            reader.add_argument("--picture", type=Path)
-            continue
-        reader.add_argument("rows")
-        reader.add_argument("cols")
-        reader.add_argument("--seconds", type=float, default=60.0)
-        reader.add_argument("--cached", type=int, default=200)
-        reader.add_argument("--distinct", type=int, default=50)
-    given = parser.parse_args()
-    given.part(given)
 
 
 if __name__ == "__main__":

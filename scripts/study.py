@@ -112,13 +112,12 @@ def spec_of(
     key: str | Path = "fresh.key",
     tables: Sequence[Sequence[str]] | str | None = None,
     accept_risk: str | None = None,
-    tree: Path = ROOT,
 ) -> Path:
     """Write a shipped spec into a folder, for data and a key of this machine, which is made where there is none.
 
-    tables: column sets, or lines of TOML, in the place of the spec's own. tree: of another version of the project.
+    tables: column sets, or lines of TOML, in the place of the spec's own.
     """
-    text = (tree / "releases" / spec).read_text("utf-8")
+    text = (RELEASES / spec).read_text("utf-8")
     text = re.sub(r'(?m)^key = "[^"]*"', f'key = "{(folder / key).resolve()}"', text, count=1)
     text = re.sub(r'(?m)^path = "[^"]*"', f'path = "{source.resolve()}"', text, count=1)
     workload = source.resolve().with_name("workload.json")
@@ -142,13 +141,6 @@ def drop_key(key: Path) -> None:
     """Remove a key with all that lies beside it: what it has measured, spent and exposed."""
     for old in key.parent.glob(f"{key.name}*"):
         shutil.rmtree(old) if old.is_dir() else old.unlink()
-
-
-def fresh_key(key: Path) -> Path:
-    """A new key in the place of another."""
-    drop_key(key)
-    engine.new_key(key)
-    return key
 
 
 class Keys:

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import pydoc
-import re
 import subprocess
 import sys
 import tempfile
-import textwrap
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 from fixtures.pipeline import (
-    CENSUS,
-    ROOT,
-    TWELVE,
-    counts,
     environment,
     make_frame,
-    table_hashes,
-    write_spec,
 )
 
 import engine
-from engine.api.reading import read
-from engine.schema import Column
 
 TABLES = [["AGE", "SEX"], ["SEX"], ["AGE", "INCOME"]]
 
@@ -89,76 +78,6 @@ def test_tables_and_cards(release):
         release.table("INCOME", "SEX")
 
 
-@pytest.mark.ci
-def test_objects_are_shown_in_a_notebook(release, folder):
-    planned = engine.plan(
-        make_frame(), tables=TABLES, key=folder / "my.key", entities=["ID"], title="From a frame"
-    )
-    shown = {
-        "release": release._repr_html_(),
-        "answer": release.sql("SELECT '<script>' AS x, SEX FROM data LIMIT 3")._repr_html_(),
-        "table": release.table("SEX")._repr_html_(),
-        "plan": planned._repr_html_(),
-        "tabulation": release.tabulate(["SEX"], measure="mean", of="AGE")._repr_html_(),
-    }
-    for what, text in shown.items():
-        assert "<table" in text, what
-        assert "<script>" not in text
-    assert "AGE, SEX" in shown["plan"]
-    assert "From a frame" in shown["release"]
-    assert {t.columns for t in planned.tables if t.is_published} == set(release.tables)
-    assert "Locked to AGE, SEX" in release.card("AGE", "SEX")._repr_html_()
-
-
-def test_objects_are_shown_at_a_prompt(release, folder):
-    planned = repr(engine.plan(make_frame(), tables=TABLES, key=folder / "my.key", entities=["ID"]))
-    shares = [float(share) for share in re.findall(r"  (\d+\.\d)%", planned)]
-    assert len(shares) == len(TABLES)
-    assert shares == sorted(shares, reverse=True)
-    assert "3 tables (" in planned
-    assert "most exposed" in planned
-    mean = release.tabulate(["SEX"], measure="mean", of="AGE")
-    assert mean.shape == mean.df().shape
-    assert "reliable" in repr(mean)
-    assert "array(" not in repr(mean)
-    assert re.match(r"[\d,]+ synthetic", repr(release.card("SEX")))
-    assert "Cells with fewer than 3 entities" in repr(release.card("SEX"))
-
-
-def test_answers_are_rounded_for_display_and_exact_in_frames(release):
-    answer = release.sql(
-        "SELECT SEX, avg(AGE) + pi() / 1000 AS a, sum(AGE) * 1000.5 AS s FROM data GROUP BY SEX"
-    )
-    exact = float(answer.df()["a"][0])
-    assert len(str(exact)) > 8
-    assert f"{exact:g}" in repr(answer)
-    assert f"<td>{exact:g}</td>" in answer._repr_html_()
-    assert str(exact) not in repr(answer) + answer._repr_html_()
-    assert "e+" not in repr(answer)
-
-
-def test_help_lists_the_public_names():
-    import engine.tablepack as tp
-
-    text = pydoc.render_doc(tp, renderer=pydoc.plaintext)
-    head = text[: text.index("CLASSES")]
-    assert all(re.search(rf"\b{name}\b", head) for name in tp.__all__ if name != "__version__")
-
-
-@pytest.mark.slow
-def test_a_second_build_of_fewer_columns_and_no_silent_overwrite(folder, release):
-    fewer = make_frame()[["ID", "SEX", "AGE"]]
-    out = folder / "fewer.duckdb"
-    with engine.build(
-        fewer, tables=[["SEX"]], key=folder / "my.key", entities=["ID"], out=out
-    ) as second:
-        assert counts(out, "SEX") == counts(release.path, "SEX")  # the same noise
-        assert second.tables == (("SEX",),)
-    with pytest.raises(engine.StoreError, match=r"force=True"):
-        engine.build(fewer, tables=[["AGE"]], key=folder / "my.key", entities=["ID"], out=out)
-    assert counts(out, "SEX") == counts(release.path, "SEX")
-
-
 def test_advice_is_in_python_too(release, tmp_path):
     with pytest.raises(engine.NotAnswerable, match=r"release\.add\(\[\['INCOME', 'SEX'\]\]\)"):
         release.sql("SELECT SEX, INCOME FROM data")
@@ -201,40 +120,6 @@ def test_open_gives_the_same(release, folder):
         again.sql("SELECT 1")
 
 
-@pytest.mark.slow
-def test_a_spec_by_its_path_or_read(tmp_path, census):
-    spec = write_spec(tmp_path, census / "people.parquet", CENSUS, TWELVE[:2])
-    stages = []
-    engine.build(
-        str(spec), out=tmp_path / "a.duckdb", progress=lambda *one: stages.append(one)
-    ).close()
-    engine.build(read(spec), out=str(tmp_path / "b.duckdb"), jobs=1).close()
-    assert table_hashes(tmp_path / "a.duckdb") == table_hashes(tmp_path / "b.duckdb")
-    assert stages[0][0] == "reading"
-    assert stages[-1] == ("done", 1, 1)
-    done = [d for s, d, _ in stages if s == "tables"]
-    assert done == sorted(done)
-    assert all(d <= total for _, d, total in stages)
-    assert {t.columns for t in engine.plan(spec).tables if t.is_published} == set(TWELVE[:2])
-
-
-@pytest.mark.slow
-def test_a_source_by_its_path(tmp_path, census):
-    engine.new_key(tmp_path / "my.key")
-    with engine.build(
-        census / "people.csv",
-        out=tmp_path / "r.duckdb",
-        tables=[["age", "sex"], ["income"]],
-        key=tmp_path / "my.key",
-        entities=["person_id"],
-        columns={"income": Column(name="income", kind="real", value_type="real",
-                                  resolution=engine.schema.Resolution(base=10, exponent=3))},
-    ) as made:  # fmt: skip
-        assert made.tables == (("income",), ("age", "sex"))
-        incomes = made.sql("SELECT DISTINCT income FROM data WHERE income IS NOT NULL").rows
-    assert all(value % 1_000 == 0 for (value,) in incomes)
-
-
 @pytest.mark.ci
 @pytest.mark.parametrize(
     ("what", "more", "said"),
@@ -267,13 +152,6 @@ def test_a_frame_of_nothing(tmp_path):
     for frame in (pd.DataFrame(), pd.DataFrame({"x": pd.Series([], dtype="int64")}), pa.table({})):
         with pytest.raises(engine.DataError):
             engine.build(frame, tables=[["x"]], key=tmp_path / "my.key", out=tmp_path / "r.duckdb")
-
-
-def test_a_frame_with_equal_names(tmp_path):
-    engine.new_key(tmp_path / "my.key")
-    frame = pd.DataFrame([[1, 2]] * 30, columns=["x", "x"])
-    with pytest.raises(engine.DataError, match="are the same"):
-        engine.build(frame, tables=[["x"]], key=tmp_path / "my.key", out=tmp_path / "r.duckdb")
 
 
 SCRIPT = """
@@ -323,20 +201,6 @@ def test_a_notebook_without_widgets(tmp_path):
             env=environment(),
             capture_output=True,
             text=True,
-        )
-    )
-
-
-@pytest.mark.slow
-def test_an_interactive_session_that_finds_the_package_in_its_own_folder(tmp_path):
-    """The empty entry of the module path means the folder of the session, not that of the release."""
-    code = textwrap.dedent(SCRIPT)
-    for name in ("my.key", "r.duckdb"):
-        code = code.replace(f'"{name}"', repr(str(tmp_path / name)))
-    env = {k: v for k, v in environment().items() if k != "PYTHONPATH"}
-    check_says_many(
-        subprocess.run(
-            [sys.executable, "-"], cwd=ROOT, env=env, input=code, capture_output=True, text=True
         )
     )
 

@@ -96,15 +96,6 @@ def test_averaging_does_not_find_the_cells_of_two_columns_either():
     assert averaging(apart).gain <= 0.6
 
 
-@pytest.mark.slow
-def test_averaging_in_the_setting_of_the_reference():
-    """41 columns; the first one's counts, of 100 to 200 rows or more, out of the 821 tables that show it."""
-    names = [f"x{j:02d}" for j in range(41)]
-    first, rest = names[0], names[1:]
-    tables = [(first,), *((first, b) for b in rest), *((first, *p) for p in combinations(rest, 2))]
-    check_averaging(*averaged(12, tables, [first], n_columns=41), reach=0.7)
-
-
 @pytest.mark.ci
 def test_the_noise_that_stays_in_a_one_way_count():
     """Over 1,000 counts of 20 keys: sd at least 1.1, at most 36 % exact. With noise off both say so."""
@@ -149,12 +140,6 @@ def check_cloning(clones: int, **more) -> None:
 @pytest.mark.ci
 def test_cloning_gains_nothing():
     check_cloning(8, releases=8, buckets=256)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("clones", "crowd"), [(1, False), (16, True), (64, False)])
-def test_cloning_gains_nothing_whatever_the_number(clones, crowd):
-    check_cloning(clones, seeds=(1, 2), releases=16, buckets=256, crowd=crowd)  # +- .015
 
 
 @pytest.mark.ci

@@ -199,19 +199,6 @@ def test_another_key_gives_other_counts_as_often_as_theory_says(tmp_path):
         assert 0.9 <= np.std(counts - 60) <= 1.7
 
 
-@pytest.mark.ci
-def test_another_key_keeps_the_shape_but_no_table(census, tmp_path):
-    columns, entities = CASES["one entity column"]
-    path = census / "people.parquet"
-    first = hashes_of(tmp_path / "first", path, columns, entities)
-    spec = spec_in(tmp_path / "second", path, columns, entities)
-    (tmp_path / "second" / "my.key").write_bytes(bytes(32))
-    build(read(spec), tmp_path / "second" / "r.duckdb")
-    second = table_hashes(tmp_path / "second" / "r.duckdb")
-    assert set(second) == set(first)
-    assert all(second[t] != first[t] for t in first)
-
-
 # Vintages.
 
 

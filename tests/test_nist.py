@@ -78,20 +78,6 @@ def exported(built, *columns) -> list[list[str]]:
 
 
 @pytest.mark.ci
-def test_one_file_a_table(built):
-    assert {p.name for p in (built / "csv").iterdir()} == {
-        f"{'.'.join(sorted(t))}.csv" for t in some_tables()
-    }
-
-
-@pytest.mark.ci
-def test_columns_stand_in_the_order_of_the_source(built, source):
-    for table in some_tables():
-        head = exported(built, *table)[0]
-        assert head == [name for name in source.columns if name in table]
-
-
-@pytest.mark.ci
 def test_values_are_spelled_as_in_the_source(built, source):
     """Of coded columns no other spelling may appear, of numbers no other kind; null is N in all."""
     for name in source.columns:

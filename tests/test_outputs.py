@@ -15,7 +15,6 @@ import pytest
 from fixtures.pipeline import (
     ACCEPTED,
     COMMAND,
-    KEY,
     content_of,
     environment,
     tablepack,
@@ -29,7 +28,6 @@ from engine.errors import StoreError
 from engine.measure.dp.ledger import ledger_path, measured_folder
 from engine.outputs import (
     RESERVED,
-    SPEC,
     check_folder,
     check_output,
     kind_of,
@@ -39,8 +37,7 @@ from engine.outputs import (
 from engine.release import build
 from engine.source.charges import charges_path
 from engine.source.journal import journal_path
-from engine.store import manifest_path, new_signing_key, sign_release, signature_path
-from queries.release import open_release
+from engine.store import manifest_path
 
 ASK = "SELECT sex, count(*) AS n FROM data GROUP BY sex"
 COLUMNS = {"AGE": {"kind": "integer"}, "SEX": {"kind": "category"}}
@@ -204,15 +201,6 @@ def test_reserved_names_are_refused_before_anything_is_there(tmp_path):
         check_folder(tmp_path / "new.measured")
 
 
-def test_init_replaces_a_spec_only_with_force(folder):
-    assert tablepack("init", "people.csv", "-o", "release.toml", cwd=folder).returncode == 2
-    done = tablepack("init", "people.csv", "-o", "release.toml", "--force", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    with pytest.raises(StoreError, match="is a spec"):
-        check_output(folder / "release.toml", force=True)
-    check_output(folder / "release.toml", force=True, own=SPEC)
-
-
 def test_a_build_replaces_its_release_only_with_force(folder):
     words = ("build", "release.toml", "-o", "r.duckdb")
     before = content_of(folder)
@@ -223,57 +211,6 @@ def test_a_build_replaces_its_release_only_with_force(folder):
     assert content_of(folder) == before
     with pytest.raises(StoreError, match="force=True"):
         engine.build(folder / "release.toml", out=folder / "r.duckdb")
-
-
-@pytest.mark.slow
-def test_a_build_with_force_replaces_its_release(folder):
-    words = ("build", "release.toml", "-o", "r.duckdb", "--force")
-    assert tablepack(*words, cwd=folder).returncode == 0
-    engine.build(folder / "release.toml", out=folder / "r.duckdb", force=True).close()
-
-
-@pytest.mark.slow
-def test_a_build_says_that_a_signature_is_removed(folder):
-    pytest.importorskip("cryptography")
-    new_signing_key(folder / "office.pem")
-    sign_release(folder / "r.duckdb", folder / "office.pem")
-    words = ("build", "release.toml", "-o", "r.duckdb", "--force")
-    spec = folder / "release.toml"
-    spec.write_text(spec.read_text().replace('["AGE"]', '["SEX"]', 1))
-    done = tablepack(*words, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert "signature" in done.stderr
-    assert not signature_path(folder / "r.duckdb").exists()
-
-
-@pytest.mark.slow
-def test_an_interrupted_build_resumes_without_force(folder):
-    """Interrupted after the release got its name: the same command finishes it."""
-    staged = folder / "r.duckdb.tmp"
-    staged.mkdir()
-    (staged / "lock").touch()
-    (staged / "build.json").write_text('{"build_id": "of another build"}')
-    done = tablepack("build", "release.toml", "-o", "r.duckdb", cwd=folder)
-    assert done.returncode == 2
-    assert "is already a release" in done.stderr
-    shutil.rmtree(staged)
-    with engine.open(folder / "r.duckdb") as release:
-        first = release.content_hash
-    seen = []
-
-    def stop(stage, done, total):
-        seen.append(stage)
-        if stage == "tables" and done == total:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build(read(folder / "release.toml"), folder / "r.duckdb", jobs=1, force=True, progress=stop)
-    assert (staged / "build.json").exists()
-    done = tablepack("build", "release.toml", "-o", "r.duckdb", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert not staged.exists()
-    with engine.open(folder / "r.duckdb") as release:
-        assert release.content_hash == first
 
 
 def test_a_release_is_not_built_over_a_link_or_a_strange_manifest(folder):
@@ -292,20 +229,6 @@ def test_no_key_is_made_if_ledgers_of_an_older_one_exist(folder):
     assert done.returncode == 2
     assert "my.key.journal" in done.stderr
     assert content_of(folder) == before
-
-
-def test_answers_in_python_too(folder):
-    with open_release(folder / "r.duckdb") as release:
-        result = release.sql(ASK)
-        for write in (result.to_csv, result.to_json):
-            with pytest.raises(StoreError, match="is a key"):
-                write(folder / "my.key", force=True)
-            write(folder / "new.txt")
-            with pytest.raises(StoreError, match="exists"):
-                write(folder / "new.txt")
-            assert write(folder / "new.txt", force=True) == (folder / "new.txt").read_text()
-            (folder / "new.txt").unlink()
-    assert (folder / "my.key").read_bytes() == KEY
 
 
 def test_pipes_are_written_directly(tmp_path):
@@ -353,40 +276,6 @@ def test_standard_output_is_appended(folder):
     done = shell(f"{ask} -o /dev/stdout >> all.csv", folder)
     assert done.returncode == 0, done.stderr
     assert (folder / "all.csv").read_text().startswith("oldSEX,n")
-
-
-@pytest.mark.slow
-def test_descriptors_that_are_closed_or_files(folder):
-    ask = f"sql r.duckdb '{ASK}' --format csv"
-    new = shell(ask, folder).stdout
-    assert shell(f"{ask} -o /dev/fd/1 | cat", folder).stdout.startswith(new)
-    (folder / "all.csv").write_text("old")
-    assert shell(f"{ask} -o /dev/stderr 2>> all.csv", folder).returncode == 0
-    assert (folder / "all.csv").read_text().startswith("old" + new)
-    (folder / "all.csv").write_text("old")
-    for opened, words in (
-        ("1< all.csv", "Bad file"),
-        (">&-", "Bad file"),
-        ("3>> all.csv", "exists"),
-    ):
-        given = "/dev/fd/3" if "3" in opened else "/dev/stdout"
-        done = shell(f"{ask} -o {given} {opened}", folder)
-        assert done.returncode == 2
-        assert words in done.stderr, opened
-        assert (folder / "all.csv").read_text() == "old"
-    done = shell(f"{ask} -o /dev/fd/3 --force 3> all.csv", folder)
-    assert done.returncode == 0, done.stderr
-    assert (folder / "all.csv").read_text() == new
-    done = shell(f"{ask} -o /dev/fd/3 3>&1", folder)
-    assert (done.returncode, done.stdout) == (0, new)
-
-
-def test_a_descriptor_of_a_deleted_file(tmp_path):
-    with (tmp_path / "gone").open("w") as file:
-        (tmp_path / "gone").unlink()
-        with pytest.raises(StoreError, match="deleted"):
-            write_output(f"/dev/fd/{file.fileno()}", "x", force=True)
-    assert not list(tmp_path.iterdir())
 
 
 def test_folders_and_odd_paths(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.fit import related
-from engine.relations import NO_RELATIONS, Relation
+from engine.relations import Relation
 
 
 def relation(finer, coarser, *, is_copy=False, of=(1, 2, 3), to=None) -> Relation:
@@ -26,16 +26,6 @@ RELATIONS = related(
     ],
     NAMES,
 )
-
-
-def test_nothing_is_related_without_relations():
-    assert NO_RELATIONS.base(("a", "b")) == ("a", "b")
-    assert NO_RELATIONS.needed([("a", "b", "c")]) == (
-        ("a", "b"),
-        ("a", "c"),
-        ("b", "c"),
-        ("a", "b", "c"),
-    )
 
 
 @pytest.mark.parametrize(
@@ -100,13 +90,6 @@ def test_what_a_table_is_locked_to_comes_before_it():
             assert len(base) < 2 or needed[-1] == base
 
 
-def test_two_columns_that_determine_a_third_do_not_replace_each_other():
-    both = related([relation("a", "c"), relation("b", "c")], ("a", "b", "c"))
-    assert both.base(("a", "b", "c")) == ("a", "b")
-    assert both.coarsened(("a", "b")) == ()
-    assert {c for _, c in both.coarsened(("a", "x"))} == {("c", "x")}
-
-
 def test_the_first_by_precedence_represents_its_one_to_one_columns():
     copies = [
         relation("b", "a", is_copy=True, of=(1, 2), to=(4, 3)),
@@ -122,15 +105,6 @@ def test_the_first_by_precedence_represents_its_one_to_one_columns():
         "b": ("a", [3, 4], [2, 1]),
         "c": ("a", [3, 4], [7, 8]),
     }
-
-
-def test_of_wide_tables_the_pairs_are_needed():
-    wide = ("a", "b", "c", "d", "e")
-    assert NO_RELATIONS.needed([wide]) == tuple(combinations(wide, 2))
-    assert NO_RELATIONS.needed([wide, ("a", "b", "c")]) == (
-        *combinations(wide, 2),
-        ("a", "b", "c"),
-    )
 
 
 def test_a_table_is_wide_by_its_base():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from contextlib import contextmanager
 
@@ -47,38 +46,6 @@ def test_a_signal_is_noticed_once_and_passed_on():
         bell.close()
         assert os.read(heard, 9) == bytes([signal.SIGTERM])
     assert looks == [True]
-
-
-def test_a_signal_that_arrives_at_the_end_is_passed_on():
-    with listening() as heard:
-        bell = SignalWatcher(lambda _: None)
-        wakeup = signal.set_wakeup_fd(-1)
-        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
-        os.write(wakeup, bytes([signal.SIGTERM, 0]))
-        bell.close()
-        assert os.read(heard, 9) == bytes([signal.SIGTERM])
-
-
-def test_it_is_called_at_intervals_without_a_signal():
-    looks = []
-    n_threads = threading.active_count()
-    bell = SignalWatcher(looks.append, 0.01)
-    wait_for(lambda: len(looks) > 3)
-    bell.close()
-    assert set(looks) == {False}
-    assert threading.active_count() == n_threads
-
-
-def test_the_previous_listener_is_restored_if_no_thread_can_start(monkeypatch):
-    def none(_):
-        raise RuntimeError("can't start new thread")
-
-    with listening():
-        monkeypatch.setattr(threading.Thread, "start", none)
-        with pytest.raises(RuntimeError):
-            SignalWatcher(lambda _: None)
-        with interruptible(duckdb.connect()):
-            pass
 
 
 def test_only_the_first_signal_interrupts():

@@ -70,15 +70,6 @@ def test_arguments_that_are_not_utf_8(folder):
     assert re.search("argument 3: .*UTF-8", done.stderr)
 
 
-@pytest.mark.slow
-def test_standard_input_that_is_not_utf_8(folder):
-    done = subprocess.run(
-        [*COMMAND, "sql", "r.duckdb", "-"], cwd=folder, env=environment(), capture_output=True, input=b"SELECT \xff",
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert re.search(rb"standard input: .*UTF-8.* 8\b", done.stderr)
-
-
 def test_control_characters_are_escaped():
     assert shown("Größe\t1\n日本 👩‍👩‍👧") == "Größe\t1\n日本 👩‍👩‍👧"
     assert shown(HOSTILE) == (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 
@@ -11,7 +10,6 @@ from fixtures.pipeline import (
     ACCEPTED,
     CENSUS,
     KEY,
-    left_over,
     make_census,
     make_frame,
     tablepack,
@@ -20,8 +18,6 @@ from fixtures.pipeline import (
 
 import engine
 from engine.api import amend
-from engine.api.amend import addition, removal
-from engine.api.built import changed
 from engine.api.reading import read
 from engine.errors import SpecError, StoreError
 from engine.store import earlier_release, manifest_path
@@ -89,42 +85,6 @@ def test_the_command_line_updates_the_spec(spec_path, tmp_path):
     assert earlier_release(path).tables == {("age",), ("region", "sex")}
 
 
-@pytest.mark.slow
-def test_a_spec_changed_by_hand(spec_path, tmp_path):
-    path = tmp_path / "r.duckdb"
-    spec_path.rename(tmp_path / "mine.toml")
-    mine = tmp_path / "mine.toml"
-    text = mine.read_text()
-    mine.write_text(f"{text}\n[[tables]]\ncolumns = ['education']\n")
-    done = tablepack("drop", path, "--spec", mine, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "education" in done.stderr
-    assert "tablepack add" in done.stderr
-    done = tablepack("add", path, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "spec" in done.stderr
-    done = tablepack("add", path, "--spec", mine, "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    # The summary is made without opening the release; it must agree with `show`, which opens it.
-    shown = json.loads(tablepack("show", path, "--json", cwd=tmp_path).stdout)
-    assert json.loads(done.stdout).items() <= {**shown, "path": str(path)}.items()
-    assert len(json.loads(done.stdout)) == len(shown) - 1  # the cards
-    assert ("education",) in earlier_release(path).tables
-    mine.write_text(text)
-    done = tablepack("add", path, "--spec", mine, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "tablepack drop" in done.stderr
-    assert tablepack("drop", path, "--spec", mine, cwd=tmp_path).returncode == 0
-    assert ("education",) not in earlier_release(path).tables
-    for command in ("add", "drop"):
-        done = tablepack(command, path, "--spec", mine, cwd=tmp_path)
-        assert done.returncode == 2
-        assert "nothing to" in done.stderr
-    done = tablepack("drop", path, "--spec", mine, "--columns", "region,sex", cwd=tmp_path)
-    assert done.returncode == 2
-    assert left_over(tmp_path) == []
-
-
 def test_only_the_named_tables_are_changed(spec_path, tmp_path):
     path, text = tmp_path / "r.duckdb", spec_path.read_text()
     spec_path.write_text(f"{text}\n[[tables]]\ncolumns = ['education']\n")
@@ -158,19 +118,6 @@ def test_a_run_stopped_before_the_spec_was_written_can_be_repeated(
     assert 'columns = ["sex"]' in spec_path.read_text()
 
 
-@pytest.mark.slow
-def test_edits_made_to_the_spec_meanwhile_are_kept(spec_path, tmp_path):
-    text = spec_path.read_text().replace("\n", "\r\n")
-    spec_path.write_bytes(text.encode())
-    change = addition(tmp_path / "r.duckdb", [["sex"]], None)
-    spec_path.write_bytes(("# Meanwhile.\r\n" + text).encode())
-    changed(change).close()
-    now = spec_path.read_bytes().decode()
-    assert now == f'# Meanwhile.\r\n{text}\r\n[[tables]]\r\ncolumns = ["sex"]\r\n'
-    changed(removal(tmp_path / "r.duckdb", [["sex"]], None)).close()
-    assert spec_path.read_bytes().decode() == f"# Meanwhile.\r\n{text}"
-
-
 def test_key_and_source_are_needed(spec_path, tmp_path):
     path = tmp_path / "r.duckdb"
     before = path.read_bytes()
@@ -197,14 +144,3 @@ def test_the_signature_is_removed(spec_path, tmp_path):
     assert done.returncode == 0
     assert "signature" in done.stderr
     assert manifest_path(path).exists()
-
-
-def test_a_query_without_a_table_names_the_command(spec_path, tmp_path):
-    done = tablepack(
-        "sql",
-        tmp_path / "r.duckdb",
-        "SELECT age, sex, count(*) FROM data GROUP BY ALL",
-        cwd=tmp_path,
-    )
-    assert done.returncode == 5
-    assert "tablepack add RELEASE --columns age,sex " in done.stderr

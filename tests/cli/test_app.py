@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tomllib
 from importlib import import_module
 
 import pytest
-from fixtures.pipeline import COMMAND, ROOT, environment, tablepack
+from fixtures.pipeline import COMMAND, ROOT, environment
 from typer.main import get_command, get_group
 
-import engine
 from engine.cli.app import COMMANDS, app, loaded
 
 HEAVY = {"numpy", "duckdb", "pandas", "pydantic", "rich.progress"}
@@ -75,17 +73,6 @@ def test_adding_a_table_imports_nothing_that_answers_queries_or_fits_wide_tables
     slow += ("pandas", "pyarrow", "pyspark", "cryptography", "engine.evaluation")
     assert not {m for m in there if m.startswith(slow)}
     assert "engine.release.fitter" not in here
-
-
-def test_the_version_and_a_misspelt_command(tmp_path):
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    done = tablepack("--version", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, f"tablepack {project['version']}\n")
-    assert engine.__version__ == project["version"]
-    assert project["scripts"] == {"tablepack": "engine.cli:main"}
-    done = tablepack("bild", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "'build'" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -85,13 +85,6 @@ def test_without_a_study_the_quick_attacks_run_too(world, tmp_path):
     assert any("chosen by rule" in row["note"] for row in found["frame"])
 
 
-@pytest.mark.slow
-def test_one_attacker_may_have_all_releases(world, study, tmp_path):
-    words = (world.release, world.csv, "--together", "--json", "-o", tmp_path / "a.html")
-    (subject,) = json.loads(run(world, study, *words).stdout)["subjects"]
-    assert subject["name"] == "2 together"
-
-
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -115,10 +108,3 @@ def test_mistakes_end_with_2_and_leave_nothing(world, study, tmp_path, more, sai
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.toml", "group.toml"]
-
-
-def test_missing_arguments_are_usage_errors(world):
-    assert tablepack("attack", "--data", world.data, cwd=world.folder).returncode == 2
-    assert tablepack("attack", world.csv, cwd=world.folder).returncode == 2
-    with pytest.raises(engine.SpecError, match="at least one release"):
-        engine.attack(data=world.data)

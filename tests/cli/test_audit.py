@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import stat
 import sys
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -81,46 +80,6 @@ def test_the_claims_of_spec_and_release_agree(folder):
         assert (of_release.dp is None) == (name == "sticky")
 
 
-FIVE = """
-[release]
-vintage = "1"
-key = "k.key"
-[source]
-path = "rows.csv"
-entities = []
-[privacy]
-accept_risk = "a test"
-[[tables]]
-columns = ["a", "b", "c", "d", "told"]
-[[tables]]
-columns = ["a", "b", "c", "d", "e"]
-[columns.a]
-kind = "integer"
-determines = ["told"]
-"""
-
-
-@pytest.mark.slow
-def test_a_table_of_five_columns_with_a_functional_dependency_is_measured(tmp_path):
-    """Only a modelled table contributes its pairs as margins."""
-    rng = np.random.default_rng(8)
-    frame = pd.DataFrame(rng.integers(0, 3, (900, 4)), columns=list("abcd"))
-    frame["told"] = frame["a"] // 2
-    frame["e"] = rng.integers(0, 2, 900)
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    others = "".join(
-        f'[columns.{name}]\nkind = "integer"\n' for name in ("b", "c", "d", "e", "told")
-    )
-    spec = tmp_path / "five.toml"
-    spec.write_text(FIVE + others)
-    engine.new_key(tmp_path / "k.key")
-    engine.build(spec, out=tmp_path / "r.duckdb")
-    measured, modelled = ("a", "b", "c", "d", "told"), ("a", "b", "c", "d", "e")
-    for claim in (claim_of_release(tmp_path / "r.duckdb"), claim_of_spec(read_spec(spec))):
-        assert claim.modelled == (modelled,)
-        assert set(claim.margins) == {measured, *combinations(modelled, 2)}
-
-
 @pytest.mark.ci
 @pytest.mark.parametrize(
     "what", ["sticky.toml", pytest.param("sticky.duckdb", marks=pytest.mark.slow)]
@@ -184,15 +143,6 @@ def test_bad_arguments(folder, words, said, tmp_path):
     assert done.returncode == 2
     assert said in done.stderr
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.ci
-def test_margins_that_leave_nothing_to_test(folder, tmp_path):
-    done = tablepack(
-        "audit", "sticky.toml", "--columns", "age,sex", "-o", tmp_path / "n.html", cwd=folder
-    )
-    assert done.returncode == 0
-    assert "nothing to test" in done.stdout
 
 
 @pytest.mark.ci

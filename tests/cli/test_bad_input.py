@@ -70,12 +70,6 @@ def test_an_empty_file_and_a_file_without_rows(tmp_path, scratch, kind):
     check_refused(done, tmp_path, scratch, said="rows")
 
 
-def test_one_row(tmp_path, scratch):
-    source = csv_file(tmp_path, f"x,y\n{NUMBER_CANARY},{CANARY}\n")
-    done = build(tmp_path, scratch, source, {"x": INTEGER, "y": TEXT})
-    check_refused(done, tmp_path, scratch, code=3, said="privacy.threshold")
-
-
 @pytest.mark.parametrize("share", [0.02, 0.97])
 def test_a_truncated_parquet_file(tmp_path, scratch, share):
     frame = pd.DataFrame({"x": [CANARY] * 500 + ["a"] * 500})
@@ -196,21 +190,6 @@ def test_values_of_10_000_characters(tmp_path, scratch):
     assert {long, "y"} <= shown
     assert not any(CANARY in v for v in shown)
     assert CANARY.encode() not in (tmp_path / "r.duckdb").read_bytes()
-
-
-@pytest.mark.ci
-def test_dates_after_9999(tmp_path, scratch):
-    """Shown in full, never cut."""
-    with duckdb.connect(str(tmp_path / "d.duckdb")) as con:
-        con.execute("CREATE TABLE t AS SELECT DATE '12345-06-07' AS d FROM range(60)")
-    done = build(tmp_path, scratch, "d.duckdb", {"d": {"kind": "date"}})
-    assert done.returncode == 0, done.stderr
-    with duckdb.connect(str(tmp_path / "r.duckdb"), read_only=True) as con:
-        assert con.execute("SELECT DISTINCT CAST(d AS VARCHAR) FROM main.d").fetchall() == [
-            ("12345-06-07",)
-        ]
-    assert tablepack("export", "r.duckdb", "csv", cwd=tmp_path).returncode == 0
-    assert "12345-06-07" in (tmp_path / "csv" / "d.csv").read_text()
 
 
 @pytest.mark.ci

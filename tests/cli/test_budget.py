@@ -47,15 +47,6 @@ def run(*words):
     return done
 
 
-def test_before_any_build(spec):
-    done = run(spec.key_path)
-    assert f"tablepack budget {spec.key_path} --set 4" in done.stdout
-    assert "guarantee = false" in done.stderr
-    shown = json.loads(run(spec.key_path, "--json").stdout)
-    assert (shown["budget"], shown["spent"], shown["left"], shown["entries"]) == (None, 0, None, [])
-    assert not balance(spec.key_path).entries
-
-
 def test_what_is_spent_and_on_what(spec):
     measure(spec, PARAMS)
     done = run(spec.key_path)
@@ -97,26 +88,6 @@ def test_exposure_adds_up_by_group_and_is_shown_with_the_bound(spec, tmp_path):
     shown = json.loads(run(path, "--json").stdout)
     assert (shown["exposure_together"], shown["exposure_refused_above"]) == (0.2406, 0.4)
     assert json.loads(run(spec.key_path, "--json").stdout)["exposure_refused_above"] is None
-
-
-def test_exposure_of_disjoint_people_does_not_add_up(spec):
-    for at in range(2):
-        people = Sketch(
-            of=("id",), named=True, hashes=tuple(range(100 * at, 100 * at + 50)), size=64
-        )
-        said = {"vintage": f"{at}", "draws": f"{at}", "title": "", "tables": (("a", "b"),)}
-        add_charge(spec.key_path, Charge(**said, pairs=((("a",), "b", 0.2),), sketch=people))
-    assert json.loads(run(spec.key_path, "--json").stdout)["exposure_together"] == 0.2
-
-
-def test_json_has_everything_but_the_id(spec):
-    measure(spec, PARAMS)
-    text = run(spec.key_path, "--json").stdout
-    shown = json.loads(text)
-    assert (shown["budget"], shown["spent"], shown["left"], shown["delta"]) == (100, 1, 99, 0)
-    assert [e["state"] for e in shown["entries"]] == ["measured"]
-    assert shown["vintages"] == ["2024"]
-    assert balance(spec.key_path).entries[0].id not in text
 
 
 def test_setting_the_budget_is_an_entry_of_its_own(spec):

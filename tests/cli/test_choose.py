@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tomllib
 from types import SimpleNamespace
@@ -74,46 +73,6 @@ def test_the_result_equals_a_build_of_the_updated_spec(built, tmp_path):
         assert release.card(*WIDE).wide["triples"] == 3
 
 
-@pytest.mark.slow
-def test_a_second_choice_has_other_tables(built):
-    first = engine.choose(built, 3)
-    engine.add(built, first.tables).close()
-    more = engine.choose(built, 99)
-    assert not {*first.tables} & {*more.tables}
-    assert len(first.tables) + len(more.tables) == 10 - 1
-    assert engine.choose(built, 0).left_out == 0
-
-
-@pytest.mark.slow
-def test_the_target_is_from_the_spec_unless_given(built, tmp_path):
-    path = tmp_path / "r.toml"
-    listed = ", ".join(f'"{name}"' for name in WIDE)
-    path.write_text(
-        path.read_text().replace(f"columns = [{listed}]", f'columns = [{listed}]\ntarget = "diet"')
-    )
-    choice = engine.choose(built, 4)
-    assert choice.target == "diet"
-    assert all("diet" in table for table in choice.tables)
-    other = tablepack("choose", built, "--most", 4, "--target", "town", "--json", cwd=tmp_path)
-    found = json.loads(other.stdout)
-    assert (found["target"], found["wide"], found["left_out"]) == ("town", list(WIDE), 0)
-    assert all("town" in table for table in found["tables"])
-
-
-@pytest.mark.slow
-def test_the_spec_bounds_what_is_added(built, tmp_path):
-    """Ten pairs, of which the listed triple has three: of nine tables that may be added two are left to choose."""
-    path = tmp_path / "r.toml"
-    listed = ", ".join(f'"{name}"' for name in WIDE)
-    path.write_text(
-        path.read_text().replace(f"columns = [{listed}]", f"columns = [{listed}]\nmax_added = 9")
-    )
-    assert len(engine.choose(built).tables) == 2
-    assert len(engine.choose(built, 1).tables) == 1
-    with pytest.raises(SpecError, match="most: 3"):
-        engine.choose(built, 3)
-
-
 @pytest.mark.parametrize("fits", [0, 4])
 def test_as_many_are_chosen_as_a_plan_would_not_refuse(built, monkeypatch, fits):
     """With a stand-in for the plan, which refuses more than `fits` tables."""
@@ -128,18 +87,6 @@ def test_as_many_are_chosen_as_a_plan_would_not_refuse(built, monkeypatch, fits)
     assert (len(choice.tables), choice.left_out) == (fits, 9 - fits)
     assert asked[0] == 9
     assert len(asked) <= 5
-
-
-@pytest.mark.slow
-def test_a_bound_that_nothing_more_fits_into_leaves_all_out(built, tmp_path):
-    """With the real bound of the spec: the existing tables are kept, nothing is added."""
-    path = built
-    spec_in(tmp_path, privacy={"refuse_at": 0.0001})
-    choice = engine.choose(path, 3)
-    assert (choice.tables, choice.left_out) == ((), 3)
-    done = tablepack("choose", path, "--most", 3, "--add", cwd=tmp_path)
-    assert done.returncode == 0
-    assert list(table_hashes(path)) == sorted(TABLES, key=len)
 
 
 @pytest.mark.ci

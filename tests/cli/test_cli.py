@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -21,17 +20,14 @@ from fixtures.pipeline import (
     files_under,
     left_over,
     process,
-    read_terminal,
     table_hashes,
     tablepack,
     write_spec,
 )
 
 from engine.cli import STOPPED
-from engine.cli.app import COMMANDS
 
 CANARY = "canary-5f0c9d41e7"
-ESCAPE = "\x1b["
 TABLES = [("age",), ("sex",), ("age", "sex"), ("income", "region")]
 
 
@@ -44,18 +40,6 @@ def built(tmp_path_factory, census):
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["tables"] == len(TABLES)
     return folder
-
-
-def test_help_of_every_command_shows_an_example(tmp_path):
-    listed = tablepack("--help", cwd=tmp_path).stdout
-    for command in COMMANDS:
-        words = ("key", "new") if command.name == "key" else (command.name,)
-        assert re.search(rf"\b{command.name}\b", listed)
-        done = tablepack(*words, "--help", cwd=tmp_path)
-        assert done.returncode == 0
-        assert re.search(rf"Examples?: tablepack {' '.join(words)} ", done.stdout)
-    done = tablepack(cwd=tmp_path)
-    assert "Usage" in done.stdout + done.stderr
 
 
 # Exit codes, each by a real case.
@@ -157,36 +141,6 @@ def test_an_internal_error_of_the_fit_process_is_not_quoted(built, tmp_path):
 
 
 @pytest.mark.ci
-def test_without_a_terminal_there_are_no_escape_sequences(built, tmp_path):
-    done = tablepack("build", "release.toml", "-o", tmp_path / "r.duckdb", cwd=built)
-    assert done.returncode == 0
-    assert done.stdout == ""
-    assert "content hash" in done.stderr
-    assert ESCAPE not in done.stderr
-    for words in (("show", "r.duckdb"), ("plan", "release.toml"), ("sql", "r.duckdb", "FROM data")):
-        assert ESCAPE not in tablepack(*words, cwd=built).stdout
-
-
-@pytest.mark.ci
-def test_on_a_terminal_progress_goes_to_standard_error(built, tmp_path):
-    ours, theirs = pty.openpty()
-    running = subprocess.Popen(
-        [*COMMAND, "build", "release.toml", "-o", str(tmp_path / "r.duckdb")],
-        cwd=built,
-        env=environment(TERM="xterm-256color"),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    shown = read_terminal(ours).decode()
-    out, _ = running.communicate()
-    assert (running.returncode, out) == (0, b""), shown
-    assert "measuring and fitting tables" in shown
-    assert ESCAPE in shown
-
-
-@pytest.mark.ci
 def test_names_with_markup_are_shown_as_they_are(tmp_path):
     (tmp_path / "d.csv").write_text("[bold]x[/bold]\n" + "".join(f"{i % 3}\n" for i in range(60)))
     columns = {"[bold]x[/bold]": {"kind": "integer"}}
@@ -196,44 +150,6 @@ def test_names_with_markup_are_shown_as_they_are(tmp_path):
         assert "[bold]x[/bold]" in tablepack(*words, cwd=tmp_path).stdout
     done = tablepack("export", "r.duckdb", "[bold]csv", cwd=tmp_path)
     assert "[bold]csv" in done.stderr
-
-
-@pytest.mark.ci
-def test_answers_wider_than_the_screen_are_printed_one_value_a_line(built, monkeypatch):
-    from engine.cli.console import PlainConsole
-
-    monkeypatch.setattr(
-        "engine.cli.console.PlainConsole", lambda **more: PlainConsole(**more, width=80)
-    )
-    wide = "SELECT 'a' AS first, NULL AS second, repeat('x', 90) AS third FROM range(2)"
-
-    def asked(statement):
-        return tablepack("sql", "r.duckdb", statement, cwd=built).stdout
-
-    block = f"first: a\nsecond: NULL\nthird: {'x' * 90}\n"
-    assert asked(wide) == f"{block}\n{block}"
-    assert "first ┃ second ┃ third" in asked(wide.replace("90", "9"))
-    assert re.search(
-        r"^column_name: age$", asked("SUMMARIZE SELECT age, sex FROM data"), re.MULTILINE
-    )
-    many = ", ".join(f"1 AS a_long_name_{i}" for i in range(20))
-    assert "a_long_name_19" in asked(f"SELECT {many} WHERE false")
-
-
-@pytest.mark.ci
-def test_a_reader_that_closes_the_pipe_is_no_error(built):
-    words = ("sql", "r.duckdb", "SELECT age FROM data CROSS JOIN range(200)", "--format", "csv")
-    running = subprocess.Popen(
-        [*COMMAND, *words], cwd=built, env=environment(),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert running.stdout.readline()
-    running.stdout.close()
-    shown = running.stderr.read()
-    running.stderr.close()
-    assert running.wait() == 0
-    assert "Traceback" not in shown
-    assert "Error" not in shown
 
 
 # Interruption.
@@ -317,18 +233,3 @@ def test_a_spec_that_init_writes_builds_though_all_pairs_would_not(tmp_path):
         assert built.returncode == 0, built.stderr
         for path in tmp_path.glob("my.key*"):
             path.unlink()
-
-
-def test_init_names_its_key_and_overwrites_only_with_force(tmp_path):
-    (tmp_path / "in").mkdir()
-    text = "id,sex\n" + "".join(f"{i},{'fm'[i % 2]}\n" for i in range(60))
-    (tmp_path / "people.csv").write_text(text)
-    words = ("init", "people.csv", "-o", "in/my.toml", "--entity", "id")
-    done = tablepack(*words, cwd=tmp_path)
-    assert "tablepack key new in/my.key\n" in done.stderr
-    assert "[release]" in (tmp_path / "in/my.toml").read_text()
-    (tmp_path / "in/my.toml").write_text("mine")
-    refused = tablepack(*words, cwd=tmp_path)
-    assert refused.returncode == 2
-    assert "--force" in refused.stderr
-    assert (tmp_path / "in/my.toml").read_text() == "mine"

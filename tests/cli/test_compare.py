@@ -49,17 +49,6 @@ def test_modes_are_compared(spec, tmp_path, with_risks):
     assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
 
 
-@pytest.mark.slow
-def test_settings_of_sticky_mode_are_compared(spec, tmp_path):
-    words = ("--levers", "--control", spec.parent / "small.csv", "-o", tmp_path / "c.html")
-    done, builder = run(spec, *words, "--json")
-    assert done.exit_code == 0, done.output
-    assert {one.mode for one, _ in builder.seen} == {"sticky"}
-    assert len(builder.seen) == 7
-    assert done.stdout == (tmp_path / "c.json").read_text("utf-8")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["c.html", "c.json"]
-
-
 @pytest.mark.parametrize(
     "words",
     [

@@ -75,16 +75,6 @@ def test_bad_parameters_are_refused_with_exit_code_2(folder, tmp_path, word):
         assert names(folder) == GIVEN
 
 
-def test_epsilons_of_a_comparison_are_checked_before_it_builds(folder, tmp_path):
-    spec(folder, "epsilon = 1")
-    for epsilons in ("0", "1,-1", "nan", "501", "0.1,much", "1,1.0"):
-        words = ("compare", "release.toml", "--epsilon", epsilons)
-        done = tablepack(*words, cwd=folder, tmp=tmp_path)
-        assert done.returncode == 2
-        assert "epsilon" in done.stderr
-        assert names(folder) == GIVEN
-
-
 # --- data that violate declarations: a build takes them as declared, and tells its custodian in writing only
 
 

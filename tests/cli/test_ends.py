@@ -21,7 +21,7 @@ from fixtures.pipeline import (
 )
 
 import engine.cli
-from engine.cli import GRACE_S, STOPPED, SignalHandler, signal_handler
+from engine.cli import GRACE_S, STOPPED, SignalHandler
 
 COLUMNS = {"AGE": {"kind": "integer"}, "SEX": {"kind": "category"}, "INCOME": {"kind": "integer"}}
 FOREVER = "SELECT count(*) FROM range(100000000000) a"
@@ -149,21 +149,6 @@ def test_a_second_signal_waits_for_the_clean_up(clock):
     handler(signal.SIGINT)  # the command is over
 
 
-def test_only_an_interrupt_can_be_cleared():
-    handler = SignalHandler()
-    with pytest.raises(SystemExit) as ended:
-        handler(signal.SIGTERM)
-    assert ended.value.code == handler.code == 143
-    assert not handler.clear_interrupt()
-    assert handler.received
-    handler = SignalHandler()
-    with pytest.raises(KeyboardInterrupt):
-        handler(signal.SIGINT)
-    assert handler.clear_interrupt()
-    assert not handler.received
-    assert signal_handler() is None
-
-
 PROGRAM = """
 import os, signal, sys, time
 from engine.cli import run_and_exit
@@ -192,11 +177,6 @@ SWALLOWED = {
         except BaseException: pass
         time.sleep(600)""",
 }
-CLEAN_UP = f"""
-    try: {KILL}
-    finally:
-        time.sleep(1.2)
-        print("clean", flush=True)"""
 
 
 def run(body, folder):
@@ -214,11 +194,6 @@ def test_a_swallowed_signal_is_raised_again(body, tmp_path):
     assert run(SWALLOWED[body], tmp_path) == (130, "", STOPPED + "\n")
 
 
-@pytest.mark.ci
-def test_a_slow_clean_up_is_not_interrupted(tmp_path):
-    assert run(CLEAN_UP, tmp_path) == (130, "clean\n", STOPPED + "\n")
-
-
 def module(folder, seconds, *signals):
     """Write a module that sends signals while it is imported, and takes some time."""
     sent = "".join(f"os.kill(os.getpid(), {int(number)})\n" for number in signals)
@@ -231,49 +206,3 @@ def test_an_import_is_finished_first(tmp_path):
     module(tmp_path, 0.1, signal.SIGTERM)
     body = "\n    try: 1 / 0\n    except ArithmeticError: import large; time.sleep(600)"
     assert run(body, tmp_path) == (143, "loaded\n", STOPPED + "\n")
-
-
-@pytest.mark.ci
-def test_a_second_signal_ends_an_import_that_hangs(tmp_path):
-    module(tmp_path, 600, signal.SIGINT)
-    later = f"threading.Timer({GRACE_S + 0.3}, os.kill, (os.getpid(), 2))"
-    body = f"import threading; t = {later}; t.daemon = True; t.start(); import large"
-    assert run(body, tmp_path) == (130, "", STOPPED + "\n")
-
-
-def test_a_sigterm_counts_although_a_ctrl_c_is_cleared(tmp_path):
-    module(tmp_path, 0.1, signal.SIGINT, signal.SIGTERM)
-    body = """
-    from engine.cli import signal_handler
-    try: import large; time.sleep(600)
-    except KeyboardInterrupt: print(signal_handler().clear_interrupt(), flush=True)
-    time.sleep(600)"""
-    assert run(body, tmp_path) == (143, "loaded\nTrue\n", STOPPED + "\n")
-
-
-def test_a_cleared_ctrl_c_is_not_raised_again(tmp_path):
-    body = f"""
-    from engine.cli import signal_handler
-    try: {KILL}
-    except KeyboardInterrupt: signal_handler().clear_interrupt()
-    time.sleep(0.8)
-    print("continues", flush=True)"""
-    assert run(body, tmp_path) == (0, "continues\n", "")
-
-
-def test_sigterm_ends_the_prompt(made, scratch):
-    import pty
-
-    ours, theirs = pty.openpty()
-    running = subprocess.Popen(
-        [*COMMAND, "sql", "r.duckdb"], cwd=made, env=environment(scratch), stdin=theirs,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    os.close(theirs)
-    assert "SELECT" in running.stderr.readline()
-    running.send_signal(signal.SIGTERM)
-    _, err = running.communicate(timeout=60)
-    os.close(ours)
-    assert running.returncode == 143
-    assert err.strip().endswith(STOPPED)
-    assert "Traceback" not in err

@@ -74,24 +74,6 @@ def test_the_summary_shows_the_figures_of_the_json(world, tmp_path):
         assert value == pytest.approx(exact, abs=0.5 if abs(value) > 50 else 0.051)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["parquet", "together", "full", "release spec", "no spec"])
-def test_every_kind_of_call_ends_well(world, tmp_path, kind):
-    words, more = (world.parquet if kind == "parquet" else world.csv,), {}
-    if kind in ("together", "full"):
-        paths = [tmp_path / f"{i}.csv" for i in (1, 2)]
-        for i, path in enumerate(paths):
-            shuffled(world.original, i).to_csv(path, index=False)
-        words = (*paths, "--together", *(["--full"] if kind == "full" else []))
-    if kind.endswith("spec"):
-        more["--spec"] = world.spec if kind == "release spec" else None
-    done = run(world, *words, "-o", tmp_path / "r.html", "--json", **more)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == (tmp_path / "r.json").read_text("utf-8")
-    (subject,) = json.loads(done.stdout)["subjects"]
-    assert subject["name"] == ("theirs" if len(words) == 1 else "2 sets: 1, 2")
-
-
 # Exit codes.
 
 
@@ -136,14 +118,6 @@ def test_mistakes_end_with_2_and_leave_nothing(world, tmp_path, more, said):
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert [p.name for p in tmp_path.iterdir()] == ["bad.toml"]
-
-
-def test_missing_arguments_are_usage_errors(world):
-    assert tablepack("evaluate", "--data", world.data, cwd=world.folder).returncode == 2
-    assert tablepack("evaluate", world.csv, cwd=world.folder).returncode == 2
-    done = run(world, world.csv, "--full")
-    assert done.returncode == 2
-    assert "--together" in done.stderr
 
 
 # What is never disclosed.

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import textwrap
 import time
 
 import pytest
@@ -73,60 +72,6 @@ def test_a_full_disk(tmp_path, census_spec, scratch, undisturbed, kilobytes):
     assert left_over(scratch) == []
 
 
-LIMITED = textwrap.dedent("""
-    import resource, signal, sys
-    size = int(sys.argv.pop(1))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-    from engine.cli import main
-    main()
-""")
-
-
-@pytest.mark.slow
-def test_a_limit_on_file_sizes(tmp_path, census_spec, scratch):
-    """The old release is unchanged; a later build without the limit is complete."""
-    out = tmp_path / "r.duckdb"
-    assert tablepack("build", census_spec, "-o", out, cwd=tmp_path).returncode == 0
-    before = out.read_bytes()
-    census_spec.write_text(census_spec.read_text() + '[[tables]]\ncolumns = ["carer", "sex"]\n')
-    words = ["build", str(census_spec), "-o", str(out), "--force"]
-    done = subprocess.run(
-        [COMMAND[0], "-c", LIMITED, str(100 * 1024), *words],
-        cwd=tmp_path, env=environment(scratch), capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    assert "cannot be written" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert out.read_bytes() == before
-    engine.open(out).close()
-    assert left_over(scratch) == []
-    assert tablepack(*words, cwd=tmp_path).returncode == 0
-    assert ("carer", "sex") in table_hashes(out)
-
-
-def test_no_room_for_temporary_files(tmp_path, census_spec):
-    with small_disk(tmp_path / "disk", 4, options=",nr_inodes=2") as disk:
-        done = tablepack("build", census_spec, "-o", "r.duckdb", cwd=tmp_path, tmp=disk)
-    assert done.returncode == 2
-    assert "scratch folder" in done.stderr
-    assert not (tmp_path / "r.duckdb").exists()
-
-
-@pytest.mark.slow
-def test_a_large_source_that_fills_the_disk_of_the_release(
-    tmp_path, census_spec, scratch, monkeypatch
-):
-    """Large sources are processed in a file next to the release: here every source is."""
-    monkeypatch.setattr("engine.source.opening.ON_DISK_BYTES", 0)
-    with small_disk(tmp_path / "disk", 200) as disk:
-        done = tablepack("build", census_spec, "-o", disk / "r.duckdb", cwd=tmp_path, tmp=scratch)
-        assert list(disk.iterdir()) == []
-    assert done.returncode == 2, done.stderr
-    assert "full" in done.stderr or "cannot be made" in done.stderr
-    assert left_over(scratch) == []
-
-
 @pytest.mark.slow
 def test_a_source_processed_in_a_file_gives_the_same_tables(
     tmp_path, census_spec, scratch, undisturbed, monkeypatch
@@ -146,12 +91,6 @@ def test_a_folder_that_cannot_be_written(tmp_path, census_spec, scratch):
     (tmp_path / "file").write_text("")
     done = tablepack("build", census_spec, "-o", "file/r.duckdb", cwd=tmp_path, tmp=scratch)
     check_refused(done, tmp_path, scratch, said="folder does not exist")
-
-
-def test_a_python_that_cannot_be_started(tmp_path, census_spec, scratch, monkeypatch):
-    monkeypatch.setattr("sys.executable", str(tmp_path / "gone"))
-    done = tablepack("build", census_spec, "-o", "r.duckdb", cwd=tmp_path, tmp=scratch)
-    check_refused(done, tmp_path, scratch, said="process")
 
 
 @pytest.mark.slow

@@ -44,17 +44,6 @@ def test_a_release_that_is_fitted_elsewhere_is_the_one_that_is_built(made, tmp_p
     assert tablepack("doctor", "elsewhere.duckdb", cwd=tmp_path).returncode == 0
 
 
-def test_in_python(made, tmp_path):
-    folder, measured = made
-    again = engine.measure_release(folder / "release.toml", tmp_path / "again")
-    with (
-        engine.fit_release(measured, out=tmp_path / "one.duckdb") as one,
-        engine.fit_release(again, out=tmp_path / "other.duckdb", jobs=1) as other,
-    ):
-        assert one.content_hash == other.content_hash
-        assert one.tables == tuple(TABLES)
-
-
 def test_a_measurement_is_not_replaced_unasked(made):
     folder, measured = made
     done = tablepack("measure", "release.toml", "-o", measured, cwd=folder)
@@ -66,16 +55,6 @@ def test_a_measurement_is_not_replaced_unasked(made):
     assert (
         tablepack("measure", "release.toml", "-o", measured, "--force", cwd=folder).returncode == 0
     )
-
-
-def test_what_is_no_measurement_is_no_release(made, tmp_path):
-    for name in ("nothing", "."):
-        done = tablepack("fit", name, "-o", "r.duckdb", cwd=tmp_path)
-        assert done.returncode == 2
-        assert "tablepack measure SPEC" in done.stderr
-    done = tablepack("fit", made[1], "-o", "no/such/folder.duckdb", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
 
 
 def test_a_refused_measurement_leaves_nothing(tmp_path):

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
-from contextlib import closing, suppress
 
 import pytest
 from fixtures.pipeline import COMMAND, environment, tablepack
 from fixtures.release import build_release
-
-from engine.cli import serve
 
 pytest.importorskip("fastapi")
 
@@ -31,21 +27,6 @@ def test_it_serves_and_opens_the_browser_once_it_answers(tmp_path, scratch):
         server.communicate(timeout=60)
     assert server.returncode == 130
     assert opened.read_text().strip() == address
-
-
-def test_without_a_browser_and_with_the_usual_port_in_use(tmp_path, monkeypatch):
-    served = []
-    monkeypatch.setattr(serve, "serve_command", lambda path, **how: served.append((path, how)))
-    monkeypatch.setattr(serve.webbrowser, "open", lambda _: served.append("browser"))
-    with closing(socket.socket()) as taken:
-        with suppress(OSError):  # in use by something else: as good
-            taken.bind(("127.0.0.1", 8765))
-            taken.listen()
-        done = tablepack("open", "r.duckdb", "--no-browser", cwd=tmp_path)
-    assert done.returncode == 0
-    ((path, how),) = served
-    assert path.name == "r.duckdb"
-    assert how["port"] not in (0, 8765)
 
 
 def test_a_missing_release_is_refused(tmp_path):

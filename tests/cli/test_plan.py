@@ -60,22 +60,6 @@ def test_the_worst_come_first_and_the_rest_is_summed_up(plan, planned):
     assert "26 tables (" in said
 
 
-def test_as_many_as_are_asked_for(plan):
-    assert len(shares(plan("--top", 3).stdout)) == 3
-    every = plan("--all").stdout
-    assert len(shares(every)) == 26
-    assert "more tables" not in every
-    assert "columns ┃" not in every
-    assert len(shares(plan("--top", 26).stdout)) == 26
-    assert len(json.loads(plan("--json").stdout)["tables"]) >= 26
-
-
-def test_two_ways_at_once_are_refused(plan):
-    done = plan("--top", 3, "--all")
-    assert done.returncode == 2
-    assert "--all and --top" in done.stderr
-
-
 STATEMENTS = """SELECT age, sex, count(*) FROM data GROUP BY ALL;
 SELECT region, age, sex, count(*) FROM data GROUP BY ALL;
 SELECT sex, count(*) FROM data GROUP BY sex;
@@ -114,23 +98,3 @@ def test_plan_and_build_agree_on_the_tables_of_a_workload(asked):
     assert sorted(line for one in plan["workload"]["asked"] for _, line in one["lines"]) == [
         *range(1, 5)
     ]
-
-
-@pytest.mark.ci
-def test_every_form_of_a_plan_shows_the_workload(asked):
-    for words in ((), ("--all",), ("--top", 1), ("--quick",)):
-        said = tablepack("plan", "release.toml", *words, cwd=asked).stdout
-        for part in ("4 of 5 statements", "3 combinations", "age, sex", "(line 5)", "DROP"):
-            assert part in said
-    assert "... and 2 more combinations" in (
-        tablepack("plan", "release.toml", "--top", 1, cwd=asked).stdout
-    )
-    quick = json.loads(tablepack("plan", "release.toml", "--quick", "--json", cwd=asked).stdout)
-    assert quick["workload"]["left_out"] == [["age", "sex"]]
-
-
-def test_a_plan_in_a_notebook_is_as_short(planned):
-    shown = repr(planned)
-    assert "... and 6 more tables" in shown
-    assert shown.count("\n") < 40
-    assert planned._repr_html_().count("<tr>") == 21

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import sys
 
 import duckdb
 import pytest
 from fixtures.names import NAMES, make_named
-from fixtures.pipeline import COMMAND, environment, tablepack
+from fixtures.pipeline import environment, tablepack
 from fixtures.release import build_release, make_table
 
-from engine.cli.sql import FIRST, HELP, MOST_ROWS, NEXT, prompt, sql_command
+from engine.cli.sql import FIRST, HELP, NEXT, prompt, sql_command
 from engine.errors import SpecError, StoreError
 from engine.texts import names_text
 from queries.release import open_release
@@ -58,17 +57,6 @@ def test_the_format_follows_the_suffix_of_the_file(folder, tmp_path):
     assert (tmp_path / "b.csv").read_text().startswith('{"columns"')
 
 
-@pytest.mark.parametrize("name", ["new.XLS", "a.csv.gz"])
-def test_an_unknown_suffix_is_refused(folder, tmp_path, name):
-    words = ("sql", "r.duckdb", COUNTS, "-o", tmp_path / name)
-    done = tablepack(*words, cwd=folder)
-    assert done.returncode == 2
-    assert "--format" in done.stderr
-    assert not list(tmp_path.iterdir())
-    assert tablepack(*words, "--format", "csv", cwd=folder).returncode == 0
-    assert (tmp_path / name).read_text().startswith("SEX,n\n")
-
-
 def test_a_workbook(folder, tmp_path, monkeypatch):
     openpyxl = pytest.importorskip("openpyxl")
     odd = "SELECT '=1+1' AS t, count(*) AS n, 1.5 AS x, NULL AS z, true AS b, DATE '2020-02-03' AS d FROM data"
@@ -93,25 +81,6 @@ def test_a_workbook(folder, tmp_path, monkeypatch):
     done = tablepack("sql", "r.duckdb", COUNTS, "-o", tmp_path / "u.xlsx", cwd=folder)
     assert "pip install 'tablepack[pack]'" in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["t.XLSX"]
-
-
-def test_markdown_escapes_and_aligns(folder):
-    odd = "SELECT 'a|b' AS \"x|y\", NULL AS z, 1.5 AS n, 'two\nlines' AS t"
-    done = tablepack("sql", "r.duckdb", odd, "--format", "markdown", cwd=folder)
-    assert done.stdout == (
-        "| x\\|y | z | n | t |\n| --- | --- | --: | --- |\n| a\\|b | NULL | 1.5 | two lines |\n"
-    )
-    none = tablepack(
-        "sql", "r.duckdb", "SELECT 1 AS x WHERE 1 = 2", "--format", "markdown", cwd=folder
-    )
-    assert none.stdout == "| x |\n| --- |\n"
-
-
-def test_how_numbers_are_printed(folder):
-    asked = "SELECT 1234567.891::DOUBLE AS a, 0.0000012::DOUBLE AS b, 2e300::DOUBLE AS c"
-    done = tablepack("sql", "r.duckdb", asked, cwd=folder)
-    shown = [v.strip() for v in done.stdout.splitlines()[2].split("│")]
-    assert shown == ["1234567.9", "1.2e-06", "2e+300"]
 
 
 def asked(release, *lines):
@@ -160,26 +129,6 @@ def test_a_prompt_answers_one_statement_after_another(folder, capsys):
             asked(release, "FAIL;", "SELECT 3;")
 
 
-@pytest.mark.ci
-@pytest.mark.skipif(os.name != "posix", reason="terminals of this kind are Unix's")
-def test_the_prompt_on_a_terminal(folder):
-    import pty
-
-    ours, theirs = pty.openpty()
-    asks = subprocess.Popen(
-        [*COMMAND, "sql", "r.duckdb"],
-        stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        cwd=folder, env=environment(),
-    )  # fmt: skip
-    os.write(ours, b"SELECT count(*) AS people\nFROM data;\nFROM nowhere;\n.quit\n")
-    out, err = asks.communicate(timeout=60)
-    os.close(ours)
-    os.close(theirs)
-    assert asks.returncode == 0
-    assert "people" in out
-    assert "nowhere does not exist" in err
-
-
 class Terminal(io.StringIO):
     def isatty(self):
         return True
@@ -190,18 +139,6 @@ def test_the_prompt_writes_no_file(folder, monkeypatch, tmp_path):
     with pytest.raises(SpecError, match="--output"):
         sql_command(folder / "r.duckdb", output=tmp_path / "x.csv")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_terminal_shows_the_first_rows(folder, monkeypatch):
-    many = f"SELECT i FROM range({MOST_ROWS + 1234}) AS r(i)"
-    piped = tablepack("sql", "r.duckdb", many, cwd=folder)
-    assert len(piped.stdout.splitlines()) == MOST_ROWS + 1234 + 2
-    out, err = Terminal(), io.StringIO()
-    monkeypatch.setattr("sys.stdout", out)
-    monkeypatch.setattr("sys.stderr", err)
-    sql_command(folder / "r.duckdb", many)
-    assert "... and 1,234 more rows" in err.getvalue()
-    assert len(out.getvalue().splitlines()) == MOST_ROWS + 2
 
 
 COMPLETED = """

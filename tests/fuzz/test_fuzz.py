@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 pytestmark = pytest.mark.hostile
 CANARY = "Zr7qCanaryValue0x51c3"
-FEW, MANY = 8, 100
+FEW, MANY = 8, 40
 """Cases of each kind: by default, and in the slow run."""
 COLUMNS = {"a": {"kind": "integer"}, "b": {"kind": "category"}, "c": {"kind": "text"}}
 PACK = '[pack]\ntitle = "x"\n[[tables]]\nrows = ["AGE"]\ncols = ["SEX"]\nmeasure = "count"\n'

@@ -54,9 +54,3 @@ def test_random_statements(path):
     ends = tried(path, seed=1, n=15)
     assert ends["answered"] > 1
     assert ends["refused"] > 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 6))
-def test_many_random_statements(path, seed):
-    assert tried(path, seed, n=3000)["answered"] > 300

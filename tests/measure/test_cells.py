@@ -105,17 +105,6 @@ def test_cells_are_counted(make, names, additive):
         assert type(array) is np.ndarray  # a masked array would carry a hidden null
 
 
-@SOURCES
-@pytest.mark.parametrize("names", [(), ("A",), ("A", "B")])
-@pytest.mark.parametrize("additive", [True, False])
-def test_an_empty_table_has_no_cells(make, names, additive):
-    found = make([], (tokens_of(1),), (additive,)).cells(names)
-    assert found.codes.shape == (0, len(names))
-    assert found.n_rows.shape == (0,)
-    entity = found.entities[0]
-    assert entity.lanes.shape == (0, 2) if additive else entity.cell.shape == (0,)
-
-
 # --- small numbers -------------------------------------------------------------------------------------------
 
 
@@ -143,24 +132,3 @@ def test_sets_summed_from_wider_ones_have_the_same_cells(additive, n):
             assert content(found) == content(apart.cells(columns))
     left = {name for (name,) in apart._con.execute("SHOW TABLES").fetchall()}
     assert left == {"t", "small"}
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "sql_type"),
-    [
-        *((0, -1, "UTINYINT"), (0, 253, "UTINYINT"), (0, 254, "USMALLINT")),
-        *((7, 65_540, "USMALLINT"), (7, 65_541, "UINTEGER"), (0, 2**32 - 3, "UINTEGER")),
-        *((0, 2**32 - 2, None), (-(2**63) + 2, -(2**63) + 9, "UTINYINT")),
-    ],
-)
-def test_small_numbers_are_the_codes_again(low, high, sql_type):
-    span = CodeSpan(low=low, high=high)
-    assert span.sql_type == sql_type
-    if sql_type is None:
-        return
-    codes = sorted({NULL_CODE, OTHER_CODE, *([low, high] if low <= high else [])})
-    with duckdb.connect() as con:
-        con.execute("CREATE TABLE t (c BIGINT)")
-        con.executemany("INSERT INTO t VALUES (?)", [[code] for code in codes])
-        small = con.execute(f"SELECT {span.small('c')} AS s FROM t ORDER BY c").fetchnumpy()["s"]
-    assert span.codes(small).tolist() == codes

@@ -8,13 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.margins import (
-    AGE,
     COLUMNS,
     EXACT,
     FRAME,
     NAMES,
     NO_NOISE,
-    SEX,
     counted_slowly,
     frame_of,
     make_spec,
@@ -22,8 +20,6 @@ from fixtures.margins import (
 )
 from fixtures.measure import cells_of, column, tokens_of
 
-from engine.errors import InternalError
-from engine.levels import level_of
 from engine.measure import coding
 from engine.measure.dp import counting, levels_of, shares
 from engine.measure.dp.counting import bounded_rows, counted, counter
@@ -87,17 +83,6 @@ def test_trees_are_counted_from_their_leaves(spec):
     assert np.array_equal(hours.tree[0][1], by_leaf[4:].sum(axis=0))
     assert [t.shape for t in ages.tree] == [(2, 2)]
     assert np.array_equal(ages.tree[0][0], counted_slowly(FRAME, ("AGE", "REG"))[:3].sum(axis=0))
-
-
-def test_a_code_in_no_level_is_our_bug():
-    levels = levels_of(AGE)
-    null = -(2**63)
-    assert level_of(np.array([null, 0, 2, 3, 9]), levels).tolist() == [0, 1, 1, 2, 3]
-    for code in (-1, 10, null + 1):
-        with pytest.raises(InternalError, match="'AGE': a row lies in none of its levels"):
-            level_of(np.array([3, code]), levels)
-    with pytest.raises(InternalError):
-        level_of(np.array([null]), levels_of(SEX))
 
 
 EVENTS = frame_of(160, seed=8).assign(
@@ -164,23 +149,6 @@ def test_row_order_does_not_decide_which_rows_count(spec):
     assert int(first[0]) == 32
 
 
-def test_entities_of_one_row_and_a_wide_bound_leave_all_rows(spec):
-    all_rows = counted_within(spec, replace(WIDE, max_rows=40), EVENTS)
-    for columns, counts in zip(((), ("AGE", "REG")), all_rows, strict=False):
-        assert np.array_equal(counts, counted_slowly(EVENTS, columns))
-    one_each = EVENTS.assign(id=range(len(EVENTS)))
-    assert int(counted_within(spec, WIDE, one_each)[0]) == len(EVENTS)
-
-
-def test_without_guarantee_all_rows_count(spec):
-    named = replace(
-        spec, source=replace(spec.source, entities=("id",)), columns=(*COLUMNS, column("id"))
-    )
-    found = measure(named, EXACT, EVENTS)
-    for margin in (found.total, *found.margins):
-        assert np.array_equal(margin.n, counted_slowly(EVENTS, margin.columns))
-
-
 def pairs_of(rows, n_entities):
     return cells_of(
         [(codes, (e,)) for codes, e in rows], ("A", "B"), (tokens_of(n_entities),), (False,)
@@ -218,10 +186,3 @@ def test_each_row_of_an_entity_has_the_same_chance():
     assert n.sum() == 4000
     assert abs(n[1] - 400) < 5 * 19  # 9 of 10 rows lie in the first cell; sd 19
     assert not np.array_equal(n, bounded_rows(pairs_of(rows, 4000), 1, bytes(32)))
-
-
-def test_no_rows_and_entities_of_one_row():
-    assert bounded_rows(pairs_of([], 3), 1, SECRET).tolist() == []
-    additive = cells_of([((1, 2), (0,))], ("A", "B"), (tokens_of(1),), (True,))
-    with pytest.raises(InternalError, match="entities of several rows only"):
-        bounded_rows(additive, 1, SECRET)

@@ -219,65 +219,6 @@ def test_zeros_of_universes_against_single_values(universe, decider_nullable):
     assert str(universe) in zero.why
 
 
-def test_columns_of_one_universe_are_null_together_and_chains_count():
-    """B and C are null exactly outside A >= 1; D has a value only where B has one, so only inside too."""
-    a = column("A", bounds=(0, 1), nullable=False)
-    b = column("B", bounds=(0, 0), universe=Universe(column="A", low=1))
-    c = column("C", bounds=(0, 1), universe=Universe(column="A", low=1))
-    d = column("D", bounds=(0, 0), universe=Universe(column="B", complete=False))
-    told = (a, b, c, d)
-    every = {x.name: levels_of(x) for x in told}
-    zeros = zeros_of(told, (), every)
-    rows = np.zeros([len(levels) for levels in every.values()], dtype=bool)
-    for zero in zeros:
-        shape = [len(every[n]) if n in zero.columns else 1 for n in every]
-        rows |= zero.cells.reshape(shape)
-    possible = {tuple(i) for i in np.argwhere(~rows).tolist()}
-    # by hand: A = 0: all null. A = 1: B has its value, C one of two, D null or its value.
-    assert possible == {(0, 0, 0, 0), *((1, 1, i, j) for i in (1, 2) for j in (0, 1))}
-    # without A, D with a value still means that C has one
-    kept = {n: every[n] for n in ("C", "D")}
-    (zero,) = zeros_of(told, (), kept)
-    assert zero.columns == ("C", "D")
-    assert zero.cells.tolist() == [[False, True], [False, False], [False, False]]
-
-
-def test_a_null_below_a_null_says_nothing_of_the_universe_above():
-    """B may be null inside A >= 1; C is null exactly where B is: so C may be null inside A >= 1, too."""
-    a = column("A", bounds=(0, 1), nullable=False)
-    b = column("B", bounds=(0, 0), universe=Universe(column="A", low=1, complete=False))
-    c = column("C", bounds=(0, 0), universe=Universe(column="B"))
-    kept = {x.name: levels_of(x) for x in (a, c)}
-    (zero,) = zeros_of((a, b, c), (), kept)
-    assert zero.columns == ("A", "C")
-    assert zero.cells.tolist() == [[False, True], [False, False]]
-    assert zeros_of((a, c), (), kept) == ()  # B is not told of
-
-
-def test_rules_mean_a_level_only_if_all_its_values_are():
-    sex = ranked("SEX", ("1", "2"), nullable=False)
-    levels = {"AGE": levels_of(AGE), "SEX": levels_of(sex)}  # null, 0-2, 3-4, 5-7, 8-9
-
-    def ruled(**part):
-        rule = ZeroRule(
-            parts=(ZeroPart(column="SEX", values=("2",)), ZeroPart(column="AGE", **part))
-        )
-        found = zeros_of((), (rule,), levels)
-        assert all(zero.columns == ("AGE", "SEX") and not zero.cells[:, 0].any() for zero in found)
-        assert all("declared impossible: SEX in 2 and AGE" in zero.why for zero in found)
-        return [zero.cells[:, 1].tolist() for zero in found]
-
-    assert ruled(high=4) == [[False, True, True, False, False]]
-    assert ruled(high=6) == [[False, True, True, False, False]]
-    assert ruled(low=4, high=8) == [[False, False, False, True, False]]
-    assert ruled(values=(8, 9, 3)) == [[False, False, False, False, True]]
-    assert ruled(values=(3,)) == []
-    assert ruled(low=4, high=4) == []
-    alone = ZeroRule(parts=(ZeroPart(column="AGE", low=8),))
-    (zero,) = zeros_of((), (alone,), levels)
-    assert zero.cells.tolist() == [False, False, False, False, True]
-
-
 def test_rules_against_single_values():
     """Random rules over columns of different sizes, against every combination of values."""
     rng = np.random.default_rng(5)

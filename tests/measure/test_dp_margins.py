@@ -23,7 +23,7 @@ from fixtures.margins import (
 )
 from fixtures.measure import column
 
-from engine.errors import BudgetError, InternalError, SpecError, StoreError
+from engine.errors import BudgetError, InternalError, StoreError
 from engine.measure.dp import balance, ledger_path, set_budget
 from engine.measure.dp import margins as marginals
 from engine.measure.dp.ledger import measured_folder
@@ -265,20 +265,3 @@ def test_a_margin_or_depth_that_nobody_paid_for_is_never_drawn(spec):
     ):
         with pytest.raises(InternalError, match=r"paid for|shared out"):
             noisy(exact, wrong, tree, silent)
-
-
-def test_one_kind_of_entity_only(spec):
-    two = replace(
-        spec,
-        source=replace(spec.source, entities=("id", "home")),
-        columns=(*COLUMNS, column("id"), column("home")),
-    )
-    with pytest.raises(SpecError, match="one kind of entity"):
-        measure(two, PARAMS, FRAME.assign(id=range(90), home=1))
-
-
-def test_progress_tells_how_many_margins_and_nothing_else(spec):
-    told = []
-    measure(spec, PARAMS, report=lambda *what: told.append(what))
-    assert told[:4] == [("margins", i, 4) for i in (1, 2, 3, 4)]
-    assert told[4:] == [("noise", i, 5) for i in (1, 2, 3, 4, 5)]

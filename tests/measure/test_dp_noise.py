@@ -1,28 +1,16 @@
 from __future__ import annotations
 
 import math
-import sys
 
 import numpy as np
 import pytest
 from fixtures.falsify import reachable_by_integers, sampler_p_value
 
-from engine.errors import DataError, InternalError, StoreError
+from engine.errors import DataError, InternalError
 from engine.measure.dp import noise as dp_noise
 from engine.measure.dp.noise import LARGEST_COUNT, epsilon_of_rho, guarantee_of, noised, variance_of
 
 NOISES = ("laplace", "gaussian")
-SHAPES = [(), (0,), (1,), (1, 1, 1), (2, 3, 5), (0, 4)]
-
-
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_shape_and_type_stay(noise, shape):
-    counts = np.full(shape, 7, dtype=np.int64)
-    out = noised(counts, noise, 2.0)
-    assert out.shape == shape
-    assert out.dtype == np.int64
-    assert (counts == 7).all()
 
 
 def test_noise_goes_to_its_own_cell_whatever_the_chunk(monkeypatch):
@@ -44,13 +32,6 @@ def test_noise_of_one_count_says_nothing_of_its_neighbour():
     assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.08  # five standard errors
 
 
-def test_without_protection_counts_come_back_as_a_copy():
-    counts = np.array([3, -1], dtype=np.int64)
-    out = noised(counts, None, 0.0)
-    assert out.tolist() == [3, -1]
-    assert out is not counts
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_largest_counts_are_noised_and_larger_ones_refused(sign):
     largest = np.array([0, sign * LARGEST_COUNT], dtype=np.int64)
@@ -63,36 +44,6 @@ def test_the_largest_counts_are_noised_and_larger_ones_refused(sign):
         noised(np.array([-(2**63)]), "laplace", 1.0)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.float64, np.uint64])
-def test_other_types_are_refused(dtype):
-    with pytest.raises(InternalError, match="int64"):
-        noised(np.zeros(3, dtype=dtype), "laplace", 1.0)
-
-
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
-def test_bad_scales_are_refused(noise, scale):
-    with pytest.raises(InternalError, match="scale"):
-        noised(np.zeros(3, dtype=np.int64), noise, scale)
-    with pytest.raises(InternalError, match="scale"):
-        guarantee_of(noise, scale, 1)
-
-
-def test_a_scale_without_noise_is_refused():
-    with pytest.raises(InternalError, match="no noise"):
-        noised(np.zeros(3, dtype=np.int64), None, 1.0)
-
-
-def test_a_missing_package_is_said(monkeypatch):
-    dp_noise._opendp.cache_clear()
-    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    try:
-        with pytest.raises(StoreError, match=r"pip install 'tablepack\[dp\]'"):
-            noised(np.zeros(3, dtype=np.int64), "laplace", 1.0)
-    finally:
-        dp_noise._opendp.cache_clear()
-
-
 @pytest.mark.parametrize("scale", [0.1, 1.0, 7.3, 1000.0])
 @pytest.mark.parametrize("rows", [1, 2, 5])
 def test_opendp_grants_what_the_formula_says_and_never_less(scale, rows):
@@ -100,12 +51,6 @@ def test_opendp_grants_what_the_formula_says_and_never_less(scale, rows):
         granted = guarantee_of(noise, scale, rows)
         assert granted == pytest.approx(formula, rel=1e-14)
         assert granted >= formula * (1 - 1e-15)
-
-
-def test_no_noise_grants_nothing_and_no_rows_are_refused():
-    assert guarantee_of(None, 0.0, 1) == math.inf
-    with pytest.raises(InternalError, match="sensitivity"):
-        guarantee_of("laplace", 1.0, 0)
 
 
 def smallest_epsilon(rho: float, delta: float) -> float:
@@ -140,16 +85,6 @@ def test_variance_is_that_of_the_whole_number_distribution(noise, scale):
     assert variance_of(noise, scale) == pytest.approx(float((p * k**2).sum() / p.sum()), rel=1e-9)
 
 
-def test_variance_at_the_ends():
-    assert variance_of(None, 0.0) == 0.0
-    assert variance_of("laplace", 1e-4) == 0.0  # of exp(-10000) nothing is left in a float
-    assert variance_of("laplace", 1e9) == pytest.approx(2e18)
-    assert variance_of("gaussian", 1e9) == pytest.approx(1e18)
-
-
-SCALES = [0.1, 1.0, 10.0, 1000.0]
-
-
 def draws(noise: str, scale: float, n: int) -> np.ndarray:
     return noised(np.zeros(n, dtype=np.int64), noise, scale)
 
@@ -161,27 +96,10 @@ def test_noise_has_its_distribution(noise, scale):
     assert sampler_p_value(draws(noise, scale, 20_000), noise, scale) > 1e-6
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("scale", SCALES)
-def test_a_million_draws_have_their_distribution(noise, scale):
-    drawn = draws(noise, scale, 1_000_000)
-    assert sampler_p_value(drawn, noise, scale) > 1e-6
-    if noise == "laplace" or scale >= 1:  # Gaussian noise of 0.1 or 0.13 rows is 0 every time
-        assert sampler_p_value(drawn, noise, scale * 0.7) < 1e-9
-        assert sampler_p_value(drawn, noise, scale * 1.3) < 1e-9
-
-
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(("scale", "off"), [(1.0, 0.7), (10.0, 1.3)])
 def test_a_wrong_scale_is_seen(noise, scale, off):
     assert sampler_p_value(draws(noise, scale * off, 10_000), noise, scale) < 1e-9
-
-
-@pytest.mark.parametrize(("noise", "other"), [NOISES, NOISES[::-1]])
-def test_the_other_noise_is_seen(noise, other):
-    drawn = draws(other, 10.0 * (math.sqrt(2) if other == "laplace" else 1 / math.sqrt(2)), 20_000)
-    assert sampler_p_value(drawn, noise, 10.0) < 1e-9
 
 
 def test_a_few_far_draws_are_seen_where_all_others_are_right():

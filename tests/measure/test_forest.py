@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from oracles.forest_oracle import grow_slowly
 
 from engine.mechanism import EntitySets, RowBounds, grow
-from engine.ranges import code_bounds
 from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, NULL_CODE, OTHER_CODE
 
 HUGE = 2**63 - 2
@@ -143,21 +142,6 @@ def test_the_order_of_rows_never_matters(drawn, seed):
     assert list(nodes_of(one).items()) == list(nodes_of(other).items())
 
 
-@given(drawn=inputs())
-@settings(max_examples=20)
-def test_a_node_holds_its_children_and_nothing_beside(drawn):
-    found = grown(*drawn, EXACT)
-    low, high = code_bounds(found.kind, found.level, found.index)
-    for child in np.flatnonzero(found.parent >= 0):
-        parent = found.parent[child]
-        assert (found.kind[child] == found.kind[parent]).all()
-        assert (low[child] >= low[parent]).all()
-        assert (high[child] <= high[parent]).all()
-    rows = drawn[0]
-    for depth in range(int(found.depth.max(initial=0)) + 1):  # threshold 1: nobody is lost
-        assert found.n[found.depth == depth].sum() == len(rows)
-
-
 def test_by_hand():
     """Ages 1 1 1 4 4 -2 null null at top 3, hard threshold 2."""
     ages = [1, 1, 1, 4, 4, -2, NULL_CODE, NULL_CODE]
@@ -174,16 +158,6 @@ def test_by_hand():
         (2, ((2, 1, 0),)): (3, left, 1), (2, ((2, 1, 2),)): (2, right, 1),
         (3, ((2, 0, 1),)): (3, ((2, 1, 0),), 1), (3, ((2, 0, 4),)): (2, ((2, 1, 2),), 1),
     }  # fmt: skip
-
-
-def test_the_total():
-    rows = [((), (i,)) for i in range(11)]
-    found = grown(rows, (), (), TOKENS[:1], (True,), EXACT)
-    assert found.n.tolist() == [11]
-    assert found.parent.tolist() == [-1]
-    assert found.kind.shape == (1, 0)
-    assert grown(rows, (), (), TOKENS[:1], (True,), Noiseless(threshold=12)).n_nodes == 0
-    assert grown([], (), (), TOKENS[:1], (True,), EXACT).n_nodes == 0
 
 
 def test_same_people_same_set_noise_in_every_table():
@@ -239,11 +213,6 @@ def test_nothing_is_shown_below_a_node_that_fails_beside_one_that_passes():
 
 def visits(per_entity: dict[int, int], code: int = 3):
     return [((code,), (e,)) for e, n in per_entity.items() for _ in range(n)]
-
-
-def test_one_entity_of_a_thousand_rows_is_never_shown():
-    cells = cells_of(visits({0: 1000}) + visits({0: 500}, 9), ("A",), TOKENS[1:], (False,))
-    assert all(grow(cells, (4,), sticky(k), NO_BOUND).n_nodes == 0 for k in range(60))
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -326,67 +295,6 @@ def test_rows_beyond_the_bound_are_left_out_in_every_bucket():
     assert of_value[1, 1] == 5
     assert of_value[3, 3] == 2 + 2 + 2 + 2 + 2 + 1
     assert of_value[3, 4] == 2
-
-
-def test_the_scale_follows_from_what_is_declared_alone():
-    """Nobody, a few people of one row, a giant: the same scales, also at depths where nothing passes."""
-    bounds = RowBounds(most=8, of_values={"A": 1, "C": 1})
-    scales = {
-        tuple(grown(rows, ("A", "B"), (2, 5), TOKENS[1:], (False,), STICKY, bounds).scale.tolist())
-        for rows in (
-            [],
-            [((1, 1), (e,)) for e in range(7)],
-            [((1, 1), (e,)) for e in range(7)] + [((3, 9), (0,))] * 900,
-        )
-    }
-    assert scales == {(4, 2, 1, 1, 1, 1)}
-
-
-def test_bounds_by_hand():
-    one = RowBounds(most=None, of_values={})
-    assert one.at(("A",), (3,)) == (1, 1, 1, 1)
-    assert one.at((), ()) == (1,)
-    wide = RowBounds(most=64, of_values={"A": 4})
-    assert wide.at((), ()) == (64,)
-    assert wide.at(("A",), (6,)) == (64, 64, 64, 32, 16, 8, 4)
-    assert wide.at(("A", "B"), (1, 3)) == (8, 4, 4, 4)
-    assert wide.at(("B",), (63,)) == (64,) * 64
-    assert wide.at(("A",), (63,))[-1] == 4
-
-
-def test_entities_of_one_row_are_counted_whole_under_every_bound():
-    rows = [((1,), (i,)) for i in range(20)]
-    paired = grown(rows, ("A",), (0,), TOKENS[:1], (False,), STICKY, ONE_ROW)
-    added = grown(rows, ("A",), (0,), TOKENS[:1], (True,), STICKY, ONE_ROW)
-    declared = grown(
-        rows, ("A",), (0,), TOKENS[:1], (True,), STICKY, RowBounds(most=1, of_values={})
-    )
-    assert nodes_of(paired) == nodes_of(added) == nodes_of(declared)
-
-
-@pytest.mark.parametrize("keys", [100, pytest.param(1_200, marks=pytest.mark.slow)])
-def test_one_person_of_ten_thousand_rows_moves_a_count_by_the_bound_at_most(keys):
-    """And both noises."""
-    rng = np.random.default_rng(2)
-    tokens = (tokens_of(40, 3),)
-    others = {e: int(n) for e, n in enumerate(rng.integers(1, 11, size=39))}
-    without = cells_of(visits(others), ("A",), tokens, (False,))
-    with_ = cells_of(visits(others | {39: 10_000}), ("A",), tokens, (False,))
-    bounds, within = RowBounds(most=8, of_values={}), 0
-    for number in range(keys):
-        draws = sticky(number)
-        a, b = grow(without, (0,), draws, bounds), grow(with_, (0,), draws, bounds)
-        assert a.scale.tolist() == b.scale.tolist() == [8]
-        within += abs(int(a.n[0]) - int(b.n[0])) <= 8 + 4 * math.sqrt(2) * 8
-    assert within >= 0.999 * keys - 1
-
-
-def test_without_a_bound_that_test_would_fail():
-    """The positive control."""
-    tokens, others = (tokens_of(40, 3),), {e: 1 + e % 10 for e in range(39)}
-    a = grown(visits(others), ("A",), (0,), tokens, (False,), EXACT)
-    b = grown(visits(others | {39: 10_000}), ("A",), (0,), tokens, (False,), EXACT)
-    assert b.n[0] - a.n[0] == 10_000
 
 
 # --- boundaries ----------------------------------------------------------------------------------------------

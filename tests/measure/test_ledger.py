@@ -37,14 +37,6 @@ def spend(key, params=PURE, id="m1", **more):
     return charge(key, params, id=id, **told | more)
 
 
-def test_without_a_ledger_nothing_is_spent(key):
-    found = balance(key)
-    assert (found.budget, found.delta, found.spent, found.left, found.entries) == (
-        None, 0, 0, None, (),
-    )  # fmt: skip
-    assert [file.name for file in key.parent.iterdir() if "journal" in file.name] == []
-
-
 def test_the_first_build_pins_its_own_epsilon(key):
     entry = spend(key)
     assert (entry.number, entry.state, entry.budget, entry.epsilon) == (1, "charged", 0.25, 0.25)
@@ -156,12 +148,6 @@ def test_a_smaller_delta_must_still_fit_what_is_spent(key):
         set_budget(key, 0.25, 1e-12)
 
 
-def test_a_build_without_guarantee_is_never_charged(key):
-    with pytest.raises(InternalError, match="never charged"):
-        spend(key, replace(PURE, epsilon=None))
-    assert not balance(key).entries
-
-
 def test_measured_marks_the_last_charge_of_a_measurement(key):
     spend(key, replace(PURE, budget=1.0))
     spend(key)  # the first build died before its counts were kept
@@ -238,28 +224,6 @@ def test_a_ledger_older_than_what_is_kept_is_refused_whatever_is_asked(key):
     assert ledger_path(key).read_text() == older
 
 
-def test_what_is_left_is_the_difference_of_the_decimals(key):
-    spend(key, replace(PURE, epsilon=0.9, budget=1.0))
-    assert balance(key).left == 0.1  # in floats 1 - 0.9 is less
-
-
-def test_numbers_to_be_typed_in_again_are_enough(key):
-    """The figure of the message, typed in, must do: not six digits of it."""
-    spend(key, replace(PURE, epsilon=1.23456489, budget=1.23456489))
-    with pytest.raises(BudgetError) as caught:
-        spend(key, replace(PURE, budget=2.00000049))
-    assert "pinned to 1.23456489" in str(caught.value)
-    assert str(caught.value).endswith("--set 2.00000049")
-    with pytest.raises(BudgetError) as caught:
-        spend(key)
-    told = str(caught.value).rpartition("--set ")[2]
-    set_budget(key, float(told))
-    spend(key)
-    assert balance(key).left == 0
-    with pytest.raises(BudgetError, match=r"epsilon 1\.48456489 is spent already"):
-        set_budget(key, 1.484564)
-
-
 @pytest.mark.parametrize("mask", [0, 0o77])
 def test_only_we_may_read_it(key, mask):
     before = os.umask(mask)
@@ -294,11 +258,6 @@ def test_a_full_disk_leaves_the_old_ledger_and_ends_the_build(key, monkeypatch):
     with pytest.raises(StoreError, match="cannot write the ledger"):
         spend(key)
     assert ledger_path(key).read_text() == before
-
-
-def test_a_folder_that_cannot_be_written(key):
-    with pytest.raises(StoreError, match="cannot write beside the key"):
-        spend(key.parent / "no" / "key")
 
 
 def test_builds_at_once_are_charged_one_after_the_other(key):

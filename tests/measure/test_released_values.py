@@ -205,12 +205,6 @@ def test_another_encoding_has_another_digest(one, change):
     assert encoding_digest(dataclasses.replace(one, **change)) != encoding_digest(one)
 
 
-def test_what_decides_no_code_changes_no_digest():
-    for one in (CATEGORY, REAL):
-        same = dataclasses.replace(one, label="L", labels=(("a", "A"),), detected=("kind",))
-        assert encoding_digest(same) == encoding_digest(one)
-
-
 def test_the_order_of_a_declared_domain_decides_the_draws():
     """Why it is pinned: the same people under another rank draw another label noise."""
     frame = letters({"x": 40, "y": 40})

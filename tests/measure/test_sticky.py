@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.measure import (
-    EXACT,
     KEY,
     NO_BOUND,
     ONE_ROW,
@@ -18,7 +17,6 @@ from fixtures.measure import (
     cells_of,
     column,
     columns_of,
-    grown,
     key_number,
     measured,
     nodes_of,
@@ -31,7 +29,7 @@ from oracles.forest_oracle import grow_slowly
 from engine.errors import PrivacyError
 from engine.keys import entity_tokens
 from engine.mechanism import RowBounds
-from engine.mechanism.measuring import ReleasedRanges, one_way, within_one_way
+from engine.mechanism.measuring import one_way
 from engine.schema import KIND_NULL, KIND_OTHER, NULL_CODE, OTHER_CODE
 
 SETS = [
@@ -141,15 +139,6 @@ def test_row_and_column_order_and_threads_never_matter(entities, persons):
     assert measured(shuffled, SETS[::-1], entities=entities, threads=2).all() == one
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("entities", [(), ("id",)])
-def test_threads_never_matter_where_duckdb_uses_them(entities):
-    frame = people(300_000, persons=50_000)
-    frame = frame if entities else frame[BARE]
-    one = measured(frame, SETS[:2], entities=entities, threads=1).all()
-    assert measured(frame, SETS[:2], entities=entities, threads=2).all() == one
-
-
 def test_an_unrelated_column_changes_no_bucket():
     frame = people(persons=80)
     one = measured(frame.drop(columns=["YES"]), SETS[:1], entities=("id",)).all()
@@ -173,14 +162,6 @@ def test_other_tables_change_no_bucket():
     for some in (SETS[:1], SETS[::-1], [SETS[2]], []):
         found = measured(frame, some, entities=("id",)).all()
         assert found == {name: one[name] for name in found}
-
-
-def test_another_key_or_vintage_draws_anew():
-    frame = people()
-    one = measured(frame, SETS[:1], entities=("id",)).one_way["AGE"]
-    for how in ({"key": key_number(9)}, {"vintage": "2025"}):
-        other = measured(frame, SETS[:1], entities=("id",), **how).one_way["AGE"]
-        assert nodes_of(other) != nodes_of(one)
 
 
 # --- outliers ------------------------------------------------------------------------------------------------
@@ -246,26 +227,6 @@ def test_a_suppressed_range_is_in_no_wider_table():
         assert np.all(wide.depth[wide.parent[inner]] == wide.depth[inner] - 1)
 
 
-def test_left_out_buckets_leave_whole_trees():
-    rows = [((a, b), (i,)) for i, (a, b) in enumerate([(0, 0)] * 4 + [(1, 1)] * 4 + [(3, 0)] * 2)]
-    tokens = (tokens_of(12),)
-    wide = grown(rows, ("A", "B"), (2, 1), tokens, (True,), EXACT)
-    released = [
-        ReleasedRanges(
-            grown([((codes[j],), e) for codes, e in rows], ("A",), (top,), tokens, (True,), HARD)
-        )
-        for j, top in enumerate((2, 1))
-    ]
-    kept = within_one_way(wide, released)
-    assert nodes_of(kept) == {
-        node: seen
-        for node, seen in nodes_of(wide).items()
-        if node[1][0] not in {(2, 1, 1), (2, 0, 3)}
-    }
-    assert kept.n_nodes == wide.n_nodes - 2
-    assert within_one_way(kept, released) is kept
-
-
 # --- how rows are stored and counted never matters -----------------------------------------------------------
 
 
@@ -323,21 +284,6 @@ def test_negative_and_huge_numbers():
     tree = nodes_of(measured(frame, entities=("id",), draws=HARD).one_way["A"])
     singles = {label[0]: n for (d, label), (n, *_) in tree.items() if d == ROOT}
     assert singles == {(2, 0, huge): 5, (1, 0, huge - 1): 5, (1, 0, 0): 5, (2, 0, 0): 5}
-
-
-def test_many_visits_of_one_person():
-    """10,000 rows against about 10: the total moves by the top group's mean + 4 noise sd at most."""
-    visits = np.repeat(np.arange(60), np.random.default_rng(1).integers(1, 11, 60))
-    frame = pd.DataFrame({"id": visits, "A": visits % 3})
-    heavy = pd.concat([frame, pd.DataFrame({"id": [60] * 10_000, "A": [1] * 10_000})])
-    for number in range(3):
-        runs = [measured(f, entities=("id",), key=key_number(number)) for f in (frame, heavy)]
-        for name in ("", "A"):
-            a, b = (run.one_way[name] for run in runs)
-            assert list(nodes_of(a)) == list(nodes_of(b))
-            noise_sd = math.sqrt(2) * int(max(a.scale.max(), b.scale.max()))
-            assert b.scale.max() <= 16
-            assert np.abs(a.n - b.n).max() <= 10 + 4 * noise_sd
 
 
 def test_a_released_count_is_never_forced_to_the_truth():

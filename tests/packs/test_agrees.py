@@ -103,13 +103,6 @@ def test_they_agree_on_odd_values(hostile, tables, entry):
     assert strays(hostile, entry, tables[str(entry)]) == []
 
 
-@pytest.mark.parametrize("entry", GROUPED, ids=str)
-def test_they_agree_on_groups(opened, tables, entry):
-    table = tables[str(entry | {"only_groups": ["age"]})]
-    groups = [("group.age", "young|0..39"), ("group.age", "old|40..105")]
-    assert strays(opened, entry, table, groups) == []
-
-
 def test_a_difference_is_found(opened, tables):
     table = tables[str(CENSUS[0])]
     for name in ("high", "value"):

@@ -17,10 +17,6 @@ import pandas as pd
 import pytest
 from fixtures.pack import DIMENSIONS, SPEC, figures_of, loaded, rows_of
 
-import queries.packs.formats.workbook
-from queries.packs import pack_spec_from, preview
-from queries.packs.formats.workbook import write_workbook
-
 ALL = (*DIMENSIONS, "T6")
 PX_KEYWORDS = (
     *("CHARSET", "AXIS-VERSION", "CODEPAGE", "LANGUAGE", "DECIMALS", "SHOWDECIMALS", "MATRIX"),
@@ -332,23 +328,6 @@ def test_marks_replace_numbers_only_where_there_is_none_and_are_explained(book):
     cover = " ".join(str(c.value) for row in book["Cover"].iter_rows() for c in row)
     for mark in ("[c]", "[low]", "[u]", "[z]", "[x]"):
         assert mark in cover
-
-
-def test_figures_of_a_column_have_the_same_decimals_and_no_more_than_they_are_worth(pack, book):
-    for name, expected in (("T1", "#,##0"), ("T2", "#,##0.0")):
-        cells = (c for row in book[name].iter_rows() for c in row)
-        assert {c.number_format for c in cells if isinstance(c.value, int | float)} == {expected}
-    for row in (*rows_of(pack / "tables/T2.csv"), *rows_of(pack / "tables/T4.csv")):
-        for figure in ("value", "low", "high"):
-            assert row[figure] is None or len(row[figure].partition(".")[2]) <= 2
-
-
-def test_gptables_finds_headings_that_are_the_same(opened, tmp_path, monkeypatch):
-    pytest.importorskip("gptables")
-    pack = preview(opened, pack_spec_from({"tables": [{"columns": ["sex"]}]}))
-    monkeypatch.setattr(queries.packs.formats.workbook, "_head", lambda label, taken: "")
-    with pytest.raises(ValueError, match="Empty column name"):
-        write_workbook(pack, 0, tmp_path / "pack.xlsx")
 
 
 @pytest.mark.slow

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import replace
 
 import pytest
-from fixtures.pack import figures_of, loaded, published, rows_of
+from fixtures.pack import figures_of, published, rows_of
 from fixtures.pack_hostile import DAY, WORDS
 
 from engine.errors import SpecError
@@ -111,21 +110,6 @@ def test_filters_are_by_value_not_by_spelling(pack, hostile):
         preview(hostile, pack_spec_from({"tables": [{"rows": ["n"], "where": {"status": [1]}}]}))
 
 
-def test_default_titles_and_units_name_measure_and_filter(pack):
-    mean, some = (loaded(pack / f"jsonstat/{name}.json") for name in ("T0010", "T0010_"))
-    assert mean["label"] == "Mean of n by status"
-    assert mean["dimension"]["figure"]["category"]["unit"]["value"]["label"] == "n"
-    assert some["label"] == "status; n: 0.3"
-    assert "0.375" in (pack / "pages/T0010.html").read_text("utf-8")  # not 0.4
-
-
-def test_ids_take_no_other_tables_files_and_no_other_sheets_names(pack, book):
-    assert len(list((pack / "tables").glob("*.csv"))) == len(ODD["tables"])
-    assert len({n.lower() for n in book.sheetnames}) == 3 + len(ODD["tables"])
-    names = [r["name"] for r in json.loads((pack / "datapackage.json").read_text())["resources"]]
-    assert len(set(names)) == len(names)
-
-
 def test_groups_leave_values_their_codes_and_have_labels(pack):
     codes = {r["code"]: r for r in rows_of(pack / "codelists/value.csv")}
     assert (codes["***"]["kind"], codes["***_"]["kind"]) == ("value", "group")
@@ -135,15 +119,6 @@ def test_groups_leave_values_their_codes_and_have_labels(pack):
     figures = {r["value"]: int(r["value_"]) for r in rows_of(pack / "tables/P.csv")}
     assert figures["***_"] == figures["***"] + figures["a,b"]
     assert figures[unnamed] == figures["_E"] + figures["=1+1"]
-
-
-def test_percentages_of_parts_that_can_be_negative_have_no_upper_limit_of_100(pack):
-    rows = rows_of(pack / "tables/S.csv")
-    above = [r for r in rows if float(r["value"]) > 100]
-    assert above
-    assert all(r["high"] is None or float(r["high"]) > float(r["value"]) for r in above)
-    known = [r for r in rows if r["high"] is not None]
-    assert all(float(r["low"]) <= float(r["value"]) <= float(r["high"]) for r in known)
 
 
 PARENTS = {

@@ -6,27 +6,19 @@ import re
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from fixtures.pack import rows_of
 
-from engine.errors import TablepackError
 from queries.packs import pack_spec_from, preview
-from queries.packs.formats.chart import SERIES, chart
-from queries.packs.formats.site import write_site
-from queries.packs.model import STATUSES, decimals_of
 from queries.packs.texts import (
-    SIGNS,
     WORDS,
     accuracy_notes,
     missing_words,
-    number_text,
     pack_words,
     translations,
 )
 
 JARGON = r"\b(raking|raked|bucket|locked to|entit|engine \d|snapped|sd \d|margins? differ)"
-COLOURS = re.compile(r'class="s(\d)"')
 TABLES = [
     {"id": "T1", "rows": ["region"], "cols": ["sex"], "totals": ["sex"]},
     {"id": "T3", "rows": ["sex"], "totals": ["sex"]},
@@ -75,18 +67,6 @@ def test_every_language_has_every_word_with_the_same_places():
     assert missing_words({"total": {"fr": "Ensemble"}}, "fr") == [w for w in WORDS if w != "total"]
 
 
-def test_words_of_the_spec_replace_ours():
-    words = pack_words({"language": {"en": "English", "fr": "Français"}}, ["en", "fr", "cy"])
-    assert words["language"] == ("English", "Français", "cy")
-    assert pack_words({}, ["en", "fr", "de-AT"])["language"] == ("English", "fr", "Deutsch")
-    given = {"total": {"en": "All", "de": "Alle"}, "chart": "X"}
-    words = pack_words(given, ["en", "fr", "de", "de-CH"])
-    assert words["total"] == ("All", "Total", "Alle", "Insgesamt")
-    assert words["chart"] == ("X",) * 4
-    with pytest.raises(TablepackError, match="is not used"):
-        pack_words({"about realiable": "x"}, ["en"])
-
-
 def test_pages_and_workbooks_are_complete_in_each_language(pack):
     ours, theirs = pack_words({}, ["en"]), pack_words({}, ["de"])
     english = {
@@ -112,15 +92,6 @@ def test_pages_and_workbooks_are_complete_in_each_language(pack):
     assert "Zusammen" in texts[-1]
 
 
-def test_numbers_have_the_signs_of_the_language(pack):
-    found = re.findall(r"(\d[\d.,]*)\b", shown(pack / "de/pages/T4.html"))
-    assert any(re.fullmatch(r"\d{1,3}\.\d{3}(,\d+)?", number) for number in found)
-    assert re.search(r"\b\d\d,\d\b", shown(pack / "de/pages/T2.html"))
-    assert re.search(r"\b\d\d\.\d\b", shown(pack / "pages/T2.html"))
-    assert number_text(-1234567.891, 2, {"group sign": " ", "decimal sign": ","}) == "-1 234 567,89"
-    assert number_text(1234.5, 1, SIGNS) == "1,234.5"
-
-
 def test_the_public_reads_no_jargon_of_the_engine(pack):
     pages = [*pack.rglob("pages/*.html")]
     assert len(pages) == 16
@@ -133,28 +104,6 @@ def test_notes_on_rows_sql_and_exposure_are_not_for_readers_of_tables(made):
         assert any(words in note for note in made.notes)
         assert not any(words in note for note in made.reader_notes)
     assert any(re.match("Every count .*noise", note) for note in made.reader_notes)
-
-
-@pytest.mark.parametrize(("home", "code"), [("", "en"), ("de", "de")])
-def test_each_language_has_a_readme_of_its_own(pack, home, code):
-    words = {word: text for word, (text,) in pack_words({}, [code]).items()}
-    folder = pack / home
-    page, text = ((folder / f"README.{end}").read_text("utf-8") for end in ("html", "md"))
-    assert f'<html lang="{code}" ' in page
-    for word in ("how to cite", "what noise means", "notes", "limits"):
-        assert f"## {words[word]}\n" in text
-        assert f"<h2>{words[word]}</h2>" in page
-    assert words["noise is fixed"] in text
-    assert (words["in english"] in text) == (code == "de")
-    title = {"en": "Tables of a simulated census", "de": "Tabellen eines simulierten Zensus"}[code]
-    assert f"Office of Tests (2026): {title}" in text
-    assert "confidence" not in text
-    for target in re.findall(r'href="([^"#]+)"', page):
-        assert (folder / target).is_file(), target
-    assert 'href="README.html"' in (folder / "index.html").read_text("utf-8")
-    assert f" {home}/README.md\n".replace(" /", " ") in (pack / "SHA256SUMS").read_text("utf-8")
-    n_files = sum(path.is_file() for path in pack.rglob("*"))
-    assert words["so many"].format(8, n_files) in text
 
 
 def card(**given):
@@ -205,65 +154,6 @@ def test_readers_see_what_limits_the_figures(made, given, word, value):
     assert WORDS[word].format(*([value] if isinstance(value, str) else value)) in notes
     assert (WORDS["interval means"] in notes) == (word != "no noise")
     assert not any("{}" in note for note in notes)
-
-
-def test_listed_tables_and_those_without_a_card_have_their_notes(made):
-    bare = replace(made, cards={})
-    listed = replace(made.tables[0], is_listed=True)
-    assert accuracy_notes(made.tables[0], bare, 1) == [WORDS["interval means"]]
-    assert accuracy_notes(listed, bare, 1)[1:] == [WORDS["listed means"]]
-
-
-def test_a_category_has_one_colour_and_a_legend_names_it(made):
-    drawn = {t.id: chart(t, 1, SIGNS) for t in made.tables}
-    keys = re.findall(r'<circle class="s(\d)".*?/><text[^>]*>(\w+)<', drawn["T1"])
-    assert keys == [("0", "Women"), ("1", "Men")]
-    bars = COLOURS.findall("".join(re.findall("<rect[^>]*>", drawn["T1"])))
-    assert bars == ["0", "1"] * (len(bars) // 2)
-    assert "R1, " not in drawn["T1"]
-    assert drawn["T1"].count(">R1<") == 1
-    assert "circle" not in drawn["T3"]
-    assert COLOURS.findall(drawn["T3"]) == COLOURS.findall(drawn["T4"]) == ["0", "1"]
-    assert drawn["T5"].count("<rect") == 2  # North and South, not Country around them
-    turned = replace(made.tables[0], stub=(1,), heading=(0,))  # more categories than colours
-    drawn = chart(turned, 1, SIGNS)
-    assert len(made.dimensions["region"].places("value")) > SERIES
-    assert set(COLOURS.findall(drawn)) == {"0"}
-    assert "circle" not in drawn
-    assert "R1, Women" in drawn
-
-
-def test_structural_zeros_are_a_sign_on_pages_and_no_bars(made, tmp_path):
-    (table,) = [t for t in made.tables if t.id == "T6"]
-    zero = STATUSES.index("structural zero")
-    last = np.arange(len(table)) == len(table) - 1
-    ruled = replace(table, status=np.where(last, zero, table.status))
-    assert chart(table, 0, SIGNS).count("<rect") == len(table)
-    assert chart(ruled, 0, SIGNS).count("<rect") == len(table) - 1
-    write_site(replace(made, tables=(ruled,)), tmp_path, [])
-    rows = re.findall(
-        r"<tr>(.*?)</tr>", (tmp_path / "en/pages/T6.html").read_text("utf-8"), re.DOTALL
-    )
-    assert re.findall(r"<td[^>]*>(.*?)</td>", rows[-1]) == ["–", "", "structural zero"]
-
-
-def test_labels_are_indented_below_what_is_shown_around_them(pack):
-    assert 'scope="row" class="d2 value">R1' in (pack / "pages/T1.html").read_text("utf-8")
-    assert 'scope="row" class="d0 value">R1' in (pack / "pages/T4.html").read_text("utf-8")
-
-
-def test_decimals_distinguish_the_limits_of_most_intervals():
-    value = np.array([47.62, 30.92, 14.28, np.nan])
-    near = (value - 0.01, value + 0.01)
-    assert decimals_of(value, value - 1, value + 1, is_whole=False) == 1
-    assert decimals_of(value, *near, is_whole=False) == 2
-    assert decimals_of(value, value, value, is_whole=False) == 1  # no noise, no further digits
-    assert decimals_of(value, value - 1e-9, value + 1e-9, is_whole=False) == 3
-    assert decimals_of(value, *near, is_whole=True) == 0
-    percentages = np.array([16.364, 51.2])
-    ends = (percentages, percentages + 0.003)
-    assert decimals_of(percentages, *ends, is_whole=False, is_percent=True) == 1
-    assert decimals_of(percentages / 100, *ends, is_whole=False, is_percent=True) == 2
 
 
 def test_pages_show_narrow_intervals_as_such_and_how_much_may_be_hidden(pack):

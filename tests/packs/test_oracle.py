@@ -7,18 +7,13 @@ import math
 import warnings
 from dataclasses import replace
 
-import intervals
 import numpy as np
 import pytest
-from fixtures.nist import needs_nist
 from fixtures.pack import AREAS, DIMENSIONS, rows_of
-from fixtures.release_dp import spec_in
 
-from engine.release import build
 from queries.intervals import tabulate
 from queries.packs import pack_spec_from, preview
 from queries.packs.model import STATUSES
-from queries.release import open_release
 
 FIGURES = ("value", "low", "high")
 
@@ -200,24 +195,3 @@ def test_listed_cells_have_the_intervals_of_tabulate(opened):
         return replace(table, high=table.high + (np.arange(len(table)) == 3))
 
     assert len(strays(opened, raw, wider)[1]) == 3  # one a table
-
-
-@pytest.mark.slow
-def test_listed_cells_of_a_dp_release_have_the_intervals_of_tabulate(tmp_path):
-    build(spec_in(tmp_path), tmp_path / "r.duckdb", jobs=1)
-    with open_release(tmp_path / "r.duckdb") as opened:
-        n, out = strays(opened, {"pack": {"max_cells": 1}})
-    assert n > 10
-    assert out == []
-
-
-@needs_nist
-@pytest.mark.slow
-def test_listed_cells_of_nist_tables_have_the_intervals_of_tabulate(tmp_path):
-    wide = (("AGEP", "PUMA", "SEX"), ("AGEP", "MSP", "SEX"), ("AGEP", "EDU", "PUMA"))
-    for _ in intervals.releases("nist", tmp_path, 1, wide):
-        pass
-    with open_release(tmp_path / "nist-0.duckdb") as opened:
-        n, out = strays(opened, listed(*wide))
-    assert n > 500
-    assert out == []

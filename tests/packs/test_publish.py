@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
 import shutil
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from fixtures.pack import SPEC, published
 from fixtures.pipeline import tablepack
@@ -25,12 +22,9 @@ from engine.errors import DamagedRelease, PrivacyError, SpecError, StoreError
 from engine.evaluation.compare.building import SCRATCH
 from engine.guarantee import Guarantee
 from engine.release import build
-from queries.packs import example_spec, files_by_format, pack_spec_from, preview, publish
+from queries.packs import files_by_format, pack_spec_from, preview, publish
 from queries.packs.files import Format, text_file
 from queries.packs.formats import FORMATS
-from queries.packs.formats.site import write_site
-from queries.packs.model import STATUSES
-from queries.packs.spec import ColumnSpec, GroupSpec, PackInfo, PackSpec, TableSpec
 from queries.packs.texts import guarantee_notes, translations
 from queries.release import open_release
 
@@ -57,14 +51,6 @@ def test_two_packs_have_the_same_bytes_by_the_command_too(pack, release, tmp_pat
 def test_the_release_is_in_the_pack_and_answers(pack):
     with open_release(pack / "census.duckdb", verify="hash") as opened:
         assert opened.sql("SELECT count(*) FROM data").rows[0][0] > 1000
-
-
-def test_the_only_date_is_that_of_the_spec(pack):
-    dates = set()
-    for name, data in content(pack).items():
-        if Path(name).suffix in (".csv", ".json", ".jsonld", ".md", ".html", ".px"):
-            dates |= set(re.findall(rb"\b20[0-9]{2}-[01][0-9]-[0-3][0-9]\b", data))
-    assert dates == {b"2026-11-20"}
 
 
 def test_pages_ask_for_nothing_from_outside(pack):
@@ -96,16 +82,6 @@ def test_nothing_is_half_written(opened, tmp_path, monkeypatch):
     with pytest.raises(StoreError, match="No space left"):
         published(opened, tmp_path / "pack", ONE)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("package", ["gptables", "jinja2", "pyarrow"])
-def test_a_missing_package_is_named(opened, tmp_path, monkeypatch, package):
-    real = queries.packs.publication.importlib.util.find_spec
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name, *a: None if name == package else real(name, *a)
-    )
-    with pytest.raises(StoreError, match=rf"{package}: pip install 'tablepack\[pack\]'"):
-        published(opened, tmp_path / "pack", ONE)
 
 
 @pytest.mark.ci
@@ -218,17 +194,6 @@ def test_the_dry_run_lists_the_tables_and_writes_nothing(release, tmp_path):
     assert tablepack("publish", release, cwd=tmp_path).returncode == 2  # no folder, no --dry-run
 
 
-def test_the_example_has_every_key_and_is_a_pack_spec(tmp_path):
-    text = tablepack("publish", "--example", cwd=tmp_path).stdout
-    assert text == example_spec()
-    pack_spec_from(tomllib.loads(text))
-    for model in (PackInfo, GroupSpec, ColumnSpec, TableSpec):
-        for key in model.model_fields:
-            assert re.search(rf"(^|[{{ ]){key} = ", text, re.MULTILINE), key
-    for key in PackSpec.model_fields:
-        assert re.search(rf"^\[+{key}\b", text, re.MULTILINE), key
-
-
 def names_of_the_release(folder, release):
     """Where a pack names the release."""
     texts = [folder / n for n in ("README.md", "index.html", "SHA256SUMS")]
@@ -245,28 +210,6 @@ def test_the_release_is_in_the_pack_if_the_spec_says_so(release, tmp_path):
     texts = ["README.md", "index.html", "SHA256SUMS"]
     assert names_of_the_release(tmp_path / "p", release) == files + texts
     assert "tablepack sql" in (tmp_path / "p/README.md").read_text("utf-8")
-
-
-def test_default_packs_are_without_the_release_and_have_an_identifier_of_their_own(opened):
-    made = preview(opened, pack_spec_from({"pack": {"max_width": 1}}))
-    assert made.release["file"] == ""
-    assert made.info.identifier == f"urn:tablepack:{opened.content_hash}"
-
-
-def test_likely_mistakes_are_warned_of(opened):
-    overlap = [{"code": "0-15", "range": [0, 15]}, {"code": "10-64", "range": [10, 64]}]
-    inside = [{"code": "0-64", "range": [0, 64]}, {"code": "10-20", "range": [10, 20]}]
-
-    def warnings_of(groups, parents=""):
-        columns = {"age": {"groups": groups}, "birth_country": {"parents": parents}}
-        tables = [{"rows": ["age"]}, {"rows": ["birth_country"]}]
-        return preview(opened, pack_spec_from({"columns": columns, "tables": tables})).warnings
-
-    assert warnings_of(inside) == ()
-    country = opened.values("birth_country")[0][0]
-    first, second = warnings_of(overlap, {"R1": [country]})
-    assert "'0-15' and '10-64' overlap" in first
-    assert "values of the column region" in second
 
 
 def test_a_declared_format_is_in_everything_that_describes_files(
@@ -291,56 +234,6 @@ def test_a_declared_format_is_in_everything_that_describes_files(
     assert ("writing tab", 1, 1) in stages
     assert names_of_the_release(tmp_path / "p", release) == []  # unless the spec says so
     assert "tablepack sql" not in (tmp_path / "p/README.md").read_text("utf-8")
-
-
-@pytest.mark.slow
-def test_the_site_works_in_a_browser_and_on_a_phone(pack, opened, tmp_path):
-    api = pytest.importorskip("playwright.sync_api")
-    found = shutil.which("chromium")
-    if found is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("Chromium is not installed: ./scripts/browser installs it")
-        pytest.skip("Chromium is not installed")
-    made = preview(opened, pack_spec_from({"tables": [{"rows": ["sex"], "cols": ["region"]}]}))
-    (table,) = made.tables
-    zero = np.full(len(table), STATUSES.index("structural zero"), dtype=np.uint8)
-    wide = replace(table.dimensions[1], labels=("wide" * 30,))
-    dimensions = (table.dimensions[0], wide)
-    table = replace(table, status=zero, dimensions=dimensions, stub=(0, 1), heading=())
-    across = replace(table, id="X", stub=(0,), heading=(1,))
-    file = text_file("tables/" + "x" * 90, lambda: "", table="X")
-    write_site(replace(made, tables=(table, across)), tmp_path, [file])
-    with api.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 320, "height": 700})
-        for path in ("index.html", "pages/T0001.html", "pages/X.html"):  # nothing sticks out
-            page.goto((tmp_path / path).as_uri())
-            assert page.evaluate("document.documentElement.scrollWidth") <= 320, path
-        context = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark")
-        page = context.new_page()
-        seen: list[str] = []
-        page.on("request", lambda r: seen.append(r.url))
-        page.on("console", lambda m: seen.append(f"console: {m.text}"))
-        page.goto((pack / "index.html").as_uri())
-        assert page.locator("#tables li:visible").count() == 8
-        page.keyboard.press("Tab")  # the first stop is the way past the head
-        assert page.evaluate("document.activeElement.className") == "skip"
-        page.get_by_label("Search the tables").fill("region SEX")
-        assert page.locator("#tables li:visible").count() == 3
-        page.get_by_label("Search the tables").fill("nothing like it")
-        assert page.locator("#none").is_visible()
-        page.get_by_label("Search the tables").fill("T1")
-        page.keyboard.press("Tab")
-        page.keyboard.press("Enter")
-        page.wait_for_url("**/pages/T1.html")
-        assert page.locator("table caption").inner_text().startswith("People by region and sex")
-        assert page.locator("svg.chart rect").count() == 18  # values, no totals
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        page.get_by_role("link", name="Deutsch", exact=True).click()
-        page.wait_for_url("**/de/pages/T1.html")
-        assert page.locator("tbody th").first.inner_text() == "Zusammen"
-        assert all(url.startswith("file://") for url in seen), seen
-        browser.close()
 
 
 def test_hostile_labels_stay_text(opened, tmp_path):

@@ -54,27 +54,6 @@ def test_declared_settings_need_no_word_and_cards_name_detected_ones(opened, det
         assert f"{UNREVIEWED}: kind of SEX." in " ".join(release.card("SEX").sentences())
 
 
-@pytest.mark.slow
-def test_reviewed_settings_need_no_word(tmp_path):
-    engine.new_key(tmp_path / "my.key")
-    release = engine.build(
-        make_frame(),
-        tables=[["SEX"]],
-        key=tmp_path / "my.key",
-        entities=["ID"],
-        out=tmp_path / "r.duckdb",
-        privacy={"accept_risk": "made-up people"},
-        title="From a frame",
-        reviewed=True,
-    )
-    assert release.is_reviewed
-    assert release.unreviewed == {}
-    assert any("reviewed by the custodian" in note for note in release.notes)
-    assert UNREVIEWED not in " ".join(release.card("SEX").sentences())
-    assert not preview(release).is_unreviewed
-    release.close()
-
-
 SPEC = '[pack]\n{}\n[[tables]]\ncolumns = ["SEX"]\nid = "T1"\n'
 
 

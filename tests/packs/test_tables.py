@@ -115,25 +115,6 @@ def test_a_bad_spec_is_refused(case):
         pack_spec_from(raw)
 
 
-def test_mistakes_are_all_reported_at_once_with_similar_keys():
-    raw = {
-        "pack": {"titel": "x"},
-        "columns": {"age": {"group": [], "groups": [{"code": "x", "rang": [0, 1]}]}},
-        "tables": [{"id": "H1", "rows": ["a"], "subtotal": ["a"]}],
-        "footnote": [],
-    }
-    with pytest.raises(SpecError) as refused:
-        pack_spec_from(raw)
-    found = [(p.split(": ")[0], p.split("near: ")[1].split(";")[0]) for p in refused.value.problems]
-    assert found == [
-        ("pack spec, pack.titel", "title"),
-        ("pack spec, columns.age.groups.0.rang", "range"),
-        ("pack spec, columns.age.group", "groups"),
-        ("pack spec, table H1.subtotal", "subtotals"),
-        ("pack spec, footnote", "footnotes"),
-    ]
-
-
 UNKNOWN = {  # all in one spec: columns that the release does not have
     "columns": {"agee": {}},
     "tables": [{"columns": ["sexx"]}, {"columns": ["sex"], "measure": "mean", "of": "regionn"}],

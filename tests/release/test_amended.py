@@ -22,7 +22,6 @@ from fixtures.pipeline import (
 
 import engine
 from engine.api.amend import addition, carry_out
-from engine.api.built import changed
 from engine.api.reading import read
 from engine.errors import DamagedRelease, PrivacyError, StoreError
 from engine.release import build, building
@@ -299,18 +298,6 @@ def test_stopped_halfway_it_goes_on(folder, monkeypatch):
 
 
 @pytest.mark.ci
-def test_of_two_changes_at_once_the_second_is_refused(folder):
-    spec, path = made(folder, SMALL, "twice")
-    first, second = (addition(path, [[name]], spec) for name in ("carer", "education"))
-    changed(first).close()
-    before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"twice\.duckdb.*nothing was done"):
-        changed(second)
-    assert path.read_bytes() == before
-    assert ("carer",) in earlier_release(path).tables
-
-
-@pytest.mark.ci
 def test_a_forged_release_lends_nothing(folder):
     """Anybody can write a file with a fitting manifest; the journal beside the key knows what was built."""
     spec, path = made(folder, SMALL, "forged")
@@ -321,18 +308,6 @@ def test_a_forged_release_lends_nothing(folder):
     manifest_path(path).write_text(json.dumps(raw))
     with pytest.raises(StoreError, match=r"forged\.duckdb.*journal"):
         engine.add(path, [["carer"]], spec=spec)
-
-
-@pytest.mark.slow
-def test_vintages_that_go_on_and_swapped_records(folder):
-    swap = {"columns": ["region"], "within": ["sex"], "rate": 0.2}
-    own = {"privacy": ACCEPTED | {"swap": swap}, "columns": CENSUS}
-    made(folder, SMALL, "first", vintage="s1", **own)
-    more = {"vintage": "s2", "release": {"previous": "s1"}, **own}
-    _, path = made(folder, SMALL, "second", **more)
-    large, whole = made(folder, LARGE, "second-whole", **more)
-    build(large, path, force=True, earlier=earlier_release(path), jobs=1)
-    check_same(path, whole)
 
 
 @pytest.mark.slow
@@ -372,13 +347,3 @@ def test_a_vintage_keeps_which_copy_stands_whatever_later_ones_have(tmp_path):
         spec, again = vintage(name, frame, previous, f"{name}-again")
         assert table_hashes(again) == table_hashes(tmp_path / f"{name}.duckdb")
         engine.add(tmp_path / f"{name}.duckdb", [["M"]], spec=spec)
-
-
-@pytest.mark.ci
-def test_what_is_told_is_the_same_whether_it_is_added_or_built_at_once(folder):
-    small, path = made(folder, SMALL, "forgotten")
-    large = amended(small, more=[["region", "sex"]])
-    whole = content(build(large, folder / "whole.duckdb", jobs=1))
-    build(large, path, force=True, earlier=earlier_release(path), jobs=1)
-    assert content(path)[1]["exposure"] == whole[1]["exposure"]
-    assert engine.open(path).content_hash == engine.open(folder / "whole.duckdb").content_hash

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pandas as pd
 import pytest
-from fixtures.pipeline import ACCEPTED, CENSUS, tablepack, write_spec
+from fixtures.pipeline import ACCEPTED, CENSUS, write_spec
 
 import engine
 from engine.errors import SpecError
@@ -51,23 +50,6 @@ def test_what_a_placeholder_hides_is_suppressed(tmp_path):
     assert shares["street",] == pytest.approx(0.5, abs=0.02)
     assert shares["sex", "street"] == pytest.approx(0.5, abs=0.02)
     assert shares["sex",] < 0.02
-
-
-@pytest.mark.ci
-def test_the_command_says_it(spec):
-    done = tablepack("plan", spec, "--quick", "--json", cwd=spec.parent)
-    told = json.loads(done.stdout)
-    assert told == engine.estimate(spec).as_dict()
-    done = tablepack("plan", spec, "--quick", cwd=spec.parent)
-    assert "s of one core" in done.stdout
-    assert not list(spec.parent.glob("*.journal"))
-
-
-@pytest.mark.parametrize("shown", [("--all",), ("--top", "3")])
-def test_a_quick_plan_shows_no_tables(spec, shown):
-    done = tablepack("plan", spec, "--quick", *shown, cwd=spec.parent)
-    assert done.returncode == 2
-    assert "--quick shows no tables" in done.stderr
 
 
 def test_mode_dp_is_planned_without_data(tmp_path, census):

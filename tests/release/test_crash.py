@@ -9,7 +9,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from fixtures.pipeline import (
     ACCEPTED,
@@ -139,12 +138,6 @@ def kill_when(stage: Stage, target: Path, is_time, *, everybody: bool) -> list[i
     return children
 
 
-def after(seconds: float):
-    """A build is killed so many seconds after its start."""
-    ends = time.monotonic() + seconds
-    return lambda: time.monotonic() >= ends
-
-
 def check_ends_well(stage: Stage, target: Path) -> None:
     """The build said again ends with the whole release, and nothing else is left."""
     done = stage.rebuilt(stage.spec, target)
@@ -211,27 +204,3 @@ def test_killed_when_the_release_is_put_in_place(stage):
     kill_when(stage, target, is_replaced, everybody=True)
     assert hash_of(target) == stage.new
     check_ends_well(stage, target)
-
-
-@pytest.mark.slow
-@needs_proc
-def test_kill_at_12_random_instants(stage):
-    """2 while Python loads, then one in each of 10 equal parts of the build and of the tenth after it."""
-    rng = np.random.default_rng(11)
-    loading = rng.uniform(0.1, stage.begun, size=2)
-    borders = np.linspace(0.9 * stage.begun, 1.1 * stage.seconds, 11)
-    for number, instant in enumerate([*loading, *rng.uniform(borders[:-1], borders[1:])], 100):
-        target = stage.target(number)
-        kill_when(stage, target, after(instant), everybody=number % 2 == 0)
-        assert hash_of(target) in (stage.old, stage.new)
-        check_ends_well(stage, target)
-
-
-@pytest.mark.slow
-@needs_proc
-def test_the_staging_of_another_spec_is_not_resumed(stage):
-    target = stage.target(201)
-    kill_when(stage, target, target.with_name("r.duckdb.tmp").exists, everybody=True)
-    assert stage.rebuilt(stage.folder / "old.toml", target).returncode == 0
-    assert hash_of(target) == stage.old
-    assert not target.with_name("r.duckdb.tmp").exists()

@@ -12,7 +12,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from fixtures.pipeline import (
     COMMAND,
@@ -94,36 +93,6 @@ def test_killed_once_it_is_charged(tmp_path):
     kill_when(tmp_path, lambda: b"charged" in ledger_path(spec.key_path).read_bytes())
     assert balance(spec.key_path).spent == pytest.approx(EPSILON)
     check_it_goes_on(tmp_path, spec)
-
-
-@pytest.mark.slow
-def test_killed_once_counts_are_kept_the_content_is_the_same(tmp_path):
-    spec = prepared(tmp_path)
-    whole_build(tmp_path, "whole.duckdb")
-    spent = balance(spec.key_path).spent
-    for _ in range(2):
-        kill_when(tmp_path, (tmp_path / "r.duckdb.tmp").exists)
-    whole_build(tmp_path, "r.duckdb")
-    assert balance(spec.key_path).spent == spent
-    hashes = []
-    for name in ("whole.duckdb", "r.duckdb"):
-        with engine.open(tmp_path / name) as release:
-            hashes.append(release.content_hash)
-    assert hashes[0] == hashes[1]
-
-
-@pytest.mark.slow
-def test_killed_at_many_instants(tmp_path):
-    """A new key for each kill: it may fall before, into or after the draw."""
-    prepared(tmp_path / "whole")
-    began = time.monotonic()
-    whole_build(tmp_path / "whole", "r.duckdb")
-    seconds = time.monotonic() - began
-    for number, share in enumerate(np.random.default_rng(3).uniform(0.1, 1.05, 5)):
-        folder = tmp_path / str(number)
-        spec, ends = prepared(folder), time.monotonic() + share * seconds
-        kill_when(folder, lambda ends=ends: time.monotonic() >= ends)
-        check_it_goes_on(folder, spec)
 
 
 SPY = """

@@ -559,11 +559,6 @@ def test_a_large_delta_is_refused_or_warned_of_and_a_small_one_described_rightly
     assert "except with probability" not in text
 
 
-def test_a_large_epsilon_is_warned_of(tmp_path):
-    assert "WEAK: epsilon is above 10" in repr(engine.plan(written(tmp_path, "epsilon = 400.0")))
-    assert "WEAK" not in repr(engine.plan(written(tmp_path, "epsilon = 10.0")))
-
-
 def test_who_is_protected_must_be_said_and_is_named(tmp_path):
     assert "each entity (identified by id)" in repr(engine.plan(written(tmp_path)))
     spec = written(tmp_path, "epsilon = 1.0\neach_row_is_one_entity = true")

@@ -11,7 +11,7 @@ from intervals import coverage, events, hospital
 from study import Keys
 
 import engine
-from engine.errors import DataError, PrivacyError, SpecError
+from engine.errors import DataError, PrivacyError
 from queries.intervals import tabulate
 
 COLUMNS = {
@@ -119,23 +119,6 @@ def test_what_differs_within_an_entity_is_refused(stays):
 
 
 @pytest.mark.ci
-def test_a_few_slips_are_no_reason_to_refuse(stays, tmp_path):
-    frame = stays[0].copy()
-    slips = frame["patient"].drop_duplicates().head(2)
-    first = frame[frame["patient"].isin(slips)].drop_duplicates("patient").index
-    frame.loc[first, "sex"] = frame.loc[first, "sex"].map({"F": "M", "M": "F"})
-    frame.to_parquet(tmp_path / "stays.parquet")
-    with built(tmp_path, [("sex",)], count="entities") as release:
-        assert (
-            abs(
-                sum(n for _, n in release.sql("SELECT sex, count(*) FROM data GROUP BY 1").rows)
-                - 600
-            )
-            <= 8
-        )
-
-
-@pytest.mark.ci
 def test_the_ledger_charges_patients_beside_stays(stays, tmp_path):
     stays[0].to_parquet(tmp_path / "stays.parquet")
     for release in ({}, {"count": "entities"}, {"count": "entities"}):
@@ -181,14 +164,6 @@ def test_a_copy_of_a_column_has_its_counts_whichever_tables_are_asked_for(stays,
     assert {(born, named[one]): n for (born, one), n in found[0].items()} == found[1]
 
 
-def test_the_release_says_whom_it_counts(stays):
-    _, folder = stays
-    with built(folder, [("sex",)], out="n.duckdb", count="entities", name="patients") as release:
-        assert release.sql("SELECT count(*) FROM patients WHERE sex = 'F'").rows[0][0] > 100
-        said = " ".join(release.notes)
-    assert "counts once, however many rows the source has of it." in said
-
-
 # Which rows count, chosen once: groups add up.
 
 
@@ -226,21 +201,6 @@ def test_a_vintage_keeps_what_the_choice_of_rows_hangs_on(stays, tmp_path):
     ):
         with pytest.raises(PrivacyError, match="pinned to another state"):
             built(tmp_path, [("sex",)], columns=columns, privacy=changed)
-
-
-@pytest.mark.ci
-def test_what_is_compared_with_rows_counts_rows(stays):
-    _, folder = stays
-    built(folder, [("sex",)], out="c.duckdb", count="entities").close()
-    with pytest.raises(SpecError, match=r"release\.count: "):
-        engine.compare(folder / "release.toml", epsilon=[1.0])
-    with pytest.raises(SpecError, match=r"release\.count: "):
-        engine.evaluate(
-            folder / "c.duckdb",
-            data=folder / "stays.parquet",
-            spec=folder / "release.toml",
-            out=folder / "e.html",
-        )
 
 
 @pytest.mark.ci

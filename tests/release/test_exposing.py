@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import combinations
 
 import duckdb
@@ -253,19 +252,6 @@ def test_a_ledger_that_is_gone_or_older_is_missed(tmp_path, made, damage):
 
 
 @pytest.mark.ci
-def test_the_ways_out_can_be_gone(made):
-    """A refused build leaves its vintage free: noise and encodings may still be changed."""
-    with pytest.raises(PrivacyError, match="layer_sd = ") as refused:
-        made(WIDE[:8])
-    sd = int(re.search(r"layer_sd = (\d+)", str(refused.value))[1])
-    made(WIDE[:8], privacy={"layer_sd": sd})
-    with pytest.raises(PrivacyError) as later:
-        made(WIDE[:8], privacy={"layer_sd": sd, "refuse_at": 0.05})
-    assert "leave out" in str(later.value)
-    assert "layer_sd = " not in str(later.value)  # pinned by the build before
-
-
-@pytest.mark.ci
 def test_going_on_with_other_values_of_the_same_people_is_charged(tmp_path, source, made):
     """The sketch knows who is in the data, not what they say: their new values are told anew."""
     made(WIDE[:3], vintage="2020")
@@ -295,19 +281,6 @@ def test_going_on_from_what_was_never_built_or_codes_otherwise_is_refused(tmp_pa
         PrivacyError, match="goes on from '2020', but the privacy parameters changed"
     ):
         made([("c00",)], vintage="2021", release={"previous": "2020"}, privacy=strict)
-
-
-@pytest.mark.slow
-def test_a_frame_goes_on_from_a_vintage_too(tmp_path):
-    engine.new_key(tmp_path / "my.key")
-    people = frame(600)
-    of_frame = {"tables": [["c00"]], "key": tmp_path / "my.key", "entities": ["id"]}
-    found = []
-    for vintage, previous in (("1", None), ("2", "1"), ("3", "2"), ("4", None)):
-        out = tmp_path / f"{vintage}.duckdb"
-        engine.build(people, out=out, vintage=vintage, previous=previous, **of_frame).close()
-        found.append(counts(out, "c00"))
-    assert found[0] == found[1] == found[2] != found[3]
 
 
 @pytest.mark.ci

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fixtures.fit import Fits, integer_column, measured, text_column, top_for, total_measured
+from fixtures.fit import Fits, total_measured
 from fixtures.fitting import (
     EVERY_SET,
     TREES,
@@ -11,35 +11,11 @@ from fixtures.fitting import (
     order_of,
 )
 
-from engine.errors import InternalError
-from engine.relations import NO_RELATIONS
 from engine.schema import CodedUniverse, Universe
 
 
 def fitted(tables, shelf=None, **settings) -> Shelf:
     return fitted_by(order_of(tables, **settings), TREES, shelf)
-
-
-def test_needed_tables():
-    assert NO_RELATIONS.needed(()) == ()
-    assert NO_RELATIONS.needed((("A",), ("B",))) == ()
-    assert NO_RELATIONS.needed((("A", "B"),)) == (("A", "B"),)
-    assert NO_RELATIONS.needed((("B",), ("A", "B", "C"), ("C", "D"))) == (
-        ("A", "B"),
-        ("A", "C"),
-        ("B", "C"),
-        ("C", "D"),
-        ("A", "B", "C"),
-    )
-    four = NO_RELATIONS.needed((("A", "B", "C", "D"),))
-    assert len(four) == 6 + 4 + 1
-    assert four == tuple(cs for cs in EVERY_SET if len(cs) > 1)
-
-
-def test_only_published_tables_are_stored():
-    shelf = fitted([("A",), ("A", "B", "C")])
-    assert set(shelf.tables) == {("A",), ("A", "B", "C")}
-    assert set(shelf.supports) == {"A", "B", "C"}
 
 
 def test_tables_of_an_earlier_run_are_not_stored_again():
@@ -55,41 +31,11 @@ def test_other_tables_change_nothing():
     assert alone.cards["B", "C", "D"] == all_of_them.cards["B", "C", "D"]
 
 
-def test_order_of_columns_and_of_tables_in_the_header_changes_nothing():
-    one, other = fitted(EVERY_SET), fitted(EVERY_SET[::-1], names="DCBA")
-    for columns in EVERY_SET:
-        assert (one.tables[columns].codes == other.tables[columns].codes).all()
-        assert (one.tables[columns].n == other.tables[columns].n).all()
-
-
 def test_what_was_not_measured_is_missed():
     for missing in ((), ("A",), ("A", "B")):
         trees = {columns: tree for columns, tree in TREES.items() if columns != missing}
         with pytest.raises(KeyError):
             fitted_by(order_of([("A", "B")]), trees)
-
-
-def test_negative_total_fits_nothing():
-    shelf = fitted_by(order_of([("A",)], names="A"), TREES | {(): total_measured(-2)})
-    assert shelf.tables["A",].n_rows == 0
-    assert shelf.cards["A",].suppressed_share == 0.0
-
-
-def test_limits_reach_the_fit():
-    data = np.repeat([0, 9], [10, 3])  # 8..15 passes with 3 rows, 9 alone does not
-    tree = measured(("A",), data, (4,), threshold=4)
-    for limits, largest in (({"A": (0, 9)}, 9), ({}, 15)):
-        order = order_of([("A",)], names="A", limits=limits)
-        shelf = fitted_by(order, {(): total_measured(1000), ("A",): tree})
-        assert shelf.supports["A"].grid.max() == largest
-
-
-def test_ranked_columns_are_limited_to_their_ranks():
-    tree = measured(("T",), np.repeat([0, 4], [10, 3]), (3,), threshold=4, values=tuple("abcde"))
-    order = order_of([("T",)], columns=(text_column("T"),))
-    shelf = fitted_by(order, {(): total_measured(1000), ("T",): tree})
-    assert shelf.supports["T"].grid.max() == 4
-    assert shelf.supports["T"].values == tuple("abcde")
 
 
 def test_card_by_hand():
@@ -129,23 +75,7 @@ def test_card_by_hand():
     assert (one_way.suppressed_share, one_way.rake_cycles) == (0.0, 0)
 
 
-def test_sampling_keys_differ_by_column_set():
-    wide = np.repeat([1 << 20], 60) + np.arange(60) * 997
-    columns = tuple(integer_column(name) for name in "AB")
-    trees = {(name,): measured((name,), wide, (top_for(wide),), threshold=50) for name in "AB"}
-    order = order_of([("A",), ("B",)], columns=columns)
-    shelf = fitted_by(order, trees | {(): total_measured(60)})
-    drawn = [set(shelf.supports[name].grid.tolist()) for name in "AB"]
-    assert len(drawn[0] & drawn[1]) <= 3
-
-
 def test_a_column_with_a_universe_is_fitted_after_the_one_that_decides_it():
     universe = CodedUniverse(declared=Universe(column="B"))
     shelf = fitted([("A",), ("B",)], names="AB", universes={"A": universe})
     assert shelf.tables["A",].n_rows == 50
-
-
-def test_the_column_that_decides_a_universe_must_be_there():
-    universe = CodedUniverse(declared=Universe(column="A"))
-    with pytest.raises(InternalError, match="a universe is decided by a column that was not"):
-        fitted([("B",)], names="B", universes={"B": universe})

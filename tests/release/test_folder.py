@@ -101,13 +101,6 @@ def test_orders_come_back(order):
     assert same(restored(json.loads(json.dumps(plain(order)))), order)
 
 
-def test_what_has_no_place_is_not_written():
-    with pytest.raises(TypeError):
-        plain(object())
-    with pytest.raises(TypeError):
-        plain({"a": {1, 2}})
-
-
 def test_measurements_come_back(tmp_path):
     values = ("a", 1.5, None, True, date(1999, 1, 1), Decimal("0.10"), time(3, 4))
     ranked = measured(("T",), np.arange(7).repeat(9), (3,), threshold=4, values=values)
@@ -147,13 +140,6 @@ def test_it_is_closed_to_others(tmp_path):
     path = folder_at(tmp_path / "m", order_of([("A",)]), TREES)
     assert path.stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o777 for file in path.iterdir()} == {0o600}
-
-
-def test_every_column_set_has_a_file_of_its_own():
-    sets = [(), *EVERY_SET, ("a.b",), ("a", "b"), ("a/b",), ("A" * 200,), ("A" * 201,), ("..",)]
-    names = [file_name(columns) for columns in sets]
-    assert len({*names}) == len(names)
-    assert all(name.isascii() and "/" not in name and len(name) < 140 for name in names)
 
 
 # Damage.
@@ -226,12 +212,6 @@ def test_what_another_recipe_measured_goes_and_the_rest_stays(tmp_path):
             folder.begin(recipe, order, [TREES[()]])
             assert folder.has(("A", "B")) == there
             assert folder.has(())
-
-
-def test_a_whole_measurement_is_begun_anew(tmp_path):
-    path = folder_at(tmp_path / "m", order_of([("A", "B")]), TREES)
-    with writing_folder(path) as folder:
-        assert not folder.has(("A", "B"))
 
 
 def test_doctor_removes_what_killed_builds_left(tmp_path):

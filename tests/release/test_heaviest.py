@@ -87,11 +87,6 @@ def test_a_further_heaviest_visitor_moves_noisy_counts_only(tmp_path):
     assert moved(tmp_path, 0) == []
 
 
-@pytest.mark.slow
-def test_nor_under_any_of_6_keys(tmp_path):
-    assert [moved(tmp_path, number) for number in range(1, 7)] == [[]] * 6
-
-
 @pytest.mark.ci
 def test_another_bound_moves_them(tmp_path):
     """The positive control: the comparison sees a scale that changes."""

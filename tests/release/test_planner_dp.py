@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 from fixtures.spec_dp import COLUMNS, NAMES, SIZES, spec_writer
 
-from engine.errors import SpecError, StoreError
+from engine.errors import StoreError
 from engine.measure.dp import ledger_path, set_budget
 from engine.measure.dp.ledger import charge
 from engine.measure.dp.noise import variance_of
@@ -55,13 +55,6 @@ def test_a_plan_by_hand(write):
     assert pair.rows_needed == pytest.approx(20 * sd, rel=1e-6)
     assert (plan.cost.epsilon, plan.budget, plan.spent, plan.left) == (1.0, 1.0, 0.0, 1.0)
     assert plan.warnings == ()
-
-
-def test_the_data_are_never_looked_for(write, tmp_path):
-    assert not (tmp_path / "people.csv").exists()
-    assert planned(write).tables
-    kept = {"my.key", "my.key.ledger.json", "release.toml"}
-    assert {path.name for path in tmp_path.iterdir()} == kept
 
 
 def test_strata_and_trees(write):
@@ -122,14 +115,6 @@ def test_gaussian_noise(write):
     )
 
 
-def test_relations_between_columns_are_not_kept(write):
-    spec = read_spec(write("epsilon = 1", tables=TABLES))
-    age, *others = spec.columns
-    told = replace(spec, columns=(replace(age, determines=("JOB", "OWNS")), *others))
-    (warning,) = plan_dp(told).warnings
-    assert warning.startswith(f"columns.{age.name}.determines (JOB, OWNS) is not used in mode dp")
-
-
 def test_warnings(write):
     plan = planned(write, 'epsilon = 1\nmargins = [["AGE"], ["JOB"]]', rows=10)
     assert [w.split(":")[0] for w in plan.warnings[:2]] == [
@@ -143,37 +128,3 @@ def test_warnings(write):
     many = planned(write, "epsilon = 0.001", rows=1).warnings
     assert len(many) == 6
     assert many[-1] == "... and 5 more warnings like these"
-
-
-def test_warnings_of_size_and_of_rules_that_say_nothing(write):
-    wide = "".join(
-        f'[columns.{name}]\nkind = "integer"\npublic = true\ndomain = {{ min = 1, max = 1500 }}\n'
-        for name in ("P", "Q")
-    )
-    plan = planned(
-        write,
-        "epsilon = 1\nzeros = [{ AGE = { max = 17 } }, { AGE = { max = 14 } }]",
-        columns=COLUMNS + wide,
-        tables='[[tables]]\ncolumns = ["P", "Q", "AGE"]\n',
-    )
-    starts = [w.split(":")[0] for w in plan.warnings]
-    assert starts == [
-        "P",
-        "Q",
-        "margin P, Q",
-        "dp.zeros[2] (declared impossible",
-    ]
-    assert "1,501 levels" in plan.warnings[0]
-    assert "2,253,001 cells" in plan.warnings[2]
-    assert plan.fit == "dense: 9,012,004 cells"
-    tight = "epsilon = 1\nmax_cells = 9012003"
-    found = planned(
-        write, tight, columns=COLUMNS + wide, tables='[[tables]]\ncolumns = ["P", "Q", "AGE"]\n'
-    )
-    assert found.fit.startswith("9,012,004 cells: on a junction tree where its cliques allow")
-
-
-def test_a_spec_without_the_section(write):
-    spec = read_spec(write(None, mode="sticky"))
-    with pytest.raises(SpecError, match=r"no section \[dp\]"):
-        plan_dp(spec)

@@ -12,7 +12,7 @@ from fixtures.pipeline import ACCEPTED, counts, table_hashes, write_spec
 
 from engine.api.reading import read
 from engine.errors import SpecError
-from engine.release import build, plan
+from engine.release import build
 from queries.release import open_release
 
 CODE = {"kind": "category", "type": "integer"}
@@ -165,14 +165,6 @@ def test_other_columns_and_tables_change_nothing(made, declared):
     assert all(own[table] == digest for table, digest in fewer.items())
 
 
-@pytest.mark.ci
-def test_no_order_of_rows_matters(made, declared):
-    people().sample(frac=1, random_state=4).to_parquet(made.folder / "shuffled.parquet")
-    assert table_hashes(made(DECLARED, TABLES, "shuffled", "shuffled.parquet")) == table_hashes(
-        declared
-    )
-
-
 def test_sql_answers_with_intervals(declared):
     with open_release(declared) as release:
         for column, value in (("area", 11), ("area_name", f"place {(5 * 11) % 12:02d}")):
@@ -182,24 +174,6 @@ def test_sql_answers_with_intervals(declared):
             truth = int(((people().area == 11) & (people().age < 30)).sum())
             row = answer.df().iloc[0]
             assert abs(row["n"] - truth) < 40
-
-
-def test_a_plan_lists_what_is_told(made):
-    path = write_spec(
-        made.folder,
-        made.folder / "people.parquet",
-        DECLARED,
-        TABLES,
-        entities=(),
-        privacy=ACCEPTED,
-        source={"identity": ["age", "area", "sex"]},
-        name="plan.toml",
-    )
-    planned = {t.columns: t for t in plan(read(path)).tables}
-    assert {t for t, one in planned.items() if one.is_published} == {
-        tuple(sorted(t)) for t in TABLES
-    }
-    assert planned["age", "area_name"].cells == planned["age", "area"].cells
 
 
 @pytest.mark.parametrize(
@@ -338,29 +312,3 @@ def test_coarser_columns_that_do_not_nest_differ_by_little_and_say_so(tmp_path):
     gap = max(abs(margin[k] - n) for k, n in counts(out, "k1").items())
     with open_release(out) as release:
         assert gap <= release.card("area", "k1").rounding_gap <= 3
-
-
-@pytest.mark.slow
-def test_a_universe_may_be_decided_by_a_copy_of_what_tells_the_column(tmp_path):
-    """Whatever the copy is called."""
-    for name in ("anum", "znum"):
-        frame = people(6_000).assign(county=lambda f: f.area // 3)
-        frame[name] = 3 * frame.area + 5
-        frame["county"] = frame.county.where(frame[name] >= 14)
-        frame.to_parquet(tmp_path / "p.parquet")
-        columns = {
-            "area": CODE | {"determines": ["county"]},
-            name: {"kind": "integer"},
-            "county": CODE | {"universe": {"column": name, "min": 14}},
-        }
-        path = write_spec(
-            tmp_path,
-            tmp_path / "p.parquet",
-            columns,
-            [("area", "county"), (name,)],
-            entities=(),
-            privacy=ACCEPTED,
-            vintage=name,
-        )
-        out = build(read(path), tmp_path / f"{name}.duckdb", jobs=1, force=True)
-        assert all((a >= 3) == (c is not None) for a, c in counts(out, "area", "county"))

@@ -98,14 +98,6 @@ def test_an_answer_and_a_report_say_so_where_they_are_touched(release):
 
 
 @pytest.mark.ci
-def test_the_share_is_told_where_that_is_wanted(tmp_path):
-    path = built(tmp_path, swap=SWAP | {"publish_rate": True})
-    with duckdb.connect(str(path), read_only=True) as con:
-        notes = " ".join(n for (n,) in con.execute("SELECT note FROM catalog.notes").fetchall())
-    assert "18.8 % of the records swapped their place" in notes
-
-
-@pytest.mark.ci
 def test_tables_that_it_does_not_touch_are_the_same_as_without(release, tmp_path):
     plain = built(tmp_path, swap=None)
     for names in (("area", "place"), ("age", "job"), ("age", "sex"), ("place",)):

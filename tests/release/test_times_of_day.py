@@ -73,33 +73,12 @@ def test_conditions_on_times_have_intervals_around_the_truth(
     assert low <= n <= high
 
 
-def test_hours_are_groups(release, admissions):
-    rows = release.sql(
-        "SELECT hour(clock) AS h, count(*) AS n FROM data GROUP BY 1 ORDER BY 1"
-    ).rows
-    assert [h for h, _ in rows] == list(range(24))
-    true = np.bincount(admissions[0] // 3600, minlength=24)
-    assert np.abs(np.array([n for _, n in rows]) - true).max() < 25
-    assert {type(v) for v, _, _ in release.values("clock")} == {dt.time}
-
-
 def test_the_page_and_its_sql_have_the_same_bands(release):
     variables = variables_of(release)
     question = question_of([("rows", "clock"), ("band.clock", "180")])
     rows = release.sql(sql_of(question, variables, "data")).rows
     assert [minute for minute, _ in rows] == list(range(0, 1440, 180))
     assert sum(n for _, n in rows) == release.sql("SELECT count(*) FROM data").rows[0][0]
-
-
-def test_values_stay_within_the_declared_times(tmp_path, admissions):
-    bounds = {"min": "06:00", "max": "21:59:59"}
-    seconds = 21_600 + admissions[0] % 57_600
-    columns = COLUMNS | {"clock": {"kind": "time", "domain": bounds}}
-    build(read(written(tmp_path, (seconds, admissions[1]), columns)), tmp_path / "r.duckdb", jobs=1)
-    with open_release(tmp_path / "r.duckdb") as made:
-        times = [v for v, _, _ in made.values("clock")]
-    assert dt.time(6) <= min(times) < dt.time(6, 30)
-    assert dt.time(21, 30) < max(times) <= dt.time(21, 59, 59)
 
 
 def test_mode_dp_counts_declared_times(tmp_path, admissions):

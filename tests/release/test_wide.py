@@ -117,21 +117,6 @@ def test_answers_say_so_and_have_no_intervals(built):
         assert narrow.table == TRIPLE
 
 
-def test_an_export_says_so(built, tmp_path):
-    done = tablepack("export", built, tmp_path / "csv", "--status", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    rows = pd.read_csv(tmp_path / "csv" / f"{'.'.join(WIDE)}.csv")
-    assert set(rows.pop("status")) == {"modelled"}
-    assert list(rows) == list(COLUMNS)
-    assert set(pd.read_csv(tmp_path / "csv" / f"{'.'.join(TRIPLE)}.csv")["status"]) >= {"released"}
-
-
-def test_show_and_doctor_know_it(built):
-    done = tablepack("show", built, cwd=built.parent)
-    assert "modelled" in done.stdout
-    assert tablepack("doctor", built, cwd=built.parent).returncode == 0
-
-
 @pytest.mark.ci
 def test_the_same_whoever_works_and_whatever_came_before(built, tmp_path):
     """One process or several, with the pairs published or not."""
@@ -183,18 +168,6 @@ def test_a_target_is_told_and_changes_the_wide_table_alone(built, tmp_path):
     with open_release(built) as release:
         assert "target" not in release.card(*WIDE).wide
         assert "train models" not in " ".join(release.card(*WIDE).sentences())
-
-
-@pytest.mark.ci
-def test_another_target_is_another_release(tmp_path):
-    """A staging area of one target is not resumed with another."""
-    path = build(with_target(spec_in(tmp_path, [WIDE]), "income"), tmp_path / "r.duckdb", jobs=1)
-    other = with_target(spec_in(tmp_path, [WIDE], "other.toml"), "town")
-    with pytest.raises(StoreError, match="already"):
-        build(other, path, jobs=1)
-    build(other, path, jobs=1, force=True)
-    with open_release(path) as release:
-        assert release.card(*WIDE).wide["target"] == "town"
 
 
 @pytest.mark.ci
@@ -290,45 +263,6 @@ def test_sets_replace_those_of_the_same_release_and_no_others(tmp_path):
     (tmp_path / "r.duckdb.manifest.json").unlink()
     build(wishing(spec_in(tmp_path, TABLES, "one.toml"), "sets = 1"), path, jobs=1)
     assert others[0].exists()
-
-
-@pytest.mark.slow
-def test_sets_of_a_build_that_was_killed_before_its_release_go_with_the_next(tmp_path, monkeypatch):
-    def killed(*_args, **_more):
-        raise KeyboardInterrupt
-
-    spec = wishing(spec_in(tmp_path, [WIDE]), "sets = 3")
-    with monkeypatch.context() as patch:
-        patch.setattr("engine.release.building.note_release", killed)
-        with pytest.raises(KeyboardInterrupt):
-            build(spec, tmp_path / "r.duckdb", jobs=1)
-    assert (tmp_path / "r.set3.duckdb").exists()
-    spec = wishing(spec_in(tmp_path, [WIDE], "fewer.toml"), "sets = 2")
-    build(spec, tmp_path / "r.duckdb", jobs=1, force=True)
-    assert {p.name for p in tmp_path.glob("r*.duckdb*")} == {
-        f"{name}{ending}"
-        for name in ("r.duckdb", "r.set2.duckdb")
-        for ending in ("", ".manifest.json")
-    }
-
-
-def test_what_is_measured_has_no_sets(tmp_path):
-    """Five columns, of which one is told: a table like any other."""
-    five = ("age", "county", "job", "sex", "town")
-    path = spec_in(tmp_path, [five])
-    listed = ", ".join(f'"{name}"' for name in five)
-    path.write_text(path.read_text().replace(f"[{listed}]", f"[{listed}]\nsets = 2"))
-    with pytest.raises(SpecError, match="sets = 2 is for tables that are modelled"):
-        plan(read(path))
-
-
-def test_what_stands_in_the_place_of_a_set_stays(tmp_path):
-    spec = wishing(spec_in(tmp_path, [WIDE]), "sets = 2")
-    (tmp_path / "r.set2.duckdb").write_text("my notes")
-    with pytest.raises(StoreError, match=r"r\.set2\.duckdb: exists and is not"):
-        build(spec, tmp_path / "r.duckdb", jobs=1, force=True)
-    assert (tmp_path / "r.set2.duckdb").read_text() == "my notes"
-    assert not (tmp_path / "r.duckdb").exists()
 
 
 @pytest.mark.ci

@@ -150,12 +150,3 @@ def test_only_connections_of_complete_answers_are_kept(opened):
         con = last(release)
         assert ask(opened, text) == end
         assert con not in kept(release).values()
-
-
-def test_few_connections_are_kept(opened, monkeypatch):
-    release, _ = opened
-    monkeypatch.setattr("queries.sql.views._MOST_KEPT", 1)
-    for column in ("age", "sex"):
-        assert ask(opened, f"SELECT {column}, count(*) FROM data GROUP BY ALL") == "answer"
-        assert len(kept(release)) == 1
-    assert [*kept(release)] == [("SEX",)]

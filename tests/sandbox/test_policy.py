@@ -179,30 +179,6 @@ def test_no_refused_function_is_planned(here, con):
                 here.check_text(form.format(calls[len(name) % 3]), con)
 
 
-def test_a_typo_in_a_name_is_reported_as_one(here, con):
-    for sql, said in (
-        ("SELECT lenght('a')", r"^Unknown function lenght\. Nearest: .*length"),
-        ("FROM rnage(3)", r"^Unknown function rnage\. Nearest: .*range"),
-        ("SELECT qqzzqq('a')", "^Unknown function qqzzqq$"),
-        ("SELECT current_setting('threads')", "^current_setting is not available"),
-        ("SELECT * FROM upper('a')", "^upper is not available"),
-        ("FROM read_csv('a')", "^read_csv is not available"),
-    ):
-        with pytest.raises(QueryRefused, match=said):
-            here.check_text(sql, con)
-
-
-def test_a_pivot_may_use_an_aggregate_that_is_a_closed_table_too(here, con):
-    here.check_text("PIVOT data ON sex USING histogram(age)", con)
-    for sql in (
-        "PIVOT (FROM histogram(pg_settings, name)) ON bin USING count(*)",
-        "PIVOT histogram(pg_settings, name) ON bin USING count(*)",
-        "PIVOT data ON sex USING current_setting('threads')",
-    ):
-        with pytest.raises(QueryRefused, match="is not available"):
-            here.check_text(sql, con)
-
-
 SHOWS = (
     "SHOW {}",
     'SHOW "{}"',

@@ -31,7 +31,7 @@ from engine.errors import (
     TooLarge,
 )
 from queries.release import open_release
-from queries.sandbox import ProcessLimits, limited_processes, processes
+from queries.sandbox import ProcessLimits, limited_processes
 from queries.sandbox.limits import plain_loads
 
 N_ROWS = make_table(("SEX",)).n_rows
@@ -153,12 +153,6 @@ def test_the_kernel_holds_the_process(sandbox, others):
     assert CANARY.encode() not in environment
 
 
-def test_many_rows_are_cut_not_kept(sandbox):
-    answer = sandbox.sql("SELECT * FROM range(1000000000)")
-    assert len(answer.rows) == 1001  # one more than the limit shows that there are more
-    assert answer.head(2) == [(0,), (1,)]
-
-
 def test_answers_are_those_of_a_release(sandbox, release):
     every = (
         "SELECT DATE '2020-01-02', TIMESTAMP '2020-01-02 03:04:05', 1.50::DECIMAL(5, 2), 'x'::BLOB, [1, NULL], "
@@ -216,42 +210,6 @@ def test_a_process_that_dies_is_replaced(path, monkeypatch):
         assert asked.sql("SELECT 1").rows == [(1,)]
 
 
-@pytest.mark.slow
-@LINUX
-def test_a_process_that_breaks_at_work_is_replaced_at_once(path):
-    others = workers()
-    with limited_processes(path, limits=ProcessLimits(seconds=60), n=1) as asked:
-        (pid,) = workers() - others
-        threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()
-        with pytest.raises(TooLarge, match="crashed its process"):
-            asked.sql(ENDLESS)
-        assert len(workers() - others - {pid}) == 1  # started in the background
-        assert asked.sql("SELECT 1").rows == [(1,)]
-
-
-@pytest.mark.slow
-def test_no_statement_waits_for_a_process_that_starts_while_another_is_ready(path, monkeypatch):
-    waited = []
-
-    def wait(worker):
-        if not worker.record:
-            waited.append(worker)
-        return ready(worker)
-
-    ready = processes._Worker.wait
-    with limited_processes(path, limits=ProcessLimits(process_mb=256), n=2) as asked:
-        monkeypatch.setattr(processes._Worker, "wait", wait)
-        with pytest.raises(TooLarge):
-            asked.sql("SELECT repeat('x', 2000000000)")  # its process is replaced
-        for i in range(3):
-            assert asked.sql(f"SELECT {i}").rows == [(i,)]
-        assert not waited
-        (*_, one), (*_, other) = asked._idle.get(), asked._idle.get()  # where both are needed
-        for worker in (one, other):
-            asked._give_back(asked._ready(worker))
-        assert len(waited) == 1
-
-
 @pytest.mark.ci
 @LINUX
 def test_an_end_waits_no_longer_than_it_may(path):
@@ -292,12 +250,6 @@ def test_one_time_limit_covers_all_parts_of_a_statement(path, intervals):
         assert asked.sql("SELECT 1").rows == [(1,)]
 
 
-def test_a_slow_machine_takes_its_time_to_open_a_release(path):
-    limits = ProcessLimits(seconds=0.001)
-    with limited_processes(path, limits=limits, n=1) as asked, pytest.raises(TimedOut):
-        asked.sql("SELECT count(*) FROM range(1000000) a, range(1000) b")
-
-
 @pytest.mark.slow
 @LINUX
 def test_a_replaced_release_is_not_queried(tmp_path):
@@ -319,27 +271,6 @@ def test_a_replaced_release_is_not_queried(tmp_path):
 def framed(raw):
     """A frame as sent over the pipe."""
     return len(raw).to_bytes(8, "little") + raw
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize(
-    ("program", "text", "why"),
-    [
-        ("/bin/sh", "exit 1", r"exit code 1"),
-        ("/bin/sh", "kill -9 $$", r"killed by signal 9"),
-        ("/bin/sh", "printf abcdefgh; exec sleep 60", r"invalid reply"),
-        (
-            sys.executable,
-            f"import sys, time\nsys.stdout.buffer.write({framed(pickle.dumps(('gift',)))!r})\n"
-            "sys.stdout.flush()\ntime.sleep(60)",
-            r"invalid reply",
-        ),
-    ],
-)
-def test_what_does_not_start(path, instead, program, text, why):
-    instead(text, program)
-    with pytest.raises(StoreError, match=rf"did not start \({why}\)"):
-        limited_processes(path)
 
 
 @pytest.mark.ci

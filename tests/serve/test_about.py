@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from fixtures.page import OPENED, open_page, violations
+from fixtures.page import open_page
 from fixtures.serve import one_worker, served
 
 from engine.errors import SpecError
@@ -16,7 +16,7 @@ from engine.errors import SpecError
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from queries.serve import app_of, service
+from queries.serve import app_of
 from queries.serve.about import about_of, outlines_of
 
 ABOUT = """
@@ -130,20 +130,6 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         outlines_of(tmp_path / "a.json", "code")
 
 
-def test_points_and_rings_below_a_pixel_are_left_out(tmp_path):
-    steps = [[i / 10_000, 0] for i in range(10_001)]
-    ring = [*steps, [1, 1], [0, 1], [0, 0]]
-    islet = [[2 + x / 1e5, y / 1e5] for [x, y] in square(0, 0)[0]]
-    both = {"type": "MultiPolygon", "coordinates": [[ring], [islet]]}
-    alone = {"type": "Polygon", "coordinates": [islet]}
-    features = [{"properties": {"code": g["type"]}, "geometry": g} for g in (both, alone)]
-    (tmp_path / "a.json").write_text(json.dumps({"features": features}))
-    large, small = (a["path"] for a in outlines_of(tmp_path / "a.json", "code")["areas"])
-    assert large.count("M") == 1
-    assert 200 < large.count("L") < 300  # half of 1,000 units are 500
-    assert small.startswith("M")  # the only ring of an area stays
-
-
 def test_values_meet_those_of_the_column(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(areas(1.0, 1, True, "1.0", 2.5, "~x")))
     keys = [a["key"] for a in outlines_of(tmp_path / "a.json", "code")["areas"]]
@@ -164,19 +150,6 @@ def test_a_map_elsewhere_is_refused(tmp_path, file):
     assert about_of(folder / "r.duckdb", frozenset({"age"})).maps["age"].key == "code"
 
 
-@pytest.mark.ci
-def test_outlines_are_made_once_and_have_a_bound(described, monkeypatch):
-    with pytest.raises(SpecError, match="1,000"):
-        app_of(described, limits=one_worker(answer_bytes=1_000))
-    with served(app_of(described, limits=one_worker())) as client:
-        monkeypatch.setattr(service, "outlines_of", None)
-        monkeypatch.setattr(service, "json_reply", None)
-        got = client.ask("/api/map?column=region")
-        assert got.status == 200
-        again = client.ask("/api/map?column=region", if_none_match=got.headers["etag"])
-        assert (again.status, again.body) == (304, b"")
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -195,16 +168,6 @@ def test_mistakes_in_the_file_are_reported(tmp_path, text, words):
     (tmp_path / "r.about.toml").write_bytes(text.encode("latin-1"))
     with pytest.raises(SpecError, match=words):
         about_of(tmp_path / "r.duckdb", frozenset({"age"}))
-
-
-def test_a_folder_of_that_name_is_nothing(tmp_path):
-    (tmp_path / "r.about.toml").mkdir()
-    assert about_of(tmp_path / "r.duckdb", frozenset()).variables == {}
-    (tmp_path / "s.about.toml").write_text("")
-    (tmp_path / "s.about.toml").chmod(0)
-    if os.geteuid() != 0:
-        with pytest.raises(SpecError, match=r"s\.about\.toml"):
-            about_of(tmp_path / "s.duckdb", frozenset())
 
 
 @pytest.mark.ci
@@ -235,32 +198,6 @@ def test_the_page_shows_the_definition_of_a_variable(sheet, client):
     button.click()
     assert sheet.locator(".meaning").count() == 0
     assert sheet.messages == []
-
-
-@pytest.mark.slow
-def test_bands_have_no_areas(sheet, client):
-    open_page(sheet, f"{client.address}?rows=age&chart=map")
-    sheet.wait_for_selector("#chart path.area")
-    said = sheet.locator("#chart path.area title").all_text_contents()
-    figures = client.ask("/api/tabulate?rows=age").json
-    [at] = [i for i, [head] in enumerate(figures["row_heads"]) if head == "30"]
-    assert said[30].startswith(f"30: {figures['cells']['value'][at]:,.0f}")
-    open_page(sheet, f"{client.address}?rows=age&band.age=10&chart=map")
-    assert sheet.locator("#chart-kind option").all_inner_texts() == ["Bars", "Lines"]
-    assert sheet.locator("#chart rect.bar").count() > 5
-    assert sheet.messages == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-@pytest.mark.parametrize("link", ["rows=region", "rows=region&cols=sex&chart=map&lang=de"])
-def test_axe_finds_nothing_in_a_map(sheet, client, width, scheme, link):
-    sheet.set_viewport_size({"width": width, "height": 844})
-    sheet.emulate_media(color_scheme=scheme)
-    open_page(sheet, f"{client.address}?{link}")
-    sheet.wait_for_selector("#chart path.area")
-    sheet.evaluate(OPENED)
-    assert violations(sheet) == []
 
 
 @pytest.mark.slow

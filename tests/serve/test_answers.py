@@ -27,7 +27,6 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from queries.serve import Limits, app_of
-from queries.serve.cache import Reply, ReplyCache
 from queries.serve.errors import as_json, status_of
 from queries.sql import MARK
 
@@ -49,25 +48,6 @@ def test_pages_without_an_order_neither_repeat_nor_lose_rows_though_nothing_is_k
         assert len(rows) == first["n_rows"] == len(set(rows))
         with open_release(path) as release:
             assert set(rows) == set(release.sql(GROUPS).rows)
-
-
-@pytest.mark.ci
-def test_a_page_of_another_run_is_refused(path):
-    text = "SELECT random() AS r FROM range(20)"
-    with served(app_of(path, limits=one_worker(cache_bytes=10))) as client:
-        first = client.sql(text, "&size=5").json
-        got = client.sql(text, f"&size=5&page=2&answer={first['answer']}")
-        assert (got.status, got.json["error"]) == (409, "AnotherAnswer")
-    with served(app_of(path, limits=one_worker())) as client:  # kept: all pages are of one run
-        first = client.sql(text, "&size=5").json
-        assert client.sql(text, f"&size=5&page=2&answer={first['answer']}").status == 200
-
-
-def test_the_largest_answer_is_kept_for_its_pages():
-    limits = Limits()
-    cache = ReplyCache(limits.cache_bytes)
-    cache.put("q" * 50_000, Reply(body=b"x" * 5_000, rows=b"y" * limits.answer_bytes, n_rows=1))
-    assert cache.get("q" * 50_000) is not None
 
 
 def test_statements_have_noise_intervals_on_request(client, path):
@@ -153,23 +133,6 @@ def test_files_have_their_types_safe_names_and_tags(client):
         assert client.ask(link, if_none_match='"other"').status == 200
 
 
-def test_the_openapi_document_lists_all_parameters_and_fields(client):
-    document = client.ask("/api/openapi.json").json
-    for where in ("tabulate", "plan"):
-        operation = document["paths"][f"/api/{where}"]["get"]
-        heads = {p["name"].partition(".")[0] for p in operation["parameters"]}
-        heads -= {"format", "sort", "intervals"}
-        wrong = client.ask(f"/api/{where}?nonsense=1").json["message"].partition("allowed: ")[2]
-        assert heads == {word.partition(".")[0] for word in wrong.split(", ")}
-        answered = client.ask(f"/api/{where}?rows=age&cols=sex").json
-        schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
-        assert set(schema["properties"]) - set(answered) <= {"message", "nearest", "spec"}
-        assert "422" not in operation["responses"]
-    page = document["paths"]["/api/query"]["get"]["responses"]["200"]["content"]["application/json"]
-    assert set(page["schema"]["properties"]) == set(client.sql("SELECT 1 AS a").json)
-    assert "HTTPValidationError" not in str(document)
-
-
 @pytest.fixture
 def marked(path):
     """The rows of `RARE` as people see them, and its marks."""
@@ -210,10 +173,3 @@ def test_pages_and_workbooks_mark_what_is_not_released(client, marked):
     notes = [text for _, text in book["Notes"].iter_rows(values_only=True)]
     line = f"{MARK}: {marks.n_unreleased:,} of {marks.n_figures:,} "
     assert any(text.startswith(line) for text in notes)
-
-
-def test_workbooks_have_the_warnings_of_an_answer(client):
-    body = client.sql("SELECT count(*) FROM data WHERE sex = 'female'", "&format=xlsx").body
-    book = pytest.importorskip("openpyxl").load_workbook(io.BytesIO(body))
-    notes = [text for _, text in book["Notes"].iter_rows(values_only=True)]
-    assert any("'female'" in text for text in notes)

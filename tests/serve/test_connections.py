@@ -32,17 +32,6 @@ def connected(client):
     return socket.create_connection(("127.0.0.1", client.port), timeout=10)
 
 
-def answer_from(con):
-    """One whole answer, head and body."""
-    got = b""
-    while b"\r\n\r\n" not in got:
-        got += con.recv(100)
-    length = int(got.split(b"content-length: ")[1].split(b"\r\n")[0])
-    while len(got.split(b"\r\n\r\n", 1)[1]) < length:
-        got += con.recv(65_536)
-    return got
-
-
 @pytest.mark.ci
 def test_silent_connections_are_closed(client):
     with contextlib.ExitStack() as stack:
@@ -52,28 +41,10 @@ def test_silent_connections_are_closed(client):
         assert client.ask("/api/tables").status == 200
 
 
-def test_a_connection_between_two_requests_is_closed(client):
-    with connected(client) as used:
-        used.sendall(HEAD)
-        while used.recv(65_536):
-            pass
-
-
 def test_a_head_that_is_too_long_is_refused(client):
     with connected(client) as long:
         long.sendall(HEAD[:-2] + b"x: " + b"y" * 200_000)
         assert long.recv(100).startswith(b"HTTP/1.1 400")
-
-
-def test_a_long_address_in_small_pieces_is_read(client):
-    with connected(client) as pieces:
-        sql = b"SELECT%201--" + b"x" * 50_000
-        pieces.sendall(b"GET /api/query?sql=" + sql[:9_000])
-        for start in range(9_000, len(sql), 9_000):
-            time.sleep(0.01)
-            pieces.sendall(sql[start : start + 9_000])
-        pieces.sendall(b" HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        assert answer_from(pieces).startswith(b"HTTP/1.1 400")  # longer than a statement may be
 
 
 def trickle(con, raw):
@@ -166,24 +137,6 @@ def test_an_answer_is_sent_in_parts_and_not_held_for_a_client_that_does_not_read
     asyncio.run(asyncio.wait_for(ask(guarded(long, send_s=0.1), stuck), 50))
     assert [len(m.get("body", b"")) for m in sent] == [0, 65_536, 65_536]
     assert sent[1]["more_body"] is True
-
-
-@pytest.mark.parametrize("size", [0, 65_536, 65_537, 200_000])
-def test_parts_are_the_body(size):
-    sent, body = [], bytes(i % 251 for i in range(size))
-
-    async def app(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": body})
-
-    async def send(message):
-        sent.append(message)
-
-    asyncio.run(ask(guarded(app), send))
-    _, *parts = sent
-    assert b"".join(m["body"] for m in parts) == body
-    assert all(len(m["body"]) <= 65_536 for m in parts)
-    assert [m.get("more_body", False) for m in parts] == [True] * (len(parts) - 1) + [False]
 
 
 def test_more_requests_at_once_than_allowed_are_refused():

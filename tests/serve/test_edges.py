@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -106,16 +105,6 @@ def table_of(client, form="json", **question):
 
 
 @pytest.mark.ci
-def test_a_filter_may_leave_out_the_remainder_with_the_highest_number(release):
-    for column in ("day", "dec"):
-        values = [v for v, _, _ in release.values(column)]
-        for value in (values[0], values[1], values[len(values) // 2], values[-1]):
-            got = tabulate(release, [], where={column: [value]})
-            assert len(got) == 1
-            assert got.low[0] <= got.high[0]
-
-
-@pytest.mark.ci
 @pytest.mark.parametrize("measure", ["count", "share", "ratio"])
 def test_limits_that_leave_no_value_leave_no_group(release, measure):
     assert (
@@ -169,12 +158,6 @@ def test_duplicate_labels_are_made_distinct(client):
     assert labels == {"~": "(blank)", "A": "B", "B": "Same [B]", "C": "Same [C]"}
 
 
-def test_columns_called_value_and_status_stay_beside_the_figures(client):
-    text = table_of(client, "csv", rows="status", cols="value").body.decode()
-    assert text.splitlines()[0] == "status,value,value_,low,high,status_"
-    assert '"a,""b",-3,' in text
-
-
 RUN = (
     "SELECT '=cmd|'' /C calc''!A0' AS \"=1+1\", '-3' AS b, -3 AS c, '-10 to -1' AS d, '@SUM(A1)' AS e, '+1+2' AS f, "
     "' =1' AS g, '\t=1' AS h, '''=1' AS i, '''t Hooft' AS j, 'a=b' AS k, CAST('-inf' AS DOUBLE) AS l"
@@ -218,28 +201,6 @@ def test_bands_beyond_all_numbers_are_refused(client, column, width):
         assert (got.status, f"band.{column}" in got.json["message"]) == (400, True), got.body
 
 
-def test_a_band_given_twice_is_refused(client):
-    got = client.ask("/api/tabulate?rows=data&band.data=10&band.data=20")
-    assert (got.status, "band.data" in got.json["message"]) == (400, True)
-
-
-def test_quantiles_next_to_each_other_have_answers_of_their_own(client):
-    links = {
-        client.ask(f"/api/plan?rows=n&measure=quantile&of=data&quantile={q}").json["link"]
-        for q in ("0.12345678", "0.12345679")
-    }
-    assert len(links) == 2
-    got = table_of(client, rows="n", measure="quantile", of="data", quantile="0.9").json
-    assert got["quantile"] == 0.9
-
-
-def test_a_file_kept_is_never_the_answer_to_a_statement(client):
-    assert client.sql("SELECT 1 AS a", "&format=csv").body == b"a\n1\n"
-    got = client.sql("csv SELECT 1 AS a")
-    assert got.status == 400
-    assert got.json["error"] == "QueryRefused"
-
-
 def test_files_of_statements_keep_numbers_and_dates(client):
     text = (
         "SELECT 12345678901.25::DOUBLE AS d, 1234567890123.45::DECIMAL(18, 2) AS m, DATE '2020-02-03' AS day, "
@@ -261,22 +222,6 @@ def test_files_of_statements_keep_numbers_and_dates(client):
     openpyxl = pytest.importorskip("openpyxl")
     sheet = openpyxl.load_workbook(io.BytesIO(client.sql(text, "&format=xlsx").body)).worksheets[0]
     assert sheet.cell(2, 2).value == 1234567890123.45
-
-
-def test_json_of_a_result_has_no_bare_nan(release):
-    result = release.sql("SELECT ['nan'::DOUBLE, 1] AS l, {'a': 'inf'::DOUBLE} AS s")
-    assert json.loads(result.to_json())["rows"] == [[["nan", 1.0], {"a": "inf"}]]
-
-
-def test_added_columns_get_unused_names(release):
-    got = release.sql(
-        'SELECT n AS "N_low", count(*) AS n, count(*) AS n FROM data GROUP BY 1', intervals=True
-    )
-    assert got.columns == (
-        "N_low", "n", "n_low_", "n_high", "n_status", "n", "n_low__", "n_high_", "n_status_",
-    )  # fmt: skip
-    assert got.df()["N_low"].tolist() == got.arrow()["N_low"].to_pylist()
-    assert list(got.df().columns)[5] == "n_1"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from fixtures.page import open_page, violations
 from fixtures.page_tasks import User
 from fixtures.serve import one_worker, served
 
@@ -105,27 +104,3 @@ def test_two_releases_are_compared_on_the_page(sheet, client):
     texts = sheet.locator("#compare tbody td:last-child").all_inner_texts()
     assert texts == ["0\nmay be noise"] * 2  # the same release under two names
     assert sheet.messages == []
-
-
-@pytest.mark.slow
-def test_the_front_page_asks_for_a_token(sheet, folder):
-    with served(front_of(folder, token=TOKEN, limits=one_worker())) as client:
-        sheet.goto(client.address)
-        sheet.get_by_label("Access token").fill(TOKEN)
-        sheet.get_by_role("button", name="Use token").click()
-        sheet.wait_for_selector(".card a")
-        sheet.locator(".card a").first.click()
-        sheet.wait_for_selector("#table table")
-        sheet.goto("about:blank")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_the_front_page_is_accessible(sheet, client, width, scheme):
-    sheet.set_viewport_size({"width": width, "height": 844})
-    sheet.emulate_media(color_scheme=scheme)
-    sheet.goto(client.address)
-    sheet.wait_for_selector(".card a")
-    assert violations(sheet) == []
-    assert sheet.evaluate("document.documentElement.scrollWidth") <= width
-    open_page(sheet, f"{client.address}a-b/")

@@ -15,8 +15,7 @@ from queries.release import open_release
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from queries.serve.groups import group_of, text_of
-from queries.serve.question import question_of
+from queries.serve.groups import text_of
 
 YOUNG, WORKING = ("group.age", "Young|0..15"), ("group.age", "Working age|16..64")
 ODD = "a|b\\c, \"d\" 'e' <i>&~é=%2B\N{GRINNING FACE}"
@@ -80,27 +79,6 @@ def test_names_can_contain_any_character(client, release):
     assert ODD in [row[0] for row in release.sql(plan["sql"]).rows]
 
 
-def test_a_name_of_a_value_inside_is_the_group(client, release):
-    first, second = [v for v, _, _ in release.values("sex")][:2]
-    got = table_of(client, ("rows", "sex"), ("group.sex", f"{first}|{first}|{second}")).json
-    assert got["row_heads"] == [[first]]
-    assert got["cells"]["value"] == tabulate(release, []).value.tolist()
-
-
-def test_the_order_of_members_does_not_matter_to_the_link():
-    one, other = (question_of([("rows", "age"), ("group.age", g)]) for g in ("A|1|2", "A|2|1|2"))
-    assert one.link() == other.link()
-    for group in ((ODD, ("1", "|", "\\")), ("\\|", ("x",)), ("", ("",))):
-        assert group_of(text_of(group)) == (group[0], tuple(sorted(group[1])))
-
-
-def test_a_body_is_equivalent_to_a_link(client):
-    body = {"rows": ["age"], "groups": {"age": [["Young", ["0..15"]], ["Older", ["65.."]]]}}
-    got = client.ask("/api/tabulate", method="POST", body=body)
-    assert got.json["row_heads"][:2] == [["Young"], ["Older"]]
-    assert client.ask(f"/api/tabulate?{got.json['link']}").body == got.body
-
-
 @pytest.mark.parametrize(
     "pairs",
     [
@@ -130,15 +108,6 @@ def test_the_sql_of_the_plan_gives_the_figures(client, release, pairs):
         )
 
 
-def test_a_ratio_is_to_the_rest_of_its_total(client, release):
-    got = table_of(client, ("rows", "sex"), ("measure", "ratio")).json
-    want = tabulate(release, ["sex"], measure="ratio")
-    assert (got["measure"], got["percent"]) == ("ratio", "total")
-    for name in ("value", "low", "high"):
-        assert got["cells"][name] == pytest.approx(getattr(want, name).tolist(), abs=1e-6)
-    assert got["cells"]["value"][0] * got["cells"]["value"][1] == pytest.approx(1, rel=1e-4)
-
-
 def test_a_ratio_of_own_groups_holds_the_figure_in_its_interval(client):
     pairs = [("rows", "age"), ("cols", "sex"), ("group.age", "Young|..30"), ("group.age", "Older|31.."),
              ("measure", "ratio"), ("percent", "column")]  # fmt: skip
@@ -148,14 +117,6 @@ def test_a_ratio_of_own_groups_holds_the_figure_in_its_interval(client):
         low <= v <= high
         for v, low, high in zip(cells["value"], cells["low"], cells["high"], strict=True)
     )
-
-
-def test_a_group_that_is_all_of_its_total_has_no_ratio(client):
-    got = table_of(
-        client, ("rows", "sex"), ("group.sex", "All|Male|Female"), ("measure", "ratio")
-    ).json
-    assert got["cells"]["value"] == [None]
-    assert got["cells"]["status"] == ["not released"]
 
 
 REFUSED = {
@@ -195,14 +156,6 @@ def test_a_plan_and_a_table_refuse_the_same(client, link):
     table, plan = (client.ask(f"/api/{what}?{address}") for what in ("tabulate", "plan"))
     assert REFUSED[link] in table.json["message"]
     assert (plan.status, plan.json) == (table.status, table.json)
-
-
-def test_too_many_pieces_are_refused(client):
-    groups = [("group.age", f"g{i}|{i}") for i in range(40)]
-    got = table_of(client, ("rows", "age"), ("cols", "income"), ("band.income", "5000"), *groups)
-    assert (got.status, "combinations of bands and groups" in got.json["message"]) == (413, True)
-    many = [("group.age", f"g{i}|1") for i in range(61)]
-    assert table_of(client, ("rows", "age"), *many).status == 400
 
 
 def test_invalid_unicode_is_refused(client):

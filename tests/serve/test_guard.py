@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import signal
@@ -20,17 +19,15 @@ from fixtures.serve import one_worker, served
 from typer.testing import CliRunner
 
 from engine.cli import serve as cli_serve
-from engine.errors import DamagedRelease, SpecError, StoreError
+from engine.errors import SpecError, StoreError
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 import queries.serve
 from queries.serve import Limits, app_of
-from queries.serve.cache import Reply, ReplyCache
 
 TOKEN = "a-token-of-some-length"
-CROSS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
 START = "from engine.cli import run_and_exit; from engine.cli.serve import commands; run_and_exit(commands)"
 
 
@@ -105,21 +102,6 @@ def test_a_fault_of_ours_shows_nothing_of_its_text(path, monkeypatch):
         assert "service.py" in got.json["message"]
 
 
-def test_the_cache_forgets_the_least_recent_and_keeps_its_bound():
-    cache = ReplyCache(10_000)
-    for i in range(50):
-        cache.put(str(i), Reply(body=b"x" * 1500))
-        assert cache.get("0") or i > 40
-    found = [i for i in range(50) if cache.get(str(i)) is not None]
-    assert found == [0, 47, 48, 49]
-    assert sum(Reply(body=b"x" * 1500).size for _ in found) <= 10_000
-    cache.put("large", Reply(body=b"x" * 5000))
-    assert cache.get("large") is None
-    cache.put("0", Reply(body=b"y", rows=b"z"))  # smaller: there is room for one more
-    cache.put("more", Reply(body=b"x" * 1500))
-    assert [i for i in ("0", "47", "48", "49", "more") if cache.get(i) is None] == []
-
-
 # The command.
 
 
@@ -130,22 +112,6 @@ def test_a_port_in_use_is_reported(path):
         port = taken.getsockname()[1]
         with pytest.raises(StoreError, match=rf"port {port} .*in use.*--port {port + 1}"):
             started(path, "--port", port)
-
-
-@pytest.mark.parametrize("host", ["nonsense.invalid", "192.0.2.1", "a" * 70 + ".de"])
-def test_a_foreign_host_is_reported(path, host):
-    with pytest.raises(StoreError, match=rf"{re.escape(host)}\b.*--host") as refused:
-        started(path, "--host", host, "--port", 0)
-    assert "in use" not in str(refused.value)
-
-
-def test_a_privileged_port_is_reported(path, monkeypatch):
-    def denied(self, address):
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(cli_serve.socket, "socket", type("S", (socket.socket,), {"bind": denied}))
-    with pytest.raises(StoreError, match=r"port 80 .*below 1024 .*--port 8765"):
-        started(path, "--port", 80)
 
 
 def started(*words):
@@ -205,20 +171,6 @@ def test_a_token_file_is_checked(path, tmp_path):
     (tmp_path / "token").write_bytes(b"\xff" * 20)
     with pytest.raises(SpecError, match="plain text"):
         started(path, "--token-file", tmp_path / "token")
-
-
-def test_a_path_without_a_release_is_refused(tmp_path):
-    with pytest.raises(StoreError):
-        started(tmp_path / "none.duckdb", "--port", 0)
-    (tmp_path / "bad.duckdb").write_bytes(b"x" * 9000)
-    with pytest.raises((DamagedRelease, StoreError)):
-        started(tmp_path / "bad.duckdb", "--port", 0)
-
-
-def test_a_missing_package_is_named(path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(StoreError, match=r"pip install 'tablepack\[serve\]'"):
-        started(path, "--port", 0)
 
 
 @pytest.mark.ci

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from fixtures.page import open_page, violations
-from fixtures.serve import one_worker, served
+from fixtures.page import open_page
 
 pytest.importorskip("fastapi")
 
-from queries.serve import front_of
 
 pytestmark = pytest.mark.slow
 
@@ -63,24 +61,3 @@ def test_the_switch_keeps_the_question(sheet, client):
     sheet.wait_for_selector("#table table")
     assert user.table() == english
     assert sheet.locator(".languages [aria-current]").inner_text() == "English"
-
-
-def test_the_browsers_language_is_the_default(browser, client):
-    context = browser.new_context(locale="de-AT")
-    page = context.new_page()
-    page.goto(f"{client.address}?rows=sex")
-    page.wait_for_selector("#table table")
-    assert page.locator("#h-choose").inner_text() == "1. Auswählen"
-    assert "lang" not in page.url
-    context.close()
-
-
-def test_the_front_page_has_languages_too(sheet, path):
-    with served(front_of(path.parent, limits=one_worker())) as client:
-        sheet.goto(f"{client.address}?lang=de")
-        sheet.wait_for_selector("#pictures a")
-        assert sheet.locator("h1").inner_text() == "Veröffentlichungen"
-        assert violations(sheet) == []
-        sheet.locator("#pictures a").first.click()
-        sheet.wait_for_selector("#table table")
-        assert sheet.locator("html").get_attribute("lang") == "de"

@@ -50,20 +50,6 @@ def test_tables_are_kept_opened_compared_and_forgotten(sheet, client):
     assert sheet.messages == []
 
 
-def test_a_table_is_compared_with_itself_turned(sheet, client):
-    """Variables are matched by name, not by position."""
-    turned = quote("/?rows=sex&cols=region")
-    open_page(sheet, f"{client.address}?rows=region&cols=sex&compare={turned}")
-    sheet.wait_for_selector("#compare tbody tr")
-    rows = sheet.locator("#compare tbody tr").all()
-    assert len(rows) == 18
-    for row in rows:
-        *heads, this, other, difference = row.locator("th, td").all_inner_texts()
-        assert len(heads) == 2
-        assert this.split("\n")[0] == other.split("\n")[0]
-        assert difference.split("\n")[0] == "0"
-
-
 def test_a_list_travels_as_a_link_and_a_foreign_one_is_dropped(sheet, client):
     entry = {"title": "Mine <b>", "release": "r", "place": "/", "query": "rows=sex"}
     foreign = [{**entry, "place": "//evil.example/"}, {**entry, "query": 1}, None, "x"]
@@ -96,42 +82,6 @@ def test_impossible_comparisons_are_reported(sheet, client, other, words):
     open_page(sheet, f"{client.address}?rows=region&compare={quote(other)}")
     sheet.locator("#compare p").first.wait_for()
     assert words in sheet.locator("#compare").inner_text()
-
-
-@pytest.mark.parametrize(
-    ("this", "other"),
-    [
-        ("rows=region&cols=sex&percent=row", "rows=region&cols=sex&percent=column"),
-        ("rows=region&cols=sex&percent=total", "rows=region&cols=sex&percent=row"),
-        ("rows=sex&measure=mean&of=income", "rows=sex&measure=mean&of=age"),
-        ("rows=sex&measure=quantile&of=income&quantile=0.25", "rows=sex&measure=quantile&of=income&quantile=0.75"),
-        ("rows=sex&measure=mean&of=income", "rows=sex&measure=median&of=income"),
-    ],
-)  # fmt: skip
-def test_figures_of_another_kind_have_no_difference(sheet, client, this, other):
-    open_page(sheet, f"{client.address}?{this}&compare={quote('/?' + other)}")
-    sheet.wait_for_selector("#compare tbody tr")
-    heads = sheet.locator("#compare thead th").all_inner_texts()
-    assert heads[-2:] == ["This table", "Other table"]
-    assert sheet.locator("#compare tbody tr").first.locator("td").count() == 2
-    assert "different measures" in sheet.locator("#compare").inner_text()
-
-
-def test_another_unit_is_another_kind_of_figure(sheet, client):
-    asked = []
-
-    def stays(route):
-        """The page asks first, its comparison second."""
-        about = client.ask("/api/variables").json
-        asked.append(1)
-        unit = about["unit"]["en"] | ({"many": "stays"} if len(asked) > 1 else {})
-        route.fulfill(json=about | {"unit": about["unit"] | {"en": unit}})
-
-    sheet.route("**/api/variables", stays)
-    open_page(sheet, f"{client.address}?rows=region&compare={quote('/?rows=region')}")
-    sheet.wait_for_selector("#compare tbody tr")
-    assert len(asked) == 2
-    assert "different measures" in sheet.locator("#compare").inner_text()
 
 
 def test_other_servers_are_never_contacted(sheet, client):

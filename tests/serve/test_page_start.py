@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from fixtures.page import open_page
 from fixtures.pipeline import CENSUS, write_spec
-from fixtures.serve import one_worker, served
-from fixtures.stays import release_of_stays
 
 from engine.api.reading import read
 from engine.release import build
@@ -14,7 +12,6 @@ from queries.release import open_release
 
 pytest.importorskip("fastapi")
 
-from queries.serve import app_of
 from queries.serve.values import variables_of
 
 pytestmark = pytest.mark.slow
@@ -47,53 +44,12 @@ def test_the_start_page_has_charts_and_links(sheet, client):
     assert sheet.messages == []
 
 
-def test_the_start_page_returns_after_a_reset(sheet, client):
-    user = open_page(sheet, f"{client.address}?rows=sex")
-    assert not sheet.locator("#start").is_visible()
-    user.press("Start again")
-    loaded(sheet)
-    assert sheet.locator("#start").is_visible()
-
-
 def test_the_first_load_is_small(sheet, client):
     open_page(sheet, client.address)
     loaded(sheet)
     assert len(sheet.requests) > 10
     paths = [url.removeprefix(client.address) for url in sheet.requests]
     assert sum(len(client.ask(f"/{path}").body) for path in paths) <= FIRST_LOAD
-
-
-def test_an_average_is_never_of_a_row(sheet, client):
-    user = open_page(sheet, f"{client.address}?rows=age&band.age=20")
-    user.pick("Measure", "Average")
-    assert "Average of Age" not in sheet.locator("body").inner_text()
-    assert sheet.get_by_label("of", exact=True).input_value() != "age"
-    assert sheet.locator("#of option[value=age]").is_disabled()
-    user = open_page(sheet, f"{client.address}?rows=sex&rows=income")
-    user.pick("Measure", "Average")
-    assert sheet.get_by_label("of", exact=True).input_value() not in ("income", "")
-    user = open_page(sheet, f"{client.address}?cols=sex")
-    user.pick("Measure", "Average")
-    assert user.title() == "Average of Age in years by sex"
-
-
-@pytest.mark.parametrize(
-    "link", ["rows=region&cols=education", "rows=region&rows=sex&cols=education"]
-)
-def test_a_phone_scrolls_wide_tables_beside_the_first_column(sheet, client, link):
-    sheet.set_viewport_size({"width": 390, "height": 844})
-    open_page(sheet, f"{client.address}?{link}")
-    sheet.locator("#table").scroll_into_view_if_needed()
-    first, figure = sheet.locator("#table tbody th").first, sheet.locator("#table tbody td").first
-    before, moved = first.bounding_box(), figure.bounding_box()
-    assert sheet.evaluate(
-        "(b => b.scrollWidth > b.clientWidth + 150)(document.querySelector('#table'))"
-    )
-    sheet.evaluate("document.querySelector('#table').scrollLeft = 150")
-    assert first.bounding_box()["x"] == pytest.approx(before["x"], abs=1)
-    assert figure.bounding_box()["x"] == pytest.approx(moved["x"] - 150, abs=1)
-    assert before["width"] <= 0.45 * 390
-    assert sheet.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_a_blank_outside_a_universe_does_not_apply(tmp_path, census):
@@ -110,15 +66,3 @@ def test_a_blank_outside_a_universe_does_not_apply(tmp_path, census):
     assert said["income"] == "does not apply, or blank"
     assert said["carer"] == "(blank)"
     assert said["age"] is None
-
-
-def test_the_page_uses_the_releases_unit(sheet, tmp_path):
-    """A release of hospital stays does not mention people."""
-    with release_of_stays(tmp_path) as release:
-        path = release.path
-    with served(app_of(path, limits=one_worker())) as client:
-        user = open_page(sheet, f"{client.address}?rows=ward&cols=urgent")
-        assert user.title() == "Number of stays by ward and urgent"
-        assert sheet.locator("#measure option").first.inner_text() == "Number of stays"
-        text = sheet.locator("body").inner_text()
-    assert "people" not in text.lower()

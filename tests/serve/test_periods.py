@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from datetime import date, datetime, timedelta
-from datetime import time as time_of_day
 
 import pytest
-from fixtures.page import open_page
 
 from engine.errors import QueryRefused
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from queries.serve.values import Value, Variable, bands_of, bound_of, key_of
+from queries.serve.values import Value, Variable, bands_of, key_of
 
 LINK = "rows=arrival_date&band.arrival_date=month&from.arrival_date=2018-02-10&to.arrival_date=2020-01-31"
 
@@ -63,30 +60,6 @@ def test_missing_or_too_many_periods_are_refused():
     assert ages.periods == variable(date(2020, 1, 1), date(2020, 1, 31)).periods == {}
 
 
-def test_a_short_time_has_years():
-    days = [date(2021, 1, 1) + timedelta(days=60 * i) for i in range(10)]
-    assert variable(*days).widths == (1, 2)
-
-
-def test_times_of_day_have_bands_of_minutes():
-    times = [time_of_day(i // 60, i % 60) for i in range(0, 1440, 7)]
-    day = variable(*times, kind="TIME")
-    assert day.widths == (60, 120, 180, 240)
-    assert not day.is_numeric
-    assert bands_of(day, 180)[2] == (
-        "06:00:00..08:59:59",
-        "06:00 to 08:59",
-        time_of_day(6),
-        time_of_day(8, 59, 59),
-    )
-    assert bands_of(day, 60)[-1][1:] == ("23:00 to 23:59", time_of_day(23), time_of_day(23, 59, 59))
-    assert bound_of(day, "06:30", is_high=False) == time_of_day(6, 30)
-    with pytest.raises(QueryRefused, match="not a valid TIME"):
-        bound_of(day, "25:00", is_high=True)
-    with pytest.raises(QueryRefused, match="not a date column"):
-        bands_of(day, "month")
-
-
 def test_a_month_has_the_figures_of_its_range(client):
     got = client.ask(f"/api/tabulate?{LINK}").json
     heads = [head for [head] in got["row_heads"]]
@@ -97,12 +70,6 @@ def test_a_month_has_the_figures_of_its_range(client):
         assert got["cells"][part][heads.index("2019-06")] == asked["cells"][part][0]
     cut = client.ask("/api/tabulate?from.arrival_date=2018-02-10&to.arrival_date=2018-02-28").json
     assert got["cells"]["value"][0] == cut["cells"]["value"][0]
-
-
-def test_the_sql_of_months_runs(client):
-    plan = client.ask(f"/api/plan?{LINK}").json
-    assert "date_trunc('month', " in plan["sql"]
-    assert len(client.sql(plan["sql"]).json["rows"]) > 3
 
 
 @pytest.mark.parametrize(
@@ -120,24 +87,3 @@ def test_too_many_periods_are_refused(client, link, status, words):
     got = client.ask(f"/api/tabulate?{link}")
     assert got.status == status, got.body
     assert words in got.json.get("message", "")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("delay", [0, 1])
-def test_the_page_offers_months_and_keeps_them_in_bounds(sheet, client, delay):
-    """Even if the answer is late: the progress message does not replace the remark."""
-    user = open_page(sheet, f"{client.address}?rows=arrival_date&band.arrival_date=10")
-    sheet.route("**/api/tabulate?*", lambda route: (time.sleep(delay), route.continue_()))
-    user.pick("Level of detail: arrival_date", "months")
-    assert "from 20" in sheet.locator("#live").inner_text()
-    assert "band.arrival_date=month" in sheet.url
-    assert sheet.locator("#chart polyline").count() >= 1
-    heads = [row[0] for row in user.table()]
-    assert heads[0].endswith("-01")
-    assert 24 <= len(heads) <= 62
-    sheet.reload()
-    sheet.wait_for_selector("#table table")
-    assert [row[0] for row in user.table()] == heads
-    user.pick("Level of detail: arrival_date", "quarters")
-    assert user.table()[0][0].endswith("Q1")
-    assert sheet.messages == []

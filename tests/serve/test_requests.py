@@ -13,9 +13,7 @@ import pytest
 from fixtures.pipeline import ACCEPTED, CENSUS, tablepack, write_spec
 from fixtures.serve import one_worker, served
 
-from engine.api.requests import prices
-from engine.errors import QueryRefused, StoreError, TooLarge
-from engine.outputs import check_output
+from engine.errors import StoreError, TooLarge
 from engine.store import earlier_release
 from queries import requests as noted
 from queries.requests import (
@@ -81,14 +79,6 @@ def test_requests_are_saved(tmp_path):
         settle_request(release, 1, "added")
 
 
-@pytest.mark.parametrize(
-    "given", [{"reason": " \n"}, {"reason": "x" * 1001}, {"reason": "x", "who": "y" * 201}]
-)
-def test_invalid_requests(tmp_path, given):
-    with pytest.raises(QueryRefused):
-        leave_request(tmp_path / "r.duckdb", ("age",), **given)
-
-
 def test_requests_are_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(noted, "MOST_WAITING", 3)
     monkeypatch.setattr(noted, "MOST_KEPT", 5)
@@ -133,20 +123,6 @@ def test_a_foreign_file_is_refused(tmp_path, text):
     assert requests_path(tmp_path / "r.duckdb").read_text() == text
 
 
-def test_an_unusable_file(tmp_path, monkeypatch):
-    with pytest.raises(StoreError, match=r"requests\.json"):
-        leave_request(tmp_path / "absent" / "r.duckdb", ("age",), reason="x")
-    requests_path(tmp_path / "r.duckdb").mkdir()
-    with pytest.raises(StoreError, match=r"requests\.json"):
-        read_requests(tmp_path / "r.duckdb")
-    monkeypatch.setattr(noted, "_LARGEST", 10)
-    requests_path(tmp_path / "s.duckdb").write_text(" " * 11)
-    with pytest.raises(StoreError, match=r"requests\.json"):
-        read_requests(tmp_path / "s.duckdb")
-    with pytest.raises(StoreError, match=r"requests\.json"):
-        check_output(tmp_path / "t.duckdb.requests.json")
-
-
 def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
     release = tmp_path / "r.duckdb"
     leave_request(release, ("age",), reason="x")
@@ -175,29 +151,6 @@ def test_many_at_once_lose_nothing(tmp_path):
     found = read_requests(release)
     assert [one.number for one in found] == list(range(1, 31))
     assert len({one.columns for one in found}) == 30
-
-
-def test_a_lock_is_not_awaited_for_long(tmp_path, monkeypatch):
-    import fcntl
-
-    monkeypatch.setattr(noted, "_PATIENCE_S", 0.1)
-    release = tmp_path / "r.duckdb"
-    leave_request(release, ("age",), reason="x")
-    with open(f"{requests_path(release)}.lock") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(StoreError, match=r"requests\.json"):
-            leave_request(release, ("sex",), reason="x")
-    leave_request(release, ("sex",), reason="x")
-
-
-def test_requests_for_one_table_are_limited(tmp_path):
-    release = tmp_path / "r.duckdb"
-    for i in range(noted.MOST_PER_TABLE):
-        leave_request(release, ("age",), reason=f"reason {i}")
-    assert len(read_requests(release)) == noted.MOST_PER_TABLE
-    with pytest.raises(TooLarge, match="10"):
-        leave_request(release, ("age",), reason="x", who="Ada")
-    leave_request(release, ("sex",), reason="x", who="Ada")
 
 
 # The server.
@@ -305,17 +258,6 @@ def test_other_pages_cannot_leave_requests(asked):
     assert read_requests(release) == ()
 
 
-@pytest.mark.slow
-def test_a_table_of_five_columns_is_refused(tmp_path, census):
-    spec = write_spec(
-        tmp_path, census / "people.parquet", CENSUS, [(c,) for c in CENSUS if c != "person_id"]
-    )
-    assert tablepack("build", spec, "-o", "r.duckdb", cwd=tmp_path).returncode == 0
-    with served(app_of(tmp_path / "r.duckdb", takes_requests=True, limits=one_worker())) as client:
-        done = ask(client, "age", "sex", "region", "carer", "income")
-        assert (done.status, "4" in done.json["message"]) == (400, True)
-
-
 # The custodian.
 
 
@@ -352,27 +294,3 @@ def test_the_custodian_sees_costs_and_settles(built):
     assert "declined" in tablepack("requests", built, "--all", "--quick", cwd=folder).stdout
     settle_request(built, 4, "declined")
     assert "--approve" not in tablepack("requests", built, cwd=folder).stdout
-
-
-def test_prices_are_those_of_plans(built):
-    from engine.api import build as api
-    from engine.api.reading import read
-
-    one = leave_request(built, ("age", "region"), reason="x")
-    (price,) = prices(built, (one,))
-    spec = built.with_name("r.toml")
-    listed = (("age",), ("region",), ("age", "sex"), ("age", "region"))
-    plan = api.plan(read(spec, tables=[{"columns": list(columns)} for columns in listed]))
-    (table,) = (t for t in plan.tables if t.columns == ("age", "region"))
-    assert (price.cells, price.suppressed_share) == (table.cells, table.suppressed_share)
-    assert price.exposure == plan.exposure.guessed
-
-
-@pytest.mark.parametrize(
-    "words",
-    [("--approve", "1", "--decline", "2"), ("--answer", "no"), ("--approve", "7")],
-)
-def test_contradictory_options(built, words):
-    done = tablepack("requests", built, *words, cwd=built.parent)
-    assert done.returncode == 2
-    assert words[0] in done.stderr or words[1] in done.stderr

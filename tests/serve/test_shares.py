@@ -159,23 +159,6 @@ def test_abandoned_tables_are_stopped(path, monkeypatch):
             assert asked(client, SLOW_TABLE)[0] == 200
 
 
-HARD_TO_STOP = (
-    "SELECT levenshtein(repeat('ab', 60000), repeat('ba', 60000))"  # one call that takes long
-)
-
-
-@pytest.mark.slow
-def test_what_cannot_be_stopped_is_ended(path):
-    """A function that works on one value for long checks nothing in between."""
-    limits = Limits(workers=1)
-    with served(app_of(path, limits=limits, timeout_s=FOREVER), **CONNECTIONS) as client:
-        pids = workers()
-        with open_requests(client, [sql(HARD_TO_STOP)]):
-            wait_until_running()
-        eventually(lambda: pids - workers(), "the process still runs")
-        assert asked(client, sql("SELECT 42"), GREEDY)[0] == 200
-
-
 def workers():
     """Worker processes of this process."""
     children = Path(f"/proc/{os.getpid()}/task").glob("*/children")

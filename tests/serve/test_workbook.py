@@ -8,8 +8,6 @@ from urllib.parse import urlencode
 
 import pytest
 
-from engine.errors import TooLarge
-
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 pytest.importorskip("xlsxwriter")
@@ -57,21 +55,6 @@ def test_the_cross_table_is_as_shown(client):
     assert shown["words"] in notes
 
 
-def test_rows_are_sorted_and_intervals_left_out_as_on_screen(client):
-    sheet = table_of(client, *CROSS, ("sort", "down.0"), ("intervals", "false"))
-    n = len(client.ask(f"/api/tabulate?{urlencode(CROSS)}").json["row_heads"])
-    figures = [line[1] for line in sheet[4 : 4 + n]]
-    known = [x for x in figures if not isinstance(x, str)]
-    assert sheet[3] == ["education", "figure", "figure", "figure"]
-    assert known == sorted(known, reverse=True)
-    assert figures[: len(known)] == known
-    up = table_of(client, *BOTH, ("sort", "up.all"), ("intervals", "false"))
-    n = len(client.ask(f"/api/tabulate?{urlencode(BOTH)}").json["row_heads"])
-    ordered = [line[3] for line in up[4 : 4 + n] if not isinstance(line[3], str)]
-    assert ordered == sorted(ordered)
-    assert len(ordered) > 2
-
-
 BOTH = (("rows", "region"), ("cols", "sex"))
 HIGH = (("rows", "sex"), ("measure", "quantile"))
 AGED = (("from.age", "16"), ("to.age", "64"))
@@ -116,18 +99,6 @@ def test_every_kind_of_table_has_its_heads_and_its_last_line(client, pairs, titl
     )
 
 
-def test_the_ratio_of_the_total_is_blank(client):
-    pairs = (*BOTH, ("measure", "ratio"))
-    shown = client.ask(f"/api/tabulate?{urlencode(pairs)}").json
-    assert shown["total"] is None
-    last = table_of(client, *pairs)[4 + len(shown["row_heads"])]
-    assert last[0] == "All"
-    assert last[1] == shown["col_total"]["value"][0]
-    assert last[7:] == [None] * 3
-    share = table_of(client, *BOTH, ("percent", "row"))
-    assert share[4][7] == 1
-
-
 def wide_sheet(n, *, has_intervals=True):
     """The first sheet of a table of one row and many columns."""
     from queries.serve.workbook import Shown, cross_table
@@ -161,16 +132,3 @@ def test_a_wide_table_has_all_figures_and_a_note_on_what_is_left_out(n, is_cut):
     assert line.count(7) == (n if is_cut else 3 * n)
     assert any(str(row[0]).startswith(NOTE) for row in rows) == is_cut
     assert rows[2].count(f"c{n - 1}") == 1
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("has_intervals", [True, False])
-def test_a_table_wider_than_a_sheet_is_refused_with_what_to_do(has_intervals):
-    with pytest.raises(TooLarge, match="16,385 columns"):
-        wide_sheet(16_384, has_intervals=has_intervals)
-
-
-def test_an_invalid_order_is_refused(client):
-    got = client.ask("/api/tabulate?rows=sex&format=xlsx&sort=sideways")
-    assert got.status == 400
-    assert "sort" in got.json["message"]

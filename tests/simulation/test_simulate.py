@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -98,49 +95,4 @@ def test_nothing_is_left_when_the_disk_is_full(tmp_path, monkeypatch, is_new):
     assert is_new or not any(folder.iterdir())
 
 
-def test_nothing_is_left_when_interrupted(tmp_path):
-    def interrupt(done, total):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        simulate_census(tmp_path / "new", people=1_000, seed=1, progress=interrupt)
-    assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
-def test_no_other_thread_writes(tmp_path):
-    """DuckDB 2.0.0 may wait for its other threads for ever if the waiting one is interrupted."""
-
-    def threads():
-        found = set()
-        for task in Path("/proc/self/task").iterdir():
-            with contextlib.suppress(OSError):  # it ended meanwhile
-                if not (task / "comm").read_text().startswith("jemalloc"):
-                    found.add(int(task.name))
-        return found
-
-    before, meanwhile = threads(), []
-    simulate_census(tmp_path, people=4_000, seed=7, progress=lambda *_: meanwhile.append(threads()))
-    assert [one - before for one in meanwhile] == [set()]
-
-
 # --- scale
-
-
-@pytest.mark.slow
-def test_a_million_people_in_bounded_memory(tmp_path):
-    code = (
-        "import re, sys; from pathlib import Path\n"
-        "from engine.simulation.census import simulate_census\n"
-        "simulate_census(Path(sys.argv[1]), people=1_000_000, seed=3)\n"
-        # Not ru_maxrss, which on Linux includes that of the parent process.
-        "print(int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) / 1024)\n"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
-    assert float(ran.stdout) < 1_500  # megabytes

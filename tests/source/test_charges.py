@@ -8,7 +8,6 @@ import stat
 import pytest
 
 from engine.errors import StoreError
-from engine.params import ratio_of
 from engine.source import (
     Charge,
     Sketch,
@@ -107,48 +106,6 @@ def test_it_is_read_as_written_and_closed_to_others(key):
     assert charges(key) == (one, charge("2025"))
     assert one.worst == 0.2
     assert stat.S_IMODE(charges_path(key).stat().st_mode) == 0o600
-
-
-def test_what_this_build_tells_anyhow_is_not_counted_twice(key):
-    add_charge(key, charge())
-    found = past(key)
-    assert (found.builds, found.again, found.held) == (0, {}, frozenset())
-    assert found.charged == {("a", "b")}
-    assert found.is_known
-
-
-def test_other_tables_of_the_vintage_add_up(key):
-    add_charge(key, charge(tables=(("a", "b"), ("b", "d"))))
-    add_charge(key, charge(tables=(("b", "e"),), exposure=0.1))
-    found = past(key)
-    assert found.builds == 2
-    assert found.held == {("a", "b"), ("b", "d")}
-    # Nobody knows here who is in which cell of (b, e): what it told of b counts for everybody.
-    assert found.known == {"b": pytest.approx(ratio_of(0.55))}
-
-
-def test_another_vintage_of_the_same_people_adds_up_and_is_another_look(key):
-    for year in ("2021", "2022", "2023"):
-        add_charge(key, charge(year))
-    found = past(key, "2024")
-    assert found.looks == 4
-    assert found.builds == 3
-    assert found.again == {("a", "b"): 3}
-    assert found.held == frozenset()
-    entities = past(key, "2023", unit=("(entities)",))
-    assert entities.again == {("a", "b"): 3}
-
-
-def test_a_vintage_that_goes_on_from_another_unchanged_tells_nothing_new(key):
-    add_charge(key, charge("2023"))
-    found = past(key, "2024", draws="2023")
-    assert (found.looks, found.builds, found.again) == (1, 0, {})
-    assert found.charged == {("a", "b")}
-    for changed in ({"": "c9"}, {"b": "c9"}):
-        found = past(key, "2024", draws="2023", contents=CONTENTS | changed)
-        assert (found.looks, found.builds, found.charged) == (1, 1, frozenset())
-    unused = past(key, "2024", draws="2023", contents=CONTENTS | {"c": "c9"})
-    assert unused.builds == 0
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,11 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 import pytest
-from fixtures.detect import accepted, found, one
 from fixtures.source import N, code_of, col, connection, text
 
 from engine.errors import DataError
 from engine.schema import SourceSpec, Writing
 from engine.source import open_source
-from engine.source.detection import detect_source
 from engine.source.encoding import cell_sql, grid_code, value_sql
 from engine.source.ingest import ingest
 
@@ -85,30 +83,6 @@ def test_a_year_of_two_digits_is_never_guessed(form, century, cell, day):
     assert code_of(text(cell, None), column) == [grid_code(column, day), N] if day else True
 
 
-def test_a_day_that_the_century_lacks_is_refused():
-    with pytest.raises(DataError, match=r'"%d/%m/%y" has it in the years 1900\.\.1999'):
-        code_of(text("29/02/00"), dated("%d/%m/%y", "1900..1999"))
-
-
-def test_no_birth_lies_ahead_of_the_century_that_is_proposed(tmp_path):
-    births = [dt.datetime(1935, 1, 1, 7, 30) + dt.timedelta(days=67 * i) for i in range(390)]
-    forms = ["%d/%m/%y", "%m-%d-%y", "%y-%m-%d", "%d.%m.%y %H:%M", "%d-%b-%y", "%d.%m.%Y"]
-    cells = {form: [d.strftime(form) for d in births] for form in forms}
-    _, detection = one(cells[forms[0]], **cells)
-    spec = accepted(tmp_path, detection)
-    this_year = dt.date.today().year
-    century = f"{this_year - 99}..{this_year}"
-    for column in (c for c in spec.columns if c.name in forms):
-        is_short = "%y" in column.name
-        assert column.writing.date_format == column.name
-        assert column.writing.century == century if is_short else not column.writing.has_short_years
-        assert ("century" in column.detected) == is_short
-        assert (century in " ".join(detection.column_remarks.get(column.name, ()))) == is_short
-        has_time = "%H" in column.name
-        expected = births if has_time else [d.date() for d in births]
-        assert values(column, cells[column.name]) == expected
-
-
 # Times of day.
 
 TIME = col("time")
@@ -154,14 +128,6 @@ def test_what_is_no_time_of_day_is_refused(cell):
     assert cell not in str(error.value).replace("HH:MM", "")
 
 
-def test_times_as_a_list_of_values_are_times():
-    assert values(col("category", value_type="time"), ["20:45", "6:00 pm", "x"]) == [
-        dt.time(20, 45),
-        dt.time(18, 0),
-        None,
-    ]
-
-
 def stored(path, form):
     """Three times in a file."""
     times = ["06:00:00", "20:45:01", "23:59:59"]
@@ -189,42 +155,3 @@ def test_times_of_any_source(tmp_path, form):
     ingest(con, source, (TIME,))
     codes = [code for (code,) in con.execute("SELECT c0 FROM rows ORDER BY 1").fetchall()]
     assert codes == [21600, 74701, 86399]
-
-
-MINUTES = [f"{i * 7 % 24:02}:{i * 13 % 60:02}" for i in range(360)]
-
-
-TIMES = {
-    "minutes": MINUTES,
-    "seconds": [f"{t}:{i % 60:02}" for i, t in enumerate(MINUTES)],
-    "fractions": [f"{t}:{i % 60:02}.{i:03}" for i, t in enumerate(MINUTES)],
-    "halves": [f"{int(t[:2]) % 12 + 1}{t[2:]} {'AM' if int(t[:2]) < 9 else 'PM'}" for t in MINUTES],
-    "some": [t if i % 9 else "NA" for i, t in enumerate(MINUTES)],
-    "shifts": ["06:00", "14:00", "22:00"] * 120,
-}
-OTHERS = {
-    "spans": [f"{i % 130 + 20}:{i * 13 % 60:02}:00" for i in range(360)],
-    "shares": [f"{i % 16 + 1}:{i % 9 + 1}" for i in range(360)],
-    "ranges": [f"{i % 20}:00-{i % 20 + 4}:00" for i in range(360)],
-    "hours": [i % 24 for i in range(360)],
-}
-
-
-@pytest.mark.ci
-def test_texts_that_are_times_of_day_and_others(tmp_path):
-    _, detection = one(MINUTES, **TIMES, **OTHERS)
-    columns = {c.name: c for c in accepted(tmp_path, detection).columns}
-    for name, cells in TIMES.items():
-        assert columns[name].kind == "time", name
-        assert None not in values(columns[name], [c for c in cells if c != "NA"])
-        assert "fractions of a second are cut off" in " ".join(detection.column_remarks[name])
-    kinds = {c.name: c.kind for c in detection.columns}
-    assert "time" not in [kinds[name] for name in OTHERS]
-
-
-def test_typed_times_are_detected(tmp_path):
-    frame = pd.DataFrame({"v": [dt.time(i * 7 % 24, i * 13 % 60) for i in range(360)]})
-    frame.to_parquet(tmp_path / "a.parquet")
-    assert [c.kind for c in detect_source(tmp_path / "a.parquet").columns] == ["time"]
-    for data in (frame, pa.Table.from_pandas(frame)):
-        assert [c.kind for c in found(data).columns] == ["time"]

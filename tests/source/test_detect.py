@@ -5,12 +5,11 @@ import tomllib
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from fixtures.detect import found, many, one
 from fixtures.measure import KEY
 
-from engine.errors import DataError, SpecError
+from engine.errors import SpecError
 from engine.schema import Resolution
 from engine.source.detection import detect_source, spec_text
 
@@ -125,17 +124,6 @@ def test_a_first_line_of_data_is_in_doubt(tmp_path, text):
     assert "Smith" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "text", ["name,age\nSmith,3\n", "q1,2020_total\n1,2\n", "a-1,1.2.b\nx,y\n"]
-)
-def test_a_first_line_of_names_is_not(tmp_path, text):
-    (tmp_path / "d.csv").write_text(text)
-    assert not any(
-        "first line" in remark for remark in detect_source(tmp_path / "d.csv", key=KEY).remarks
-    )
-    assert not any("first line" in r for r in found(pd.DataFrame({"1": ["1"]})).remarks)
-
-
 def test_a_rare_spelling_of_null_is_neither_written_nor_told():
     """Whether anybody has one hangs on one person; the build stops there and says so."""
     column, detection = one([str(n) for n in range(40)] + ["N"] * 9)
@@ -169,13 +157,6 @@ def test_values_are_those_of_ten_entities():
     assert '"c"' not in text
 
 
-def test_several_entity_columns_count_the_fewest():
-    frame = pd.DataFrame({"v": ["a", "b"] * 20, "p": range(40), "h": [n // 2 for n in range(40)]})
-    assert found(frame, ["p", "h"]).values["v"] == ("a", "b")
-    frame["h"] = [n // 5 for n in range(40)]
-    assert "v" not in found(frame, ["p", "h"]).values
-
-
 @pytest.mark.ci
 def test_entity_candidates():
     n = 300
@@ -201,19 +182,6 @@ def test_entity_candidates():
     raw = tomllib.loads(spec_text(given))
     assert set(raw["columns"]) == {"person_id", "valid", "region_id", "age"}
     assert "# Left out: householdId looks like an identifier." in spec_text(given)
-
-
-def test_columns_that_cannot_be_read_are_left_out():
-    table = pa.table({"v": [1, 2], "s": [{"a": 1}, {"a": 2}], "b": [b"x", b"y"]})
-    detection = found(table)
-    assert [c.name for c in detection.columns] == ["v"]
-    assert sum("is left out" in remark for remark in detection.remarks) == 2
-    with pytest.raises(DataError, match="column 'b': is of a type that cannot be read"):
-        found(pa.table({"b": [b"x"]}))
-    with pytest.raises(DataError, match="column 'b': is of a type that cannot be read"):
-        found(table, ["b"])
-    with pytest.raises(DataError, match="only columns that name entities"):
-        found(pa.table({"v": [1]}), ["v"])
 
 
 @pytest.mark.parametrize("entities", [["person_id"], []])

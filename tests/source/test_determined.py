@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engine.source.detection import detect_source
 from engine.source.detection import determined as module
 from engine.source.detection.determined import Table, copies, determined
-from engine.source.detection.thresholds import LARGEST, Thresholds
+from engine.source.detection.thresholds import Thresholds
 
 
 def table_of(frame: pd.DataFrame, entities=()) -> Table:
@@ -134,21 +134,6 @@ def test_a_person_with_many_rows_decides_nothing():
     for more in (heavy, many):
         both = pd.concat([frame, more], ignore_index=True)
         assert copies(table_of(both, ("who",)), EXACTLY_TEN) == [("fine", "copy")]
-
-
-@pytest.mark.parametrize(("against", "is_found"), [(9, True), (10, False)])
-def test_fewer_people_than_the_threshold_may_speak_against_it(against, is_found):
-    frame = coded()[["fine", "coarse"]]
-    frame.loc[: against - 1, "coarse"] = 1 - frame.coarse[:against]
-    assert (("fine", "coarse") in determined(table_of(frame), EXACTLY_TEN)) == is_found
-
-
-def test_a_rare_value_that_nothing_tells_is_not_determined():
-    frame = coded()[["other"]].assign(flag=0)
-    frame.loc[frame.index[:12], "flag"] = 1  # fewer than LARGEST, so the sample leaves it open
-    assert LARGEST > 12
-    assert determined(table_of(frame), Exactly(11)) == []
-    assert determined(table_of(frame.assign(flag=0)), EXACTLY_TEN) == []  # constant: no news
 
 
 @pytest.mark.ci

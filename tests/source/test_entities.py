@@ -9,9 +9,7 @@ from fixtures.measure import KEY, VINTAGE, column, columns_of, key_number
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import engine.source.entities.tokens
-from engine.errors import DataError, InternalError
-from engine.keys import entity_tokens
+from engine.errors import DataError
 from engine.schema import SourceSpec
 from engine.source import ROWS_WITH_TOKENS, open_source, scratch_directory
 from engine.source.entities import add_tokens, source_fingerprints
@@ -67,30 +65,6 @@ def prints(frame, columns=None, entities=(), *, key=KEY, vintage=VINTAGE, identi
 # --- named entities ------------------------------------------------------------------------------------------
 
 
-def test_entities_of_one_row_stand_in_the_rows():
-    kinds, rows = tokenised({"id": [7, 3, 5], "A": [1, 2, 1]}, entities=("id",))
-    assert [(k.number, k.tokens) for k in kinds] == [(0, None)]
-    expected = entity_tokens(KEY.derive("entity", VINTAGE), [7, 3, 5], entity_column="id").tolist()
-    assert per_code(rows, ["c0"]) == Counter(
-        ((a,), *t) for a, t in zip([1, 2, 1], expected, strict=True)
-    )
-
-
-def test_entities_of_many_rows_have_a_table_of_tokens():
-    frame = {"id": ["x", "y", "x", "z"], "A": [1, 2, 3, 4]}
-    (kind,), rows = tokenised(frame, entities=("id",))
-    assert kind.tokens.shape == (3, 2)
-    of = dict(
-        zip(
-            "xyz",
-            entity_tokens(KEY.derive("entity", VINTAGE), "xyz", entity_column="id").tolist(),
-            strict=True,
-        )
-    )
-    found = {row["c0"]: kind.tokens[row["e0"]].tolist() for row in rows}
-    assert found == {1: of["x"], 2: of["y"], 3: of["x"], 4: of["z"]}
-
-
 def test_every_strange_id_is_an_entity_of_its_own():
     ids = ["0", "", "False", "-1", str(2**63), "é", "e\u0301", " 0", "0.0", "NaN", "null", "None"]
     columns = (column("id", "text", nulls=()), column("A"))
@@ -119,29 +93,10 @@ def test_columns_name_an_entity_together_and_not_by_their_text(n_rows):
     assert len(found) == len(ids)
 
 
-def test_the_columns_of_an_entity_are_read_as_declared_in_their_order():
-    columns = (column("a"), column("b"), column("x"))
-    plain = pd.DataFrame({"a": [1, 1, 2], "b": [1, 2, 1], "x": 0})
-    odd = plain.assign(a=["1", "1.0", "2"])
-    of_both = lanes(tokenised(plain, columns, [("a", "b")])[1])
-    assert of_both == lanes(tokenised(odd, columns, [("a", "b")])[1])
-    assert not {*of_both} & {*lanes(tokenised(plain, columns, [("b", "a")])[1])}
-
-
 def test_a_row_without_one_of_the_columns_names_nobody():
     frame = pd.DataFrame({"a": ["1", None, "2"], "b": ["1", "1", "2"], "x": 0})
     with pytest.raises(DataError, match="column 'a': an entity id is null"):
         tokenised(frame, PAIR, [("a", "b")])
-
-
-def test_tokens_of_an_id_do_not_depend_on_the_others():
-    (few,), rows = tokenised({"id": [3, 9, 9], "A": [1, 2, 2]}, entities=("id",))
-    (many,), other = tokenised({"id": [1, 3, 9, 9, 2], "A": [8, 1, 2, 2, 8]}, entities=("id",))
-
-    def by_value(kind, rows):
-        return {row["c0"]: kind.tokens[row["e0"]].tolist() for row in rows if row["c0"] < 8}
-
-    assert by_value(few, rows) == by_value(many, other)
 
 
 # --- rows as entities ----------------------------------------------------------------------------------------
@@ -153,12 +108,6 @@ FRAME = {
 }
 FRAME["A"] = pd.array(FRAME["A"], dtype="Int64")
 COLUMNS = (column("A"), column("B", "category"), column("C", "boolean"))
-
-
-def test_equal_rows_are_different_entities():
-    kinds, rows = tokenised(FRAME, COLUMNS)
-    assert [k.tokens for k in kinds] == [None]
-    assert len(rows) == len(set(lanes(rows))) == 8
 
 
 @pytest.mark.ci
@@ -180,15 +129,6 @@ def test_all_sources_give_the_same_tokens(tmp_path):
     for kind in ("csv", "parquet"):
         source = SourceSpec(path=str(tmp_path / f"x.{kind}"), format=kind)
         assert per_code(tokenised(None, COLUMNS, source=source)[1], names) == one
-
-
-def test_rows_that_get_no_tokens_are_missed(monkeypatch):
-    def short(key, ids, entity_column):
-        return entity_tokens(key, ids[:-1], entity_column=entity_column)
-
-    monkeypatch.setattr(engine.source.entities.tokens, "entity_tokens", short)
-    with pytest.raises(InternalError, match="rows of the source were lost"):
-        tokenised({"who": [4, 7, 9], "a": [1, 1, 2]}, entities=["who"])
 
 
 def test_a_new_column_beside_the_identity_changes_no_token():
@@ -256,7 +196,6 @@ PEOPLE = {
     "B": ["x", "y", "y", None],
     "Z": [0, 0, 0, 0],
 }
-VISITS = {"id": [1, 1, 2, 3], "home": [8, 8, 8, 9], "A": [4, 6, 6, 2]}
 
 
 def changed(frame, name, values):
@@ -285,32 +224,6 @@ def test_fingerprints_of_named_entities():
     assert moved("B", ["x", "y", "y", "y"]) == {"B"}
     assert "" in moved("id", [9, 2, 3, 4])  # of somebody whose every code is 0, too
     assert moved("id", [2, 1, 3, 4]) == {"A", "B"}
-
-
-def test_fingerprints_of_two_kinds_of_entity():
-    one = prints(VISITS, entities=("id", "home"))
-    assert prints(pd.DataFrame(VISITS).iloc[::-1], entities=("id", "home")) == one
-    # another household for one visit; the households of two visits swapped, with everything else as it was
-    for homes in ([8, 9, 8, 9], [9, 8, 8, 8]):
-        assert "" in differing(one, prints(changed(VISITS, "home", homes), entities=("id", "home")))
-    moved = prints(changed(VISITS, "A", [4, 6, 2, 6]), entities=("id", "home"))
-    assert differing(one, moved) == {"A", "rows of A"}
-
-
-def test_fingerprints_of_rows_do_not_depend_on_the_columns_beside():
-    frame = pd.DataFrame(FRAME)
-    two = prints(frame[["A", "B"]], COLUMNS[:2], identity=("A", "B"))
-    three = prints(frame, COLUMNS, identity=("A", "B"))
-    assert {k: three[k] for k in two} == two
-
-
-def test_fingerprints_depend_on_key_and_vintage():
-    one = prints(PEOPLE, entities=("id",))
-    for other in (
-        prints(PEOPLE, entities=("id",), key=key_number(2)),
-        prints(PEOPLE, entities=("id",), vintage="2025"),
-    ):
-        assert differing(one, other) == set(one)
 
 
 def test_fingerprints_of_entities_with_several_rows_see_values_that_change_places():

@@ -6,7 +6,6 @@ import datetime
 import importlib.util
 import sqlite3
 import sys
-import tomllib
 
 import duckdb
 import pandas as pd
@@ -15,10 +14,9 @@ import xlsxwriter
 from fixtures.source import connection
 
 from engine.errors import DataError, SpecError
-from engine.schema import Column, SourceSpec, Writing
+from engine.schema import SourceSpec, Writing
 from engine.source import open_source
 from engine.source.detection import detect_source, spec_text
-from engine.source.encoding import cell_sql, value_sql
 from engine.source.forms.finding import found_form
 from engine.source.forms.writing import plain_sql
 from engine.spec import read_spec
@@ -49,17 +47,6 @@ def test_text_that_is_not_of_its_encoding(tmp_path):
         rows(path)
     with pytest.raises(DataError, match="is not ascii text"):
         rows(path, encoding="ascii")
-
-
-def test_several_files_and_globs_are_one_table(tmp_path):
-    for name in ("p1", "p2", "q"):
-        (tmp_path / f"{name}.csv").write_text(f"a,b\n{name},1\n")
-    more = (str(tmp_path / "q.csv"), str(tmp_path / "p1.csv"))
-    found = rows(tmp_path / "p*.csv", more=more)[1]
-    assert found == [("p1", "1"), ("p2", "1"), ("q", "1")]
-    (tmp_path / "q.csv").write_text("a,c\nq,1\n")
-    with pytest.raises(DataError, match="its header differs"):
-        rows(tmp_path / "p*.csv", more=more)
 
 
 @pytest.fixture
@@ -165,33 +152,6 @@ def test_sql_joins_files_of_several_formats(tmp_path, database):
     assert rows(tmp_path / "who is.csv", **source)[1] == [("f", "1.5"), ("m", "free")]
 
 
-def test_tables_of_one_name_in_two_schemas(tmp_path):
-    path = tmp_path / "two.duckdb"
-    with duckdb.connect(path) as file:
-        file.execute("CREATE TABLE t AS SELECT 1 AS a; CREATE SCHEMA s; CREATE SCHEMA r")
-        file.execute("CREATE TABLE s.t AS SELECT 2 AS a; CREATE TABLE r.u AS SELECT 3 AS a")
-    found = rows(path, "duckdb", sql='SELECT a FROM t UNION ALL FROM "s.t" UNION ALL FROM u')[1]
-    assert found == [(1,), (2,), (3,)]
-    with pytest.raises(SpecError, match=r'there is no table s\.t; .*: t, u, "s\.t"'):
-        rows(path, "duckdb", sql="SELECT * FROM s.t")
-    with duckdb.connect(path) as file:
-        file.execute('CREATE SCHEMA public; CREATE TABLE public."T" AS SELECT 4 AS a')
-    with pytest.raises(SpecError, match=r"second table [tT] "):
-        rows(path, "duckdb", sql="SELECT * FROM t")
-
-
-@pytest.mark.parametrize(("form", "is_first"), [("duckdb", False), ("sqlite", True)])
-def test_a_file_and_a_table_of_one_name(tmp_path, form, is_first):
-    path, text = tmp_path / f"one.{form}", tmp_path / "X.csv"
-    with duckdb.connect(path) if form == "duckdb" else sqlite3.connect(path) as file:
-        file.execute("CREATE TABLE x AS SELECT 1 AS a")
-    text.write_text("a\n9\n")
-    first, then = (text, path) if is_first else (path, text)
-    form = "csv" if is_first else form
-    with pytest.raises(SpecError, match=r"second table [xX] "):
-        rows(first, form, more=(str(then),), sql="SELECT * FROM x")
-
-
 @pytest.mark.parametrize("form", ["postgres", "mysql"])
 def test_no_message_has_the_address_of_a_server(form, monkeypatch):
     def opened(con, source, path, relation, taken=(), **_):
@@ -237,14 +197,6 @@ def test_sql_that_fails_on_a_value_does_not_tell_it(tmp_path):
     with pytest.raises(DataError, match=r"source\.sql fails on a cell .*TRY_CAST") as failed:
         rows(tmp_path / "a.csv", sql="SELECT CAST(y AS INTEGER) AS y FROM a")
     assert "secret" not in str(failed.value)
-
-
-def test_two_files_of_one_name(tmp_path):
-    for folder in ("p", "q"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "a.csv").write_text("x\n1\n")
-    with pytest.raises(SpecError, match="would both be the table a"):
-        rows(tmp_path / "p/a.csv", more=(str(tmp_path / "q/a.csv"),), sql="SELECT * FROM a")
 
 
 @pytest.mark.parametrize(
@@ -315,13 +267,6 @@ def test_a_zero_byte_makes_no_utf16(tmp_path):
     assert "Gr" not in str(error.value).replace(str(path), "")
 
 
-@pytest.mark.parametrize(("encoding", "end"), [("utf-16-le", "\n"), ("utf-16-be", "\r\n")])
-def test_utf16_without_a_mark_is_found(tmp_path, encoding, end):
-    path = tmp_path / "a.csv"
-    path.write_bytes(end.join(["場所,数", *["東京,大"] * 70, ""]).encode(encoding))
-    assert found_form(SourceSpec(path=str(path), format="csv"))[0].encoding == encoding
-
-
 # What columns are said to be.
 
 
@@ -350,28 +295,6 @@ def test_remarks(tmp_path, cells, said):
     assert said in found
     assert bool(said) == bool(found)
     assert "secret" not in found
-
-
-def test_the_advice_of_nulls_makes_them_null(tmp_path):
-    said = remarks(tmp_path, [f'"{i % 40},0"' if i % 5 else '"-9,0"' for i in range(400)])
-    nulls = tuple(tomllib.loads(said[said.index("nulls") :])["nulls"])
-    column = Column(
-        name="x", kind="integer", value_type="integer", nulls=nulls, writing=Writing(decimal=",")
-    )
-    sql = value_sql(column, "VARCHAR", cell_sql(column, "VARCHAR"))
-    con = connection()
-    open_source(con, SourceSpec(path=str(tmp_path / "a.csv"), format="csv"))
-    found = con.execute(f"SELECT count(*) - count({sql}), min({sql}) FROM source").fetchall()
-    assert found == [(80, 1)]
-
-
-def test_days_and_months_follow_the_columns_that_leave_no_choice(tmp_path):
-    path = tmp_path / "a.csv"
-    lines = [f"{i % 12 + 1}/{i % 12 + 1}/2021,{i % 12 + 1}/{i % 28 + 1}/2021" for i in range(300)]
-    path.write_text("a,b\n" + "\n".join(lines))
-    detection = detect_source(path)
-    assert {c.writing.date_format for c in detection.columns} == {"%m/%d/%Y"}
-    assert "days and months can be exchanged" in detection.column_remarks["a"][0]
 
 
 def statistical(folder, form):

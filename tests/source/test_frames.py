@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 from fixtures.source import connection
 
-from engine.errors import DataError, SpecError
 from engine.schema import SourceSpec
 from engine.source import open_source
 from engine.source.detection import make_spec
@@ -58,26 +57,3 @@ def test_ordered_categoricals_keep_their_order(as_arrow):
     column = next(c for c in spec.columns if c.name == "v")
     assert column.domain == ("low", "mid", "high")
     assert (column.public, "domain" in column.detected) == (False, True)
-
-
-def test_columns_that_cannot_be_read_are_an_error_unless_left_out():
-    held = frame(v=[[1]] * 300)
-    keys = {"key": "k", "entities": [], "check_key": False}
-    for tables in (1, [["v"]]):
-        with pytest.raises(SpecError, match=r"column 'v': holds .*drop\(columns=\['v'\]\)"):
-            make_spec(held, tables=tables, **keys)
-    assert make_spec(held, tables=[["sex"]], **keys).tables == (("sex",),)
-
-
-@pytest.mark.parametrize("held", [pd.Series([1, 2] * 200), pa.array([1, 2]), [1, 2]])
-def test_what_is_no_frame_is_refused(held):
-    with pytest.raises(SpecError, match=type(held).__name__):
-        open_source(connection(), SourceSpec(path=None, format="frame"), held)
-
-
-def test_a_frame_of_mixed_values_says_which(tmp_path):
-    with pytest.raises(
-        DataError, match=r"column 'v': holds values of several Python types"
-    ) as refused:
-        make_spec(pd.DataFrame({"v": [1, "SECRET", True] * 200}), tables=1, key=tmp_path / "k")
-    assert "SECRET" not in str(refused.value)

@@ -14,7 +14,6 @@ from engine.errors import DataError, SpecError
 from engine.schema import SourceSpec
 from engine.source import open_source
 from engine.source.detection import detect_source
-from engine.source.detection.spec_text import spec_text
 
 SIDES = ("N", "S", "E", "W"), ("f", "m"), ("0-4", "5-9", "10-14", "15+")
 
@@ -75,40 +74,3 @@ def test_counts_that_are_none_are_refused(tmp_path):
         assert "SECRET" not in str(refused.value)
     with pytest.raises(SpecError, match="no column 'm'"):
         open_source(connection(), SourceSpec(path=str(path), format="csv", count_column="m"))
-
-
-def test_values_that_differ_by_blanks_or_case_get_a_remark():
-    texts = ["Graz", "Graz ", "graz", "Wien"]
-    detection = found(pd.DataFrame({"town": texts * 30, "sex": ["f", "m"] * 60}))
-    (remark,) = detection.column_remarks["town"]
-    assert '"Graz "' in remark
-    assert "sex" not in detection.column_remarks
-    rare = [*(["Graz", "Wien"] * 30), "graz", " Wien"]
-    assert "town" not in found(pd.DataFrame({"town": rare})).column_remarks
-
-
-BANDS = {
-    "plain": ["<5", "5-9", "10-14", "15-64", "65+"],
-    "words": ["under 5 years", "5 to 9 years", "10 to 84 years", "85 years and over"],
-    "german": ["unter 5", "5 bis unter 10", "10 bis unter 65", "65 und älter", "unbekannt"],
-    "money": ["< €1,000", "€1,000 - €9,999", "€10,000 - €99,999", ">€100,000"],
-}
-
-
-@pytest.mark.parametrize("of", BANDS)
-def test_bands_are_in_the_order_of_their_numbers(tmp_path, of):
-    detection = found(
-        pd.DataFrame({"age": BANDS[of] * 20, "sex": ["f", "m"] * 10 * len(BANDS[of])})
-    )
-    assert {c.name: c.order for c in detection.columns} == {"age": "numeric", "sex": ""}
-    assert detection.values["age"] == tuple(BANDS[of])
-    assert "order" in detection.columns[0].detected
-    assert 'order = "numeric"' in spec_text(detection)
-
-
-@pytest.mark.parametrize(
-    "texts", [["1-0", "2-1", "1-3", "0-2"], ["A1", "B2", "C3"], ["v-1", "v-2", "w-3"]]
-)
-def test_other_texts_with_numbers_are_not(texts):
-    detection = found(pd.DataFrame({"x": texts * 20}))
-    assert detection.columns[0].order == ""

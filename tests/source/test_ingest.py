@@ -3,7 +3,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import engine.source.ingest
-from engine.errors import DataError, SpecError
+from engine.errors import DataError
 from engine.schema import SourceSpec, Writing
 from engine.source import open_source
 from engine.source.ingest import ingest
@@ -184,22 +183,6 @@ def test_all_problems_are_told_together():
     assert len(str(caught.value).splitlines()) == 2
 
 
-def test_missing_columns_are_told_at_once():
-    with pytest.raises(SpecError) as caught:
-        load(
-            pd.DataFrame({"a": [1], "b": [2]}),
-            [col("text", name) for name in ("a", "x", "y")],
-            ["z"],
-        )
-    assert len(caught.value.problems) == 3
-    assert all("has: a, b" in problem for problem in caught.value.problems)
-
-
-def test_an_entity_column_must_be_declared():
-    with pytest.raises(SpecError, match=r"columns\.b: the entity column is not declared"):
-        load(pd.DataFrame({"a": [1], "b": [2]}), [col("text", "a")], ["b"])
-
-
 def test_entities_are_numbered_and_listed():
     frame = pd.DataFrame({"h": [7, 7, 9, 0], "p": ["x", "0", "y", "x"], "v": [1, 2, 3, 4]})
     ingested = load(frame, [col("integer"), col("integer", "h"), col("text", "p")], ["p", "h"])
@@ -225,39 +208,6 @@ def test_entities_are_numbered_and_listed():
     assert tables == {"rows", "entity_0", "entity_1"}
 
 
-def test_rows_with_ids_of_their_own_hold_these():
-    frame = pd.DataFrame({"h": [7, 7, 9, 9], "p": ["x", "0", "y", "é"], "v": [1, 2, 3, 4]})
-    ingested = load(frame, [col("integer"), col("integer", "h"), col("text", "p")], ["p", "h"])
-    assert ingested.own_ids == {0}
-    found = ingested.con.execute("SELECT c0, e0 FROM rows ORDER BY c0").fetchall()
-    assert found == [(1, "x"), (2, "0"), (3, "y"), (4, "é")]
-    assert ingested.n_entities(0) == 4
-    by_row = [e for (e,) in ingested.con.execute("SELECT e0 FROM rows ORDER BY rowid").fetchall()]
-    assert [v for chunk in ingested.entity_ids(0, chunk=3) for v in chunk] == by_row
-
-
-@pytest.mark.parametrize(
-    ("cells", "value_type", "expected"),
-    [
-        ([1.0, 2.0], "integer", {1, 2}),
-        ([1.5, -0.0], "real", {1.5, 0.0}),
-        ([True, False], "boolean", {True, False}),
-        (text("2020-01-01", "2020-01-02"), "date", {dt.date(2020, 1, 1), dt.date(2020, 1, 2)}),
-        (pa.array([b"x", b"y"]), "text", {b"x", b"y"}),
-        (text("0", "é"), "text", {"0", "é"}),
-        (pa.array([2**64 - 1, 0], pa.uint64()), "text", {str(2**64 - 1), "0"}),
-    ],
-)
-def test_types_of_entity_ids(cells, value_type, expected):
-    frame = pa.table({"v": cells}) if isinstance(cells, pa.Array) else pd.DataFrame({"v": cells})
-    kind = value_type if value_type != "decimal" else "real"
-    ingested = load(frame, [col(kind, value_type=value_type)], ["v"])
-    chunks = (np.asarray(chunk, dtype=object) for chunk in ingested.entity_ids(0))
-    found = {value for chunk in chunks for value in chunk.tolist()}
-    assert found == expected
-    assert {type(v) for v in found} == {type(v) for v in expected}
-
-
 @pytest.mark.parametrize("cells", [text("a", None), text("a", ""), text("a", "N")])
 def test_null_entity_ids_are_refused_without_a_number(cells):
     with pytest.raises(DataError, match="an entity id is null") as caught:
@@ -276,27 +226,6 @@ def test_long_values_weird_names_and_many_categories(tmp_path):
     ingested = load(many, [col("category")])
     assert ingested.dictionaries["v"] == tuple(many["v"])
     assert codes(ingested)[::999] == list(range(100_000))[::999]
-
-
-OUR_NAMES = "cell n m v value source rows id c0 e0 frame c0_null rowid".split()
-
-
-def test_columns_named_like_ours(tmp_path):
-    frame = pd.DataFrame({name: [f"{name}1", f"{name}2"] for name in OUR_NAMES})
-    with duckdb.connect(tmp_path / "d.duckdb") as other:
-        other.register("f", frame)
-        other.execute(
-            "CREATE TABLE source AS SELECT * FROM f; CREATE TABLE rows AS SELECT * FROM f"
-        )
-    columns = [col("text", name) for name in OUR_NAMES]
-    con = connection()
-    spec = SourceSpec(path=str(tmp_path / "d.duckdb"), format="duckdb", table="source")
-    of_file = ingest(con, open_source(con, spec), tuple(columns), ("id",))
-    for found in (load(frame, columns, ["id"]), of_file):
-        assert found.dictionaries["cell"] == ("cell1", "cell2")
-        assert codes(found, "rowid") == codes(found, "value")
-        assert sorted(codes(found, "c0_null")) == [0, 1]
-    con.close()
 
 
 def test_canaries_are_in_no_message(tmp_path):
@@ -374,30 +303,6 @@ def test_csv_parquet_pandas_and_arrow_give_the_same_codes(tmp_path_factory, cell
     ]
     first, *others = three_ways(tmp_path_factory.mktemp("ways"), frame, columns)
     assert all(other == first for other in others)
-
-
-@pytest.mark.slow
-def test_a_source_larger_than_memory_streams(tmp_path):
-    # Two million rows in 150 MB: a copy of all cells as text would not fit.
-    path = tmp_path / "big.parquet"
-    with duckdb.connect() as maker:
-        maker.execute(
-            f"COPY (SELECT i AS id, hash(i) % 90 AS a, 't' || (hash(i + 1) % 50) AS b, "
-            f"(hash(i + 2) % 100000) / 100 AS c FROM range(2000000) t(i)) TO '{path}'"
-        )
-    con = duckdb.connect(
-        ":memory:", config={"memory_limit": "150MB", "temp_directory": str(tmp_path / "t")}
-    )
-    con.execute(
-        f"ATTACH '{tmp_path / 'work.duckdb'}' AS work; USE work; SET preserve_insertion_order = false"
-    )
-    source = open_source(con, SourceSpec(path=str(path), format="parquet"))
-    ingested = ingest(
-        con, source, (col("integer", "a"), col("text", "b"), col("real", "c", resolution=CENT)), ()
-    )
-    assert ingested.n_rows == 2_000_000
-    assert len(ingested.dictionaries["b"]) == 50
-    con.close()
 
 
 def test_a_source_whose_ids_change_between_two_looks_is_refused(monkeypatch):

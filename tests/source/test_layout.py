@@ -8,11 +8,9 @@ import itertools
 import random
 
 import pytest
-from fixtures.source import connection
 
-from engine.errors import DataError
 from engine.schema import SourceSpec
-from engine.source import csv_shape, open_source
+from engine.source import csv_shape
 from engine.source.forms.finding import found_form
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -79,35 +77,3 @@ def test_a_header_row_that_looks_like_data_is_not_found_below_other_lines(tmp_pa
     path.write_text("income;rent\n" + "1742,25;8684,19\n2311,50;7120,00\n" * 20)
     source, _ = found_form(SourceSpec(path=str(path), format="csv"))
     assert (source.delimiter, source.skip) == (";", 0)
-
-
-def test_years_may_be_names_below_a_title(tmp_path):
-    path = tmp_path / "data.csv"
-    path.write_text("Population\n\nregion,2019,2020\n" + "N,1,2\nS,3,4\n" * 10)
-    source, _ = found_form(SourceSpec(path=str(path), format="csv"))
-    assert (source.delimiter, source.skip) == (",", 2)
-
-
-def test_comments_with_one_comma_each_stay_one_column(tmp_path):
-    path = tmp_path / "data.csv"
-    path.write_text("remark\n" + "".join(f"case {i}, word {i * 7}\n" for i in range(50)))
-    source, _ = found_form(SourceSpec(path=str(path), format="csv"))
-    assert csv_shape(path, delimiter=source.delimiter).names == ("remark",)
-    assert source.skip == 0
-
-
-@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("header", ["a{0}b{0}", "a{0}b"])
-def test_a_delimiter_at_the_end_of_each_line_makes_no_column(tmp_path, sign, header):
-    path = tmp_path / "data.csv"
-    path.write_text(header.format(sign) + "\n" + f"1{sign}x{sign}\n2{sign}{sign}\n" * 300)
-    source, remarks = found_form(SourceSpec(path=str(path), format="csv"))
-    con = connection()
-    assert open_source(con, source).columns == ("a", "b")
-    rows = con.execute("SELECT DISTINCT * FROM source ORDER BY a").fetchall()
-    assert rows == [("1", "x"), ("2", "")]
-    assert any("delimiter" in remark for remark in remarks)
-    path.write_text(path.read_text() + f"1{sign}x{sign}SECRET\n")
-    with pytest.raises(DataError, match="no name") as refused:
-        open_source(connection(), source)
-    assert "SECRET" not in str(refused.value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import sqlite3
-from dataclasses import replace
 
 import duckdb
 import pandas as pd
@@ -13,10 +12,8 @@ import pytest
 from fixtures.detect import EXACTLY_TEN, accepted
 from fixtures.source import connection
 
-from engine.key_files import new_key
-from engine.schema import Column, SourceSpec
+from engine.schema import SourceSpec
 from engine.source import cell_sql, open_source
-from engine.source.detection import make_spec
 from engine.source.detection.detect import detect
 from engine.spec import read_spec
 
@@ -61,16 +58,6 @@ def test_text_files(frame, tmp_path):
     assert "about 200 rows" in told
     for name in ("continent", "country", "word"):
         assert any("null" in text for text in detection.column_remarks[name])
-
-
-def test_typed_files_tell_null_from_text(frame, tmp_path):
-    path = tmp_path / "codes.parquet"
-    frame.to_parquet(path)
-    detection = detect(SourceSpec(path=str(path), format="parquet"), thresholds=EXACTLY_TEN)
-    nulls = nulls_of(detection)
-    assert nulls.pop("amount") == ("NA", "")  # numbers as texts: what is no number must be null
-    assert set(nulls.values()) == {()}
-    assert any("NA" in text for text in detection.column_remarks["answer"])
 
 
 TEXTS = {"text": ["", "NA", "nan", "null", "None", "a"], "number": ["1", "2", "NA"]}
@@ -150,14 +137,3 @@ def written(held, folder, form):
             held.to_sql("t", con, index=False)
             con.commit()
     return SourceSpec(path=str(path), format=form), None
-
-
-def test_declared_columns_of_a_frame_keep_empty_texts(frame, tmp_path):
-    new_key(tmp_path / "k.key")
-    first = Column(name="first", kind="category", value_type="text")
-    said = replace(first, nulls=("",))
-    for given, wanted in ((first, ()), (said, ("",))):
-        spec = make_spec(
-            frame, tables=[["first"]], key=tmp_path / "k.key", columns=[given], entities=[]
-        )
-        assert {c.name: c.nulls for c in spec.columns}["first"] == wanted

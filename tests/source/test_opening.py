@@ -95,12 +95,6 @@ def test_nothing_is_left_but_the_key_and_its_journal(spec, tmp_path):
         assert b"canary" not in path.read_bytes()
 
 
-def test_the_same_source_opens_again(spec):
-    one = buckets(spec)
-    assert buckets(spec, FRAME.sample(frac=1, random_state=1)) == one
-    assert fingerprint(spec) == fingerprint(spec, FRAME.iloc[::-1])
-
-
 @pytest.mark.ci
 @pytest.mark.parametrize("entities", [(), ("id",), ("id", "home")])
 def test_another_state_of_the_source_is_refused(spec, entities):
@@ -125,13 +119,6 @@ def test_another_state_is_noticed_through_other_columns(spec, entities):
     with pytest.raises(PrivacyError, match="the entities or the number of rows"):
         fingerprint(only_c, FRAME.iloc[:-1])
     fingerprint(only_c)
-
-
-def test_another_household_of_a_person_is_refused(spec):
-    spec = with_entities(spec, "id", "home")
-    fingerprint(spec)
-    with pytest.raises(PrivacyError, match="the entities"):
-        fingerprint(spec, FRAME.assign(home=FRAME["home"].where(FRAME.index != 0, 39)))
 
 
 @pytest.mark.parametrize(
@@ -202,14 +189,3 @@ def test_a_bad_key_is_refused_first(spec):
     spec.key_path.chmod(0o644)
     with pytest.raises(SpecError, match="read by others"):
         fingerprint(spec, None)
-
-
-def test_of_equal_rows_a_column_that_sorts_first_moves_no_token(spec):
-    # A and B are the identity and repeat; then column C comes, then one whose name sorts before all others.
-    frame = FRAME.assign(AA=RNG.permutation(FRAME["C"].to_numpy()))
-    first = column("AA")
-    fingerprint(spec, frame)
-    middle = buckets(replace(spec, columns=(A, B, C), tables=(("A",), ("C",), ("A", "C"))), frame)
-    every = replace(spec, columns=(A, first, B, C), tables=(("A",), ("AA",), ("C",), ("A", "C")))
-    found = buckets(every, frame)
-    assert {name: found[name] for name in middle} == middle

@@ -115,10 +115,6 @@ def test_what_is_declared_is_not_looked_at_but_for_what_may_fail(opened):
             opened(sql, declared)
 
 
-def test_no_rows_are_a_result_like_any_other(opened):
-    assert opened("SELECT id FROM people WHERE sex = 'z'", PUBLIC) == 0
-
-
 BY_ROW = RowWise(public=frozenset())
 
 
@@ -176,11 +172,6 @@ def test_by_line_a_text_says_what_it_says_as_a_whole(tmp_path, delimiter):
     assert read(tmp_path / "x.csv", delimiter=delimiter) == expected
 
 
-def test_other_encodings_are_read_by_line_too(tmp_path):
-    (tmp_path / "x.csv").write_bytes(b"id,sex\n1,\xe9\n2,\x81\n")
-    assert read(tmp_path / "x.csv", encoding="cp1252") == [("1", "\u00e9"), ("2", "\ufffd")]
-
-
 def test_what_a_file_says_as_a_whole_is_refused_as_ever(tmp_path):
     (tmp_path / "x1.csv").write_text("id,sex\n1,f\n")
     (tmp_path / "x2.csv").write_text("id\n1\n")
@@ -211,8 +202,3 @@ def test_one_cell_of_a_database_or_a_sheet_does_not_end_a_build(tmp_path):
         book.active.append(row)
     book.save(tmp_path / "x.xlsx")
     assert read(tmp_path / "x.xlsx", format="xlsx") == [("1", "2"), ("3", "4")]
-
-
-def test_a_count_that_is_none_leaves_its_row_out(tmp_path):
-    (tmp_path / "x.csv").write_text("a,n\nx,2\ny,?\nz,-1\nw,inf\nv,1.5\nu,\n")
-    assert read(tmp_path / "x.csv", count_column="n") == [("x",), ("x",)]

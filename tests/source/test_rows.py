@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +14,7 @@ from engine.errors import DataError, SpecError
 from engine.key_files import new_key
 from engine.release import build
 from engine.schema import Column
-from engine.source.detection import make_spec, spec_text
+from engine.source.detection import make_spec
 
 
 def of_entities(*n_rows: int) -> pd.DataFrame:
@@ -63,33 +61,6 @@ def in_wards(heavy: int, *, wards: int = 40) -> pd.DataFrame:
 def test_the_bound_of_a_value_cuts_little_over_all_values(heavy, expected):
     """One or two heavy entities a ward are below every threshold; in 40 wards they are 40 or 80 bounds that are cut."""
     assert bounds(found(in_wards(heavy), ["id"])) == (256, {"day": 1, "ward": expected})
-
-
-@pytest.mark.slow
-def test_one_person_more_moves_what_is_cut_by_one_bound_at_most():
-    """Whatever the threshold: the first bound with one person more is that of a threshold lower by one, or the same."""
-    rows = in_wards(1, wards=12)
-    more = pd.concat([rows, pd.DataFrame({"id": 9_999, "day": range(200), "ward": 3})])
-    for number in range(5, 20):
-        before, lower = (
-            bounds(found(rows, ["id"], Exactly(n)))[1].get("ward") for n in (number, number - 1)
-        )
-        assert bounds(found(more, ["id"], Exactly(number)))[1].get("ward") in {before, lower}
-
-
-def test_the_written_bound_is_marked_and_reads_back(tmp_path):
-    detection = found(of_entities(*[3] * 40), ["id"])
-    assert 'count = "entities", in [release]' in spec_text(detection)
-    raw = tomllib.loads(spec_text(detection))
-    assert raw["privacy"] == {"profile": "standard", "max_rows": 4, "detected": ["max_rows"]}
-    assert raw["columns"]["day"]["max_rows"] == 1
-    assert raw["columns"]["day"]["detected"] == ["kind", "max_rows"]
-    of_entities(*[3] * 40).to_parquet(tmp_path / "d.parquet")
-    text = spec_text(detection).replace('path = ""', 'path = "d.parquet"')
-    (tmp_path / "r.toml").write_text(text.replace('"frame"', '"parquet"'))
-    new_key(tmp_path / "release.key")
-    spec = read(tmp_path / "r.toml")
-    assert (spec.privacy.max_rows, spec.privacy.detected) == (4, ("max_rows",))
 
 
 @pytest.mark.ci

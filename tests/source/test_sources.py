@@ -39,38 +39,6 @@ def write(path, text):
     return path
 
 
-@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
-def test_csv_delimiters(con, tmp_path, mark):
-    source = opened(con, write(tmp_path / "d.csv", f"a{mark}b{mark}c\n1{mark}{mark}x\n"))
-    assert source.columns == ("a", "b", "c")
-    assert source.types == dict.fromkeys("abc", "VARCHAR")
-    assert rows(con) == [("1", "", "x")]
-
-
-def test_csv_cells_are_kept_as_written(con, tmp_path):
-    text = 'a,b\r\n"x ""y""",N\r\n"p,q", 1 \r\n"l1\nl2",\r\n#1,""\r\n'
-    opened(con, write(tmp_path / "d.csv", text))
-    assert rows(con) == [('x "y"', "N"), ("p,q", " 1 "), ("l1\nl2", ""), ("#1", "")]
-
-
-def test_csv_of_one_column_keeps_blank_lines_as_empty_cells(con, tmp_path):
-    source = opened(con, write(tmp_path / "d.csv", "a\n1\n\n2\n"))
-    assert source.columns == ("a",)
-    assert rows(con) == [("1",), ("",), ("2",)]
-
-
-def test_file_names_with_glob_characters(con, tmp_path):
-    folder = tmp_path / "a[1]"
-    folder.mkdir()
-    write(folder / "x*?.csv", "a,b\n1,2\n")
-    write(folder / "xyz.csv", "c,d,e\n3,4,5\n")
-    opened(con, folder / "x*?.csv")
-    assert rows(con) == [("1", "2")]
-    pq.write_table(pa.table({"v": [7]}), folder / "it's[a].parquet")
-    opened(con, folder / "it's[a].parquet")
-    assert rows(con) == [(7,)]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -109,15 +77,6 @@ def test_of_a_file_that_was_cut_off_the_message_does_not_give_the_number_of_rows
     assert "2345" not in str(refused.value)
 
 
-def test_ragged_rows_far_down_and_long_values(con, tmp_path):
-    path = write(tmp_path / "d.csv", "a,b\n" + "1,2\n" * 200_000 + "CANARY\n")
-    with pytest.raises(DataError, match="more or fewer fields") as caught:
-        opened(con, path)
-    assert "CANARY" not in str(caught.value)
-    opened(con, write(tmp_path / "e.csv", f"a,b\n1,{'y' * 10_000}\n3,{'z' * 400_000}\n"))
-    assert con.execute("SELECT max(length(b)) FROM source").fetchone() == (400_000,)
-
-
 def test_weird_names_from_every_source(con, tmp_path):
     frame = pd.DataFrame({name: [str(number)] for number, name in enumerate(WEIRD)})
     frame.to_csv(tmp_path / "d.csv", index=False)
@@ -131,14 +90,6 @@ def test_weird_names_from_every_source(con, tmp_path):
         kind = "TABLE" if name == "d.csv" else "VIEW"
         con.execute(f"DROP {kind} source")
     assert framed(con, frame).columns == tuple(WEIRD)
-
-
-def test_no_such_file(con, tmp_path):
-    for name in ("d.csv", "d.parquet", "d.duckdb", "*.csv"):
-        with pytest.raises(SpecError, match=r"source\.path: no file"):
-            open_source(con, SourceSpec(path=str(tmp_path / name), format=name.partition(".")[2]))
-    with pytest.raises(SpecError, match="say where the rows are"):
-        open_source(con, SourceSpec(path=None, format="csv"))
 
 
 def test_parquet_glob_unites_by_name(con, tmp_path):
@@ -180,13 +131,6 @@ def test_tables_of_a_duckdb_file(con, tmp_path):
             opened(con, path, table=table)
 
 
-def test_not_a_duckdb_file(con, tmp_path):
-    with pytest.raises(DataError, match="the file is empty"):
-        opened(con, write(tmp_path / "d.duckdb", ""))
-    with pytest.raises(DataError, match="is not a DuckDB file"):
-        opened(con, write(tmp_path / "d.duckdb", "CANARY" * 10_000))
-
-
 def test_the_duckdb_file_is_not_written(con, tmp_path):
     path = tmp_path / "d.duckdb"
     with duckdb.connect(path) as other:
@@ -216,20 +160,6 @@ def test_pandas_columns_that_cannot_be_read_are_set_aside(con):
     assert source.mixed_numbers == {"numbers"}
     assert "CANARY" not in str(source.unreadable)
     assert source.columns == tuple(frame.columns)
-
-
-def test_arrow_tables_and_streams(con):
-    table = pa.table({"a": [1, 2, 3], "b": pa.array(["x", "y", "x"]).dictionary_encode()})
-
-    class Stream:
-        def __arrow_c_stream__(self, requested_schema=None):
-            return table.__arrow_c_stream__(requested_schema)
-
-    for frame in (table, Stream(), table.to_reader()):
-        source = framed(con, frame)
-        assert source.columns == ("a", "b")
-        for _ in range(2):
-            assert rows(con) == [(1, "x"), (2, "y"), (3, "x")]
 
 
 @pytest.mark.parametrize(

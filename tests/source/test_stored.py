@@ -11,17 +11,15 @@ from fixtures.measure import KEY, VINTAGE, column
 
 import engine.source.opening
 from engine.key_files import new_key
-from engine.params import PROFILES, SwapParams
+from engine.params import PROFILES
 from engine.release import make
-from engine.schema import NULL_CODE, SourceSpec
-from engine.source import ROWS_WITH_TOKENS, EntityColumn, open_source, scratch_directory
+from engine.schema import SourceSpec
+from engine.source import ROWS_WITH_TOKENS, open_source, scratch_directory
 from engine.source.entities import add_tokens, column_shapes, source_fingerprints
 from engine.source.ingest import ingest
 from engine.source.scratch import confidential_connection
-from engine.source.swapping import exchange
 from engine.spec import ReleaseSpec
 
-FORMS = [False, True]
 COLUMNS = (
     column("who", "text"),
     column("age"),
@@ -77,27 +75,6 @@ def test_a_file_holds_the_codes_that_memory_holds(entities):
     assert told(people(), on_disk=True, entities=entities) == told(
         people(), on_disk=False, entities=entities
     )
-
-
-def test_so_it_does_where_entities_have_several_rows():
-    frame = people()
-    frame["who"] = [f"p{i // 3}" for i in range(len(frame))]
-    assert told(frame, on_disk=True) == told(frame, on_disk=False)
-
-
-def test_records_exchange_nulls_in_a_file_as_in_memory():
-    swap = SwapParams(columns=("age", "full"), within=(), similar=(), rare=("word",), rate=0.2)
-    found = {}
-    for on_disk in FORMS:
-        with opened(people(), on_disk=on_disk) as ingested:
-            kinds: tuple[EntityColumn, ...] = add_tokens(ingested, KEY, VINTAGE, ())
-            listed = f"SELECT l0_0, c0, c1 FROM {ROWS_WITH_TOKENS} ORDER BY l0_0"
-            before = ingested.con.execute(listed).fetchall()
-            exchange(ingested, kinds, swap, KEY, VINTAGE)
-            found[on_disk] = ingested.con.execute(listed).fetchall()
-            assert found[on_disk] != before
-    assert found[True] == found[False]
-    assert any(code == NULL_CODE for _, code, _ in found[True])
 
 
 @pytest.mark.ci

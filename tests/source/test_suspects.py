@@ -14,7 +14,6 @@ import engine
 from engine.errors import PrivacyError, SpecError
 from engine.schema import Column
 from engine.source.detection.determined import Table
-from engine.source.detection.names import reads_like_an_identifier
 from engine.source.detection.suspects import Judged, suspects
 
 
@@ -44,14 +43,6 @@ def found_in(frame: pd.DataFrame, *, entities: tuple[str, ...] = ()) -> dict[str
 def test_sixty_identifiers_are_found_whatever_their_names(n_people, rows_each):
     frame, names = identifiers(n_people, rows_each, seed=1)
     assert set(names) - set(found_in(frame)) == set()
-
-
-@pytest.mark.slow
-def test_identifiers_beside_a_declared_one_are_found():
-    frame, names = identifiers(400, 9, seed=2)
-    found = found_in(frame, entities=("v00",))
-    assert set(names) - {"v00"} - set(found) == set()
-    assert set(found) <= set(names)
 
 
 @pytest.mark.parametrize("n", [300, 2_000, pytest.param(20_000, marks=pytest.mark.slow)])
@@ -93,23 +84,6 @@ def test_identifiers_of_people_with_many_rows(name, values, n_people, rows_each)
     frame = repeated(n_people, rows_each)
     frame[name] = values(frame.pop("who"))
     assert set(found_in(frame)) == {name}
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["Pat-Nr.", "patientId", "N° de dossier", "Sozialversicherungsnummer", "e-mail", "caseid", "CPR", "rodné číslo",
-     "cliente_nummer", "ID", "id.person", "Kunden_Nummer", "hh_id", "NACHNAME"],
-)  # fmt: skip
-def test_names_of_identifiers(name):
-    assert reads_like_an_identifier(name) == "strong"
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["", "123", "age", "paid", "covid", "number of rooms", "nrw", "casemix", "identity_theft"],
-)
-def test_other_names(name):
-    assert reads_like_an_identifier(name) == "none"
 
 
 def build(tmp_path, frame, **more):
@@ -172,16 +146,6 @@ def test_a_table_that_names_a_dropped_column_is_a_mistake(tmp_path):
     path = spec_of(tmp_path, "drop = true", 'columns = ["sex", "v02"]')
     with pytest.raises(SpecError, match=r"v02 is left out of the release \(columns.v02.drop\)"):
         engine.plan(path)
-
-
-@pytest.mark.slow
-def test_a_released_column_says_why(tmp_path):
-    section = 'kind = "integer"\nrelease = "numbers of rooms, which are on every door"'
-    path = spec_of(tmp_path, section)
-    release = engine.build(path, out=tmp_path / "r.duckdb")
-    assert "v02" in release.columns
-    notes = " ".join(n for (n,) in release.sql("SELECT note FROM catalog.notes").rows)
-    assert "The owner released it: numbers of rooms, which are on every door" in notes
 
 
 @pytest.mark.ci

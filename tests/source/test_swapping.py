@@ -9,9 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.measure import column
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from oracles import swap_oracle
 
 from engine.errors import DataError
 from engine.key_files import new_key
@@ -19,51 +16,10 @@ from engine.params import PROFILES, SwapParams
 from engine.progress import silent
 from engine.schema import SourceSpec
 from engine.source import ROWS_WITH_TOKENS, open_rows
-from engine.source.swapping.partners import joined, partners, rarity_of
+from engine.source.swapping.partners import partners
 from engine.spec import ReleaseSpec
 
 KEY = bytes(range(16))
-
-
-@st.composite
-def people(draw):
-    """Groups of two finenesses, rarities and draws of a few records."""
-    n = draw(st.integers(2, 40))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    wide = rng.integers(0, draw(st.integers(1, 3)), n)
-    return {
-        "groups": [joined((wide, rng.integers(0, 3, n)), n), joined((wide,), n)],
-        "rarity": rng.integers(1, 9, n),
-        "draws": rng.integers(0, 2**63, (n, 2)).astype(np.uint64),
-        "n_pairs": draw(st.integers(1, max(n // 2, 1))),
-    }
-
-
-@settings(max_examples=25)
-@given(people())
-def test_partners_are_those_that_are_found_one_after_the_other(given_people):
-    found = partners(**given_people, key=KEY)
-    assert [tuple(pair) for pair in found.tolist()] == swap_oracle.partners(
-        **{k: v if k == "n_pairs" else list(v) for k, v in given_people.items()}, key=KEY
-    )
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 2)), min_size=1))
-def test_rarity_is_counted_pair_by_pair(rows):
-    a, b, c = (np.array(codes) for codes in zip(*rows, strict=True))
-    assert rarity_of([(a, b), (a, c)]).tolist() == swap_oracle.rarity([(a, b), (a, c)])
-
-
-def test_a_partner_alike_is_preferred_and_a_wider_group_asked_where_there_is_none():
-    # Alike record 0 are records 1 and 3; nobody is alike record 4, who asks in the wider group.
-    fine, wide = np.array([0, 0, 1, 0, 2, 1]), np.zeros(6, dtype=np.int64)
-    for first, partner in ((0, {1, 3}), (4, {0, 1, 2, 3, 5})):
-        rarity = np.where(np.arange(6) == first, 1, 1_000)
-        draws = np.arange(1, 13, dtype=np.uint64).reshape(6, 2) << np.uint64(32)
-        draws[first, 0] = 0
-        found = partners(groups=[fine, wide], rarity=rarity, draws=draws, n_pairs=1, key=KEY)
-        assert found[0, 0] == first
-        assert found[0, 1] in partner
 
 
 def test_a_group_all_of_which_exchanges_does_not_show_the_opposite():
@@ -184,12 +140,6 @@ def test_an_exchange_that_finds_nobody_is_refused(spec):
         rows(spec, lonely)
     with pytest.raises(DataError, match="too few records agree in area"):
         rows(spec, frame().assign(place=1))
-
-
-def test_entities_of_several_rows_are_refused(spec):
-    spec = replace(spec, privacy=replace(spec.privacy, max_rows=2))
-    with pytest.raises(DataError, match=r"privacy\.swap: column 'id' names entities with several"):
-        rows(spec, frame().assign(id=np.arange(600) // 2))
 
 
 def test_mode_dp_reads_the_rows_as_they_are(spec):

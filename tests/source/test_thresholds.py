@@ -40,18 +40,6 @@ def test_thresholds_are_what_theory_says():
     assert max(CHANCE.values()) <= WORST_CHANCE
 
 
-def test_a_decision_has_a_threshold_of_its_own():
-    one = Thresholds(secret(1))
-    assert one.of("values", "v") == Thresholds(secret(1)).of("values", "v")
-    names = [(d, c, w) for d in ("values", "form") for c in ("a", "b", "ab") for w in ("", "x")]
-    series = np.array([[Thresholds(secret(n)).of(*name) for n in range(2_000)] for name in names])
-    off = np.corrcoef(series) - np.eye(len(names))
-    assert np.abs(off).max() < 5.5 / math.sqrt(2_000)
-    fresh = {tuple(Thresholds().of("values", str(i)) for i in range(30)) for _ in range(5)}
-    assert len(fresh) == 5
-    assert repr(one) == "Thresholds(hidden)"
-
-
 # --- one person more or less ---------------------------------------------------------------------------------
 
 

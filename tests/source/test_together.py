@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
-
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 from fixtures.detect import EXACTLY_TEN
-from fixtures.pipeline import tablepack
 
-from engine.errors import SpecError
 from engine.schema import SourceSpec
 from engine.source.detection.detect import detect
 from engine.source.detection.determined import Table
@@ -97,43 +93,11 @@ def test_a_patient_is_site_and_number(group, number, coded):
     assert named_in(frame.sample(frac=1, random_state=1)) == (group, number)
 
 
-def test_three_columns_name_a_person_where_households_restart_in_each_cluster():
-    frame = surveyed("hh", "line")
-    frame.insert(0, "cluster", (frame["hh"] - 1) // 15 + 1)
-    frame["hh"] = (frame["hh"] - 1) % 15 + 1
-    assert named_in(frame) == ("cluster", "hh", "line")
-
-
 def test_what_is_taken_is_said_and_leaves_the_tables():
     found = detect(FRAME, surveyed("hh", "pno"), thresholds=EXACTLY_TEN)
     assert any('[["hh", "pno"], "hh"]' in remark for remark in found.remarks)
     assert found.max_rows == 1
     assert not {"hh", "pno"} & {*found.suspects}
-
-
-@pytest.mark.ci
-def test_columns_that_are_given_one_by_one_stay_so_with_a_remark():
-    found = detect(FRAME, sites("site", "patient"), ("site", "patient"), thresholds=EXACTLY_TEN)
-    assert found.named == ("site", "patient")
-    assert any("--entity site,patient" in remark for remark in found.remarks)
-    pair = detect(FRAME, sites("site", "patient"), (("site", "patient"),), thresholds=EXACTLY_TEN)
-    assert pair.max_rows == 4 < found.max_rows
-
-
-def test_a_kind_without_columns_is_refused():
-    with pytest.raises(SpecError, match=r"source\.entities"):
-        detect(FRAME, surveyed("hh", "pno"), ((),), thresholds=EXACTLY_TEN)
-
-
-@pytest.mark.ci
-def test_the_command_line_takes_columns_that_name_one_entity_as_csv(tmp_path):
-    frame = surveyed("hh", "pno").rename(columns={"pno": "no, in it"})
-    frame.to_csv(tmp_path / "d.csv", index=False)
-    asked = ("--entity", 'hh,"no, in it"', "--entity", "hh")
-    done = tablepack("init", "d.csv", "-o", "d.toml", *asked, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    told = tomllib.loads((tmp_path / "d.toml").read_text("utf-8"))
-    assert told["source"]["entities"] == [["hh", "no, in it"], "hh"]
 
 
 def persons_and_waves() -> pd.DataFrame:
@@ -166,9 +130,3 @@ def persons_with_ages() -> pd.DataFrame:
 )
 def test_other_columns_are_not_taken_together(made):
     assert named_in(made()) is None
-
-
-def test_unknown_names_are_asked_about_and_not_decided():
-    found = detect(FRAME, surveyed("zz", "q7"), thresholds=EXACTLY_TEN)
-    assert found.named == ()
-    assert any('[["zz", "q7"]]' in remark for remark in found.remarks)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from fixtures.pipeline import KEY
 
-from engine.errors import DataError, SpecError
+from engine.errors import SpecError
 from engine.keys import MasterKey
 from engine.schema import Column, SourceSpec
 from engine.source import open_source, scratch_directory
@@ -151,45 +151,6 @@ def test_which_values_count_hangs_on_nothing_that_stands_beside_them():
         )
         opened.close()
     assert found[0] == found[1]
-
-
-def test_who_else_is_there_does_not_matter():
-    frame = visits()
-    rows = chosen(frame, 8, {"ward": 4})
-    more = pd.DataFrame({"id": 99, "ward": "0 first", "day": range(50)})
-    with_more = chosen(pd.concat([more, frame]), 8, {"ward": 4})
-    pd.testing.assert_frame_equal(with_more[with_more["id"] != 99].reset_index(drop=True), rows)
-
-
-def test_one_row_an_entity_and_one_for_each_value():
-    frame = visits().assign(day=lambda f: f["id"] * 2)
-    opened = Opened(frame)
-    ingested, entity = one_row_each(
-        opened.ingested, opened.entities[0], {"day"}, None, Thresholds(SECRET)
-    )
-    assert entity.tokens is None
-    assert ingested.n_rows == frame["id"].nunique()
-    assert [c.name for c in ingested.columns] == ["day"]
-    opened.close()
-    opened = Opened(frame)
-    ingested, entity = one_row_each(
-        opened.ingested, opened.entities[0], {"day", "ward"}, "ward", Thresholds(SECRET)
-    )
-    assert ingested.n_rows == len(frame[["id", "ward"]].drop_duplicates())
-    assert with_few_values(ingested, entity, "ward", 1, SECRET).n_rows == frame["id"].nunique()
-    opened.close()
-
-
-def test_values_that_differ_within_many_are_refused():
-    frame = pd.DataFrame({"id": np.repeat(np.arange(60), 2), "ward": "a", "day": range(120)})
-    opened = Opened(frame)
-    with pytest.raises(
-        DataError, match=r"day is not the same in all rows of an entity with the same ward\."
-    ):
-        one_row_each(
-            opened.ingested, opened.entities[0], {"day", "ward"}, "ward", Thresholds(SECRET)
-        )
-    opened.close()
 
 
 def wrong(entities: tuple[str, ...] = ("id",), tables=None, **release) -> str:

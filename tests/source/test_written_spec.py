@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +11,11 @@ from fixtures.measure import KEY
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import engine
 from engine.errors import DataError, SpecError
 from engine.key_files import new_key
 from engine.schema import Column, SourceSpec
 from engine.source import open_source
 from engine.source.detection import detect_source, make_spec, spec_text
-from engine.source.detection.spec_text import toml
 from engine.source.ingest import ingest
 
 
@@ -56,12 +53,6 @@ def test_the_written_spec_is_accepted_and_reads_the_data(tmp_path, monkeypatch):
     ingested = ingest(con, open_source(con, spec.source), spec.columns, spec.source.entities)
     assert ingested.n_rows == len(frame)
     con.close()
-
-
-@given(st.text())
-def test_texts_survive_toml(text):
-    text = text.encode("utf-8", "replace").decode()
-    assert tomllib.loads(f"v = {toml(text)}  # {toml(text)}") == {"v": text}
 
 
 def test_rare_values_are_in_no_written_spec(tmp_path):
@@ -156,23 +147,6 @@ def with_identifiers(n=300):
 
 
 @pytest.mark.ci
-def test_a_width_leaves_identifiers_out(tmp_path):
-    new_key(tmp_path / "my.key")
-    frame, key = with_identifiers(), tmp_path / "my.key"
-    spec = make_spec(frame, tables=1, key=key, entities=[])
-    assert spec.tables == (("age",), ("sex",))
-    assert spec.logical_name == "data"
-    assert [c.name for c in spec.columns] == ["age", "sex"]
-    assert make_spec(frame, tables=[["age"]], key=key, entities=[]).columns == spec.columns
-    protected = make_spec(frame, tables=2, key=key, entities=["person_id"])
-    assert protected.tables == (("age", "sex"),)
-    assert {c.name for c in protected.columns} == {"person_id", "age", "sex"}
-    told_apart = make_spec(frame, tables=1, key=key, identity=["person_id", "age"])
-    assert told_apart.tables == spec.tables
-    assert {c.name for c in told_apart.columns} == {"person_id", "age", "sex"}
-
-
-@pytest.mark.ci
 def test_an_identifier_is_published_only_if_declared(tmp_path):
     new_key(tmp_path / "my.key")
     frame, key = with_identifiers(), tmp_path / "my.key"
@@ -188,40 +162,3 @@ def test_an_identifier_is_published_only_if_declared(tmp_path):
     for tables in (1, [["person_id"], ["age"], ["sex"]]):
         spec = make_spec(frame, tables=tables, key=key, columns=[declared], entities=[])
         assert spec.tables == (("age",), ("person_id",), ("sex",))
-
-
-@pytest.mark.ci
-def test_whom_an_identifier_names_must_be_said(tmp_path):
-    new_key(tmp_path / "my.key")
-    frame, key = with_identifiers(), tmp_path / "my.key"
-    frame.to_csv(tmp_path / "d.csv", index=False)
-    for what in (frame, tmp_path / "d.csv"):
-        for declared in ([], [Column(name="person_id", kind="integer", value_type="integer")]):
-            with pytest.raises(SpecError) as caught:
-                make_spec(what, tables=[["age"], ["nope"]], key=key, columns=declared, vintage="")
-            first, *others = caught.value.problems  # told with all other mistakes
-            assert "person_id, householdId" in first
-            assert [p.split(":")[0] for p in others] == ["release.vintage", "tables[2].columns"]
-    one = frame.drop(columns="householdId")
-    with pytest.raises(SpecError, match="entities: person_id"):
-        engine.plan(one, tables=[["age"]], key=key)
-    with pytest.raises(SpecError, match="entities: person_id"):
-        engine.build(one, tables=[["age"]], key=key, out=tmp_path / "r.duckdb")
-    assert not (tmp_path / "r.duckdb").exists()
-    for entities in ([], ["person_id"]):
-        assert make_spec(one, tables=[["age"]], key=key, entities=entities).tables == (("age",),)
-    plain = frame[["age", "sex"]]
-    assert make_spec(plain, tables=1, key=key).source.entities == ()
-    assert make_spec(one, tables=1, key=key, identity=["age"]).source.entities == ()
-
-
-def test_mistakes_from_python(tmp_path):
-    with pytest.raises(SpecError) as caught:
-        make_spec(
-            pd.DataFrame({"a": [1], "b": [2]}),
-            tables=[["a", "x"], ["a"], ["a"]],
-            key=tmp_path / "none.key",
-            privacy="lax",
-            vintage="",
-        )
-    assert len(caught.value.problems) == 5

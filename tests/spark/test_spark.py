@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from engine.measure.dp import margins
 from engine.release import build
 from engine.source import begin_ledger
 from engine.source.spark import session as sessions
-from engine.source.spark.session import spark_session
 
 pyspark = pytest.importorskip("pyspark")
 HAS_JAVA = shutil.which("java") is not None
@@ -197,13 +195,6 @@ def test_cells_that_do_not_fit_are_refused_without_a_value(spark, census, tmp_pa
 
 
 @pytest.mark.slow
-def test_text_files_give_what_parquet_gives(spark, census, tmp_path):
-    columns, entities = CASES["one entity column"]
-    plain = hashes_of(tmp_path / "a", census / "people.csv", columns, entities, jobs=1)
-    assert spark_hashes(tmp_path / "b", census / "people.csv", columns, entities) == plain
-
-
-@pytest.mark.slow
 def test_ragged_text_is_refused(spark, tmp_path):
     (tmp_path / "x.csv").write_text("person_id,age\n" + "1,2\n" * 20 + "3\n")
     columns = {"person_id": {"kind": "integer"}, "age": {"kind": "integer"}}
@@ -212,22 +203,6 @@ def test_ragged_text_is_refused(spark, tmp_path):
     with pytest.raises(DataError, match="more or fewer fields"):
         build(read(spec), tmp_path / "r.duckdb", jobs=1)
     assert not (tmp_path / "r.duckdb").exists()
-
-
-@pytest.mark.slow
-def test_the_session_of_another_thread_is_lent_and_not_stopped(spark, tmp_path):
-    """An active session is one of a thread; what we start, and stop, is a session only where there is none at all."""
-    lent = []
-
-    def borrow():
-        with spark_session("", None, tmp_path) as session:
-            lent.append(session)
-
-    other = threading.Thread(target=borrow)
-    other.start()
-    other.join()
-    assert [session.sparkContext for session in lent] == [spark[0].sparkContext]
-    assert spark[0].range(3).count() == 3
 
 
 @pytest.mark.slow

@@ -87,20 +87,6 @@ def test_cells_of_a_partition():
     assert total == dict(sums)
 
 
-def test_large_partitions_take_little_memory(monkeypatch):
-    """A join to the ranks held all rows in hash tables: a gigabyte for one million of them."""
-    monkeypatch.setattr(tasks, "MEMORY", "64MB")
-    rng = np.random.default_rng(0)
-    columns = {f"c{i}": rng.integers(0, 3 + i, 300_000) for i in range(10)}
-    ranks = {name: np.arange(4 + i) for i, name in enumerate(columns)}
-    spans = {name: CodeSpan(low=0, high=4 + i) for i, name in enumerate(columns)}
-    lanes = {"l0_0": rng.integers(0, 1 << 62, 300_000)}
-    task = count_of(tuple((c,) for c in columns), lanes=("l0_0",), spans=spans, ranks=ranks)
-    found = rows_of(task, columns | lanes, 50_000)
-    assert len(found) == sum(3 + i for i in range(10))
-    assert sum(row["n"] for row in found) == 10 * 300_000
-
-
 def test_sums_of_a_partition_are_exact():
     big = np.array([1 << 62, 1 << 62, 5, -7])
     task = tasks.Sums(

@@ -55,12 +55,6 @@ def test_what_is_commented_out_is_valid_too():
                 assert [p for p in problems if "is missing" not in p] == [], (name, key)
 
 
-def test_init_prints_it(tmp_path):
-    done = tablepack("init", "--example", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, EXAMPLE)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.ci
 def test_init_plan_and_build_take_tables_and_width(tmp_path):
     (tmp_path / "p.csv").write_text(

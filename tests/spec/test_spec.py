@@ -168,14 +168,6 @@ def test_release_mistakes(write, place, lines):
     assert places(mistakes(write(text))) == [place]
 
 
-def test_the_key_file_is_checked_by_default(write, tmp_path):
-    path = write(HEAD + COLUMNS + TABLES)
-    assert read_spec(path).key_path == tmp_path / "my.key"
-    (tmp_path / "my.key").chmod(0o644)
-    assert any("can be read by others" in problem for problem in mistakes(path))
-    assert read_spec(path, check_key=False).vintage == "2024"
-
-
 @pytest.mark.parametrize(
     ("place", "lines"),
     cases(r"""
@@ -285,15 +277,6 @@ def test_previous_vintages_that_are_not_allowed(write, line):
     assert "release.previous" in places(mistakes(write(head + COLUMNS + TABLES)))
 
 
-def test_a_vintage_has_at_most_64_characters(write):
-    for length, is_right in ((64, True), (65, False)):
-        path = write(HEAD.replace("2024", "x" * length) + COLUMNS + TABLES)
-        if is_right:
-            assert read_spec(path).vintage == "x" * length
-        else:
-            assert places(mistakes(path)) == ["release.vintage"]
-
-
 @pytest.mark.parametrize(
     ("place", "entry"),
     cases(r"""
@@ -320,26 +303,6 @@ tables[1].file      | file = "none.json"
 def test_table_mistakes(write, place, entry):
     head = HEAD + 'entities = ["id"]\n'
     assert {*places(mistakes(write(head + COLUMNS + f"[[tables]]\n{entry}\n")))} == {place}
-
-
-def test_a_table_of_too_many_columns_names_the_limit(write):
-    wide = f"[[tables]]\ncolumns = {[f'c{i}' for i in range(65)]}\n"
-    found = mistakes(write(HEAD + COLUMNS + wide))
-    assert any("65 columns; at most 64" in problem for problem in found)
-
-
-@pytest.mark.parametrize("tail", ["", "tables = 5\n", "tables = []\n"])
-def test_no_tables(write, tail):
-    assert places(mistakes(write(tail + HEAD + COLUMNS))) == ["tables"]
-
-
-def test_families_may_overlap_and_are_sorted(write):
-    entries = (
-        '[[tables]]\nall = 2\nof = ["SEX", "AGE", "PAY"]\n[[tables]]\nall = 2\n'
-        '[[tables]]\ncolumns = ["SEX", "AGE"]\n[[tables]]\ncolumns = ["SEX"]\n'
-    )
-    spec = read_spec(write(HEAD + 'entities = ["id"]\n' + COLUMNS + entries))
-    assert spec.tables == (("SEX",), ("AGE", "PAY"), ("AGE", "SEX"), ("PAY", "SEX"))
 
 
 def test_tables_of_a_file(write, tmp_path):

@@ -4,8 +4,6 @@ import datetime as dt
 
 import pytest
 from fixtures.spec import HEAD, TABLES, cases, column, mistakes, places
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.schema import Resolution
 from engine.spec.columns import resolution_from
@@ -140,26 +138,3 @@ def test_columns(write, lines, attributes):
 )
 def test_resolutions(number, expected):
     assert resolution_from(number) == expected
-
-
-@given(st.sampled_from([2, 10]), st.integers(-20, 20))
-def test_a_resolution_reads_back(base, exponent):
-    step = Resolution(base=base, exponent=exponent).step
-    found = resolution_from(step)
-    assert found is not None
-    assert found.step == step
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("columns = 5\n", "columns"),
-        ("", "columns"),
-        ('[columns.a]\nkind = "text"\n[columns.A]\nkind = "text"\n', "columns.A"),
-        ('[columns.""]\nkind = "text"\n', "columns"),
-        ("[columns]\na = 5\n", "columns.a"),
-    ],
-)
-def test_sections_of_columns(write, text, place):
-    head, rest = (text, "") if text.startswith("columns") else ("", text)
-    assert place in places(mistakes(write(head + HEAD + rest + TABLES)))

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import json
 from itertools import combinations
-from math import comb
 
 import pytest
 from fixtures.spec import cases, places
-from fixtures.spec_dp import ALL, COLUMNS, DATE, NAMES, SIZES, mistakes, spec_writer
+from fixtures.spec_dp import ALL, COLUMNS, NAMES, SIZES, mistakes, spec_writer
 
 from engine.errors import SpecError
 from engine.params import DPParams, ZeroPart, ZeroRule
@@ -32,20 +30,6 @@ def test_the_defaults(write):
     assert spec.dp == DPParams(
         epsilon=1.0, columns=NAMES, margins=tuple(combinations(NAMES, 2)), allocation="cells"
     )
-
-
-@pytest.mark.parametrize(
-    ("dp", "allocation"),
-    [
-        ("epsilon = 1", "cells"),
-        ('epsilon = 1\nallocation = "equal"', "equal"),
-        ('epsilon = 1\npost = "paper"', "equal"),
-        ('epsilon = 1\nnoise = "gaussian"\ndelta = 1e-6', "equal"),
-        ('epsilon = 1\nnoise = "gaussian"\ndelta = 1e-6\nallocation = "cells"', "cells"),
-    ],
-)
-def test_the_allocation(write, dp, allocation):
-    assert read_spec(write(dp)).dp.allocation == allocation
 
 
 def test_everything_said(write):
@@ -125,43 +109,12 @@ def test_which_margins(write, dp, tables, columns, margins):
     assert list(got.margins) == margins
 
 
-def test_tables_of_any_width(write, tmp_path):
-    wide = '[[tables]]\ncolumns = ["OWNS", "JOB", "AREA", "AGE", "D"]\n'
-    five = COLUMNS + DATE
-    spec = read_spec(write(columns=five, tables=wide))
-    assert spec.tables == (("AGE", "AREA", "D", "JOB", "OWNS"),)
-    assert read_spec(write(columns=five, tables="[[tables]]\nall = 5\n")).tables == spec.tables
-    (tmp_path / "w.json").write_text(json.dumps([["AGE", "AREA", "D", "JOB", "OWNS"], ["AGE"]]))
-    listed = '[[tables]]\nfile = "w.json"\nmax_width = 5\n'
-    assert read_spec(write(columns=five, tables=listed)).tables == (("AGE",), *spec.tables)
-    found = mistakes(write(columns=five, tables=listed.replace("5", "6")))
-    assert "tables[1].max_width" in places(found)
-    listed = listed.removesuffix("max_width = 5\n")
-    (found,) = mistakes(write(columns=five, tables=listed, mode="sticky"))
-    assert "5 columns; at most 4" in found
-
-
-def test_a_family_that_is_too_large(write):
-    many = "".join(f'[columns.c{i}]\nkind = "boolean"\n' for i in range(40))
-    found = mistakes(write(columns=many, tables="[[tables]]\nall = 20\n"))
-    assert any(p.startswith("tables[1].all: ") and f"{comb(40, 20):,}" in p for p in found)
-    many += "".join(f'[columns.d{i}]\nkind = "boolean"\n' for i in range(20))
-    (found,) = mistakes(write("epsilon = 1\nmargins = 4", columns=many))
-    assert found.startswith("dp.margins: ")
-    assert f"{comb(60, 4):,}" in found
-
-
 def test_mode_dp_needs_its_section_and_sticky_keeps_it(write):
     assert places(mistakes(write(None))) == ["dp"]
     assert read_spec(write(None, mode="sticky")).dp is None
     assert read_spec(write(mode="sticky")).dp == params(write)
     assert places(mistakes(write("epsilon = 0", mode="sticky"))) == ["dp.epsilon"]
     assert places(mistakes(write(mode="catall"))) == ["release.mode"]
-
-
-def test_a_range_of_a_column_that_nothing_counts(write):
-    text = write("epsilon = 1\nranges = { AGE = 2 }", tables='[[tables]]\ncolumns = ["JOB"]\n')
-    assert places(mistakes(text)) == ["dp.ranges.AGE"]
 
 
 def test_entities_in_dp(write):
@@ -230,13 +183,6 @@ def test_a_table_that_is_too_large(write):
     rule = "margins = 1\nzeros = [{ AGE = [1], JOB = ['a'] }]"
     (found,) = mistakes(write(f"epsilon = 1\nmax_cells = 19\n{rule}"))
     assert found.startswith("dp.zeros[1]: AGE, JOB have 20 cells")
-
-
-def test_breaks_and_nullable_reach_the_column(write):
-    columns = {c.name: c for c in read_spec(write()).columns}
-    assert columns["AGE"].breaks == (18, 65)
-    assert columns["JOB"].breaks is None
-    assert {c.name for c in columns.values() if not c.nullable} == {"AREA"}
 
 
 def test_a_universe_and_no_nulls_contradict_each_other(write):
@@ -338,24 +284,6 @@ def test_mistakes(write, place, lines):
     found = places(mistakes(write(lines)))
     assert place in found
     assert len(found) <= 2  # one mistake is reported once, not in ten ways
-
-
-def test_an_unknown_noise_does_not_put_the_blame_on_delta(write):
-    found = mistakes(write('epsilon = 1\nnoise = "gausian"\ndelta = 1e-6'))
-    assert places(found) == ["dp.noise"]
-
-
-@pytest.mark.parametrize("epsilon", ['"1"', "nan", "0"])
-def test_a_bad_epsilon_hides_no_other_mistake(write, epsilon):
-    found = mistakes(
-        write(
-            f'epsilon = {epsilon}\nnoise = "gaussian"\ndelta = 1.5\nbudget = -1\ntotal_share = 2\n'
-            'margins = [["AGE", "X"]]\nmax_rows = 0\npost = "x"\nstrata = ["Y"]'
-        )
-    )
-    assert places(found) == sorted(
-        "dp.budget dp.delta dp.epsilon dp.margins[1] dp.max_rows dp.post dp.strata dp.total_share".split()
-    )
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,6 @@ def test_all_keys(write):
     assert found.named == ("age", "place", "region", "sex", "work")
 
 
-def test_records_are_rare_by_default_in_what_partners_agree_in(write):
-    swap = 'columns = ["place"], within = ["region"], similar = ["sex"], rate = 0.1'
-    found = read_spec(write(text(swap)), check_key=False).privacy.swap
-    assert (found.rare, found.publish_rate) == (("region", "sex"), False)
-
-
 @pytest.mark.parametrize(
     ("place", "swap"),
     cases(r"""
@@ -78,12 +72,6 @@ privacy.swap         | columns = ["age"], within = ["sex"], rate = 0.1
 )
 def test_mistakes(write, place, swap):
     assert place in places(mistakes(write(text(swap)), check_key=False))
-
-
-@pytest.mark.parametrize("within", ['["age"]', '["age", "sex"]'])
-def test_a_deciding_column_may_stay_within_the_group(write, within):
-    swap = f'columns = ["work"], within = {within}, rate = 0.1'
-    assert read_spec(write(text(swap)), check_key=False).privacy.swap.columns == ("work",)
 
 
 def test_an_implied_column_is_swapped_together_with_the_one_that_implies_it(write):

@@ -9,13 +9,12 @@ from dataclasses import replace
 import duckdb
 import numpy as np
 import pytest
-from fixtures.pipeline import ACCEPTED, counts, table_hashes, tablepack, write_spec
+from fixtures.pipeline import ACCEPTED, counts, tablepack, write_spec
 from fixtures.spec import places
 
 import engine
 from engine.errors import SpecError
 from engine.fit import marks_of, with_rows_outside
-from engine.fit.supports import possible
 from engine.schema import (
     KIND_NONNEGATIVE,
     KIND_NULL,
@@ -25,7 +24,6 @@ from engine.schema import (
     Support,
     Universe,
 )
-from engine.spec import in_universe_order
 
 AGE = {"kind": "integer", "domain": {"min": 0, "max": 99}}
 JOB = {"kind": "category", "domain": ["clerk", "cook", "nurse"], "public": True}
@@ -156,11 +154,6 @@ def test_nothing_contradicts_a_declared_universe(release):
     assert contradictions(release) == 0
 
 
-@pytest.mark.slow
-def test_noise_contradicts_universes_that_are_not_declared(plain):
-    assert contradictions(plain) > 0
-
-
 def test_wider_tables_respect_it(release):
     for (age, job, trade), n in counts(release, "age", "job", "trade").items():
         assert not (n and age < 15 and (job or trade))
@@ -181,22 +174,6 @@ def test_margins_still_agree(release):
             for row, n in wide.items():
                 margin[(row[j],)] += n
             assert margin == counts(release, name)
-
-
-@pytest.mark.slow
-def test_other_columns_do_not_change(release, plain):
-    """Only tables of the column with the universe do."""
-    without = table_hashes(plain)
-    own = table_hashes(release)
-    same = {t for t in own if own[t] == without[t]}
-    assert {("age",), ("job",), ("kind",)} <= same
-    assert ("trade",) not in same
-
-
-@pytest.mark.slow
-def test_the_table_does_not_depend_on_which_others_are_built(folder, release):
-    alone = table_hashes(build(folder, UNIVERSES, [("age", "trade")], name="alone"))
-    assert alone[("age", "trade")] == table_hashes(release)[("age", "trade")]
 
 
 def test_the_notes_of_the_release_state_it(release):
@@ -258,13 +235,6 @@ def column(name: str, **more) -> Column:
     return Column(name=name, kind=more.pop("kind", "integer"), value_type="integer", **more)
 
 
-def test_deciding_columns_come_first():
-    a = column("a", universe=Universe(column="c"))
-    b, c = column("b"), column("c", universe=Universe(column="b"))
-    assert [x.name for x in in_universe_order((a, b, c))] == ["b", "c", "a"]
-    assert [x.name for x in in_universe_order((c, b, a))] == ["b", "c", "a"]
-
-
 def codes(name, kinds, codes, n, values=None, **more) -> Support:
     return Support(
         column=column(name, **more),
@@ -280,49 +250,6 @@ def codes(name, kinds, codes, n, values=None, **more) -> Support:
 A = codes("a", [KIND_NULL, *[KIND_NONNEGATIVE] * 4], [0, 3, 14, 15, 40], [2, 10, 20, 30, 40])
 B = codes("b", [KIND_NULL, *[KIND_NONNEGATIVE] * 2], [0, 1, 2], [25, 37, 40])
 C = codes("c", [KIND_NONNEGATIVE, KIND_NONNEGATIVE, KIND_OTHER], [0, 1, 0], [60, 40, 2], (7, 9))
-ADULT = CodedUniverse(declared=Universe(column="a", low=15), low=15)
-
-
-def test_marks_by_hand():
-    partly = CodedUniverse(declared=Universe(column="a", low=15, complete=False), low=15)
-    listed = CodedUniverse(declared=Universe(column="c", values=(9,)))
-    condition, other = ADULT.declared.condition, listed.declared.condition
-    assert marks_of(A, {"b": ADULT})[condition].tolist() == [-1, -1, -1, 1, 1]
-    assert marks_of(B, {"b": ADULT})[condition].tolist() == [-1, 1, 1]
-    assert marks_of(B, {"b": partly})[condition].tolist() == [0, 1, 1]
-    assert marks_of(C, {"b": listed})[other].tolist() == [-1, 1, -1]
-    assert marks_of(C, {"b": ADULT}) == {}
-    anything = CodedUniverse(declared=Universe(column="c"))
-    assert marks_of(C, {"b": anything})[anything.declared.condition].tolist() == [1, 1, 1]
-    up_to = CodedUniverse(declared=Universe(column="a", high=14), high=14)
-    assert marks_of(A, {"b": up_to})[up_to.declared.condition].tolist() == [-1, 1, 1, -1, -1]
-
-
-def test_who_is_inside_is_inside_the_universe_of_the_deciding_column_too():
-    through = {"b": CodedUniverse(declared=Universe(column="c")), "c": ADULT}
-    assert marks_of(B, through)[ADULT.declared.condition].tolist() == [0, 1, 1]
-    said = CodedUniverse(declared=Universe(column="a", low=15, outside=7), low=15)
-    assert said.declared.condition not in marks_of(B, {"b": through["b"], "c": said})
-
-
-def test_possible_by_hand():
-    marks = (marks_of(A, {"b": ADULT}), marks_of(B, {"b": ADULT}))
-    cells = np.array([[1, 0], [1, 1], [3, 0], [3, 2], [0, 0], [0, 1]], dtype=np.int32)
-    assert possible(cells, marks).tolist() == [True, False, False, True, True, False]
-    assert possible(cells, ({}, {})).all()
-    assert possible(cells, ()).all()
-
-
-def test_rows_outside_by_hand():
-    fitted = with_rows_outside(B, ADULT, A, 2.0)
-    assert fitted.n[0] == 2 + 10 + 20
-    assert fitted.n.sum() == B.n.sum()
-    assert abs(int(fitted.n[1]) - 37) in (3, 4)
-    assert fitted.noise_sd >= B.noise_sd
-    partly = CodedUniverse(declared=Universe(column="a", low=15, complete=False), low=15)
-    assert with_rows_outside(B, partly, A, 2.0).n[0] == 32  # at least as many as there are outside
-    few = CodedUniverse(declared=Universe(column="a", low=14, complete=False), low=14)
-    assert with_rows_outside(B, few, A, 2.0).n[0] == 25
 
 
 def test_a_column_without_nulls_gets_a_code_for_them():
@@ -356,15 +283,3 @@ def test_unreleased_values_may_be_on_either_side():
     said = CodedUniverse(declared=Universe(column="a", low=15, outside=11), low=15)
     assert marks_of(C, {"c": said})[said.declared.condition].tolist() == [1, 1, 0]
     assert with_rows_outside(C, said, A, 2.0) is C
-
-
-def test_the_order_of_values_makes_no_other_universe():
-    one, two = (Universe(column="c", values=v) for v in ((7, 9), (9, 7)))
-    assert one.condition == two.condition
-
-
-def test_universes_in_words():
-    assert str(Universe(column="age", low=15)) == "age from 15"
-    assert str(Universe(column="age", low=15, high=64)) == "age from 15 and age up to 64"
-    assert str(Universe(column="kind", values=("flat", 2))) == "kind in flat, 2"
-    assert str(Universe(column="job")) == "job not null"

@@ -7,14 +7,14 @@ import json
 from itertools import combinations
 
 import pytest
-from fixtures.spec import HEAD, mistakes, places
+from fixtures.spec import HEAD, mistakes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import SpecError
 from engine.spec import read_spec
 from engine.spec import workload as workloads
-from engine.spec.workload import is_workload, merged, statements_of
+from engine.spec.workload import merged, statements_of
 from queries.sql import StatementReader
 
 NAMES = "abcdef"
@@ -62,11 +62,6 @@ def is_answered(asked, there) -> bool:
 )
 def test_the_tables_of_a_workload_by_hand(asked, given, added):
     assert merged([tuple(a) for a in asked], [tuple(g) for g in given]) == tables(*added)
-
-
-def test_a_statement_without_columns_needs_no_table():
-    assert merged([()], []) == set()
-    assert merged([(), ("a",)], []) == {("a",)}
 
 
 @settings(max_examples=25)
@@ -152,15 +147,6 @@ def test_a_log_in_csv(tmp_path, delimiter):
     assert found(path) == [(2, "SELECT a,\nb"), (4, "SELECT c"), (5, "")]
 
 
-def test_a_log_of_plain_lines(tmp_path):
-    text = "SELECT a FROM data\n\n-- nothing\nSELECT b FROM data; SELECT c FROM data\r\n"
-    assert found(written(tmp_path, "log.txt", text)) == [
-        (1, "SELECT a FROM data"),
-        (4, "SELECT b FROM data"),
-        (4, "SELECT c FROM data"),
-    ]
-
-
 def test_files_that_hold_no_statements(tmp_path, monkeypatch):
     with pytest.raises(SpecError, match=r"no file .*none\.sql"):
         statements_of(tmp_path / "none.sql", READER)
@@ -179,11 +165,6 @@ def test_files_that_hold_no_statements(tmp_path, monkeypatch):
     monkeypatch.setattr(workloads, "MOST_BYTES", 3_000_000)
     with pytest.raises(SpecError, match="3 MB"):
         statements_of(written(tmp_path, "q.sql", "-" * 3_000_001), READER)
-
-
-def test_only_endings_of_statements_mean_statements():
-    assert all(is_workload(f"w{s}") for s in (".sql", ".SQL", ".jsonl", ".csv", ".txt", ".log"))
-    assert not any(is_workload(name) for name in ("w.json", "tables", "w.sql.json", "sql"))
 
 
 def spec_of(write, entries: str, release: str = ""):
@@ -275,27 +256,6 @@ def test_several_files_are_one_workload(write, tmp_path):
     )
 
 
-def test_a_narrower_limit_leaves_out_wider_statements(write, tmp_path):
-    written(tmp_path, "q.sql", STATEMENTS)
-    spec = spec_of(write, FILE + "max_width = 2\n")
-    assert spec.tables == (("a",), ("a", "b"))
-    assert spec.workload is not None
-    assert "reads 3 columns; tables have at most 2" in {u.reason for u in spec.workload.unanswered}
-    text = HEAD + COLUMNS + FILE + "max_width = 5\n"
-    assert "tables[1].max_width" in places(mistakes(write(text), sql=READER))
-
-
-def test_tables_of_entities_in_a_column_have_it(write, tmp_path):
-    written(
-        tmp_path, "q.sql", "SELECT a FROM data; SELECT a, b, c, d FROM data; SELECT f FROM data"
-    )
-    spec = spec_of(write, FILE, 'count = "entities"\neach = "f"\n')
-    assert spec.tables == (("f",), ("a", "f"))
-    assert spec.workload is not None
-    assert [one.columns for one in spec.workload.asked] == [("a", "f"), ("f",)]
-    assert spec.workload.unanswered[0].reason == "reads 5 columns; tables have at most 4"
-
-
 def test_a_workload_that_nothing_answers_is_a_mistake(write, tmp_path):
     written(tmp_path, "q.sql", "SET x = 1;\nSELECT count(*) FROM data;\nSELECT 1; SELECT 2")
     (problem,) = mistakes(write(HEAD + COLUMNS + FILE), sql=READER)
@@ -311,12 +271,3 @@ def test_a_workload_that_nothing_answers_is_a_mistake(write, tmp_path):
     assert problem.startswith("tables[1].file: ")
     broken = (HEAD + COLUMNS + FILE).replace('kind = "integer"', 'kind = "whole"')
     assert all("file" not in one for one in mistakes(write(broken), sql=READER))
-
-
-def test_entries_of_a_log_without_a_statement_are_reported(write, tmp_path):
-    written(tmp_path, "log.jsonl", '{"query": "SELECT a FROM data"}\n{"at": 1}\n{"at": 2}\n')
-    spec = spec_of(write, '[[tables]]\nfile = "log.jsonl"\n')
-    assert spec.workload is not None
-    (one,) = spec.workload.unanswered
-    assert one.places == (("log.jsonl", 2), ("log.jsonl", 3))
-    assert one.reason.startswith("no statement")

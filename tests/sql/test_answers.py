@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import types
 
 import duckdb
@@ -59,20 +58,6 @@ def test_own_tables_are_copied(release):
     assert frame["word"].tolist() == ["changed"] * 3
 
 
-def test_types_of_a_file_survive_blanks(release, tmp_path):
-    path = tmp_path / "own.csv"
-    path.write_text("n,d,t\n9007199254740993,2020-02-03,x\n,,\n")
-    result = release.sql("SELECT n, d, t FROM own", tables={"own": path})
-    assert result.types == ("BIGINT", "DATE", "VARCHAR")
-    assert result.rows == [(9007199254740993, datetime.date(2020, 2, 3), "x"), (None, None, None)]
-
-
-def test_an_empty_own_table_is_planned(release):
-    empty = SEXES.iloc[:0].astype("str")
-    sql = "SELECT count(*) FROM data LEFT JOIN own ON sex = code WHERE word IS NULL"
-    assert release.sql(sql, tables={"own": empty}).table == ("SEX",)
-
-
 @pytest.mark.parametrize(
     ("tables", "why"),
     [
@@ -119,27 +104,6 @@ def test_values_and_labels(release):
     }
     with pytest.raises(NotAnswerable, match=r"no column 'SECKS'\. Near: SEX"):
         release.values("SECKS")
-
-
-def test_few_rows_are_a_look_up_and_many_are_not(release):
-    n = len(release.sql("SELECT age FROM data WHERE age = 7"))
-    assert n <= FEW < make_table(("AGE", "SEX")).n_rows
-    for read_first in (True, False):
-        few = release.sql("SELECT age FROM data WHERE age = 7")
-        many = release.sql("SELECT age, sex FROM data WHERE sex = 'm' OR sex = 'f'")
-        if read_first:
-            assert few.rows
-            assert many.rows
-        assert few.warnings == (LOOK_UP,)
-        assert many.warnings == ()
-        assert few.rows == [(7,)] * n  # looking at the first took none away
-        assert few.head(2) == [(7,)] * 2
-    assert release.sql("SELECT age FROM data").warnings == ()
-
-
-def test_first_rows_of_an_endless_answer(release):
-    result = release.sql("SELECT i FROM range(100000000000) AS r(i)")
-    assert result.head(3) == [(0,), (1,), (2,)]
 
 
 def test_released_tables_by_name_are_warned_of_too(release):
@@ -225,10 +189,3 @@ def test_a_table_the_release_lacks_names_the_spec_entry(release):
     assert 'columns = ["INCOME", "TOWN"]' in str(refused.value)
     with pytest.raises(NotAnswerable, match=r"AGE\.SEX\b"):
         release.sql('SELECT * FROM "AGE.SEKS"')
-
-
-def test_a_refusal_ends_with_what_duckdb_says_itself(release):
-    with pytest.raises(QueryRefused) as refused:
-        release.sql("SELECT nonsense(sex) FROM data")
-    assert "LINE" not in str(refused.value)
-    assert "Traceback" not in str(refused.value)

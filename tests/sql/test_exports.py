@@ -24,12 +24,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import queries.sql.exports
-from engine.errors import NotAnswerable, StoreError
+from engine.errors import StoreError
 from engine.schema import Column
 from engine.store import manifest_path
 from queries.release import open_release
 from queries.sql import export, file_stem
-from queries.sql.exports import MAX_STEM
 
 
 @pytest.fixture(scope="module")
@@ -127,20 +126,6 @@ def test_directory_must_be_empty_or_absent(release, tmp_path):
     assert len(export(release, tmp_path / "deep" / "er")) == len(TABLES)
 
 
-def test_some_tables_only(release, tmp_path):
-    (file,) = export(release, tmp_path / "out", tables=(("AGE", "SEX"),))
-    assert [f.name for f in (tmp_path / "out").iterdir()] == [file.name] == ["AGE.SEX.csv"]
-    with pytest.raises(NotAnswerable, match="There is no table of"):
-        export(release, tmp_path / "none", tables=(("INCOME", "TOWN"),))
-    assert not (tmp_path / "none").exists()
-
-
-def test_unknown_format(release, tmp_path):
-    with pytest.raises(StoreError, match="csv or parquet"):
-        export(release, tmp_path / "out", format="xlsx")
-    assert not (tmp_path / "out").exists()
-
-
 def test_nothing_half_written(release, tmp_path, monkeypatch):
     before = sorted(os.listdir(tmp_path))
 
@@ -175,30 +160,6 @@ def test_replaced_release(release, tmp_path):
     with pytest.raises(StoreError, match="was replaced since it was opened"):
         export(release, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_quotes_in_the_path(tmp_path):
-    folder = tmp_path / 'it\'s "here"'
-    folder.mkdir()
-    path = tiny_release(folder / "r's.duckdb")
-    with open_release(path) as release:
-        assert all(f.exists() for f in export(release, folder / "o'ut"))
-
-
-def test_file_names_by_hand():
-    assert file_stem(("SEX", "AGE")) == "AGE.SEX"
-    assert file_stem(("a.b", "c/d")) == "a%2Eb.c%2Fd"
-    assert file_stem(("50%", "tab\t", "é ü")) == "50%25.tab%09.é ü"
-    assert file_stem(("..",)) == "%2E%2E"
-    assert file_stem((" a ",)) == "%20a%20"
-    assert file_stem(("CON",)) == "%43ON"
-    assert file_stem(("e\u0301",)) == "e%CC%81"  # not the same file as "é" anywhere
-    long = [f"column_{i:03d}" for i in range(60)]
-    assert len(file_stem(long).encode()) <= MAX_STEM
-    assert file_stem(long).startswith("column_000.column_001")
-    assert file_stem(long) != file_stem(long[:-1])
-    assert file_stem(long) == file_stem(reversed(long))
-    assert len(file_stem(["é" * 300]).encode()) <= MAX_STEM
 
 
 names = st.frozensets(

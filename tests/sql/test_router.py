@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -71,25 +69,6 @@ def test_a_statement_that_could_be_asked_in_parts_says_so():
 def test_parts_of_a_statement(planner):
     union = "SELECT age FROM data UNION SELECT two FROM data WHERE owns"
     assert set(planner.read(union).parts) == {("age",), ("owns", "two")}
-
-
-def test_refusal_where_nothing_is_near():
-    with pytest.raises(NotAnswerable, match="none has any"):
-        route(("z",), TABLES)
-    assert nearest(("z",), TABLES) == ()
-
-
-def test_a_refusal_of_more_columns_than_a_table_has_suggests_none():
-    with pytest.raises(
-        NotAnswerable, match="reads 5 columns, but tables have at most 4"
-    ) as refused:
-        route(tuple("abcde"), TABLES)
-    assert "[[tables]]" not in str(refused.value)
-    assert "name fewer columns" in str(refused.value)
-    assert refused.value.nearest[0] == ("a", "b", "c")
-    assert refused.value.missing == ("d", "e")
-    with pytest.raises(NotAnswerable, match=r"\[\[tables\]\]"):
-        route(tuple("abde"), TABLES)
 
 
 def test_spec_entry_is_toml_whatever_the_name():
@@ -169,10 +148,6 @@ def test_columns_a_statement_reads(planner, sql, expected):
     assert planner.read(sql).columns == expected
 
 
-def test_logical_name_that_needs_quotes():
-    assert columns_read('SELECT age FROM "my ""data"', COLUMNS, 'my "data') == ("age",)
-
-
 @pytest.mark.parametrize(
     ("sql", "near"),
     [
@@ -186,62 +161,6 @@ def test_unknown_columns_name_near_ones(sql, near):
     with pytest.raises(NotAnswerable, match=near) as refused:
         columns_read(sql, COLUMNS)
     assert refused.value.missing in (("regoin",), ("zzzzzz",))
-
-
-ODD = {
-    "marital-status": "VARCHAR",
-    "general health": "VARCHAR",
-    "sex (m/f)": "VARCHAR",
-    "order": "BIGINT",
-    **dict.fromkeys(
-        ("at", "default", "row", "income, net", "50%", "x'y", 'q"q', "[x]", "sex*", "=1+1"),
-        "BIGINT",
-    ),
-    **dict.fromkeys((" lead", "staff", "staff.costs", "a/b", "größe"), "BIGINT"),
-}
-
-
-@pytest.mark.parametrize(
-    ("sql", "written"),
-    [
-        ("SELECT marital-status, count(*) FROM data GROUP BY ALL", '"marital-status"'),
-        ("SELECT count(*) FROM data WHERE marital-status = 'Single'", '"marital-status"'),
-        ("SELECT general health FROM data", '"general health"'),
-        ("SELECT count(*) FROM data WHERE general health = 'Good'", '"general health"'),
-        ("SELECT sex (m/f) FROM data", '"sex (m/f)"'),
-        ("SELECT sum(age) FROM data GROUP BY order", '"order"'),
-        ("SELECT at, count(*) FROM data GROUP BY 1", '"at"'),
-        ("SELECT at FROM data", '"at"'),
-        ("SELECT max(at) FROM data", '"at"'),
-        ("SELECT count(*) FROM data\nWHERE at = 1", '"at"'),
-        ("SELECT default, count(*) FROM data GROUP BY 1", '"default"'),
-        ("SELECT income, net, count(*) FROM data GROUP BY ALL", '"income, net"'),
-        ("SELECT 50%, count(*) FROM data GROUP BY 1", '"50%"'),
-        ("SELECT x'y, count(*) FROM data GROUP BY 1", '"x\'y"'),
-        ('SELECT q"q, count(*) FROM data GROUP BY 1', '"q""q"'),
-        ("SELECT [x], count(*) FROM data GROUP BY 1", '"[x]"'),
-        ("SELECT sex*, count(*) FROM data GROUP BY 1", '"sex*"'),
-        ("SELECT =1+1 FROM data", '"=1+1"'),
-        ("SELECT staff.costs FROM data", '"staff.costs"'),
-        ("SELECT a/b FROM data", '"a/b"'),
-        ("SELECT lead FROM data", '" lead"'),
-    ],
-)
-def test_names_that_sql_takes_apart_are_to_be_quoted(sql, written):
-    with pytest.raises(QueryRefused, match=re.escape(f"write {written}.")):
-        columns_read(sql, ODD)
-
-
-def test_other_mistakes_get_no_advice_on_quotes():
-    for sql in (
-        "SELECT statu FROM data",
-        "SELECT 1 +",
-        "SELECT nofunction(1)",
-        'SELECT "sex*" größe FROM FROM',
-    ):
-        with pytest.raises(QueryRefused) as refused:
-            columns_read(sql, ODD)
-        assert "double quotes" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

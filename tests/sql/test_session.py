@@ -58,16 +58,6 @@ def test_counting_who_is_protected_is_refused_with_the_way_to_a_release_of_them(
             assert "count = " not in str(refused.value)
 
 
-def test_entities_of_one_row_each_are_counted_by_counting_rows(release):
-    with pytest.raises(NotAnswerable, match=r"write count\(\*\)"):
-        release.sql("SELECT count(DISTINCT person) FROM data")
-
-
-def test_position_and_alias_mean_the_logical_table(release):
-    assert release.sql("SELECT d.c FROM data AS d(a, b, c)").table == ("SEX",)
-    assert release.sql("SELECT #2 FROM data").columns == ("AGE",)
-
-
 def test_a_column_that_no_plan_saw_is_an_error_not_a_blank(release, monkeypatch):
     unseen = Reads(columns=("SEX",), is_logical=True, is_multi=True)
     monkeypatch.setattr(StubPlanner, "read", lambda self, text, own, budget: unseen)
@@ -180,18 +170,6 @@ def test_awkward_logical_name_and_columns(tmp_path):
             result = release.sql(f'SELECT {quoted} FROM "d""ata"')
             assert result.table == (n,)
             assert result.rows == expanded(make_table((n,), supports), supports)
-
-
-def test_no_tables_at_all(tmp_path):
-    import dataclasses
-
-    path = build_release(
-        tmp_path / "r.duckdb", header=dataclasses.replace(HEADER, tables=()), supports={}
-    )
-    with open_release(path) as release:
-        with pytest.raises(NotAnswerable):
-            release.sql("SELECT count(*) FROM data")
-        assert release.sql("SELECT 1").rows == [(1,)]
 
 
 @pytest.mark.ci

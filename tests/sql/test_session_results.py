@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import re
-import sys
 import threading
 
 import pandas as pd
@@ -50,31 +48,6 @@ def test_forms_of_a_result(release, tmp_path):
     )
     assert json.loads(far.to_json())["rows"] == [["2020-02-03", "2020-02-03 04:05:06", "inf", 1, 2]]
     assert far.rows[0][0] == datetime.date(2020, 2, 3)
-
-
-def test_forms_that_need_a_package(release, monkeypatch):
-    result = release.sql("SELECT 1 AS a")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(StoreError, match=r"pyarrow: pip install 'tablepack\[arrow\]'"):
-        result.arrow()
-    monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(StoreError, match=r"polars: pip install 'tablepack\[polars\]'"):
-        result.pl()
-
-
-def test_shown_to_people(release):
-    result = release.sql("SELECT town, '<b>' AS x, age FROM data ORDER BY ALL")
-    shown = repr(result)
-    assert "Answered from table AGE, TOWN" in shown
-    assert "sd 1.50" in shown
-    assert "more rows" in shown
-    page = result._repr_html_()
-    assert "&lt;b&gt;" in page
-    assert "<b>" not in page
-    assert "Answered from table AGE, TOWN" in page
-    assert "7 tables, 4 columns" in repr(release)
-    assert "AGE, INCOME, SEX" in release._repr_html_()
-    assert "Not read from the logical table" in repr(release.sql("SELECT 1"))
 
 
 def test_results_outlive_the_handle(path):
@@ -138,29 +111,6 @@ def test_an_answer_says_how_much_of_its_table_was_filled_in(release):
     assert result.filled_share == share
     assert ("were imputed" in result.source) == (share >= 0.01)
     assert json.loads(result.to_json())["filled_share"] == share
-
-
-def test_a_list_of_what_there_is_shows_nothing_that_a_session_makes(release):
-    for column in release.columns:
-        release.sql(f"SELECT count({column}) FROM data").rows  # noqa: B018
-    listings = (
-        "SHOW ALL TABLES",
-        "DESCRIBE",
-        "SHOW TABLES",
-        "FROM duckdb_views()",
-        "FROM duckdb_schemas()",
-        "FROM duckdb_columns()",
-        "FROM information_schema.tables",
-        "FROM (SHOW ALL TABLES) WHERE schema IN (SELECT schema_name FROM duckdb_schemas())",
-    )
-    for sql in listings:
-        assert not re.search(r"logical_\d", repr(release.sql(sql).rows)), sql
-    listed = {row[:3] for row in release.sql("SHOW ALL TABLES").rows}
-    assert {("temp", "main", "data"), ("release", "main", "AGE.SEX")} <= listed
-    own = release.sql("SHOW ALL TABLES", tables={"mine": pd.DataFrame({"a": [1]})}).rows
-    assert ("temp", "main", "mine") in {row[:3] for row in own}
-    with pytest.raises(QueryRefused):
-        release.sql("SELECT * FROM duckdb_views(), read_csv('/etc/passwd')")
 
 
 @pytest.mark.parametrize(

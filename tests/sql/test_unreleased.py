@@ -6,7 +6,7 @@ import pytest
 from fixtures.tiny import tiny_release
 
 from queries.release import open_release
-from queries.sql.unreleased import MOST_REMARKS, Released, compared, remark
+from queries.sql.unreleased import Released, compared, remark
 
 SEXES = Released(labels={"f": "Women", "m": "Men"}, is_category=True)
 AGES = Released(labels={"7": None, "40": None, "-1": "Unborn"}, is_category=False)
@@ -84,11 +84,3 @@ def test_an_answer_warns_of_values_that_are_not_there(release):
         "SELECT count(*) FROM data WHERE age < 999",
     ):
         assert release.sql(sql).warnings == ()
-
-
-def test_few_of_many_are_listed(release):
-    many = ", ".join(f"'no{i}'" for i in range(9))
-    assert (
-        len(release.sql(f"SELECT count(*) FROM data WHERE sex IN ({many})").warnings)
-        == MOST_REMARKS
-    )

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from fractions import Fraction
 
 import duckdb
 import numpy as np
@@ -71,27 +70,6 @@ def test_grid_values_reach_duckdb_unchanged(col, codes, type_):
     assert values == decode_values(support)
     assert values[0] is None
     assert types == {type_} == {stated}
-
-
-def test_values_by_hand():
-    cents = column("decimal", resolution=Resolution(base=10, exponent=-2))
-    assert decode_values(make_support(cents, [(1, -125)])) == [decimal.Decimal("-1.25")]
-    tenths = column("real", resolution=Resolution(base=10, exponent=-1))
-    assert decode_values(make_support(tenths, [(2, 27312), (2, 3)])) == [2731.2, 0.3]
-    assert decode_values(make_support(column("date"), [(1, -1), (2, 31)])) == [
-        datetime.date(1969, 12, 31),
-        datetime.date(1970, 2, 1),
-    ]
-    assert decode_values(make_support(column("timestamp"), [(2, 61)])) == [
-        datetime.datetime(1970, 1, 1, 0, 1, 1)
-    ]
-
-
-@given(st.integers(-(2**63), 2**63 - 1), st.integers(-12, 6))
-def test_reals_are_exactly_rounded(code, exponent):
-    col = column("real", resolution=Resolution(base=10, exponent=exponent))
-    (value,) = decode_values(make_support(col, [(kind_of(code), code)]))
-    assert value == float(Fraction(code) * Fraction(10) ** exponent)
 
 
 @given(st.lists(st.integers(-(2**54), 2**54), max_size=5), st.integers(-16, 2), st.booleans())

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
-import duckdb
 import pytest
 from fixtures.release import (
     HEADER,
@@ -23,7 +21,7 @@ from fixtures.release import (
 from fixtures.tiny import tiny_release
 
 import engine.store.staging
-from engine.errors import InternalError, StoreError
+from engine.errors import InternalError
 from engine.store import Staging, verify_release
 from engine.store.manifest import read_manifest
 from engine.store.staging import staging_folder
@@ -122,12 +120,6 @@ def test_killed_at_random_instants(tmp_path):
     kill_trials(tmp_path, 2, 1, "often")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("packed", ["once", "often"])
-def test_killed_at_many_random_instants(tmp_path, packed):
-    kill_trials(tmp_path, 60, 2, packed)
-
-
 @pytest.mark.ci
 @pytest.mark.parametrize("step", [1, 2, 4])
 def test_killed_between_the_steps_of_publishing(tmp_path, monkeypatch, step):
@@ -216,25 +208,6 @@ def begun(tmp_path, monkeypatch):
         yield build.begin(staging)
 
 
-def test_tables_that_come_quickly_are_written_together(begun, monkeypatch):
-    begun.put(*TABLES[:2])
-    assert (begun.batches, begun.finished()) == ([], frozenset())  # not safe yet
-    with pytest.raises(InternalError, match="already stored"):
-        begun.put(TABLES[0])
-    begun.put(TABLES[2], after=0.25)
-    assert begun.finished() == frozenset(TABLES[:3])
-    begun.put(TABLES[3], after=10.0)  # slow ones do not wait
-    assert begun.finished() == frozenset(TABLES[:4])
-    with monkeypatch.context() as patch:
-        patch.setattr(engine.store.staging, "BATCH_CELLS", 1)
-        begun.put(TABLES[4])  # nor large ones
-        assert begun.finished() == frozenset(TABLES[:5])
-    assert begun.batches == [3, 1, 1]
-    begun.put(*TABLES[5:])
-    begun.staging.finish()
-    assert sum(begun.batches) == len(TABLES)
-
-
 def test_a_batch_is_written_whole_or_not_at_all(begun):
     begun.put(TABLES[0], after=1.0)
     assert begun.finished() == {TABLES[0]}
@@ -249,65 +222,6 @@ def test_a_batch_is_written_whole_or_not_at_all(begun):
     begun.staging.finish()
     whole = tiny_release(begun.staging.path.with_name("whole.duckdb"))
     assert verify_release(begun.staging.path).tables == verify_release(whole).tables
-
-
-def test_tables_come_while_others_are_written(begun):
-    let = threading.Event()
-    begun.while_writing = lambda con: let.wait(60)
-    begun.put(TABLES[0], after=1.0)  # handed over
-    begun.put(TABLES[1], after=1.0)  # waits, since the thread is busy
-    begun.staging.put_support(SUPPORTS["AGE"])  # known: nothing to be written
-    for columns in TABLES[:2]:
-        with pytest.raises(InternalError, match="already stored"):
-            begun.put(columns)
-    assert begun.batches == []
-    let.set()
-    assert begun.finished() == {TABLES[0]}
-    begun.put(TABLES[2])
-    assert begun.finished() == frozenset(TABLES[:3])
-    assert begun.batches == [1, 2]
-
-
-def fail_to_write(begun, error):
-    """Hand over the first table, and have it fail in the writing thread."""
-    failed = threading.Event()
-
-    def fail(con):
-        failed.set()
-        raise error("x")
-
-    begun.while_writing = fail
-    begun.put(TABLES[0], after=1.0)
-    assert failed.wait(60)
-    begun.while_writing = lambda con: None
-    begun.now = 0.0
-
-
-def test_an_error_of_earlier_tables_does_not_lose_pending_ones(begun):
-    """Nor does it hide what ended the build, or keep anything open."""
-
-    def end_early():
-        with begun.staging:
-            fail_to_write(begun, MemoryError)
-            begun.put(TABLES[1])
-            raise KeyError("the first error")
-
-    with pytest.raises(KeyError, match="the first error"):
-        end_early()
-    with Staging.open(begun.staging.path, HEADER, build_id="build 1") as again:
-        assert again.finished() == {TABLES[1]}
-
-
-def test_an_error_of_earlier_tables_is_raised_by_the_next_write(begun):
-    fail_to_write(begun, duckdb.IOException)
-    begun.put(TABLES[1])
-    with pytest.raises(StoreError, match="cannot be written"):
-        begun.staging.write()
-    assert begun.finished() == frozenset()
-    begun.staging.write()  # it was pending
-    begun.put(TABLES[0])
-    begun.staging.write()
-    assert begun.finished() == frozenset(TABLES[:2])
 
 
 def test_a_kill_loses_the_last_batch_and_no_more(tmp_path, monkeypatch):

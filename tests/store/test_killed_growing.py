@@ -124,16 +124,6 @@ def test_killed_while_growing(ready, tmp_path, step):
     assert served_after_a_kill(ready, tmp_path / "r.duckdb", step) == (ready[0], True)
 
 
-@pytest.mark.slow
-def test_killed_at_every_step_of_growing(ready, tmp_path):
-    steps = [served_after_a_kill(ready, tmp_path / "r.duckdb", step) for step in range(60)]
-    served = [release for release, was_killed in steps if was_killed]
-    assert not steps[-1][1]  # no step was left out
-    assert served == sorted(served, key=ready.index)  # once it is new, it stays new
-    assert served.count(ready[0]) > len(STEPS)
-    assert served.count(ready[1]) == 3  # sync, manifest, removal of staging
-
-
 def test_a_copy_that_has_begun_to_grow_is_resumed(ready, tmp_path):
     """Tables stored before are still there, under their numbers."""
     path = tmp_path / "r.duckdb"

@@ -233,8 +233,3 @@ def test_lists_of_values_do_not_run_together(a, b):
     one = make_support(TOWN, [(0, 0)], values=tuple(a))
     two = make_support(TOWN, [(0, 0)], values=tuple(b))
     assert (values_hash(one) == values_hash(two)) == (a == b)
-
-
-def test_tables_and_columns_do_not_swap():
-    assert release_hash({"a": "1"}, {"b": "2"}) != release_hash({"b": "2"}, {"a": "1"})
-    assert release_hash({"a": "1", "b": "2"}, {}) == release_hash({"b": "2", "a": "1"}, {})

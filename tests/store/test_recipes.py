@@ -6,18 +6,14 @@ Ibis, SQLAlchemy and older DuckDB pin other versions than ours: `scripts/recipes
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 
 import duckdb
 import pytest
-from fixtures.pipeline import ROOT, environment
 from fixtures.release import HEADER, SUPPORTS, TABLES, make_card, make_table
 from fixtures.tiny import tiny_release
 
 from engine.store import Staging
 from engine.store.macros import COMMENTS, LAPLACE_95, NORMAL_95
-from queries.release import open_release
 from queries.sql.router import route
 
 
@@ -94,13 +90,6 @@ def test_tables_with_asks_first_the_table_that_answers(con):
     assert con.execute("FROM tables_with(['INCOME', 'TOWN'])").fetchall() == []
 
 
-def test_a_database_that_attaches_it_under_another_name(path):
-    with duckdb.connect() as con:
-        con.execute(f"ATTACH '{path}' AS somewhere (READ_ONLY)")
-        assert one(con, 'SELECT count(*) FROM somewhere."AGE.SEX"') == 24
-        assert one(con, "SELECT somewhere.noise_interval(10)") == {"low": 7, "high": 13}
-
-
 def test_frames_read_it(path):
     pytest.importorskip("polars")
     with duckdb.connect(str(path), read_only=True) as con:
@@ -129,47 +118,3 @@ def test_everything_has_a_comment(con):
     )
     assert one(con, about).startswith("Age in years.")
     assert "noise_interval" in one(con, "SELECT note FROM catalog.notes WHERE topic = 'macros'")
-
-
-def test_macros_in_a_session(path):
-    with open_release(path) as release:
-        sql = "SELECT sex, noise_interval(count(*), 'SEX') AS i FROM data GROUP BY sex ORDER BY sex"
-        assert release.sql(sql).table == ("SEX",)
-        assert release.sql(sql).rows[0][1]["high"] == release.sql(sql).rows[0][1]["low"] + 4
-        assert len(release.sql("FROM values_of('SEX')").rows) == 2
-
-
-AS_INSTALLED = """
-import os, sys
-from engine.cli import main
-def run(*words, **env):
-    sys.argv = ["tablepack", *words]
-    os.environ.update(env)
-    try:
-        main()
-    except SystemExit as ended:
-        print(f"={ended.code}", flush=True)
-for words in ("tablepack s", "tablepack sql r.duckdb --f", "tablepack sql rel"):
-    run(_TABLEPACK_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(words.count(" ")))
-del os.environ["_TABLEPACK_COMPLETE"]
-run("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
-"""
-
-
-@pytest.mark.ci
-def test_the_shell_completes_commands_and_options():
-    done = subprocess.run(
-        [sys.executable, "-c", AS_INSTALLED],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert done.stderr == ""
-    commands, options, files, script, rest = done.stdout.split("=0\n")
-    assert {"show", "sql"} <= set(commands.split())
-    assert "plan" not in commands.split()
-    assert "--format" in options.split()
-    # A release is a file: nothing is offered, and the script leaves that to the shell.
-    assert (files.split(), rest) == ([], "")
-    assert "complete -o default -F" in script

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -124,16 +123,3 @@ def test_no_new_process_answers_from_it(signed):
             asked.sql("SELECT repeat('x', 2000000000)")
         with pytest.raises(ReplacedRelease, match=SAYS):
             asked.sql("SELECT DISTINCT label FROM catalog.codes")
-
-
-@LINUX
-@pytest.mark.slow
-def test_a_server_of_a_trusted_one_starts_no_process_on_another(signed):
-    path, public = signed
-    with open_release(path, trust=public) as opened:
-        replace(path)
-        with pytest.raises(ReplacedRelease, match=SAYS):
-            limited_processes(path, n=1, record=opened.record, verify=opened.verify)
-        other = dataclasses.replace(opened.record, vintage="x")
-        with pytest.raises(ReplacedRelease, match=SAYS):
-            limited_processes(path, n=1, record=other)

@@ -21,8 +21,7 @@ from fixtures.tiny import tiny_release
 
 import engine.store.staging
 from engine.errors import DataError, SpecError, StoreError
-from engine.release.header import detected_notes
-from engine.schema import Column, Universe
+from engine.schema import Universe
 from engine.store import Staging, open_release
 from engine.store.checks import sizes
 
@@ -112,26 +111,3 @@ def test_what_is_counted_is_what_the_reader_counts(tmp_path, monkeypatch):
     con, _ = open_release(build_release(tmp_path / "r.duckdb"))
     assert counted == [sizes.bytes_of_texts(con)]
     con.close()
-
-
-def test_a_note_on_thousands_of_columns_names_some(tmp_path):
-    columns = tuple(
-        Column(
-            name=f"a_column_of_some_length_{i}",
-            kind="integer",
-            value_type="integer",
-            detected=("kind",),
-        )
-        for i in range(4000)
-    )
-    (note,) = detected_notes(columns, ())
-    assert sizes.size(note) < 5000
-    assert "3,900 more" in note
-    (short,) = detected_notes(columns[:3], ())
-    assert all(c.name in short for c in columns[:3])
-
-
-def test_a_large_file_may_have_more_text_but_no_more_than_twice_its_size():
-    assert sizes.most_text(1000) == sizes.MOST_ALL
-    assert sizes.most_text(sizes.MOST_ALL) == 2 * sizes.MOST_ALL
-    assert sizes.most_text(2**40) == sizes.MOST_EVER

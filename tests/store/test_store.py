@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -41,8 +40,6 @@ from engine.store import GeneratorCard, Staging, table_name, verify_release
 from engine.store.manifest import FORMAT_VERSION, content_hash, read_manifest
 from engine.store.staging import staging_folder
 from engine.units import ENTITIES, ROWS
-
-REPO = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -186,17 +183,6 @@ def test_notes_say_what_a_reader_must_know(con):
     assert ("Made by hand.",) in sql_list(con, "SELECT note FROM catalog.notes")
 
 
-def test_everything_has_a_comment(con):
-    bare = sql_list(
-        con,
-        "SELECT table_name FROM duckdb_tables() WHERE comment IS NULL UNION ALL "
-        "SELECT view_name FROM duckdb_views() WHERE comment IS NULL AND NOT internal UNION ALL "
-        "SELECT table_name || '.' || column_name FROM duckdb_columns() WHERE comment IS NULL "
-        "AND schema_name = 'catalog' AND table_name IN (SELECT table_name FROM duckdb_tables())",
-    )
-    assert bare == []
-
-
 AWKWARD = ("n", "measured", "a.b", 'q"uote', "it's", "SELECT", "with space", "naïve", "i")
 
 
@@ -214,15 +200,6 @@ def test_awkward_column_names(tmp_path):
             listed = ", ".join(quoted(c) for c in t)
             rows = con.execute(f"SELECT {listed} FROM {quoted(table_name(t))}").fetchall()
             assert rows == expanded(make_table(t, supports), supports)
-
-
-def test_a_column_of_no_table_is_in_the_catalogue(tmp_path):
-    header = dataclasses.replace(HEADER, tables=(("AGE",),))
-    supports = {"AGE": SUPPORTS["AGE"]}
-    path = build_release(tmp_path / "r.duckdb", header=header, supports=supports)
-    with duckdb.connect(str(path), read_only=True) as con:
-        rows = con.execute("SELECT name, released_values FROM catalog.columns ORDER BY position")
-        assert rows.fetchall() == [("TOWN", 0), ("AGE", 4), ("SEX", 0), ("INCOME", 0)]
 
 
 def test_no_trace_of_what_was_not_put_or_was_rolled_back(tmp_path, monkeypatch):
@@ -340,22 +317,6 @@ def test_targets_that_cannot_be(tmp_path):
     (tmp_path / "s.duckdb.tmp").write_text("a file")
     with pytest.raises(StoreError, match=r"cannot be written \(File exists\)"):
         build_release(tmp_path / "s.duckdb")
-
-
-def test_read_only_folder(tmp_path, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(StoreError, match=r"cannot be written \(Permission denied\)"):
-        build_release(tmp_path / "r.duckdb")
-
-
-def test_columns_that_differ_by_case_only(tmp_path):
-    columns = tuple(Column(name=n, kind="integer", value_type="integer") for n in ("a", "A"))
-    header = dataclasses.replace(HEADER, columns=columns, tables=())
-    with pytest.raises(StoreError, match="differ only in case"):
-        Staging.open(tmp_path / "r.duckdb", header, build_id="b")
 
 
 def large_table() -> tuple[SyntheticTable, dict]:
