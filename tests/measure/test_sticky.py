@@ -61,7 +61,7 @@ def slow_run(frame: pd.DataFrame, sets, draws, entities, bounds) -> tuple[dict, 
                 rows = [((7,), w) for v, w in zip(cells, who, strict=True) if v == value]
                 if grow_slowly(rows, (0,), tokens, draws, ("x",), NO_BOUND):
                     shown.append(value)
-            values[name] = tuple(shown)
+            values[name] = dict(enumerate(shown))
             codes[name] = [
                 NULL_CODE if v is None else shown.index(v) if v in shown else OTHER_CODE
                 for v in cells
