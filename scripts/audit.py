@@ -40,14 +40,14 @@ from engine.evaluation.audit import (
     RakedGenerator,
     Settings,
     StickyGenerator,
+    cells_of,
     domain_of,
+    margin_of,
+    raked,
     run_audit,
     safe_statistics,
 )
-from engine.evaluation.audit.domain import cells_of
-from engine.evaluation.audit.ours import raked
-from engine.evaluation.audit.safe import margin_of
-from engine.evaluation.baselines import Schema
+from engine.evaluation.baselines.baseline import Schema
 from engine.evaluation.baselines.cart import cart
 from engine.params import PROFILES, DPParams
 from engine.schema import ColumnSet, FloatArray, Int64Array

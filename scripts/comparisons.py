@@ -31,28 +31,24 @@ from study import NIST, RELEASES, SEED, SYNTHPOP
 
 import engine
 from engine.api.reading import read
-from engine.evaluation.attacks import Attacker, Held
+from engine.evaluation.attacks.protocol import Attacker, Held
 from engine.evaluation.attacks.records import identification
-from engine.evaluation.baselines import (
-    Baseline,
-    Schema,
+from engine.evaluation.baselines.baseline import Baseline, Schema, schema_of
+from engine.evaluation.baselines.cart import cart
+from engine.evaluation.baselines.catalogue import (
     baseline_of,
     partial_synthesis,
     recipe_of,
-    schema_of,
     syntheses,
 )
-from engine.evaluation.baselines.cart import cart
-from engine.evaluation.compare import Comparison
-from engine.evaluation.compare.building import built_in_scratch, marked_as_scratch
+from engine.evaluation.compare import Comparison, built_in_scratch, marked_as_scratch
 from engine.evaluation.data.aligned import Aligned, align, distinct, generator
 from engine.evaluation.data.reading import read_like, read_original
-from engine.evaluation.measures import Sections, score_all
 from engine.evaluation.measures.analyses import combined_estimates
-from engine.evaluation.report import comparison_table
-from engine.evaluation.result import named
-from engine.evaluation.study import Study
-from engine.evaluation.study.model import read_study
+from engine.evaluation.measures.suite import Sections, score_all
+from engine.evaluation.report.page import comparison_table
+from engine.evaluation.runner import named
+from engine.evaluation.study import Study, read_study
 from engine.params import SwapParams
 from engine.release import build
 from engine.schema import column_set

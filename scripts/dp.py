@@ -28,7 +28,7 @@ from engine.api.reading import read
 from engine.evaluation.data.aligned import align, generator
 from engine.evaluation.data.reading import read_original, read_release, released_columns
 from engine.evaluation.measures.combinations import fit, k_marginals
-from engine.evaluation.study.model import read_study
+from engine.evaluation.study import read_study
 from engine.fit.joint import synthesise
 from engine.levels import Levels, Margin
 from engine.measure.dp import levels_of, shares

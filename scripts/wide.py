@@ -24,15 +24,14 @@ from study import RELEASES
 import engine
 from engine.api.reading import read
 from engine.errors import TablepackError
-from engine.evaluation.attacks import Held
+from engine.evaluation.attacks.protocol import Held
 from engine.evaluation.attacks.records import apparent_match, uniques
 from engine.evaluation.data.aligned import Aligned, align, generator
 from engine.evaluation.data.reading import read_original, read_release, released_columns
 from engine.evaluation.findings import Finding
-from engine.evaluation.measures import score_one
-from engine.evaluation.result import named
-from engine.evaluation.study import read_baselines
-from engine.evaluation.study.model import Study, read_study
+from engine.evaluation.measures.suite import score_one
+from engine.evaluation.runner import named
+from engine.evaluation.study import Study, read_baselines, read_study
 from engine.schema import (
     column_set,
 )

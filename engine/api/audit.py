@@ -38,8 +38,8 @@ from engine.evaluation.audit import (
     write_audit,
     write_card,
 )
-from engine.evaluation.data import data_of, is_release, read_original, released_columns
-from engine.evaluation.report import check_target
+from engine.evaluation.data.reading import data_of, is_release, read_original, released_columns
+from engine.evaluation.report.verdicts import check_target
 from engine.evaluation.study import Study, of_spec
 from engine.progress import Progress
 from engine.schema import ColumnSet, column_set

@@ -17,23 +17,30 @@ from typing import Any, Literal
 import pandas as pd
 
 from engine.errors import SpecError
-from engine.evaluation.data import (
+from engine.evaluation.data.aligned import listed, unshown
+from engine.evaluation.data.reading import (
     Released,
     Subject,
     data_of,
     is_release,
-    listed,
     notes_of,
     read_like,
     read_original,
     read_release,
     read_subject,
-    unshown,
 )
-from engine.evaluation.processes import Processes, default_jobs
-from engine.evaluation.report import check_target, write_report
-from engine.evaluation.result import Evaluation
-from engine.evaluation.runner import Given, Settings, attack_subjects, evaluate_all, names_of
+from engine.evaluation.report.page import write_report
+from engine.evaluation.report.verdicts import check_target
+from engine.evaluation.runner import (
+    Evaluation,
+    Given,
+    Processes,
+    Settings,
+    attack_subjects,
+    default_jobs,
+    evaluate_all,
+    names_of,
+)
 from engine.evaluation.study import (
     Study,
     default_study,

@@ -32,20 +32,19 @@ from engine.cli.console import (
 )
 from engine.errors import SpecError
 from engine.evaluation.compare import Comparison
-from engine.evaluation.report import (
+from engine.evaluation.report.page import comparison_json, comparison_table
+from engine.evaluation.report.verdicts import (
     KEY,
     Line,
     as_json,
     blocks,
     check_frame,
-    comparison_json,
-    comparison_table,
     lines,
     reasons,
     sentence,
     write_frame,
 )
-from engine.evaluation.result import Evaluation
+from engine.evaluation.runner import Evaluation
 from engine.texts import names_from
 
 EXAMPLE = "Example: `tablepack evaluate census.duckdb --data people.csv -o report.html`"

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ from engine.evaluation.data.aligned import (
     align_several,
     covering,
     drawn,
+    generator,
     halves,
     n_codes,
     published_as_is,
@@ -34,7 +36,8 @@ from engine.evaluation.data.aligned import (
     totals,
 )
 from engine.evaluation.data.reading import Subject
-from engine.evaluation.findings import NO_RATE, Rate, Section, optional, wilson
+from engine.evaluation.findings import ENTRIES, NO_RATE, Finding, Rate, Section, optional, wilson
+from engine.progress import Progress
 from engine.schema import ColumnSet
 
 KeySet = tuple[str, ...]
@@ -592,3 +595,33 @@ def gaussian_caught(mu: Floats) -> float:
     """The mean share that this attacker catches at `FALSE_ALARMS`."""
     bar = NormalDist().inv_cdf(1 - FALSE_ALARMS)
     return float(optional("scipy.special", "attacks").ndtr(mu - bar).mean())
+
+
+# All attacks, in the order of reports
+
+
+ATTACKS = tuple(name for name, entry in ENTRIES.items() if entry.kind == "attack")
+STRONG_ATTACKS = tuple(name for name, entry in ENTRIES.items() if entry.kind == "strong attack")
+
+
+def attack_one(name: str, held: Held, options: Any, *, seed: int) -> Finding:
+    """Run one attack; `options` is the study's `risks` or, for a strong one, its `attacks`."""
+    found: Finding = ENTRIES[name].function()(held, options, generator(seed, name))
+    return found
+
+
+def attack_all(
+    held: Held,
+    options: Any,
+    *,
+    seed: int,
+    names: tuple[str, ...] = ATTACKS,
+    progress: Progress | None = None,
+) -> dict[str, Finding]:
+    """Run attacks, by default the quick ones."""
+    found = {}
+    for done, name in enumerate(names):
+        if progress is not None:
+            progress(name, done, len(names))
+        found[name] = attack_one(name, held, options, seed=seed)
+    return found

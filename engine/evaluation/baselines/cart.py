@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine.evaluation.baselines.baseline import Baseline, Schema, sequentially
-from engine.evaluation.baselines.levels import (
+from engine.evaluation.baselines.baseline import (
+    Baseline,
     Codes,
     Flags,
     Floats,
     Levels,
+    Schema,
     floats_of,
     levels_of,
+    sequentially,
     taken,
 )
 from engine.evaluation.findings import optional

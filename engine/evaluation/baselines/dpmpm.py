@@ -17,9 +17,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from engine.errors import DataError
-from engine.evaluation.baselines.baseline import Baseline, Schema, assembled, fits
+from engine.evaluation.baselines.baseline import (
+    Baseline,
+    Codes,
+    Flags,
+    Floats,
+    Schema,
+    assembled,
+    fits,
+    floats_of,
+    levels_of,
+    taken,
+)
 from engine.evaluation.baselines.cart import leaf_draws
-from engine.evaluation.baselines.levels import Codes, Flags, Floats, floats_of, levels_of, taken
 
 _PRIOR_SHAPE = _PRIOR_RATE = 0.25
 """Of the gamma prior of the concentration, as in the papers."""

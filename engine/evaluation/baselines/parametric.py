@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine.evaluation.baselines.baseline import Baseline, Schema, sequentially
-from engine.evaluation.baselines.levels import (
+from engine.evaluation.baselines.baseline import (
+    Baseline,
     Codes,
     Floats,
+    Schema,
     column_of,
     floats_of,
     levels_of,
+    sequentially,
     taken,
 )
 from engine.evaluation.findings import optional

@@ -1,18 +1,26 @@
 """Reading for evaluations: the original, and what is compared with it, a release or a synthetic table of any tool.
 
-Takes paths or frames and a study; gives frames for `engine.evaluation.data.aligned.align`, and subjects. The
-original says what kind of values a column has (or the release that is evaluated does), synthetic tables follow.
-Invariant: what is left out of a table is in its notes. Rows of the original are CONFIDENTIAL.
+Takes paths or frames and a study; gives frames for `engine.evaluation.data.aligned.align`, and subjects. A source of
+several files, a statement or any encoding is read as its spec declares it, so that what is evaluated is what was
+released. The original says what kind of values a column has, by all of them (or the release that is evaluated does);
+synthetic tables follow: other tools write 1.0 for 1, and nan for a blank. Numbers are floats, times datetimes, texts
+categoricals, which are coded without touching a row twice. Invariants: what is left out of a table is in its notes;
+nothing is guessed from a sample of the rows; no message repeats what DuckDB said: it may hold a value of the data.
+Rows of the original are CONFIDENTIAL: copies and spills lie in the scratch folder alone.
 """
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import duckdb
 import numpy as np
@@ -23,30 +31,794 @@ import engine.store.manifest
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError, StoreError
 from engine.evaluation.data.aligned import Distinct, Reading, distinct
-from engine.evaluation.data.columns import ReleasedColumn, columns_in
-from engine.evaluation.data.facts import Facts, facts_of, labels_in
-from engine.evaluation.data.kinds import (
-    Kind,
-    fitting_kinds,
-    kind_of_column,
-    kind_of_type,
-    kinds_of,
-    like_texts,
-    moment_of_clock,
-    read_kinds,
-)
-from engine.evaluation.data.relation import Relation, form_of_file, opened
 from engine.schema import (
     Column,
+    ColumnKind,
     ColumnSet,
     Entity,
+    Resolution,
+    SourceSpec,
+    ValueType,
+    Writing,
+    as_entities,
     column_set,
     entity_columns,
     entity_name,
     literal,
     quoted,
 )
-from engine.store import GeneratorCard, count_names, swap_sentences
+from engine.source import (
+    CsvShape,
+    cell_sql,
+    check_names,
+    code_sql,
+    confidential_connection,
+    csv_rows,
+    csv_shape,
+    fetch,
+    memory_connection,
+    open_source,
+    register_frame,
+    scratch_directory,
+    value_sql,
+)
+from engine.source.detection import source_of
+from engine.source.forms.finding import found_form
+from engine.spec import SUFFIXES, ReleaseSpec, format_of, writing_problems
+from engine.store import GeneratorCard, count_names, manifest_path, swap_sentences
+from engine.units import Unit, unit_from_json
+
+# The original as its spec declares it
+
+
+_SHAPED = "declared_rows"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Declared:
+    """A source that is read as its spec says."""
+
+    source: SourceSpec
+    columns: tuple[Column, ...]  # Those whose numbers or dates are not written plainly
+
+
+def data_of(spec: ReleaseSpec, data: Any = None) -> Any:
+    """What is to be read: what is given, or the spec's source as it says, where that is more than one plain file.
+
+    data: A path or frame given in place of the source; by default, or where it is one of the source's files,
+        all of it.
+    """
+    if data is not None and not _is_of(spec, data):
+        return data
+    written = tuple(c for c in spec.columns if c.writing != Writing())
+    if written or _is_more(spec.source):
+        return Declared(source=spec.source, columns=written)
+    return spec.source.path if data is None else data
+
+
+def _is_of(spec: ReleaseSpec, data: Any) -> bool:
+    """Whether something is one of the files of a spec's source."""
+    if spec.source.path is None or not isinstance(data, str | Path):
+        return False
+    files = {Path(f).resolve() for p in spec.source.paths for f in (p, *glob.glob(p))}
+    return Path(data).resolve() in files
+
+
+def _is_more(source: SourceSpec) -> bool:
+    """Whether a source is more than one file of plain UTF-8 text, Parquet or DuckDB."""
+    path = source.path or ""
+    is_several = bool(source.more) or (glob.has_magic(path) and not Path(path).exists())
+    encoding = (source.encoding or "utf-8").lower().replace("_", "-")
+    is_plain = source.format in ("csv", "parquet", "duckdb") and encoding in ("utf-8", "utf8")
+    is_usual = source.delimiter in (None, ",", ";", "\t", "|") and not source.skip
+    is_made = source.sql or source.sheet or source.count_column
+    return is_several or not is_plain or not is_usual or bool(is_made)
+
+
+@contextmanager
+def opened_as_declared(
+    what: Declared,
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, dict[str, str], str, dict[str, str]]]:
+    """Open a source; closed, and its scratch folder gone, at the end of the block.
+
+    Yields: con: Holds the relation `source`; types; place: What it is, for messages; unreadable: Columns that
+    cannot be read, and why.
+    """
+    with scratch_directory() as scratch, confidential_connection(scratch) as con:
+        found = open_source(con, what.source)
+        types = dict(found.types)
+        if wrong := write_plainly(con, what.columns, types, found.place):
+            raise DataError(
+                f"{found.place}: {', '.join(wrong)}: cells that are not written as the spec says (decimal, thousands, "
+                "date_format)"
+            )
+        yield con, types, found.place, found.unreadable
+
+
+def write_plainly(
+    con: duckdb.DuckDBPyConnection, declared: Sequence[Column], types: dict[str, str], place: str
+) -> list[str]:
+    """Put the numbers and dates that the cells of `source` say in their place, and change their types accordingly.
+
+    Returns: Columns that are left as they are, for they have cells that are not written as is declared.
+    """
+    columns = [c for c in declared if types.get(c.name) == "VARCHAR" and c.writing != Writing()]
+    if not columns:
+        return []
+    cells = {c.name: cell_sql(c, "VARCHAR") for c in columns}
+    values = {c.name: value_sql(c, "VARCHAR", cells[c.name]) for c in columns}
+    odd = ", ".join(
+        f"count(*) FILTER (({cells[name]}) IS NOT NULL AND ({value}) IS NULL)"
+        for name, value in values.items()
+    )
+    counts = fetch(con, f"SELECT {odd} FROM source", place)[0]
+    wrong = [name for name, n in zip(values, counts, strict=True) if n]
+    fitting = {name: value for name, value in values.items() if name not in wrong}
+    if not fitting:
+        return wrong
+    put = ", ".join(f"({value}) AS {quoted(name)}" for name, value in fitting.items())
+    fetch(con, f"CREATE TABLE {_SHAPED} AS SELECT * REPLACE ({put}) FROM source", place)
+    is_view = fetch(con, "SELECT 1 FROM duckdb_views() WHERE view_name = 'source'", place)
+    fetch(con, f"DROP {'VIEW' if is_view else 'TABLE'} source", place)
+    fetch(con, f"ALTER TABLE {_SHAPED} RENAME TO source", place)
+    described = {str(row[0]): str(row[1]) for row in fetch(con, "DESCRIBE source", place)}
+    types |= {name: described[name] for name in fitting}
+    return wrong
+
+
+# Whatever holds rows, as a relation named `source`
+
+
+INDEX = "Unnamed: 0"
+"""What pandas calls an index that was written without a name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Relation:
+    """Rows that are ready to be read."""
+
+    con: duckdb.DuckDBPyConnection  # Holds the relation `source`
+    # DuckDB type of each column that can be read; VARCHAR for every column of a text file.
+    types: dict[str, str]
+    place: str  # What it is, for messages
+    notes: tuple[str, ...] = ()  # Columns that were left out, and why
+
+
+@contextmanager
+def opened(
+    what: Any,
+    *,
+    name: str = "the data frame",
+    table: str | None = None,
+    wanted: Collection[str] | None = None,
+    written: Sequence[Column] = (),
+) -> Iterator[Relation]:
+    """Open rows for reading; they are closed at the end of the block.
+
+    wanted: Columns that are needed of a text file; others are named in `types`, but are not to be read.
+    written: Columns of a release, which says how texts were read: those whose cells all are written so are read so.
+    """
+    what, of_form = _in_its_form(what)
+    if isinstance(what, Declared):
+        with opened_as_declared(what) as (con, types, place, unreadable):
+            write_plainly(con, written, types, place)
+            found = _usable(con, types, place, unreadable)
+            yield replace(found, notes=(*of_form, *found.notes))
+        return
+    with memory_connection() as con:
+        is_file = isinstance(what, str | Path)
+        found = _of_file(con, Path(what), table, wanted) if is_file else _of_frame(con, what, name)
+        write_plainly(con, written, found.types, found.place)
+        yield found
+
+
+def _in_its_form(what: Any) -> tuple[Any, tuple[str, ...]]:
+    """What is to be read; a text that is not plain UTF-8 from its first line on, as `init` finds it, with remarks."""
+    if not isinstance(what, str | Path) or form_of_file(Path(what)) != "csv":
+        return what, ()
+    source, remarks = found_form(source_of(str(what), None))
+    if not source.encoding and not source.skip:
+        return what, ()
+    return Declared(source=source, columns=()), remarks
+
+
+def form_of_file(path: Path) -> str:
+    """The format of a file, as in a spec."""
+    if not path.exists():
+        raise StoreError(f"{path}: there is no such file")
+    if not path.is_file():
+        raise StoreError(f"{path}: is not a file; name one file")
+    form = format_of(str(path))
+    if form is None:
+        raise StoreError(f"{path}: is read by its ending, which is none of {', '.join(SUFFIXES)}")
+    if path.stat().st_size == 0:
+        raise DataError(f"{path}: the file is empty")
+    return form
+
+
+def _of_file(
+    con: duckdb.DuckDBPyConnection, path: Path, table: str | None, wanted: Collection[str] | None
+) -> Relation:
+    """Open a file."""
+    form = form_of_file(path)
+    if form == "csv":
+        return _of_text(con, path, wanted)
+    if form == "duckdb" and manifest_path(path).exists():
+        raise DataError(f"{path}: is a release, not the rows of a table")
+    opened_source = open_source(con, source_of(str(path), table))
+    return _usable(con, opened_source.types, str(path), opened_source.unreadable)
+
+
+def _of_text(
+    con: duckdb.DuckDBPyConnection, path: Path, wanted: Collection[str] | None
+) -> Relation:
+    """Read a text file into the table `source`: it is looked at more than once."""
+    place = str(path)
+    shape = _shape(path)
+    names = list(shape.names)
+    if len(names) > 1 and not names[0].strip() and INDEX not in names:
+        names[0] = INDEX
+    check_names(names, place)
+    here = [n for n in names if wanted is None or n in wanted]
+    source = csv_rows(place, shape.delimiter, names, has_tail=shape.has_tail, empty_is_null=True)
+    chosen = ", ".join(map(quoted, here)) or quoted(names[-1])
+    fetch(con, f"CREATE TABLE source AS SELECT {chosen} FROM {source}", place)
+    _check_rows(con, place)
+    return _usable(con, dict.fromkeys(names, "VARCHAR"), place, {})
+
+
+def _shape(path: Path) -> CsvShape:
+    """Delimiter and header of a text file."""
+    try:
+        return csv_shape(path)
+    except zlib.error:
+        raise DataError(f"{path}: cannot be read; it may be cut or damaged") from None
+
+
+def _of_frame(con: duckdb.DuckDBPyConnection, frame: Any, name: str) -> Relation:
+    """Open a pandas or Arrow object."""
+    prepared = register_frame(con, frame)
+    check_names(prepared.columns, name)
+    fetch(con, "CREATE TEMP VIEW source AS SELECT * FROM frame", name)
+    _check_rows(con, name)
+    types = {str(row[0]): str(row[1]) for row in fetch(con, "DESCRIBE source", name)}
+    return _usable(con, types, name, prepared.unreadable)
+
+
+def _usable(
+    con: duckdb.DuckDBPyConnection, types: dict[str, str], place: str, bad: dict[str, str]
+) -> Relation:
+    """Leave out an index that pandas wrote, and columns that cannot be read."""
+    notes = [f"{name}: {why}; left out" for name, why in bad.items()]
+    first = next(iter(types))
+    if first == INDEX and len(types) > 1:
+        notes.append(
+            "its first column is an index without a name, as other tools write it; left out"
+        )
+        types = {c: t for c, t in types.items() if c != INDEX}
+    usable = {c: t for c, t in types.items() if c not in bad}
+    return Relation(con=con, types=usable, place=place, notes=tuple(notes))
+
+
+def _check_rows(con: duckdb.DuckDBPyConnection, place: str) -> None:
+    """Refuse what has no rows."""
+    if not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
+        raise DataError(f"{place}: has no rows")
+
+
+# Columns of a release: what a value is, on which grid, and what stands for rare ones
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleasedColumn:
+    """A column of a release."""
+
+    sql_type: str  # Of its values
+    # Its name, kind, resolution and placeholder; as `writing` and `nulls` how it was read from the source, but for
+    # spellings of null that are values of the release. A release that does not say it has how it writes a blank.
+    column: Column
+    is_told: bool = False  # The release says how it was read
+
+
+def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
+    """Read them from the catalogue of an open release, in the source's order."""
+    listed = con.execute(
+        "SELECT name, sql_type, kind, value_type, placeholder, resolution_base, resolution_exponent "
+        "FROM catalog.columns ORDER BY position"
+    ).fetchall()
+    told = _told(con)
+    nulls = _null_spellings(con, {name: of.spellings for name, of in told.items()})
+    return {
+        name: ReleasedColumn(
+            sql_type=sql_type,
+            column=Column(
+                name=name,
+                kind=cast(ColumnKind, kind),
+                value_type=cast(ValueType, value_type),
+                placeholder=placeholder,
+                resolution=None if base is None else Resolution(base=base, exponent=exponent),
+                nulls=nulls[name],
+                writing=told[name].writing if name in told else Writing(),
+            ),
+            is_told=name in told,
+        )
+        for name, sql_type, kind, value_type, placeholder, base, exponent in listed
+    }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Told:
+    """How a column was read from the source."""
+
+    writing: Writing
+    spellings: tuple[str, ...]
+
+
+def _told(con: duckdb.DuckDBPyConnection) -> dict[str, _Told]:
+    """How columns were read from the source, as the cards say it; those of earlier versions do not."""
+    found: dict[str, _Told] = {}
+    for columns, card in con.execute(
+        "SELECT columns, card FROM catalog.tables ORDER BY width"
+    ).fetchall():
+        if not found.keys() >= set(columns):
+            written = GeneratorCard.from_json(card).written
+            found |= {name: _told_of(written[name]) for name in columns if name in written}
+    return found
+
+
+def _told_of(told: Mapping[str, Any]) -> _Told:
+    """One column of a card, which may be anybody's."""
+    keys = [key.name for key in fields(Writing)]
+    writing = Writing(**{key: told[key] for key in keys if key in told})
+    if writing_problems(writing, "card"):
+        raise DamagedRelease("a card of the release was not written by tablepack")
+    return _Told(writing=writing, spellings=tuple(told.get("nulls", ("",))))
+
+
+def _null_spellings(
+    con: duckdb.DuckDBPyConnection, told: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """How columns spell a blank, as the release says or, of earlier versions, writes it; never as one of its values.
+
+    Typed files (Parquet) have blanks of their own: there the spelling may be a value, which the release then shows.
+    """
+    writes = con.execute("SELECT name, null_spelling FROM catalog.columns").fetchall()
+    nulls = {name: told.get(name, tuple(dict.fromkeys((blank, "")))) for name, blank in writes}
+    listed = [(name, text) for name, of in nulls.items() for text in of]
+    if not listed:
+        return nulls
+    values = con.execute(
+        "SELECT s.name, s.text FROM (SELECT unnest(?) AS name, unnest(?) AS text) AS s "
+        "JOIN catalog.codes AS v ON v.column_name = s.name AND v.kind <> 'null' AND (v.value = s.text OR "
+        "TRY_CAST(v.value AS DOUBLE) = TRY_CAST(s.text AS DOUBLE))",
+        [[name for name, _ in listed], [text for _, text in listed]],
+    ).fetchall()
+    shown = set(values)
+    return {
+        name: tuple(text for text in of if (name, text) not in shown) for name, of in nulls.items()
+    }
+
+
+def on_grid_sql(column: Column, value: str) -> str:
+    """SQL that puts a number or time on a column's grid, as a build does; unchanged where there is no grid."""
+    if column.kind == "timestamp":
+        code = code_sql(column, "TIMESTAMP", value)
+        return f"coalesce(make_timestamp(({code}) * 1000000), {value})"
+    if column.kind not in ("real", "decimal") or column.resolution is None:
+        return value
+    step = column.resolution
+    code, scale = code_sql(column, "DOUBLE", value), step.base ** abs(step.exponent)
+    factor = f"CAST({float(scale)!r} AS DOUBLE)"
+    # A quotient of two whole numbers that floats hold is rounded correctly, as a release's value is.
+    number = f"CAST(({code}) AS DOUBLE) {'/' if step.exponent < 0 else '*'} {factor}"
+    return f"coalesce({number}, {value})"
+
+
+# What a release says of itself: PUBLIC
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """A release in its own words."""
+
+    title: str
+    vintage: str
+    mode: str
+    key_id: str
+    version: str
+    # unit, entity: What a row is, and whom the release protects.
+    unit: Unit
+    entity: Unit
+    privacy: Mapping[str, Any]  # Parameters, as plain values
+    detected: Mapping[str, tuple[str, ...]]  # Column -> settings that were found in the data
+    is_reviewed: bool  # A person says that these were looked at
+    notes: tuple[str, ...]  # Sentences about this release alone
+    # Mode sticky: the most exposed groups, as its catalogue lists them.
+    groups: tuple[Mapping[str, Any], ...] = ()
+    # Columns of the source of whose values each counts once: that of the entities, and of `each`; none
+    # where rows count.
+    counted: tuple[Entity, ...] = ()
+
+
+def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
+    """Read them from the catalogue of an open release."""
+    row = con.execute(
+        "SELECT title, vintage, mode, key_id, engine_version, unit, entity, privacy, reviewed FROM catalog.release"
+    ).fetchone()
+    found = con.execute("SELECT name, detected FROM catalog.columns ORDER BY position").fetchall()
+    notes = con.execute(
+        "SELECT note FROM catalog.notes WHERE topic = 'release' ORDER BY position"
+    ).fetchall()
+    groups = _exposed_groups(con) if row is not None and row[2] == "sticky" else ()
+    try:
+        title, vintage, mode, key_id, version, unit, entity, privacy, is_reviewed = row or ()
+        return Facts(
+            title=title or "",
+            vintage=vintage,
+            mode=mode,
+            key_id=key_id,
+            version=version,
+            unit=unit_from_json(unit),
+            entity=unit_from_json(entity),
+            privacy=dict(json.loads(privacy)),
+            counted=_counted(json.loads(privacy).get("counted")),
+            detected={name: tuple(settings) for name, settings in found if settings},
+            is_reviewed=bool(is_reviewed),
+            notes=tuple(note for (note,) in notes),
+            groups=groups,
+        )
+    except (ValueError, TypeError, AttributeError, KeyError):
+        raise DamagedRelease(
+            "what the release says of itself is not what tablepack wrote"
+        ) from None
+
+
+def labels_in(
+    con: duckdb.DuckDBPyConnection,
+) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Return the labels of columns, and of their values as text, that an open release carries."""
+    named = con.execute("SELECT name, label FROM catalog.columns WHERE label <> ''").fetchall()
+    listed = con.execute(
+        "SELECT column_name, coalesce(value, ''), label FROM catalog.codes WHERE label <> ''"
+    ).fetchall()
+    values: dict[str, dict[str, str]] = {}
+    for name, value, label in listed:
+        values.setdefault(name, {})[value] = label
+    return dict(named), values
+
+
+def _counted(told: Mapping[str, Any] | None) -> tuple[Entity, ...]:
+    """The columns of whose values each counts once."""
+    if told is None:
+        return ()
+    return as_entities([told["by"], *([told["each"]] if told["each"] is not None else [])])
+
+
+def _exposed_groups(con: duckdb.DuckDBPyConnection) -> tuple[Mapping[str, Any], ...]:
+    """The most exposed groups of a sticky release, in its own order; none where exposure was not computed."""
+    has_them = con.execute(
+        "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'catalog' AND table_name = 'exposure'"
+    ).fetchone()
+    if has_them == (0,):
+        return ()
+    told = con.execute("FROM catalog.exposure")
+    names = [column[0] for column in told.description]
+    return tuple(dict(zip(names, values, strict=True)) for values in told.fetchall())
+
+
+# What the values of a column are: numbers, times or texts
+
+
+Kind = Literal["number", "time", "text"]
+USUAL_BLANKS = (
+    *("", "na", "n/a", "#n/a", "<na>", "nan", "nat", "none", "null"),
+    *("inf", "+inf", "-inf", "infinity", "-infinity"),
+)
+"""How tools spell blanks (in small letters): read as such where numbers or times are, for there they can be nothing
+else; and among texts where the original has no such text."""
+MOST_WHOLE = 2**53
+"""Larger whole numbers are no floats: a column that has any is of texts."""
+_NEEDLESS = re.compile(r"^([+-]?\d+)\.0+$")
+_WORDS = {"number": "numbers", "time": "times", "text": "text"}
+_FLOATS = ("DOUBLE", "FLOAT")
+_CLOCKS = ("TIME", "TIME_NS")
+_CLOCK = Column(name="clock", kind="time", value_type="time")
+_LARGE = ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT")
+_NUMBERS = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "BOOLEAN")
+
+
+def kind_of_type(sql_type: str) -> Kind | None:
+    """Return the kind of a DuckDB type; None: it cannot be evaluated. Texts may turn out to be numbers or times."""
+    if "[" in sql_type or sql_type.startswith(
+        ("STRUCT", "MAP", "UNION", "BLOB", "BIT", "INTERVAL")
+    ):
+        return None
+    if sql_type.startswith(("DATE", "TIMESTAMP")) or sql_type in _CLOCKS:
+        return "time"
+    if sql_type.startswith(_NUMBERS) or sql_type.endswith("INT"):
+        return "number"
+    return "text"
+
+
+def kind_of_column(column: pd.Series) -> Kind:
+    """Return the kind of a frame's column."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return "time"
+    if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
+        return "number"
+    return "number" if column.dtype == object and _is_truth(column) else "text"
+
+
+def _is_truth(column: pd.Series) -> bool:
+    """Whether a column of objects holds truth values only."""
+    return bool(pd.api.types.infer_dtype(column, skipna=True) == "boolean")
+
+
+def kinds_of(
+    relation: Relation, *, nulls: Sequence[str], texts: Collection[str]
+) -> tuple[dict[str, Kind], list[str]]:
+    """Find the kind of every column by all of its values, and say what was left out."""
+    kinds: dict[str, Kind] = {}
+    notes = []
+    unclear = []
+    odd = _odd(relation)
+    for name, sql_type in relation.types.items():
+        kind = kind_of_type(sql_type)
+        if kind is None:
+            notes.append(f"{name}: holds {sql_type.partition('(')[0]} values; left out")
+        elif kind == "text" and name not in texts:
+            unclear.append(name)
+        else:
+            is_text = name in texts or (name in odd and sql_type not in _FLOATS)
+            kinds[name] = "text" if is_text else kind
+    usual = [c for c in odd if kinds.get(c) == "number"]
+    for name, seen in _seen(relation, unclear, nulls).items():
+        n = seen["filled"] - seen["usual"]
+        is_number = n > 0 and seen["number"] == n and not seen["large"]
+        is_time = n > 0 and seen["time"] == n
+        kinds[name] = "number" if is_number else "time" if is_time else "text"
+        if seen["usual"] and kinds[name] != "text":
+            usual.append(name)
+    notes += _usual_note(usual)
+    return {name: kinds[name] for name in relation.types if name in kinds}, notes
+
+
+def fitting_kinds(
+    relation: Relation, wanted: Mapping[str, Kind], *, nulls: Sequence[str]
+) -> tuple[dict[str, Kind], list[str]]:
+    """Return those of the wanted columns whose every value is of the wanted kind, and say what was left out.
+
+    wanted: Columns of the original; those that the relation lacks are passed over.
+    """
+    here = {c: k for c, k in wanted.items() if c in relation.types}
+    seen = _seen(relation, [c for c in here if kind_of_type(relation.types[c]) == "text"], nulls)
+    kinds: dict[str, Kind] = {}
+    notes, usual = [], [c for c in _odd(relation) if relation.types[c] in _FLOATS and c in here]
+    for name, kind in here.items():
+        has = kind_of_type(relation.types[name])
+        if has == "text" and kind != "text":
+            n = seen[name]["filled"] - seen[name]["usual"]
+            if seen[name][kind] < n:
+                has = "text"
+            else:
+                has = kind
+                usual += [name] * bool(seen[name]["usual"])
+        if has == kind or (kind == "text" and has is not None):
+            kinds[name] = kind
+        else:
+            words = "something else" if has is None else _WORDS[has]
+            notes.append(f"{name}: {words} where the data has {_WORDS[kind]}; left out")
+    return kinds, [*notes, *_usual_note(usual)]
+
+
+def read_kinds(
+    relation: Relation,
+    kinds: Mapping[str, Kind],
+    *,
+    nulls: Sequence[str],
+    grids: Mapping[str, Column] | None = None,
+) -> pd.DataFrame:
+    """Read columns as their kinds say.
+
+    grids: Columns on whose grids numbers and times are put, and whose `nulls` are read as blanks, too.
+    """
+    known = grids or {}
+    spelled = {c: (*nulls, *(known[c].spellings if c in known else ("",))) for c in kinds}
+    listed = []
+    for i, (name, kind) in enumerate(kinds.items()):
+        value = _expression(name, relation.types[name], kind, spelled[name])
+        if kind == "text":
+            distinct = f"SELECT DISTINCT {value} AS v FROM source"
+            fetch(
+                relation.con,
+                f"CREATE TYPE t_{i} AS ENUM (SELECT v FROM ({distinct}) WHERE v IS NOT NULL ORDER BY v)",
+                relation.place,
+            )
+            value = f"CAST({value} AS t_{i})"
+        elif name in known:
+            value = _on_grid(known[name], kind, value, spelled[name])
+        listed.append(f"{value} AS {quoted(name)}")
+    frame = _fetched(relation, f"SELECT {', '.join(listed)} FROM source")
+    for name, kind in kinds.items():
+        if kind == "number":
+            frame[name] = _without_blanks(frame[name], spelled[name])
+    return frame
+
+
+def _on_grid(column: Column, kind: Kind, value: str, nulls: Sequence[str]) -> str:
+    """SQL that puts a value on a release's grid; what spells a blank is left as it is, for it is looked for later."""
+    if kind != ("time" if column.kind == "timestamp" else "number"):
+        return value
+    blanks = [repr(float(n)) for n in nulls if _is_number(n)] if kind == "number" else []
+    snapped = on_grid_sql(column, value)
+    if not blanks or snapped == value:
+        return snapped
+    return f"CASE WHEN {value} IN ({', '.join(blanks)}) THEN {value} ELSE {snapped} END"
+
+
+def _fetched(relation: Relation, sql: str) -> pd.DataFrame:
+    """Result of a statement; an error of DuckDB in our own words."""
+    try:
+        return relation.con.execute(sql).df()
+    except (duckdb.Error, MemoryError):
+        pass
+    # Raised here: the new error must not carry the old one, which may quote the data.
+    raise DataError(f"{relation.place}: cannot be read; it may be too large for memory")
+
+
+def like_texts(column: pd.Series, original: pd.Series) -> pd.Series:
+    """Spell texts as the original does: without a needless .0, or with it; usual spellings of a blank are blanks.
+
+    original: Texts; what it has is never changed.
+    """
+    known = set(_texts_of(original))
+    texts = [str(v) for v in column.cat.categories]
+    spelled = [_like(v, known) for v in texts]
+    if spelled == texts:
+        return column
+    codes, uniques = pd.factorize(pd.Series(spelled, dtype=object))
+    place = np.append(codes, -1).astype(np.int64)  # a blank stays one: its code is -1
+    return pd.Series(
+        pd.Categorical.from_codes(place[column.cat.codes.to_numpy()], categories=uniques),
+        name=column.name,
+    )
+
+
+def _like(text: str, known: Collection[str]) -> str | None:
+    """One text as the original spells it."""
+    if text in known:
+        return text
+    if (short := _NEEDLESS.sub(r"\1", text)) in known:
+        return short
+    if f"{text}.0" in known:
+        return f"{text}.0"
+    return None if text.strip().lower() in USUAL_BLANKS else text
+
+
+def _texts_of(column: pd.Series) -> Iterable[str]:
+    """Distinct texts of a column."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return map(str, column.cat.categories)
+    return map(str, pd.unique(column.dropna()))
+
+
+def _seen(
+    relation: Relation, names: Sequence[str], nulls: Sequence[str]
+) -> dict[str, dict[str, int]]:
+    """How many distinct texts a column has, and are usual spellings of a blank, or read as numbers or times."""
+    usual = ", ".join(map(literal, USUAL_BLANKS))
+    number, time = _number("v"), _time("v")
+    counts = (
+        f"SELECT count(v), count(*) FILTER (WHERE lower(trim(v)) IN ({usual})), count({number}), count({time}), "
+        f"count(*) FILTER (WHERE abs({number}) > {MOST_WHOLE})"
+    )
+    keys = ("filled", "usual", "number", "time", "large")
+    seen = {}
+    for name in names:
+        value = _text_sql(name, relation.types[name], ("", *nulls))
+        distinct = f"SELECT DISTINCT {value} AS v FROM source"
+        row = fetch(relation.con, f"{counts} FROM ({distinct})", relation.place)[0]
+        seen[name] = dict(zip(keys, row, strict=True))
+    return seen
+
+
+def _odd(relation: Relation) -> list[str]:
+    """Columns of floats that hold infinite ones, and of whole numbers too large for floats."""
+    tests = {
+        c: f"count(*) FILTER (WHERE isinf({quoted(c)}))"
+        if t in _FLOATS
+        else f"count(*) FILTER (WHERE {quoted(c)} NOT BETWEEN -{MOST_WHOLE} AND {MOST_WHOLE})"
+        for c, t in relation.types.items()
+        if t in _FLOATS or t in _LARGE
+    }
+    if not tests:
+        return []
+    row = fetch(relation.con, f"SELECT {', '.join(tests.values())} FROM source", relation.place)[0]
+    return [c for c, n in zip(tests, row, strict=True) if n]
+
+
+def _expression(name: str, sql_type: str, kind: Kind, nulls: Sequence[str]) -> str:
+    """SQL that reads a column as its kind, which its values are known to be."""
+    if kind == "text":
+        return _text_sql(name, sql_type, nulls)
+    value = quoted(name)
+    if kind == "time":
+        return _time(value, sql_type)
+    if kind_of_type(sql_type) == "text":
+        return (
+            f"coalesce(TRY_CAST({value} AS DOUBLE), "
+            f"CASE lower({value}) WHEN 'true' THEN 1.0 WHEN 'false' THEN 0.0 END)"
+        )
+    # The shortest text of a short float is what its writer meant: 0.1, not 0.10000000149.
+    return f"CAST({f'CAST({value} AS VARCHAR)' if sql_type == 'FLOAT' else value} AS DOUBLE)"
+
+
+def _without_blanks(numbers: pd.Series, nulls: Sequence[str]) -> pd.Series:
+    """Numbers without those that spell a blank, and without infinite ones."""
+    values = numbers.to_numpy(np.float64)
+    is_blank = ~np.isfinite(values) | np.isin(values, [float(n) for n in nulls if _is_number(n)])
+    return pd.Series(np.where(is_blank, np.nan, values), name=numbers.name)
+
+
+def _text_sql(name: str, sql_type: str, nulls: Sequence[str]) -> str:
+    """SQL that reads a column as texts: whole numbers without a point, blanks as NULL."""
+    value = quoted(name)
+    if sql_type in ("DOUBLE", "FLOAT") or sql_type.startswith("DECIMAL"):
+        # NaN and infinity are larger than any number, or smaller: neither is whole here.
+        whole = f"abs({value}) < {MOST_WHOLE} AND {value} = trunc({value})"
+        value = (
+            f"CASE WHEN {whole} THEN CAST(TRY_CAST({value} AS BIGINT) AS VARCHAR) "
+            f"WHEN isfinite(CAST({value} AS DOUBLE)) THEN CAST({value} AS VARCHAR) END"
+        )
+    elif sql_type != "VARCHAR":
+        value = f"CAST({value} AS VARCHAR)"
+    # A blank that is spelled as a whole number is one with .0, too.
+    more = [f"{n}.0" for n in nulls if re.fullmatch(r"[+-]?\d+", n)]
+    if not nulls:
+        return value
+    spelled = ", ".join(map(literal, dict.fromkeys([*nulls, *more])))
+    return f"CASE WHEN {value} NOT IN ({spelled}) THEN {value} END"
+
+
+def _number(value: str) -> str:
+    """SQL that reads a text as a number, truth values too; NULL where it is none."""
+    number = f"TRY_CAST({value} AS DOUBLE)"
+    return (
+        f"CASE WHEN isfinite({number}) AND NOT contains({value}, '_') THEN {number} "
+        f"WHEN lower({value}) = 'true' THEN 1.0 WHEN lower({value}) = 'false' THEN 0.0 END"
+    )
+
+
+def moment_of_clock(clock: str) -> str:
+    """SQL for a time of day as a moment, for these have differences."""
+    return f"(DATE '1970-01-01' + {clock})"
+
+
+def _time(value: str, sql_type: str = "VARCHAR") -> str:
+    """SQL that reads a cell as a moment; NULL where it is none."""
+    clock = moment_of_clock(value_sql(_CLOCK, sql_type, value))
+    time = clock if sql_type in _CLOCKS else f"TRY_CAST({value} AS TIMESTAMP)"
+    if kind_of_type(sql_type) == "text":
+        time = f"coalesce({time}, {clock})"
+    return f"CASE WHEN isfinite({time}) THEN {time} END"
+
+
+def _is_number(text: str) -> bool:
+    """Whether a spelling of a blank is that of a number."""
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+def _usual_note(names: Sequence[str]) -> list[str]:
+    """Say where usual spellings of a blank were taken for blanks."""
+    meaning = "nan, NA, None, infinite numbers and the like are read as blanks"
+    return [f"{', '.join(names)}: {meaning}"] if names else []
+
+
+# Reading
+
 
 _NAMED = 8
 _FEW_TEXTS = 2_000
@@ -102,7 +874,7 @@ def read_release(path: Path) -> Released:
         texts = _text_types(con, known, {physical: names for names, physical, _ in listed})
         for names, physical, card in listed:
             columns = column_set(names)
-            frame = con.execute(_rows(columns, physical, texts, clocks)).df()
+            frame = con.execute(_rows_sql(columns, physical, texts, clocks)).df()
             count, measured = (frame.pop(name) for name in count_names(columns))
             tables[columns] = Distinct(
                 frame=frame if tuple(frame) == columns else frame[list(columns)],
@@ -154,7 +926,7 @@ def _text_types(
     return found
 
 
-def _rows(
+def _rows_sql(
     columns: ColumnSet, physical: str, texts: Mapping[str, str], clocks: Collection[str]
 ) -> str:
     """SQL that reads a table, texts as their types and times of day as moments of one day."""

@@ -13,8 +13,7 @@ from fixtures.measure import EXACT
 from scipy.optimize import minimize
 
 from engine.errors import SpecError
-from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.protocol import UNRELEASED
+from engine.evaluation.attacks.protocol import UNRELEASED, Assumptions
 from engine.evaluation.attacks.systems import (
     chosen_targets,
     declared_targets,

@@ -10,18 +10,21 @@ from fixtures.mechanism import fixed_noise
 from scipy import stats
 
 from engine.evaluation.audit import (
+    NO_ROOM,
+    SPANNED,
     Cells,
     JointGenerator,
     RakedGenerator,
     Settings,
     StickyGenerator,
+    audit_page,
     domain_of,
+    holm,
+    power_of,
     run_audit,
     safe_statistics,
+    two_sample,
 )
-from engine.evaluation.audit.page import audit_page
-from engine.evaluation.audit.procedure import NO_ROOM, SPANNED
-from engine.evaluation.audit.result import holm, power_of, two_sample
 from engine.params import PROFILES, DPParams
 
 PAIRS = (("a", "b"), ("a", "c"), ("b", "c"))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from engine.errors import SpecError
-from engine.evaluation.baselines import Schema
+from engine.evaluation.baselines.baseline import Schema
 from engine.evaluation.baselines.cart import cart, leaf_draws
 
 pytest.importorskip("sklearn")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.evaluation.baselines.baseline import Schema
-from engine.evaluation.baselines.grouping import k_anonymity, mdav, mondrian
+from engine.evaluation.baselines.perturbation import k_anonymity, mdav, mondrian
 
 RNG = np.random.default_rng(1)
 

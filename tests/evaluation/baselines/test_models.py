@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.evaluation.baselines import Schema
-from engine.evaluation.baselines.baseline import impossible
+from engine.evaluation.baselines.baseline import Schema, impossible
 from engine.evaluation.baselines.dpmpm import _drawn, dpmpm, fitted
 from engine.evaluation.baselines.parametric import parametric
 from engine.params import ZeroPart, ZeroRule

@@ -11,9 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.evaluation.baselines.baseline import Schema
-from engine.evaluation.baselines.pram import perturbed, pram
-from engine.evaluation.baselines.sampling import bootstrap, margins, sample
-from engine.evaluation.baselines.swapping import partners, swapping
+from engine.evaluation.baselines.perturbation import (
+    bootstrap,
+    margins,
+    partners,
+    perturbed,
+    pram,
+    sample,
+    swapping,
+)
 
 
 def people(n: int = 600, seed: int = 1) -> pd.DataFrame:

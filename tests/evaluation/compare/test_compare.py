@@ -14,7 +14,7 @@ from fixtures.compare import TWO_WAY, VALUES, Builder, made, make_small
 
 from engine.api.reading import read
 from engine.errors import PrivacyError, SpecError
-from engine.evaluation.compare.building import (
+from engine.evaluation.compare import (
     SCRATCH,
     checked_epsilons,
     compare_all,
@@ -22,7 +22,7 @@ from engine.evaluation.compare.building import (
     refuse_scratch,
     variants,
 )
-from engine.evaluation.report import comparison_json
+from engine.evaluation.report.page import comparison_json
 from engine.release import build
 
 pytest.importorskip("sklearn")

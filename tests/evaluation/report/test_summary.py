@@ -7,9 +7,7 @@ from fixtures.report import TRUE_COUNT, figure
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.evaluation.report.files import is_publishable, published
-from engine.evaluation.report.summary import blocks, sentence
-from engine.evaluation.report.verdicts import Line
+from engine.evaluation.report.verdicts import Line, blocks, is_publishable, published, sentence
 
 pytest.importorskip("jinja2")
 
