@@ -34,18 +34,18 @@ from measured import command_line, markdown, record
 from engine.evaluation.audit import (
     Cells,
     Domain,
-    FrameGenerator,
     Generator,
-    JointGenerator,
-    RakedGenerator,
     Settings,
-    StickyGenerator,
     cells_of,
     domain_of,
+    frame_generator,
+    joint_generator,
     margin_of,
     raked,
+    raked_generator,
     run_audit,
     safe_statistics,
+    sticky_generator,
 )
 from engine.evaluation.baselines.baseline import Schema
 from engine.evaluation.baselines.cart import cart
@@ -65,14 +65,14 @@ def simulated(people: int) -> pd.DataFrame:
 def ours(kind: str, domain: Domain, margins: Sequence[Sequence[str]], seed: int) -> Generator:
     """A generator of margins; CART takes whatever it likes."""
     if kind == "sticky":
-        return StickyGenerator(domain, margins, PROFILES["standard"])
+        return sticky_generator(domain, margins, PROFILES["standard"])
     if kind == "dp":
-        return JointGenerator(domain, DPParams(epsilon=1.0, margins=tuple(margins)))
+        return joint_generator(domain, DPParams(epsilon=1.0, margins=tuple(margins)))
     if kind == "ipf":
-        return RakedGenerator(domain, margins)
+        return raked_generator(domain, margins)
     rng = np.random.default_rng(seed)
     made = partial(cart().synthesize, schema=Schema(), rng=rng)
-    return FrameGenerator(domain, made, "sequential CART")
+    return frame_generator(domain, made, "sequential CART")
 
 
 # --- the same audit again and again

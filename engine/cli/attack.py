@@ -135,8 +135,8 @@ def _print_summary(evaluation: Evaluation) -> None:
         own = [line for line in verdicts if line.subject == result.subject.name]
         screen.print(f"{result.subject.name}. {sentence(own, is_risk=True)}", markup=False)
         _print_words(result)
-        for block in blocks(own, [result.subject.name], sample="", width=screen.width):
-            print_table("", block.heads, block.rows)
+        for _, heads, rows in blocks(own, [result.subject.name], sample="", width=screen.width):
+            print_table("", heads, rows)
         for why in reasons(own):
             screen.print(why, markup=False)
         for note in result.subject.notes:

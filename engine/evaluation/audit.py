@@ -19,12 +19,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain, combinations, product
 from math import isfinite, prod
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -684,84 +684,59 @@ _BLANKS = ("", "NA", "NaN", "nan", "None", "NULL", "null", "<NA>", "N/A")
 """How commands write that there is no value."""
 
 
-class Generator(Protocol):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Generator:
     """Makes synthetic data of data, with randomness of its own."""
 
-    @property
-    def words(self) -> str:
-        """What it is, for people."""
+    words: str  # What it is, for people
+    draw: Callable[
+        [Cells, np.random.Generator], Cells
+    ]  # Gives combinations with numbers of rows, or shares
+    least: int = 1  # Smallest count that no threshold touches
 
-    def draw(self, data: Cells, rng: np.random.Generator) -> Cells:
-        """Make synthetic data: combinations with numbers of rows, or shares."""
 
+def frame_generator(domain: Domain, function: Function, words: str = "") -> Generator:
+    """A Python function of frames, run on shuffled rows; it must draw anew whenever it is called."""
 
-class FrameGenerator:
-    """A Python function of frames.
-
-    function: Takes a frame, gives another; must draw anew whenever it is called.
-    """
-
-    def __init__(self, domain: Domain, function: Function, words: str = "") -> None:
-        self._domain = domain
-        self._function = function
-        self._words = words or f"the function {getattr(function, '__name__', 'given')}"
-
-    @property
-    def words(self) -> str:
-        """What it is."""
-        return self._words
-
-    def draw(self, data: Cells, rng: np.random.Generator) -> Cells:
-        """Run it on shuffled rows."""
-        frame = self._domain.frame(data.rows(rng))
+    def draw(data: Cells, rng: np.random.Generator) -> Cells:
+        frame = domain.frame(data.rows(rng))
         try:
-            made = self._function(frame)
+            made = function(frame)
         except Exception as error:  # noqa: BLE001  # of whatever kind: it is not our code
             told = masked(str(error), texts_of(frame))
             raise DataError(f"the generator failed: {type(error).__name__}: {told}") from None
         if not isinstance(made, pd.DataFrame):
             raise DataError(f"the generator gave {type(made).__name__}, not a data frame")
-        return checked(made, self._domain, n_rows=len(frame))
+        return checked(made, domain, n_rows=len(frame))
+
+    words = words or f"the function {getattr(function, '__name__', 'given')}"
+    return Generator(words=words, draw=draw)
 
 
-class CommandGenerator:
-    """A command that reads a CSV file and writes another.
+def command_generator(domain: Domain, command: str, *, seconds: float = 600) -> Generator:
+    """A command that reads a CSV file and writes another, run in a scratch folder on shuffled rows.
 
     command: With `{in}` and `{out}` where the paths of the files go; split as a shell does, run without one.
     """
-
-    def __init__(self, domain: Domain, command: str, *, seconds: float = 600) -> None:
-        self._words = command_words(command, "--generator")
-        self._domain = domain
-        self._command = command
-        self._seconds = seconds
-
-    @property
-    def words(self) -> str:
-        """What it is."""
-        return f"the command {self._command}"
-
-    def draw(self, data: Cells, rng: np.random.Generator) -> Cells:
-        """Run it in a scratch folder on shuffled rows."""
-        frame = self._domain.frame(data.rows(rng))
-        with made_by(self._words, frame, "the generator", seconds=self._seconds) as file:
-            try:
-                made = _read(file, self._domain)
-            except (ValueError, OSError):
-                raise DataError("the generator's file {out} is no CSV") from None
-        return checked(made, self._domain, n_rows=len(frame))
-
-
-def _read(path: Path, domain: Domain) -> pd.DataFrame:
-    """What a command wrote: texts as they stand, so that 01 stays 01, and NA is blank only where no value is NA."""
+    words = command_words(command, "--generator")
     texts = [c.name for c in domain.columns if any(isinstance(value, str) for value in c.values)]
+    # Texts as they stand, so that 01 stays 01, and NA is blank only where no value is NA.
     blanks = {
         c.name: [word for word in _BLANKS if c.name not in texts or word not in c.values]
         for c in domain.columns
     }
-    return pd.read_csv(
-        path, dtype=dict.fromkeys(texts, "string"), keep_default_na=False, na_values=blanks
-    )
+
+    def draw(data: Cells, rng: np.random.Generator) -> Cells:
+        frame = domain.frame(data.rows(rng))
+        with made_by(words, frame, "the generator", seconds=seconds) as file:
+            try:
+                kinds = dict.fromkeys(texts, "string")
+                made = pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=blanks)
+            except (ValueError, OSError):
+                raise DataError("the generator's file {out} is no CSV") from None
+        return checked(made, domain, n_rows=len(frame))
+
+    return Generator(words=f"the command {command}", draw=draw)
 
 
 def checked(made: pd.DataFrame, domain: Domain, *, n_rows: int) -> Cells:
@@ -790,82 +765,50 @@ SURE_ABOVE = 9
 """Counts so far above the mean threshold pass it whatever is drawn."""
 
 
-class StickyGenerator:
-    """A release of mode sticky, each with a fresh key.
+def sticky_generator(
+    domain: Domain, tables: Sequence[ColumnSet], privacy: PrivacyParams
+) -> Generator:
+    """A release of mode sticky, each with a fresh key, drawn from the generator, so that an audit can be repeated.
 
     tables: Tables of the release. What counts as safe is not its business.
     """
+    tables = tuple(column_set(table) for table in tables)
+    privacy = replace(privacy, max_rows=None, swap=None)
 
-    def __init__(self, domain: Domain, tables: Sequence[ColumnSet], privacy: PrivacyParams) -> None:
-        self._domain = domain
-        self._tables = tuple(column_set(table) for table in tables)
-        self._privacy = replace(privacy, max_rows=None, swap=None)
+    def draw(data: Cells, rng: np.random.Generator) -> Cells:
+        found = sticky_trial(_trial_rows(domain, data), tables, privacy, MasterKey(rng.bytes(32)))
+        return together(domain, found)
 
-    @property
-    def words(self) -> str:
-        """What it is."""
-        return (
-            f"mode sticky ({self._privacy.profile}), {_listed(self._tables)}; a fresh key for each"
-        )
-
-    @property
-    def least(self) -> int:
-        """Smallest count that no threshold touches."""
-        return self._privacy.threshold_mean + SURE_ABOVE
-
-    def draw(self, data: Cells, rng: np.random.Generator) -> Cells:
-        """Release the rows; the key is drawn from the generator, so that an audit can be repeated."""
-        found = sticky_trial(
-            _trial_rows(self._domain, data), self._tables, self._privacy, MasterKey(rng.bytes(32))
-        )
-        return together(self._domain, found)
+    words = f"mode sticky ({privacy.profile}), {_listed(tables)}; a fresh key for each"
+    return Generator(words=words, draw=draw, least=privacy.threshold_mean + SURE_ABOVE)
 
 
-class JointGenerator:
+def joint_generator(domain: Domain, params: DPParams) -> Generator:
     """A release of mode dp; its noise is fresh, and outside any ledger."""
+    params = replace(params, columns=domain.names)
 
-    def __init__(self, domain: Domain, params: DPParams) -> None:
-        self._domain = domain
-        self._params = replace(params, columns=domain.names)
-
-    @property
-    def words(self) -> str:
-        """What it is."""
-        spent = (
-            "exact counts" if self._params.epsilon is None else f"epsilon {self._params.epsilon:g}"
-        )
-        return f"mode dp ({spent}), {_listed(self._params.margins)}"
-
-    def draw(self, data: Cells, rng: np.random.Generator) -> Cells:
-        """Measure, fit and draw rows."""
+    def draw(data: Cells, rng: np.random.Generator) -> Cells:
         # The key draws rows of what was measured; the noise is OpenDP's, and fresh.
-        table = joint_trial(_trial_rows(self._domain, data), self._params, MasterKey(rng.bytes(32)))
+        table = joint_trial(_trial_rows(domain, data), params, MasterKey(rng.bytes(32)))
         return Cells(codes=table.codes, n=table.n)
 
+    spent = "exact counts" if params.epsilon is None else f"epsilon {params.epsilon:g}"
+    return Generator(words=f"mode dp ({spent}), {_listed(params.margins)}", draw=draw)
 
-class RakedGenerator:
+
+def raked_generator(domain: Domain, margins: Sequence[ColumnSet]) -> Generator:
     """Plain iterative proportional fitting: exact margins, the table of maximal entropy, rows drawn from it."""
+    margins = tuple(column_set(margin) for margin in margins)
 
-    def __init__(self, domain: Domain, margins: Sequence[ColumnSet]) -> None:
-        self._domain = domain
-        self._margins = tuple(column_set(margin) for margin in margins)
-
-    @property
-    def words(self) -> str:
-        """What it is."""
-        return f"iterative proportional fitting, {_listed(self._margins)}"
-
-    def draw(self, data: Cells, rng: np.random.Generator) -> Cells:
-        """Fit, and draw as many rows as the data has."""
-        sizes = self._domain.sizes
-        wanted = {
-            axes: margin_of(data, axes, sizes).astype(np.float64)
-            for axes in (_axes(self._domain, margin) for margin in self._margins)
-        }
-        table = raked(wanted, sizes)
+    def draw(data: Cells, rng: np.random.Generator) -> Cells:
+        every = [_axes(domain, margin) for margin in margins]
+        wanted = {axes: margin_of(data, axes, domain.sizes).astype(np.float64) for axes in every}
+        table = raked(wanted, domain.sizes)
         n = rng.multinomial(int(data.n.sum()), table.ravel() / table.sum())
         held = np.flatnonzero(n)
-        return Cells(codes=np.column_stack(np.unravel_index(held, sizes)), n=n[held])
+        return Cells(codes=np.column_stack(np.unravel_index(held, domain.sizes)), n=n[held])
+
+    return Generator(words=f"iterative proportional fitting, {_listed(margins)}", draw=draw)
 
 
 def together(domain: Domain, tables: Mapping[ColumnSet, TrialTable]) -> Cells:
@@ -984,15 +927,13 @@ class Claim:
     def generator(self, domain: Domain, safe: SafeStatistics) -> Generator:
         """How releases are made, cut to a domain whose safe margins are the claim's."""
         if self.dp is not None:
-            return JointGenerator(
-                domain,
-                replace(
-                    self.dp, method="ipf", margins=safe.margins, strata=(), ranges=(), budget=None
-                ),
+            shared = {"strata": (), "ranges": (), "budget": None}
+            return joint_generator(
+                domain, replace(self.dp, method="ipf", margins=safe.margins, **shared)
             )
         cut = {tuple(n for n in table if n in domain.names) for table in self.modelled}
         wide = {table for table in cut if len(table) > MAX_WIDTH}
-        return StickyGenerator(domain, tuple(sorted({*safe.margins, *wide})), self.privacy)
+        return sticky_generator(domain, tuple(sorted({*safe.margins, *wide})), self.privacy)
 
 
 def claim_of_spec(spec: ReleaseSpec) -> Claim:
@@ -1100,11 +1041,6 @@ def open_sets(
             and parts.issuperset(combinations(chosen, width - 1))
         ):
             yield cells, chosen
-
-
-def safe_of(claim: Claim, domain: Domain) -> SafeStatistics:
-    """The claim's margins on a domain."""
-    return safe_statistics(domain, claim.margins)
 
 
 # Results
@@ -1253,23 +1189,12 @@ class Audit:
 
     def about(self) -> dict[str, Any]:
         """What was audited, and the verdict, as plain values."""
-        told = asdict(replace(self, tests=()))
-        names = (
-            "title",
-            "generator",
-            "columns",
-            "margins",
-            "dimension",
-            "looked_at",
-            "rows",
-            "left_out",
-            "runs",
-        )
+        names = "title generator columns margins dimension looked_at rows left_out runs level seed seconds"
         return {
             "kind": "audit",
             "tablepack": ENGINE_VERSION,
             "verdict": self.verdict,
-            **{name: told[name] for name in (*names, "level", "seed", "seconds")},
+            **{name: getattr(self, name) for name in names.split()},
         }
 
 
@@ -1367,7 +1292,6 @@ def share_text(share: float) -> str:
 # The procedure
 
 
-Draw = Callable[[Cells], Cells]
 SPANNED = "the safe margins say all there is to say of these columns"
 NO_ROOM = "no other data has these safe margins, in whole rows and without new combinations"
 MOST_RUNS, MOST_DIRECTIONS = 1_000, 50
@@ -1432,19 +1356,45 @@ def run_audit(
     )
     if not found.dimension:
         return found
-    rng = np.random.default_rng(settings.seed)
+    rng, tell = np.random.default_rng(settings.seed), progress or silent
     start = start_of(codes, safe, rows=settings.rows, least=settings.least, rng=rng)
     space = subspace_of(safe, rng)
-    lot = _Lot(generator, rng, settings, progress or silent)
-    tests = []
+    done = 0
+
+    def lots(ends: Extremal) -> tuple[list[Cells], list[Cells]]:
+        """Make as many synthetic data sets of each of two, in turns."""
+        nonlocal done
+        out: tuple[list[Cells], list[Cells]] = ([], [])
+        for _ in range(settings.runs):
+            for lot, data in zip(out, (ends.plus, ends.minus), strict=True):
+                tell("running the generator", done, 4 * settings.runs * settings.directions)
+                lot.append(generator.draw(data, rng))
+                done += 1
+        return out
+
+    tests: list[DirectionTest] = []
     rows = 0
     for _ in range(settings.directions):
-        test = _one_test(start, safe, space, lot)
-        if test is None:
-            found = replace(found, why_nothing=NO_ROOM)
+        candidates, direction = candidates_of(start, safe, rng), space.random(rng)
+        ends = extremal_data(start, safe, direction, candidates)
+        if ends is None:
             continue
-        tests.append(test[0])
-        rows = max(rows, int(test[1].plus.n.sum()))
+        critical = space.critical(*lots(ends)) or direction
+        if (again := extremal_data(start, safe, critical, candidates)) is not None:
+            direction, ends = critical, again
+        # Else the runs differ where data cannot: it is looked along the random direction.
+        plus, minus = ([direction.mean(cells) for cells in lot] for lot in lots(ends))
+        tests.append(
+            two_sample(
+                plus,
+                minus,
+                (direction.mean(ends.plus), direction.mean(ends.minus)),
+                level=settings.level,
+                put_back=ends.put_back,
+                smallest=ends.smallest,
+            )
+        )
+        rows = max(rows, int(ends.plus.n.sum()))
     corrected = holm([test.p for test in tests])
     return replace(
         found,
@@ -1452,65 +1402,9 @@ def run_audit(
         rows=rows,
         left_out=start.left_out,
         tests=tuple(replace(t, p_holm=p) for t, p in zip(tests, corrected, strict=True)),
-        why_nothing="" if tests else found.why_nothing,
+        why_nothing="" if tests else NO_ROOM,
         notes=(*notes, *_notes_of(start, tests, settings)),
         seconds=time.perf_counter() - begun,
-    )
-
-
-class _Lot:
-    """Runs the generator, and says how far it is."""
-
-    def __init__(
-        self,
-        generator: Generator,
-        rng: np.random.Generator,
-        settings: Settings,
-        report: Progress,
-    ) -> None:
-        self.rng, self.settings = rng, settings
-        self._generator, self._report = generator, report
-        self._done, self._of = 0, 4 * settings.runs * settings.directions
-
-    def draw(self, ends: Extremal) -> tuple[list[Cells], list[Cells]]:
-        """Make as many synthetic data sets of each of two, in turns."""
-        out: tuple[list[Cells], list[Cells]] = ([], [])
-        for _ in range(self.settings.runs):
-            for lot, data in zip(out, (ends.plus, ends.minus), strict=True):
-                self._report("running the generator", self._done, self._of)
-                lot.append(self._generator.draw(data, self.rng))
-                self._done += 1
-        return out
-
-
-def _one_test(
-    start: Start, safe: SafeStatistics, space: Subspace, lot: _Lot
-) -> tuple[DirectionTest, Extremal] | None:
-    """Steps (i) to (vi) for one random direction; None: the margins leave no room."""
-    candidates = candidates_of(start, safe, lot.rng)
-    first = space.random(lot.rng)
-    ends = extremal_data(start, safe, first, candidates)
-    if ends is None:
-        return None
-    critical = space.critical(*lot.draw(ends)) or first
-    again = extremal_data(start, safe, critical, candidates)
-    if again is None:  # the runs differ where data cannot: look along the random direction
-        critical, again = first, ends
-    plus, minus = lot.draw(again)
-    return _test_of(critical, again, plus, minus, lot.settings), again
-
-
-def _test_of(
-    direction: Direction, ends: Extremal, plus: list[Cells], minus: list[Cells], settings: Settings
-) -> DirectionTest:
-    """The t-test of fresh runs."""
-    return two_sample(
-        [direction.mean(cells) for cells in plus],
-        [direction.mean(cells) for cells in minus],
-        (direction.mean(ends.plus), direction.mean(ends.minus)),
-        level=settings.level,
-        put_back=ends.put_back,
-        smallest=ends.smallest,
     )
 
 
@@ -1575,21 +1469,14 @@ def audit_rows(audit: Audit) -> list[tuple[str, ...]]:
     ]
 
 
-def audit_pictures(audit: Audit) -> list[Picture]:
-    """Draw the statistic of all fresh runs, a picture a direction."""
-    return [
-        _picture(test, f"Direction {number}", is_wide=number == 1)
-        for number, test in enumerate(audit.tests, 1)
-    ]
-
-
 def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
     """Runs of both data sets: marks a run, a smoothed distribution above; 0 and 1 are the data sets themselves."""
     span = test.of_plus - test.of_minus
     lots = [(np.asarray(lot) - test.of_minus) / span for lot in (test.plus, test.minus)]
     every = np.concatenate(lots)
     least = float(np.ptp(every)) / 100 or 0.01
-    widths = [_bandwidth(lot, least) for lot in lots]
+    # Silverman's rule; no less than can be seen.
+    widths = [float(max(1.06 * lot.std(ddof=1) * len(lot) ** -0.2, least)) for lot in lots]
     room = 3 * max(widths)  # no curve is cut off
     low, high = float(every.min()) - room, float(every.max()) + room
     at = np.linspace(low, high, 300)
@@ -1601,7 +1488,8 @@ def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
     for lot, width, colour, mark, row in zip(
         lots, widths, ("synthetic", "more"), ("o", "s"), (0.0, -0.12), strict=True
     ):
-        height = _smoothed(lot, at, width)
+        density = np.exp(-0.5 * ((at[:, None] - lot[None, :]) / width) ** 2).sum(axis=1)
+        height = density / density.max()
         chart.area(at, np.full(len(at), 0.1), 0.1 + height, colour, alpha=0.35)
         chart.marks(lot, np.full(len(lot), row), colour, mark, size=3, alpha=0.85)
     words = (
@@ -1613,22 +1501,14 @@ def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
     return Picture(title=title, words=words, svg=chart.svg(), is_wide=is_wide)
 
 
-def _bandwidth(lot: np.ndarray, least: float) -> float:
-    """Silverman's rule; no less than can be seen."""
-    return float(max(1.06 * lot.std(ddof=1) * len(lot) ** -0.2, least))
-
-
-def _smoothed(lot: np.ndarray, at: np.ndarray, width: float) -> np.ndarray:
-    """A Gaussian kernel density, of height 1 at most."""
-    density = np.exp(-0.5 * ((at[:, None] - lot[None, :]) / width) ** 2).sum(axis=1)
-    return np.asarray(density / density.max())
-
-
 def audit_page(audit: Audit) -> str:
     """Return the HTML page."""
     return render(
         "audit.html.j2",
-        pictures=audit_pictures(audit),
+        pictures=[
+            _picture(test, f"Direction {number}", is_wide=number == 1)
+            for number, test in enumerate(audit.tests, 1)
+        ],
         audit=audit,
         heads=HEADS,
         rows=audit_rows(audit),
@@ -1714,6 +1594,7 @@ def _sections(release: Released, claim: Claim) -> Mapping[str, list[str]]:
     facts, cards = release.facts, release.cards
     first = next(iter(cards.values()), {})
     many = facts.unit.many
+    dp = [] if facts.mode == "sticky" else Guarantee.of(first.get("dp") or {}).sentences()
     return {
         "Generator details": [
             f"Made by tablepack {facts.version} in mode {facts.mode}, vintage {facts.vintage}, key {facts.key_id}.",
@@ -1745,9 +1626,12 @@ def _sections(release: Released, claim: Claim) -> Mapping[str, list[str]]:
         ],
         "Quantitative analyses": list(exposure_sentences(first.get("exposure") or {}))
         if facts.mode == "sticky"
-        else _spent(first),
+        else dp[1:] or dp[:1],
         "Ethical considerations": [
-            _promise(facts.mode, facts.privacy, first),
+            f"No count of fewer than {facts.privacy['low_threshold']} entities is shown; the threshold is drawn around "
+            f"{facts.privacy['threshold_mean']}; each count has two layers of noise, fixed for the same entities."
+            if facts.mode == "sticky"
+            else Guarantee.of(first.get("dp") or {}).promise(),
             "Who knows nearly everything of a small group may learn of its members: see the exposure above."
             if facts.mode == "sticky"
             else "The guarantee holds whatever an attacker knows, at the epsilon stated.",
@@ -1783,24 +1667,3 @@ def _metrics(cards: Mapping[ColumnSet, Mapping[str, Any]]) -> list[str]:
     if gaps:
         out.append(f"Largest difference between the same margin in two tables: {max(gaps)}.")
     return out
-
-
-def _spent(card: Mapping[str, Any]) -> list[str]:
-    """What mode dp spent, and what limits the guarantee."""
-    promise, *rest = _guarantee(card).sentences()
-    return rest or [promise]
-
-
-def _guarantee(card: Mapping[str, Any]) -> Guarantee:
-    """What a card of mode dp promises."""
-    return Guarantee.of(card.get("dp") or {})
-
-
-def _promise(mode: str, privacy: Mapping[str, Any], card: Mapping[str, Any]) -> str:
-    """How the entities are protected."""
-    if mode == "dp":
-        return _guarantee(card).promise()
-    return (
-        f"No count of fewer than {privacy['low_threshold']} entities is shown; the threshold is drawn around "
-        f"{privacy['threshold_mean']}; each count has two layers of noise, fixed for the same entities."
-    )

@@ -13,7 +13,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -35,19 +35,16 @@ from engine.evaluation.report.pictures import (
 from engine.evaluation.report.verdicts import (
     MISSING,
     Catalogue,
-    Grid,
     Line,
     Verdict,
     as_json,
-    cell,
     check_target,
     every_table,
     grid,
     improvements,
-    is_publishable,
     json_of,
     lines,
-    published,
+    publishable_lines,
     sentence,
     shown,
     verdict,
@@ -65,24 +62,6 @@ MOST_OF_A_KIND = 3
 NO_RATE = "not computed"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
-    """One measure, or attack, as the page shows it."""
-
-    title: str
-    words: str
-    verdict: str
-    lines: tuple[Line, ...]
-    rates: tuple[tuple[str, str], ...]  # Which rate, and it with its interval
-    notes: tuple[str, ...]
-    control_note: str
-    breakdown: Grid | None
-    is_risk: bool
-    told: str  # The rate beside that of the control, in a sentence
-    # Figure that is the attack's rate -> what the same attack gets elsewhere.
-    beside: Mapping[str, str]
-
-
 def page(
     evaluation: Evaluation, *, publishable: bool = False, catalogue: Catalogue | None = None
 ) -> str:
@@ -91,8 +70,10 @@ def page(
     publishable: A short one of rounded scores, without anything of the original.
     """
     all_lines = lines(evaluation, catalogue)
-    own = [
-        (result, [line for line in all_lines if line.subject == result.subject.name])
+    if publishable:
+        all_lines = publishable_lines(all_lines, evaluation.n_rows)
+    by_subject = [
+        [line for line in all_lines if line.subject == result.subject.name]
         for result in evaluation.results
     ]
     scored = any(result.scores for result in evaluation.results)
@@ -104,24 +85,28 @@ def page(
         "command": "evaluation" if scored else "attack",
         "heading": "How good, and how safe" if scored else "What strong attackers get",
     }
+    own = list(zip(evaluation.results, by_subject, strict=True))
     if publishable:
-        parts = [_public_part(result, mine, evaluation.n_rows) for result, mine in own]
+        parts = [
+            {
+                "subject": result.subject,
+                "lines": mine,
+                "sentences": [sentence(mine, is_risk=is_risk) for is_risk in (False, True)],
+            }
+            for result, mine in own
+        ]
         return render("publishable.html.j2", parts=parts, **common)
+    # Lines of all subjects for every headline figure that any of them has; each has a line in every subject.
+    headlines = [[line for line in mine if line.figure.is_headline] for mine in by_subject]
+    rows = [row for row in zip(*headlines, strict=True) if any(x.value is not None for x in row)]
     is_one = len(own) == 1
     return render(
         "report.html.j2",
         parts=[_part(i, evaluation, *one) for i, one in enumerate(own)],
         versus=None if is_one else improvement_picture(improvements(all_lines)),
-        side_by_side=[] if is_one else _side_by_side([mine for _, mine in own]),
+        side_by_side=[] if is_one else rows,
         **common,
     )
-
-
-def _side_by_side(by_subject: Sequence[Sequence[Line]]) -> list[tuple[Line, ...]]:
-    """Lines of all subjects for every headline figure that any of them has."""
-    headlines = [[one for one in mine if one.figure.is_headline] for mine in by_subject]
-    rows = zip(*headlines, strict=True)  # headline figures have a line in every subject
-    return [row for row in rows if any(line.value is not None for line in row)]
 
 
 def _part(
@@ -131,10 +116,7 @@ def _part(
     headlines = [line for line in own_lines if line.figure.is_headline]
     declared = [line for line in headlines if line.is_declared]
     tally = Counter(line.verdict for line in declared)
-    measures = [
-        _measured(name, one, name in result.risks, own_lines)
-        for name, one in {**result.scores, **result.risks}.items()
-    ]
+    measures = {name: _measured(name, one, own_lines) for name, one in result.findings.items()}
     names = Names.of(evaluation)
     return {
         "place": f"s{number + 1}",
@@ -149,56 +131,47 @@ def _part(
         ],
         "uses": uses(own_lines),
         "distortions": distortions(result, names),
-        "attacks": [_with_headlines(one) for one in measures if one.is_risk],
+        # The summary of an attack: headline figures, what its control is, and its rates. A rate about those in the
+        # data never stands without that on non-members, or that this is not known.
+        "attacks": [
+            {
+                **measures[name],
+                "lines": [x for x in measures[name]["lines"] if x.figure.is_headline],
+                "notes": [one.control_note] if one.control_note else [],
+                "rates": [r for r in measures[name]["rates"][:-1] if r[1] != NO_RATE]
+                + measures[name]["rates"][-1:],
+            }
+            for name, one in result.risks.items()
+        ],
         "tally": [(v, tally[v]) for v in VERDICTS if tally[v]],
         "groups": groups_of(
             result, names, most=MOST_OF_A_KIND if len(evaluation.results) > 1 else None
         ),
         "tables": grid(every_table(result), most=MOST_LISTED),
-        "measures": measures,
+        "measures": list(measures.values()),
     }
 
 
-def _with_headlines(one: Measured) -> Measured:
-    """An attack as the summary shows it: headline figures, and what its control is."""
-    return replace(
-        one,
-        # A rate about those in the data never stands without that on non-members, or that this is not known.
-        rates=tuple(
-            rate
-            for i, rate in enumerate(one.rates)
-            if rate[1] != NO_RATE or i == len(one.rates) - 1
-        ),
-        lines=tuple(line for line in one.lines if line.figure.is_headline),
-        notes=(one.control_note,) if one.control_note else (),
-    )
-
-
-def _measured(name: str, one: Finding, is_risk: bool, own_lines: Sequence[Line]) -> Measured:
-    return Measured(
-        title=TITLES.get(name, name),
-        words=one.entry.words,
-        verdict=one.verdict,
-        lines=tuple(line for line in own_lines if line.measure == name),
-        rates=tuple((words, rate_text(rate)) for words, rate in one.rates),
-        notes=one.all_notes,
-        control_note=one.control_note,
-        breakdown=grid(worst_first(one.breakdown)) if len(one.breakdown) else None,
-        is_risk=is_risk,
-        told=told(one),
-        beside=_beside(name, one),
-    )
-
-
-def _beside(name: str, one: Finding) -> dict[str, str]:
-    """What stands beside figures that are the rate of an attack: how often the same attack is right elsewhere."""
-    if one.rate is None:
-        return {}
-    _, by_guessing, on_non_members = one.entry.rates
-    elsewhere = one.control or one.baseline
-    which = by_guessing if one.control is None and one.baseline is not None else on_non_members
-    text = f"{which}: {NO_RATE if elsewhere is None else share_text(elsewhere.value)}"
-    return {f"{name}.{value}": text for value, v in one.values.items() if v == one.rate.value}
+def _measured(name: str, one: Finding, own_lines: Sequence[Line]) -> dict[str, Any]:
+    """One measure, or attack, as the page shows it."""
+    beside = {}  # Figure that is the attack's rate -> what the same attack gets elsewhere
+    if one.rate is not None:
+        which = one.entry.rates[1 if one.control is None and one.baseline is not None else 2]
+        elsewhere = one.control or one.baseline
+        text = f"{which}: {NO_RATE if elsewhere is None else share_text(elsewhere.value)}"
+        beside = {f"{name}.{v}": text for v, value in one.values.items() if value == one.rate.value}
+    return {
+        "title": TITLES.get(name, name),
+        "words": one.entry.words,
+        "verdict": one.verdict,
+        "lines": [line for line in own_lines if line.measure == name],
+        "rates": [(words, rate_text(rate)) for words, rate in one.rates],
+        "notes": one.all_notes,
+        "breakdown": grid(worst_first(one.breakdown)) if len(one.breakdown) else None,
+        "is_risk": one.entry.kind != "measure",
+        "told": told(one),
+        "beside": beside,
+    }
 
 
 def rate_text(rate: Rate | None) -> str:
@@ -207,23 +180,6 @@ def rate_text(rate: Rate | None) -> str:
         return NO_RATE
     low, high = (share_text(v) for v in (rate.low, rate.high))
     return f"{share_text(rate.value)} ({low.removesuffix(' %')} to {high}, of {rate.n:,})"
-
-
-def _public_part(result: Result, own_lines: Sequence[Line], n_rows: int) -> dict[str, Any]:
-    """What may be published of a subject."""
-    return {
-        "name": result.subject.name,
-        "kind": result.subject.kind,
-        "hash": result.subject.content_hash,
-        "sentences": [
-            sentence(own_lines, is_risk=is_risk, rows_published=n_rows) for is_risk in (False, True)
-        ],
-        "rows": [
-            (line, *(cell(published(line.figure, v, n_rows)) for v in (line.value, line.scale)))
-            for line in own_lines
-            if is_publishable(line)
-        ],
-    }
 
 
 def write_report(
@@ -258,10 +214,6 @@ def render(template: str, **context: object) -> str:
         raise StoreError("reports need Jinja: pip install 'tablepack[evaluate]'") from None
     from markupsafe import Markup  # comes with Jinja
 
-    def drawn(picture: Picture) -> Markup:
-        # Written by `Chart`, which escapes every text in it.
-        return Markup(picture.svg)  # noqa: S704
-
     environment = Environment(
         loader=PackageLoader("engine.evaluation.report", "."),
         autoescape=True,
@@ -270,8 +222,9 @@ def render(template: str, **context: object) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals |= {"shown": shown, "cell": cell, "grid": grid}
-    environment.filters["drawn"] = drawn
+    environment.globals |= {"shown": shown, "grid": grid}
+    # Written by `Chart`, which escapes every text in it.
+    environment.filters["drawn"] = lambda picture: Markup(picture.svg)  # noqa: S704
     files = resources.files("engine.evaluation.report")
     style, script = (files.joinpath(f).read_text("utf-8") for f in ("report.css", "filter.js"))
     return environment.get_template(template).render(
@@ -316,38 +269,23 @@ and what makes a share of it."""
 NOT_RUN = "no strong attack was run; `tablepack evaluate --attacks` and `tablepack attack` run them"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Attacker:
     """One attacker, as a data protection officer reads it."""
 
     short: str  # For a picture
-    # knows, more: Who it is, and what they know beforehand.
-    knows: str
+    knows: str  # Who it is
+    more: str  # What they know beforehand
     learns: tuple[str, ...]  # What the release tells them
     verdict: Verdict
-    # without, with_release: How often they are right without the release, and with it; None: not known.
+    # How often they are right without the release, and with it; None: not known.
     without: float | None = None
     with_release: float | None = None
-    more: str = ""
 
     @property
     def standing(self) -> Standing:
         """What the protection comes to."""
         return STANDINGS[self.verdict]
-
-
-def attackers_of(result: Result, own_lines: Sequence[Line], known: Sequence[str]) -> list[Attacker]:
-    """Return the three attackers, from who knows least to who knows most."""
-    cards = result.subject.cards
-    card: Mapping[str, Any] = next(iter(cards.values()), {})
-    dp, exposure = card.get("dp") or {}, card.get("exposure") or {}
-    facts = result.subject.facts
-    many = facts.entity.many if facts is not None else "people"
-    return [
-        _neighbour(result, own_lines, known, many),
-        _population(result, exposure, dp, many),
-        _everybody(result, exposure, dp, many),
-    ]
 
 
 def told(risk: Finding) -> str:
@@ -362,20 +300,21 @@ def told(risk: Finding) -> str:
         parts.append(f"{non_members}: not known{why}")
     if other is not None:
         parts.append(f"{non_members if risk.control else by_guessing}: {share_text(other.value)}")
-        parts.append(f"beyond that: {_beyond(risk, risk.rate, other)}")
+        # How much oftener it is right than elsewhere; like is held against like.
+        own = GAINS.get(risk.measure)
+        gain = excess(risk.rate, other)
+        if own is not None:
+            gain = risk.values.get(own[0], math.nan) * own[1]
+        beyond = "nothing that chance may not explain"
+        if math.isnan(gain):
+            beyond = "not known"
+        elif gain > 0:
+            beyond = f"{100 * gain:.2g} points"
+        elif risk.rate.value <= other.value:
+            beyond = "nothing"
+        parts.append(f"beyond that: {beyond}")
     whole = "; ".join(parts)
     return f"{whole[:1].upper()}{whole[1:]}."
-
-
-def _beyond(risk: Finding, rate: Rate, other: Rate) -> str:
-    """How much oftener an attack is right than elsewhere, in words; like is held against like."""
-    own = GAINS.get(risk.measure)
-    gain = excess(rate, other) if own is None else risk.values.get(own[0], math.nan) * own[1]
-    if math.isnan(gain):
-        return "not known"
-    if gain > 0:
-        return f"{100 * gain:.2g} points"
-    return "nothing" if rate.value <= other.value else "nothing that chance may not explain"
 
 
 def share_text(share: float) -> str:
@@ -391,30 +330,23 @@ def _neighbour(
     result: Result, own_lines: Sequence[Line], known: Sequence[str], many: str
 ) -> Attacker:
     """Who knows some things about some people."""
-    knows = f"Knows some things about some of the {many}"
+    who = "some things known", f"Knows some things about some of the {many}"
     more = "A neighbour, a colleague, a search engine."
-    if known:
-        more += f" Here they know {', '.join(known)}."
-    mine = [
-        line
-        for line in own_lines
-        if line.is_risk and line.measure not in STRONG and line.figure.is_headline
-    ]
+    more += f" Here they know {', '.join(known)}." if known else ""
     ran = {name: risk for name, risk in result.risks.items() if name not in STRONG}
     if not ran:
-        return Attacker(
-            short="some things known",
-            knows=knows,
-            more=more,
-            learns=("Not attacked here: `tablepack evaluate` does.",),
-            verdict="not computed",
-        )
+        none = ("Not attacked here: `tablepack evaluate` does.",)
+        return Attacker(*who, more, none, "not computed")
+    mine = [x for x in own_lines if x.is_risk and x.measure in ran and x.figure.is_headline]
     worst = _worst([line.verdict for line in mine])
-    main = ran.get("inference")
-    rated = main if main is not None and main.rate else _most_gaining(ran)
-    learns = []
-    if rated is not None:
-        learns.append(f"{TITLES.get(rated.measure, rated.measure)}: {told(rated)}")
+    # Inference, or the attack whose rate is furthest above that of its control.
+    gains = [
+        (name == "inference", risk.rate.value - other.value, name, other.value, risk.rate.value)
+        for name, risk in ran.items()
+        if risk.rate is not None and (other := risk.control or risk.baseline) is not None
+    ]
+    *_, rated, without, reached = max(gains, default=(None, None, None))
+    learns = [f"{TITLES.get(rated, rated)}: {told(ran[rated])}"] if rated is not None else []
     computed = len({line.measure for line in mine if line.verdict != "not computed"})
     learns.append(f"{computed} of {len(ran)} attacks could be computed.")
     learns += [
@@ -422,16 +354,7 @@ def _neighbour(
         for line in mine
         if line.value is not None and line.verdict == worst and worst in ("fair", "poor")
     ][:2]
-    other = None if rated is None else rated.control or rated.baseline
-    return Attacker(
-        short="some things known",
-        knows=knows,
-        more=more,
-        learns=tuple(learns),
-        verdict=worst,
-        without=None if other is None else other.value,
-        with_release=None if rated is None or rated.rate is None else rated.rate.value,
-    )
+    return Attacker(*who, more, tuple(learns), worst, without, reached)
 
 
 def _worst(verdicts: Sequence[Verdict]) -> Verdict:
@@ -440,86 +363,58 @@ def _worst(verdicts: Sequence[Verdict]) -> Verdict:
     return next((one for one in order if one in verdicts), "not computed")
 
 
-def _most_gaining(risks: Mapping[str, Finding]) -> Finding | None:
-    """The attack whose rate is furthest above that of its control."""
-    gains = [
-        (risk.rate.value - other.value, name)
-        for name, risk in risks.items()
-        if risk.rate is not None and (other := risk.control or risk.baseline) is not None
-    ]
-    return risks[max(gains)[1]] if gains else None
-
-
 def _population(
     result: Result, exposure: Mapping[str, Any], dp: Mapping[str, Any], many: str
 ) -> Attacker:
     """Who knows, of a small group, all columns but one."""
-    knows = "Knows the population"
-    more = f"Of a small group of the {many} everything but one column."
-    learns: list[str] = []
-    verdicts: list[Verdict] = []
+    learns, verdicts = _bounded(dp)
     without, reached = None, None
     if exposure:
-        verdicts.append(_by_bound(exposure))
+        # The most exposed people beside the bounds of the release; earlier releases state figures a person.
+        most = max(exposure["figures_a_person"], exposure["with_earlier_builds"])
+        if "guessed" in exposure:
+            most = round(2 * exposure["guessed_with_earlier_builds"] - 1, 6)
+        is_fair = most <= exposure["refuse_at"]
+        verdicts.append("good" if most <= exposure["warn_at"] else "fair" if is_fair else "poor")
+        predicted = []
         groups = () if result.subject.facts is None else result.subject.facts.groups
         worst = max(groups, key=lambda group: float(group["guessed"]), default=None)
         if worst is not None:
             without, reached = COIN, float(worst["guessed"])
-            learns.append(
+            predicted.append(
                 f"Predicted: an even yes-or-no in the place of {worst['told']} of the {worst['people']:,} most exposed "
                 f"{many} is guessed up to {reached:.0%} right; a coin is right in 50%."
             )
         if "refused_above" in exposure:
-            learns.append(f"Refused above {exposure['refused_above']:.0%} unless accepted.")
-    learns += _bounded(dp)
-    verdicts += [_dp_verdict(dp)] if dp else []
+            predicted.append(f"Refused above {exposure['refused_above']:.0%} unless accepted.")
+        learns = [*predicted, *learns]
     for name in ("reconstruction", "attribute"):
         if (risk := result.risks.get(name)) is not None:
             learns.append(f"{TITLES[name]}: {told(risk) or _why_no_words(risk)}")
-            verdicts.append(_headline(risk, "gain"))
+            verdicts.append(verdict(FIGURES[f"{name}.gain"], risk.values.get("gain")))
     if not exposure and not dp and not verdicts:
         learns.append(f"Not computed: {NOT_RUN}.")
-    return Attacker(
-        short="a small group known",
-        knows=knows,
-        more=more,
-        learns=tuple(learns),
-        verdict=_worst(verdicts),
-        without=without,
-        with_release=reached,
-    )
-
-
-def _by_bound(exposure: Mapping[str, Any]) -> Verdict:
-    """What the most exposed people are worth beside the bounds of the release."""
-    most = max(exposure["figures_a_person"], exposure["with_earlier_builds"])  # of earlier releases
-    if "guessed" in exposure:
-        most = round(2 * exposure["guessed_with_earlier_builds"] - 1, 6)
-    if most <= exposure["warn_at"]:
-        return "good"
-    return "fair" if most <= exposure["refuse_at"] else "poor"
+    more = f"Of a small group of the {many} everything but one column."
+    who = "a small group known", "Knows the population"
+    return Attacker(*who, more, tuple(learns), _worst(verdicts), without, reached)
 
 
 def _everybody(
     result: Result, exposure: Mapping[str, Any], dp: Mapping[str, Any], many: str
 ) -> Attacker:
     """Who knows everybody else."""
-    knows = "Knows everybody else"
-    more = f"All other {many} in the data, and asks whether one more is there."
-    learns: list[str] = []
+    learns, verdicts = _bounded(dp)
     reached: float | None = None
-    verdicts: list[Verdict] = []
     if exposure:
         reached = float(exposure["membership_auc"])
         verdicts.append(verdict(FIGURES["membership.auc"], reached))
-        learns.append(
+        predicted = (
             f"Predicted: distinguishes a person of the data from one who is not in {reached:.0%} of cases (a coin: "
             f"50%), and is sure of {exposure['membership_caught']:.0%} of them at 1 false alarm in 100."
         )
-    learns += _bounded(dp)
+        learns = [predicted, *learns]
     if dp and dp.get("epsilon") is not None:
         reached = Guarantee.of(dp).most_sure()
-    verdicts += [_dp_verdict(dp)] if dp else []
     risk = result.risks.get("membership")
     if risk is not None and ("auc" in risk.values or not exposure):
         learns.append(f"Measured: {risk.verdict or _why_no_words(risk)}")
@@ -532,20 +427,12 @@ def _everybody(
     worst = _worst(verdicts)
     if worst == "poor":
         learns.append("Who must be safe from this one takes mode dp.")
-    return Attacker(
-        short="everybody else known",
-        knows=knows,
-        more=more,
-        learns=tuple(learns),
-        verdict=worst,
-        without=None if reached is None else COIN,
-        with_release=reached,
+    more = f"All other {many} in the data, and asks whether one more is there."
+    who, without = (
+        ("everybody else known", "Knows everybody else"),
+        None if reached is None else COIN,
     )
-
-
-def _headline(risk: Finding, value: str) -> Verdict:
-    """Verdict of one figure of an attack."""
-    return verdict(FIGURES[f"{risk.measure}.{value}"], risk.values.get(value))
+    return Attacker(*who, more, tuple(learns), worst, without, reached)
 
 
 def _why_no_words(risk: Finding) -> str:
@@ -553,25 +440,21 @@ def _why_no_words(risk: Finding) -> str:
     return f"not computed: {'; '.join(dict.fromkeys(risk.why_not.values())) or 'it gave no figure'}"
 
 
-def _bounded(dp: Mapping[str, Any]) -> list[str]:
-    """What differential privacy promises against any attacker."""
+def _bounded(dp: Mapping[str, Any]) -> tuple[list[str], list[Verdict]]:
+    """What differential privacy promises against any attacker, and its worth by the thresholds of measured attacks."""
     if not dp:
-        return []
+        return [], []
     held = Guarantee.of(dp)
+    worth: Verdict = "poor"
+    if dp.get("epsilon") is not None:
+        worth = verdict(FIGURES["membership.auc"], held.most_sure())
     if not held.is_protected:
-        return [held.promise()]
-    return [
+        return [held.promise()], [worth]
+    guaranteed = (
         f"Guaranteed: who held even chances beforehand guesses right with at most {held.most_sure():.0%} afterwards, "
-        f"whether one {held.entity} is in the data.",
-        *(held.together() or [f"This build: {held.brief()}."]),
-    ]
-
-
-def _dp_verdict(dp: Mapping[str, Any]) -> Verdict:
-    """What a guarantee is worth, by the same thresholds as a measured attack."""
-    if dp.get("epsilon") is None:
-        return "poor"
-    return verdict(FIGURES["membership.auc"], Guarantee.of(dp).most_sure())
+        f"whether one {held.entity} is in the data."
+    )
+    return [guaranteed, *(held.together() or [f"This build: {held.brief()}."])], [worth]
 
 
 # --- the page
@@ -593,24 +476,27 @@ class Front:
 
 def front_of(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) -> Front:
     """Return the first page about a subject."""
-    risks = evaluation.study.risks
-    attackers = attackers_of(result, own_lines, () if risks is None else risks.quasi_identifiers)
-    facts = result.subject.facts
+    risks, facts = evaluation.study.risks, result.subject.facts
+    known = () if risks is None else risks.quasi_identifiers
+    card: Mapping[str, Any] = next(iter(result.subject.cards.values()), {})
+    dp, exposure = card.get("dp") or {}, card.get("exposure") or {}
+    many = facts.entity.many if facts is not None else "people"
+    attackers = (
+        _neighbour(result, own_lines, known, many),
+        _population(result, exposure, dp, many),
+        _everybody(result, exposure, dp, many),
+    )
+    gains = [
+        (one.short, one.without, one.with_release)
+        for one in attackers
+        if one.without is not None and one.with_release is not None
+    ]
     return Front(
         name=result.subject.name,
         title=(facts.title if facts is not None else "") or evaluation.title,
         released=tuple(_released(evaluation, result)),
-        attackers=tuple(attackers),
-        pictures=tuple(
-            front_pictures(
-                result,
-                [
-                    (one.short, one.without, one.with_release)
-                    for one in attackers
-                    if one.without is not None and one.with_release is not None
-                ],
-            )
-        ),
+        attackers=attackers,
+        pictures=tuple(front_pictures(result, gains)),
         unknown=tuple(_unknown(evaluation, result, own_lines)),
         accepted=tuple(_accepted(result)),
     )
@@ -626,50 +512,40 @@ def _released(evaluation: Evaluation, result: Result) -> list[tuple[str, str]]:
     more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
     named = f"{len(columns)}: {', '.join(columns[:MOST_NAMED])}{more}"
     made_from = f"{evaluation.data}, {evaluation.n_rows:,} rows"
-    facts = subject.facts
+    facts, listed = subject.facts, [("tables", tables), ("columns", named)]
     if facts is None:
-        whom = f"rows of {made_from}"
         how = "a synthetic table of another tool: how it was protected is not known here"
-        return [("about whom", whom), ("tables", tables), ("columns", named), ("made how", how)]
+        return [("about whom", f"rows of {made_from}"), *listed, ("made how", how)]
     card: Mapping[str, Any] = next(iter(cards.values()), {})
     rows = max((int(one["rows"]) for one in cards.values()), default=0)
-    return [
-        (
-            "about whom",
-            f"{facts.unit.counted(rows)} as released; protected: {facts.entity.many}; data: {made_from}",
-        ),
-        ("tables", tables),
-        ("columns", named),
-        ("made how", _made(facts.mode, card, facts.entity.many)),
-        ("noise", _noise(cards, facts.unit.many, card)),
-        (
-            "this release",
-            f"vintage {facts.vintage}, key {facts.key_id}, tablepack {facts.version}, content {subject.content_hash}",
-        ),
-    ]
-
-
-def _made(mode: str, card: Mapping[str, Any], entities: str) -> str:
-    """Mode, profile and thresholds."""
-    if mode == "dp":
-        dp = card.get("dp") or {}
-        held = Guarantee.of(dp)
-        noise = f", {dp.get('noise')} noise" if held.is_protected else ""
-        return f"mode dp, {held.brief()}{noise}"
-    swapped = "; some records exchanged values first" if card.get("swap") else ""
-    return (
-        f"mode sticky (rules, no proof), profile {card.get('profile')}: nothing about fewer than "
-        f"{card.get('low_threshold')} {entities}, noisy threshold of mean {card.get('threshold_mean')}{swapped}"
+    whom = (
+        f"{facts.unit.counted(rows)} as released; protected: {facts.entity.many}; data: {made_from}"
     )
-
-
-def _noise(cards: Mapping[Any, Mapping[str, Any]], many: str, card: Mapping[str, Any]) -> str:
-    """Noise of a count, over all tables."""
+    if facts.mode == "dp":
+        held = Guarantee.of(card.get("dp") or {})
+        noise = f", {card['dp'].get('noise')} noise" if held.is_protected else ""
+        made = f"mode dp, {held.brief()}{noise}"
+    else:
+        swapped = "; some records exchanged values first" if card.get("swap") else ""
+        made = (
+            f"mode sticky (rules, no proof), profile {card.get('profile')}: nothing about fewer than "
+            f"{card.get('low_threshold')} {facts.entity.many}, noisy threshold of mean {card.get('threshold_mean')}"
+            f"{swapped}"
+        )
     stated = [float(one["noise_sd"]) for one in cards.values() if not one.get("wide")]
-    low, high = min(stated, default=0.0), max(stated, default=0.0)
-    span = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+    ends = [f"{end(stated, default=0.0):.2f}" for end in (min, max)]
     kind = "drawn once" if card.get("dp") else "always the same for the same ones"
-    return f"sd {span} {many} in each released count, {kind}"
+    noise = (
+        f"sd {' to '.join(dict.fromkeys(ends))} {facts.unit.many} in each released count, {kind}"
+    )
+    this = f"vintage {facts.vintage}, key {facts.key_id}, tablepack {facts.version}, content {subject.content_hash}"
+    return [
+        ("about whom", whom),
+        *listed,
+        ("made how", made),
+        ("noise", noise),
+        ("this release", this),
+    ]
 
 
 def _unknown(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) -> list[str]:

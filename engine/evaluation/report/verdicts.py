@@ -2,11 +2,11 @@
 
 Takes an `Evaluation` and the catalogue of figures; gives a `Line` a figure and subject, improvement factors
 (P. Francis, "A Comparison of SynDiffix Multi-table versus Single-table Synthetic Data", arXiv:2403.08463, section 4,
-equation 1), tables of texts, files, and the summary of a screen. Invariants: a figure that is absent, or not a number, is "not
-computed" with a reason, never good; a factor is never between -1 and 1 (but 0 where a reason stands in its place), and
-never NaN; a confidential file has mode 0600 from its first byte, also where it replaces a wider one, is there whole or
-not at all, and a marker in it says what it is, which `publish` reads; a publishable file holds rounded figures only: no
-count, no breakdown, nothing of the original; every headline figure is named in a summary: it has a row, or a reason.
+equation 1), tables of texts, files, and the summary of a screen. Invariants: a figure that is absent, or no number, is
+"not computed" with a reason, never good; a factor is never between -1 and 1 (but 0 where a reason stands in its place),
+and never NaN; a confidential file has mode 0600 from its first byte, also where it replaces a wider one, is there whole
+or not at all, and a marker in it says what it is, which `publish` reads; a publishable file holds rounded figures only:
+no count, no breakdown, nothing of the original; every headline figure is named in a summary: it has a row, or a reason.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf, isfinite, isinf, log10
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from engine.errors import PrivacyError, StoreError
-from engine.evaluation.findings import FIGURES, FRAME, STRONG, WHOLE, Figure, Finding
+from engine.evaluation.findings import FIGURES, FRAME, STRONG, WHOLE, Figure
 from engine.evaluation.report.charts import plain, short
 from engine.evaluation.runner import Evaluation, Result
 from engine.outputs import check_output, write_output
@@ -60,6 +60,7 @@ class Line:
     why: str  # Why it was not computed, else empty
     is_declared: bool = True  # The study declares its measure
     over: int = 0  # Columns of the table that a measure of whole tables read; 0 says nothing
+    is_rounded: bool = False  # Its numbers may be published
 
     @property
     def measure(self) -> str:
@@ -73,6 +74,10 @@ class Line:
         is_word = first.isalpha() and first.islower()
         return " ".join([first.capitalize() if is_word else first, *rest])
 
+    def text(self, value: float | None) -> str:
+        """A number of this figure, with its digits or as rounded."""
+        return cell(value) if self.is_rounded else shown(value, self.figure.digits)
+
     @property
     def direction(self) -> str:
         """Which direction is good, in words."""
@@ -82,7 +87,7 @@ class Line:
     def threshold(self) -> str:
         """What is good and what is poor, in words."""
         if self.reach:
-            return f"{_sign(self.reach)} (wanted by the study)"
+            return f"{self.reach.replace('<=', '≤').replace('>=', '≥')} (wanted by the study)"
         if self.is_judged and self.figure.good is None and self.figure.poor is None:
             return f"good: as near as the sample, poor: over {TIMES_AS_FAR:g} times as far"
         below, above = ("≤", ">") if self.figure.better == "lower" else ("≥", "<")
@@ -123,85 +128,62 @@ def distance(figure: Figure, value: float) -> float:
     return abs(towards(figure, value) - (figure.perfect or 0.0))
 
 
-def _sign(reach: str) -> str:
-    """A threshold with typographic signs."""
-    return reach.replace("<=", "≤").replace(">=", "≥")
-
-
 def lines(evaluation: Evaluation, catalogue: Catalogue | None = None) -> list[Line]:
     """Lay out all figures of all subjects, in the order of the catalogue; headline figures of unmeasured ones too.
 
-    catalogue: By default that of all measures and attacks that the command runs; a figure that it lacks is
-        only stated.
+    catalogue: By default that of all measures and attacks that the same command could have run; a figure that it
+        lacks is only stated.
     """
-    known = catalogue if catalogue is not None else _catalogue_of(evaluation)
     reaches = {row.measure: row.reach for row in reversed(evaluation.study.rows) if row.reach}
-    return [line for result in evaluation.results for line in _of_result(result, known, reaches)]
-
-
-def _catalogue_of(evaluation: Evaluation) -> Catalogue:
-    """The figures of all measures and attacks that the same command could have run."""
-    ran = {name for result in evaluation.results for name in (*result.scores, *result.risks)}
-    is_attack = not any(result.scores for result in evaluation.results) and ran & STRONG
-    return {
-        name: figure
-        for name, figure in FIGURES.items()
-        for measure in [name.partition(".")[0]]
-        if measure in ran or (measure in STRONG if is_attack else measure not in STRONG)
-    }
-
-
-def _of_result(result: Result, catalogue: Catalogue, reaches: Mapping[str, str]) -> list[Line]:
-    """Lines of one subject."""
-    measures: dict[str, Finding] = {**result.scores, **result.risks}
-    # A figure has a line if its measure ran, or it is a headline.
-    names = [n for n, f in catalogue.items() if f.is_headline or n.partition(".")[0] in measures]
-    extra = [
-        f"{measure}.{value}"
-        for measure, one in measures.items()
-        for value in (*one.values, *one.why_not)
-        if value != WHOLE
-    ]
-    return [
-        _line_of(result, catalogue.get(name) or _unknown(name), reaches.get(name, ""))
-        for name in dict.fromkeys([*names, *extra])
-    ]
-
-
-def _unknown(name: str) -> Figure:
-    """What stands for a figure that the catalogue lacks."""
-    title = name.partition(".")[2].replace("_", " ")
-    return Figure(name=name, title=title, words="", better="neither")
+    if catalogue is None:
+        ran = {name for one in evaluation.results for name in one.findings}
+        is_attack = not any(one.scores for one in evaluation.results) and ran & STRONG
+        catalogue = {
+            name: figure
+            for name, figure in FIGURES.items()
+            for measure in [name.partition(".")[0]]
+            if measure in ran or (measure in STRONG if is_attack else measure not in STRONG)
+        }
+    out = []
+    for result in evaluation.results:
+        # A figure has a line if its measure ran, or it is a headline.
+        found = result.findings
+        names = [n for n, f in catalogue.items() if f.is_headline or n.partition(".")[0] in found]
+        names += [
+            f"{measure}.{value}"
+            for measure, one in found.items()
+            for value in (*one.values, *one.why_not)
+            if value != WHOLE
+        ]
+        for name in dict.fromkeys(names):
+            title = name.partition(".")[2].replace("_", " ")
+            unknown = Figure(name=name, title=title, words="", better="neither")
+            out.append(_line_of(result, catalogue.get(name, unknown), reaches.get(name, "")))
+    return out
 
 
 def _line_of(result: Result, figure: Figure, reach: str) -> Line:
-    """One line."""
     measure, _, value = figure.name.partition(".")
-    one: Finding | None = result.scores.get(measure) or result.risks.get(measure)
-    shown = one.values.get(value) if one is not None else None
-    if shown is not None and not isfinite(shown):
-        shown = None
-    sampled = result.scale[measure].values.get(value) if measure in result.scale else None
-    scale = sampled if sampled is not None and isfinite(sampled) else None
+    one = result.findings.get(measure)
+    number, scale = (
+        None if side is None or not isfinite(v := side.values.get(value, inf)) else v
+        for side in (one, result.scale.get(measure))
+    )
+    why = NO_SECTION
+    if one is not None:
+        why = one.why_not.get(value) or one.why_not.get(WHOLE) or NO_REASON
     return Line(
         subject=result.subject.name,
         figure=figure,
         is_risk=measure in result.risks,
-        value=shown,
+        value=number,
         scale=scale,
         reach=reach,
-        verdict=verdict(figure, shown, reach, scale=scale),
-        why="" if shown is not None else _why(one, value),
+        verdict=verdict(figure, number, reach, scale=scale),
+        why="" if number is not None else why,
         is_declared=one is not None,
         over=one.over if one is not None and figure.columns == "all" else 0,
     )
-
-
-def _why(one: Finding | None, value: str) -> str:
-    """Why there is no figure."""
-    if one is None:
-        return NO_SECTION
-    return one.why_not.get(value) or one.why_not.get(WHOLE) or NO_REASON
 
 
 def verdict(
@@ -314,32 +296,22 @@ def improvements(all_lines: Sequence[Line]) -> list[Improvement]:
         return []
     name = all_lines[0].subject
     first = {line.figure.name: line for line in all_lines if line.subject == name}
-    improved = [
-        one
-        for line in all_lines
-        if line.subject != name
-        and (mine := first.get(line.figure.name)) is not None
-        and (one := _improvement(mine, line)) is not None
-    ]
+    improved = []
+    for other in all_lines:
+        mine, figure = first.get(other.figure.name), other.figure
+        if other.subject == name or mine is None or mine.value is None or other.value is None:
+            continue
+        if figure.perfect is None or figure.better == "neither":
+            continue
+        few, many = sorted((mine.over, other.over))
+        if few and many > MOST_APART * few:
+            why = f"{mine.over} columns against {other.over}"
+            improved.append(Improvement(first=mine, other=other, factor=0.0, why_not=why))
+        else:
+            values = (towards(figure, value) for value in (mine.value, other.value))
+            times = factor(figure.perfect, *values)
+            improved.append(Improvement(first=mine, other=other, factor=times))
     return sorted(improved, key=lambda one: (one.other.is_risk, width(one.other.figure.columns)))
-
-
-def _improvement(mine: Line, other: Line) -> Improvement | None:
-    """One figure of two subjects; None where one lacks it, or nothing is perfect."""
-    figure = other.figure
-    if mine.value is None or other.value is None or figure.perfect is None:
-        return None
-    if figure.better == "neither":
-        return None
-    if (
-        mine.over
-        and other.over
-        and max(mine.over, other.over) > MOST_APART * min(mine.over, other.over)
-    ):
-        why_not = f"{mine.over} columns against {other.over}"
-        return Improvement(first=mine, other=other, factor=0.0, why_not=why_not)
-    values = (towards(figure, value) for value in (mine.value, other.value))
-    return Improvement(first=mine, other=other, factor=factor(figure.perfect, *values))
 
 
 def width(columns: str) -> float:
@@ -391,19 +363,18 @@ class Grid:
 def grid(frame: pd.DataFrame, *, most: int = MOST_ROWS, as_is: bool = False) -> Grid:
     """Return a frame as texts, at most so many rows; its columns' names as words, or (factors) as they are."""
     shown = frame.iloc[:most]
-    columns = [_texts(shown.iloc[:, i]) for i in range(shown.shape[1])]
+    columns = [[cell(v) for v in shown.iloc[:, i].tolist()] for i in range(shown.shape[1])]
     is_number = [_is_number(shown.iloc[:, i]) or (as_is and i > 1) for i in range(shown.shape[1])]
     return Grid(
-        heads=tuple(plain(c) if as_is else _head(plain(c)) for c in shown.columns),
+        heads=tuple(
+            # Names of data and symbols keep their underscores.
+            c if as_is or not c.islower() else c.replace("_", " ")
+            for c in map(plain, shown.columns)
+        ),
         is_number=tuple(is_number),
         rows=tuple(zip(*columns, strict=True)),
         rest=len(frame) - len(shown),
     )
-
-
-def _head(name: str) -> str:
-    """Head of a column; names of data and symbols keep their underscores."""
-    return name.replace("_", " ") if name.islower() else name
 
 
 def worst_first(frame: pd.DataFrame) -> pd.DataFrame:
@@ -435,11 +406,6 @@ def _is_missing(value: Any) -> bool:
     )
 
 
-def _texts(column: pd.Series) -> list[str]:
-    """A column as texts."""
-    return [cell(v) for v in column.tolist()]
-
-
 def cell(value: Any) -> str:
     """Return one value as text: whole numbers whole, others with four significant digits."""
     if _is_missing(value):
@@ -449,20 +415,15 @@ def cell(value: Any) -> str:
     if isinstance(value, int | np.integer):
         return f"{int(value):,}".replace("-", "−")
     if isinstance(value, float | np.floating):
-        return _float(float(value))
+        number = float(value)
+        if not isfinite(number):
+            return "∞" if number > 0 else "−∞"
+        is_whole = number == round(number) and abs(number) < 1e15
+        text = f"{number:,.1f}" if abs(number) >= 1_000 else f"{number:.4g}"
+        return (f"{number:,.0f}" if is_whole else text).replace("-", "−")
     if isinstance(value, list | tuple):
         return ", ".join(plain(v) for v in value)
     return plain(value)
-
-
-def _float(value: float) -> str:
-    """A fraction as text."""
-    if not isfinite(value):
-        return "∞" if value > 0 else "−∞"
-    if value == round(value) and abs(value) < 1e15:
-        return f"{value:,.0f}".replace("-", "−")
-    text = f"{value:,.1f}" if abs(value) >= 1_000 else f"{value:.4g}"
-    return text.replace("-", "−")
 
 
 def shown(value: float | None, digits: int) -> str:
@@ -554,19 +515,16 @@ def as_json(
 
     publishable: Rounded scores only.
     """
-    all_lines = lines(evaluation, catalogue)
+    all_lines, about = lines(evaluation, catalogue), _about(evaluation)
     if publishable:
-        return json_of(
-            _rounded_scores(all_lines, evaluation.n_rows), confidential=False, **_about(evaluation)
-        )
+        rows = [
+            (x.subject, x.figure.name, "", "", x.value, None, None, x.figure.better, x.verdict)
+            for x in publishable_lines(all_lines, evaluation.n_rows)
+        ]
+        return json_of(pd.DataFrame(rows, columns=list(FRAME)), confidential=False, **about)
+    about |= {"data": evaluation.data, "rows": evaluation.n_rows, "seed": evaluation.seed}
     whole = _with_verdicts(evaluation.frame(), all_lines)
-    return json_of(
-        whole[(whole["columns"] == "") & (whole["by"] == "")],
-        **_about(evaluation),
-        data=evaluation.data,
-        rows=evaluation.n_rows,
-        seed=evaluation.seed,
-    )
+    return json_of(whole[(whole["columns"] == "") & (whole["by"] == "")], **about)
 
 
 def json_of(frame: pd.DataFrame, *, confidential: bool = True, **about: Any) -> str:
@@ -674,15 +632,18 @@ def _with_verdicts(frame: pd.DataFrame, all_lines: Sequence[Line]) -> pd.DataFra
     return frame.assign(note=notes)
 
 
-def _rounded_scores(all_lines: Sequence[Line], n_rows: int) -> pd.DataFrame:
-    """Rounded scores."""
-    rows = []
-    for line in all_lines:
-        if is_publishable(line):
-            value = published(line.figure, line.value, n_rows)
-            told = (value, None, None, line.figure.better, line.verdict)
-            rows.append((line.subject, line.figure.name, "", "", *told))
-    return pd.DataFrame(rows, columns=list(FRAME))
+def publishable_lines(all_lines: Sequence[Line], n_rows: int) -> list[Line]:
+    """What may be published of some lines, rounded."""
+    return [
+        replace(
+            line,
+            value=published(line.figure, line.value, n_rows),
+            scale=published(line.figure, line.scale, n_rows),
+            is_rounded=True,
+        )
+        for line in all_lines
+        if is_publishable(line)
+    ]
 
 
 def is_publishable(line: Line) -> bool:
@@ -692,21 +653,18 @@ def is_publishable(line: Line) -> bool:
     return line.value is not None and figure.better != "neither" and not is_count
 
 
-def rounded(value: float | None) -> float | None:
-    """Return a number with two significant digits."""
-    return None if value is None else float(f"{value:.{SIGNIFICANT}g}") + 0.0  # never -0.0
-
-
 def published(figure: Figure, value: float | None, n_rows: int) -> float | None:
     """Return a figure as it may be published: two significant digits, and no share that would give away a count.
 
     figure: Shares are known by their upper bound, 1 or 100: they are rounded to the power of ten that is
         worth ten people at least.
     """
-    if value is None or figure.high not in (1, 100):
-        return rounded(value)
-    finest = min(LEAST_PEOPLE / max(n_rows, 1), 1.0) * figure.high
-    return rounded(round(value, -ceil(log10(finest) - 1e-9)))
+    if value is None:
+        return None
+    if figure.high in (1, 100):
+        finest = min(LEAST_PEOPLE / max(n_rows, 1), 1.0) * figure.high
+        value = round(value, -ceil(log10(finest) - 1e-9))
+    return float(f"{value:.{SIGNIFICANT}g}") + 0.0  # never -0.0
 
 
 # The summary
@@ -721,203 +679,118 @@ TITLE_ROOM = 28
 LONGEST_NAME = 16
 MOST_NAMED = 4
 """Figures that a sentence names."""
+Block = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
+"""One table of a summary: title, heads, rows."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
-    """One table of a summary."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def sentence(own_lines: Sequence[Line], *, is_risk: bool, rows_published: int | None = None) -> str:
+def sentence(own_lines: Sequence[Line], *, is_risk: bool) -> str:
     """Return what the headline figures of one subject come to: how many are good, and which are not."""
     mine = [
         line
         for line in own_lines
-        if line.figure.is_headline
-        and line.is_risk == is_risk
-        and line.is_declared
-        and (rows_published is None or is_publishable(line))
+        if line.figure.is_headline and line.is_risk == is_risk and line.is_declared
     ]
     about = "Risk" if is_risk else "Utility"
     if not mine:
         return f"{about}: not measured, because the study does not declare it."
     judged = [line for line in mine if line.is_judged]
-    parts = [_judged(about, judged, rows_published)]
+    n = len(judged)
+    of = "the one figure that is judged" if n == 1 else f"{n} figures that are judged"
+    worst = next((v for v in ("poor", "fair") if any(x.verdict == v for x in judged)), "")
+    if not n:
+        parts = [f"{about}: no figure is judged."]
+    elif not worst:
+        parts = [f"{about}: good in {of if n == 1 else f'all {of}'}."]
+    else:
+        bad = [line for line in judged if line.verdict == worst]
+        named = [f"{line.title} ({line.text(line.value)})" for line in bad[:MOST_NAMED]]
+        named += [f"{len(bad) - MOST_NAMED} more"] * (len(bad) > MOST_NAMED)
+        among = of if n == 1 else f"{len(bad)} of {of}"
+        parts = [f"{about}: {worst} in {among}: {'; '.join(named)}."]
     nearer = [line.is_nearer for line in mine if line.is_nearer is not None]
     if nearer and not is_risk:
         parts.append(
             f"Nearer to perfect than a sample of the original: {sum(nearer)} of {len(nearer)} figures."
         )
-    for verdict, words in (
-        ("only stated", "Only stated"),
-        ("not computed", "Not computed"),
-    ):
-        if n := sum(line.verdict == verdict for line in mine):
-            parts.append(f"{words}: {n}.")
+    for word in ("only stated", "not computed"):
+        if n := sum(line.verdict == word for line in mine):
+            parts.append(f"{word.capitalize()}: {n}.")
     return " ".join(parts)
 
 
-def _judged(about: str, judged: Sequence[Line], rows_published: int | None) -> str:
-    """What figures with a threshold come to."""
-    n = len(judged)
-    if not n:
-        return f"{about}: no figure is judged."
-    of = "the one figure that is judged" if n == 1 else f"{n} figures that are judged"
-    for verdict in ("poor", "fair"):
-        with_verdict = [line for line in judged if line.verdict == verdict]
-        if with_verdict:
-            named = [
-                f"{line.title} ({_value(line, rows_published)})"
-                for line in with_verdict[:MOST_NAMED]
-            ]
-            if len(with_verdict) > MOST_NAMED:
-                named.append(f"{len(with_verdict) - MOST_NAMED} more")
-            among = of if n == 1 else f"{len(with_verdict)} of {of}"
-            return f"{about}: {verdict} in {among}: {'; '.join(named)}."
-    return f"{about}: good in {of if n == 1 else f'all {of}'}."
-
-
 def blocks(
-    own_lines: Sequence[Line],
-    names: Sequence[str],
-    *,
-    sample: str,
-    width: int,
-    rows_published: int | None = None,
+    all_lines: Sequence[Line], names: Sequence[str], *, sample: str, width: int
 ) -> list[Block]:
-    """Return the headline figures as tables that a screen of so many characters holds.
-
-    rows_published: Rows of the original, where figures are rounded as in a publishable report.
-    """
-    out: list[Block] = []
-    mine = [line for line in own_lines if rows_published is None or is_publishable(line)]
-    for is_risk, title in ((False, "Utility"), (True, "Risk")):
-        rows = list(_by_figure(mine, is_risk=is_risk))
-        if not rows:
-            continue
-        if len(names) == 1:
-            lines = [row[names[0]] for row in rows if names[0] in row]
-            out.append(_of_one(title, lines, "" if is_risk else sample, rows_published))
-        else:
-            out += _of_several(title, rows, names, width, rows_published)
-    return out
-
-
-def _by_figure(all_lines: Iterable[Line], *, is_risk: bool) -> Iterator[dict[str, Line]]:
-    """Headline figures that any subject has: its lines by subject."""
+    """Return the headline figures as tables that a screen of so many characters holds."""
     by_figure: dict[str, dict[str, Line]] = {}
     for line in all_lines:
         if line.figure.is_headline:
             by_figure.setdefault(line.figure.name, {})[line.subject] = line
-    for row in by_figure.values():
+    out: list[Block] = []
+    for is_risk, title in ((False, "Utility"), (True, "Risk")):
         # A figure that is not declared for anyone belongs to neither side.
-        if any(line.is_risk for line in row.values()) == is_risk and any(
-            line.value is not None for line in row.values()
-        ):
-            yield row
+        rows = [
+            row
+            for row in by_figure.values()
+            if any(line.is_risk for line in row.values()) == is_risk
+            and any(line.value is not None for line in row.values())
+        ]
+        if rows and len(names) == 1:
+            lines = [row[names[0]] for row in rows if names[0] in row]
+            out.append(_of_one(title, lines, "" if is_risk else sample))
+        elif rows:
+            out += _of_several(title, rows, names, width)
+    return out
 
 
-def _of_one(title: str, lines: Sequence[Line], sample: str, rows_published: int | None) -> Block:
+def _of_one(title: str, lines: Sequence[Line], sample: str) -> Block:
     """One subject: value, scale, thresholds, verdict."""
-    values = [_value(line, rows_published) for line in lines]
+    values = [line.text(line.value) for line in lines]
     room = max(map(len, values))  # Numbers below each other, whatever sign they begin with.
     rows = [
         (
             line.title,
             f"{value:>{room}}",
             ARROWS[line.figure.better],
-            *([_number(line, line.scale, rows_published)] if sample else []),
+            *(["" if line.scale is None else line.text(line.scale)] if sample else []),
             _threshold(line),
             line.verdict if line.is_judged else "",
         )
         for line, value in zip(lines, values, strict=True)
     ]
     heads = ("figure", "value", "", *([sample] if sample else []), "good/poor", "verdict")
-    return Block(title=title, heads=heads, rows=tuple(rows))
+    return title, heads, rows
 
 
 def _of_several(
-    title: str,
-    rows: Sequence[dict[str, Line]],
-    names: Sequence[str],
-    width: int,
-    rows_published: int | None,
+    title: str, rows: Sequence[dict[str, Line]], names: Sequence[str], width: int
 ) -> Iterator[Block]:
     """Subjects beside each other, as many to a table as fit."""
-    heads = _heads(names)
-    cells = [_aligned([_cell_of(row.get(name), rows_published) for row in rows]) for name in names]
-    for chosen in _fitting(heads, cells, width - TITLE_ROOM - 5):
-        cells_of_rows = [
-            (
-                next(iter(row.values())).title,
-                ARROWS[next(iter(row.values())).figure.better],
-                *(cells[i][k] for i in chosen),
-            )
-            for k, row in enumerate(rows)
-        ]
-        yield Block(
-            title=title,
-            heads=("figure", "", *(heads[i] for i in chosen)),
-            rows=tuple(cells_of_rows),
-        )
-
-
-def _heads(names: Sequence[str]) -> list[str]:
-    """Names that fit over a column; each its own."""
     cut = [short(name, LONGEST_NAME) for name in names]
-    return [
+    heads = [
         name if cut.count(name) == 1 else short(f"{i + 1}: {name}", LONGEST_NAME)
         for i, name in enumerate(cut)
     ]
-
-
-def _fitting(
-    heads: Sequence[str], cells: Sequence[Sequence[str]], room: int
-) -> Iterator[list[int]]:
-    """Subjects in groups that are no wider than there is room; at least one a group."""
-    group: list[int] = []
-    left = room
-    for i, (head, column) in enumerate(zip(heads, cells, strict=True)):
-        needed = 3 + max(len(head), *map(len, column))
-        if group and needed > left:
-            yield group
-            group, left = [], room
-        group.append(i)
-        left -= needed
-    if group:
-        yield group
-
-
-def _aligned(cells: Sequence[str]) -> list[str]:
-    """Cells with their numbers below each other, the words after them too."""
-    split = [cell.partition(" ") for cell in cells]
-    wide = [max((len(part[i]) for part in split), default=0) for i in (0, 2)]
-    return [f"{number:>{wide[0]}} {word:<{wide[1]}}" for number, _, word in split]
-
-
-def _cell_of(line: Line | None, rows_published: int | None) -> str:
-    """Value and verdict."""
-    if line is None:
-        return MISSING
-    return f"{_value(line, rows_published)} {line.verdict if line.is_judged else ''}".rstrip()
-
-
-def _value(line: Line, rows_published: int | None) -> str:
-    """A value with the digits of its figure, or rounded."""
-    return MISSING if line.value is None else _number(line, line.value, rows_published)
-
-
-def _number(line: Line, value: float | None, rows_published: int | None) -> str:
-    """A number of a figure."""
-    if value is None:
-        return ""
-    if rows_published is not None:
-        return cell(published(line.figure, value, rows_published))
-    return shown(value, line.figure.digits)
+    firsts = [next(iter(row.values())) for row in rows]
+    cells = []
+    for name in names:  # numbers below each other, the words after them too
+        own = [row.get(name) for row in rows]
+        values = [MISSING if one is None else one.text(one.value) for one in own]
+        words = ["" if one is None or not one.is_judged else one.verdict for one in own]
+        wide = [max(map(len, column)) for column in (values, words)]
+        cells.append([f"{v:>{wide[0]}} {w:<{wide[1]}}" for v, w in zip(values, words, strict=True)])
+    widest = max(len(text) for column in (heads, *cells) for text in column)
+    at_once = max((width - TITLE_ROOM - 5) // (widest + 3), 1)
+    for start in range(0, len(names), at_once):
+        part = slice(start, start + at_once)
+        yield (
+            title,
+            ("figure", "", *heads[part]),
+            [
+                (line.title, ARROWS[line.figure.better], *(column[k] for column in cells[part]))
+                for k, line in enumerate(firsts)
+            ],
+        )
 
 
 def _threshold(line: Line) -> str:

@@ -7,7 +7,14 @@ from fixtures.report import TRUE_COUNT, figure
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.evaluation.report.verdicts import Line, blocks, is_publishable, published, sentence
+from engine.evaluation.report.verdicts import (
+    Line,
+    blocks,
+    is_publishable,
+    publishable_lines,
+    published,
+    sentence,
+)
 
 pytest.importorskip("jinja2")
 
@@ -54,5 +61,6 @@ def test_a_publishable_summary_names_no_count():
     count = figure("a.n", digits=0, title="records", is_headline=True, poor=5)
     told = [line("a.n", float(TRUE_COUNT), figure=count, verdict="poor")]
     assert "12,347" in sentence(told, is_risk=False)
-    assert "12" not in sentence(told, is_risk=False, rows_published=100)
-    assert blocks(told, ["x"], sample="s", width=80, rows_published=100) == []
+    public = publishable_lines(told, 100)
+    assert "12" not in sentence(public, is_risk=False)
+    assert blocks(public, ["x"], sample="s", width=80) == []
