@@ -35,7 +35,6 @@ from engine.evaluation.runner import (
     Evaluation,
     Given,
     Processes,
-    Settings,
     attack_subjects,
     default_jobs,
     evaluate_all,
@@ -134,16 +133,16 @@ def evaluate(
     with Processes(_jobs(jobs, [*synthetic, data])) as processes:
         given = _given(synthetic, data, spec, control, table, report)
         study, chosen = given.study()
-        settings = Settings(
+        evaluation = evaluate_all(
+            given.of(study, chosen),
             share=sample / 100,
             seed=seed,
-            baselines=read_baselines(study, given.folders) or {},
+            baselines=read_baselines(study, given.folders),
             attacks=attacks,
             together=together,
             combining=combining,
-        )
-        evaluation = evaluate_all(
-            given.of(study, chosen), settings, processes=processes, progress=report
+            processes=processes,
+            progress=report,
         )
     evaluation = evaluation if spec is not None else _with_doubts(evaluation)
     if out is not None:

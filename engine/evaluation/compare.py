@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -183,7 +183,13 @@ class Comparison:
         order = (*(f"{IN_GROUPS}{n}" for n in CHOSEN_IN_GROUPS), *CHOSEN, *FIGURES)
         if self.view == "generators":
             order = tuple(FIGURES)
-        return tuple(figure_of(name) for name in dict.fromkeys(order) if name in there)
+        found = []
+        for name in dict.fromkeys(order):
+            if name in there:
+                plain = FIGURES[name.removeprefix(IN_GROUPS)]
+                by = ", by groups" if name.startswith(IN_GROUPS) else ""
+                found.append(replace(plain, name=name, title=f"{plain.title}{by}"))
+        return tuple(found)
 
     def weighed(self) -> tuple[Figure, ...]:
         """Return the loss and those risks that any run has."""
@@ -268,14 +274,6 @@ def spread_of(values: Iterable[float | None]) -> Spread | None:
     if not kept:
         return None
     return Spread(median=float(np.median(kept)), low=min(kept), high=max(kept), n=len(kept))
-
-
-def figure_of(name: str) -> Figure:
-    """Return what a figure says; one by groups says so in its title."""
-    if not name.startswith(IN_GROUPS):
-        return FIGURES[name]
-    plain = FIGURES[name.removeprefix(IN_GROUPS)]
-    return replace(plain, name=name, title=f"{plain.title}, by groups")
 
 
 # Scoring
@@ -681,20 +679,16 @@ def beside_baselines(
     theirs = [
         Candidate(
             generator=Generator(
-                name=one.name, kind=_kind(one), promise=one.promise, origin=one.origin
+                name=one.name,
+                kind="file" if one.baseline is None else ("baseline", "outside")[one.is_command],
+                promise=one.promise,
+                origin=one.origin,
             ),
             entrant=one,
         )
         for one in entrants
     ]
     return (*ours, *theirs)
-
-
-def _kind(entrant: Entrant) -> str:
-    """Which kind of generator it is."""
-    if entrant.baseline is None:
-        return "file"
-    return "outside" if entrant.is_command else "baseline"
 
 
 # --- how it is compared
@@ -726,8 +720,8 @@ def compare_all(
     built = candidates[0].spec
     if built is None:
         raise SpecError("compare: wants a release first")
-    tell, known = progress or silent, assumptions or Assumptions()
-    scorer = Scorer(built, frame, control, known, study)
+    tell, assumed = progress or silent, assumptions or Assumptions()
+    scorer = Scorer(built, frame, control, assumed, study)
     # Everything once before anything a second time: what cannot be made fails soon. A file is there once.
     todo = [
         (one, repeat)
@@ -738,21 +732,39 @@ def compare_all(
     runs = []
     for done, (one, repeat) in enumerate(todo):
         what = "table" if one.spec is None else "release"
-        tell(f"{one.generator.name}: {what} {repeat} of {repeats}", done, len(todo))
-        with _made(one, repeat, spec, areas, build, scorer) as (made, seconds, cpu):
+        name, seconds, cpu = one.generator.name, None, None
+        tell(f"{name}: {what} {repeat} of {repeats}", done, len(todo))
+        start, start_cpu = time.perf_counter(), _cpu()
+        with ExitStack() as stack:
+            made: Any = one.entrant and one.entrant.path
+            if one.spec is not None:
+                made, seconds = stack.enter_context(built_in_scratch(one.spec, build))
+                cpu = _cpu() - start_cpu
+            elif one.entrant is not None and one.entrant.baseline is not None:
+                rows, risks = rows_of(spec, scorer.original), scorer.study.risks
+                quasi = () if risks is None else risks.quasi_identifiers
+                known = tuple(c for c in quasi if c in rows)
+                schema = schema_of(rows, spec, known=known, areas=areas)
+                rng = generator(SEED + repeat, name)
+                made = one.entrant.baseline.synthesize(rows, schema, rng)
+                seconds, cpu = time.perf_counter() - start, _cpu() - start_cpu
             runs.append(
                 Run(
                     generator=one.generator,
                     repeat=repeat,
-                    figures=scorer.figures(made, one.generator.name, view),
+                    figures=scorer.figures(made, name, view),
                     seconds=seconds,
                     cpu=cpu,
                     n_rows=len(made) if isinstance(made, pd.DataFrame) else None,
                 )
             )
     tell("done", len(todo), len(todo))
-    own = _own(view, spec)
-    told = _notes(view, spec, built, runs, known, own, has_control=control is not None)
+    own = "sticky"  # Name of the generator that the spec itself is
+    if view == "sweep":
+        own = THE_SPEC
+    elif spec.mode == "dp" and spec.dp is not None:
+        own = "dp without noise" if spec.dp.epsilon is None else dp_name(spec.dp.epsilon)
+    told = _notes(view, spec, built, runs, assumed, own, has_control=control is not None)
     return Comparison(
         view=view,
         title=spec.title,
@@ -768,32 +780,6 @@ def compare_all(
     )
 
 
-@contextmanager
-def _made(
-    one: Candidate,
-    repeat: int,
-    spec: ReleaseSpec,
-    areas: Sequence[str],
-    build: Build,
-    scorer: Scorer,
-) -> Iterator[tuple[Any, float | None, float | None]]:
-    """A release in scratch, a baseline's table or a file, and seconds to make it, on the clock and of processors."""
-    start, start_cpu = time.perf_counter(), _cpu()
-    if one.spec is not None:
-        with built_in_scratch(one.spec, build) as (release, seconds):
-            yield release, seconds, _cpu() - start_cpu
-    elif one.entrant is not None and one.entrant.baseline is not None:
-        rows = rows_of(spec, scorer.original)
-        risks = scorer.study.risks
-        quasi = () if risks is None else tuple(c for c in risks.quasi_identifiers if c in rows)
-        schema = schema_of(rows, spec, known=quasi, areas=areas)
-        rng = generator(SEED + repeat, one.generator.name)
-        made = one.entrant.baseline.synthesize(rows, schema, rng)
-        yield made, time.perf_counter() - start, _cpu() - start_cpu
-    else:
-        yield one.entrant and one.entrant.path, None, None
-
-
 def rows_of(spec: ReleaseSpec, original: pd.DataFrame) -> pd.DataFrame:
     """Return the rows that a baseline is given: the columns that the spec's tables show."""
     shown = {c for table in spec.tables for c in table}
@@ -804,15 +790,6 @@ def _cpu() -> float:
     """Seconds of processors so far, those of child processes that have ended too."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
-
-
-def _own(view: View, spec: ReleaseSpec) -> str:
-    """Name of the generator that the spec itself is."""
-    if view == "sweep":
-        return THE_SPEC
-    if spec.mode != "dp" or spec.dp is None:
-        return "sticky"
-    return "dp without noise" if spec.dp.epsilon is None else dp_name(spec.dp.epsilon)
 
 
 def _notes(
@@ -869,17 +846,12 @@ def built_in_scratch(spec: ReleaseSpec, build: Build) -> Iterator[tuple[Path, fl
         yield release, time.perf_counter() - start
 
 
-def is_scratch(release: Path) -> bool:
-    """Whether a release says of itself that a comparison built it."""
+def refuse_scratch(release: Path) -> None:
+    """Refuse to let out a release that a comparison built."""
     con, _ = open_release(release)
     with con:
         notes = con.execute("SELECT note FROM catalog.notes WHERE topic = 'release'").fetchall()
-    return any(str(note) == SCRATCH for (note,) in notes)
-
-
-def refuse_scratch(release: Path) -> None:
-    """Refuse to let out a release that a comparison built."""
-    if is_scratch(release):
+    if any(str(note) == SCRATCH for (note,) in notes):
         raise PrivacyError(
             f"{release}: was built for a comparison, outside the ledger; build the spec itself"
         )

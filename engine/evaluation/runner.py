@@ -110,8 +110,7 @@ class Evaluation:
         return pd.concat([p for p in parts if len(p)], ignore_index=True)
 
     def __repr__(self) -> str:
-        heads, rows, below = self._first()
-        return text_table(heads, rows, below)
+        return text_table(*self._first())
 
     def _repr_html_(self) -> str:
         heads, rows, below = self._first()
@@ -121,13 +120,13 @@ class Evaluation:
         """The heads, the first figures of all subjects, and what is said below: never anything of the original."""
         figures = [result.figures() for result in self.results]
         names = list(dict.fromkeys(name for one in figures for name in one))
-        heads = ["figure", *(result.subject.name for result in self.results)]
         rows: list[list[object]] = [
             [name, *(one.get(name) for one in figures)] for name in names[:N_SHOWN]
         ]
         more = len(names) - N_SHOWN
         below = [f"... and {more:,} more: .results[0].figures()"] if more > 0 else []
-        return heads, rows, [*below, "CONFIDENTIAL: these figures are about the data."]
+        below.append("CONFIDENTIAL: these figures are about the data.")
+        return ["figure", *(result.subject.name for result in self.results)], rows, below
 
 
 # Processes
@@ -393,104 +392,81 @@ class Given:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
-    """How an evaluation is run."""
-
-    share: float = 0.4  # Share of the original that the scale samples, 0 to 1
-    seed: int = 2021  # Fixes all that is drawn
-    # Column -> precision of a model on people outside the data.
-    baselines: Mapping[str, float] = field(default_factory=dict)
-    attacks: bool = False  # Strong attackers attack, too
-    together: bool = (
-        False  # The subjects are sets of one synthesis: scores are averaged, estimates combined
-    )
-    combining: Rule = "partial"
-
-
 def evaluate_all(
     given: Given,
-    settings: Settings,
     *,
+    share: float = 0.4,
+    seed: int = 2021,
+    baselines: Mapping[str, float] | None = None,
+    attacks: bool = False,
+    together: bool = False,
+    combining: Rule = "partial",
     processes: Processes | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluate subjects against one original."""
+    """Evaluate subjects against one original.
+
+    share: Of the original, that the scale samples, 0 to 1. baselines: Column -> precision of a model on people outside
+    the data. attacks: Strong attackers attack, too. together: The subjects are sets of one synthesis: scores are
+    averaged, estimates combined.
+    """
     names = [subject.name for subject in given.subjects]
     if not names or len(set(names)) < len(names):
         raise SpecError("evaluate needs synthetic tables, each with a name of its own")
-    if not 0 < settings.share < 1:
+    if not 0 < share < 1:
         raise SpecError("the sampled share lies between 0 and 100 percent, both excluded")
-    tell = progress or silent
-    results = [
-        _result(subject, given, settings, processes or Processes(1), tell)
-        for subject in given.subjects
-    ]
-    if settings.together:
-        results = [as_one(results, given.study, settings.combining)]
-    return given.evaluation(results, settings.share, settings.seed)
+    tell, study, results = progress or silent, given.study, []
+    for subject in given.subjects:
+        start = time.perf_counter()
+        task = Task(
+            aligned=align(given.original, subject.tables, study, control=given.control),
+            study=study,
+            share=share,
+            seed=seed,
+            baselines=baselines or {},
+        )
+
+        def report(job: Job, done: int, n: int, name: str = subject.name) -> None:
+            tell(f"{name}: {job.stage} {job.name}", done, n)
+
+        jobs = task.jobs()
+        found: dict[str, dict[str, Finding]] = {"measuring": {}, "sampling": {}, "attacking": {}}
+        every = (processes or Processes(1)).run(task, jobs, report)
+        for job, one in zip(jobs, every, strict=True):
+            if one is not None:
+                found[job.stage][job.name] = one
+        risks = found["attacking"]
+        if attacks:
+            risks |= _attacks([subject], given, study, STRONG_ATTACKS, seed, tell)
+        results.append(
+            Result(
+                subject=subject,
+                aligned=task.aligned,
+                scores=found["measuring"],
+                scale={name: at_full_size(score) for name, score in found["sampling"].items()},
+                risks=risks,
+                seconds=time.perf_counter() - start,
+            )
+        )
+    if together:
+        results = [as_one(results, study, combining)]
+    return given.evaluation(results, share, seed)
 
 
-def _result(
-    subject: Subject, given: Given, settings: Settings, processes: Processes, progress: Progress
-) -> Result:
-    """Evaluate one subject."""
-    start = time.perf_counter()
-    study = given.study
-    task = Task(
-        aligned=align(given.original, subject.tables, study, control=given.control),
-        study=study,
-        share=settings.share,
-        seed=settings.seed,
-        baselines=settings.baselines,
-    )
-
-    def tell(job: Job, done: int, n: int) -> None:
-        progress(f"{subject.name}: {job.stage} {job.name}", done, n)
-
-    jobs = task.jobs()
-    found: dict[str, dict[str, Finding]] = {"measuring": {}, "sampling": {}, "attacking": {}}
-    for job, one in zip(jobs, processes.run(task, jobs, tell), strict=True):
-        if one is not None:
-            found[job.stage][job.name] = one
-    risks = found["attacking"]
-    if settings.attacks:
-        risks |= _strong([subject], given, settings.seed, progress)
-    return Result(
-        subject=subject,
-        aligned=task.aligned,
-        scores=found["measuring"],
-        scale={name: at_full_size(score) for name, score in found["sampling"].items()},
-        risks=risks,
-        seconds=time.perf_counter() - start,
-    )
-
-
-def _strong(
-    group: Sequence[Subject], given: Given, seed: int, progress: Progress
+def _attacks(
+    group: Sequence[Subject],
+    given: Given,
+    study: Study,
+    names: tuple[str, ...],
+    seed: int,
+    progress: Progress,
 ) -> dict[str, Finding]:
-    """Strong attacks on what one attacker holds."""
-    target = held(group, given.original, given.study, control=given.control)
+    """Attacks on what one attacker holds; strong ones need no groups of values."""
     return attack_all(
-        target,
-        given.study.attacks,
+        held(group, given.original, study, control=given.control),
+        study.attacks if names == STRONG_ATTACKS else study.risks,
         seed=seed,
-        names=STRONG_ATTACKS,
-        progress=lambda what, done, n: progress(f"{group[0].name}: attacking {what}", done, n),
-    )
-
-
-def _quick(
-    group: Sequence[Subject], given: Given, study: Study | None, seed: int, progress: Progress
-) -> dict[str, Finding]:
-    """Quick attacks on one subject, where the study says what attackers know."""
-    if len(group) > 1 or study is None or study.risks is None:
-        return {}
-    target = held(group, given.original, study, control=given.control)
-    return attack_all(
-        target,
-        study.risks,
-        seed=seed,
+        names=names,
         progress=lambda what, done, n: progress(f"{group[0].name}: attacking {what}", done, n),
     )
 
@@ -511,26 +487,26 @@ def attack_subjects(
 ) -> Evaluation:
     """Attack finished releases, or tables of any tool, one by one or, together, as one attacker holds them.
 
-    study: Says what attackers know who run the quick attacks on one subject, too; strong ones need no groups of
-        values and read by the study given.
+    study: Says what attackers know who run the quick attacks on one subject, too.
     """
     if not given.subjects:
         raise SpecError("attack needs at least one release or synthetic table")
-    results = []
+    results, tell = [], progress or silent
     for group in [list(given.subjects)] if together else [[one] for one in given.subjects]:
-        start = time.perf_counter()
+        start, risks = time.perf_counter(), {}
         name = group[0].name if len(group) == 1 else f"{len(group)} together"
         notes = tuple(note for one in group for note in one.notes)
         if len(group) > 1:
             notes = (f"one attacker holds {', '.join(one.name for one in group)}", *notes)
+        elif study is not None and study.risks is not None:
+            risks = _attacks(group, given, study, ATTACKS, seed, tell)
         results.append(
             Result(
                 subject=replace(group[0], name=name, notes=notes),
                 aligned=align(given.original, group[0].tables, given.study, control=given.control),
                 scores={},
                 scale={},
-                risks=_quick(group, given, study, seed, progress or silent)
-                | _strong(group, given, seed, progress or silent),
+                risks=risks | _attacks(group, given, given.study, STRONG_ATTACKS, seed, tell),
                 seconds=time.perf_counter() - start,
             )
         )

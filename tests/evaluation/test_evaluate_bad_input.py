@@ -22,7 +22,7 @@ from engine.evaluation.measures.counts import Distributions, Ranges, Univariate
 from engine.evaluation.measures.learning import Learning
 from engine.evaluation.measures.propensity import Models, Propensity
 from engine.evaluation.measures.rules import Inconsistencies, Rule
-from engine.evaluation.runner import Given, Result, Settings, evaluate_all
+from engine.evaluation.runner import Given, Result, evaluate_all
 from engine.evaluation.study import Study
 
 pytest.importorskip("sklearn")
@@ -91,7 +91,7 @@ def evaluated(original, synthetic, study: Study = WHOLE) -> Result:
     data = read_original(original, study)
     subject = read_subject(synthetic, data, study, "s")
     given = Given(subjects=[subject], original=data, study=study, data="d")
-    (result,) = evaluate_all(given, Settings()).results
+    (result,) = evaluate_all(given).results
     for name, value in result.figures().items():
         told = FIGURES[name]
         assert math.isfinite(value), name

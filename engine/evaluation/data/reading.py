@@ -16,9 +16,9 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -48,7 +48,6 @@ from engine.schema import (
     quoted,
 )
 from engine.source import (
-    CsvShape,
     cell_sql,
     check_names,
     code_sql,
@@ -88,51 +87,22 @@ def data_of(spec: ReleaseSpec, data: Any = None) -> Any:
     data: A path or frame given in place of the source; by default, or where it is one of the source's files,
         all of it.
     """
-    if data is not None and not _is_of(spec, data):
-        return data
+    source, path = spec.source, spec.source.path
+    if data is not None:
+        files = (
+            {Path(f).resolve() for p in source.paths for f in (p, *glob.glob(p))} if path else ()
+        )
+        if not isinstance(data, str | Path) or Path(data).resolve() not in files:
+            return data
     written = tuple(c for c in spec.columns if c.writing != Writing())
-    if written or _is_more(spec.source):
-        return Declared(source=spec.source, columns=written)
-    return spec.source.path if data is None else data
-
-
-def _is_of(spec: ReleaseSpec, data: Any) -> bool:
-    """Whether something is one of the files of a spec's source."""
-    if spec.source.path is None or not isinstance(data, str | Path):
-        return False
-    files = {Path(f).resolve() for p in spec.source.paths for f in (p, *glob.glob(p))}
-    return Path(data).resolve() in files
-
-
-def _is_more(source: SourceSpec) -> bool:
-    """Whether a source is more than one file of plain UTF-8 text, Parquet or DuckDB."""
-    path = source.path or ""
-    is_several = bool(source.more) or (glob.has_magic(path) and not Path(path).exists())
     encoding = (source.encoding or "utf-8").lower().replace("_", "-")
     is_plain = source.format in ("csv", "parquet", "duckdb") and encoding in ("utf-8", "utf8")
     is_usual = source.delimiter in (None, ",", ";", "\t", "|") and not source.skip
+    is_one = not source.more and not (glob.has_magic(path or "") and not Path(path or "").exists())
     is_made = source.sql or source.sheet or source.count_column
-    return is_several or not is_plain or not is_usual or bool(is_made)
-
-
-@contextmanager
-def opened_as_declared(
-    what: Declared,
-) -> Iterator[tuple[duckdb.DuckDBPyConnection, dict[str, str], str, dict[str, str]]]:
-    """Open a source; closed, and its scratch folder gone, at the end of the block.
-
-    Yields: con: Holds the relation `source`; types; place: What it is, for messages; unreadable: Columns that
-    cannot be read, and why.
-    """
-    with scratch_directory() as scratch, confidential_connection(scratch) as con:
-        found = open_source(con, what.source)
-        types = dict(found.types)
-        if wrong := write_plainly(con, what.columns, types, found.place):
-            raise DataError(
-                f"{found.place}: {', '.join(wrong)}: cells that are not written as the spec says (decimal, thousands, "
-                "date_format)"
-            )
-        yield con, types, found.place, found.unreadable
+    if written or is_made or not (is_plain and is_usual and is_one):
+        return Declared(source=source, columns=written)
+    return path if data is None else data
 
 
 def write_plainly(
@@ -198,28 +168,49 @@ def opened(
     wanted: Columns that are needed of a text file; others are named in `types`, but are not to be read.
     written: Columns of a release, which says how texts were read: those whose cells all are written so are read so.
     """
-    what, of_form = _in_its_form(what)
-    if isinstance(what, Declared):
-        with opened_as_declared(what) as (con, types, place, unreadable):
-            write_plainly(con, written, types, place)
-            found = _usable(con, types, place, unreadable)
-            yield replace(found, notes=(*of_form, *found.notes))
-        return
-    with memory_connection() as con:
-        is_file = isinstance(what, str | Path)
-        found = _of_file(con, Path(what), table, wanted) if is_file else _of_frame(con, what, name)
-        write_plainly(con, written, found.types, found.place)
-        yield found
-
-
-def _in_its_form(what: Any) -> tuple[Any, tuple[str, ...]]:
-    """What is to be read; a text that is not plain UTF-8 from its first line on, as `init` finds it, with remarks."""
-    if not isinstance(what, str | Path) or form_of_file(Path(what)) != "csv":
-        return what, ()
-    source, remarks = found_form(source_of(str(what), None))
-    if not source.encoding and not source.skip:
-        return what, ()
-    return Declared(source=source, columns=()), remarks
+    is_file, remarks, form = isinstance(what, str | Path), (), ""
+    if is_file and (form := form_of_file(Path(what))) == "csv":
+        # A text that is not plain UTF-8 from its first line on is read as `init` finds it.
+        source, told = found_form(source_of(str(what), None))
+        if source.encoding or source.skip:
+            what, remarks = Declared(source=source, columns=()), told
+    with ExitStack() as stack:
+        if isinstance(what, Declared):
+            scratch = stack.enter_context(scratch_directory())
+            con = stack.enter_context(confidential_connection(scratch))
+            found = open_source(con, what.source)
+            types, place, bad = dict(found.types), found.place, found.unreadable
+            if wrong := write_plainly(con, what.columns, types, place):
+                raise DataError(
+                    f"{place}: {', '.join(wrong)}: cells that are not written as the spec says (decimal, thousands, "
+                    "date_format)"
+                )
+        else:
+            con, place = stack.enter_context(memory_connection()), str(what) if is_file else name
+            if form == "csv":
+                types, bad = _read_text(con, place, wanted), {}
+            elif is_file:
+                if form == "duckdb" and manifest_path(Path(what)).exists():
+                    raise DataError(f"{place}: is a release, not the rows of a table")
+                found = open_source(con, source_of(place, table))
+                types, bad = dict(found.types), found.unreadable
+            else:
+                prepared = register_frame(con, what)
+                check_names(prepared.columns, place)
+                fetch(con, "CREATE TEMP VIEW source AS SELECT * FROM frame", place)
+                described = fetch(con, "DESCRIBE source", place)
+                types, bad = {str(row[0]): str(row[1]) for row in described}, prepared.unreadable
+            if not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
+                raise DataError(f"{place}: has no rows")
+        write_plainly(con, written, types, place)
+        notes = [*remarks, *(f"{column}: {why}; left out" for column, why in bad.items())]
+        if next(iter(types)) == INDEX and len(types) > 1:
+            notes.append(
+                "its first column is an index without a name, as other tools write it; left out"
+            )
+            del types[INDEX]
+        usable = {c: t for c, t in types.items() if c not in bad}
+        yield Relation(con=con, types=usable, place=place, notes=tuple(notes))
 
 
 def form_of_file(path: Path) -> str:
@@ -236,25 +227,14 @@ def form_of_file(path: Path) -> str:
     return form
 
 
-def _of_file(
-    con: duckdb.DuckDBPyConnection, path: Path, table: str | None, wanted: Collection[str] | None
-) -> Relation:
-    """Open a file."""
-    form = form_of_file(path)
-    if form == "csv":
-        return _of_text(con, path, wanted)
-    if form == "duckdb" and manifest_path(path).exists():
-        raise DataError(f"{path}: is a release, not the rows of a table")
-    opened_source = open_source(con, source_of(str(path), table))
-    return _usable(con, opened_source.types, str(path), opened_source.unreadable)
-
-
-def _of_text(
-    con: duckdb.DuckDBPyConnection, path: Path, wanted: Collection[str] | None
-) -> Relation:
-    """Read a text file into the table `source`: it is looked at more than once."""
-    place = str(path)
-    shape = _shape(path)
+def _read_text(
+    con: duckdb.DuckDBPyConnection, place: str, wanted: Collection[str] | None
+) -> dict[str, str]:
+    """Read a text file into the table `source`, for it is looked at more than once; types of all columns."""
+    try:
+        shape = csv_shape(Path(place))
+    except zlib.error:
+        raise DataError(f"{place}: cannot be read; it may be cut or damaged") from None
     names = list(shape.names)
     if len(names) > 1 and not names[0].strip() and INDEX not in names:
         names[0] = INDEX
@@ -263,47 +243,7 @@ def _of_text(
     source = csv_rows(place, shape.delimiter, names, has_tail=shape.has_tail, empty_is_null=True)
     chosen = ", ".join(map(quoted, here)) or quoted(names[-1])
     fetch(con, f"CREATE TABLE source AS SELECT {chosen} FROM {source}", place)
-    _check_rows(con, place)
-    return _usable(con, dict.fromkeys(names, "VARCHAR"), place, {})
-
-
-def _shape(path: Path) -> CsvShape:
-    """Delimiter and header of a text file."""
-    try:
-        return csv_shape(path)
-    except zlib.error:
-        raise DataError(f"{path}: cannot be read; it may be cut or damaged") from None
-
-
-def _of_frame(con: duckdb.DuckDBPyConnection, frame: Any, name: str) -> Relation:
-    """Open a pandas or Arrow object."""
-    prepared = register_frame(con, frame)
-    check_names(prepared.columns, name)
-    fetch(con, "CREATE TEMP VIEW source AS SELECT * FROM frame", name)
-    _check_rows(con, name)
-    types = {str(row[0]): str(row[1]) for row in fetch(con, "DESCRIBE source", name)}
-    return _usable(con, types, name, prepared.unreadable)
-
-
-def _usable(
-    con: duckdb.DuckDBPyConnection, types: dict[str, str], place: str, bad: dict[str, str]
-) -> Relation:
-    """Leave out an index that pandas wrote, and columns that cannot be read."""
-    notes = [f"{name}: {why}; left out" for name, why in bad.items()]
-    first = next(iter(types))
-    if first == INDEX and len(types) > 1:
-        notes.append(
-            "its first column is an index without a name, as other tools write it; left out"
-        )
-        types = {c: t for c, t in types.items() if c != INDEX}
-    usable = {c: t for c, t in types.items() if c not in bad}
-    return Relation(con=con, types=usable, place=place, notes=tuple(notes))
-
-
-def _check_rows(con: duckdb.DuckDBPyConnection, place: str) -> None:
-    """Refuse what has no rows."""
-    if not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
-        raise DataError(f"{place}: has no rows")
+    return dict.fromkeys(names, "VARCHAR")
 
 
 # Columns of a release: what a value is, on which grid, and what stands for rare ones
@@ -323,11 +263,33 @@ class ReleasedColumn:
 def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
     """Read them from the catalogue of an open release, in the source's order."""
     listed = con.execute(
-        "SELECT name, sql_type, kind, value_type, placeholder, resolution_base, resolution_exponent "
+        "SELECT name, sql_type, kind, value_type, placeholder, resolution_base, resolution_exponent, null_spelling "
         "FROM catalog.columns ORDER BY position"
     ).fetchall()
-    told = _told(con)
-    nulls = _null_spellings(con, {name: of.spellings for name, of in told.items()})
+    # How columns were read from the source, as the cards say it, which may be anybody's; earlier versions do not.
+    told: dict[str, Mapping[str, Any]] = {}
+    cards = con.execute("SELECT columns, card FROM catalog.tables ORDER BY width").fetchall()
+    for columns, card in cards:
+        if not told.keys() >= set(columns):
+            written = GeneratorCard.from_json(card).written
+            told |= {name: written[name] for name in columns if name in written}
+    keys = [key.name for key in fields(Writing)]
+    writings = {c: Writing(**{k: of[k] for k in keys if k in of}) for c, of in told.items()}
+    if any(writing_problems(writing, "card") for writing in writings.values()):
+        raise DamagedRelease("a card of the release was not written by tablepack")
+    # How columns spell a blank, as the release says or, of earlier versions, writes it; never as one of its values:
+    # typed files (Parquet) have blanks of their own, and there the spelling may be a value, which is then shown.
+    nulls = {
+        name: tuple(told[name].get("nulls", ("",))) if name in told else (blank, "")
+        for name, *_, blank in listed
+    }
+    pairs = [(name, text) for name, texts in nulls.items() for text in dict.fromkeys(texts)]
+    shown = con.execute(
+        "SELECT s.name, s.text FROM (SELECT unnest(?::VARCHAR[]) AS name, unnest(?::VARCHAR[]) AS text) AS s "
+        "JOIN catalog.codes AS v ON v.column_name = s.name AND v.kind <> 'null' AND (v.value = s.text OR "
+        "TRY_CAST(v.value AS DOUBLE) = TRY_CAST(s.text AS DOUBLE))",
+        [[name for name, _ in pairs], [text for _, text in pairs]],
+    ).fetchall()
     return {
         name: ReleasedColumn(
             sql_type=sql_type,
@@ -337,65 +299,12 @@ def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
                 value_type=cast(ValueType, value_type),
                 placeholder=placeholder,
                 resolution=None if base is None else Resolution(base=base, exponent=exponent),
-                nulls=nulls[name],
-                writing=told[name].writing if name in told else Writing(),
+                nulls=tuple(t for c, t in pairs if c == name and (c, t) not in set(shown)),
+                writing=writings.get(name, Writing()),
             ),
             is_told=name in told,
         )
-        for name, sql_type, kind, value_type, placeholder, base, exponent in listed
-    }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Told:
-    """How a column was read from the source."""
-
-    writing: Writing
-    spellings: tuple[str, ...]
-
-
-def _told(con: duckdb.DuckDBPyConnection) -> dict[str, _Told]:
-    """How columns were read from the source, as the cards say it; those of earlier versions do not."""
-    found: dict[str, _Told] = {}
-    for columns, card in con.execute(
-        "SELECT columns, card FROM catalog.tables ORDER BY width"
-    ).fetchall():
-        if not found.keys() >= set(columns):
-            written = GeneratorCard.from_json(card).written
-            found |= {name: _told_of(written[name]) for name in columns if name in written}
-    return found
-
-
-def _told_of(told: Mapping[str, Any]) -> _Told:
-    """One column of a card, which may be anybody's."""
-    keys = [key.name for key in fields(Writing)]
-    writing = Writing(**{key: told[key] for key in keys if key in told})
-    if writing_problems(writing, "card"):
-        raise DamagedRelease("a card of the release was not written by tablepack")
-    return _Told(writing=writing, spellings=tuple(told.get("nulls", ("",))))
-
-
-def _null_spellings(
-    con: duckdb.DuckDBPyConnection, told: Mapping[str, tuple[str, ...]]
-) -> dict[str, tuple[str, ...]]:
-    """How columns spell a blank, as the release says or, of earlier versions, writes it; never as one of its values.
-
-    Typed files (Parquet) have blanks of their own: there the spelling may be a value, which the release then shows.
-    """
-    writes = con.execute("SELECT name, null_spelling FROM catalog.columns").fetchall()
-    nulls = {name: told.get(name, tuple(dict.fromkeys((blank, "")))) for name, blank in writes}
-    listed = [(name, text) for name, of in nulls.items() for text in of]
-    if not listed:
-        return nulls
-    values = con.execute(
-        "SELECT s.name, s.text FROM (SELECT unnest(?) AS name, unnest(?) AS text) AS s "
-        "JOIN catalog.codes AS v ON v.column_name = s.name AND v.kind <> 'null' AND (v.value = s.text OR "
-        "TRY_CAST(v.value AS DOUBLE) = TRY_CAST(s.text AS DOUBLE))",
-        [[name for name, _ in listed], [text for _, text in listed]],
-    ).fetchall()
-    shown = set(values)
-    return {
-        name: tuple(text for text in of if (name, text) not in shown) for name, of in nulls.items()
+        for name, sql_type, kind, value_type, placeholder, base, exponent, _ in listed
     }
 
 
@@ -449,9 +358,16 @@ def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
     notes = con.execute(
         "SELECT note FROM catalog.notes WHERE topic = 'release' ORDER BY position"
     ).fetchall()
-    groups = _exposed_groups(con) if row is not None and row[2] == "sticky" else ()
+    groups: list[Mapping[str, Any]] = []
+    has_groups = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'catalog' AND table_name = 'exposure'"
+    if row is not None and row[2] == "sticky" and con.execute(has_groups).fetchone():
+        told = con.execute("FROM catalog.exposure")
+        names = [column[0] for column in told.description]
+        groups = [dict(zip(names, values, strict=True)) for values in told.fetchall()]
     try:
         title, vintage, mode, key_id, version, unit, entity, privacy, is_reviewed = row or ()
+        counted = json.loads(privacy).get("counted") or {"by": None, "each": None}
+        entities = [counted[key] for key in ("by", "each") if counted[key] is not None]
         return Facts(
             title=title or "",
             vintage=vintage,
@@ -461,11 +377,11 @@ def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
             unit=unit_from_json(unit),
             entity=unit_from_json(entity),
             privacy=dict(json.loads(privacy)),
-            counted=_counted(json.loads(privacy).get("counted")),
+            counted=as_entities(entities),
             detected={name: tuple(settings) for name, settings in found if settings},
             is_reviewed=bool(is_reviewed),
             notes=tuple(note for (note,) in notes),
-            groups=groups,
+            groups=tuple(groups),
         )
     except (ValueError, TypeError, AttributeError, KeyError):
         raise DamagedRelease(
@@ -485,25 +401,6 @@ def labels_in(
     for name, value, label in listed:
         values.setdefault(name, {})[value] = label
     return dict(named), values
-
-
-def _counted(told: Mapping[str, Any] | None) -> tuple[Entity, ...]:
-    """The columns of whose values each counts once."""
-    if told is None:
-        return ()
-    return as_entities([told["by"], *([told["each"]] if told["each"] is not None else [])])
-
-
-def _exposed_groups(con: duckdb.DuckDBPyConnection) -> tuple[Mapping[str, Any], ...]:
-    """The most exposed groups of a sticky release, in its own order; none where exposure was not computed."""
-    has_them = con.execute(
-        "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'catalog' AND table_name = 'exposure'"
-    ).fetchone()
-    if has_them == (0,):
-        return ()
-    told = con.execute("FROM catalog.exposure")
-    names = [column[0] for column in told.description]
-    return tuple(dict(zip(names, values, strict=True)) for values in told.fetchall())
 
 
 # What the values of a column are: numbers, times or texts
@@ -546,12 +443,8 @@ def kind_of_column(column: pd.Series) -> Kind:
         return "time"
     if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
         return "number"
-    return "number" if column.dtype == object and _is_truth(column) else "text"
-
-
-def _is_truth(column: pd.Series) -> bool:
-    """Whether a column of objects holds truth values only."""
-    return bool(pd.api.types.infer_dtype(column, skipna=True) == "boolean")
+    is_truth = pd.api.types.infer_dtype(column, skipna=True) == "boolean"
+    return "number" if column.dtype == object and is_truth else "text"
 
 
 def kinds_of(
@@ -636,34 +529,28 @@ def read_kinds(
             )
             value = f"CAST({value} AS t_{i})"
         elif name in known:
-            value = _on_grid(known[name], kind, value, spelled[name])
+            # What spells a blank is left as it is, for it is looked for later.
+            snapped = on_grid_sql(known[name], value)
+            if kind == ("time" if known[name].kind == "timestamp" else "number"):
+                numbers = [] if kind == "time" else filter(_is_number, spelled[name])
+                blanks = ", ".join(repr(float(n)) for n in numbers)
+                kept = f"CASE WHEN {value} IN ({blanks}) THEN {value} ELSE {snapped} END"
+                value = kept if blanks and snapped != value else snapped
         listed.append(f"{value} AS {quoted(name)}")
-    frame = _fetched(relation, f"SELECT {', '.join(listed)} FROM source")
+    frame = None
+    with suppress(duckdb.Error, MemoryError):
+        frame = relation.con.execute(f"SELECT {', '.join(listed)} FROM source").df()
+    if (
+        frame is None
+    ):  # raised here: the new error must not carry the old one, which may quote the data
+        raise DataError(f"{relation.place}: cannot be read; it may be too large for memory")
     for name, kind in kinds.items():
-        if kind == "number":
-            frame[name] = _without_blanks(frame[name], spelled[name])
+        if kind == "number":  # without those that spell a blank, and without infinite ones
+            values = frame[name].to_numpy(np.float64)
+            blanks = [float(n) for n in spelled[name] if _is_number(n)]
+            is_blank = ~np.isfinite(values) | np.isin(values, blanks)
+            frame[name] = pd.Series(np.where(is_blank, np.nan, values), name=name)
     return frame
-
-
-def _on_grid(column: Column, kind: Kind, value: str, nulls: Sequence[str]) -> str:
-    """SQL that puts a value on a release's grid; what spells a blank is left as it is, for it is looked for later."""
-    if kind != ("time" if column.kind == "timestamp" else "number"):
-        return value
-    blanks = [repr(float(n)) for n in nulls if _is_number(n)] if kind == "number" else []
-    snapped = on_grid_sql(column, value)
-    if not blanks or snapped == value:
-        return snapped
-    return f"CASE WHEN {value} IN ({', '.join(blanks)}) THEN {value} ELSE {snapped} END"
-
-
-def _fetched(relation: Relation, sql: str) -> pd.DataFrame:
-    """Result of a statement; an error of DuckDB in our own words."""
-    try:
-        return relation.con.execute(sql).df()
-    except (duckdb.Error, MemoryError):
-        pass
-    # Raised here: the new error must not carry the old one, which may quote the data.
-    raise DataError(f"{relation.place}: cannot be read; it may be too large for memory")
 
 
 def like_texts(column: pd.Series, original: pd.Series) -> pd.Series:
@@ -671,7 +558,8 @@ def like_texts(column: pd.Series, original: pd.Series) -> pd.Series:
 
     original: Texts; what it has is never changed.
     """
-    known = set(_texts_of(original))
+    is_listed = isinstance(original.dtype, pd.CategoricalDtype)
+    known = set(map(str, original.cat.categories if is_listed else original.dropna().unique()))
     texts = [str(v) for v in column.cat.categories]
     spelled = [_like(v, known) for v in texts]
     if spelled == texts:
@@ -693,13 +581,6 @@ def _like(text: str, known: Collection[str]) -> str | None:
     if f"{text}.0" in known:
         return f"{text}.0"
     return None if text.strip().lower() in USUAL_BLANKS else text
-
-
-def _texts_of(column: pd.Series) -> Iterable[str]:
-    """Distinct texts of a column."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return map(str, column.cat.categories)
-    return map(str, pd.unique(column.dropna()))
 
 
 def _seen(
@@ -751,13 +632,6 @@ def _expression(name: str, sql_type: str, kind: Kind, nulls: Sequence[str]) -> s
         )
     # The shortest text of a short float is what its writer meant: 0.1, not 0.10000000149.
     return f"CAST({f'CAST({value} AS VARCHAR)' if sql_type == 'FLOAT' else value} AS DOUBLE)"
-
-
-def _without_blanks(numbers: pd.Series, nulls: Sequence[str]) -> pd.Series:
-    """Numbers without those that spell a blank, and without infinite ones."""
-    values = numbers.to_numpy(np.float64)
-    is_blank = ~np.isfinite(values) | np.isin(values, [float(n) for n in nulls if _is_number(n)])
-    return pd.Series(np.where(is_blank, np.nan, values), name=numbers.name)
 
 
 def _text_sql(name: str, sql_type: str, nulls: Sequence[str]) -> str:
@@ -874,7 +748,12 @@ def read_release(path: Path) -> Released:
         texts = _text_types(con, known, {physical: names for names, physical, _ in listed})
         for names, physical, card in listed:
             columns = column_set(names)
-            frame = con.execute(_rows_sql(columns, physical, texts, clocks)).df()
+            # Texts as their types, and times of day as moments of one day.
+            cells = {c: f"CAST({quoted(c)} AS {of_type})" for c, of_type in texts.items()}
+            cells |= {c: moment_of_clock(quoted(c)) for c in clocks}
+            typed = ", ".join(f"{cells[c]} AS {quoted(c)}" for c in columns if c in cells)
+            put = f"REPLACE ({typed})" if typed else ""
+            frame = con.execute(f"SELECT * {put} FROM tables.{quoted(physical)}").df()
             count, measured = (frame.pop(name) for name in count_names(columns))
             tables[columns] = Distinct(
                 frame=frame if tuple(frame) == columns else frame[list(columns)],
@@ -926,16 +805,6 @@ def _text_types(
     return found
 
 
-def _rows_sql(
-    columns: ColumnSet, physical: str, texts: Mapping[str, str], clocks: Collection[str]
-) -> str:
-    """SQL that reads a table, texts as their types and times of day as moments of one day."""
-    cells = {c: f"CAST({quoted(c)} AS {of_type})" for c, of_type in texts.items()}
-    cells |= {c: moment_of_clock(quoted(c)) for c in clocks}
-    typed = ", ".join(f"{cells[c]} AS {quoted(c)}" for c in columns if c in cells)
-    return f"SELECT * {f'REPLACE ({typed})' if typed else ''} FROM tables.{quoted(physical)}"
-
-
 def read_original(
     what: Any,
     reading: Reading,
@@ -956,37 +825,26 @@ def read_original(
     written = [one.column for one in (like or {}).values()]
     with opened(what, name="the data", table=table, written=written) as relation:
         kinds, notes = kinds_of(relation, nulls=reading.nulls, texts=reading.texts)
-        kinds |= _released_kinds(relation, kinds, reading, like or {})
+        # Columns of a release whose values look like another kind: they must be of the release's.
+        wrong = []
+        for column, one in (like or {}).items():
+            kind = kind_of_type(one.sql_type)
+            if column in kinds and kind not in (None, kinds[column]):
+                nulls = (*reading.nulls, *one.column.spellings)
+                fitting = fitting_kinds(relation, {column: cast(Kind, kind)}, nulls=nulls)[0]
+                kinds |= fitting
+                wrong += [column] * (not fitting)
+        if wrong:
+            raise DataError(
+                f"{relation.place}: {_listed(wrong)}: the values are not of the release's types; "
+                "check that it is made from these data, and how numbers, dates and blanks are written: the spec of the "
+                "release (--spec) says it"
+            )
         grids = {c: one.column for c, one in (like or {}).items()}
         frame = _frame(relation, kinds, reading, grids)
         all_notes = (*relation.notes, *notes)
         frame.attrs = {"place": relation.place, "notes": all_notes, "grids": grids}
     return frame
-
-
-def _released_kinds(
-    relation: Relation,
-    kinds: Mapping[str, Kind],
-    reading: Reading,
-    like: Mapping[str, ReleasedColumn],
-) -> dict[str, Kind]:
-    """Kinds of a release's columns where the values look like another one; they must be of the release's."""
-    wanted = {
-        c: kind
-        for c, one in like.items()
-        if c in kinds and (kind := kind_of_type(one.sql_type)) not in (None, kinds[c])
-    }
-    fitting: dict[str, Kind] = {}
-    for name, kind in wanted.items():
-        nulls = (*reading.nulls, *like[name].column.spellings)
-        fitting |= fitting_kinds(relation, {name: kind}, nulls=nulls)[0]
-    if wrong := [c for c in wanted if c not in fitting]:
-        raise DataError(
-            f"{relation.place}: {_listed(wrong)}: the values are not of the release's types; "
-            "check that it is made from these data, and how numbers, dates and blanks are written: the spec of the "
-            "release (--spec) says it"
-        )
-    return fitting
 
 
 def notes_of(original: pd.DataFrame) -> tuple[str, ...]:
@@ -1081,7 +939,13 @@ def _release(path: Path, release: Released, original: pd.DataFrame, name: str) -
     if not any(len(t.n) for t in tables.values()):
         place = original.attrs.get("place", "the data")
         raise DataError("; ".join([f"{path} and {place} have no table in common", *notes]))
-    _refuse_others(path, shown, original)
+    missing = [c for c in shown if c not in original.columns]
+    if 2 * len(missing) > len(shown):  # what is left is hardly what it was made from
+        raise DataError(
+            f"{original.attrs.get('place', 'the data')} lacks {len(missing)} of the {len(shown)} columns of {path}: "
+            f"{_listed(missing)}; give the data that it was made from, with half of its columns at least (others are "
+            "left out, and a note says so)"
+        )
     _refuse_rows(path, release.facts.counted, original)
     if len(tables) < len(release.tables):
         notes.append(f"{len(release.tables) - len(tables)} tables with such columns are left out")
@@ -1101,18 +965,6 @@ def _release(path: Path, release: Released, original: pd.DataFrame, name: str) -
             if (text := one.column.placeholder) is not None
         },
     )
-
-
-def _refuse_others(path: Path, shown: Sequence[str], original: pd.DataFrame) -> None:
-    """Refuse data that lacks most columns of a release: what is left is hardly what it was made from."""
-    missing = [c for c in shown if c not in original.columns]
-    if 2 * len(missing) > len(shown):
-        place = original.attrs.get("place", "the data")
-        raise DataError(
-            f"{place} lacks {len(missing)} of the {len(shown)} columns of {path}: "
-            f"{_listed(missing)}; give the data that it was made from, with half of its columns at least (others are "
-            "left out, and a note says so)"
-        )
 
 
 def _refuse_rows(path: Path, counted: tuple[Entity, ...], original: pd.DataFrame) -> None:
