@@ -71,7 +71,7 @@ def ours(kind: str, domain: Domain, margins: Sequence[Sequence[str]], seed: int)
     if kind == "ipf":
         return raked_generator(domain, margins)
     rng = np.random.default_rng(seed)
-    made = partial(cart().synthesize, schema=Schema(), rng=rng)
+    made = partial(cart, schema=Schema(), rng=rng)
     return frame_generator(domain, made, "sequential CART")
 
 
@@ -404,7 +404,7 @@ def made_by(bench: Bench, kind: str, seed: int) -> Cells:
         return Cells(codes=np.column_stack(np.unravel_index(held, sizes)), n=table.ravel()[held])
     rng = np.random.default_rng(seed)
     if kind == WHOLE:
-        made = cart().synthesize(bench.frame, Schema(), rng)
+        made = cart(bench.frame, Schema(), rng)
         return cells_of(domain.coded(made, kind), domain.sizes)
     return generator_of(kind, "1", domain, seed).draw(real, rng)
 

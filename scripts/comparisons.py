@@ -217,11 +217,11 @@ def coded_cart() -> Baseline:
     def synthesize(frame: pd.DataFrame, _: Schema, rng: np.random.Generator) -> pd.DataFrame:
         numbers = [c for c in frame if pd.api.types.is_numeric_dtype(frame[c])]
         filled = frame.assign(**{c: frame[c].astype(float).fillna(-1.0) for c in numbers})
-        made = cart().synthesize(filled, Schema(numbers=frozenset(numbers)), rng)
+        made = cart(filled, Schema(numbers=frozenset(numbers)), rng)
         blank = [c for c in numbers if frame[c].isna().any()]
         return made.assign(**{c: made[c].where(made[c] != -1.0) for c in blank})
 
-    return replace(cart(), name=NUMBERS, synthesize=synthesize)
+    return replace(baseline_of("cart"), name=NUMBERS, synthesize=synthesize)
 
 
 def scores(original: pd.DataFrame, made: pd.DataFrame, scored: Study) -> dict[str, float]:

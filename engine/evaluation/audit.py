@@ -1498,7 +1498,7 @@ def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
         if is_wide
         else "Marks as above."
     )
-    return Picture(title=title, words=words, svg=chart.svg(), is_wide=is_wide)
+    return Picture.of(chart, words, is_wide=is_wide)
 
 
 def audit_page(audit: Audit) -> str:

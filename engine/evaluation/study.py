@@ -29,7 +29,7 @@ from engine.evaluation.measures.combinations import Marginals, Tables
 from engine.evaluation.measures.counts import Distributions, Univariate
 from engine.evaluation.measures.learning import Learning
 from engine.evaluation.measures.propensity import Models, Propensity
-from engine.evaluation.measures.rules import Inconsistencies, Rule
+from engine.evaluation.measures.rules import Rule
 from engine.evaluation.measures.suite import Sections
 from engine.schema import ColumnSet
 from engine.spec import ReleaseSpec
@@ -83,12 +83,16 @@ def read_study(path: Path, *, beside: Sequence[Path] = ()) -> Study:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SpecError(f"study {path}: is not TOML: {error}") from None
     except ValidationError as error:
-        wrong = [f"study {path}: {_dotted(e['loc'])}: {e['msg']}" for e in error.errors()]
+        wrong = [
+            f"study {path}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()
+        ]
         raise SpecError(wrong) from None
     declared = study.inconsistencies
     if declared is None or declared.file is None:
         return study
-    return _with_rules(study, declared, _rules(find_file(declared.file, [path.parent, *beside])))
+    more = _rules(find_file(declared.file, [path.parent, *beside]))
+    whole = declared.model_copy(update={"rules": declared.rules + more, "file": None})
+    return study.model_copy(update={"inconsistencies": whole})
 
 
 def find_file(name: str, folders: Sequence[Path]) -> Path:
@@ -107,17 +111,6 @@ def _rules(path: Path) -> tuple[Rule, ...]:
         return tuple(Rule.model_validate(raw) for raw in parsed_json(path.read_text("utf-8")))
     except (ValueError, TypeError):
         raise SpecError(f"file of rules {path}: is not a JSON list of rules") from None
-
-
-def _with_rules(study: Study, section: Inconsistencies, more: tuple[Rule, ...]) -> Study:
-    """Return the study with rules read from a file."""
-    whole = section.model_copy(update={"rules": section.rules + more, "file": None})
-    return study.model_copy(update={"inconsistencies": whole})
-
-
-def _dotted(parts: tuple[Any, ...]) -> str:
-    """Dotted place of a mistake."""
-    return ".".join(map(str, parts))
 
 
 # Finding the study that somebody names
@@ -201,7 +194,10 @@ def with_files(study: Study, folders: Sequence[Path]) -> Study:
     for name, entry in schema.items():
         null = entry.get("null_value")
         nulls += [str(null)] if null is not None else []
-        values = [str(v) for v in _list(entry.get("values", []), path) if v != null]
+        values = entry.get("values", [])
+        if not isinstance(values, list):
+            raise SpecError(f"schema {path}: values are not a list")
+        values = [str(v) for v in values if v != null]
         if entry.get("dtype") == "object" and not all(map(_is_number, values)):
             texts.append(name)
             order.setdefault(name, values)
@@ -252,7 +248,10 @@ def read_baselines(study: Study, folders: Sequence[Path]) -> dict[str, float] | 
         return None
     path = find_file(study.risks.baselines, folders)
     content = _json(path)
-    if not isinstance(content, dict) or not all(_is_share(v) for v in content.values()):
+    if not isinstance(content, dict) or not all(
+        isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v <= 1
+        for v in content.values()
+    ):
         raise SpecError(f"baselines {path}: is not a JSON object of numbers from 0 to 1")
     return {str(name): float(value) for name, value in content.items()}
 
@@ -276,13 +275,6 @@ def _json(path: Path) -> Any:
         raise SpecError(f"{path}: is not JSON") from None
 
 
-def _list(listed: Any, path: Path) -> list[Any]:
-    """A list of values in a schema."""
-    if not isinstance(listed, list):
-        raise SpecError(f"schema {path}: values are not a list")
-    return listed
-
-
 def _once(names: Sequence[str]) -> tuple[str, ...]:
     """Names without repetitions, in their order."""
     return tuple(dict.fromkeys(names))
@@ -294,11 +286,6 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
-
-
-def _is_share(value: Any) -> bool:
-    """Whether something is a number from 0 to 1."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 # The study of data that nobody has declared one for
@@ -362,10 +349,22 @@ def default_study(
     ids = tuple(c.name for c in seen if c.is_id)
     used = [c for c in seen if not c.is_id]
     varied = [c for c in used if not c.is_constant]
-    notes = _chosen_notes(seen, ids)
+    notes = ["no study was declared: columns are read, binned and aligned by what they look like"]
+    if ids:
+        notes.append(
+            f"{', '.join(ids)}: nearly every row has a value of its own, left out of most measures"
+        )
+    if constant := [c.name for c in seen if c.is_constant and not c.is_id]:
+        notes.append(f"{', '.join(constant)}: the same in all rows of the original")
     ordered = tuple(c.name for c in varied if c.kind != "text")
+    unvaried = tuple(c.name for c in seen if c not in varied)
     width = max((c.width for c in used), default=0)
-    declared: dict[str, object] = {"title": title, "bins": _bins(used)}
+    # Numbers and times of many values, in groups of equal share.
+    wide = [c.name for c in used if c.kind != "text" and c.n_values > FEW]
+    declared: dict[str, object] = {
+        "title": title,
+        "bins": {name: Binning(ranks=RANKS) for name in wide},
+    }
     if used:
         declared |= {
             "univariate": Univariate(leave_out=ids),
@@ -376,120 +375,74 @@ def default_study(
     if len(varied) > 1:
         declared |= {
             "correlations": Correlations(columns=ordered),
-            "components": Components(n=min(5, len(varied)), leave_out=_without(seen, varied)),
-            "models": Models(leave_out=_without(seen, varied)),
+            "components": Components(n=min(5, len(varied)), leave_out=unvaried),
+            "models": Models(leave_out=unvaried),
         }
     if ordered:
         declared["distributions"] = Distributions(columns=ordered)
-    declared["estimates"] = _estimates(varied)
-    declared["learning"] = _learning(varied, notes)
-    declared["risks"] = _risks(varied, notes)
-    return DefaultStudy(study=Study.model_validate(declared), notes=tuple(notes))
-
-
-def _seen(column: pd.Series, column_sets: Sequence[ColumnSet]) -> _Column:
-    """Look at a column of the original."""
-    kind = kind_of_column(column)
-    filled = column.dropna()
-    counted = filled.value_counts(sort=True) if len(filled) else pd.Series(dtype="int64")
-    counted = counted[counted > 0]  # categories that no row has
-    n_blank = len(column) - len(filled)
-    largest = int(counted.iloc[0]) if len(counted) else 0
-    return _Column(
-        name=str(column.name),
-        kind=kind,
-        n_values=len(counted),
-        has_blanks=n_blank > 0,
-        commonest=counted.index[0] if len(counted) else None,
-        share=max(largest, n_blank) / max(len(column), 1),
-        is_id=_is_id(filled, kind, len(counted)),
-        n_tables=len(column_sets),
-        width=max(map(len, column_sets)),
-    )
-
-
-def _is_id(filled: pd.Series, kind: Kind, n_values: int) -> bool:
-    """Texts mostly of one row each (names), and whole numbers of one row each; measured numbers may well be so."""
-    if len(filled) < _ROWS_OF_IDS:
-        return False
-    if kind == "text":
-        return 2 * n_values > len(filled)
-    if kind == "time" or n_values < len(filled):
-        return False
-    return bool((filled.astype("float64") % 1 == 0).all())
-
-
-def _chosen_notes(seen: Sequence[_Column], ids: Sequence[str]) -> list[str]:
-    """What was chosen of all columns."""
-    notes = ["no study was declared: columns are read, binned and aligned by what they look like"]
-    if ids:
-        notes.append(
-            f"{', '.join(ids)}: nearly every row has a value of its own, left out of most measures"
-        )
-    if constant := [c.name for c in seen if c.is_constant and not c.is_id]:
-        notes.append(f"{', '.join(constant)}: the same in all rows of the original")
-    return notes
-
-
-def _without(seen: Sequence[_Column], included: Sequence[_Column]) -> tuple[str, ...]:
-    """Columns that are not among some others."""
-    names = {c.name for c in included}
-    return tuple(c.name for c in seen if c.name not in names)
-
-
-def _bins(used: Sequence[_Column]) -> dict[str, Binning]:
-    """Numbers and times of many values, in groups of equal share."""
-    return {c.name: Binning(ranks=RANKS) for c in used if c.kind != "text" and c.n_values > FEW}
-
-
-def _estimates(varied: Sequence[_Column]) -> tuple[Estimate, ...]:
-    """Means of numbers, and shares of the commonest value of texts."""
+    # Means of numbers, and shares of the commonest value of texts.
     means = [
         Estimate(name=f"mean of {c.name}", kind="mean", column=c.name)
         for c in varied
         if c.kind == "number" and c.n_values
     ]
     shares = [
-        Estimate(
-            name=f"share of the commonest {c.name}",
-            kind="share",
-            column=c.name,
-            value=str(c.commonest),
-        )
-        for c in varied
-        if c.kind == "text" and c.n_values
+        Estimate(name=f"share of the commonest {name}", kind="share", column=name, value=str(value))
+        for name, value in [
+            (c.name, c.commonest) for c in varied if c.kind == "text" and c.n_values
+        ]
     ]
-    return (*means[:MOST_ESTIMATES], *shares[:MOST_ESTIMATES])
-
-
-def _learning(varied: Sequence[_Column], notes: list[str]) -> tuple[Learning, ...]:
-    """One task: a column of few values, none of them too common, in the widest table and in most tables."""
-    if len(varied) < 2:
-        return ()
-    fitting = [
-        c for c in varied if c.width > 1 and 2 <= c.n_values <= FEW // 2 and c.share <= COMMON
-    ] or [c for c in varied if c.width > 1 and c.kind != "text" and c.n_values > FEW]
-    if not fitting:
+    declared["estimates"] = (*means[:MOST_ESTIMATES], *shares[:MOST_ESTIMATES])
+    # One task: a column of few values, none of them too common, in the widest table and in most tables.
+    several = [c for c in varied if c.width > 1] if len(varied) > 1 else []
+    fitting = [c for c in several if 2 <= c.n_values <= FEW // 2 and c.share <= COMMON]
+    fitting = fitting or [c for c in several if c.name in wide]
+    if fitting:
+        best = max(fitting, key=lambda c: (c.width, c.n_tables, -c.share, c.name))
+        notes.append(
+            f"learners predict {best.name}, which was chosen by rule, from at most {LEARNED:,} rows"
+        )
+        declared["learning"] = (Learning(target=best.name, rows=LEARNED),)
+    elif len(varied) > 1:
         notes.append("no column is fit to be learned from the others")
-        return ()
-    best = max(fitting, key=lambda c: (c.width, c.n_tables, -c.share, c.name))
-    notes.append(
-        f"learners predict {best.name}, which was chosen by rule, from at most {LEARNED:,} rows"
-    )
-    return (Learning(target=best.name, rows=LEARNED),)
-
-
-def _risks(varied: Sequence[_Column], notes: list[str]) -> Attacker | None:
-    """Known columns: those of 2 to 100 values that most tables have, at most half of all; the first ones of equals."""
+    # Known columns: those of 2 to 100 values that most tables have, at most half of all; the first ones of equals.
     fitting = [c for c in varied if 2 <= c.n_values + c.has_blanks <= MOST_LEVELS]
-    most = min(MOST_KNOWN, (len(varied) + 1) // 2, len(varied) - 1)
-    known = sorted(fitting, key=lambda c: -c.n_tables)[: max(most, 0)]
-    if not known:
+    most = max(min(MOST_KNOWN, (len(varied) + 1) // 2, len(varied) - 1), 0)
+    known = sorted(fitting, key=lambda c: -c.n_tables)[:most]
+    if known:
+        names = tuple(c.name for c in varied if c in known)
+        targets = tuple(c.name for c in varied if c not in known)
+        declared["risks"] = Attacker(quasi_identifiers=names, targets=targets)
+        notes.append(
+            f"an attacker is taken to know {', '.join(names)}, chosen by rule (columns of few values that most tables "
+            "have); declare what an attacker can know of your people"
+        )
+    else:
         notes.append("no attack is run: no two columns that an attacker could know and want")
-        return None
-    names = tuple(c.name for c in varied if c in known)
-    notes.append(
-        f"an attacker is taken to know {', '.join(names)}, chosen by rule (columns of few values that most tables "
-        "have); declare what an attacker can know of your people"
+    return DefaultStudy(study=Study.model_validate(declared), notes=tuple(notes))
+
+
+def _seen(column: pd.Series, column_sets: Sequence[ColumnSet]) -> _Column:
+    """Look at a column of the original."""
+    kind, filled = kind_of_column(column), column.dropna()
+    counted = filled.value_counts(sort=True) if len(filled) else pd.Series(dtype="int64")
+    counted = counted[counted > 0]  # categories that no row has
+    n_blank, n_values = len(column) - len(filled), len(counted)
+    largest = int(counted.iloc[0]) if n_values else 0
+    # Texts mostly of one row each (names), and whole numbers of one row each; measured numbers may well be so.
+    is_id = len(filled) >= _ROWS_OF_IDS and kind != "time"
+    if is_id and kind == "text":
+        is_id = 2 * n_values > len(filled)
+    elif is_id:
+        is_id = n_values == len(filled) and bool((filled.astype("float64") % 1 == 0).all())
+    return _Column(
+        name=str(column.name),
+        kind=kind,
+        n_values=n_values,
+        has_blanks=n_blank > 0,
+        commonest=counted.index[0] if n_values else None,
+        share=max(largest, n_blank) / max(len(column), 1),
+        is_id=is_id,
+        n_tables=len(column_sets),
+        width=max(map(len, column_sets)),
     )
-    return Attacker(quasi_identifiers=names, targets=_without(varied, known))

@@ -9,8 +9,8 @@ Montjoye, USENIX Security 2019, arXiv:1804.06752.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -33,7 +33,6 @@ from engine.evaluation.attacks.protocol import (
 from engine.evaluation.data.aligned import (
     Aligned,
     Coded,
-    Flags,
     Floats,
     Numbers,
     drawn,
@@ -41,7 +40,7 @@ from engine.evaluation.data.aligned import (
     n_codes,
 )
 from engine.evaluation.findings import Finding, Rate, not_computed, rate_of, wilson
-from engine.evaluation.measures.counts import Repeated, repeated_counts
+from engine.evaluation.measures.counts import repeated_counts
 
 # Membership: is somebody in the data at all?
 
@@ -60,18 +59,6 @@ _ATTACKERS = {
     "auc_population": "knows the population",
     "auc_population_unusual": f"knows the population; the {UNUSUAL:.0%} most unusual people",
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Scores:
-    """What attackers make of some people."""
-
-    others: Floats  # others, population: shape (n_people,): Sums of log-likelihood ratios
-    population: Floats
-    # shape (n_people,): Shift of the whole of the released counts by the person, in standard deviations.
-    mu: Floats
-    cells: Floats  # shape (n_people,): Released cells that hold the person
-    is_unusual: Flags
 
 
 def membership(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Finding:
@@ -94,13 +81,13 @@ def membership(held: Held, assumptions: Assumptions, rng: np.random.Generator) -
         return not_computed("membership", "no table with rows, or no people")
     mine = _scored(aligned, views, members, is_member=True)
     values = {
-        "predicted_auc": gaussian_auc(mine.mu),
-        "predicted_caught": gaussian_caught(mine.mu),
-        "cells": float(mine.cells.mean()),
+        "predicted_auc": gaussian_auc(mine["mu"]),
+        "predicted_caught": gaussian_caught(mine["mu"]),
+        "cells": float(mine["cells"].mean()),
     }
     n_others = "" if others is None else f" and {len(others.n):,} non-members"
     notes = (
-        f"{len(mine.mu):,} people of the data{n_others}, {len(views):,} tables; drawn by the seed",
+        f"{len(members.n):,} people of the data{n_others}, {len(views):,} tables; drawn by the seed",
         "the closed form takes the noise of all cells as independent, and leaves out what suppressed cells and ranges "
         "say",
     )
@@ -118,17 +105,10 @@ def membership(held: Held, assumptions: Assumptions, rng: np.random.Generator) -
             ),
         )
     theirs = _scored(aligned, views, others, is_member=False)
-    ranked: dict[str, Rate] = {}
-    for name in _ATTACKERS:
-        pair = []
-        for side in (mine, theirs):
-            score = side.population if "population" in name else side.others
-            pair.append(score[side.is_unusual] if "unusual" in name else score)
-        if (rate := auc(*pair)) is not None:
-            ranked[name] = rate
+    areas = {name: auc(mine[name], theirs[name]) for name in _ATTACKERS}
+    ranked = {name: rate for name, rate in areas.items() if rate is not None}
     values |= {name: rate.value for name, rate in ranked.items()}
-    both = caught(mine.others, theirs.others)
-    by_population = caught(mine.population, theirs.population)
+    both, by_population = (caught(mine[name], theirs[name]) for name in ("auc", "auc_population"))
     why_not = {}
     if both is not None and by_population is not None:
         values |= {"caught": both[0].value, "caught_population": by_population[0].value}
@@ -159,8 +139,14 @@ def membership(held: Held, assumptions: Assumptions, rng: np.random.Generator) -
     )
 
 
-def _scored(aligned: Aligned, views: Sequence[View], people: Coded, *, is_member: bool) -> _Scores:
-    """Add up what all views say of some people."""
+def _scored(
+    aligned: Aligned, views: Sequence[View], people: Coded, *, is_member: bool
+) -> dict[str, Floats]:
+    """Add up what all views say of some people: sums of log-likelihood ratios by attacker.
+
+    `mu`: shift of the whole of the released counts by the person, in standard deviations; `cells`: released cells that
+    hold the person; `unusual`: whether they are among the most unusual people.
+    """
     others, population, information, held = (np.zeros(len(people.n)) for _ in range(4))
     share = shares(aligned, views)
     total = max(float(np.median([view.table.total for view in views])), 1.0)
@@ -175,35 +161,13 @@ def _scored(aligned: Aligned, views: Sequence[View], people: Coded, *, is_member
             expected = total * np.prod([share[c][people.codes[c]] for c in view.columns], axis=0)
             noise = expected + found.variance[at] + np.square(SPREAD * expected)
             population += (found.shown[at] - expected) / noise
-    return _Scores(
-        others=others,
-        population=population,
-        mu=np.sqrt(information),
-        cells=held,
-        is_unusual=unusual(people, share, UNUSUAL),
-    )
+    unusual_ones = unusual(people, share, UNUSUAL)
+    scores = {"auc": others, "auc_population": population}
+    scores |= {f"{name}_unusual": score[unusual_ones] for name, score in scores.items()}
+    return {**scores, "mu": np.sqrt(information), "cells": held}
 
 
 # Averaging: a count of one column from all tables that show it, against its own table alone
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Averaging:
-    """How near an attacker comes to the counts of a table, from it alone and from all tables that show them."""
-
-    counts: int  # Number of counts attacked
-    # Error of the narrowest table alone: root mean square, standard deviation, share right to the unit.
-    rmse_alone: float
-    sd_alone: float
-    exact_alone: float
-    # Root mean square error of each estimate from all tables: "mean"; "weighted" by inverse mean square error of each
-    # width, which the attacker is told; "median"; "apart", the mean of those that differ; "trained", the best weights
-    # by width, learnt from half of the counts and scored on the other half.
-    rmse: dict[str, float]
-    exact: dict[str, float]  # Share right to the unit once rounded
-    # Smallest of the errors over that of the narrowest table alone (for "trained": of the same half of the
-    # counts): 1 or more where averaging gains nothing.
-    gain: float
 
 
 def averages(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Finding:
@@ -217,24 +181,65 @@ def averages(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
     found = [one for one in every if one is not None]
     if not any(len(one.seen) > 1 and len(one.truth) for one in found):
         return not_computed("averages", "no count of one column is shown by two tables")
-    result = averaged(found)
-    # Weights that are trained are scored on half of the counts: their share is no share of all.
-    best = min((how for how in result.rmse if how != "trained"), key=lambda how: result.rmse[how])
+    counted = [one for one in found if len(one.truth)]
+    truth = np.concatenate([f.truth for f in counted]).astype(np.float64)
+    own = np.concatenate([f.seen[0] for f in counted]).astype(np.float64)
+    widths = np.unique(np.concatenate([f.width for f in counted]))
+    squares, n = np.zeros(widths[-1] + 1), np.zeros(widths[-1] + 1)
+    for f in counted:
+        np.add.at(squares, f.width, np.square(f.seen - f.truth).sum(axis=1))
+        np.add.at(n, f.width, len(f.truth))
+    weight = 1 / np.maximum(squares / np.maximum(n, 1), 1e-9)
+    # Weighted by inverse mean square error of each width, which the attacker is told; apart: the mean of those that
+    # differ.
+    means = {
+        "mean": lambda f: f.seen.mean(axis=0),
+        "weighted": lambda f: np.average(f.seen, axis=0, weights=weight[f.width]),
+        "median": lambda f: np.median(f.seen, axis=0),
+        "apart": lambda f: np.unique(f.seen, axis=0).mean(axis=0),
+    }
+    off = {"alone": own - truth}
+    off |= {way: np.concatenate([mean(f) for f in counted]) - truth for way, mean in means.items()}
+    # Trained: the best weights by width, learnt from half of the counts and scored on the other half; where a column
+    # has no table of a width, its own table stands for it.
+    by_width = [
+        np.concatenate(
+            [
+                f.seen[f.width == w].mean(axis=0) if (f.width == w).any() else f.seen[0]
+                for f in counted
+            ]
+        )
+        for w in widths
+    ]
+    learnt = np.arange(len(truth)) % 2 == 0
+    more = (np.array(by_width[1:]).reshape(-1, len(truth)) - by_width[0]).T
+    weights = np.linalg.lstsq(more[learnt], (truth - by_width[0])[learnt], rcond=None)[0]
+    off["trained"] = (by_width[0] + more @ weights - truth)[~learnt]
+    rmse = {
+        way: float(np.sqrt(np.mean(np.square(o)))) if len(o) else math.nan for way, o in off.items()
+    }
+    exact = {way: float(np.mean(np.abs(o) < 0.5)) if len(o) else math.nan for way, o in off.items()}
+    of_half = (by_width[0] - truth)[~learnt]
+    alone_of_half = float(np.sqrt(np.mean(np.square(of_half)))) if len(of_half) else math.nan
+    # 1 or more where averaging gains nothing; weights that are trained are scored on half of the counts, whose share
+    # is no share of all.
+    gain = min(
+        rmse["trained"] / max(alone_of_half, 1e-9),
+        *(rmse[way] / max(rmse["alone"], 1e-9) for way in means),
+    )
+    best = min(means, key=lambda way: rmse[way])
     differing = sum(int((one.seen[1:] != one.seen[0]).any(axis=1).sum()) for one in found)
     shown = sum(len(one.seen) - 1 for one in found)
     values = {
-        "ratio": 1.0 if result.rmse_alone == 0 else result.gain,
-        "exact": result.exact[best],
-        "exact_alone": result.exact_alone,
+        "ratio": 1.0 if rmse["alone"] == 0 else gain,
+        "exact": exact[best],
+        "exact_alone": exact["alone"],
         "differ": differing / max(shown, 1),
-        "counts": float(result.counts),
+        "counts": float(len(truth)),
     }
-    rate, alone = (
-        wilson(round(share * result.counts), result.counts)
-        for share in (result.exact[best], result.exact_alone)
-    )
-    ways = [(how, rmse, result.exact[how]) for how, rmse in result.rmse.items()]
-    own = ("own table alone", result.rmse_alone, result.exact_alone)
+    rate, alone = (wilson(round(exact[way] * len(truth)), len(truth)) for way in (best, "alone"))
+    ways = [(way, rmse[way], exact[way]) for way in ("alone", *means, "trained")]
+    ways[0] = ("own table alone", *ways[0][1:])
     again = (
         f"Of the tables that show a column again {values['differ']:.0%} show other counts."
         if differing
@@ -245,77 +250,17 @@ def averages(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
         rate=rate,
         control=alone,
         values=values,
-        breakdown=pd.DataFrame([own, *ways], columns=["estimate", "rmse", "exact"]),
+        breakdown=pd.DataFrame(ways, columns=["estimate", "rmse", "exact"]),
         control_note="control: the same counts from the column's own table alone",
         notes=(
-            f"{result.counts:,} released counts of {len(found)} columns, {shown:,} further views of a column",
+            f"{len(truth):,} released counts of {len(found)} columns, {shown:,} further views of a column",
         ),
         verdict=(
-            f"From all tables a count of one column is off by {min(result.rmse[best], result.rmse_alone):.2f} rows, "
-            f"from its own table by {result.rmse_alone:.2f}; {values['exact']:.0%} and {values['exact_alone']:.0%} of "
+            f"From all tables a count of one column is off by {min(rmse[best], rmse['alone']):.2f} rows, "
+            f"from its own table by {rmse['alone']:.2f}; {values['exact']:.0%} and {values['exact_alone']:.0%} of "
             f"the counts are right to the unit. {again}"
         ),
     )
-
-
-def averaged(figures: Iterable[Repeated]) -> Averaging:
-    """Estimate every count from all tables that show it; pooled over columns, tables and releases.
-
-    figures: All of narrowest tables of the same width.
-    """
-    found = [one for one in figures if len(one.truth)]
-    truth = np.concatenate([f.truth for f in found]).astype(np.float64)
-    own = np.concatenate([f.seen[0] for f in found]).astype(np.float64)
-    widths = np.unique(np.concatenate([f.width for f in found]))
-    squares, n = np.zeros(widths[-1] + 1), np.zeros(widths[-1] + 1)
-    for f in found:
-        np.add.at(squares, f.width, np.square(f.seen - f.truth).sum(axis=1))
-        np.add.at(n, f.width, len(f.truth))
-    weight = 1 / np.maximum(squares / np.maximum(n, 1), 1e-9)
-    estimates = {
-        "mean": np.concatenate([f.seen.mean(axis=0) for f in found]),
-        "weighted": np.concatenate(
-            [np.average(f.seen, axis=0, weights=weight[f.width]) for f in found]
-        ),
-        "median": np.concatenate([np.median(f.seen, axis=0) for f in found]),
-        "apart": np.concatenate([np.unique(f.seen, axis=0).mean(axis=0) for f in found]),
-    }
-    rmse = {how: _rms(estimate - truth) for how, estimate in estimates.items()}
-    exact = {how: _exact(estimate - truth) for how, estimate in estimates.items()}
-    # Weights learnt from half of the counts; where a column has no table of a width, its own table stands for it.
-    by_width = [
-        np.concatenate(
-            [
-                f.seen[f.width == w].mean(axis=0) if (f.width == w).any() else f.seen[0]
-                for f in found
-            ]
-        )
-        for w in widths
-    ]
-    learnt = np.arange(len(truth)) % 2 == 0
-    more = (np.array(by_width[1:]).reshape(-1, len(truth)) - by_width[0]).T
-    weights = np.linalg.lstsq(more[learnt], (truth - by_width[0])[learnt], rcond=None)[0]
-    off = (by_width[0] + more @ weights - truth)[~learnt]
-    rmse["trained"], exact["trained"] = _rms(off), _exact(off)
-    trained = _rms(off) / max(_rms((by_width[0] - truth)[~learnt]), 1e-9)
-    alone = _rms(own - truth)
-    return Averaging(
-        counts=len(truth),
-        rmse_alone=alone,
-        sd_alone=float(np.std(own - truth)),
-        exact_alone=_exact(own - truth),
-        rmse=rmse,
-        exact=exact,
-        gain=min(trained, *(rmse[how] / max(alone, 1e-9) for how in estimates)),
-    )
-
-
-def _rms(off: Floats) -> float:
-    return float(np.sqrt(np.mean(np.square(off)))) if len(off) else float("nan")
-
-
-def _exact(off: Floats) -> float:
-    return float(np.mean(np.abs(off) < 0.5)) if len(off) else float("nan")
 
 
 # Cloning: columns of the data that are copies of each other, each a fresh measurement of the same people

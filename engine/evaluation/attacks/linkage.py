@@ -276,8 +276,12 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
     aligned = held.aligned
     table, why = _chosen(aligned, attacker)
     if why == _ONE_COLUMN and not attacker.linkage.block and not attacker.aligned:
-        known, secrets = _pooled_columns(aligned, attacker)
-        if secrets:
+        # The known columns, and those that tables tell from two or more of them, though none alone does.
+        known = shown_of(aligned, attacker.linkage.columns or attacker.quasi_identifiers)
+        every = attacker.model_copy(update={"targets": ()})
+        wanted = targets_of(aligned, attacker, known) or targets_of(aligned, every, known)
+        told = {t: {c for keys in known_sets(aligned, t, known) for c in keys} for t in wanted}
+        if secrets := tuple(t for t in wanted if len(told[t]) > 1):
             return _pooled_linkage(aligned, known, secrets, attacker, rng)
     if table is None:
         return not_computed("linkage", why)
@@ -469,15 +473,6 @@ def _model(
 
 
 # Tables pooled
-
-
-def _pooled_columns(aligned: Aligned, attacker: Attacker) -> tuple[KeySet, KeySet]:
-    """The known columns, and those that tables tell from two or more of them, though none alone does."""
-    known = shown_of(aligned, attacker.linkage.columns or attacker.quasi_identifiers)
-    every = attacker.model_copy(update={"targets": ()})
-    wanted = targets_of(aligned, attacker, known) or targets_of(aligned, every, known)
-    told = {t: {c for keys in known_sets(aligned, t, known) for c in keys} for t in wanted}
-    return known, tuple(t for t in wanted if len(told[t]) > 1)
 
 
 def _pooled_linkage(

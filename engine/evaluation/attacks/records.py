@@ -198,7 +198,14 @@ def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
     targets = targets_of(aligned, attacker, known)
     notes = unseen(attacker.quasi_identifiers, known)
     by_target = attacked(aligned, known, targets)
-    if (why := _no_match(aligned, known, targets, by_target)) is not None:
+    if by_target.empty or not aligned.original.total:
+        why = f"no table with rows has {', '.join(known)} together with a further column: nothing to match on"
+        if not known:
+            why = "no table shows any of the quasi-identifiers"
+        elif not targets:
+            why = "every released column is a quasi-identifier: nothing is left to infer"
+        elif not aligned.original.total:
+            why = "the original has no rows"
         return not_computed("apparent_match", why, *notes)
     if left_out := [t for t in targets if t not in set(by_target["target"])]:
         notes.append(f"no table has the quasi-identifiers with {', '.join(left_out)}: not attacked")
@@ -221,7 +228,7 @@ def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
     guessed = float((based["baseline"] * based["matches"]).sum())
     return Finding(
         measure="apparent_match",
-        rate=_all_right(by_target),
+        rate=wilson(int(by_target["right"].sum()), int(by_target["matches"].sum())),
         baseline=wilson(guessed, int(based["matches"].sum())),
         control=control,
         values=values,
@@ -299,21 +306,6 @@ def _pooled_claims(
     return at, pairs[order][first] % width, len(read)
 
 
-def _no_match(
-    aligned: Aligned, known: KeySet, targets: KeySet, by_target: pd.DataFrame
-) -> str | None:
-    if not known:
-        return "no table shows any of the quasi-identifiers"
-    if not targets:
-        return "every released column is a quasi-identifier: nothing is left to infer"
-    if not aligned.original.total:
-        return "the original has no rows"
-    if by_target.empty:
-        together = f"{', '.join(known)} together with a further column"
-        return f"no table with rows has {together}: nothing to match on"
-    return None
-
-
 def _baselines(
     held: Held, attacker: Attacker, rng: np.random.Generator, by_target: pd.DataFrame
 ) -> tuple[dict[str, float], str, list[str]]:
@@ -362,10 +354,6 @@ def _improvements(
     return values, {}, notes
 
 
-def _all_right(by_target: pd.DataFrame) -> Rate | None:
-    return wilson(int(by_target["right"].sum()), int(by_target["matches"].sum()))
-
-
 def _gains(
     aligned: Aligned, known: KeySet, by_target: pd.DataFrame, rng: np.random.Generator
 ) -> tuple[Rate | None, float | None, str]:
@@ -395,7 +383,7 @@ def _gains(
             other = None if np.isnan(base) else Rate(value=base, low=0.0, high=base, n=0)
         if own is not None and other is not None and other.value < 1:
             gains.append(excess(own, other) / (1 - other.value))
-    rate = _all_right(sides[1])
+    rate = wilson(int(sides[1]["right"].sum()), int(sides[1]["matches"].sum()))
     note = f"control: {both.who}" if rate else f"no match among {both.who}: no control"
     if gains:
         return rate, max(gains), note

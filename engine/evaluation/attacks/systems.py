@@ -22,7 +22,6 @@ from engine.evaluation.attacks.inference import chances
 from engine.evaluation.attacks.protocol import (
     UNRELEASED,
     Assumptions,
-    Group,
     Held,
     View,
     excess,
@@ -92,37 +91,26 @@ def _spelled(value: object) -> str:
 
 def all_targets(held: Held, assumptions: Assumptions) -> list[Target]:
     """Targets that a study declares, then those about which the release says most; each once."""
-    return list(
-        dict.fromkeys([*declared_targets(held, assumptions), *chosen_targets(held, assumptions)])
-    )
+    declared = declared_targets(held.aligned, assumptions)
+    return list(dict.fromkeys([*declared, *chosen_targets(held, assumptions)]))
 
 
-def declared_targets(held: Held, assumptions: Assumptions) -> list[Target]:
+def declared_targets(aligned: Aligned, assumptions: Assumptions) -> list[Target]:
     """The targets that a study declares: its groups, with every secret."""
-    wanted = secrets_of(held.aligned, assumptions.secrets)
     out = []
     for number, group in enumerate(assumptions.groups):
-        columns, codes = _codes(held.aligned, group, number)
-        out += [Target(columns=columns, codes=codes, secret=s) for s in wanted if s not in columns]
+        place, columns, codes = f"attacks.groups.{number}.where", column_set(list(group.where)), []
+        if unknown := [c for c in columns if c not in aligned.values]:
+            raise SpecError(f"{place}: no table and the data have {', '.join(unknown)} together")
+        for name in columns:
+            values, wanted = aligned.values[name], str(group.where[name])
+            spelled = [*map(_spelled, values), ""]  # last the blank
+            if wanted not in spelled:
+                raise SpecError(f"{place}.{name}: neither the data nor a table has this value")
+            codes.append(spelled.index(wanted))
+        secrets = [s for s in secrets_of(aligned, assumptions.secrets) if s not in columns]
+        out += [Target(columns=columns, codes=tuple(codes), secret=s) for s in secrets]
     return out
-
-
-def _codes(aligned: Aligned, group: Group, number: int) -> tuple[ColumnSet, tuple[int, ...]]:
-    """Columns and codes of a declared group."""
-    place = f"attacks.groups.{number}.where"
-    columns = column_set(list(group.where))
-    if unknown := [c for c in columns if c not in aligned.values]:
-        raise SpecError(f"{place}: no table and the data have {', '.join(unknown)} together")
-    codes = []
-    for name in columns:
-        wanted = str(group.where[name])
-        at = [i for i, v in enumerate(aligned.values[name]) if _spelled(v) == wanted]
-        if not at and not wanted:
-            at = [len(aligned.values[name])]  # the blank
-        if not at:
-            raise SpecError(f"{place}.{name}: neither the data nor a table has this value")
-        codes.append(at[0])
-    return columns, tuple(codes)
 
 
 def chosen_targets(held: Held, assumptions: Assumptions) -> list[Target]:
@@ -132,15 +120,35 @@ def chosen_targets(held: Held, assumptions: Assumptions) -> list[Target]:
     secret, for its size, the more is said of each member. Only what is published decides, never the truth.
     """
     aligned = held.aligned
+    wanted = set(secrets_of(aligned, assumptions.secrets))
+    if not assumptions.secrets:
+        wanted -= settled(aligned)
+    # For every set of columns and secret the group and value of each released cell that splits it further.
+    splitting: dict[tuple[ColumnSet, str], list[Numbers]] = defaultdict(list)
+    for view in held.views:
+        for secret in wanted & set(view.columns):
+            rest = [c for c in view.columns if c != secret]
+            for width in range(1, min(WIDEST_GROUP, len(rest) - 1) + 1):
+                for columns in combinations(rest, width):
+                    keys = key_of(aligned, view.table, (*columns, secret))
+                    if view.table.measured is not None:
+                        keys = keys[view.table.measured]
+                    splitting[column_set(list(columns)), secret].append(keys)
     scored: list[tuple[float, Target]] = []
-    for (columns, secret), keys in _splitting_cells(held, assumptions).items():
+    for (columns, secret), parts in sorted(splitting.items()):
+        keys = np.concatenate(parts)
         # A secret of many values has more cells, but each says less of it.
         both, n = np.unique(keys, return_counts=True)
         cell, at, values = np.unique(
             both // n_codes(aligned, secret), return_inverse=True, return_counts=True
         )
         figures = np.bincount(at.reshape(-1), n) / values
-        size = _sizes(aligned, columns, cell)
+        size = np.zeros(len(cell), np.int64)  # as published
+        if (table := covering(aligned, columns)) is not None:
+            known, of = np.unique(key_of(aligned, table, columns), return_inverse=True)
+            counted = totals(of.reshape(-1), table.n, len(known))
+            place = np.minimum(np.searchsorted(known, cell), len(known) - 1)
+            size = np.where(known[place] == cell, counted[place], 0)
         fit = np.flatnonzero((size >= assumptions.smallest) & (size <= assumptions.largest))
         exposure = figures[fit] / size[fit]
         for i in np.argsort(-exposure, kind="stable")[:MOST_OF_ONE].tolist():
@@ -159,36 +167,6 @@ def chosen_targets(held: Held, assumptions: Assumptions) -> list[Target]:
             times.update([target.secret, target.columns])
             out.append(target)
     return out
-
-
-def _splitting_cells(held: Held, assumptions: Assumptions) -> dict[tuple[ColumnSet, str], Numbers]:
-    """For every set of columns and secret the group and value of each released cell that splits it further."""
-    wanted = set(secrets_of(held.aligned, assumptions.secrets))
-    if not assumptions.secrets:
-        wanted -= settled(held.aligned)
-    found: dict[tuple[ColumnSet, str], list[Numbers]] = defaultdict(list)
-    for view in held.views:
-        for secret in wanted & set(view.columns):
-            rest = [c for c in view.columns if c != secret]
-            for width in range(1, min(WIDEST_GROUP, len(rest) - 1) + 1):
-                for columns in combinations(rest, width):
-                    keys = key_of(held.aligned, view.table, (*columns, secret))
-                    measured = view.table.measured
-                    found[column_set(list(columns)), secret].append(
-                        keys if measured is None else keys[measured]
-                    )
-    return {key: np.concatenate(parts) for key, parts in sorted(found.items())}
-
-
-def _sizes(aligned: Aligned, columns: ColumnSet, cell: Numbers) -> Numbers:
-    """Published size of groups."""
-    table = covering(aligned, columns)
-    if table is None:
-        return np.zeros(len(cell), np.int64)
-    known, at = np.unique(key_of(aligned, table, columns), return_inverse=True)
-    n = totals(at.reshape(-1), table.n, len(known))
-    place = np.minimum(np.searchsorted(known, cell), len(known) - 1)
-    return np.where(known[place] == cell, n[place], 0)
 
 
 def _commonest(aligned: Aligned, target: Target) -> float:
@@ -561,15 +539,6 @@ LARGEST = 1_200
 STEPS = (1, 2, 3, 5, 10, 20)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Asked:
-    """What was learnt of one group, by the number of tables asked for; 0: by none."""
-
-    target: Target
-    right: dict[int, Flags]  # shape (n_people,)
-    random: dict[int, Flags]  # The same of tables asked for in an order drawn
-
-
 def adaptive(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Finding:
     """Ask for the tables that split groups, one after the other.
 
@@ -577,27 +546,28 @@ def adaptive(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
     next table is the one that lowers it most: greedy design of experiments by A-optimality (Kalman update of a Gaussian
     model of the secrets). `rate`: with all tables; `control`: without any that splits the group further.
     """
-    asked: list[Asked] = []
+    asked: list[dict[str, dict[int, Flags]]] = []
+    names = []
     for target in all_targets(held, assumptions):
         if len(asked) < MOST_GROUPS and (one := ask(held, target, rng)) is not None:
             asked.append(one)
+            names.append(f"{target.name(held.aligned)} ({target.secret})")
     if not asked:
         why = f"no group of at most {LARGEST:,} people is split by two tables"
         return not_computed("adaptive", why)
 
     def until(n: int, side: str = "right") -> Flags:
         """What was right with at most so many tables; groups that fewer tables split stay where they ended."""
-        found = [getattr(one, side) for one in asked]
+        found = [one[side] for one in asked]
         return np.concatenate([right[max(k for k in right if k <= n)] for right in found])
 
     curve = []
-    for n in sorted({n for one in asked for n in one.right}):
+    for n in sorted({n for one in asked for n in one["right"]}):
         rate = rate_of(until(n))
         step = {"tables": n, "right": rate.value, "low": rate.low, "high": rate.high}
         curve.append({**step, "random": float(until(n, "random").mean()), "people": rate.n})
     last, none = rate_of(until(len(held.views) + MOST_ASKED)), rate_of(until(0))
     few = float(until(5).mean())
-    groups = "; ".join(f"{one.target.name(held.aligned)} ({one.target.secret})" for one in asked)
     return Finding(
         measure="adaptive",
         rate=last,
@@ -612,7 +582,7 @@ def adaptive(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
         breakdown=pd.DataFrame(curve),
         control_note="control: the group's commonest value, from the table that does not split it",
         notes=(
-            f"groups: {groups}",
+            f"groups: {'; '.join(names)}",
             f"a group that fewer tables split counts with all of them; after {MOST_ASKED} tables come all others",
         ),
         verdict=(
@@ -622,8 +592,11 @@ def adaptive(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
     )
 
 
-def ask(held: Held, target: Target, rng: np.random.Generator) -> Asked | None:
-    """Ask about one group; None where it is too large, or fewer than two tables split it."""
+def ask(held: Held, target: Target, rng: np.random.Generator) -> dict[str, dict[int, Flags]] | None:
+    """Ask about one group; None where it is too large, or fewer than two tables split it.
+
+    Which members' secrets are right by the number of tables asked for (0: by none), in the best order, and `random`.
+    """
     system = system_of(held, target)
     if system is None or len(system.truth) > LARGEST:
         return None
@@ -646,7 +619,7 @@ def ask(held: Held, target: Target, rng: np.random.Generator) -> Asked | None:
     known = sorted({*[s for s in STEPS if s < len(splitting)], len(splitting)})
     guessed = np.full(len(system.truth), int(system.share.argmax())) == system.truth
     found = [{0: guessed, **{n: right(order[:n]) for n in known}} for order in orders]
-    return Asked(target=target, right=found[0], random=found[1])
+    return {"right": found[0], "random": found[1]}
 
 
 def order_of(system: System, views: Sequence[int]) -> list[int]:
@@ -683,18 +656,6 @@ MOST_PEOPLE = 50_000
 _SOLVER_STEPS = 100
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Linear:
-    """Equations of one column, each divided by the sd of its noise."""
-
-    matrix: csr_matrix  # shape (n_equations, n_people)
-    non_members: csr_matrix | None  # shape (n_equations, n_non_members): Where non-members would be
-    shown: Floats  # shape (n_equations,): Published count of one half less that of the other
-    bit: Floats  # shape (n_people,): True half of each person, -1 or 1
-    bit_of_non_members: Floats
-    share: float  # Mean of the bit, as published
-
-
 def linear(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Finding:
     """Solve for each column of everybody.
 
@@ -714,9 +675,8 @@ def linear(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fi
         control = drawn(control, assumptions.people, rng)
     rows = []
     for secret in secrets_of(aligned, assumptions.secrets):
-        system = _linear_system(held, secret, control)
-        if system is not None:
-            rows.append({"column": secret, **_solved_linearly(system, rng)})
+        found = _solved_linearly(held, secret, control, rng)
+        rows += [] if found is None else [{"column": secret, **found}]
     if not rows:
         why = (
             "no table of two and more columns shows a column of 2 to 100 values among enough people"
@@ -744,40 +704,10 @@ def linear(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fi
     )
 
 
-def _solved_linearly(system: _Linear, rng: np.random.Generator) -> dict[str, float]:
-    """Both attacks on one column."""
-    # Least squares, regularised by the variance of a secret, which is -1 or 1.
-    lsqr = optional("scipy.sparse.linalg", "attacks").lsqr
-    n_people, n_sure = system.matrix.shape[1], max(int(SUREST_LINEAR * system.matrix.shape[1]), 30)
-    own, surest = [], []
-    for _ in range(ROUNDS):
-        secret = rng.choice([-1.0, 1.0], n_people)
-        noise = rng.normal(size=system.matrix.shape[0])
-        shown = system.matrix @ secret + noise
-        guess = lsqr(system.matrix, shown, damp=1.0, iter_lim=_SOLVER_STEPS)[0]
-        own.append(np.sign(guess) == secret)
-        surest.append(own[-1][np.argsort(-np.abs(guess), kind="stable")[:n_sure]])
-    off = system.shown - system.share * np.asarray(system.matrix.sum(axis=1)).ravel()
-    guess = lsqr(system.matrix, off, damp=1.0, iter_lim=_SOLVER_STEPS)[0]
-    real = np.sign(system.share + guess) == system.bit
-    out = {
-        "right": float(np.concatenate(own).mean()),
-        "surest": float(np.concatenate(surest).mean()),
-        "real": float(real.mean()),
-        "non_members": float("nan"),
-        "gain": float("nan"),
-    }
-    if system.non_members is not None:
-        # What the equations say of a non-member in the same cells: the weights are those of the solution.
-        weights = off - system.matrix @ guess
-        told = np.sign(system.share + system.non_members.T @ weights)
-        other = told == system.bit_of_non_members
-        out |= {"non_members": float(other.mean()), "gain": excess(rate_of(real), rate_of(other))}
-    return out
-
-
-def _linear_system(held: Held, secret: str, control: Coded | None) -> _Linear | None:
-    """Write down what all tables say of a column; None: none does among enough people."""
+def _solved_linearly(
+    held: Held, secret: str, control: Coded | None, rng: np.random.Generator
+) -> dict[str, float] | None:
+    """Both attacks on one column; None: no table shows it among enough people."""
     aligned, people = held.aligned, held.aligned.original
     views = [view for view in held.views if secret in view.columns]
     if not views:
@@ -790,31 +720,53 @@ def _linear_system(held: Held, secret: str, control: Coded | None) -> _Linear | 
         half[value] = -1.0 if balance > 0 else 1.0
         balance += half[value] * n[value]
     parts = [
-        _linear_equations(aligned, view, secret, half, people, control)
+        _linear_equations(aligned, view, secret, half, [people, *([control] if control else [])])
         for view in views
         if len(view.columns) > 1
     ]
-    parts = [part for part in parts if part[0].shape[0]]
+    parts = [part for part in parts if part[0][0].shape[0]]
     if not parts:
         return None
     stack = optional("scipy.sparse", "attacks").vstack
-    return _Linear(
-        matrix=stack([part[0] for part in parts]).tocsr(),
-        non_members=None if control is None else stack([part[1] for part in parts]).tocsr(),
-        shown=np.concatenate([part[2] for part in parts]),
-        bit=half[people.codes[secret]],
-        bit_of_non_members=np.empty(0) if control is None else half[control.codes[secret]],
-        share=float(half @ n / max(n.sum(), 1)),
-    )
+    # Equations, each divided by the sd of its noise: who is counted, and the count of one half less that of the other.
+    sides = [stack(side).tocsr() for side in zip(*(matrices for matrices, _ in parts), strict=True)]
+    matrix, counted = sides[0], np.concatenate([shown for _, shown in parts])
+    bit, share = half[people.codes[secret]], float(half @ n / max(n.sum(), 1))
+    # Least squares, regularised by the variance of a secret, which is -1 or 1.
+    lsqr = optional("scipy.sparse.linalg", "attacks").lsqr
+    n_people, n_sure = matrix.shape[1], max(int(SUREST_LINEAR * matrix.shape[1]), 30)
+    own, surest = [], []
+    for _ in range(ROUNDS):
+        drawn_bit = rng.choice([-1.0, 1.0], n_people)
+        noise = rng.normal(size=matrix.shape[0])
+        shown = matrix @ drawn_bit + noise
+        guess = lsqr(matrix, shown, damp=1.0, iter_lim=_SOLVER_STEPS)[0]
+        own.append(np.sign(guess) == drawn_bit)
+        surest.append(own[-1][np.argsort(-np.abs(guess), kind="stable")[:n_sure]])
+    off = counted - share * np.asarray(matrix.sum(axis=1)).ravel()
+    guess = lsqr(matrix, off, damp=1.0, iter_lim=_SOLVER_STEPS)[0]
+    real = np.sign(share + guess) == bit
+    out = {
+        "right": float(np.concatenate(own).mean()),
+        "surest": float(np.concatenate(surest).mean()),
+        "real": float(real.mean()),
+        "non_members": float("nan"),
+        "gain": float("nan"),
+    }
+    if control is not None:
+        # What the equations say of a non-member in the same cells: the weights are those of the solution.
+        told = np.sign(share + sides[1].T @ (off - matrix @ guess))
+        other = told == half[control.codes[secret]]
+        out |= {"non_members": float(other.mean()), "gain": excess(rate_of(real), rate_of(other))}
+    return out
 
 
 def _linear_equations(
-    aligned: Aligned, view: View, secret: str, half: Floats, people: Coded, control: Coded | None
-) -> tuple[csr_matrix, csr_matrix, Floats]:
-    """What one table says: who is counted, which non-members would be, and the difference of the halves."""
+    aligned: Aligned, view: View, secret: str, half: Floats, sides: Sequence[Coded]
+) -> tuple[list[csr_matrix], Floats]:
+    """What one table says: which people of each side are counted, or would be, and the difference of the halves."""
     table, rest = view.table, [c for c in view.columns if c != secret]
-    given = [table, people, *([] if control is None else [control])]
-    ids, size = row_ids(aligned, given, rest)
+    ids, size = row_ids(aligned, [table, *sides], rest)
     n, own = table.n.astype(np.float64), half[table.codes[secret]]
     counts = np.bincount(ids[0], own * n, minlength=size)
     variance = np.bincount(ids[0], view.variance(n), minlength=size)
@@ -826,10 +778,9 @@ def _linear_equations(
     place = np.full(size, -1)
     place[kept] = np.arange(len(kept))
     sparse = optional("scipy.sparse", "attacks").csr_matrix
-
-    def who(cell: Numbers) -> csr_matrix:
-        of = place[cell]
-        there = np.flatnonzero(of >= 0)
-        return sparse((scale[of[there]], (of[there], there)), shape=(len(kept), len(cell)))
-
-    return who(ids[1]), who(ids[2] if control is not None else ids[1][:0]), counts[kept] * scale
+    who = []
+    for cell in ids[1:]:
+        there = np.flatnonzero(place[cell] >= 0)
+        at = place[cell][there]
+        who.append(sparse((scale[at], (at, there)), shape=(len(kept), len(cell))))
+    return who, counts[kept] * scale

@@ -116,14 +116,17 @@ class Schema:
         return changed
 
 
+Synthesize = Callable[[pd.DataFrame, Schema, np.random.Generator], pd.DataFrame]
+"""Gives rows of the same columns, in their order and of their types."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Baseline:
     """A way to make microdata safe."""
 
     name: str  # For people; short
     promise: str  # What it promises, and what not, in words
-    # Gives rows of the same columns, in their order and of their types.
-    synthesize: Callable[[pd.DataFrame, Schema, np.random.Generator], pd.DataFrame]
+    synthesize: Synthesize
     origin: str = "ours"  # Whose code it is
 
 

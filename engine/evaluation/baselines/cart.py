@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from engine.evaluation.baselines.baseline import (
-    Baseline,
     Codes,
     Flags,
     Floats,
@@ -42,32 +41,21 @@ class _Predictor:
     numbers: tuple[Floats, Floats] | None = None
 
 
-def cart() -> Baseline:
+def cart(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
     """Sequential CART."""
 
-    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-        def drawn(column: pd.Series, grown: list[_Predictor], is_number: bool) -> pd.Series:
-            n = len(column)
-            if not grown:
-                rows = rng.integers(n, size=n)
-            elif is_number:
-                rows = _of_numbers(floats_of(column), grown, rng)
-            else:
-                everyone = np.ones(n, np.bool_)
-                rows = _donors(levels_of(column), grown, everyone, everyone, rng)
-            return taken(column, rows)
+    def drawn(column: pd.Series, grown: list[_Predictor], is_number: bool) -> pd.Series:
+        n = len(column)
+        if not grown:
+            rows = rng.integers(n, size=n)
+        elif is_number:
+            rows = _of_numbers(floats_of(column), grown, rng)
+        else:
+            everyone = np.ones(n, np.bool_)
+            rows = _donors(levels_of(column), grown, everyone, everyone, rng)
+        return taken(column, rows)
 
-        return sequentially(frame, schema, _predictor, drawn)
-
-    return Baseline(
-        name="cart",
-        origin="ours, after R's synthpop, with trees of scikit-learn",
-        promise=(
-            "No row is that of a person, but every value is one that somebody in the same leaf has, and a leaf may be "
-            "of five people. No guarantee."
-        ),
-        synthesize=synthesize,
-    )
+    return sequentially(frame, schema, _predictor, drawn)
 
 
 def _of_numbers(y: Floats, grown: list[_Predictor], rng: np.random.Generator) -> Codes:

@@ -9,12 +9,14 @@ that are not named come out as they went in.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
@@ -26,7 +28,13 @@ import numpy as np
 import pandas as pd
 
 from engine.errors import DataError, SpecError
-from engine.evaluation.baselines.baseline import Baseline, Schema, assembled, require_columns
+from engine.evaluation.baselines.baseline import (
+    Baseline,
+    Schema,
+    Synthesize,
+    assembled,
+    require_columns,
+)
 from engine.evaluation.command import command_words, made_by
 from engine.evaluation.data.reading import read_like
 from engine.evaluation.study import Study
@@ -202,24 +210,35 @@ class Listed:
     """A baseline of the catalogue."""
 
     run: str = ""  # module:function
+    promise: str = ""  # With {n}, the number behind the name, and {others}, one less
+    origin: str = "ours"
     number: str = ""  # The option that a number behind the name sets; empty: there is none
+    default: float = 0  # The number where none is behind the name
+    low: float = 0  # low, high: What it may be
+    high: float = math.inf
     percent: bool = False  # The number is in percent
     example: str = ""
     plugin: EntryPoint | None = None
 
     def made(self, name: str, number: str | None) -> Baseline:
         """Return the baseline, with the number that stands behind its name."""
+        if self.plugin is not None:
+            other: Baseline = self.plugin.load()()
+            return other
         module, _, of = self.run.partition(":")
-        make: Callable[..., Baseline] = (
-            getattr(import_module(module), of) if self.plugin is None else self.plugin.load()
-        )
-        if number is None:
-            return make()
-        if self.percent:
-            return make(**{self.number: float(number) / 100})
-        if float(number) != int(float(number)):
-            raise SpecError(f"{name}: wants a whole number")
-        return make(**{self.number: int(float(number))})
+        run: Synthesize = getattr(import_module(module), of)
+        if self.number:
+            n = self.default if number is None else float(number)
+            if not self.percent and n != int(n):
+                raise SpecError(f"{name}: wants a whole number")
+            if not self.low <= n <= self.high:
+                raise SpecError(
+                    f"{name}: wants a number from {self.low:g} to {self.high:g} ({self.example})"
+                )
+            run = partial(run, **{self.number: n / 100 if self.percent else int(n)})
+            name, promise = f"{name}{n:g}", self.promise.format(n=f"{n:g}", others=f"{n - 1:g}")
+            return Baseline(name=name, promise=promise, origin=self.origin, synthesize=run)
+        return Baseline(name=name, promise=self.promise, origin=self.origin, synthesize=run)
 
 
 def _catalogue() -> Mapping[str, Listed]:

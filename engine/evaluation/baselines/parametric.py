@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from engine.evaluation.baselines.baseline import (
-    Baseline,
     Codes,
     Floats,
     Schema,
@@ -36,30 +35,18 @@ variance. Without it, coefficients of columns that determine each other are draw
 _STEPS = 100
 
 
-def parametric() -> Baseline:
+def parametric(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
     """Sequential regressions."""
+    n = len(frame)
 
-    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-        n = len(frame)
+    def drawn(column: pd.Series, before: list[Floats], is_number: bool) -> pd.Series:
+        learn = np.column_stack([np.ones(n), *(x[:n] for x in before)])
+        apply = np.column_stack([np.ones(n), *(x[n:] for x in before)])
+        if is_number:
+            return _numbers(column, learn, apply, rng)
+        return taken(column, _of_levels(levels_of(column).codes, learn, apply, rng))
 
-        def drawn(column: pd.Series, before: list[Floats], is_number: bool) -> pd.Series:
-            learn = np.column_stack([np.ones(n), *(x[:n] for x in before)])
-            apply = np.column_stack([np.ones(n), *(x[n:] for x in before)])
-            if is_number:
-                return _numbers(column, learn, apply, rng)
-            return taken(column, _of_levels(levels_of(column).codes, learn, apply, rng))
-
-        return sequentially(frame, schema, _features, drawn)
-
-    return Baseline(
-        name="parametric",
-        origin="ours, after R's synthpop, with regressions of scikit-learn",
-        promise=(
-            "No row is that of a person: what is shown was drawn from models with drawn parameters. Rare values are "
-            "shown where models know them. No guarantee."
-        ),
-        synthesize=synthesize,
-    )
+    return sequentially(frame, schema, _features, drawn)
 
 
 def _numbers(

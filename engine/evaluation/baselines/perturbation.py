@@ -21,7 +21,6 @@ import pandas as pd
 
 from engine.errors import DataError, SpecError
 from engine.evaluation.baselines.baseline import (
-    Baseline,
     Codes,
     Floats,
     Schema,
@@ -33,79 +32,51 @@ from engine.evaluation.baselines.baseline import (
 )
 
 
-def sample(share: float = 0.4, *, replace: bool = False) -> Baseline:
+def sample(
+    frame: pd.DataFrame,
+    schema: Schema,
+    rng: np.random.Generator,
+    *,
+    share: float = 0.4,
+    replace: bool = False,
+) -> pd.DataFrame:
     """Some of the rows, in a random order, each at most once, as NIST's 40 % sample, or (`replace`) several times."""
-    name = f"{'bootstrap' if replace else 'sample'}{100 * share:g}"
-    most = 10.0 if replace else 1.0
-    if not 0 < share <= most:
-        raise SpecError(f"{name}: wants a share of the rows above 0 and at most {most:.0%}")
-
-    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-        changed, n = schema.changed(frame), len(frame)
-        rows = rng.choice(n, size=max(round(share * n), 1), replace=replace)
-        if schema.kept:  # a row for each of theirs, the others from a row of the sample
-            rows = rng.choice(rows, size=n)
-        return assembled(frame, {c: taken(frame[c], rows) for c in changed})
-
-    return Baseline(
-        name=name,
-        promise=(
-            f"Every row is that of a person; {share:.0%} of the people, drawn {'with' if replace else 'without'} "
-            "replacement, are shown as they are. Protects nobody who is shown."
-        ),
-        synthesize=synthesize,
-    )
+    changed, n = schema.changed(frame), len(frame)
+    rows = rng.choice(n, size=max(round(share * n), 1), replace=replace)
+    if schema.kept:  # a row for each of theirs, the others from a row of the sample
+        rows = rng.choice(rows, size=n)
+    return assembled(frame, {c: taken(frame[c], rows) for c in changed})
 
 
-def bootstrap(share: float = 1.0) -> Baseline:
-    return sample(share, replace=True)
+def bootstrap(
+    frame: pd.DataFrame, schema: Schema, rng: np.random.Generator, *, share: float = 1.0
+) -> pd.DataFrame:
+    return sample(frame, schema, rng, share=share, replace=True)
 
 
-def margins() -> Baseline:
+def margins(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
     """Each column is a sample, with replacement, of its own values."""
-
-    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-        n = len(frame)
-        drawn = {c: taken(frame[c], rng.integers(n, size=n)) for c in schema.changed(frame)}
-        return assembled(frame, drawn)
-
-    return Baseline(
-        name="margins",
-        promise=(
-            "A row says nothing about a person, but rare values of single columns are shown as they are. No "
-            "guarantee. The floor of utility: columns are independent."
-        ),
-        synthesize=synthesize,
-    )
+    n = len(frame)
+    drawn = {c: taken(frame[c], rng.integers(n, size=n)) for c in schema.changed(frame)}
+    return assembled(frame, drawn)
 
 
 # PRAM
 
 
-def pram(keep: float = 0.8) -> Baseline:
+def pram(
+    frame: pd.DataFrame, schema: Schema, rng: np.random.Generator, *, keep: float = 0.8
+) -> pd.DataFrame:
     """Invariant PRAM of every column by itself, numbers by their values.
 
     keep: Chance that the first of two steps leaves a value as it is, 0 to 1; sdcMicro's default is 0.8.
     """
-    if not 0 <= keep <= 1:
-        raise SpecError("pram: wants a chance of keeping a value from 0 to 1 (pram80: 0.8)")
-
-    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-        drawn = {}
-        for name in schema.changed(frame):
-            levels = levels_of(frame[name])
-            codes = perturbed(levels.codes, levels.n, keep, rng)
-            drawn[name] = taken(frame[name], levels.rows[codes])
-        return assembled(frame, drawn)
-
-    return Baseline(
-        name=f"pram{100 * keep:g}",
-        promise=(
-            "Nobody can be sure of a value, and the expected counts of single columns are those of the data; but most "
-            "values are true, row by row. A guarantee only against who knows nothing else: odds of any one value."
-        ),
-        synthesize=synthesize,
-    )
+    drawn = {}
+    for name in schema.changed(frame):
+        levels = levels_of(frame[name])
+        codes = perturbed(levels.codes, levels.n, keep, rng)
+        drawn[name] = taken(frame[name], levels.rows[codes])
+    return assembled(frame, drawn)
 
 
 def perturbed(codes: Codes, n_levels: int, keep: float, rng: np.random.Generator) -> Codes:
@@ -133,34 +104,19 @@ def perturbed(codes: Codes, n_levels: int, keep: float, rng: np.random.Generator
 # Record swapping
 
 
-def swapping(rate: float = 0.05) -> Baseline:
-    """Exchange of the columns `Schema.areas` between records that agree in `Schema.alike`.
-
-    rate: Share of the records that are exchanged.
-    """
-    if not 0 < rate <= 1:
-        raise SpecError("swap: wants a share of the records above 0 and at most 100 (swap5: 5 %)")
-    name = f"swap{100 * rate:g}"
-
-    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-        changed = schema.changed(frame)
-        exchanged = [c for c in schema.areas if c in changed]
-        if not exchanged:
-            raise SpecError(
-                f"{name}: exchanges areas, and none is named that it may change: name columns (--areas region), or "
-                "declare swapping in the spec's section [privacy]"
-            )
-        rows = partners(_groups_alike(frame, schema.alike), rate, rng)
-        return assembled(frame, {c: taken(frame[c], rows) for c in exchanged})
-
-    return Baseline(
-        name=name,
-        promise=(
-            "Some people stand in another area than theirs, and nobody knows who; everybody else is shown as they are. "
-            "No guarantee."
-        ),
-        synthesize=synthesize,
-    )
+def swapping(
+    frame: pd.DataFrame, schema: Schema, rng: np.random.Generator, *, rate: float = 0.05
+) -> pd.DataFrame:
+    """Exchange of the columns `Schema.areas` between a share of the records, those that agree in `Schema.alike`."""
+    changed = schema.changed(frame)
+    exchanged = [c for c in schema.areas if c in changed]
+    if not exchanged:
+        raise SpecError(
+            "swap: exchanges areas, and none is named that it may change: name columns (--areas region), or "
+            "declare swapping in the spec's section [privacy]"
+        )
+    rows = partners(_groups_alike(frame, schema.alike), rate, rng)
+    return assembled(frame, {c: taken(frame[c], rows) for c in exchanged})
 
 
 def partners(group: Codes, rate: float, rng: np.random.Generator) -> Codes:
@@ -192,64 +148,36 @@ def _groups_alike(frame: pd.DataFrame, columns: tuple[str, ...]) -> Codes:
 # Records made alike in groups of at least k
 
 
-def k_anonymity(k: int = 5) -> Baseline:
+def k_anonymity(
+    frame: pd.DataFrame, schema: Schema, _: np.random.Generator, *, k: int = 5
+) -> pd.DataFrame:
     """k-anonymous generalisation of `Schema.known`; without any, of all columns that may change. Draws nothing."""
-    name = _named("kanon", k)
-
-    def synthesize(frame: pd.DataFrame, schema: Schema, _: np.random.Generator) -> pd.DataFrame:
-        changed = schema.changed(frame)
-        known = [c for c in (schema.known or changed) if c in changed]
-        _require(frame, known, name, k, "every quasi-identifier is kept")
-        levels = [levels_of(frame[c]) for c in known]
-        codes = np.column_stack([one.codes for one in levels])
-        classes = mondrian(codes, k)
-        shown = {}
-        for i, column in enumerate(known):
-            value = _middle if column in schema.numbers else _commonest
-            shown[column] = taken(frame[column], levels[i].rows[value(codes[:, i], classes)])
-        return assembled(frame, shown)
-
-    return Baseline(
-        name=name,
-        promise=(
-            f"Everybody agrees in all quasi-identifiers with at least {k - 1} others. All other columns are shown as "
-            "they are: a class that agrees in them, too, gives them away."
-        ),
-        synthesize=synthesize,
-    )
+    changed = schema.changed(frame)
+    known = [c for c in (schema.known or changed) if c in changed]
+    _require(frame, known, "kanon", k, "every quasi-identifier is kept")
+    levels = [levels_of(frame[c]) for c in known]
+    codes = np.column_stack([one.codes for one in levels])
+    classes = mondrian(codes, k)
+    shown = {}
+    for i, column in enumerate(known):
+        value = _middle if column in schema.numbers else _commonest
+        shown[column] = taken(frame[column], levels[i].rows[value(codes[:, i], classes)])
+    return assembled(frame, shown)
 
 
-def microaggregation(k: int = 3) -> Baseline:
+def microaggregation(
+    frame: pd.DataFrame, schema: Schema, _: np.random.Generator, *, k: int = 3
+) -> pd.DataFrame:
     """MDAV over all columns of numbers that may change, each of them standardised. Draws nothing.
 
     A blank lies at the mean and is a mark beside; a group shows a blank where more than half of it has one.
     """
-    name = _named("mdav", k)
-
-    def synthesize(frame: pd.DataFrame, schema: Schema, _: np.random.Generator) -> pd.DataFrame:
-        names = [c for c in schema.changed(frame) if c in schema.numbers]
-        _require(frame, names, name, k, "there is no column of numbers that it may change")
-        numbers = [floats_of(frame[c]) for c in names]
-        groups = mdav(np.column_stack([f for x in numbers for f in _features(x)]), k)
-        shown = {
-            c: column_of(_means(x, groups), frame[c]) for c, x in zip(names, numbers, strict=True)
-        }
-        return assembled(frame, shown)
-
-    return Baseline(
-        name=name,
-        promise=(
-            f"Everybody agrees in all numbers with at least {k - 1} others, and means of numbers are nearly kept. "
-            "Categories are shown as they are."
-        ),
-        synthesize=synthesize,
-    )
-
-
-def _named(method: str, k: int) -> str:
-    if k < 2:
-        raise SpecError(f"{method}: wants groups of at least 2 records ({method}5: 5)")
-    return f"{method}{k}"
+    names = [c for c in schema.changed(frame) if c in schema.numbers]
+    _require(frame, names, "mdav", k, "there is no column of numbers that it may change")
+    numbers = [floats_of(frame[c]) for c in names]
+    groups = mdav(np.column_stack([f for x in numbers for f in _features(x)]), k)
+    shown = {c: column_of(_means(x, groups), frame[c]) for c, x in zip(names, numbers, strict=True)}
+    return assembled(frame, shown)
 
 
 def _require(frame: pd.DataFrame, columns: Sequence[str], name: str, k: int, why: str) -> None:

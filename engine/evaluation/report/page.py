@@ -738,7 +738,7 @@ def _against_loss(comparison: Comparison, risk: Figure, *, is_wide: bool) -> Pic
             for g, *_ in spots
         ]
         chart.name(names, x, y, [g.name == comparison.own for g, *_ in spots])
-    return Picture(title=title, words=risk.words, svg=chart.svg(), is_wide=is_wide)
+    return Picture.of(chart, risk.words, is_wide=is_wide)
 
 
 def epsilon_pictures(comparison: Comparison) -> list[Picture]:
@@ -793,7 +793,7 @@ def _against_epsilon(comparison: Comparison, figure: Figure, *, is_wide: bool) -
         chart.line(at, [s.median for s in spreads], "synthetic")
         chart.marks(at, [s.median for s in spreads], "synthetic")
     better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(figure.better, "")
-    return Picture(title=title, words=figure.words + better, svg=chart.svg(), is_wide=is_wide)
+    return Picture.of(chart, figure.words + better, is_wide=is_wide)
 
 
 def comparison_page(comparison: Comparison) -> str:

@@ -182,4 +182,4 @@ def test_fine_columns_are_compared_without_listing_all_combinations():
 def test_a_group_that_is_not_there_is_a_mistake(where, said):
     columns, tables = flagged(n_known=2)
     with pytest.raises(SpecError, match=said):
-        declared_targets(build(columns, tables), Assumptions(groups=[{"where": where}]))
+        declared_targets(build(columns, tables).aligned, Assumptions(groups=[{"where": where}]))
