@@ -491,7 +491,13 @@ def start_of(
     repeats = max(1, -(-rows // max(len(codes), 1)))
     kept, n_before = codes, len(codes)
     while len(kept):
-        few = _in_few(kept, safe, -(-least // repeats))
+        # Rows in a cell of a safe margin with fewer rows
+        few, rows_kept = (
+            np.zeros(len(kept), dtype=bool),
+            Cells(codes=kept, n=np.ones(len(kept), np.int64)),
+        )
+        for axes, n in zip(safe.axes, safe.counts(rows_kept), strict=True):
+            few |= n[tuple(kept[:, axis] for axis in axes)] < -(-least // repeats)
         if not few.any():
             break
         kept = kept[~few]
@@ -504,16 +510,6 @@ def start_of(
         repeats=repeats,
         left_out=1 - len(kept) / n_before,
     )
-
-
-def _in_few(codes: Int64Array, safe: SafeStatistics, least: int) -> BoolArray:
-    """Rows in a cell of a safe margin with fewer rows."""
-    out = np.zeros(len(codes), dtype=bool)
-    rows = Cells(codes=codes, n=np.ones(len(codes), dtype=np.int64))
-    for axes in safe.axes:
-        n = margin_of(rows, axes, safe.domain.sizes)
-        out |= n[tuple(codes[:, axis] for axis in axes)] < least
-    return out
 
 
 def candidates_of(start: Start, safe: SafeStatistics, rng: np.random.Generator) -> Int64Array:
@@ -551,7 +547,12 @@ def extremal_data(
     ends = [_solved(start, safe, candidates, sign * weights) for sign in (-1.0, 1.0)]
     if float(weights @ (ends[0] - ends[1])) <= _WHOLE * max(float(np.abs(weights).max()), _WHOLE):
         return None
-    repeats = _repeats(start.repeats, ends)
+    repeats = start.repeats
+    for multiple in range(start.repeats, (MOST_MULTIPLES + 1) * start.repeats, start.repeats):
+        scaled = [end * multiple for end in ends]
+        if all(np.abs(x - np.round(x)).max(initial=0.0) < _WHOLE for x in scaled):
+            repeats = multiple  # all rows are whole
+            break
     floors = [np.floor(end * repeats + _WHOLE).astype(np.int64) for end in ends]
     wanted = Cells(codes=start.cells.codes, n=start.cells.n * repeats)
     lacks = [_lacking(safe, wanted, Cells(codes=candidates, n=floor)) for floor in floors]
@@ -591,15 +592,6 @@ def _solved(
             f"the linear program of an audit was not solved (status {found.status})"
         )
     return np.maximum(np.asarray(found.x, dtype=np.float64), 0.0)
-
-
-def _repeats(least: int, ends: list[NDArray[np.float64]]) -> int:
-    """A multiple of the copies wanted that makes all rows whole; the copies wanted where none is found."""
-    for multiple in range(1, MOST_MULTIPLES + 1):
-        scaled = [end * (least * multiple) for end in ends]
-        if all(np.abs(x - np.round(x)).max(initial=0.0) < _WHOLE for x in scaled):
-            return least * multiple
-    return least
 
 
 def _lacking(safe: SafeStatistics, wanted: Cells, held: Cells) -> dict[Axes, Int64Array]:
@@ -938,32 +930,39 @@ class Claim:
 
 def claim_of_spec(spec: ReleaseSpec) -> Claim:
     """Return what a spec's release will claim."""
+    tells = {column.name: column.determines for column in spec.columns}
+    modelled = []
+    for table in spec.tables if spec.mode != "dp" else ():
+        # Whether too many columns are left without those that others of the table are declared to tell
+        left = list(table)
+        for name in table:
+            if any(name in tells.get(other, ()) for other in left if other != name):
+                left.remove(name)
+        if len(left) > MAX_WIDTH:
+            modelled.append(table)
     return Claim(
         title=spec.title,
         tables=spec.tables,
-        modelled=tuple(t for t in spec.tables if spec.mode != "dp" and _is_modelled(spec, t)),
+        modelled=tuple(modelled),
         privacy=spec.counted,
         dp=spec.dp if spec.mode == "dp" else None,
     )
-
-
-def _is_modelled(spec: ReleaseSpec, table: ColumnSet) -> bool:
-    """Whether too many columns are left without those that others of the table are declared to tell."""
-    tells = {column.name: column.determines for column in spec.columns}
-    left = list(table)
-    for name in table:
-        if any(name in tells.get(other, ()) for other in left if other != name):
-            left.remove(name)
-    return len(left) > MAX_WIDTH
 
 
 def claim_of_release(path: Path) -> Claim:
     """Return what a release claims, read from its cards."""
     release = read_release(path)
     told = release.facts.privacy
+    dp, privacy = None, PROFILES["standard"]
     try:
-        dp = _dp_of(told) if release.facts.mode == "dp" else None
-        privacy = PROFILES["standard"] if dp is not None else _privacy_of(told)
+        if release.facts.mode == "dp":
+            values = {k.name: told[k.name] for k in fields(DPParams) if k.name in told}
+            values |= {k: tuple(told[k]) for k in ("columns", "strata")} | {"ranges": ()}
+            values["margins"] = tuple(tuple(margin) for margin in told["margins"])
+            dp = DPParams(**values)
+        else:
+            names = ("profile", "low_threshold", "threshold_mean", "layer_sd")
+            privacy = PrivacyParams(**{name: told[name] for name in names})
     except (TypeError, KeyError, ValueError):
         raise DamagedRelease(f"{path}: its parameters are not what tablepack wrote") from None
     return Claim(
@@ -973,21 +972,6 @@ def claim_of_release(path: Path) -> Claim:
         privacy=privacy,
         dp=dp,
     )
-
-
-def _privacy_of(told: Any) -> PrivacyParams:
-    names = ("profile", "low_threshold", "threshold_mean", "layer_sd")
-    return PrivacyParams(**{name: told[name] for name in names})
-
-
-def _dp_of(told: Any) -> DPParams:
-    known = {field.name for field in fields(DPParams)}
-    values = {name: value for name, value in dict(told).items() if name in known}
-    values["columns"] = tuple(values["columns"])
-    values["strata"] = tuple(values["strata"])
-    values["margins"] = tuple(tuple(margin) for margin in values["margins"])
-    values["ranges"] = ()
-    return DPParams(**values)
 
 
 def chosen_domain(
@@ -1153,15 +1137,9 @@ class Audit:
         """The public frame: the smallest p-value, each test, and the statistic of each run and data set."""
         rows: list[tuple[Any, ...]] = []
 
-        def add(
-            name: str,
-            value: float | None,
-            by: str = "",
-            low: Any = None,
-            high: Any = None,
-            better: str = "",
-        ) -> None:
+        def add(name: str, value: Any, by: str = "", *ends: float, better: str = "") -> None:
             if value is not None and isfinite(value):
+                low, high = ends or (None, None)
                 rows.append((self.generator, f"audit.{name}", "", by, value, low, high, better, ""))
 
         add("p", self.p, better="higher")
@@ -1170,7 +1148,7 @@ class Audit:
             add("t", test.t, by)
             add("p", test.p, by)
             add("p_holm", test.p_holm, by)
-            add("copied", test.copied, by, test.copied_low, test.copied_high, "lower")
+            add("copied", test.copied, by, test.copied_low, test.copied_high, better="lower")
             add("found_from", test.found_from, by)
             add("put_back", test.put_back, by)
             add("smallest_safe_count", test.smallest, by)
@@ -1396,6 +1374,17 @@ def run_audit(
         )
         rows = max(rows, int(ends.plus.n.sum()))
     corrected = holm([test.p for test in tests])
+    told = list(notes)
+    if start.left_out:
+        told.append(
+            f"{100 * start.left_out:.2g} % of the rows lie in safe counts of too few, and were left out: suppression "
+            "depends on who they are, which no margin tells."
+        )
+    smallest = min((test.smallest for test in tests), default=settings.least)
+    if smallest < settings.least:
+        told.append(f"The smallest safe count is {smallest}, where {settings.least} were wanted.")
+    if tests and all(test.t is None for test in tests):
+        told.append("All runs of the same data gave the same: the generator draws nothing anew.")
     return replace(
         found,
         looked_at=space.dimension,
@@ -1403,25 +1392,9 @@ def run_audit(
         left_out=start.left_out,
         tests=tuple(replace(t, p_holm=p) for t, p in zip(tests, corrected, strict=True)),
         why_nothing="" if tests else NO_ROOM,
-        notes=(*notes, *_notes_of(start, tests, settings)),
+        notes=tuple(told),
         seconds=time.perf_counter() - begun,
     )
-
-
-def _notes_of(start: Start, tests: list[DirectionTest], settings: Settings) -> tuple[str, ...]:
-    """What a reader must know of how the data sets were made."""
-    notes = []
-    if start.left_out:
-        notes.append(
-            f"{100 * start.left_out:.2g} % of the rows lie in safe counts of too few, and were left out: suppression "
-            "depends on who they are, which no margin tells."
-        )
-    smallest = min((test.smallest for test in tests), default=settings.least)
-    if smallest < settings.least:
-        notes.append(f"The smallest safe count is {smallest}, where {settings.least} were wanted.")
-    if tests and all(test.t is None for test in tests):
-        notes.append("All runs of the same data gave the same: the generator draws nothing anew.")
-    return tuple(notes)
 
 
 # The page
@@ -1537,14 +1510,33 @@ def write_card(release: Path, out: Path, *, force: bool = False) -> tuple[Path, 
 def generator_card(path: Path) -> Card:
     """Return the card of a release as plain values."""
     release, claim = read_release(path), claim_of_release(path)
+    facts = release.facts
+    con, record = open_release(path)
+    with con:
+        listed = con.execute(
+            "SELECT columns, rows, cells, content_hash, noise_sd FROM catalog.tables ORDER BY width, name"
+        ).fetchall()
+    names, shown = ("columns", "rows", "cells", "content_hash", "noise_sd"), set(claim.margins)
+    tables = [
+        dict(zip(names, one, strict=True)) | {"measured": tuple(one[0]) in shown} for one in listed
+    ]
     return {
         "confidential": False,
         "kind": "generator card",
         "tablepack": ENGINE_VERSION,
-        "title": release.facts.title,
+        "title": facts.title,
         "Phi": [list(margin) for margin in claim.margins],
-        "psi": _psi(path, claim),
-        "generator": _generator(release, claim),
+        # The safe statistics: the released counts, named by their digests; they are in the release.
+        "psi": {"release": record.content_hash, "tables": tables},
+        "generator": {
+            "name": f"tablepack {facts.version}, mode {facts.mode}",
+            "key_id": facts.key_id,
+            "vintage": facts.vintage,
+            "parameters": {
+                k: v for k, v in facts.privacy.items() if k not in ("measured", "bounds")
+            },
+            "modelled": [list(table) for table in claim.tables if table not in shown],
+        },
         "sections": [
             {"heading": heading, "sentences": sentences}
             for heading, sentences in _sections(release, claim).items()
@@ -1553,54 +1545,30 @@ def generator_card(path: Path) -> Card:
     }
 
 
-def _psi(path: Path, claim: Claim) -> dict[str, Any]:
-    """The safe statistics: the released counts, named by their digests; they are in the release."""
-    con, record = open_release(path)
-    with con:
-        listed = con.execute(
-            "SELECT columns, rows, cells, content_hash, noise_sd FROM catalog.tables ORDER BY width, name"
-        ).fetchall()
-    shown = set(claim.margins)
-    return {
-        "release": record.content_hash,
-        "tables": [
-            {
-                "columns": list(columns),
-                "rows": rows,
-                "cells": cells,
-                "content_hash": digest,
-                "noise_sd": noise,
-                "measured": tuple(columns) in shown,
-            }
-            for columns, rows, cells, digest, noise in listed
-        ],
-    }
-
-
-def _generator(release: Released, claim: Claim) -> dict[str, Any]:
-    """Which generator made it, and with what parameters."""
-    facts = release.facts
-    return {
-        "name": f"tablepack {facts.version}, mode {facts.mode}",
-        "key_id": facts.key_id,
-        "vintage": facts.vintage,
-        "parameters": {k: v for k, v in facts.privacy.items() if k not in ("measured", "bounds")},
-        "modelled": [list(table) for table in claim.tables if table not in set(claim.margins)],
-    }
-
-
 def _sections(release: Released, claim: Claim) -> Mapping[str, list[str]]:
     """The headings of a model card, with what a release says under each."""
     facts, cards = release.facts, release.cards
     first = next(iter(cards.values()), {})
-    many = facts.unit.many
+    many, modelled, errors = facts.unit.many, [], []
+    if claim.modelled:
+        told = ", ".join(f"{len(table)} columns" for table in claim.modelled)
+        modelled.append(
+            f"Modelled from the tables of two and three of their columns that are named here, and nothing else: "
+            f"tables of {told}."
+        )
+    if noise := [float(card["noise_sd"]) for card in cards.values() if not card.get("wide")]:
+        errors.append(
+            f"Standard deviation of the noise of a count: {min(noise):.2f} to {max(noise):.2f}."
+        )
+    if gaps := [int(card["rounding_gap"]) for card in cards.values()]:
+        errors.append(f"Largest difference between the same margin in two tables: {max(gaps)}.")
     dp = [] if facts.mode == "sticky" else Guarantee.of(first.get("dp") or {}).sentences()
     return {
         "Generator details": [
             f"Made by tablepack {facts.version} in mode {facts.mode}, vintage {facts.vintage}, key {facts.key_id}.",
             f"{len(claim.tables):,} tables are published; {len(claim.margins):,} margins were measured for them (Phi, "
             "with all narrower ones).",
-            *_modelled(claim),
+            *modelled,
         ],
         "Intended use": [
             f"Counts, and what follows from counts, of {many} in the published tables.",
@@ -1615,7 +1583,7 @@ def _sections(release: Released, claim: Claim) -> Mapping[str, list[str]]:
                 for column, settings in facts.detected.items()
             ),
         ],
-        "Metrics": _metrics(cards),
+        "Metrics": errors,
         "Training data": [
             "The real data was read by the measuring step alone; all else was made from the noisy counts of Phi, "
             "which are psi, named below by their digests.",
@@ -1642,28 +1610,3 @@ def _sections(release: Released, claim: Claim) -> Mapping[str, list[str]]:
             "Which ranges and values are shown depends on how many there are, decided with noise: it is part of psi.",
         ],
     }
-
-
-def _modelled(claim: Claim) -> list[str]:
-    """Tables that nothing was measured of as such."""
-    if not claim.modelled:
-        return []
-    told = ", ".join(f"{len(table)} columns" for table in claim.modelled)
-    return [
-        f"Modelled from the tables of two and three of their columns that are named here, and nothing else: "
-        f"tables of {told}."
-    ]
-
-
-def _metrics(cards: Mapping[ColumnSet, Mapping[str, Any]]) -> list[str]:
-    """What is known of errors."""
-    noise = [float(card["noise_sd"]) for card in cards.values() if not card.get("wide")]
-    gaps = [int(card["rounding_gap"]) for card in cards.values()]
-    out = []
-    if noise:
-        out.append(
-            f"Standard deviation of the noise of a count: {min(noise):.2f} to {max(noise):.2f}."
-        )
-    if gaps:
-        out.append(f"Largest difference between the same margin in two tables: {max(gaps)}.")
-    return out
