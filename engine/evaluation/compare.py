@@ -764,12 +764,34 @@ def compare_all(
         own = THE_SPEC
     elif spec.mode == "dp" and spec.dp is not None:
         own = "dp without noise" if spec.dp.epsilon is None else dp_name(spec.dp.epsilon)
-    told = _notes(view, spec, built, runs, assumed, own, has_control=control is not None)
+    names = {run.generator.name for run in runs}
+    told = []  # What a reader must know
+    if view == "generators":
+        told += [WHOLE, *([SAMPLES] if any(name.startswith("sample") for name in names) else [])]
+    if view == "modes":
+        told += [HOW, *([GROUPED] if any(c.breaks for c in spec.columns) else [])]
+        told.append(
+            "Attacks know the same and look at the same people in all releases: up to "
+            f"{assumed.people:,} of the data, drawn once, and as many non-members, where they are given. "
+            "The figures say what these attacks get; only dp mode bounds what any other can."
+        )
+    if view == "sweep" and spec.privacy.swap is None:
+        told.append("The spec declares no swap in [privacy]: swapping is not swept.")
+    if control is None:
+        told.append(NO_CONTROL)
+    if left_out := len(spec.tables) - len(built.tables):
+        told.append(
+            f"Tables of more than {MAX_WIDTH} columns, which sticky mode does not build, are left out: {left_out}."
+        )
+    if view == "modes" and own not in names:
+        told.append(
+            "The epsilon of the spec is not among those compared: no point is the spec's own."
+        )
     return Comparison(
         view=view,
         title=spec.title,
         runs=tuple(runs),
-        own=own if own in {run.generator.name for run in runs} else "",
+        own=own if own in names else "",
         repeats=repeats,
         n_tables=len(built.tables),
         n_rows=len(scorer.original),
@@ -790,44 +812,6 @@ def _cpu() -> float:
     """Seconds of processors so far, those of child processes that have ended too."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
-
-
-def _notes(
-    view: View,
-    spec: ReleaseSpec,
-    built: ReleaseSpec,
-    runs: Sequence[Run],
-    assumptions: Assumptions,
-    own: str,
-    *,
-    has_control: bool,
-) -> tuple[str, ...]:
-    """What a reader must know."""
-    names = {run.generator.name for run in runs}
-    notes = [WHOLE] if view == "generators" else [HOW] if view == "modes" else []
-    if view == "generators" and any(name.startswith("sample") for name in names):
-        notes.append(SAMPLES)
-    if view == "modes" and any(c.breaks for c in spec.columns):
-        notes.append(GROUPED)
-    if view == "modes":
-        notes.append(
-            "Attacks know the same and look at the same people in all releases: up to "
-            f"{assumptions.people:,} of the data, drawn once, and as many non-members, where they are given. "
-            "The figures say what these attacks get; only dp mode bounds what any other can."
-        )
-    if view == "sweep" and spec.privacy.swap is None:
-        notes.append("The spec declares no swap in [privacy]: swapping is not swept.")
-    if not has_control:
-        notes.append(NO_CONTROL)
-    if left_out := len(spec.tables) - len(built.tables):
-        notes.append(
-            f"Tables of more than {MAX_WIDTH} columns, which sticky mode does not build, are left out: {left_out}."
-        )
-    if view == "modes" and own not in names:
-        notes.append(
-            "The epsilon of the spec is not among those compared: no point is the spec's own."
-        )
-    return tuple(notes)
 
 
 @contextmanager

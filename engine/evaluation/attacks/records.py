@@ -214,11 +214,49 @@ def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
             f"no table has all {len(known)} quasi-identifiers with {n_pooled} of the targets: attacked through all "
             "tables with most of them, pooled"
         )
-    base, why_none, more = _baselines(held, attacker, rng, by_target)
+    # Baseline of every target that has matches, or why some have none
+    matched = by_target["target"][by_target["matches"] > 0].tolist()
+    base = {t: float(b) for t, b in held.baselines.items() if t in matched and 0 <= b <= 1}
+    why_none = "the original has too few rows for a baseline"
+    if missing := tuple(t for t in matched if t not in base):
+        try:
+            wanted = attacker.model_copy(update={"targets": missing})
+            modelled = model_baselines(aligned, wanted, rng)
+        except StoreError as error:
+            modelled, why_none = {}, str(error)
+        base |= {t: r.value for t, r in modelled.items()}
+        if modelled:
+            notes.append(
+                f"baselines of {len(modelled)} targets: a model trained on at most {attacker.model_rows} rows"
+            )
     by_target["baseline"] = by_target["target"].map(base).astype("float64")
     gains = map(improvement, by_target["precision"], by_target["baseline"])
     by_target["precision improvement"] = pd.Series(gains, dtype="float64", index=by_target.index)
-    values, why_not, about = _improvements(by_target, why_none)
+    values = {name: float(by_target[name].median()) for name in ("matches", "coverage")}
+    why_not: dict[str, str] = {}
+    shown = by_target[by_target["matches"] > 0]
+    gained = shown["precision improvement"].dropna()
+    if shown.empty:
+        why = (
+            "no record is unique on the quasi-identifiers on both sides: no match, nothing inferred"
+        )
+        why_not = dict.fromkeys(("precision_median", *IMPROVEMENTS), why)
+    else:
+        values["precision_median"] = float(shown["precision"].median())
+        certain = shown["target"][shown["baseline"] == 1].tolist()
+        if certain:
+            notes.append(
+                f"left out of median and largest, 0 in the mean: {', '.join(certain)}: baseline 1"
+            )
+        if lost := shown["target"][shown["baseline"].isna()].tolist():
+            notes.append(f"no baseline for {', '.join(lost)}")
+        if gained.empty:
+            none = "everybody knows every target from the quasi-identifiers alone"
+            why_not = dict.fromkeys(IMPROVEMENTS, why_none if lost else none)
+        else:
+            values["median_pi"] = float(gained.median())
+            values["largest_pi"] = float(gained.max())
+            values["mean_pi"] = fmean([*gained.tolist(), *[0.0] * len(certain)])
     control, largest, who = _gains(aligned, known, by_target, rng)
     if largest is None:
         why_not["largest_gain"] = who
@@ -236,8 +274,6 @@ def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
         why_not=why_not,
         notes=(
             *notes,
-            *more,
-            *about,
             INDEPENDENT.format("values").replace("interval takes", "intervals take"),
         ),
         control_note=who,
@@ -304,54 +340,6 @@ def _pooled_claims(
     order = np.lexsort((-n, pairs // width))
     at, first = np.unique(pairs[order] // width, return_index=True)
     return at, pairs[order][first] % width, len(read)
-
-
-def _baselines(
-    held: Held, attacker: Attacker, rng: np.random.Generator, by_target: pd.DataFrame
-) -> tuple[dict[str, float], str, list[str]]:
-    """Baseline of every target that has matches; why some have none; notes."""
-    wanted = by_target["target"][by_target["matches"] > 0].tolist()
-    base = {t: float(b) for t, b in held.baselines.items() if t in wanted and 0 <= b <= 1}
-    if not (missing := tuple(t for t in wanted if t not in base)):
-        return base, "", []
-    try:
-        modelled = model_baselines(
-            held.aligned, attacker.model_copy(update={"targets": missing}), rng
-        )
-    except StoreError as error:
-        return base, str(error), []
-    base |= {t: r.value for t, r in modelled.items()}
-    note = f"baselines of {len(modelled)} targets: a model trained on at most {attacker.model_rows} rows"
-    return base, "the original has too few rows for a baseline", [note] if modelled else []
-
-
-def _improvements(
-    by_target: pd.DataFrame, why_none: str
-) -> tuple[dict[str, float], dict[str, str], list[str]]:
-    """Figures over all targets, why some are missing, and notes."""
-    values = {name: float(by_target[name].median()) for name in ("matches", "coverage")}
-    shown = by_target[by_target["matches"] > 0]
-    if shown.empty:
-        why = (
-            "no record is unique on the quasi-identifiers on both sides: no match, nothing inferred"
-        )
-        return values, dict.fromkeys(("precision_median", *IMPROVEMENTS), why), []
-    values["precision_median"] = float(shown["precision"].median())
-    notes = []
-    if known := shown["target"][shown["baseline"] == 1].tolist():
-        notes.append(
-            f"left out of median and largest, 0 in the mean: {', '.join(known)}: baseline 1"
-        )
-    if lost := shown["target"][shown["baseline"].isna()].tolist():
-        notes.append(f"no baseline for {', '.join(lost)}")
-    gained = shown["precision improvement"].dropna()
-    if gained.empty:
-        why = why_none if lost else "everybody knows every target from the quasi-identifiers alone"
-        return values, dict.fromkeys(IMPROVEMENTS, why), notes
-    values["median_pi"] = float(gained.median())
-    values["largest_pi"] = float(gained.max())
-    values["mean_pi"] = fmean([*gained.tolist(), *[0.0] * len(known)])
-    return values, {}, notes
 
 
 def _gains(
