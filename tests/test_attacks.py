@@ -17,9 +17,9 @@ from fixtures.count_attacks import measured_figures, published_figures
 from fixtures.measure import EXACT
 from fixtures.pipeline import CENSUS, ROOT, make_census, write_spec
 
-from engine.evaluation.attacks.counts import Averaging
-from engine.evaluation.attacks.counts import averaged as averaging
 from engine.evaluation.attacks.protocol import auc
+from engine.evaluation.attacks.strong import Averaging
+from engine.evaluation.attacks.strong import averaged as averaging
 from engine.spec import read_spec
 
 NIST = ROOT.parent / "shared" / "nist"

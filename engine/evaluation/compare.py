@@ -24,10 +24,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from engine.errors import InternalError, PrivacyError, SpecError
-from engine.evaluation.attacks.counts import membership
 from engine.evaluation.attacks.inference import attribute
 from engine.evaluation.attacks.protocol import Assumptions, Held, attack_all, held
-from engine.evaluation.attacks.systems import reconstruction
+from engine.evaluation.attacks.strong import membership, reconstruction
 from engine.evaluation.baselines.baseline import schema_of
 from engine.evaluation.baselines.catalogue import Entrant
 from engine.evaluation.data.aligned import Aligned, Coded, align, covering, generator, key_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fixtures.attacks import FLAG, TARGET, HalvedNoise, build, checked, flagged, rng
 
-from engine.evaluation.attacks.systems import adaptive, ask, order_of, system_of
+from engine.evaluation.attacks.strong import adaptive, ask, order_of, system_of
 from engine.mechanism import StickyDraws
 
 

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 
 from engine.errors import SpecError
 from engine.evaluation.attacks.protocol import UNRELEASED, Assumptions
-from engine.evaluation.attacks.systems import (
+from engine.evaluation.attacks.strong import (
     chosen_targets,
     declared_targets,
     least_squares,
