@@ -44,10 +44,10 @@ from engine.evaluation.baselines.catalogue import (
 from engine.evaluation.compare import Comparison, built_in_scratch, marked_as_scratch
 from engine.evaluation.data.aligned import Aligned, align, distinct, generator
 from engine.evaluation.data.reading import read_like, read_original
+from engine.evaluation.findings import named
 from engine.evaluation.measures.analyses import combined_estimates
 from engine.evaluation.measures.suite import Sections, score_all
 from engine.evaluation.report.page import comparison_table
-from engine.evaluation.runner import named
 from engine.evaluation.study import Study, read_study
 from engine.params import SwapParams
 from engine.release import build

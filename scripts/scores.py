@@ -22,8 +22,8 @@ from engine.api.reading import read
 from engine.errors import TablepackError
 from engine.evaluation.data.aligned import align
 from engine.evaluation.data.reading import read_original, read_release, released_columns
+from engine.evaluation.findings import named
 from engine.evaluation.measures.suite import score_all
-from engine.evaluation.runner import named
 from engine.evaluation.study import Row, Study, read_study
 
 HEADS = ("measure", "reference", "reach", "median", "worst", "reached")

@@ -28,9 +28,8 @@ from engine.evaluation.attacks.protocol import Held
 from engine.evaluation.attacks.records import apparent_match, uniques
 from engine.evaluation.data.aligned import Aligned, align, generator
 from engine.evaluation.data.reading import read_original, read_release, released_columns
-from engine.evaluation.findings import Finding
+from engine.evaluation.findings import Finding, named
 from engine.evaluation.measures.suite import score_one
-from engine.evaluation.runner import named
 from engine.evaluation.study import Study, read_baselines, read_study
 from engine.schema import (
     column_set,

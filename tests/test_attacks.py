@@ -51,7 +51,7 @@ def sampling_error(share: float, n: int) -> float:
 def check_averaging(locked: Averaging, unlocked: Averaging, reach: float) -> None:
     """Nothing to gain from a release; much from the same counts unlocked."""
     assert unlocked.gain <= reach
-    assert max(unlocked.exact.values()) >= unlocked.exact_alone + 0.05
+    assert max(unlocked.exact.values()) >= unlocked.exact["alone"] + 0.05
     assert locked.gain >= 0.99
     few = 2 * sampling_error(0.36, locked.counts)
     assert max(locked.exact.values()) <= 0.36 + few
@@ -112,9 +112,9 @@ def test_the_noise_that_stays_in_a_one_way_count():
     found, _ = averaged(20, [(name,) for name in names], names, n_columns=10)
     assert found.counts > 1000
     assert found.sd_alone >= 1.1
-    assert found.exact_alone <= 0.36
+    assert found.exact["alone"] <= 0.36
     none, _ = averaged(2, [(name,) for name in names], names, n_columns=10, draws=EXACT)
-    assert (none.sd_alone, none.exact_alone) == (0.0, 1.0)
+    assert (none.sd_alone, none.exact["alone"]) == (0.0, 1.0)
 
 
 # Cloning: columns constant inside a bucket (A3).

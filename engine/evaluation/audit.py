@@ -919,7 +919,7 @@ class Claim:
     def generator(self, domain: Domain, safe: SafeStatistics) -> Generator:
         """How releases are made, cut to a domain whose safe margins are the claim's."""
         if self.dp is not None:
-            shared = {"strata": (), "ranges": (), "budget": None}
+            shared: dict[str, Any] = {"strata": (), "ranges": (), "budget": None}
             return joint_generator(
                 domain, replace(self.dp, method="ipf", margins=safe.margins, **shared)
             )

@@ -119,8 +119,9 @@ def uniques(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
     main = [row for row in rows if row["what"] == "quasi-identifiers"]
     table = max(aligned.tables.values(), key=lambda t: (len(t.columns), len(t.n)))
     n, every = len(table.columns), len(aligned.values)
-    head = {"what": "whole records" if n == every else "widest table", "columns": table.columns}
-    whole = {**head, "table": table, **_uniques(aligned, table, table.columns)}
+    what = "whole records" if n == every else "widest table"
+    whole: dict[str, Any] = {"what": what, "columns": table.columns, "table": table}
+    whole |= _uniques(aligned, table, table.columns)
     rows.append(whole)
     values: dict[str, float] = {}
     why_not: dict[str, str] = {}
@@ -162,16 +163,16 @@ def uniques(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
         held_against = controlled(aligned, rng, replicated)
         control, note = held_against.rate, held_against.note
         held_against.add_to(values, why_not, times=100)
-    named = {"columns": lambda row: ", ".join(row["columns"])}
-    named["table"] = lambda row: ", ".join(row["table"].columns)
+    for row in rows:
+        row["columns"], row["table"] = (
+            ", ".join(c) for c in (row["columns"], row["table"].columns)
+        )
     return Finding(
         measure="uniques",
         rate=rate,
         control=control,
         values=values,
-        breakdown=pd.DataFrame(
-            [{**row, **{k: of(row) for k, of in named.items()}} for row in rows]
-        ),
+        breakdown=pd.DataFrame(rows),
         why_not=why_not,
         notes=tuple(notes),
         control_note=note,

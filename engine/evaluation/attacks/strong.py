@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -56,7 +56,7 @@ from engine.evaluation.data.aligned import (
     totals,
 )
 from engine.evaluation.findings import Finding, Rate, not_computed, optional, rate_of, wilson
-from engine.evaluation.measures.counts import repeated_counts
+from engine.evaluation.measures.counts import Repeated, repeated_counts
 from engine.schema import ColumnSet, column_set
 
 if TYPE_CHECKING:
@@ -201,64 +201,21 @@ def averages(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
     found = [one for one in every if one is not None]
     if not any(len(one.seen) > 1 and len(one.truth) for one in found):
         return not_computed("averages", "no count of one column is shown by two tables")
-    counted = [one for one in found if len(one.truth)]
-    truth = np.concatenate([f.truth for f in counted]).astype(np.float64)
-    own = np.concatenate([f.seen[0] for f in counted]).astype(np.float64)
-    widths = np.unique(np.concatenate([f.width for f in counted]))
-    squares, n = np.zeros(widths[-1] + 1), np.zeros(widths[-1] + 1)
-    for f in counted:
-        np.add.at(squares, f.width, np.square(f.seen - f.truth).sum(axis=1))
-        np.add.at(n, f.width, len(f.truth))
-    weight = 1 / np.maximum(squares / np.maximum(n, 1), 1e-9)
-    # Weighted by inverse mean square error of each width, which the attacker is told; apart: the mean of those that
-    # differ.
-    means = {
-        "mean": lambda f: f.seen.mean(axis=0),
-        "weighted": lambda f: np.average(f.seen, axis=0, weights=weight[f.width]),
-        "median": lambda f: np.median(f.seen, axis=0),
-        "apart": lambda f: np.unique(f.seen, axis=0).mean(axis=0),
-    }
-    off = {"alone": own - truth}
-    off |= {way: np.concatenate([mean(f) for f in counted]) - truth for way, mean in means.items()}
-    # Trained: the best weights by width, learnt from half of the counts and scored on the other half; where a column
-    # has no table of a width, its own table stands for it.
-    by_width = [
-        np.concatenate(
-            [
-                f.seen[f.width == w].mean(axis=0) if (f.width == w).any() else f.seen[0]
-                for f in counted
-            ]
-        )
-        for w in widths
-    ]
-    learnt = np.arange(len(truth)) % 2 == 0
-    more = (np.array(by_width[1:]).reshape(-1, len(truth)) - by_width[0]).T
-    weights = np.linalg.lstsq(more[learnt], (truth - by_width[0])[learnt], rcond=None)[0]
-    off["trained"] = (by_width[0] + more @ weights - truth)[~learnt]
-    rmse = {
-        way: float(np.sqrt(np.mean(np.square(o)))) if len(o) else math.nan for way, o in off.items()
-    }
-    exact = {way: float(np.mean(np.abs(o) < 0.5)) if len(o) else math.nan for way, o in off.items()}
-    of_half = (by_width[0] - truth)[~learnt]
-    alone_of_half = float(np.sqrt(np.mean(np.square(of_half)))) if len(of_half) else math.nan
-    # 1 or more where averaging gains nothing; weights that are trained are scored on half of the counts, whose share
-    # is no share of all.
-    gain = min(
-        rmse["trained"] / max(alone_of_half, 1e-9),
-        *(rmse[way] / max(rmse["alone"], 1e-9) for way in means),
-    )
-    best = min(means, key=lambda way: rmse[way])
+    result = averaged(found)
+    rmse, exact, n = result.rmse, result.exact, result.counts
+    # Weights that are trained are scored on half of the counts: their share is no share of all.
+    best = min((way for way in rmse if way not in ("alone", "trained")), key=lambda way: rmse[way])
     differing = sum(int((one.seen[1:] != one.seen[0]).any(axis=1).sum()) for one in found)
     shown = sum(len(one.seen) - 1 for one in found)
     values = {
-        "ratio": 1.0 if rmse["alone"] == 0 else gain,
+        "ratio": 1.0 if rmse["alone"] == 0 else result.gain,
         "exact": exact[best],
         "exact_alone": exact["alone"],
         "differ": differing / max(shown, 1),
-        "counts": float(len(truth)),
+        "counts": float(n),
     }
-    rate, alone = (wilson(round(exact[way] * len(truth)), len(truth)) for way in (best, "alone"))
-    ways = [(way, rmse[way], exact[way]) for way in ("alone", *means, "trained")]
+    rate, alone = (wilson(round(exact[way] * n), n) for way in (best, "alone"))
+    ways = [(way, rmse[way], exact[way]) for way in rmse]
     ways[0] = ("own table alone", *ways[0][1:])
     again = (
         f"Of the tables that show a column again {values['differ']:.0%} show other counts."
@@ -273,7 +230,7 @@ def averages(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
         breakdown=pd.DataFrame(ways, columns=["estimate", "rmse", "exact"]),
         control_note="control: the same counts from the column's own table alone",
         notes=(
-            f"{len(truth):,} released counts of {len(found)} columns, {shown:,} further views of a column",
+            f"{n:,} released counts of {len(found)} columns, {shown:,} further views of a column",
         ),
         verdict=(
             f"From all tables a count of one column is off by {min(rmse[best], rmse['alone']):.2f} rows, "
@@ -281,6 +238,74 @@ def averages(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
             f"the counts are right to the unit. {again}"
         ),
     )
+
+
+class Averaging(NamedTuple):
+    """How near an attacker comes to the counts of a table, from it alone and from all tables that show them."""
+
+    counts: int  # Number of counts attacked
+    # Root mean square error, and share right to the unit once rounded, by estimate: "alone", the narrowest table;
+    # "mean"; "weighted" by inverse mean square error of each width, which the attacker is told; "median"; "apart", the
+    # mean of those that differ; "trained", the best weights by width, learnt from half of the counts and scored on the
+    # other half.
+    rmse: dict[str, float]
+    exact: dict[str, float]
+    sd_alone: float  # Standard deviation of the error of the narrowest table
+    # Smallest of the errors over that of the narrowest table alone (for "trained": of the same half of the
+    # counts): 1 or more where averaging gains nothing.
+    gain: float
+
+
+def averaged(figures: Iterable[Repeated]) -> Averaging:
+    """Estimate every count from all tables that show it; pooled over columns, tables and releases.
+
+    figures: All of narrowest tables of the same width.
+    """
+    found = [one for one in figures if len(one.truth)]
+    truth = np.concatenate([f.truth for f in found]).astype(np.float64)
+    widths = np.unique(np.concatenate([f.width for f in found]))
+    squares, n = np.zeros(widths[-1] + 1), np.zeros(widths[-1] + 1)
+    for f in found:
+        np.add.at(squares, f.width, np.square(f.seen - f.truth).sum(axis=1))
+        np.add.at(n, f.width, len(f.truth))
+    weight = 1 / np.maximum(squares / np.maximum(n, 1), 1e-9)
+    ways: dict[str, Callable[[Repeated], Floats]] = {
+        "alone": lambda f: f.seen[0],
+        "mean": lambda f: f.seen.mean(axis=0),
+        "weighted": lambda f: np.average(f.seen, axis=0, weights=weight[f.width]),
+        "median": lambda f: np.median(f.seen, axis=0),
+        "apart": lambda f: np.unique(f.seen, axis=0).mean(axis=0),
+    }
+    off = {way: np.concatenate([guess(f) for f in found]) - truth for way, guess in ways.items()}
+    # Weights learnt from half of the counts; where a column has no table of a width, its own table stands for it.
+    by_width = [
+        np.concatenate(
+            [
+                f.seen[f.width == w].mean(axis=0) if (f.width == w).any() else f.seen[0]
+                for f in found
+            ]
+        )
+        for w in widths
+    ]
+    learnt = np.arange(len(truth)) % 2 == 0
+    more = (np.array(by_width[1:]).reshape(-1, len(truth)) - by_width[0]).T
+    weights = np.linalg.lstsq(more[learnt], (truth - by_width[0])[learnt], rcond=None)[0]
+    off["trained"] = (by_width[0] + more @ weights - truth)[~learnt]
+    rmse = {way: _rms(o) for way, o in off.items()}
+    exact = {way: float(np.mean(np.abs(o) < 0.5)) if len(o) else math.nan for way, o in off.items()}
+    trained = rmse["trained"] / max(_rms((by_width[0] - truth)[~learnt]), 1e-9)
+    others = (rmse[way] / max(rmse["alone"], 1e-9) for way in ways if way != "alone")
+    return Averaging(
+        counts=len(truth),
+        rmse=rmse,
+        exact=exact,
+        sd_alone=float(np.std(off["alone"])),
+        gain=min(trained, *others),
+    )
+
+
+def _rms(off: Floats) -> float:
+    return float(np.sqrt(np.mean(np.square(off)))) if len(off) else math.nan
 
 
 # Cloning: columns of the data that are copies of each other, each a fresh measurement of the same people

@@ -168,7 +168,8 @@ def opened(
     wanted: Columns that are needed of a text file; others are named in `types`, but are not to be read.
     written: Columns of a release, which says how texts were read: those whose cells all are written so are read so.
     """
-    is_file, remarks, form = isinstance(what, str | Path), (), ""
+    is_file, form = isinstance(what, str | Path), ""
+    remarks: tuple[str, ...] = ()
     if is_file and (form := form_of_file(Path(what))) == "csv":
         # A text that is not plain UTF-8 from its first line on is read as `init` finds it.
         source, told = found_form(source_of(str(what), None))
@@ -547,8 +548,8 @@ def read_kinds(
     for name, kind in kinds.items():
         if kind == "number":  # without those that spell a blank, and without infinite ones
             values = frame[name].to_numpy(np.float64)
-            blanks = [float(n) for n in spelled[name] if _is_number(n)]
-            is_blank = ~np.isfinite(values) | np.isin(values, blanks)
+            no_values = [float(n) for n in spelled[name] if _is_number(n)]
+            is_blank = ~np.isfinite(values) | np.isin(values, no_values)
             frame[name] = pd.Series(np.where(is_blank, np.nan, values), name=name)
     return frame
 
@@ -831,7 +832,7 @@ def read_original(
             kind = kind_of_type(one.sql_type)
             if column in kinds and kind not in (None, kinds[column]):
                 nulls = (*reading.nulls, *one.column.spellings)
-                fitting = fitting_kinds(relation, {column: cast(Kind, kind)}, nulls=nulls)[0]
+                fitting = fitting_kinds(relation, {column: kind}, nulls=nulls)[0]
                 kinds |= fitting
                 wrong += [column] * (not fitting)
         if wrong:
