@@ -174,7 +174,13 @@ def _column_of(name: str, column: pd.Series[Any]) -> AuditColumn:
     none = (None,) if len(held) < len(column) else ()
     is_number = pd.api.types.is_numeric_dtype(held) and not pd.api.types.is_bool_dtype(held)
     if is_number and held.nunique() > MOST_VALUES:
-        return _grouped(name, np.sort(held.to_numpy(dtype=np.float64)), none)
+        # In groups, each stood for by its median row
+        ordered = np.sort(held.to_numpy(dtype=np.float64))
+        starts = np.unique(ordered[[len(ordered) * group // GROUPS for group in range(GROUPS)]])
+        ends = np.append(np.searchsorted(ordered, starts[1:]), len(ordered))
+        begins = np.append(0, ends[:-1])
+        medians = [_plain(float(v)) for v in ordered[begins + (ends - begins) // 2]]
+        return AuditColumn(name=name, values=(*medians, *none), starts=tuple(map(float, starts)))
     if is_number:
         numbers = sorted({float(v) for v in held})
         return AuditColumn(name=name, values=(*map(_plain, numbers), *none))
@@ -184,18 +190,6 @@ def _column_of(name: str, column: pd.Series[Any]) -> AuditColumn:
             f"column {name!r} has more than {MOST_VALUES} values: leave it out, or group it beforehand"
         )
     return AuditColumn(name=name, values=(*values, *none))
-
-
-def _grouped(name: str, ordered: NDArray[np.float64], none: tuple[None, ...]) -> AuditColumn:
-    """A column of many numbers, in groups; each is stood for by its median row."""
-    at = [len(ordered) * group // GROUPS for group in range(GROUPS)]
-    starts = np.unique(ordered[at])
-    group = np.searchsorted(starts[1:], ordered, side="right")
-    values = [
-        _plain(float((inside := ordered[group == place])[len(inside) // 2]))
-        for place in range(len(starts))
-    ]
-    return AuditColumn(name=name, values=(*values, *none), starts=tuple(map(float, starts)))
 
 
 def _plain(number: float) -> int | float:

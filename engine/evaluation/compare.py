@@ -435,7 +435,15 @@ def misplaced(aligned: Aligned, columns: ColumnSet) -> float:
 
     Returns: 0 to 1; NaN if no table has any of the columns.
     """
-    pieces = _pieces(aligned, columns)
+    # Separate columns, and the smallest released table of each
+    left, pieces = list(columns), list[tuple[ColumnSet, Coded]]()
+    while True:
+        shown = (tuple(c for c in left if c in own) for own in aligned.tables)
+        if not (widest := max(shown, key=len, default=())):
+            break
+        if (table := covering(aligned, widest)) is not None:
+            pieces.append((widest, table))
+        left = [c for c in left if c not in widest]
     together = tuple(c for c in columns if any(c in piece for piece, _ in pieces))
     if not pieces:
         return float("nan")
@@ -449,21 +457,6 @@ def misplaced(aligned: Aligned, columns: ColumnSet) -> float:
     truth = count / max(count.sum(), 1)
     # What is shown of combinations that nobody has is the rest of the whole.
     return float((np.abs(truth - share).sum() + max(1 - share.sum(), 0.0)) / 2)
-
-
-def _pieces(aligned: Aligned, columns: ColumnSet) -> list[tuple[ColumnSet, Coded]]:
-    """Separate columns, and the smallest released table of each."""
-    left, out = list(columns), []
-    while left:
-        released = [tuple(c for c in left if c in own) for own in aligned.tables]
-        widest = max(released, key=len, default=())
-        if not widest:
-            break
-        table = covering(aligned, widest)
-        if table is not None:
-            out.append((widest, table))
-        left = [c for c in left if c not in widest]
-    return out
 
 
 def _shares(

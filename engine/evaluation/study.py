@@ -154,17 +154,11 @@ def of_spec(spec: ReleaseSpec, study: Study) -> Study:
     )
 
 
-def preset_folders() -> list[Path]:
-    """Return the folders that hold presets: `releases` here, and beside the installed engine."""
-    here = Path("releases")
-    installed = Path(__file__).parents[2] / "releases"
-    return [folder for folder in dict.fromkeys((here, installed)) if folder.is_dir()]
-
-
 def _preset(name: str) -> Path:
     """The file of a preset."""
     there: dict[str, Path] = {}
-    for folder in preset_folders():
+    # In `releases` here, and beside the installed engine
+    for folder in (Path("releases"), Path(__file__).parents[2] / "releases"):
         for path in sorted(folder.glob(f"*{ENDING}")):
             there.setdefault(path.name.removesuffix(ENDING), path)
     if name not in there:
@@ -201,8 +195,8 @@ def with_files(study: Study, folders: Sequence[Path]) -> Study:
         if entry.get("dtype") == "object" and not all(map(_is_number, values)):
             texts.append(name)
             order.setdefault(name, values)
-    changed = {"order": order, "texts": _once(texts), "nulls": _once(nulls)}
-    return study.model_copy(update=changed)
+    once = {"texts": tuple(dict.fromkeys(texts)), "nulls": tuple(dict.fromkeys(nulls))}
+    return study.model_copy(update={"order": order, **once})
 
 
 def labels_of(
@@ -273,11 +267,6 @@ def _json(path: Path) -> Any:
         return parsed_json(path.read_text(encoding="utf-8"))
     except ValueError:
         raise SpecError(f"{path}: is not JSON") from None
-
-
-def _once(names: Sequence[str]) -> tuple[str, ...]:
-    """Names without repetitions, in their order."""
-    return tuple(dict.fromkeys(names))
 
 
 def _is_number(text: str) -> bool:

@@ -14,6 +14,7 @@ import math
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -156,12 +157,21 @@ def _tree(
 ) -> list[tuple[ColumnSet, ColumnSet]]:
     """Order the sets, each with what it shares with one before: next comes the one that tells most of the target
     beyond that."""
-    known: dict[ColumnSet, float] = {}
 
+    @cache
     def gain(columns: ColumnSet) -> float:
-        if columns not in known:
-            known[columns] = _information(aligned, target, columns)
-        return known[columns]
+        """Mutual information of the target and some columns, in nats, less what a table of its size has by chance."""
+        table = covering(aligned, {*columns, target})
+        if not columns or table is None or table.total == 0:
+            return 0.0
+        entropies, sizes = [], []
+        for names in ((target,), columns, (*columns, target)):
+            count = totals(row_ids(aligned, [table], names)[0][0], table.n)
+            share = count[count > 0] / table.total
+            entropies.append(float(-(share * np.log(share)).sum()))
+            sizes.append(len(share))
+        by_chance = (sizes[2] - sizes[0] - sizes[1] + 1) / (2 * table.total)
+        return entropies[0] + entropies[1] - entropies[2] - by_chance
 
     links: list[tuple[ColumnSet, ColumnSet]] = []
     open_sets = list(sets)
@@ -180,21 +190,6 @@ def _tree(
         links.append((columns, shared))
         open_sets.remove(columns)
     return links
-
-
-def _information(aligned: Aligned, target: str, columns: ColumnSet) -> float:
-    """Mutual information of the target and some columns, in nats, less what a table of its size has by chance."""
-    table = covering(aligned, {*columns, target})
-    if not columns or table is None or table.total == 0:
-        return 0.0
-    entropies, sizes = [], []
-    for names in ((target,), columns, (*columns, target)):
-        count = totals(row_ids(aligned, [table], names)[0][0], table.n)
-        share = count[count > 0] / table.total
-        entropies.append(float(-(share * np.log(share)).sum()))
-        sizes.append(len(share))
-    by_chance = (sizes[2] - sizes[0] - sizes[1] + 1) / (2 * table.total)
-    return entropies[0] + entropies[1] - entropies[2] - by_chance
 
 
 def sharpened(

@@ -569,11 +569,24 @@ def _attributed(
         totals(i, t.n, n_cells)[cell] for i, t in ((cell, people), (row_cell, table))
     )
     share = np.divide(agreeing, shown, out=np.zeros(len(shown)), where=shown > 0)
-    alone = _of_one_value(row, row_cell, table.n, size)[group]
+    # Groups that have rows, all with one value of the target
+    there, first = table.n > 0, np.full(size, -1, np.int64)
+    first[row[there]] = row_cell[there]
+    of_one_value = first >= 0
+    of_one_value[row[there & (first[row] != row_cell)]] = False
+    alone = of_one_value[group]
     right = alone & (agreeing > 0)
     matched = float(weight[shown > 0].sum())
     sizes = np.where(right, in_cell, 0)
-    one_way, two_way = _checks(people, keys, target, right, sizes)
+    # Checks, by synthpop, of what is disclosed rightly: one value of the target; pairs with one value of a key
+    by_value = np.bincount(target[right], weight[right])
+    top = float(by_value.max(initial=0))
+    large, width, two_way = right & (sizes > THRESH_2WAY[0]), int(target.max()) + 1, 0
+    for key in keys if large.any() else ():
+        code = people.codes[key].astype(np.int64)
+        together = np.unique(code[large] * width + target[large])
+        of_pair, of_key = np.bincount(code * width + target, weight), np.bincount(code, weight)
+        two_way += int((of_pair[together] > THRESH_2WAY[1] * of_key[together // width]).sum())
     return {
         "is_main": is_main,  # Through the quasi-identifiers, or what a table has of them
         "keys": ", ".join(keys),
@@ -592,41 +605,12 @@ def _attributed(
         "disco": float(weight[right].sum()) / n,
         "dorig": float(weight[in_cell == in_group].sum()) / n,  # The same of the original itself
         "disco_small": float(weight[right & (sizes <= DENOM_LIM)].sum()) / n,
-        "largest_cell": int(
-            sizes.max(initial=0)
-        ),  # People in the largest that is disclosed rightly
-        "one_way": one_way,  # One value makes up nearly all that is disclosed
-        "two_way": two_way,  # Pairs of a target's and a key's value that nearly go together anyway
+        # People in the largest cell that is disclosed rightly; whether one value makes up nearly all of that; and pairs
+        # of a target's and a key's value that nearly go together anyway.
+        "largest_cell": int(sizes.max(initial=0)),
+        "one_way": bool(top > max(THRESH_1WAY[0], THRESH_1WAY[1] * by_value.sum())),
+        "two_way": two_way,
     }
-
-
-def _of_one_value(group: Numbers, cell: Numbers, n: Numbers, size: int) -> Flags:
-    """Which groups have rows, all with one value of the target: shape (size,)."""
-    there = n > 0
-    first = np.full(size, -1, np.int64)
-    first[group[there]] = cell[there]
-    alone = first >= 0
-    alone[group[there & (first[group] != cell)]] = False
-    return alone
-
-
-def _checks(
-    people: Coded, keys: KeySet, target: Any, right: Flags, sizes: Numbers
-) -> tuple[bool, int]:
-    """Checks, by synthpop, of what is disclosed rightly: one value of the target; pairs with one value of a key."""
-    weight = people.n.astype(np.float64)
-    by_value = np.bincount(target[right], weight[right])
-    top = float(by_value.max(initial=0))
-    one_way = bool(top > THRESH_1WAY[0] and top > THRESH_1WAY[1] * by_value.sum())
-    large = right & (sizes > THRESH_2WAY[0])
-    n, pairs = int(target.max()) + 1, 0
-    for name in keys if large.any() else ():
-        code = people.codes[name].astype(np.int64)
-        together = np.unique(code[large] * n + target[large])
-        of_pair = np.bincount(code * n + target, weight)
-        of_key = np.bincount(code, weight)
-        pairs += int((of_pair[together] > THRESH_2WAY[1] * of_key[together // n]).sum())
-    return one_way, pairs
 
 
 def _claims(found: pd.DataFrame) -> Rate | None:

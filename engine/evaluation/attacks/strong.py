@@ -456,7 +456,18 @@ def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fin
     a higher filled count for "somebody is there"; the control expects people by the one-way counts alone.
     """
     del assumptions
-    small, n_shown = _smallest_shown(held)
+    small = n_shown = 0  # Released cells of fewer than may be shown, and how many were looked at
+    for view in held.views:
+        table = view.table
+        if view.is_suppressed and table.measured is not None:
+            # Nobody in the data has the placeholder: its cells hold those whose own value is not shown.
+            is_other = np.zeros(len(table.n), np.bool_)
+            for name, other in view.others.items():
+                is_other |= table.codes[name] == other
+            found = cells(held.aligned, view, table)
+            shown = np.unique(found.of[0][table.measured & ~is_other])
+            small += int((found.truth[shown] < SMALLEST_SHOWN).sum())
+            n_shown += len(shown)
     values = {"shown_small": float(small)} if n_shown else {}
     why_not = {} if n_shown else {"shown_small": "no release says that it suppresses small groups"}
     share = shares(held.aligned, held.views)
@@ -509,23 +520,6 @@ def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fin
     )
 
 
-def _smallest_shown(held: Held) -> tuple[int, int]:
-    """How many released cells hold fewer than may be shown, and how many were looked at."""
-    small = looked_at = 0
-    for view in held.views:
-        table = view.table
-        if view.is_suppressed and table.measured is not None:
-            # Nobody in the data has the placeholder: its cells hold those whose own value is not shown.
-            is_other = np.zeros(len(table.n), np.bool_)
-            for name, other in view.others.items():
-                is_other |= table.codes[name] == other
-            found = cells(held.aligned, view, table)
-            shown = np.unique(found.of[0][table.measured & ~is_other])
-            small += int((found.truth[shown] < SMALLEST_SHOWN).sum())
-            looked_at += len(shown)
-    return small, looked_at
-
-
 def _filled(
     held: Held, view: View, share: dict[str, Floats], rng: np.random.Generator
 ) -> tuple[int, Rate, Rate] | None:
@@ -547,7 +541,14 @@ def _filled(
 def _combinations(held: Held, view: View, rng: np.random.Generator) -> Coded:
     """Combinations of released values of a table's columns: all of them, or a sample with all that hold somebody."""
     aligned, people = held.aligned, held.aligned.original
-    values = [_released_values(held, view, c) for c in view.columns]
+    values = []
+    for name in (
+        view.columns
+    ):  # as its own table shows them as released; without one, all that the table shows
+        own = next((one for one in held.views if one.columns == (name,)), view)
+        shown, measured = own.table.codes[name], own.table.measured
+        shown = shown if measured is None or own is view else shown[measured]
+        values.append(np.unique(shown[shown < n_codes(aligned, name)]).astype(np.int64))
     if math.prod(map(len, values)) <= MOST_CELLS:
         places = np.indices([len(v) for v in values]).reshape(len(values), -1)
     else:
@@ -561,14 +562,6 @@ def _combinations(held: Held, view: View, rng: np.random.Generator) -> Coded:
     }
     n = np.ones(len(codes[view.columns[0]]), np.int64)
     return Coded(columns=view.columns, codes=codes, n=n)
-
-
-def _released_values(held: Held, view: View, name: str) -> Numbers:
-    """Values of a column that its own table shows as released; without one, all that the table shows."""
-    own = next((one for one in held.views if one.columns == (name,)), view)
-    codes, measured = own.table.codes[name], own.table.measured
-    shown = codes if measured is None or own is view else codes[measured]
-    return np.unique(shown[shown < n_codes(held.aligned, name)]).astype(np.int64)
 
 
 def _weighted(areas: Sequence[Rate], n: Sequence[int]) -> Rate:

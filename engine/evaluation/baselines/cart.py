@@ -83,8 +83,10 @@ def _donors(
 ) -> Codes:
     """Grow a tree on some rows; for some synthetic ones draw a row of their leaf each."""
     there = np.flatnonzero(learned)
-    target = y.codes[there] if isinstance(y, Levels) else _scaled(y[there])
-    n_classes = y.n if isinstance(y, Levels) else 0
+    if isinstance(y, Levels):
+        target, n_classes = y.codes[there], y.n
+    else:  # numbers of which the squares can be summed
+        target, n_classes = y[there] / max(float(np.abs(y[there]).max()), 1e-300), 0
     if (target == target[0]).all():
         return rng.choice(there, size=int(drawn.sum()))
     encoded = [_encoded(p, target, n_classes, there) for p in grown]
@@ -153,11 +155,6 @@ def _encoded(
     if not (blanks[0].any() or blanks[1].any()):
         return [filled[0]], [filled[1]]
     return [filled[0], blanks[0].astype(np.float64)], [filled[1], blanks[1].astype(np.float64)]
-
-
-def _scaled(y: Floats) -> Floats:
-    """Numbers of which the squares can be summed."""
-    return np.asarray(y / max(float(np.abs(y).max()), 1e-300), np.float64)
 
 
 def _places(codes: Codes, target: Floats | Codes, n_classes: int, n_levels: int) -> Floats:

@@ -60,7 +60,8 @@ def _numbers(
     if not filled.any():
         return taken(column, rows)
     own = y[there]
-    if _is_count(own):
+    is_whole = own.min() >= 0 and own.max() <= 1e6 and (own == np.round(own)).all()
+    if is_whole and 0 < own.var() <= 2 * own.mean():  # counts
         values = y[rows]
         values[filled] = _poisson(own, learn[there], apply[filled], rng)
         return column_of(values, column)
@@ -70,13 +71,6 @@ def _numbers(
     place = np.round(special.ndtr(drawn) * (len(own) + 1)).astype(np.int64) - 1
     rows[filled] = there[np.argsort(own, kind="stable")[np.clip(place, 0, len(own) - 1)]]
     return taken(column, rows)
-
-
-def _is_count(y: Floats) -> bool:
-    """Whether numbers are counts: whole, from 0 up, of a variance that is at most twice the mean."""
-    if y.min() < 0 or y.max() > 1e6 or (y != np.round(y)).any():
-        return False
-    return bool(0 < y.var() <= 2 * y.mean())
 
 
 def _features(column: pd.Series, synthetic: pd.Series, is_number: bool) -> Floats:

@@ -390,20 +390,6 @@ def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
         ) from None
 
 
-def labels_in(
-    con: duckdb.DuckDBPyConnection,
-) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """Return the labels of columns, and of their values as text, that an open release carries."""
-    named = con.execute("SELECT name, label FROM catalog.columns WHERE label <> ''").fetchall()
-    listed = con.execute(
-        "SELECT column_name, coalesce(value, ''), label FROM catalog.codes WHERE label <> ''"
-    ).fetchall()
-    values: dict[str, dict[str, str]] = {}
-    for name, value, label in listed:
-        values.setdefault(name, {})[value] = label
-    return dict(named), values
-
-
 # What the values of a column are: numbers, times or texts
 
 
@@ -744,7 +730,13 @@ def read_release(path: Path) -> Released:
             "SELECT columns, physical, card FROM catalog.tables ORDER BY width, name"
         ).fetchall()
         known, facts = columns_in(con), facts_of(con)
-        labels, value_labels = labels_in(con)
+        named = "SELECT name, label FROM catalog.columns WHERE label <> ''"
+        labels = dict(con.execute(named).fetchall())
+        value_labels: dict[str, dict[str, str]] = {}
+        for name, value, label in con.execute(
+            "SELECT column_name, coalesce(value, ''), label FROM catalog.codes WHERE label <> ''"
+        ).fetchall():
+            value_labels.setdefault(name, {})[value] = label
         clocks = [c for c, one in known.items() if one.sql_type == "TIME"]
         texts = _text_types(con, known, {physical: names for names, physical, _ in listed})
         for names, physical, card in listed:
