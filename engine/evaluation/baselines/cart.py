@@ -83,6 +83,7 @@ def _donors(
 ) -> Codes:
     """Grow a tree on some rows; for some synthetic ones draw a row of their leaf each."""
     there = np.flatnonzero(learned)
+    target: Floats | Codes
     if isinstance(y, Levels):
         target, n_classes = y.codes[there], y.n
     else:  # numbers of which the squares can be summed
