@@ -8,7 +8,6 @@ that a study names are looked for beside it and beside the data. Invariant: an u
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from pydantic import Field, ValidationError
 from engine.errors import SpecError
 from engine.evaluation.attacks.protocol import Assumptions, Attacker
 from engine.evaluation.data.aligned import Binning, Distinct, Reading
-from engine.evaluation.data.reading import Kind, kind_of_column
+from engine.evaluation.data.reading import Kind, is_number, kind_of_column
 from engine.evaluation.findings import Section
 from engine.evaluation.measures.analyses import Components, Estimate
 from engine.evaluation.measures.association import Correlations
@@ -192,7 +191,7 @@ def with_files(study: Study, folders: Sequence[Path]) -> Study:
         if not isinstance(values, list):
             raise SpecError(f"schema {path}: values are not a list")
         values = [str(v) for v in values if v != null]
-        if entry.get("dtype") == "object" and not all(map(_is_number, values)):
+        if entry.get("dtype") == "object" and not all(map(is_number, values)):
             texts.append(name)
             order.setdefault(name, values)
     once = {"texts": tuple(dict.fromkeys(texts)), "nulls": tuple(dict.fromkeys(nulls))}
@@ -267,14 +266,6 @@ def _json(path: Path) -> Any:
         return parsed_json(path.read_text(encoding="utf-8"))
     except ValueError:
         raise SpecError(f"{path}: is not JSON") from None
-
-
-def _is_number(text: str) -> bool:
-    """Whether a text reads as a number."""
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 # The study of data that nobody has declared one for

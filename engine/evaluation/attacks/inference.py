@@ -288,12 +288,12 @@ def inference(held: Held, attacker: Attacker, rng: np.random.Generator) -> Findi
         if other is None and given:
             whole = others.only(column_set([*given, target]))
             guesses.append(_guessed(exact, whole, people, target, given, attacker, rng))
-        claims = [_claims(one, people, target) for one in guesses if one is not None]
+        claims = [claims_of(one, people, target) for one in guesses if one is not None]
         baseline = control = max(claims, key=lambda one: float(one.right.mean()))
         if non_members is not None and {*given, target} <= set(non_members.codes):
             again = _guessed(aligned, table, non_members, target, given, attacker, rng)
-            control = baseline if again is None else _claims(again, non_members, target)
-        claimed = _claims(attack, people, target)
+            control = baseline if again is None else claims_of(again, non_members, target)
+        claimed = claims_of(attack, people, target)
         outcomes[target] = {"attack": claimed, "baseline": baseline, "control": control}
         ways[target] = "one table" if len(attack.read) == 1 else f"{len(attack.read)} tables"
     left_out = tuple(f"{name} is left out: {why}" for name, why in skipped.items())
@@ -378,7 +378,7 @@ def _forest(features: Any, labels: Numbers, wanted: Any, values: Numbers, seed: 
     return out[back.reshape(-1)]
 
 
-def _claims(one: Guess, people: Coded, target: str) -> Claims:
+def claims_of(one: Guess, people: Coded, target: str) -> Claims:
     right = (one.code == people.codes[target]).astype(np.float64)
     return Claims(confidence=one.confidence, right=right, n_people=len(right))
 

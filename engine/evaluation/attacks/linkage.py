@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.evaluation.attacks.inference import chances, known_sets
+from engine.evaluation.attacks.inference import claims_of, guess, known_sets
 from engine.evaluation.attacks.protocol import (
     EXCESS,
     INDEPENDENT,
@@ -533,15 +533,10 @@ def _told(
     people = drawn(aligned.original, attacker.linkage.targets, rng)
     out = {}
     for name in secrets:
-        found, table = chances(aligned, people, name, known), covering(aligned, [name])
-        if found is None or table is None:
-            continue
-        chosen, truth = found.worth.argmax(axis=1), people.codes[name]
-        n = totals(table.codes[name], table.n, int(truth.max()) + 1)
-        claims = Claims(
-            confidence=found.worth[np.arange(len(chosen)), chosen],
-            right=(found.values[chosen] == truth).astype(np.float64),
-            n_people=len(truth),
-        )
-        out[name] = claims, np.asarray(n[truth] / n.sum(), np.float64), len(found.read)
+        found, table = guess(aligned, people, name, known), covering(aligned, [name])
+        if found is not None and table is not None:
+            truth = people.codes[name]
+            n = totals(table.codes[name], table.n, int(truth.max()) + 1)
+            blind = np.asarray(n[truth] / n.sum(), np.float64)
+            out[name] = claims_of(found, people, name), blind, len(found.read)
     return out

@@ -30,7 +30,7 @@ import xxhash
 import engine.store.manifest
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError, StoreError
-from engine.evaluation.data.aligned import Distinct, Reading, distinct
+from engine.evaluation.data.aligned import Distinct, Reading, distinct, listed
 from engine.schema import (
     Column,
     ColumnKind,
@@ -519,7 +519,7 @@ def read_kinds(
             # What spells a blank is left as it is, for it is looked for later.
             snapped = on_grid_sql(known[name], value)
             if kind == ("time" if known[name].kind == "timestamp" else "number"):
-                numbers = [] if kind == "time" else filter(_is_number, spelled[name])
+                numbers = [] if kind == "time" else filter(is_number, spelled[name])
                 blanks = ", ".join(repr(float(n)) for n in numbers)
                 kept = f"CASE WHEN {value} IN ({blanks}) THEN {value} ELSE {snapped} END"
                 value = kept if blanks and snapped != value else snapped
@@ -534,7 +534,7 @@ def read_kinds(
     for name, kind in kinds.items():
         if kind == "number":  # without those that spell a blank, and without infinite ones
             values = frame[name].to_numpy(np.float64)
-            no_values = [float(n) for n in spelled[name] if _is_number(n)]
+            no_values = [float(n) for n in spelled[name] if is_number(n)]
             is_blank = ~np.isfinite(values) | np.isin(values, no_values)
             frame[name] = pd.Series(np.where(is_blank, np.nan, values), name=name)
     return frame
@@ -664,7 +664,7 @@ def _time(value: str, sql_type: str = "VARCHAR") -> str:
     return f"CASE WHEN isfinite({time}) THEN {time} END"
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     """Whether a spelling of a blank is that of a number."""
     try:
         return bool(np.isfinite(float(text)))
@@ -829,7 +829,7 @@ def read_original(
                 wrong += [column] * (not fitting)
         if wrong:
             raise DataError(
-                f"{relation.place}: {_listed(wrong)}: the values are not of the release's types; "
+                f"{relation.place}: {listed(wrong, most=_NAMED)}: the values are not of the release's types; "
                 "check that it is made from these data, and how numbers, dates and blanks are written: the spec of the "
                 "release (--spec) says it"
             )
@@ -936,8 +936,8 @@ def _release(path: Path, release: Released, original: pd.DataFrame, name: str) -
     if 2 * len(missing) > len(shown):  # what is left is hardly what it was made from
         raise DataError(
             f"{original.attrs.get('place', 'the data')} lacks {len(missing)} of the {len(shown)} columns of {path}: "
-            f"{_listed(missing)}; give the data that it was made from, with half of its columns at least (others are "
-            "left out, and a note says so)"
+            f"{listed(missing, most=_NAMED)}; give the data that it was made from, with half of its columns at least "
+            "(others are left out, and a note says so)"
         )
     _refuse_rows(path, release.facts.counted, original)
     if len(tables) < len(release.tables):
@@ -994,18 +994,11 @@ def _lacking(here: Sequence[str], original: Sequence[str]) -> list[str]:
     strange = [c for c in here if c not in original]
     missing = [c for c in original if c not in here]
     if strange:
-        notes.append(f"the data has no {_listed(strange)}: left out")
+        notes.append(f"the data has no {listed(strange, most=_NAMED)}: left out")
     if missing:
-        notes.append(f"it has no {_listed(missing)}: not evaluated")
+        notes.append(f"it has no {listed(missing, most=_NAMED)}: not evaluated")
     plain = {c.strip().casefold(): c for c in missing}
     for name in strange:
         if meant := plain.get(name.strip().casefold()):
             notes.append(f"{name!r} is not {meant!r}: capital letters and blanks in names count")
     return notes
-
-
-def _listed(names: Collection[str]) -> str:
-    """Names for a message, not too many."""
-    first = list(names)[:_NAMED]
-    more = len(names) - len(first)
-    return ", ".join(first) + (f" and {more} more" if more else "")
