@@ -27,20 +27,20 @@ from measured import command_line, markdown, record
 from engine.evaluation.audit import (
     Cells,
     Domain,
-    FrameGenerator,
     Generator,
-    JointGenerator,
-    RakedGenerator,
     Settings,
-    StickyGenerator,
+    cells_of,
     domain_of,
+    frame_generator,
+    joint_generator,
+    margin_of,
+    raked,
+    raked_generator,
     run_audit,
     safe_statistics,
+    sticky_generator,
 )
-from engine.evaluation.audit.domain import cells_of
-from engine.evaluation.audit.ours import raked
-from engine.evaluation.audit.safe import margin_of
-from engine.evaluation.baselines import Schema
+from engine.evaluation.baselines.baseline import Schema
 from engine.evaluation.baselines.cart import cart
 from engine.params import PROFILES, DPParams
 from engine.schema import ColumnSet, FloatArray, Int64Array
@@ -58,14 +58,14 @@ def simulated(people: int) -> pd.DataFrame:
 def ours(kind: str, domain: Domain, margins: Sequence[Sequence[str]], seed: int) -> Generator:
     """A generator of margins; CART takes whatever it likes."""
     if kind == "sticky":
-        return StickyGenerator(domain, margins, PROFILES["standard"])
+        return sticky_generator(domain, margins, PROFILES["standard"])
     if kind == "dp":
-        return JointGenerator(domain, DPParams(epsilon=1.0, margins=tuple(margins)))
+        return joint_generator(domain, DPParams(epsilon=1.0, margins=tuple(margins)))
     if kind == "ipf":
-        return RakedGenerator(domain, margins)
+        return raked_generator(domain, margins)
     rng = np.random.default_rng(seed)
-    made = partial(cart().synthesize, schema=Schema(), rng=rng)
-    return FrameGenerator(domain, made, "sequential CART")
+    made = partial(cart, schema=Schema(), rng=rng)
+    return frame_generator(domain, made, "sequential CART")
 
 
 # --- the same audit again and again

@@ -97,15 +97,14 @@ def of_pairs(pairs: pd.DataFrame) -> dict[str, float]:
 
 def of_tables(people: pd.DataFrame, rows: pd.DataFrame) -> dict[str, float]:
     """What measures and attacks find."""
-    from engine.evaluation.attacks import Attacker, Held
+    from engine.evaluation.attacks.protocol import Attacker, Held
     from engine.evaluation.attacks.records import attribution
     from engine.evaluation.data.aligned import align, distinct
-    from engine.evaluation.measures import Correlations, Distributions, Marginals, Models
-    from engine.evaluation.measures.association import correlations
-    from engine.evaluation.measures.combinations import k_marginals
-    from engine.evaluation.measures.counts import distributions
-    from engine.evaluation.measures.propensity import propensity_models
-    from engine.evaluation.study.model import Study
+    from engine.evaluation.measures.association import Correlations, correlations
+    from engine.evaluation.measures.combinations import Marginals, k_marginals
+    from engine.evaluation.measures.counts import Distributions, distributions
+    from engine.evaluation.measures.propensity import Models, propensity_models
+    from engine.evaluation.study import Study
     from engine.schema import column_set
 
     rng = np.random.default_rng(3)

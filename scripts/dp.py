@@ -27,7 +27,7 @@ from engine.api.reading import read
 from engine.evaluation.data.aligned import align, generator
 from engine.evaluation.data.reading import read_release
 from engine.evaluation.measures.combinations import fit, k_marginals
-from engine.evaluation.study.model import read_study
+from engine.evaluation.study import read_study
 from engine.keys import MasterKey
 from engine.params import DPParams
 from engine.release import build

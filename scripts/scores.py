@@ -28,14 +28,13 @@ from study import RELEASES, SEED
 
 from engine.api.reading import read
 from engine.errors import TablepackError
-from engine.evaluation.attacks import Held
+from engine.evaluation.attacks.protocol import Held
 from engine.evaluation.attacks.records import apparent_match, uniques
 from engine.evaluation.data.aligned import align, generator
 from engine.evaluation.data.reading import read_original, read_release, released_columns
-from engine.evaluation.measures import score_all, score_one
-from engine.evaluation.result import named
-from engine.evaluation.study import read_baselines
-from engine.evaluation.study.model import Row, Study, read_study
+from engine.evaluation.findings import named
+from engine.evaluation.measures.suite import score_all, score_one
+from engine.evaluation.study import Row, Study, read_baselines, read_study
 from engine.spec import ReleaseSpec
 
 FOLDERS = {"nist-acs": study.NIST, "sd2011": study.SYNTHPOP}

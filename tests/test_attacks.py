@@ -17,9 +17,9 @@ from fixtures.count_attacks import measured_figures, published_figures
 from fixtures.measure import EXACT
 from fixtures.pipeline import CENSUS, ROOT, make_census, write_spec
 
-from engine.evaluation.attacks.counts import Averaging
-from engine.evaluation.attacks.counts import averaged as averaging
 from engine.evaluation.attacks.protocol import auc
+from engine.evaluation.attacks.strong import Averaging
+from engine.evaluation.attacks.strong import averaged as averaging
 from engine.spec import read_spec
 
 NIST = ROOT.parent / "shared" / "nist"
@@ -51,7 +51,7 @@ def sampling_error(share: float, n: int) -> float:
 def check_averaging(locked: Averaging, unlocked: Averaging, reach: float) -> None:
     """Nothing to gain from a release; much from the same counts unlocked."""
     assert unlocked.gain <= reach
-    assert max(unlocked.exact.values()) >= unlocked.exact_alone + 0.05
+    assert max(unlocked.exact.values()) >= unlocked.exact["alone"] + 0.05
     assert locked.gain >= 0.99
     few = 2 * sampling_error(0.36, locked.counts)
     assert max(locked.exact.values()) <= 0.36 + few
@@ -103,9 +103,9 @@ def test_the_noise_that_stays_in_a_one_way_count():
     found, _ = averaged(20, [(name,) for name in names], names, n_columns=10)
     assert found.counts > 1000
     assert found.sd_alone >= 1.1
-    assert found.exact_alone <= 0.36
+    assert found.exact["alone"] <= 0.36
     none, _ = averaged(2, [(name,) for name in names], names, n_columns=10, draws=EXACT)
-    assert (none.sd_alone, none.exact_alone) == (0.0, 1.0)
+    assert (none.sd_alone, none.exact["alone"]) == (0.0, 1.0)
 
 
 # Cloning: columns constant inside a bucket (A3).

@@ -24,22 +24,19 @@ from engine.evaluation.audit import (
     AS_ROWS,
     Audit,
     Claim,
-    CommandGenerator,
-    FrameGenerator,
-    Generator,
     Settings,
-    StickyGenerator,
     chosen_domain,
     claim_of_release,
     claim_of_spec,
+    command_generator,
+    frame_generator,
     run_audit,
-    safe_of,
     safe_statistics,
     write_audit,
     write_card,
 )
-from engine.evaluation.data import data_of, is_release, read_original, released_columns
-from engine.evaluation.report import check_target
+from engine.evaluation.data.reading import data_of, is_release, read_original, released_columns
+from engine.evaluation.report.verdicts import check_target
 from engine.evaluation.study import Study, of_spec
 from engine.progress import Progress
 from engine.schema import ColumnSet, column_set
@@ -129,21 +126,18 @@ def audit(
         raise SpecError(SAFE_OF_OTHERS)
     domain, notes = chosen_domain(frame, margins, columns)
     chosen = safe_statistics(domain, margins)
-    made: Generator
     if claim is not None:
-        made = claim.generator(domain, safe_of(claim, domain))
+        made = claim.generator(domain, safe_statistics(domain, claim.margins))
         notes = (*notes, AS_ROWS)
     elif callable(generator):
-        made = FrameGenerator(domain, generator)
+        made = frame_generator(domain, generator)
     else:
-        made = CommandGenerator(domain, str(generator), seconds=seconds)
-    if isinstance(made, StickyGenerator):
-        settings = replace(settings, least=made.least)
+        made = command_generator(domain, str(generator), seconds=seconds)
     found = run_audit(
         domain.coded(frame, "the data"),
         chosen,
         made,
-        settings,
+        replace(settings, least=made.least),
         title="" if claim is None else claim.title,
         notes=notes,
         progress=progress,

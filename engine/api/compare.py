@@ -18,7 +18,7 @@ from typing import Any
 from engine import release
 from engine.api.reading import read
 from engine.errors import SpecError
-from engine.evaluation.baselines import entrants
+from engine.evaluation.baselines.catalogue import entrants
 from engine.evaluation.compare import (
     EPSILONS,
     Build,
@@ -30,7 +30,8 @@ from engine.evaluation.compare import (
     variants,
     with_defaults,
 )
-from engine.evaluation.report import check_target, write_comparison
+from engine.evaluation.report.page import write_comparison
+from engine.evaluation.report.verdicts import check_target
 from engine.evaluation.study import Study, named_study, with_files
 from engine.progress import Progress
 from engine.spec import ReleaseSpec, of_rows

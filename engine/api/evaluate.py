@@ -17,23 +17,29 @@ from typing import Any, Literal
 import pandas as pd
 
 from engine.errors import SpecError
-from engine.evaluation.data import (
+from engine.evaluation.data.aligned import listed, unshown
+from engine.evaluation.data.reading import (
     Released,
     Subject,
     data_of,
     is_release,
-    listed,
     notes_of,
     read_like,
     read_original,
     read_release,
     read_subject,
-    unshown,
 )
-from engine.evaluation.processes import Processes, default_jobs
-from engine.evaluation.report import check_target, write_report
-from engine.evaluation.result import Evaluation
-from engine.evaluation.runner import Given, Settings, attack_subjects, evaluate_all, names_of
+from engine.evaluation.report.page import write_report
+from engine.evaluation.report.verdicts import check_target
+from engine.evaluation.runner import (
+    Evaluation,
+    Given,
+    Processes,
+    attack_subjects,
+    default_jobs,
+    evaluate_all,
+    names_of,
+)
 from engine.evaluation.study import (
     Study,
     default_study,
@@ -127,16 +133,16 @@ def evaluate(
     with Processes(_jobs(jobs, [*synthetic, data])) as processes:
         given = _given(synthetic, data, spec, control, table, report)
         study, chosen = given.study()
-        settings = Settings(
+        evaluation = evaluate_all(
+            given.of(study, chosen),
             share=sample / 100,
             seed=seed,
-            baselines=read_baselines(study, given.folders) or {},
+            baselines=read_baselines(study, given.folders),
             attacks=attacks,
             together=together,
             combining=combining,
-        )
-        evaluation = evaluate_all(
-            given.of(study, chosen), settings, processes=processes, progress=report
+            processes=processes,
+            progress=report,
         )
     evaluation = evaluation if spec is not None else _with_doubts(evaluation)
     if out is not None:

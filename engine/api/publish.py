@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.evaluation.compare import refuse_scratch
-from engine.evaluation.report import refuse_confidential
+from engine.evaluation.report.verdicts import refuse_confidential
 from engine.progress import Progress, silent
 from queries.packs import Pack, PackSpec, preview, publish, read_pack_spec
 from queries.release import open_release

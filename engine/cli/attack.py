@@ -29,7 +29,7 @@ from engine.cli.console import (
 from engine.errors import SpecError
 from engine.evaluation.audit import HEADS, Audit, audit_json, audit_rows
 from engine.evaluation.findings import TITLES
-from engine.evaluation.report import (
+from engine.evaluation.report.verdicts import (
     KEY,
     as_json,
     blocks,
@@ -39,7 +39,7 @@ from engine.evaluation.report import (
     sentence,
     write_frame,
 )
-from engine.evaluation.result import Evaluation, Result
+from engine.evaluation.runner import Evaluation, Result
 from engine.texts import names_from
 
 EXAMPLE = "Example: `tablepack attack census.duckdb --data people.csv --control holdout.csv -o attacks.html`"
@@ -135,8 +135,8 @@ def _print_summary(evaluation: Evaluation) -> None:
         own = [line for line in verdicts if line.subject == result.subject.name]
         screen.print(f"{result.subject.name}. {sentence(own, is_risk=True)}", markup=False)
         _print_words(result)
-        for block in blocks(own, [result.subject.name], sample="", width=screen.width):
-            print_table("", block.heads, block.rows)
+        for _, heads, rows in blocks(own, [result.subject.name], sample="", width=screen.width):
+            print_table("", heads, rows)
         for why in reasons(own):
             screen.print(why, markup=False)
         for note in result.subject.notes:

@@ -32,20 +32,20 @@ from engine.cli.console import (
 )
 from engine.errors import SpecError
 from engine.evaluation.compare import Comparison
-from engine.evaluation.report import (
+from engine.evaluation.report.page import comparison_json, comparison_table
+from engine.evaluation.report.verdicts import (
     KEY,
     Line,
     as_json,
     blocks,
     check_frame,
-    comparison_json,
-    comparison_table,
     lines,
+    publishable_lines,
     reasons,
     sentence,
     write_frame,
 )
-from engine.evaluation.result import Evaluation
+from engine.evaluation.runner import Evaluation
 from engine.texts import names_from
 
 EXAMPLE = "Example: `tablepack evaluate census.duckdb --data people.csv -o report.html`"
@@ -224,21 +224,20 @@ def evaluate_command(
 def _print_summary(evaluation: Evaluation, verdicts: list[Line], *, publishable: bool) -> None:
     """Print the headline figures of all subjects, and the verdicts."""
     names = [result.subject.name for result in evaluation.results]
-    rows = evaluation.n_rows if publishable else None
+    told = publishable_lines(verdicts, evaluation.n_rows) if publishable else verdicts
     sample = f"{evaluation.share:.0%} sample"
     screen = out()
-    for block in blocks(verdicts, names, sample=sample, width=screen.width, rows_published=rows):
-        screen.print(f"{block.title}", markup=False, style="bold")
-        print_table("", block.heads, block.rows)
+    for title, heads, rows in blocks(told, names, sample=sample, width=screen.width):
+        screen.print(title, markup=False, style="bold")
+        print_table("", heads, rows)
         screen.print()
     screen.print(KEY, markup=False)
     for name in names:
-        own = [line for line in verdicts if line.subject == name]
         before = f"{name}: " if len(names) > 1 else ""
         for is_risk in (False, True):
-            verdict = sentence(own, is_risk=is_risk, rows_published=rows)
+            verdict = sentence([line for line in told if line.subject == name], is_risk=is_risk)
             screen.print(f"{before}{verdict}", markup=False)
-        for why in reasons(own):
+        for why in reasons([line for line in verdicts if line.subject == name]):
             screen.print(f"{before}{why}", markup=False)
     for result in evaluation.results:
         for note in result.subject.notes:

@@ -14,7 +14,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,7 +65,11 @@ def made_by(
                 if ended.code is None
                 else f"failed with exit code {ended.code}"
             )
-            raise DataError(f"{who}: {what}{_tail(ended.said, texts_of(frame))}")
+            lines = [line.strip() for line in ended.said.splitlines() if line.strip()][-_LAST:]
+            hide = texts_of(frame)
+            shown = "\n".join(f"  {masked(line, hide)[:_WIDEST]}" for line in lines)
+            last = f"; its last lines, without numbers and values:\n{shown}"
+            raise DataError(f"{who}: {what}{last if lines else '; it said nothing'}")
         if not target.is_file():
             raise DataError(f"{who}: ended well, but wrote no file {{out}}")
         yield target
@@ -92,15 +96,6 @@ def masked(line: str, hide: Collection[str]) -> str:
     return _NUMBER.sub("#", line)
 
 
-def _tail(said: str, hide: Collection[str]) -> str:
-    """The last lines of what a command said, for a message."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()][-_LAST:]
-    shown = "\n".join(f"  {masked(line, hide)[:_WIDEST]}" for line in lines)
-    return (
-        f"; its last lines, without numbers and values:\n{shown}" if lines else "; it said nothing"
-    )
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
     """What a command came to."""
@@ -125,16 +120,11 @@ def run_command(words: Sequence[str], folder: Path, seconds: float) -> Ended:
         except subprocess.TimeoutExpired:
             code = None
         finally:
-            _end_group(process)
+            # Its group, whose number nobody else gets while one of them is left. Nobody is left, or on macOS only who
+            # has ended and is not waited for, where that fails.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     with log.open("rb") as said:
         said.seek(max(log.stat().st_size - _LONGEST, 0))
         return Ended(code=code, said=said.read().decode("utf-8", "replace"))
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a command and all of its group, whose number nobody else gets while one of them is left."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass  # nobody is left, or on macOS only who has ended and is not waited for
-    process.wait()

@@ -319,24 +319,16 @@ def _of_each_width(
             yield from several
 
 
-def _plugins() -> tuple[dict[str, Figure], dict[str, Entry]]:
-    """Measures of other packages, with the texts of a `figures.toml` in their package, if there is one."""
-    figures: dict[str, Figure] = {}
-    entries: dict[str, Entry] = {}
-    for point in entry_points(group=GROUP_OF_MEASURES):
-        texts = files(point.module.partition(".")[0]).joinpath("figures.toml")
-        told = _read(texts.read_text("utf-8"), point) if texts.is_file() else ({}, {})
-        figures |= {n: f for n, f in told[0].items() if n.partition(".")[0] == point.name}
-        entries[point.name] = told[1].get(point.name) or Entry(
-            name=point.name, title=point.name.replace("_", " "), plugin=point
-        )
-    return figures, entries
-
-
 FIGURES, ENTRIES = _read(files("engine.evaluation").joinpath("figures.toml").read_text("utf-8"))
-_FURTHER = _plugins()
-FIGURES |= {n: v for n, v in _FURTHER[0].items() if n not in FIGURES}
-ENTRIES |= {n: v for n, v in _FURTHER[1].items() if n not in ENTRIES}
+# Measures of other packages, with the texts of a `figures.toml` in their package, if there is one
+for _point in entry_points(group=GROUP_OF_MEASURES):
+    if _point.name not in ENTRIES:
+        _texts = files(_point.module.partition(".")[0]).joinpath("figures.toml")
+        _told = _read(_texts.read_text("utf-8"), _point) if _texts.is_file() else ({}, {})
+        FIGURES |= {n: f for n, f in _told[0].items() if n.partition(".")[0] == _point.name}
+        ENTRIES[_point.name] = _told[1].get(_point.name) or Entry(
+            name=_point.name, title=_point.name.replace("_", " "), plugin=_point
+        )
 TITLES = {name: entry.title for name, entry in ENTRIES.items()}
 STRONG = frozenset(name for name, entry in ENTRIES.items() if entry.kind == "strong attack")
 """Attacks that `tablepack attack` runs, and `evaluate` does not."""

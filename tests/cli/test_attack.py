@@ -11,7 +11,7 @@ from fixtures.evaluate import CANARY, World, shuffled
 from fixtures.pipeline import tablepack
 
 import engine
-from engine.evaluation.attacks import ATTACKS, STRONG_ATTACKS
+from engine.evaluation.attacks.protocol import ATTACKS, STRONG_ATTACKS
 
 
 def attacks_in(found):

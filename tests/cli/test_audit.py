@@ -14,7 +14,7 @@ from fixtures.pipeline import tablepack
 import engine
 from engine.errors import PrivacyError
 from engine.evaluation.audit import claim_of_release, claim_of_spec
-from engine.evaluation.report import refuse_confidential
+from engine.evaluation.report.verdicts import refuse_confidential
 from engine.spec import read_spec
 
 pytest.importorskip("jinja2")

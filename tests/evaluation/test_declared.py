@@ -13,12 +13,16 @@ from fixtures.pipeline import ACCEPTED, write_spec
 from engine.api.evaluate import evaluate
 from engine.api.reading import read
 from engine.errors import DataError, SpecError
-from engine.evaluation.data import data_of, read_like, read_original, released_columns
 from engine.evaluation.data.aligned import Reading
-from engine.evaluation.data.columns import ReleasedColumn
-from engine.evaluation.data.declared import Declared
-from engine.evaluation.study.model import Study
-from engine.evaluation.study.presets import of_spec
+from engine.evaluation.data.reading import (
+    Declared,
+    ReleasedColumn,
+    data_of,
+    read_like,
+    read_original,
+    released_columns,
+)
+from engine.evaluation.study import Study, of_spec
 from engine.release import build
 from engine.schema import Column
 

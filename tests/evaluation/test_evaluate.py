@@ -14,9 +14,9 @@ from fixtures.evaluate import CANARY, World, shuffled
 import engine
 import engine.store.opening
 from engine.errors import DataError, SpecError, StoreError, TablepackError
-from engine.evaluation.report.files import is_confidential
+from engine.evaluation.report.verdicts import is_confidential
 from engine.evaluation.runner import at_full_size, names_of
-from engine.evaluation.study.model import read_study
+from engine.evaluation.study import read_study
 
 pytest.importorskip("sklearn")
 pytest.importorskip("jinja2")

@@ -11,31 +11,19 @@ import pandas as pd
 import pytest
 
 from engine.errors import TablepackError
-from engine.evaluation.attacks import Attacker, Linkage
+from engine.evaluation.attacks.protocol import Attacker, Linkage
 from engine.evaluation.data.aligned import Binning
 from engine.evaluation.data.reading import read_original, read_subject
 from engine.evaluation.findings import FIGURES
-from engine.evaluation.measures import (
-    Components,
-    Correlations,
-    Distributions,
-    Estimate,
-    Gap,
-    Inconsistencies,
-    Learning,
-    Marginals,
-    Models,
-    Propensity,
-    Ranges,
-    Regression,
-    RegressionGroup,
-    Rule,
-    Tables,
-    Univariate,
-)
-from engine.evaluation.result import Result
-from engine.evaluation.runner import Given, Settings, evaluate_all
-from engine.evaluation.study.model import Study
+from engine.evaluation.measures.analyses import Components, Estimate, Regression, RegressionGroup
+from engine.evaluation.measures.association import Correlations
+from engine.evaluation.measures.combinations import Gap, Marginals, Tables
+from engine.evaluation.measures.counts import Distributions, Ranges, Univariate
+from engine.evaluation.measures.learning import Learning
+from engine.evaluation.measures.propensity import Models, Propensity
+from engine.evaluation.measures.rules import Inconsistencies, Rule
+from engine.evaluation.runner import Given, Result, evaluate_all
+from engine.evaluation.study import Study
 
 pytest.importorskip("sklearn")
 WHOLE = Study(
@@ -103,7 +91,7 @@ def evaluated(original, synthetic, study: Study = WHOLE) -> Result:
     data = read_original(original, study)
     subject = read_subject(synthetic, data, study, "s")
     given = Given(subjects=[subject], original=data, study=study, data="d")
-    (result,) = evaluate_all(given, Settings()).results
+    (result,) = evaluate_all(given).results
     for name, value in result.figures().items():
         told = FIGURES[name]
         assert math.isfinite(value), name

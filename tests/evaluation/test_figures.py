@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.evaluation.attacks import ATTACKS, STRONG_ATTACKS
+from engine.evaluation.attacks.protocol import ATTACKS, STRONG_ATTACKS
 from engine.evaluation.findings import FIGURES, STRONG, Figure, figures_of
-from engine.evaluation.measures import MEASURES
+from engine.evaluation.measures.suite import MEASURES
 
 WORSE = {"lower": 1, "higher": -1}
 

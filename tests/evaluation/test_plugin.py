@@ -78,7 +78,7 @@ def ran(code: str, site: Path, folder: Path) -> str:
 @pytest.mark.ci
 def test_an_installed_package_adds_a_baseline_and_replaces_none(site, tmp_path):
     code = (
-        "from engine.evaluation.baselines import baseline_of, entrants\n"
+        "from engine.evaluation.baselines.catalogue import baseline_of, entrants\n"
         "print(baseline_of('same').promise, baseline_of('cart').promise == 'Nothing.')\n"
         "try:\n    baseline_of('same5')\nexcept Exception as error:\n    print('same' in str(error))\n"
     )

@@ -14,11 +14,11 @@ import pytest
 
 import engine
 from engine.errors import SpecError, StoreError, TablepackError
-from engine.evaluation import processes
+from engine.evaluation import runner as processes
 from engine.evaluation.data.aligned import align, distinct
-from engine.evaluation.measures import Inconsistencies, Rule
-from engine.evaluation.processes import Job, Processes, Task, default_jobs, done_safely
-from engine.evaluation.study.model import Study
+from engine.evaluation.measures.rules import Inconsistencies, Rule
+from engine.evaluation.runner import Job, Processes, Task, default_jobs, done_safely
+from engine.evaluation.study import Study
 from engine.schema import column_set
 
 pytest.importorskip("sklearn")
@@ -112,7 +112,7 @@ def test_a_worker_says_the_kind_and_place_and_no_value(monkeypatch, error, kind,
 
 ENDLESS = (
     "import sys, time, engine\n"
-    "from engine.evaluation import processes as p\n"
+    "from engine.evaluation import runner as p\n"
     "real = p.Processes.__enter__\n"
     "def entered(self):\n"
     "    real(self); print(*self.pids, flush=True); return self\n"

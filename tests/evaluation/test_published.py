@@ -16,7 +16,6 @@ from fixtures.nist import NEEDS_NIST, NIST, PEERS, nist_rows, nist_study
 from engine.evaluation.data.aligned import Binning, align, distinct
 from engine.evaluation.findings import figures_of
 from engine.evaluation.measures import (
-    Components,
     analyses,
     association,
     combinations,
@@ -24,6 +23,7 @@ from engine.evaluation.measures import (
     propensity,
     rules,
 )
+from engine.evaluation.measures.analyses import Components
 from engine.schema import column_set
 
 # The density in its bins, all columns, weights and industry codes too: so the published figures are met.

@@ -15,7 +15,7 @@ import pytest
 from engine.errors import DataError, SpecError, StoreError, TablepackError
 from engine.evaluation.data.aligned import align
 from engine.evaluation.data.reading import notes_of, read_original, read_subject
-from engine.evaluation.study.model import Study
+from engine.evaluation.study import Study
 from engine.schema import column_set
 
 BARE = Study(title="")

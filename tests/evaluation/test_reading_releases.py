@@ -16,21 +16,23 @@ from fixtures.release import SUPPORTS, TABLES, build_release, expanded, make_tab
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError
 from engine.evaluation.data.aligned import align, distinct, unshown
-from engine.evaluation.data.columns import columns_in, on_grid_sql
-from engine.evaluation.data.kinds import kind_of_column
 from engine.evaluation.data.reading import (
+    columns_in,
+    kind_of_column,
     notes_of,
+    on_grid_sql,
     read_like,
     read_original,
     read_subject,
     released_columns,
 )
-from engine.evaluation.study.files import (
+from engine.evaluation.study import (
     BLANK_LABEL,
+    Study,
     labels_of,
+    read_study,
     with_files,
 )
-from engine.evaluation.study.model import Study, read_study
 from engine.schema import Column, Resolution
 from engine.source import grid_code
 from engine.store import manifest_path

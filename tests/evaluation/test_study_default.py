@@ -9,7 +9,7 @@ import pytest
 from engine.evaluation.data.aligned import align, distinct
 from engine.evaluation.measures.combinations import density_rmse
 from engine.evaluation.measures.learning import learning
-from engine.evaluation.study.default import default_study
+from engine.evaluation.study import default_study
 from engine.schema import column_set
 
 N = 300

@@ -19,7 +19,7 @@ import queries.packs.formats.readme
 import queries.packs.publication
 from engine.api.publish import publish_pack
 from engine.errors import DamagedRelease, PrivacyError, SpecError, StoreError
-from engine.evaluation.compare.building import SCRATCH
+from engine.evaluation.compare import SCRATCH
 from engine.guarantee import Guarantee
 from engine.release import build
 from queries.packs import files_by_format, pack_spec_from, preview, publish

@@ -14,8 +14,8 @@ from fixtures.swapped import errors_of
 
 from engine.api.reading import read
 from engine.errors import PrivacyError
-from engine.evaluation.attacks import held
-from engine.evaluation.data import read_original, read_subject
+from engine.evaluation.attacks.protocol import held
+from engine.evaluation.data.reading import read_original, read_subject
 from engine.evaluation.study import Study
 from engine.release import build
 from queries.release import open_release

@@ -10,9 +10,8 @@ import pytest
 from fixtures.pipeline import ACCEPTED, write_spec
 
 from engine.api.reading import read
-from engine.evaluation.data import read_original
 from engine.evaluation.data.aligned import Reading
-from engine.evaluation.data.reading import read_subject, released_columns
+from engine.evaluation.data.reading import read_original, read_subject, released_columns
 from engine.release import build
 from queries.release import open_release
 from queries.serve.question import question_of, sql_of

@@ -4,30 +4,3 @@ An attack is a function of what the attacker holds, what the study says that the
 gives a `Finding`. `protocol.py` has what all share. `evaluate` runs the attacks of who knows some facts about some
 people, `attack` those of who knows nearly everything, or chooses the tables; `figures.toml` says which is which.
 """
-
-from engine.evaluation.attacks.protocol import (
-    Assumptions,
-    Attacker,
-    Group,
-    Held,
-    Linkage,
-    View,
-    held,
-    views_of,
-)
-from engine.evaluation.attacks.suite import ATTACKS, STRONG_ATTACKS, attack_all, attack_one
-
-__all__ = [
-    "ATTACKS",
-    "STRONG_ATTACKS",
-    "Assumptions",
-    "Attacker",
-    "Group",
-    "Held",
-    "Linkage",
-    "View",
-    "attack_all",
-    "attack_one",
-    "held",
-    "views_of",
-]

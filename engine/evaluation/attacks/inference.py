@@ -14,6 +14,7 @@ import math
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -156,12 +157,21 @@ def _tree(
 ) -> list[tuple[ColumnSet, ColumnSet]]:
     """Order the sets, each with what it shares with one before: next comes the one that tells most of the target
     beyond that."""
-    known: dict[ColumnSet, float] = {}
 
+    @cache
     def gain(columns: ColumnSet) -> float:
-        if columns not in known:
-            known[columns] = _information(aligned, target, columns)
-        return known[columns]
+        """Mutual information of the target and some columns, in nats, less what a table of its size has by chance."""
+        table = covering(aligned, {*columns, target})
+        if not columns or table is None or table.total == 0:
+            return 0.0
+        entropies, sizes = [], []
+        for names in ((target,), columns, (*columns, target)):
+            count = totals(row_ids(aligned, [table], names)[0][0], table.n)
+            share = count[count > 0] / table.total
+            entropies.append(float(-(share * np.log(share)).sum()))
+            sizes.append(len(share))
+        by_chance = (sizes[2] - sizes[0] - sizes[1] + 1) / (2 * table.total)
+        return entropies[0] + entropies[1] - entropies[2] - by_chance
 
     links: list[tuple[ColumnSet, ColumnSet]] = []
     open_sets = list(sets)
@@ -180,21 +190,6 @@ def _tree(
         links.append((columns, shared))
         open_sets.remove(columns)
     return links
-
-
-def _information(aligned: Aligned, target: str, columns: ColumnSet) -> float:
-    """Mutual information of the target and some columns, in nats, less what a table of its size has by chance."""
-    table = covering(aligned, {*columns, target})
-    if not columns or table is None or table.total == 0:
-        return 0.0
-    entropies, sizes = [], []
-    for names in ((target,), columns, (*columns, target)):
-        count = totals(row_ids(aligned, [table], names)[0][0], table.n)
-        share = count[count > 0] / table.total
-        entropies.append(float(-(share * np.log(share)).sum()))
-        sizes.append(len(share))
-    by_chance = (sizes[2] - sizes[0] - sizes[1] + 1) / (2 * table.total)
-    return entropies[0] + entropies[1] - entropies[2] - by_chance
 
 
 def sharpened(
@@ -251,16 +246,6 @@ def _table(row: Numbers, column: Numbers, n: Numbers, shape: tuple[int, int]) ->
 # Who knows the quasi-identifiers
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Outcome:
-    """What an attack on one column gained, its baseline and control, and how it was done."""
-
-    attack: Claims
-    baseline: Claims
-    control: Claims
-    way: str
-
-
 def inference(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding:
     """Precision of guesses about people's unknown columns, compared with guesses from other people's rows.
 
@@ -281,7 +266,8 @@ def inference(held: Held, attacker: Attacker, rng: np.random.Generator) -> Findi
     non_members = None
     if aligned.control is not None and len(aligned.control.n):
         non_members = drawn(aligned.control, attacker.attempts, rng)
-    outcomes: dict[str, _Outcome] = {}
+    outcomes: dict[str, dict[str, Claims]] = {}
+    ways: dict[str, str] = {}
     skipped: dict[str, str] = {}
     for target in attacker.targets or [c for c in aligned.values if c not in known]:
         given = [c for c in known if c != target]
@@ -302,22 +288,52 @@ def inference(held: Held, attacker: Attacker, rng: np.random.Generator) -> Findi
         if other is None and given:
             whole = others.only(column_set([*given, target]))
             guesses.append(_guessed(exact, whole, people, target, given, attacker, rng))
-        claims = [_claims(one, people, target) for one in guesses if one is not None]
+        claims = [claims_of(one, people, target) for one in guesses if one is not None]
         baseline = control = max(claims, key=lambda one: float(one.right.mean()))
         if non_members is not None and {*given, target} <= set(non_members.codes):
             again = _guessed(aligned, table, non_members, target, given, attacker, rng)
-            control = baseline if again is None else _claims(again, non_members, target)
-        outcomes[target] = _Outcome(
-            attack=_claims(attack, people, target),
-            baseline=baseline,
-            control=control,
-            way="one table" if len(attack.read) == 1 else f"{len(attack.read)} tables",
-        )
+            control = baseline if again is None else claims_of(again, non_members, target)
+        claimed = claims_of(attack, people, target)
+        outcomes[target] = {"attack": claimed, "baseline": baseline, "control": control}
+        ways[target] = "one table" if len(attack.read) == 1 else f"{len(attack.read)} tables"
     left_out = tuple(f"{name} is left out: {why}" for name, why in skipped.items())
     if not outcomes:
         why = "; ".join(left_out) or "there is no column beside the quasi-identifiers"
         return not_computed("inference", why, *left_out)
-    return _inferred(outcomes, left_out, n_people, has_control=non_members is not None)
+    pools = {
+        side: pooled([one[side] for one in outcomes.values()])
+        for side in ("attack", "baseline", "control")
+    }
+    rates = {k: wilson(float(c.right.sum()), len(c.right)) for k, c in pools.items()}
+    breakdown = pd.DataFrame([_row(name, ways[name], one) for name, one in outcomes.items()])
+    precision, guessed = (float(pools[k].right.mean()) for k in ("attack", "baseline"))
+    gain = improvement(precision, guessed)
+    several = {"pi": math.nan if gain is None else gain}
+    for name in ("pi", "pi_confident", "alc"):
+        several[f"{name}_median"] = breakdown[name].median()
+        several[f"{name}_largest"] = _largest(breakdown, name)
+    values = {"precision": precision, "baseline": guessed, "columns": float(len(breakdown))}
+    values |= {k: float(v) for k, v in several.items() if not math.isnan(v)}
+    nothing = "the baseline is always right, so that there is nothing to gain"
+    return Finding(
+        measure="inference",
+        rate=rates["attack"],
+        baseline=rates["baseline"],
+        control=rates["control"],
+        values=values,
+        breakdown=breakdown,
+        why_not={k: nothing for k, v in several.items() if math.isnan(v)},
+        notes=(
+            f"{n_people} people; baseline: the same attack with exact tables of all others of the original, or a "
+            "forest on their rows, whichever does better",
+            INDEPENDENT.format("guesses"),
+            f"the {MOST_VALUES} most frequent values of a column are told apart by the models",
+            *left_out,
+        ),
+        control_note="control: the control rows that were given"
+        if non_members is not None
+        else "control: the baseline, as no control rows were given; it is the same attack with exact tables of others",
+    )
 
 
 def _guessed(
@@ -362,65 +378,20 @@ def _forest(features: Any, labels: Numbers, wanted: Any, values: Numbers, seed: 
     return out[back.reshape(-1)]
 
 
-def _claims(one: Guess, people: Coded, target: str) -> Claims:
+def claims_of(one: Guess, people: Coded, target: str) -> Claims:
     right = (one.code == people.codes[target]).astype(np.float64)
     return Claims(confidence=one.confidence, right=right, n_people=len(right))
 
 
-def _inferred(
-    outcomes: Mapping[str, _Outcome], left_out: tuple[str, ...], n_people: int, *, has_control: bool
-) -> Finding:
-    """Put the attacks on all columns together."""
-    sides = {
-        side: pooled([getattr(one, side) for one in outcomes.values()])
-        for side in ("attack", "baseline", "control")
-    }
-    rates = {k: wilson(float(c.right.sum()), len(c.right)) for k, c in sides.items()}
-    breakdown = pd.DataFrame([_row(name, one) for name, one in outcomes.items()])
-    precision, baseline = (float(sides[k].right.mean()) for k in ("attack", "baseline"))
-    gain = improvement(precision, baseline)
-    several = {
-        "pi": math.nan if gain is None else gain,
-        "pi_median": breakdown["pi"].median(),
-        "pi_largest": _largest(breakdown, "pi"),
-        "pi_confident_median": breakdown["pi_confident"].median(),
-        "pi_confident_largest": _largest(breakdown, "pi_confident"),
-        "alc_median": breakdown["alc"].median(),
-        "alc_largest": _largest(breakdown, "alc"),
-    }
-    values = {"precision": precision, "baseline": baseline, "columns": float(len(breakdown))}
-    values |= {k: float(v) for k, v in several.items() if not math.isnan(v)}
-    nothing = "the baseline is always right, so that there is nothing to gain"
-    return Finding(
-        measure="inference",
-        rate=rates["attack"],
-        baseline=rates["baseline"],
-        control=rates["control"],
-        values=values,
-        breakdown=breakdown,
-        why_not={k: nothing for k, v in several.items() if math.isnan(v)},
-        notes=(
-            f"{n_people} people; baseline: the same attack with exact tables of all others of the original, or a "
-            "forest on their rows, whichever does better",
-            INDEPENDENT.format("guesses"),
-            f"the {MOST_VALUES} most frequent values of a column are told apart by the models",
-            *left_out,
-        ),
-        control_note="control: the control rows that were given"
-        if has_control
-        else "control: the baseline, as no control rows were given; it is the same attack with exact tables of others",
-    )
-
-
-def _row(name: str, outcome: _Outcome) -> dict[str, Any]:
+def _row(name: str, way: str, claims: Mapping[str, Claims]) -> dict[str, Any]:
     """Figures of one column; those that do not exist are blank."""
-    sides = ("attack", "baseline", "control")
-    mean = {k: float(getattr(outcome, k).right.mean()) for k in sides}
+    mean = {k: float(of.right.mean()) for k, of in claims.items()}
     sure, whole = (
-        {k: at_share(getattr(outcome, k), share) for k in sides[:2]} for share in (_CONFIDENT, 1.0)
+        {k: at_share(claims[k], share) for k in ("attack", "baseline")}
+        for share in (_CONFIDENT, 1.0)
     )
     confident = {k: math.nan if rate is None else rate.value for k, rate in sure.items()}
-    loss = anonymity_loss(outcome.attack, outcome.baseline)
+    loss = anonymity_loss(claims["attack"], claims["baseline"])
     gains = {
         "pi": improvement(mean["attack"], mean["baseline"]),
         "pi_control": improvement(mean["control"], mean["baseline"]),
@@ -429,7 +400,7 @@ def _row(name: str, outcome: _Outcome) -> dict[str, Any]:
     }
     return {
         "column": name,
-        "way": outcome.way,
+        "way": way,
         "precision": mean["attack"],
         "baseline": mean["baseline"],
         "control": mean["control"],

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.evaluation.attacks.inference import chances, known_sets
+from engine.evaluation.attacks.inference import claims_of, guess, known_sets
 from engine.evaluation.attacks.protocol import (
     EXCESS,
     INDEPENDENT,
@@ -276,8 +276,12 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
     aligned = held.aligned
     table, why = _chosen(aligned, attacker)
     if why == _ONE_COLUMN and not attacker.linkage.block and not attacker.aligned:
-        known, secrets = _pooled_columns(aligned, attacker)
-        if secrets:
+        # The known columns, and those that tables tell from two or more of them, though none alone does.
+        known = shown_of(aligned, attacker.linkage.columns or attacker.quasi_identifiers)
+        every = attacker.model_copy(update={"targets": ()})
+        wanted = targets_of(aligned, attacker, known) or targets_of(aligned, every, known)
+        told = {t: {c for keys in known_sets(aligned, t, known) for c in keys} for t in wanted}
+        if secrets := tuple(t for t in wanted if len(told[t]) > 1):
             return _pooled_linkage(aligned, known, secrets, attacker, rng)
     if table is None:
         return not_computed("linkage", why)
@@ -471,15 +475,6 @@ def _model(
 # Tables pooled
 
 
-def _pooled_columns(aligned: Aligned, attacker: Attacker) -> tuple[KeySet, KeySet]:
-    """The known columns, and those that tables tell from two or more of them, though none alone does."""
-    known = shown_of(aligned, attacker.linkage.columns or attacker.quasi_identifiers)
-    every = attacker.model_copy(update={"targets": ()})
-    wanted = targets_of(aligned, attacker, known) or targets_of(aligned, every, known)
-    told = {t: {c for keys in known_sets(aligned, t, known) for c in keys} for t in wanted}
-    return known, tuple(t for t in wanted if len(told[t]) > 1)
-
-
 def _pooled_linkage(
     aligned: Aligned, known: KeySet, secrets: KeySet, attacker: Attacker, rng: np.random.Generator
 ) -> Finding:
@@ -538,15 +533,10 @@ def _told(
     people = drawn(aligned.original, attacker.linkage.targets, rng)
     out = {}
     for name in secrets:
-        found, table = chances(aligned, people, name, known), covering(aligned, [name])
-        if found is None or table is None:
-            continue
-        chosen, truth = found.worth.argmax(axis=1), people.codes[name]
-        n = totals(table.codes[name], table.n, int(truth.max()) + 1)
-        claims = Claims(
-            confidence=found.worth[np.arange(len(chosen)), chosen],
-            right=(found.values[chosen] == truth).astype(np.float64),
-            n_people=len(truth),
-        )
-        out[name] = claims, np.asarray(n[truth] / n.sum(), np.float64), len(found.read)
+        found, table = guess(aligned, people, name, known), covering(aligned, [name])
+        if found is not None and table is not None:
+            truth = people.codes[name]
+            n = totals(table.codes[name], table.n, int(truth.max()) + 1)
+            blind = np.asarray(n[truth] / n.sum(), np.float64)
+            out[name] = claims_of(found, people, name), blind, len(found.read)
     return out

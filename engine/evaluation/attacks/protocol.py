@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ from engine.evaluation.data.aligned import (
     align_several,
     covering,
     drawn,
+    generator,
     halves,
     n_codes,
     published_as_is,
@@ -34,7 +36,8 @@ from engine.evaluation.data.aligned import (
     totals,
 )
 from engine.evaluation.data.reading import Subject
-from engine.evaluation.findings import NO_RATE, Rate, Section, optional, wilson
+from engine.evaluation.findings import ENTRIES, NO_RATE, Finding, Rate, Section, optional, wilson
+from engine.progress import Progress
 from engine.schema import ColumnSet
 
 KeySet = tuple[str, ...]
@@ -158,47 +161,34 @@ def held(
     order = sorted(tables, key=lambda columns: (len(columns), columns))
     views: list[View] = []
     for side, one in zip(sides, group, strict=True):
-        own = views_of(side, one.cards, one.placeholders)
-        views += [view for view in own if not any(_is_same(view, other) for other in views)]
-    aligned = replace(sides[0], tables={columns: tables[columns] for columns in order})
-    return Held(aligned=aligned, views=tuple(views))
-
-
-def _is_same(one: View, other: View) -> bool:
-    """Whether two views say the same: asked again, sticky noise is the same."""
-    return (
-        other.columns == one.columns
-        and np.array_equal(other.table.n, one.table.n)
-        and all(np.array_equal(other.table.codes[c], one.table.codes[c]) for c in one.columns)
-    )
-
-
-def views_of(
-    aligned: Aligned,
-    cards: Mapping[ColumnSet, Mapping[str, object]],
-    placeholders: Mapping[str, str] | None = None,
-) -> tuple[View, ...]:
-    """The tables of a release as views, with the noise that their cards state (that of a modelled one does not)."""
-    others = {
-        c: int(at[0])
-        for c, other in (placeholders or {}).items()
-        if c in aligned.values and len(at := np.flatnonzero(aligned.values[c] == other))
-    }
-    out = []
-    for columns, table in aligned.tables.items():
-        card = cards.get(columns)
-        states = card is not None and not card.get("wide")
-        if columns:
-            out.append(
+        others = {
+            c: int(at[0])
+            for c, other in one.placeholders.items()
+            if c in side.values and len(at := np.flatnonzero(side.values[c] == other))
+        }
+        for columns, table in side.tables.items():
+            # Asked again, sticky noise is the same: such a view says nothing more.
+            if not columns or any(
+                view.columns == columns
+                and np.array_equal(view.table.n, table.n)
+                and all(np.array_equal(view.table.codes[c], table.codes[c]) for c in columns)
+                for view in views
+            ):
+                continue
+            # The noise that cards state; that of a modelled table does not.
+            card = one.cards.get(columns, {})
+            states = bool(card) and not card.get("wide")
+            views.append(
                 View(
                     columns=columns,
                     table=table,
-                    noise_sd=float(str(card["noise_sd"])) if card and states else math.nan,
-                    is_suppressed=bool(card and states and card.get("mode") == "sticky"),
+                    noise_sd=float(card["noise_sd"]) if states else math.nan,
+                    is_suppressed=bool(states and card.get("mode") == "sticky"),
                     others={c: others[c] for c in columns if c in others},
                 )
             )
-    return tuple(out)
+    aligned = replace(sides[0], tables={columns: tables[columns] for columns in order})
+    return Held(aligned=aligned, views=tuple(views))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -592,3 +582,33 @@ def gaussian_caught(mu: Floats) -> float:
     """The mean share that this attacker catches at `FALSE_ALARMS`."""
     bar = NormalDist().inv_cdf(1 - FALSE_ALARMS)
     return float(optional("scipy.special", "attacks").ndtr(mu - bar).mean())
+
+
+# All attacks, in the order of reports
+
+
+ATTACKS = tuple(name for name, entry in ENTRIES.items() if entry.kind == "attack")
+STRONG_ATTACKS = tuple(name for name, entry in ENTRIES.items() if entry.kind == "strong attack")
+
+
+def attack_one(name: str, held: Held, options: Any, *, seed: int) -> Finding:
+    """Run one attack; `options` is the study's `risks` or, for a strong one, its `attacks`."""
+    found: Finding = ENTRIES[name].function()(held, options, generator(seed, name))
+    return found
+
+
+def attack_all(
+    held: Held,
+    options: Any,
+    *,
+    seed: int,
+    names: tuple[str, ...] = ATTACKS,
+    progress: Progress | None = None,
+) -> dict[str, Finding]:
+    """Run attacks, by default the quick ones."""
+    found = {}
+    for done, name in enumerate(names):
+        if progress is not None:
+            progress(name, done, len(names))
+        found[name] = attack_one(name, held, options, seed=seed)
+    return found

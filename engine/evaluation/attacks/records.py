@@ -11,7 +11,6 @@ Identification: Reiter and Mitra 2009 (doi:10.29012/jpc.v1i1.567). Values must b
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
 from inspect import signature
 from statistics import fmean
 from typing import Any
@@ -69,36 +68,23 @@ def key_sets(attacker: Attacker) -> list[KeySet]:
 # Uniques
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Uniques:
-    """Uniques of one set of columns, as counts."""
-
-    n_original: int  # n_original, n_synthetic: Rows
-    n_synthetic: int
-    unique_original: (
-        int  # unique_original, unique_synthetic: Records that are unique in their table
-    )
-    unique_synthetic: int
-    replicated: int  # Unique in both
-    in_original: int  # Unique in the synthetic table and present in the original
-    in_synthetic: int  # Unique in the original and present in the synthetic table
-
-
-def _uniques(aligned: Aligned, table: Coded, columns: KeySet) -> _Uniques:
+def _uniques(aligned: Aligned, table: Coded, columns: KeySet) -> dict[str, float]:
+    """Unique records of one set of columns, as counts and percentages."""
     (left, right), size = row_ids(aligned, [aligned.original, table], columns)
     original, synthetic = (
         totals(ids, t.n, size) for ids, t in ((left, aligned.original), (right, table))
     )
-    once, once_synthetic = original == 1, synthetic == 1
-    return _Uniques(
-        n_original=aligned.original.total,
-        n_synthetic=table.total,
-        unique_original=int(once.sum()),
-        unique_synthetic=int(once_synthetic.sum()),
-        replicated=int((once & once_synthetic).sum()),
-        in_original=int((once_synthetic & (original > 0)).sum()),
-        in_synthetic=int((once & (synthetic > 0)).sum()),
-    )
+    once, alone = original == 1, synthetic == 1
+    both = int((once & alone).sum())
+    return {
+        "unique in original": int(once.sum()),
+        "unique in synthetic": int(alone.sum()),
+        "unique in both": both,
+        "unique in synthetic, in original": int((alone & (original > 0)).sum()),
+        "unique in original, in synthetic": int((once & (synthetic > 0)).sum()),
+        "replicated % of original": 100 * both / aligned.original.total,
+        "replicated % of synthetic": 100 * both / max(table.total, 1),
+    }
 
 
 def uniques(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding:
@@ -109,9 +95,8 @@ def uniques(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
     aligned = held.aligned
     if not has_rows(aligned):
         return not_computed("uniques", NO_ROWS)
-    rows: list[tuple[str, KeySet, Coded, _Uniques]] = []
-    notes: list[str] = []
-    worst: tuple[KeySet, _Uniques] | None = None
+    n_people, notes = aligned.original.total, []
+    rows: list[dict[str, Any]] = []
     for i, keys in enumerate(key_sets(attacker)):
         shown = shown_of(aligned, keys)
         sets = usable(aligned, shown)
@@ -127,77 +112,67 @@ def uniques(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
                 )
         for chosen in sets:
             table = covering(aligned, chosen)
-            if table is None or not table.total:
-                continue
-            found = _uniques(aligned, table, chosen)
-            rows.append(("further keys" if i else "quasi-identifiers", chosen, table, found))
-            if i == 0 and (worst is None or found.replicated > worst[1].replicated):
-                worst = chosen, found
+            if table is not None and table.total:
+                what = "further keys" if i else "quasi-identifiers"
+                head = {"what": what, "columns": chosen, "table": table}
+                rows.append({**head, **_uniques(aligned, table, chosen)})
+    main = [row for row in rows if row["what"] == "quasi-identifiers"]
     table = max(aligned.tables.values(), key=lambda t: (len(t.columns), len(t.n)))
     n, every = len(table.columns), len(aligned.values)
-    whole = _uniques(aligned, table, table.columns)
-    rows.append(("whole records" if n == every else "widest table", table.columns, table, whole))
+    what = "whole records" if n == every else "widest table"
+    whole: dict[str, Any] = {"what": what, "columns": table.columns, "table": table}
+    whole |= _uniques(aligned, table, table.columns)
+    rows.append(whole)
     values: dict[str, float] = {}
     why_not: dict[str, str] = {}
-    if worst is None:
-        names = ("replicated", "replicated_of_synthetic", "in_original", "found_uniques")
-        why = "no table shows any of the quasi-identifiers, or those that do are empty"
-        why_not |= dict.fromkeys((*names, "unique_original", "unique_synthetic"), why)
-    else:
-        one = worst[1]
-        values = {
-            "replicated": 100 * one.replicated / one.n_original,
-            "replicated_of_synthetic": 100 * one.replicated / one.n_synthetic,
-            "in_original": 100 * one.in_original / one.n_synthetic,
-            "found_uniques": 100 * one.in_synthetic / one.n_original,
-            "unique_original": 100 * one.unique_original / one.n_original,
-            "unique_synthetic": 100 * one.unique_synthetic / one.n_synthetic,
-        }
     if n < every:
         why = f"no table has all {every} released columns (the widest has {n}): whole records are nowhere"
         why_not |= dict.fromkeys(("exact_matches", "exact_match", "exact_replicated"), why)
     else:
-        values["exact_matches"] = float(whole.in_synthetic)
-        values["exact_match"] = 100 * whole.in_synthetic / whole.n_original
-        values["exact_replicated"] = 100 * whole.replicated / whole.n_original
+        matches = whole["unique in original, in synthetic"]
+        values = {"exact_matches": float(matches), "exact_match": 100 * matches / n_people}
+        values["exact_replicated"] = whole["replicated % of original"]
         notes.append(f"whole records: the {n} columns that both have")
-    control, note = None, ""
-    if worst is None:
+    rate = control = None
+    note = ""
+    if not main:
+        names = ("replicated", "replicated_of_synthetic", "in_original", "found_uniques")
+        why = "no table shows any of the quasi-identifiers, or those that do are empty"
+        why_not |= dict.fromkeys((*names, "unique_original", "unique_synthetic"), why)
         why_not[EXCESS] = "no table shows any of the quasi-identifiers"
     else:
-        keys = worst[0]
+        worst = max(main, key=lambda row: row["unique in both"])
+        keys, of = worst["columns"], worst["table"].total
+        rate = wilson(worst["unique in both"], n_people)
+        values |= {
+            "replicated": worst["replicated % of original"],
+            "replicated_of_synthetic": worst["replicated % of synthetic"],
+            "in_original": 100 * worst["unique in synthetic, in original"] / of,
+            "found_uniques": 100 * worst["unique in original, in synthetic"] / n_people,
+            "unique_original": 100 * worst["unique in original"] / n_people,
+            "unique_synthetic": 100 * worst["unique in synthetic"] / of,
+        }
 
         def replicated(side: Aligned) -> Rate | str:
             table = covering(side, keys)
             if table is None or not side.original.total or shown_of(side, keys) != keys:
                 return "no control: the control rows lack some of the columns, or are none"
-            found = _uniques(side, table, keys)
-            rate = wilson(found.replicated, found.n_original)
-            return rate or "no control: there are too few rows"
+            found = _uniques(side, table, keys)["unique in both"]
+            return wilson(found, side.original.total) or "no control: there are too few rows"
 
         held_against = controlled(aligned, rng, replicated)
         control, note = held_against.rate, held_against.note
         held_against.add_to(values, why_not, times=100)
+    for row in rows:
+        row["columns"], row["table"] = (
+            ", ".join(c) for c in (row["columns"], row["table"].columns)
+        )
     return Finding(
         measure="uniques",
-        rate=None if worst is None else wilson(worst[1].replicated, worst[1].n_original),
+        rate=rate,
         control=control,
         values=values,
-        breakdown=pd.DataFrame(
-            {
-                "what": what,
-                "columns": ", ".join(columns),
-                "table": ", ".join(table.columns),
-                "unique in original": one.unique_original,
-                "unique in synthetic": one.unique_synthetic,
-                "unique in both": one.replicated,
-                "unique in synthetic, in original": one.in_original,
-                "unique in original, in synthetic": one.in_synthetic,
-                "replicated % of original": 100 * one.replicated / one.n_original,
-                "replicated % of synthetic": 100 * one.replicated / max(one.n_synthetic, 1),
-            }
-            for what, columns, table, one in rows
-        ),
+        breakdown=pd.DataFrame(rows),
         why_not=why_not,
         notes=tuple(notes),
         control_note=note,
@@ -224,7 +199,14 @@ def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
     targets = targets_of(aligned, attacker, known)
     notes = unseen(attacker.quasi_identifiers, known)
     by_target = attacked(aligned, known, targets)
-    if (why := _no_match(aligned, known, targets, by_target)) is not None:
+    if by_target.empty or not aligned.original.total:
+        why = f"no table with rows has {', '.join(known)} together with a further column: nothing to match on"
+        if not known:
+            why = "no table shows any of the quasi-identifiers"
+        elif not targets:
+            why = "every released column is a quasi-identifier: nothing is left to infer"
+        elif not aligned.original.total:
+            why = "the original has no rows"
         return not_computed("apparent_match", why, *notes)
     if left_out := [t for t in targets if t not in set(by_target["target"])]:
         notes.append(f"no table has the quasi-identifiers with {', '.join(left_out)}: not attacked")
@@ -233,11 +215,49 @@ def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
             f"no table has all {len(known)} quasi-identifiers with {n_pooled} of the targets: attacked through all "
             "tables with most of them, pooled"
         )
-    base, why_none, more = _baselines(held, attacker, rng, by_target)
+    # Baseline of every target that has matches, or why some have none
+    matched = by_target["target"][by_target["matches"] > 0].tolist()
+    base = {t: float(b) for t, b in held.baselines.items() if t in matched and 0 <= b <= 1}
+    why_none = "the original has too few rows for a baseline"
+    if missing := tuple(t for t in matched if t not in base):
+        try:
+            wanted = attacker.model_copy(update={"targets": missing})
+            modelled = model_baselines(aligned, wanted, rng)
+        except StoreError as error:
+            modelled, why_none = {}, str(error)
+        base |= {t: r.value for t, r in modelled.items()}
+        if modelled:
+            notes.append(
+                f"baselines of {len(modelled)} targets: a model trained on at most {attacker.model_rows} rows"
+            )
     by_target["baseline"] = by_target["target"].map(base).astype("float64")
     gains = map(improvement, by_target["precision"], by_target["baseline"])
     by_target["precision improvement"] = pd.Series(gains, dtype="float64", index=by_target.index)
-    values, why_not, about = _improvements(by_target, why_none)
+    values = {name: float(by_target[name].median()) for name in ("matches", "coverage")}
+    why_not: dict[str, str] = {}
+    shown = by_target[by_target["matches"] > 0]
+    gained = shown["precision improvement"].dropna()
+    if shown.empty:
+        why = (
+            "no record is unique on the quasi-identifiers on both sides: no match, nothing inferred"
+        )
+        why_not = dict.fromkeys(("precision_median", *IMPROVEMENTS), why)
+    else:
+        values["precision_median"] = float(shown["precision"].median())
+        certain = shown["target"][shown["baseline"] == 1].tolist()
+        if certain:
+            notes.append(
+                f"left out of median and largest, 0 in the mean: {', '.join(certain)}: baseline 1"
+            )
+        if lost := shown["target"][shown["baseline"].isna()].tolist():
+            notes.append(f"no baseline for {', '.join(lost)}")
+        if gained.empty:
+            none = "everybody knows every target from the quasi-identifiers alone"
+            why_not = dict.fromkeys(IMPROVEMENTS, why_none if lost else none)
+        else:
+            values["median_pi"] = float(gained.median())
+            values["largest_pi"] = float(gained.max())
+            values["mean_pi"] = fmean([*gained.tolist(), *[0.0] * len(certain)])
     control, largest, who = _gains(aligned, known, by_target, rng)
     if largest is None:
         why_not["largest_gain"] = who
@@ -247,7 +267,7 @@ def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
     guessed = float((based["baseline"] * based["matches"]).sum())
     return Finding(
         measure="apparent_match",
-        rate=_all_right(by_target),
+        rate=wilson(int(by_target["right"].sum()), int(by_target["matches"].sum())),
         baseline=wilson(guessed, int(based["matches"].sum())),
         control=control,
         values=values,
@@ -255,8 +275,6 @@ def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
         why_not=why_not,
         notes=(
             *notes,
-            *more,
-            *about,
             INDEPENDENT.format("values").replace("interval takes", "intervals take"),
         ),
         control_note=who,
@@ -325,73 +343,6 @@ def _pooled_claims(
     return at, pairs[order][first] % width, len(read)
 
 
-def _no_match(
-    aligned: Aligned, known: KeySet, targets: KeySet, by_target: pd.DataFrame
-) -> str | None:
-    if not known:
-        return "no table shows any of the quasi-identifiers"
-    if not targets:
-        return "every released column is a quasi-identifier: nothing is left to infer"
-    if not aligned.original.total:
-        return "the original has no rows"
-    if by_target.empty:
-        together = f"{', '.join(known)} together with a further column"
-        return f"no table with rows has {together}: nothing to match on"
-    return None
-
-
-def _baselines(
-    held: Held, attacker: Attacker, rng: np.random.Generator, by_target: pd.DataFrame
-) -> tuple[dict[str, float], str, list[str]]:
-    """Baseline of every target that has matches; why some have none; notes."""
-    wanted = by_target["target"][by_target["matches"] > 0].tolist()
-    base = {t: float(b) for t, b in held.baselines.items() if t in wanted and 0 <= b <= 1}
-    if not (missing := tuple(t for t in wanted if t not in base)):
-        return base, "", []
-    try:
-        modelled = model_baselines(
-            held.aligned, attacker.model_copy(update={"targets": missing}), rng
-        )
-    except StoreError as error:
-        return base, str(error), []
-    base |= {t: r.value for t, r in modelled.items()}
-    note = f"baselines of {len(modelled)} targets: a model trained on at most {attacker.model_rows} rows"
-    return base, "the original has too few rows for a baseline", [note] if modelled else []
-
-
-def _improvements(
-    by_target: pd.DataFrame, why_none: str
-) -> tuple[dict[str, float], dict[str, str], list[str]]:
-    """Figures over all targets, why some are missing, and notes."""
-    values = {name: float(by_target[name].median()) for name in ("matches", "coverage")}
-    shown = by_target[by_target["matches"] > 0]
-    if shown.empty:
-        why = (
-            "no record is unique on the quasi-identifiers on both sides: no match, nothing inferred"
-        )
-        return values, dict.fromkeys(("precision_median", *IMPROVEMENTS), why), []
-    values["precision_median"] = float(shown["precision"].median())
-    notes = []
-    if known := shown["target"][shown["baseline"] == 1].tolist():
-        notes.append(
-            f"left out of median and largest, 0 in the mean: {', '.join(known)}: baseline 1"
-        )
-    if lost := shown["target"][shown["baseline"].isna()].tolist():
-        notes.append(f"no baseline for {', '.join(lost)}")
-    gained = shown["precision improvement"].dropna()
-    if gained.empty:
-        why = why_none if lost else "everybody knows every target from the quasi-identifiers alone"
-        return values, dict.fromkeys(IMPROVEMENTS, why), notes
-    values["median_pi"] = float(gained.median())
-    values["largest_pi"] = float(gained.max())
-    values["mean_pi"] = fmean([*gained.tolist(), *[0.0] * len(known)])
-    return values, {}, notes
-
-
-def _all_right(by_target: pd.DataFrame) -> Rate | None:
-    return wilson(int(by_target["right"].sum()), int(by_target["matches"].sum()))
-
-
 def _gains(
     aligned: Aligned, known: KeySet, by_target: pd.DataFrame, rng: np.random.Generator
 ) -> tuple[Rate | None, float | None, str]:
@@ -421,7 +372,7 @@ def _gains(
             other = None if np.isnan(base) else Rate(value=base, low=0.0, high=base, n=0)
         if own is not None and other is not None and other.value < 1:
             gains.append(excess(own, other) / (1 - other.value))
-    rate = _all_right(sides[1])
+    rate = wilson(int(sides[1]["right"].sum()), int(sides[1]["matches"].sum()))
     note = f"control: {both.who}" if rate else f"no match among {both.who}: no control"
     if gains:
         return rate, max(gains), note
@@ -503,30 +454,6 @@ DENOM_LIM = 5
 """synthpop: cells of more disclosed people are rather what everybody knows of such people."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Attribution:
-    """One target, attacked through one set of known columns."""
-
-    is_main: bool  # Through the quasi-identifiers, or what a table has of them
-    keys: str
-    target: str
-    table: str
-    n: int  # People
-    matched: float  # Share of people whose known columns the table shows
-    baseline: float  # CAP of a guess by the target's own distribution
-    cap_original: float  # CAP of the original itself
-    cap: float  # Mean over the people matched; 0 where none is
-    dcap: float  # Mean over all people; unmatched ones count 0
-    disclosed: int  # People whose group of released records has one value only
-    right: int  # Those for whom it is the right one
-    disco: float  # `right` by people
-    dorig: float  # The same of the original itself
-    disco_small: float  # DiSCO without cells of more than 5 people
-    largest_cell: int  # People in the largest cell that is disclosed rightly
-    one_way: bool  # One value makes up nearly all that is disclosed
-    two_way: int  # Pairs of a target's and a key's value that nearly go together anyway
-
-
 def attribution(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding:
     """Attribute every target to people by their known columns: CAP, DCAP, TCAP and DiSCO.
 
@@ -536,7 +463,7 @@ def attribution(held: Held, attacker: Attacker, rng: np.random.Generator) -> Fin
     aligned = held.aligned
     if not has_rows(aligned):
         return not_computed("attribution", NO_ROWS)
-    every: list[Attribution] = []
+    parts: list[pd.DataFrame] = []
     notes: list[str] = []
     for i, keys in enumerate(key_sets(attacker)):
         shown = shown_of(aligned, keys)
@@ -546,25 +473,46 @@ def attribution(held: Held, attacker: Attacker, rng: np.random.Generator) -> Fin
             notes.append(f"no table has {', '.join(keys)}: not looked at")
             continue
         more, remarks = _through(aligned, attacker, shown, is_main=i == 0)
-        every += more
+        parts += [more] * bool(len(more))
         notes += remarks
-    main = [a for a in every if a.is_main]
-    if not main:
+    every = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"is_main": []})
+    main = every[every["is_main"].astype(bool)]
+    if not len(main):
         why = f"no table shows a quasi-identifier together with a target that varies: {'; '.join(notes)}"
         return not_computed("attribution", why.rstrip(": "))
-    values, why_not = _attribution_figures(every, main)
+    worst, why_not = _worst(main), {}
+    names = ("matched", "baseline", "cap_original", "dcap", "disco", "dorig", "disco_small")
+    values = {name: float(np.mean(worst[name].to_numpy())) for name in names}
+    values["largest_disco"] = float(every["disco"].max())
+    values["largest_gain"] = float(
+        ((main["dcap"] - main["baseline"]) / (1 - main["baseline"])).max()
+    )
+    values["flagged"] = float((every["one_way"] | (every["two_way"] > 0)).sum())
+    reached = worst.loc[worst["matched"] > 0, "cap"]
+    if len(reached):
+        values["cap"] = float(np.mean(reached.to_numpy()))
+    else:
+        why_not["cap"] = "nobody's known columns are in a table: nobody matched"
+    claims = baseline = None
+    if (claims := _claims(main)) is not None:
+        # About the same claims, not all people: targets differ in how many there are.
+        values["tcap"] = claims.value
+        values["tcap_baseline"] = float((main["baseline"] * main["disclosed"]).sum()) / claims.n
+        baseline = wilson(values["tcap_baseline"] * claims.n, claims.n)
+    else:
+        why = "nobody is in a group of released records that has one value only: no claim was made"
+        why_not |= {"tcap": why, "tcap_baseline": why}
     gains, control, note, more_notes = _attribution_control(aligned, attacker, rng)
     values |= gains
     lacking = [k for k in (EXCESS, "tcap_gain") if k not in values]
     why_not |= dict.fromkeys(lacking, (note, *more_notes)[-1])
-    claims = _claims(main)
     return Finding(
         measure="attribution",
         rate=claims,
-        baseline=None if claims is None else wilson(values["tcap_baseline"] * claims.n, claims.n),
+        baseline=baseline,
         control=control,
         values=values,
-        breakdown=pd.DataFrame([asdict(a) for a in every]),
+        breakdown=every,
         why_not=why_not,
         notes=(*notes, INDEPENDENT.format("claims"), *more_notes),
         control_note=note,
@@ -573,8 +521,8 @@ def attribution(held: Held, attacker: Attacker, rng: np.random.Generator) -> Fin
 
 def _through(
     aligned: Aligned, attacker: Attacker, keys: KeySet, *, is_main: bool
-) -> tuple[list[Attribution], list[str]]:
-    """Attack every target through one set of known columns."""
+) -> tuple[pd.DataFrame, list[str]]:
+    """Attack every target through one set of known columns: one row a target and table."""
     through: dict[tuple[KeySet, ColumnSet], list[str]] = {}
     constant, left_out, partly = [], [], []
     for name in targets_of(aligned, attacker, keys):
@@ -605,13 +553,13 @@ def _through(
             f"no table has all {len(keys)} known columns with {len(partly)} of the targets: attacked through every "
             f"table with most of them ({at}), the worst one counts"
         )
-    return found, notes
+    return pd.DataFrame(found), notes
 
 
 def _attributed(
     aligned: Aligned, table: Coded, keys: KeySet, name: str, is_main: bool
-) -> Attribution:
-    """One target in one table."""
+) -> dict[str, Any]:
+    """One target, attacked through one set of known columns in one table."""
     people = aligned.original
     target, weight, n = people.codes[name], people.n.astype(np.float64), people.total
     (group, row), size = row_ids(aligned, [people, table], keys)
@@ -621,97 +569,58 @@ def _attributed(
         totals(i, t.n, n_cells)[cell] for i, t in ((cell, people), (row_cell, table))
     )
     share = np.divide(agreeing, shown, out=np.zeros(len(shown)), where=shown > 0)
-    alone = _of_one_value(row, row_cell, table.n, size)[group]
+    # Groups that have rows, all with one value of the target
+    there, first = table.n > 0, np.full(size, -1, np.int64)
+    first[row[there]] = row_cell[there]
+    of_one_value = first >= 0
+    of_one_value[row[there & (first[row] != row_cell)]] = False
+    alone = of_one_value[group]
     right = alone & (agreeing > 0)
     matched = float(weight[shown > 0].sum())
     sizes = np.where(right, in_cell, 0)
-    one_way, two_way = _checks(people, keys, target, right, sizes)
-    return Attribution(
-        is_main=is_main,
-        keys=", ".join(keys),
-        target=name,
-        table=", ".join(table.columns),
-        n=n,
-        matched=matched / n,
-        baseline=float(((np.bincount(target, weight) / n) ** 2).sum()),
-        cap_original=float((weight * in_cell / in_group).sum()) / n,
-        cap=float((weight * share).sum()) / max(matched, 1.0),
-        dcap=float((weight * share).sum()) / n,
-        disclosed=int(weight[alone].sum()),
-        right=int(weight[right].sum()),
-        disco=float(weight[right].sum()) / n,
-        dorig=float(weight[in_cell == in_group].sum()) / n,
-        disco_small=float(weight[right & (sizes <= DENOM_LIM)].sum()) / n,
-        largest_cell=int(sizes.max(initial=0)),
-        one_way=one_way,
-        two_way=two_way,
-    )
-
-
-def _of_one_value(group: Numbers, cell: Numbers, n: Numbers, size: int) -> Flags:
-    """Which groups have rows, all with one value of the target: shape (size,)."""
-    there = n > 0
-    first = np.full(size, -1, np.int64)
-    first[group[there]] = cell[there]
-    alone = first >= 0
-    alone[group[there & (first[group] != cell)]] = False
-    return alone
-
-
-def _checks(
-    people: Coded, keys: KeySet, target: Any, right: Flags, sizes: Numbers
-) -> tuple[bool, int]:
-    """Checks, by synthpop, of what is disclosed rightly: one value of the target; pairs with one value of a key."""
-    weight = people.n.astype(np.float64)
+    # Checks, by synthpop, of what is disclosed rightly: one value of the target; pairs with one value of a key
     by_value = np.bincount(target[right], weight[right])
     top = float(by_value.max(initial=0))
-    one_way = bool(top > THRESH_1WAY[0] and top > THRESH_1WAY[1] * by_value.sum())
-    large = right & (sizes > THRESH_2WAY[0])
-    n, pairs = int(target.max()) + 1, 0
-    for name in keys if large.any() else ():
-        code = people.codes[name].astype(np.int64)
-        together = np.unique(code[large] * n + target[large])
-        of_pair = np.bincount(code * n + target, weight)
-        of_key = np.bincount(code, weight)
-        pairs += int((of_pair[together] > THRESH_2WAY[1] * of_key[together // n]).sum())
-    return one_way, pairs
+    large, width, two_way = right & (sizes > THRESH_2WAY[0]), int(target.max()) + 1, 0
+    for key in keys if large.any() else ():
+        code = people.codes[key].astype(np.int64)
+        together = np.unique(code[large] * width + target[large])
+        of_pair, of_key = np.bincount(code * width + target, weight), np.bincount(code, weight)
+        two_way += int((of_pair[together] > THRESH_2WAY[1] * of_key[together // width]).sum())
+    return {
+        "is_main": is_main,  # Through the quasi-identifiers, or what a table has of them
+        "keys": ", ".join(keys),
+        "target": name,
+        "table": ", ".join(table.columns),
+        "n": n,  # People
+        "matched": matched / n,  # Share of people whose known columns the table shows
+        # CAP of a guess by the target's own distribution, of the original, and the mean over the people matched.
+        "baseline": float(((np.bincount(target, weight) / n) ** 2).sum()),
+        "cap_original": float((weight * in_cell / in_group).sum()) / n,
+        "cap": float((weight * share).sum()) / max(matched, 1.0),
+        "dcap": float((weight * share).sum()) / n,  # Over all people; unmatched ones count 0
+        # People whose group of released records has one value only, and those for whom it is the right one.
+        "disclosed": int(weight[alone].sum()),
+        "right": int(weight[right].sum()),
+        "disco": float(weight[right].sum()) / n,
+        "dorig": float(weight[in_cell == in_group].sum()) / n,  # The same of the original itself
+        "disco_small": float(weight[right & (sizes <= DENOM_LIM)].sum()) / n,
+        # People in the largest cell that is disclosed rightly; whether one value makes up nearly all of that; and pairs
+        # of a target's and a key's value that nearly go together anyway.
+        "largest_cell": int(sizes.max(initial=0)),
+        "one_way": bool(top > max(THRESH_1WAY[0], THRESH_1WAY[1] * by_value.sum())),
+        "two_way": two_way,
+    }
 
 
-def _claims(attributions: list[Attribution]) -> Rate | None:
+def _claims(found: pd.DataFrame) -> Rate | None:
     """Share of claims that are right, of all targets and tables together."""
-    return wilson(sum(a.right for a in attributions), sum(a.disclosed for a in attributions))
+    return wilson(int(found["right"].sum()), int(found["disclosed"].sum()))
 
 
-def _worst(main: list[Attribution]) -> list[Attribution]:
+def _worst(main: pd.DataFrame) -> pd.DataFrame:
     """The table of each target that tells most of it."""
-    return [
-        max((a for a in main if a.target == target), key=lambda a: a.dcap)
-        for target in dict.fromkeys(a.target for a in main)
-    ]
-
-
-def _attribution_figures(
-    every: list[Attribution], main: list[Attribution]
-) -> tuple[dict[str, float], dict[str, str]]:
-    worst = _worst(main)
-    names = ("matched", "baseline", "cap_original", "dcap", "disco", "dorig", "disco_small")
-    values = {name: float(np.mean([getattr(a, name) for a in worst])) for name in names}
-    values["largest_disco"] = max(a.disco for a in every)
-    values["largest_gain"] = max((a.dcap - a.baseline) / (1 - a.baseline) for a in main)
-    values["flagged"] = float(sum(a.one_way or a.two_way > 0 for a in every))
-    why_not = {}
-    if reached := [a.cap for a in worst if a.matched > 0]:
-        values["cap"] = float(np.mean(reached))
-    else:
-        why_not["cap"] = "nobody's known columns are in a table: nobody matched"
-    if (claims := _claims(main)) is not None:
-        values["tcap"] = claims.value
-        # About the same claims, not all people: targets differ in how many there are.
-        values["tcap_baseline"] = sum(a.baseline * a.disclosed for a in main) / claims.n
-    else:
-        why = "nobody is in a group of released records that has one value only: no claim was made"
-        why_not |= {"tcap": why, "tcap_baseline": why}
-    return values, why_not
+    return main.loc[main.groupby("target", sort=False)["dcap"].idxmax()]
 
 
 def _attribution_control(
@@ -725,14 +634,14 @@ def _attribution_control(
         why = "no control: the control rows lack some of the quasi-identifiers, or are none"
         return {}, None, why, ()
     found = [_through(side, attacker, known, is_main=True)[0] for side in sides]
-    common = set.intersection(*({a.target for a in one} for one in found))
-    mine, others = ([a for a in one if a.target in common] for one in found)
+    common = set.intersection(*(set(one.get("target", ())) for one in found))
     if not common:
         why = "no control: the control rows, or a part of the original, show no target that varies"
         return {}, None, why, ()
+    mine, others = (one[one["target"].isin(common)] for one in found)
     # As sure as if it were about one target, as people are the same in all.
     disclosed = [
-        wilson(float(np.mean([a.right for a in worst])), worst[0].n)
+        wilson(float(worst["right"].mean()), int(worst["n"].iloc[0]))
         for worst in (_worst(mine), _worst(others))
     ]
     note = f"control: {both.who}"

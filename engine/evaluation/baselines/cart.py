@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine.evaluation.baselines.baseline import Baseline, Schema, sequentially
-from engine.evaluation.baselines.levels import (
+from engine.evaluation.baselines.baseline import (
     Codes,
     Flags,
     Floats,
     Levels,
+    Schema,
     floats_of,
     levels_of,
+    sequentially,
     taken,
 )
 from engine.evaluation.findings import optional
@@ -40,32 +41,21 @@ class _Predictor:
     numbers: tuple[Floats, Floats] | None = None
 
 
-def cart() -> Baseline:
+def cart(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
     """Sequential CART."""
 
-    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-        def drawn(column: pd.Series, grown: list[_Predictor], is_number: bool) -> pd.Series:
-            n = len(column)
-            if not grown:
-                rows = rng.integers(n, size=n)
-            elif is_number:
-                rows = _of_numbers(floats_of(column), grown, rng)
-            else:
-                everyone = np.ones(n, np.bool_)
-                rows = _donors(levels_of(column), grown, everyone, everyone, rng)
-            return taken(column, rows)
+    def drawn(column: pd.Series, grown: list[_Predictor], is_number: bool) -> pd.Series:
+        n = len(column)
+        if not grown:
+            rows = rng.integers(n, size=n)
+        elif is_number:
+            rows = _of_numbers(floats_of(column), grown, rng)
+        else:
+            everyone = np.ones(n, np.bool_)
+            rows = _donors(levels_of(column), grown, everyone, everyone, rng)
+        return taken(column, rows)
 
-        return sequentially(frame, schema, _predictor, drawn)
-
-    return Baseline(
-        name="cart",
-        origin="ours, after R's synthpop, with trees of scikit-learn",
-        promise=(
-            "No row is that of a person, but every value is one that somebody in the same leaf has, and a leaf may be "
-            "of five people. No guarantee."
-        ),
-        synthesize=synthesize,
-    )
+    return sequentially(frame, schema, _predictor, drawn)
 
 
 def _of_numbers(y: Floats, grown: list[_Predictor], rng: np.random.Generator) -> Codes:
@@ -93,8 +83,11 @@ def _donors(
 ) -> Codes:
     """Grow a tree on some rows; for some synthetic ones draw a row of their leaf each."""
     there = np.flatnonzero(learned)
-    target = y.codes[there] if isinstance(y, Levels) else _scaled(y[there])
-    n_classes = y.n if isinstance(y, Levels) else 0
+    target: Floats | Codes
+    if isinstance(y, Levels):
+        target, n_classes = y.codes[there], y.n
+    else:  # numbers of which the squares can be summed
+        target, n_classes = y[there] / max(float(np.abs(y[there]).max()), 1e-300), 0
     if (target == target[0]).all():
         return rng.choice(there, size=int(drawn.sum()))
     encoded = [_encoded(p, target, n_classes, there) for p in grown]
@@ -163,11 +156,6 @@ def _encoded(
     if not (blanks[0].any() or blanks[1].any()):
         return [filled[0]], [filled[1]]
     return [filled[0], blanks[0].astype(np.float64)], [filled[1], blanks[1].astype(np.float64)]
-
-
-def _scaled(y: Floats) -> Floats:
-    """Numbers of which the squares can be summed."""
-    return np.asarray(y / max(float(np.abs(y).max()), 1e-300), np.float64)
 
 
 def _places(codes: Codes, target: Floats | Codes, n_classes: int, n_levels: int) -> Floats:

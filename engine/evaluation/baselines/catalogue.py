@@ -1,23 +1,203 @@
 """Baselines by name, as `tablepack compare --with` takes them: cart, pram80, sample40, mst, a file, a command.
 
-Takes what was typed; gives `Entrant`s. Invariant: every name that is allowed is in the message that refuses another.
+Takes what was typed; gives `Entrant`s. A command reads a file and writes another (`engine.evaluation.command`). Any
+baseline can be applied to named columns only, or m times: Little, "Statistical analysis of masked data", Journal of
+Official Statistics 9 (1993), 407-426; Reiter, "Inference for partially synthetic, public use microdata sets", Survey
+Methodology 29 (2003), 181-188. Invariants: every name that is allowed is in the message that refuses another; columns
+that are not named come out as they went in.
 """
 
 from __future__ import annotations
 
+import math
+import os
 import re
+import sys
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from engine.errors import SpecError
-from engine.evaluation.baselines.baseline import Baseline
-from engine.evaluation.baselines.outside import RECIPES, command_of, recipe_of
-from engine.evaluation.baselines.partial import partial_synthesis
+import numpy as np
+import pandas as pd
+
+from engine.errors import DataError, SpecError
+from engine.evaluation.baselines.baseline import (
+    Baseline,
+    Schema,
+    Synthesize,
+    assembled,
+    require_columns,
+)
+from engine.evaluation.command import command_words, made_by
+from engine.evaluation.data.reading import read_like
+from engine.evaluation.study import Study
+
+# Partial synthesis, and several syntheses
+
+
+MOST = 100
+"""Syntheses of one baseline, at most."""
+WARNING = (
+    "Rows are those of people and all other columns are true: confidential until it is evaluated."
+)
+
+
+def partial_synthesis(baseline: Baseline, columns: tuple[str, ...]) -> Baseline:
+    """A baseline that changes some columns only."""
+    if not columns:
+        raise SpecError(f"{baseline.name}: partial synthesis wants columns")
+    name = f"{baseline.name}:{'+'.join(columns)}"
+
+    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
+        names = [str(c) for c in frame.columns]
+        require_columns(names, columns, name)
+        kept = tuple(c for c in names if c not in columns)
+        return baseline.synthesize(frame, replace(schema, kept=kept), rng)
+
+    promise = (
+        f"Partial synthesis of {', '.join(columns)}. {WARNING} Of those columns: {baseline.promise}"
+    )
+    return Baseline(name=name, promise=promise, origin=baseline.origin, synthesize=synthesize)
+
+
+def syntheses(
+    baseline: Baseline, frame: pd.DataFrame, schema: Schema, m: int, rng: np.random.Generator
+) -> list[pd.DataFrame]:
+    """Return m synthetic tables of one baseline, each with a generator of its own."""
+    if not 1 <= m <= MOST:
+        raise SpecError(f"m: wants 1 to {MOST} syntheses, not {m}")
+    return [baseline.synthesize(frame, schema, own) for own in rng.spawn(m)]
+
+
+# Commands, and recipes that lie beside this module
+
+
+SECONDS = 3600.0
+"""A command that runs longer is stopped."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """How to run a published generator that is no dependency of ours."""
+
+    module: str  # By which one sees that an interpreter can run it
+    packages: str  # What `pip install` wants
+    promise: str
+    origin: str
+
+
+RECIPES: Mapping[str, Recipe] = {
+    "mst": Recipe(
+        module="mbi",
+        packages="mbi==2.0.0 pandas",
+        promise=(
+            "(epsilon, delta)-differential privacy of a person's row, epsilon 1 and delta 1e-9, if the values of each "
+            "column are public; the recipe takes them from the data, which is outside of the guarantee."
+        ),
+        origin="theirs: estimation by Private-PGM (mbi); selection after McKenna, Miklau and Sheldon, arXiv:2108.04978",
+    ),
+}
+
+
+def command_of(
+    text: str | Sequence[str],
+    *,
+    name: str = "",
+    promise: str = "What its makers promise; tablepack knows nothing of it.",
+    origin: str = "theirs",
+    seconds: float = SECONDS,
+) -> Baseline:
+    """A command as a baseline; `{in}`, `{out}` and `{seed}` are replaced in each word, and blanks are empty fields.
+
+    It is handed all columns; of what it gives, columns that are kept are replaced by those of the data.
+    """
+    words = command_words(text, "command") if isinstance(text, str) else tuple(text)
+    called = name or Path(words[0]).name
+
+    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
+        schema.changed(frame)
+        seed = int(rng.integers(2**31))
+        with made_by(words, _whole(frame), called, seconds=seconds, seed=seed) as file:
+            found = _read(file, frame, called)
+        require_alike(found, frame, called, as_many=bool(schema.kept))
+        if schema.kept:
+            found = found.head(len(frame))
+        return assembled(found, {c: frame[c].reset_index(drop=True) for c in schema.kept})
+
+    return Baseline(name=called, promise=promise, origin=origin, synthesize=synthesize)
+
+
+def recipe_of(name: str, python: str | None = None) -> Baseline:
+    """A recipe as a baseline."""
+    recipe = RECIPES[name]
+    how = (
+        f"make an environment for it (python -m venv .venv-{name}; .venv-{name}/bin/pip install {recipe.packages}) and "
+        f"name its interpreter: --with {name}=.venv-{name}/bin/python"
+    )
+    if python is None and find_spec(recipe.module) is None:
+        raise SpecError(
+            f"{name}: is an outside generator, and {recipe.module} is not installed here; {how}"
+        )
+    if python is not None and not os.access(python, os.X_OK):
+        raise SpecError(f"{name}: there is no interpreter {python}; {how}")
+    script = Path(__file__).parent / "recipes" / f"{name}.py"
+    words = (python or sys.executable, "-I", str(script), "{in}", "{out}", "{seed}")
+    return command_of(words, name=name, promise=recipe.promise, origin=recipe.origin)
+
+
+def _whole(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with whole numbers written as such."""
+    out = frame.copy()
+    for name in frame.columns:
+        column = frame[name]
+        if pd.api.types.is_float_dtype(column):
+            filled = column.dropna()
+            if len(filled) and (filled.abs() < 2**53).all() and (filled == filled.round()).all():
+                out[name] = column.astype("Int64")
+    return out
+
+
+def _read(path: Path, frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """What a command wrote, as the data is read."""
+    try:
+        return read_like(str(path), frame, Study(title=""), name=name)
+    except DataError as error:
+        told = str(error).replace(str(path), "the table that it wrote")
+        raise DataError(f"{name}: {told}") from None
+
+
+def require_alike(found: Any, frame: pd.DataFrame, name: str, *, as_many: bool = False) -> None:
+    """Refuse a synthetic table that is none of the data's.
+
+    as_many: It must have exactly as many rows, not at least.
+    """
+    if not isinstance(found, pd.DataFrame):
+        raise DataError(f"{name}: gave a {type(found).__name__} and no table")
+    there, wanted = [str(c) for c in found.columns], [str(c) for c in frame.columns]
+    if sorted(there) != sorted(wanted):
+        lacks = ", ".join(c for c in wanted if c not in there) or "none"
+        more = ", ".join(c for c in there if c not in wanted) or "none"
+        raise DataError(
+            f"{name}: gave other columns than it was given; lacking: {lacks}; new: {more}"
+        )
+    if len(found) < len(frame) or (as_many and len(found) != len(frame)):
+        raise DataError(
+            f"{name}: gave {'other than as many' if len(found) > len(frame) else 'fewer'} rows than it was given"
+        )
+    blank = [c for c in wanted if found[c].isna().any() and not frame[c].isna().any()]
+    if blank:
+        raise DataError(f"{name}: gave blanks where there were none: {', '.join(blank)}")
+
+
+# By name
+
 
 GROUP = "tablepack.baselines"
 """Entry points of other packages: a name, and a function that makes a `Baseline`, or what has its attributes."""
@@ -30,24 +210,35 @@ class Listed:
     """A baseline of the catalogue."""
 
     run: str = ""  # module:function
+    promise: str = ""  # With {n}, the number behind the name, and {others}, one less
+    origin: str = "ours"
     number: str = ""  # The option that a number behind the name sets; empty: there is none
+    default: float = 0  # The number where none is behind the name
+    low: float = 0  # low, high: What it may be
+    high: float = math.inf
     percent: bool = False  # The number is in percent
     example: str = ""
     plugin: EntryPoint | None = None
 
     def made(self, name: str, number: str | None) -> Baseline:
         """Return the baseline, with the number that stands behind its name."""
+        if self.plugin is not None:
+            other: Baseline = self.plugin.load()()
+            return other
         module, _, of = self.run.partition(":")
-        make: Callable[..., Baseline] = (
-            getattr(import_module(module), of) if self.plugin is None else self.plugin.load()
-        )
-        if number is None:
-            return make()
-        if self.percent:
-            return make(**{self.number: float(number) / 100})
-        if float(number) != int(float(number)):
-            raise SpecError(f"{name}: wants a whole number")
-        return make(**{self.number: int(float(number))})
+        run: Synthesize = getattr(import_module(module), of)
+        if self.number:
+            n = self.default if number is None else float(number)
+            if not self.percent and n != int(n):
+                raise SpecError(f"{name}: wants a whole number")
+            if not self.low <= n <= self.high:
+                raise SpecError(
+                    f"{name}: wants a number from {self.low:g} to {self.high:g} ({self.example})"
+                )
+            run = partial(run, **{self.number: n / 100 if self.percent else int(n)})
+            name, promise = f"{name}{n:g}", self.promise.format(n=f"{n:g}", others=f"{n - 1:g}")
+            return Baseline(name=name, promise=promise, origin=self.origin, synthesize=run)
+        return Baseline(name=name, promise=self.promise, origin=self.origin, synthesize=run)
 
 
 def _catalogue() -> Mapping[str, Listed]:

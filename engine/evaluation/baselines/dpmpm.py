@@ -17,9 +17,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from engine.errors import DataError
-from engine.evaluation.baselines.baseline import Baseline, Schema, assembled, fits
+from engine.evaluation.baselines.baseline import (
+    Codes,
+    Flags,
+    Floats,
+    Schema,
+    assembled,
+    fits,
+    floats_of,
+    levels_of,
+    taken,
+)
 from engine.evaluation.baselines.cart import leaf_draws
-from engine.evaluation.baselines.levels import Codes, Flags, Floats, floats_of, levels_of, taken
 
 _PRIOR_SHAPE = _PRIOR_RATE = 0.25
 """Of the gamma prior of the concentration, as in the papers."""
@@ -46,39 +55,35 @@ class Mixture:
     classes: Codes  # shape (n_rows,)
 
 
-def dpmpm(*, classes: int = 40, sweeps: int = 200) -> Baseline:
+def dpmpm(
+    frame: pd.DataFrame,
+    schema: Schema,
+    rng: np.random.Generator,
+    *,
+    classes: int = 40,
+    sweeps: int = 200,
+) -> pd.DataFrame:
     """DPMPM synthesis.
 
     classes: At which the mixture is cut off. sweeps: Of the Gibbs sampler; the parameters of the last one are used.
     """
-
-    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-        changed = schema.changed(frame)
-        names = [str(c) for c in frame.columns]
-        codes = np.column_stack([_coded(frame[c], is_number=c in schema.numbers) for c in names])
-        rules = _rules(frame, codes, schema)
-        found = fitted(codes, rules, classes, sweeps, rng)
-        if schema.kept:  # the others are drawn from the class that the row was in at the last sweep
-            free = [i for i, c in enumerate(names) if c in changed]
-            drawn = _redrawn(codes, found, free, rules, rng)
-        else:
-            drawn, _ = possible_rows(found, len(frame), rules, rng)
-        return assembled(
-            frame,
-            {
-                c: taken(frame[c], leaf_draws(codes[:, i], drawn[:, i], rng))
-                for i, c in enumerate(names)
-                if c in changed
-            },
-        )
-
-    return Baseline(
-        name="dpmpm",
-        promise=(
-            "No row is that of a person: what is shown was drawn from a mixture of classes, inside which columns are "
-            "independent. Declared impossible combinations are never shown. No guarantee."
-        ),
-        synthesize=synthesize,
+    changed = schema.changed(frame)
+    names = [str(c) for c in frame.columns]
+    codes = np.column_stack([_coded(frame[c], is_number=c in schema.numbers) for c in names])
+    rules = _rules(frame, codes, schema)
+    found = fitted(codes, rules, classes, sweeps, rng)
+    if schema.kept:  # the others are drawn from the class that the row was in at the last sweep
+        free = [i for i, c in enumerate(names) if c in changed]
+        drawn = _redrawn(codes, found, free, rules, rng)
+    else:
+        drawn, _ = possible_rows(found, len(frame), rules, rng)
+    return assembled(
+        frame,
+        {
+            c: taken(frame[c], leaf_draws(codes[:, i], drawn[:, i], rng))
+            for i, c in enumerate(names)
+            if c in changed
+        },
     )
 
 

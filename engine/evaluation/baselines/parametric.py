@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from engine.evaluation.baselines.baseline import Baseline, Schema, sequentially
-from engine.evaluation.baselines.levels import (
+from engine.evaluation.baselines.baseline import (
     Codes,
     Floats,
+    Schema,
     column_of,
     floats_of,
     levels_of,
+    sequentially,
     taken,
 )
 from engine.evaluation.findings import optional
@@ -34,30 +35,18 @@ variance. Without it, coefficients of columns that determine each other are draw
 _STEPS = 100
 
 
-def parametric() -> Baseline:
+def parametric(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
     """Sequential regressions."""
+    n = len(frame)
 
-    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-        n = len(frame)
+    def drawn(column: pd.Series, before: list[Floats], is_number: bool) -> pd.Series:
+        learn = np.column_stack([np.ones(n), *(x[:n] for x in before)])
+        apply = np.column_stack([np.ones(n), *(x[n:] for x in before)])
+        if is_number:
+            return _numbers(column, learn, apply, rng)
+        return taken(column, _of_levels(levels_of(column).codes, learn, apply, rng))
 
-        def drawn(column: pd.Series, before: list[Floats], is_number: bool) -> pd.Series:
-            learn = np.column_stack([np.ones(n), *(x[:n] for x in before)])
-            apply = np.column_stack([np.ones(n), *(x[n:] for x in before)])
-            if is_number:
-                return _numbers(column, learn, apply, rng)
-            return taken(column, _of_levels(levels_of(column).codes, learn, apply, rng))
-
-        return sequentially(frame, schema, _features, drawn)
-
-    return Baseline(
-        name="parametric",
-        origin="ours, after R's synthpop, with regressions of scikit-learn",
-        promise=(
-            "No row is that of a person: what is shown was drawn from models with drawn parameters. Rare values are "
-            "shown where models know them. No guarantee."
-        ),
-        synthesize=synthesize,
-    )
+    return sequentially(frame, schema, _features, drawn)
 
 
 def _numbers(
@@ -71,7 +60,8 @@ def _numbers(
     if not filled.any():
         return taken(column, rows)
     own = y[there]
-    if _is_count(own):
+    is_whole = own.min() >= 0 and own.max() <= 1e6 and (own == np.round(own)).all()
+    if is_whole and 0 < own.var() <= 2 * own.mean():  # counts
         values = y[rows]
         values[filled] = _poisson(own, learn[there], apply[filled], rng)
         return column_of(values, column)
@@ -81,13 +71,6 @@ def _numbers(
     place = np.round(special.ndtr(drawn) * (len(own) + 1)).astype(np.int64) - 1
     rows[filled] = there[np.argsort(own, kind="stable")[np.clip(place, 0, len(own) - 1)]]
     return taken(column, rows)
-
-
-def _is_count(y: Floats) -> bool:
-    """Whether numbers are counts: whole, from 0 up, of a variance that is at most twice the mean."""
-    if y.min() < 0 or y.max() > 1e6 or (y != np.round(y)).any():
-        return False
-    return bool(0 < y.var() <= 2 * y.mean())
 
 
 def _features(column: pd.Series, synthetic: pd.Series, is_number: bool) -> Floats:

@@ -103,10 +103,9 @@ class Aligned:
     values: Mapping[str, NDArray[np.generic]]  # Of each column in their order, without the blank
     groupings: Mapping[str, Grouping]  # Of the columns that the study bins
     control: Coded | None = None  # Non-members: people whom the tables were not made from
-    # Answers of `covering`, which is asked thousands of times
-    smallest: dict[frozenset[str], Coded | None] = field(
-        default_factory=dict, init=False, repr=False
-    )
+    # For `covering`, which is asked thousands of times: tables by size, and for each column those with it, as bits.
+    ranked: list[Coded] = field(default_factory=list, init=False, repr=False)
+    having: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -275,13 +274,18 @@ def _grouping(
 
 def covering(aligned: Aligned, columns: Collection[str]) -> Coded | None:
     """The smallest table that has all of some columns: fewest columns, then fewest rows."""
-    wanted = frozenset(columns)
-    if wanted not in aligned.smallest:
-        fitting = [t for c, t in aligned.tables.items() if wanted.issubset(c)]
-        aligned.smallest[wanted] = min(
-            fitting, key=lambda t: (len(t.columns), len(t.n), t.columns), default=None
+    if not aligned.ranked:
+        by_size = sorted(
+            aligned.tables.values(), key=lambda t: (len(t.columns), len(t.n), t.columns)
         )
-    return aligned.smallest[wanted]
+        aligned.ranked.extend(by_size)
+        for i, table in enumerate(by_size):
+            for name in table.columns:
+                aligned.having[name] = aligned.having.get(name, 0) | 1 << i
+    fitting = (1 << len(aligned.ranked)) - 1
+    for name in columns:
+        fitting &= aligned.having.get(name, 0)
+    return aligned.ranked[(fitting & -fitting).bit_length() - 1] if fitting else None
 
 
 def n_codes(aligned: Aligned, column: str, *, binned: Collection[str] = ()) -> int:

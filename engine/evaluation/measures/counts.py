@@ -310,9 +310,16 @@ def range_errors(aligned: Aligned, options: Ranges, rng: np.random.Generator) ->
     Ranges are all [k 2^j, (k + 1) 2^j) that the values reach, and random ones.
     """
     column = options.column
-    if (why := _no_ranges(aligned, column)) is not None:
+    if (why := lacking(aligned, [column])) is not None:
         return not_computed("ranges", why)
+    about = "the column whose ranges are counted"
+    if not np.issubdtype(aligned.values[column].dtype, np.floating):
+        return not_computed("ranges", f"{about} holds no numbers")
     numbers = aligned.values[column].astype(np.float64)
+    if not len(numbers) or not np.isfinite(numbers).all():
+        return not_computed("ranges", f"{about} is blank, or not finite")
+    if np.abs(numbers).max() >= _LARGEST_NUMBER:
+        return not_computed("ranges", f"{about} holds numbers too large for whole ranges")
     low, high, notes = _ranges(numbers, options.random, rng)
     at = [np.searchsorted(numbers, bound, side="left") for bound in (low, high)]
 
@@ -347,19 +354,6 @@ def range_errors(aligned: Aligned, options: Ranges, rng: np.random.Generator) ->
         why_not=why_not,
         notes=notes,
     )
-
-
-def _no_ranges(aligned: Aligned, column: str) -> str | None:
-    if (why := lacking(aligned, [column])) is not None:
-        return why
-    numbers = aligned.values[column]
-    if not np.issubdtype(numbers.dtype, np.floating):
-        return "the column whose ranges are counted holds no numbers"
-    if not len(numbers) or not np.isfinite(numbers).all():
-        return "the column whose ranges are counted is blank, or not finite"
-    if np.abs(numbers.astype(np.float64)).max() >= _LARGEST_NUMBER:
-        return "the column whose ranges are counted holds numbers too large for whole ranges"
-    return None
 
 
 def _ranges(

@@ -219,14 +219,14 @@ def learning(aligned: Aligned, options: Sequence[Learning], rng: np.random.Gener
         few = ", ".join(features) if len(features) <= 5 else f"{len(features)} columns"
         name = f"{number}: {one.target} from {few}"
         seed = int(rng.integers(2**31))
-        values = [aligned.values[c] for c in features]
+        known = [aligned.values[c] for c in features]
         tested = samples["tested"]
         commonest = np.bincount(samples["original"].classes).argmax()
         lost = {}
         for kind in LEARNERS:
             for side in _SIDES:
                 trained = samples[side]
-                learner = Learner(kind, values, trained, n_classes, trees=one.trees, seed=seed)
+                learner = Learner(kind, known, trained, n_classes, trees=one.trees, seed=seed)
                 marked.append(
                     {
                         "task": name,
@@ -245,10 +245,38 @@ def learning(aligned: Aligned, options: Sequence[Learning], rng: np.random.Gener
     if not marked:
         return not_computed("learning", "; ".join(whys) or "the study declares no task", *notes)
     whole, importance = pd.DataFrame(marked), pd.concat(weights, ignore_index=True)
-    figures, why_not = _figures(whole, importance)
+    # Means over the tasks, and why some are absent.
+    values, why_not = {"n": float(whole["task"].nunique())}, {}
+    by_side = {s: whole[whole["trained_on"] == s].reset_index(drop=True) for s in _SIDES}
+    never, one_class = (
+        "a learner trained on the original is never right",
+        "rows held out are all of one class",
+    )
+    figures: dict[str, tuple[pd.Series, str]] = {}
+    for kind in LEARNERS:
+        ours, real = (by_side[s][by_side[s]["learner"] == kind] for s in _SIDES)
+        ratio = ours["accuracy"] / real["accuracy"].where(real["accuracy"] > 0)
+        figures[f"{kind}_ratio"] = ratio, never
+        figures[f"{kind}_balanced_loss"] = (
+            real["balanced_accuracy"] - ours["balanced_accuracy"],
+            one_class,
+        )
+        figures[f"{kind}_auc_loss"] = real["auc"] - ours["auc"], one_class
+    best = by_side["original"].groupby("task")[["accuracy", "guess"]].max()
+    figures["guess_ratio"] = best["guess"] / best["accuracy"].where(best["accuracy"] > 0), never
+    each = [rows[[*_SIDES]].to_numpy(np.float64).T for _, rows in importance.groupby("task")]
+    figures["importance_agreement"] = (
+        pd.Series([agreement(one, other) for one, other in each], dtype="float64"),
+        "fewer than 3 features, or a forest to which none of them matters",
+    )
+    for name, (of_tasks, why) in figures.items():
+        if of_tasks.notna().any():
+            values[name] = float(of_tasks.mean())
+        else:
+            why_not[name] = why
     return Finding(
         measure="learning",
-        values=figures,
+        values=values,
         breakdown=whole,
         more={"importances": importance},
         why_not=why_not,
@@ -329,31 +357,3 @@ def _classes(aligned: Aligned, target: str) -> tuple[Numbers, str]:
     class_of = (np.arange(len(values) + 1) > middle).astype(np.int64)
     class_of[-1] = 2
     return class_of, "above the original's median or not, as it has many values"
-
-
-def _figures(whole: pd.DataFrame, weights: pd.DataFrame) -> tuple[dict[str, float], dict[str, str]]:
-    """Means over the tasks, and why some are absent."""
-    values, why_not = {"n": float(whole["task"].nunique())}, {}
-    sides = {s: whole[whole["trained_on"] == s].reset_index(drop=True) for s in _SIDES}
-    by_name: dict[str, tuple[pd.Series, str]] = {}
-    never = "a learner trained on the original is never right"
-    for learner in LEARNERS:
-        ours, real = (sides[s][sides[s]["learner"] == learner] for s in _SIDES)
-        ratio = ours["accuracy"] / real["accuracy"].where(real["accuracy"] > 0)
-        by_name[f"{learner}_ratio"] = ratio, never
-        for mark, short in (("balanced_accuracy", "balanced_loss"), ("auc", "auc_loss")):
-            lost = real[mark] - ours[mark]
-            by_name[f"{learner}_{short}"] = lost, "rows held out are all of one class"
-    best = sides["original"].groupby("task")[["accuracy", "guess"]].max()
-    by_name["guess_ratio"] = best["guess"] / best["accuracy"].where(best["accuracy"] > 0), never
-    each = [rows[[*_SIDES]].to_numpy(np.float64).T for _, rows in weights.groupby("task")]
-    by_name["importance_agreement"] = (
-        pd.Series([agreement(one, other) for one, other in each], dtype="float64"),
-        "fewer than 3 features, or a forest to which none of them matters",
-    )
-    for name, (figures, why) in by_name.items():
-        if figures.notna().any():
-            values[name] = float(figures.mean())
-        else:
-            why_not[name] = why
-    return values, why_not

@@ -74,14 +74,33 @@ def propensity(aligned: Aligned, options: Propensity) -> Finding:
         return not_computed("propensity", why)
     tables = {c: t for c, t in aligned.tables.items() if t.total}
     widest = max(tables, key=lambda c: (len(c), len(tables[c].n)))
-    rows = []
-    ranked = {name: _ranks_of_codes(aligned, name, options) for name in aligned.values}
+    tree_of = optional("sklearn.tree", "propensity scores").DecisionTreeClassifier
+    rows: list[tuple[str, float, bool]] = []
+    ranked = {}  # Rank of each code of a column, the blank's last; the lowest is -1
+    for name, values_of in aligned.values.items():
+        ranked[name] = np.arange(len(values_of) + 1)
+        if name in options.binned and name in aligned.groupings:
+            ranked[name] = aligned.groupings[name].group
+        elif name not in options.blanks_last:
+            ranked[name][-1] = -1
     for columns, table in tables.items():
         ranks = [ranked[name] for name in columns]
         sides = [_distinct(side, columns, ranks) for side in (aligned.original, table)]
-        if all(n.sum() for _, n in sides):
-            pmse = _tree_pmse(sides, options.depth, is_widest=columns == widest)
-            rows.append((", ".join(columns), pmse, columns == widest))
+        if not all(n.sum() for _, n in sides):
+            continue
+        # On the distinct rows of both sides: the same as on all rows, only sooner.
+        features = np.asfortranarray(np.concatenate([own for own, _ in sides]))  # as trees read it
+        is_synthetic = np.repeat(np.array([0, 1], np.int8), [len(n) for _, n in sides])
+        n = np.concatenate([n for _, n in sides])
+        share, pmse = float(sides[1][1].sum() / n.sum()), []
+        is_several = columns == widest and features.size <= LARGEST_REPEATED
+        for seed in range(TREES_OF_WIDEST if is_several else 1):
+            tree = tree_of(max_depth=options.depth, random_state=seed)
+            tree.fit(features, is_synthetic, sample_weight=n)
+            # `predict_proba`, most of whose time are checks
+            guess: Floats = tree.tree_.predict(features)[:, 1]
+            pmse.append(float(np.average((guess - share) ** 2, weights=n)))
+        rows.append((", ".join(columns), max(pmse), columns == widest))
     whole = pd.DataFrame(rows, columns=["table", "pmse", "is_widest"])
     figures = {
         "pmse": float(whole["pmse"].mean()),
@@ -99,36 +118,6 @@ def propensity(aligned: Aligned, options: Propensity) -> Finding:
         notes=(f"{absent:,} tables are left out, as they have no rows",) if absent else (),
         over=len(widest),
     )
-
-
-def _tree_pmse(
-    sides: Sequence[tuple[NDArray[np.float32], Floats]], depth: int, *, is_widest: bool
-) -> float:
-    """The largest pMSE of some trees, on the distinct rows of both sides: the same as on all rows, only sooner."""
-    tree_of = optional("sklearn.tree", "propensity scores").DecisionTreeClassifier
-    ranks = np.asfortranarray(np.concatenate([ranks for ranks, _ in sides]))  # as trees read it
-    is_synthetic = np.repeat(np.array([0, 1], np.int8), [len(n) for _, n in sides])
-    n = np.concatenate([n for _, n in sides])
-    share = float(sides[1][1].sum() / n.sum())
-    pmse = []
-    for seed in range(TREES_OF_WIDEST if is_widest and ranks.size <= LARGEST_REPEATED else 1):
-        tree = tree_of(max_depth=depth, random_state=seed)
-        tree.fit(ranks, is_synthetic, sample_weight=n)
-        guess: Floats = tree.tree_.predict(ranks)[
-            :, 1
-        ]  # `predict_proba`, most of whose time are checks
-        pmse.append(float(np.average((guess - share) ** 2, weights=n)))
-    return max(pmse)
-
-
-def _ranks_of_codes(aligned: Aligned, name: str, options: Propensity) -> Numbers:
-    """Rank of each code of a column, the blank's last; the lowest is -1."""
-    if name in options.binned and name in aligned.groupings:
-        return aligned.groupings[name].group
-    ranks = np.arange(len(aligned.values[name]) + 1)
-    if name not in options.blanks_last:
-        ranks[-1] = -1
-    return ranks
 
 
 def _distinct(
@@ -237,10 +226,29 @@ def propensity_models(aligned: Aligned, options: Models, rng: np.random.Generato
         return not_computed("models", f"the models need {_FEWEST} records of each side")
     original, synthetic = _samples(aligned.original, table, columns, options.rows, rng)
     values, notes, why_not = _logistic_values(aligned, original, synthetic, columns, options)
-    tree = _tree_values(aligned, original, synthetic, columns, options, rng)
-    if "cart_ratio" not in tree:
+    ranks = []
+    for c in columns:
+        codes = np.concatenate([original.codes[c], synthetic.codes[c]])
+        ranks.append(np.where(codes == len(aligned.values[c]), -1, codes))
+    features = np.column_stack(ranks).astype(np.float32)
+    truth = np.repeat(np.array([0, 1], np.int8), [len(original.n), len(synthetic.n)])
+    tree_of = optional("sklearn.tree", "models").DecisionTreeClassifier
+
+    def grown(label: NDArray[np.int8]) -> Propensities:
+        tree = tree_of(max_depth=options.depth, min_samples_leaf=_LEAF, random_state=0)
+        guess = tree.fit(features, label).predict_proba(features)[:, 1]
+        is_synthetic = label.astype(np.float64)
+        return Propensities(guess=guess, original=1 - is_synthetic, synthetic=is_synthetic)
+
+    found = grown(truth)
+    values |= {"cart_pmse": found.pmse, "cart_auc": found.auc}
+    # A shuffle moves both sides; of a correct synthesis only the synthetic one varies: 1 - share of that.
+    shuffled = [grown(rng.permutation(truth)).pmse for _ in range(_PERMUTATIONS)]
+    chance = float(np.mean(shuffled)) * (1 - found.share)
+    if chance > 0:
+        values["cart_ratio"] = found.pmse / chance
+    else:
         why_not["cart_ratio"] = "trees of shuffled records do not split: chance gives 0"
-    values |= tree
     if table.total > options.rows or aligned.original.total > options.rows:
         notes.append(f"samples of {options.rows} records of a side are looked at")
     if len(aligned.tables) > 1:
@@ -342,34 +350,3 @@ def _design(rows: Numbers, coarse: int) -> Floats:
     ]
     whole = np.concatenate([np.ones((len(rows), 1), np.bool_), *main, *products], axis=1)
     return whole[:, whole.any(axis=0)].astype(np.float64)
-
-
-def _tree_values(
-    aligned: Aligned,
-    original: Coded,
-    synthetic: Coded,
-    columns: Sequence[str],
-    options: Models,
-    rng: np.random.Generator,
-) -> dict[str, float]:
-    """Figures of the tree; no ratio where chance gives 0."""
-    tree_of = optional("sklearn.tree", "models").DecisionTreeClassifier
-    ranks = []
-    for c in columns:
-        codes = np.concatenate([original.codes[c], synthetic.codes[c]])
-        ranks.append(np.where(codes == len(aligned.values[c]), -1, codes))
-    features = np.column_stack(ranks).astype(np.float32)
-    truth = np.repeat(np.array([0, 1], np.int8), [len(original.n), len(synthetic.n)])
-
-    def grown(label: NDArray[np.int8]) -> Propensities:
-        tree = tree_of(max_depth=options.depth, min_samples_leaf=_LEAF, random_state=0)
-        guess = tree.fit(features, label).predict_proba(features)[:, 1]
-        is_synthetic = label.astype(np.float64)
-        return Propensities(guess=guess, original=1 - is_synthetic, synthetic=is_synthetic)
-
-    found = grown(truth)
-    values = {"cart_pmse": found.pmse, "cart_auc": found.auc}
-    # A shuffle moves both sides; of a correct synthesis only the synthetic one varies: 1 - share of that.
-    shuffled = [grown(rng.permutation(truth)).pmse for _ in range(_PERMUTATIONS)]
-    chance = float(np.mean(shuffled)) * (1 - found.share)
-    return {**values, "cart_ratio": found.pmse / chance} if chance > 0 else values

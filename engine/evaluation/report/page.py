@@ -1,36 +1,58 @@
-"""The report as one HTML page: nothing is fetched, nothing runs but a box that filters long tables.
+"""The report, and the page of a comparison, as HTML: nothing is fetched, and only a filter of long tables runs.
 
-Takes an `Evaluation`; gives HTML. Names and values are hostile text: the template escapes all of it. The page's own
-policy forbids every request. Invariant: the same evaluation gives the same bytes.
+Takes an `Evaluation` or a `Comparison`; gives HTML. Names and values are hostile text: the template escapes all of it,
+and the page's own policy forbids every request. Invariants: the same evaluation gives the same bytes; on the first page
+what is not known is said, with why, nothing that was accepted is left out, and no rate about those of the data stands
+alone: what the same attack, or a guess, gets elsewhere is beside it, or why it is not.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from engine.errors import StoreError
-from engine.evaluation.findings import TITLES, Finding, Rate
-from engine.evaluation.report.distortions import distortions, uses
-from engine.evaluation.report.files import (
+from engine.evaluation.attacks.protocol import excess
+from engine.evaluation.compare import LOSS, Comparison, Spread
+from engine.evaluation.findings import FIGURES, STRONG, TITLES, Figure, Finding, Rate
+from engine.evaluation.report.charts import WIDE, Chart, Scale, scale, short
+from engine.evaluation.report.pictures import (
+    Names,
+    Picture,
+    distortions,
+    front_pictures,
+    groups_of,
+    improvement_picture,
+    uses,
+)
+from engine.evaluation.report.verdicts import (
+    MISSING,
+    Catalogue,
+    Line,
+    Verdict,
     as_json,
     check_target,
-    is_publishable,
-    published,
+    every_table,
+    grid,
+    improvements,
+    json_of,
+    lines,
+    publishable_lines,
+    sentence,
+    shown,
+    verdict,
+    worst_first,
     write_both,
 )
-from engine.evaluation.report.front import front_of, share_text, told
-from engine.evaluation.report.grids import Grid, cell, every_table, grid, shown, worst_first
-from engine.evaluation.report.pictures import Names, Picture, groups_of, improvement_picture
-from engine.evaluation.report.summary import sentence
-from engine.evaluation.report.verdicts import Catalogue, Line, Verdict, improvements, lines
-from engine.evaluation.result import Evaluation, Result
+from engine.evaluation.runner import Evaluation, Result
+from engine.guarantee import Guarantee
 
 VERDICTS: tuple[Verdict, ...] = ("good", "fair", "poor", "only stated", "not computed")
 MOST_LISTED = 2_000
@@ -38,24 +60,6 @@ MOST_LISTED = 2_000
 MOST_OF_A_KIND = 3
 """Pictures of one kind where several subjects are shown."""
 NO_RATE = "not computed"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
-    """One measure, or attack, as the page shows it."""
-
-    title: str
-    words: str
-    verdict: str
-    lines: tuple[Line, ...]
-    rates: tuple[tuple[str, str], ...]  # Which rate, and it with its interval
-    notes: tuple[str, ...]
-    control_note: str
-    breakdown: Grid | None
-    is_risk: bool
-    told: str  # The rate beside that of the control, in a sentence
-    # Figure that is the attack's rate -> what the same attack gets elsewhere.
-    beside: Mapping[str, str]
 
 
 def page(
@@ -66,8 +70,10 @@ def page(
     publishable: A short one of rounded scores, without anything of the original.
     """
     all_lines = lines(evaluation, catalogue)
-    own = [
-        (result, [line for line in all_lines if line.subject == result.subject.name])
+    if publishable:
+        all_lines = publishable_lines(all_lines, evaluation.n_rows)
+    by_subject = [
+        [line for line in all_lines if line.subject == result.subject.name]
         for result in evaluation.results
     ]
     scored = any(result.scores for result in evaluation.results)
@@ -79,24 +85,28 @@ def page(
         "command": "evaluation" if scored else "attack",
         "heading": "How good, and how safe" if scored else "What strong attackers get",
     }
+    own = list(zip(evaluation.results, by_subject, strict=True))
     if publishable:
-        parts = [_public(result, mine, evaluation.n_rows) for result, mine in own]
+        parts = [
+            {
+                "subject": result.subject,
+                "lines": mine,
+                "sentences": [sentence(mine, is_risk=is_risk) for is_risk in (False, True)],
+            }
+            for result, mine in own
+        ]
         return render("publishable.html.j2", parts=parts, **common)
+    # Lines of all subjects for every headline figure that any of them has; each has a line in every subject.
+    headlines = [[line for line in mine if line.figure.is_headline] for mine in by_subject]
+    rows = [row for row in zip(*headlines, strict=True) if any(x.value is not None for x in row)]
     is_one = len(own) == 1
     return render(
         "report.html.j2",
         parts=[_part(i, evaluation, *one) for i, one in enumerate(own)],
         versus=None if is_one else improvement_picture(improvements(all_lines)),
-        side_by_side=[] if is_one else _side_by_side([mine for _, mine in own]),
+        side_by_side=[] if is_one else rows,
         **common,
     )
-
-
-def _side_by_side(by_subject: Sequence[Sequence[Line]]) -> list[tuple[Line, ...]]:
-    """Lines of all subjects for every headline figure that any of them has."""
-    headlines = [[one for one in mine if one.figure.is_headline] for mine in by_subject]
-    rows = zip(*headlines, strict=True)  # headline figures have a line in every subject
-    return [row for row in rows if any(line.value is not None for line in row)]
 
 
 def _part(
@@ -106,10 +116,7 @@ def _part(
     headlines = [line for line in own_lines if line.figure.is_headline]
     declared = [line for line in headlines if line.is_declared]
     tally = Counter(line.verdict for line in declared)
-    measures = [
-        _measured(name, one, name in result.risks, own_lines)
-        for name, one in {**result.scores, **result.risks}.items()
-    ]
+    measures = {name: _measured(name, one, own_lines) for name, one in result.findings.items()}
     names = Names.of(evaluation)
     return {
         "place": f"s{number + 1}",
@@ -124,56 +131,47 @@ def _part(
         ],
         "uses": uses(own_lines),
         "distortions": distortions(result, names),
-        "attacks": [_with_headlines(one) for one in measures if one.is_risk],
+        # The summary of an attack: headline figures, what its control is, and its rates. A rate about those in the
+        # data never stands without that on non-members, or that this is not known.
+        "attacks": [
+            {
+                **measures[name],
+                "lines": [x for x in measures[name]["lines"] if x.figure.is_headline],
+                "notes": [one.control_note] if one.control_note else [],
+                "rates": [r for r in measures[name]["rates"][:-1] if r[1] != NO_RATE]
+                + measures[name]["rates"][-1:],
+            }
+            for name, one in result.risks.items()
+        ],
         "tally": [(v, tally[v]) for v in VERDICTS if tally[v]],
         "groups": groups_of(
             result, names, most=MOST_OF_A_KIND if len(evaluation.results) > 1 else None
         ),
         "tables": grid(every_table(result), most=MOST_LISTED),
-        "measures": measures,
+        "measures": list(measures.values()),
     }
 
 
-def _with_headlines(one: Measured) -> Measured:
-    """An attack as the summary shows it: headline figures, and what its control is."""
-    return replace(
-        one,
-        # A rate about those in the data never stands without that on non-members, or that this is not known.
-        rates=tuple(
-            rate
-            for i, rate in enumerate(one.rates)
-            if rate[1] != NO_RATE or i == len(one.rates) - 1
-        ),
-        lines=tuple(line for line in one.lines if line.figure.is_headline),
-        notes=(one.control_note,) if one.control_note else (),
-    )
-
-
-def _measured(name: str, one: Finding, is_risk: bool, own_lines: Sequence[Line]) -> Measured:
-    return Measured(
-        title=TITLES.get(name, name),
-        words=one.entry.words,
-        verdict=one.verdict,
-        lines=tuple(line for line in own_lines if line.measure == name),
-        rates=tuple((words, rate_text(rate)) for words, rate in one.rates),
-        notes=one.all_notes,
-        control_note=one.control_note,
-        breakdown=grid(worst_first(one.breakdown)) if len(one.breakdown) else None,
-        is_risk=is_risk,
-        told=told(one),
-        beside=_beside(name, one),
-    )
-
-
-def _beside(name: str, one: Finding) -> dict[str, str]:
-    """What stands beside figures that are the rate of an attack: how often the same attack is right elsewhere."""
-    if one.rate is None:
-        return {}
-    _, by_guessing, on_non_members = one.entry.rates
-    elsewhere = one.control or one.baseline
-    which = by_guessing if one.control is None and one.baseline is not None else on_non_members
-    text = f"{which}: {NO_RATE if elsewhere is None else share_text(elsewhere.value)}"
-    return {f"{name}.{value}": text for value, v in one.values.items() if v == one.rate.value}
+def _measured(name: str, one: Finding, own_lines: Sequence[Line]) -> dict[str, Any]:
+    """One measure, or attack, as the page shows it."""
+    beside = {}  # Figure that is the attack's rate -> what the same attack gets elsewhere
+    if one.rate is not None:
+        which = one.entry.rates[1 if one.control is None and one.baseline is not None else 2]
+        elsewhere = one.control or one.baseline
+        text = f"{which}: {NO_RATE if elsewhere is None else share_text(elsewhere.value)}"
+        beside = {f"{name}.{v}": text for v, value in one.values.items() if value == one.rate.value}
+    return {
+        "title": TITLES.get(name, name),
+        "words": one.entry.words,
+        "verdict": one.verdict,
+        "lines": [line for line in own_lines if line.measure == name],
+        "rates": [(words, rate_text(rate)) for words, rate in one.rates],
+        "notes": one.all_notes,
+        "breakdown": grid(worst_first(one.breakdown)) if len(one.breakdown) else None,
+        "is_risk": one.entry.kind != "measure",
+        "told": told(one),
+        "beside": beside,
+    }
 
 
 def rate_text(rate: Rate | None) -> str:
@@ -182,23 +180,6 @@ def rate_text(rate: Rate | None) -> str:
         return NO_RATE
     low, high = (share_text(v) for v in (rate.low, rate.high))
     return f"{share_text(rate.value)} ({low.removesuffix(' %')} to {high}, of {rate.n:,})"
-
-
-def _public(result: Result, own_lines: Sequence[Line], n_rows: int) -> dict[str, Any]:
-    """What may be published of a subject."""
-    return {
-        "name": result.subject.name,
-        "kind": result.subject.kind,
-        "hash": result.subject.content_hash,
-        "sentences": [
-            sentence(own_lines, is_risk=is_risk, rows_published=n_rows) for is_risk in (False, True)
-        ],
-        "rows": [
-            (line, *(cell(published(line.figure, v, n_rows)) for v in (line.value, line.scale)))
-            for line in own_lines
-            if is_publishable(line)
-        ],
-    }
 
 
 def write_report(
@@ -233,10 +214,6 @@ def render(template: str, **context: object) -> str:
         raise StoreError("reports need Jinja: pip install 'tablepack[evaluate]'") from None
     from markupsafe import Markup  # comes with Jinja
 
-    def drawn(picture: Picture) -> Markup:
-        # Written by `Chart`, which escapes every text in it.
-        return Markup(picture.svg)  # noqa: S704
-
     environment = Environment(
         loader=PackageLoader("engine.evaluation.report", "."),
         autoescape=True,
@@ -245,8 +222,9 @@ def render(template: str, **context: object) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals |= {"shown": shown, "cell": cell, "grid": grid}
-    environment.filters["drawn"] = drawn
+    environment.globals |= {"shown": shown, "grid": grid}
+    # Written by `Chart`, which escapes every text in it.
+    environment.filters["drawn"] = lambda picture: Markup(picture.svg)  # noqa: S704
     files = resources.files("engine.evaluation.report")
     style, script = (files.joinpath(f).read_text("utf-8") for f in ("report.css", "filter.js"))
     return environment.get_template(template).render(
@@ -254,4 +232,595 @@ def render(template: str, **context: object) -> str:
         script=Markup(script),  # noqa: S704
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         **context,
+    )
+
+
+# The first page: what a data protection officer signs
+
+
+MOST_NAMED = 24
+"""Columns that the page names."""
+CONTROL = "--control"
+"""The option that names non-members; reasons that want them say so."""
+RELEASED_IDENTIFIER = " may look like an identifier. The owner released it: "
+"""In the note of a release about a column that its owner released all the same."""
+UNSEEN = (
+    "The bound sees groups that one or two columns single out, and what this key released; not groups of three and "
+    "more columns, the same {many} under another key, or what is known from elsewhere."
+)
+
+
+Standing = Literal["holds", "holds in part", "does not hold", "not computed"]
+STANDINGS: Mapping[Verdict, Standing] = {
+    "good": "holds",
+    "fair": "holds in part",
+    "poor": "does not hold",
+    "only stated": "not computed",
+    "not computed": "not computed",
+}
+COIN = 0.5
+GAINS = {
+    "uniques": ("excess_over_control", 0.01),
+    "identification": ("excess_over_control", 1.0),
+    "linkage": ("excess_over_control", 1.0),
+}
+"""What such attacks gain depends on the numbers of people and records: the figure that held as many against as many,
+and what makes a share of it."""
+NOT_RUN = "no strong attack was run; `tablepack evaluate --attacks` and `tablepack attack` run them"
+
+
+@dataclass(frozen=True, slots=True)
+class Attacker:
+    """One attacker, as a data protection officer reads it."""
+
+    short: str  # For a picture
+    knows: str  # Who it is
+    more: str  # What they know beforehand
+    learns: tuple[str, ...]  # What the release tells them
+    verdict: Verdict
+    # How often they are right without the release, and with it; None: not known.
+    without: float | None = None
+    with_release: float | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """What the protection comes to."""
+        return STANDINGS[self.verdict]
+
+
+def told(risk: Finding) -> str:
+    """Return what an attack is worth in one sentence: its rate, that of the control, and what lies between."""
+    if risk.rate is None:
+        return ""
+    mine, by_guessing, non_members = risk.entry.rates
+    parts = [f"{mine}: {share_text(risk.rate.value)}"]
+    other = risk.control or risk.baseline
+    if risk.control is None:
+        why = f" ({risk.control_note})" if risk.control_note else ""
+        parts.append(f"{non_members}: not known{why}")
+    if other is not None:
+        parts.append(f"{non_members if risk.control else by_guessing}: {share_text(other.value)}")
+        # How much oftener it is right than elsewhere; like is held against like.
+        own = GAINS.get(risk.measure)
+        gain = excess(risk.rate, other)
+        if own is not None:
+            gain = risk.values.get(own[0], math.nan) * own[1]
+        beyond = "nothing that chance may not explain"
+        if math.isnan(gain):
+            beyond = "not known"
+        elif gain > 0:
+            beyond = f"{100 * gain:.2g} points"
+        elif risk.rate.value <= other.value:
+            beyond = "nothing"
+        parts.append(f"beyond that: {beyond}")
+    whole = "; ".join(parts)
+    return f"{whole[:1].upper()}{whole[1:]}."
+
+
+def share_text(share: float) -> str:
+    """Return a share in percent, small ones with two digits."""
+    percent = 100 * share
+    return f"{percent:.1f} %" if percent >= 1 or percent < 1e-9 else f"{percent:.2g} %"
+
+
+# --- the three attackers
+
+
+def _neighbour(
+    result: Result, own_lines: Sequence[Line], known: Sequence[str], many: str
+) -> Attacker:
+    """Who knows some things about some people."""
+    who = "some things known", f"Knows some things about some of the {many}"
+    more = "A neighbour, a colleague, a search engine."
+    more += f" Here they know {', '.join(known)}." if known else ""
+    ran = {name: risk for name, risk in result.risks.items() if name not in STRONG}
+    if not ran:
+        none = ("Not attacked here: `tablepack evaluate` does.",)
+        return Attacker(*who, more, none, "not computed")
+    mine = [x for x in own_lines if x.is_risk and x.measure in ran and x.figure.is_headline]
+    worst = _worst([line.verdict for line in mine])
+    # Inference, or the attack whose rate is furthest above that of its control.
+    gains = [
+        (name == "inference", risk.rate.value - other.value, name, other.value, risk.rate.value)
+        for name, risk in ran.items()
+        if risk.rate is not None and (other := risk.control or risk.baseline) is not None
+    ]
+    *_, rated, without, reached = max(gains, default=(None, None, None))
+    learns = [f"{TITLES.get(rated, rated)}: {told(ran[rated])}"] if rated is not None else []
+    computed = len({line.measure for line in mine if line.verdict != "not computed"})
+    learns.append(f"{computed} of {len(ran)} attacks could be computed.")
+    learns += [
+        f"{line.title}: {line.value:.{line.figure.digits}f}, {line.verdict} ({line.threshold})."
+        for line in mine
+        if line.value is not None and line.verdict == worst and worst in ("fair", "poor")
+    ][:2]
+    return Attacker(*who, more, tuple(learns), worst, without, reached)
+
+
+def _worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """The worst of several verdicts; what was not computed counts where nothing else is there."""
+    order: tuple[Verdict, ...] = ("poor", "fair", "good")
+    return next((one for one in order if one in verdicts), "not computed")
+
+
+def _population(
+    result: Result, exposure: Mapping[str, Any], dp: Mapping[str, Any], many: str
+) -> Attacker:
+    """Who knows, of a small group, all columns but one."""
+    learns, verdicts = _bounded(dp)
+    without, reached = None, None
+    if exposure:
+        # The most exposed people beside the bounds of the release; earlier releases state figures a person.
+        most = max(exposure["figures_a_person"], exposure["with_earlier_builds"])
+        if "guessed" in exposure:
+            most = round(2 * exposure["guessed_with_earlier_builds"] - 1, 6)
+        is_fair = most <= exposure["refuse_at"]
+        verdicts.append("good" if most <= exposure["warn_at"] else "fair" if is_fair else "poor")
+        predicted = []
+        groups = () if result.subject.facts is None else result.subject.facts.groups
+        worst = max(groups, key=lambda group: float(group["guessed"]), default=None)
+        if worst is not None:
+            without, reached = COIN, float(worst["guessed"])
+            predicted.append(
+                f"Predicted: an even yes-or-no in the place of {worst['told']} of the {worst['people']:,} most exposed "
+                f"{many} is guessed up to {reached:.0%} right; a coin is right in 50%."
+            )
+        if "refused_above" in exposure:
+            predicted.append(f"Refused above {exposure['refused_above']:.0%} unless accepted.")
+        learns = [*predicted, *learns]
+    for name in ("reconstruction", "attribute"):
+        if (risk := result.risks.get(name)) is not None:
+            learns.append(f"{TITLES[name]}: {told(risk) or _why_no_words(risk)}")
+            verdicts.append(verdict(FIGURES[f"{name}.gain"], risk.values.get("gain")))
+    if not exposure and not dp and not verdicts:
+        learns.append(f"Not computed: {NOT_RUN}.")
+    more = f"Of a small group of the {many} everything but one column."
+    who = "a small group known", "Knows the population"
+    return Attacker(*who, more, tuple(learns), _worst(verdicts), without, reached)
+
+
+def _everybody(
+    result: Result, exposure: Mapping[str, Any], dp: Mapping[str, Any], many: str
+) -> Attacker:
+    """Who knows everybody else."""
+    learns, verdicts = _bounded(dp)
+    reached: float | None = None
+    if exposure:
+        reached = float(exposure["membership_auc"])
+        verdicts.append(verdict(FIGURES["membership.auc"], reached))
+        predicted = (
+            f"Predicted: distinguishes a person of the data from one who is not in {reached:.0%} of cases (a coin: "
+            f"50%), and is sure of {exposure['membership_caught']:.0%} of them at 1 false alarm in 100."
+        )
+        learns = [predicted, *learns]
+    if dp and dp.get("epsilon") is not None:
+        reached = Guarantee.of(dp).most_sure()
+    risk = result.risks.get("membership")
+    if risk is not None and ("auc" in risk.values or not exposure):
+        learns.append(f"Measured: {risk.verdict or _why_no_words(risk)}")
+        measured = risk.values.get("auc", risk.values.get("predicted_auc"))
+        if measured is not None:
+            reached = measured
+            verdicts.append(verdict(FIGURES["membership.auc"], measured))
+    if not learns:
+        learns.append(f"Not computed: {NOT_RUN}.")
+    worst = _worst(verdicts)
+    if worst == "poor":
+        learns.append("Who must be safe from this one takes mode dp.")
+    more = f"All other {many} in the data, and asks whether one more is there."
+    who, without = (
+        ("everybody else known", "Knows everybody else"),
+        None if reached is None else COIN,
+    )
+    return Attacker(*who, more, tuple(learns), worst, without, reached)
+
+
+def _why_no_words(risk: Finding) -> str:
+    """Why an attack has no verdict in words."""
+    return f"not computed: {'; '.join(dict.fromkeys(risk.why_not.values())) or 'it gave no figure'}"
+
+
+def _bounded(dp: Mapping[str, Any]) -> tuple[list[str], list[Verdict]]:
+    """What differential privacy promises against any attacker, and its worth by the thresholds of measured attacks."""
+    if not dp:
+        return [], []
+    held = Guarantee.of(dp)
+    worth: Verdict = "poor"
+    if dp.get("epsilon") is not None:
+        worth = verdict(FIGURES["membership.auc"], held.most_sure())
+    if not held.is_protected:
+        return [held.promise()], [worth]
+    guaranteed = (
+        f"Guaranteed: who held even chances beforehand guesses right with at most {held.most_sure():.0%} afterwards, "
+        f"whether one {held.entity} is in the data."
+    )
+    return [guaranteed, *(held.together() or [f"This build: {held.brief()}."])], [worth]
+
+
+# --- the page
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Front:
+    """The first page about one subject."""
+
+    name: str
+    title: str
+    released: tuple[tuple[str, str], ...]  # What is released about whom: a word and what it is
+    attackers: tuple[Attacker, ...]
+    pictures: tuple[Picture, ...]
+    # unknown, accepted: Sentences.
+    unknown: tuple[str, ...]
+    accepted: tuple[str, ...]
+
+
+def front_of(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) -> Front:
+    """Return the first page about a subject."""
+    risks, facts = evaluation.study.risks, result.subject.facts
+    known = () if risks is None else risks.quasi_identifiers
+    card: Mapping[str, Any] = next(iter(result.subject.cards.values()), {})
+    dp, exposure = card.get("dp") or {}, card.get("exposure") or {}
+    many = facts.entity.many if facts is not None else "people"
+    attackers = (
+        _neighbour(result, own_lines, known, many),
+        _population(result, exposure, dp, many),
+        _everybody(result, exposure, dp, many),
+    )
+    gains = [
+        (one.short, one.without, one.with_release)
+        for one in attackers
+        if one.without is not None and one.with_release is not None
+    ]
+    return Front(
+        name=result.subject.name,
+        title=(facts.title if facts is not None else "") or evaluation.title,
+        released=tuple(_released(evaluation, result)),
+        attackers=attackers,
+        pictures=tuple(front_pictures(result, gains)),
+        unknown=tuple(_unknown(evaluation, result, own_lines)),
+        accepted=tuple(_accepted(result)),
+    )
+
+
+def _released(evaluation: Evaluation, result: Result) -> list[tuple[str, str]]:
+    """What is released about whom, and how it was made."""
+    subject, cards = result.subject, result.subject.cards
+    columns = sorted({name for table in subject.tables for name in table})
+    widths = Counter(len(table) for table in subject.tables)
+    by_width = ", ".join(f"{n:,} of {w}" for w, n in sorted(widths.items()))
+    tables = f"{len(subject.tables):,} (by number of columns: {by_width})"
+    more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
+    named = f"{len(columns)}: {', '.join(columns[:MOST_NAMED])}{more}"
+    made_from = f"{evaluation.data}, {evaluation.n_rows:,} rows"
+    facts, listed = subject.facts, [("tables", tables), ("columns", named)]
+    if facts is None:
+        how = "a synthetic table of another tool: how it was protected is not known here"
+        return [("about whom", f"rows of {made_from}"), *listed, ("made how", how)]
+    card: Mapping[str, Any] = next(iter(cards.values()), {})
+    rows = max((int(one["rows"]) for one in cards.values()), default=0)
+    whom = (
+        f"{facts.unit.counted(rows)} as released; protected: {facts.entity.many}; data: {made_from}"
+    )
+    if facts.mode == "dp":
+        held = Guarantee.of(card.get("dp") or {})
+        noise = f", {card['dp'].get('noise')} noise" if held.is_protected else ""
+        made = f"mode dp, {held.brief()}{noise}"
+    else:
+        swapped = "; some records exchanged values first" if card.get("swap") else ""
+        made = (
+            f"mode sticky (rules, no proof), profile {card.get('profile')}: nothing about fewer than "
+            f"{card.get('low_threshold')} {facts.entity.many}, noisy threshold of mean {card.get('threshold_mean')}"
+            f"{swapped}"
+        )
+    stated = [float(one["noise_sd"]) for one in cards.values() if not one.get("wide")]
+    ends = [f"{end(stated, default=0.0):.2f}" for end in (min, max)]
+    kind = "drawn once" if card.get("dp") else "always the same for the same ones"
+    noise = (
+        f"sd {' to '.join(dict.fromkeys(ends))} {facts.unit.many} in each released count, {kind}"
+    )
+    this = f"vintage {facts.vintage}, key {facts.key_id}, tablepack {facts.version}, content {subject.content_hash}"
+    return [
+        ("about whom", whom),
+        *listed,
+        ("made how", made),
+        ("noise", noise),
+        ("this release", this),
+    ]
+
+
+def _unknown(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) -> list[str]:
+    """What nobody knows, and why."""
+    by_reason: dict[str, list[str]] = {}
+    for line in own_lines:
+        if line.is_risk and line.figure.is_headline and line.value is None:
+            named = by_reason.setdefault(line.why, [])
+            title = TITLES.get(line.measure, line.measure)
+            named += [title] if title not in named else []
+    unmeasured = [", ".join(names) for why, names in by_reason.items() if CONTROL in why]
+    lines = [
+        f"Not computed: {', '.join(names)}: {why}."
+        for why, names in by_reason.items()
+        if CONTROL not in why
+    ]
+    if not set(result.risks) - STRONG:
+        lines.append("Linkage and inference by who knows some things: not attacked here.")
+    if not set(result.risks) & STRONG:
+        lines.append(f"Small groups and membership: {NOT_RUN}.")
+    if result.aligned.control is None:
+        missing = f", and {', '.join(unmeasured)} is not measured" if unmeasured else ""
+        lines.append(
+            f"No non-members were given ({CONTROL}): a part of the data stands for them, which dilutes the figures"
+            f"{missing}."
+        )
+    if evaluation.study.risks is not None and any("chosen by rule" in n for n in evaluation.notes):
+        lines.append("What an attacker knows was chosen by rule; a study declares it.")
+    facts = result.subject.facts
+    if facts is not None and facts.mode == "sticky":
+        lines.append(UNSEEN.format(many=facts.entity.many))
+    return lines
+
+
+def _accepted(result: Result) -> list[str]:
+    """What the owner of the release accepted."""
+    facts = result.subject.facts
+    if facts is None:
+        return ["Not known: another tool made this table."]
+    card: Mapping[str, Any] = next(iter(result.subject.cards.values()), {})
+    lines: list[str] = []
+    if reason := (card.get("exposure") or {}).get("accept_risk"):
+        lines.append(f"More exposure than the bound, because: “{reason}”.")
+    dp = card.get("dp") or {}
+    if dp:
+        held = Guarantee.of(dp)
+        lines += held.warnings() if held.is_protected else [held.promise()]
+    for note in facts.notes:
+        column, is_one, why = note.partition(RELEASED_IDENTIFIER)
+        if is_one:
+            lines.append(f"{column} is published although it may identify, because: “{why}”.")
+    found = [f"{', '.join(settings)} of {name}" for name, settings in facts.detected.items()]
+    found += [f"{setting} (privacy)" for setting in facts.privacy.get("detected") or ()]
+    if found and facts.is_reviewed:
+        lines.append(
+            f"Settings found in the data, which a person says were reviewed: {'; '.join(found)}."
+        )
+    elif found:
+        lines.append(f"Settings found in the data and reviewed by NOBODY: {'; '.join(found)}.")
+    by = f"By who holds the key {facts.key_id} and wrote the spec; a release names no person."
+    return [*lines, by] if lines else ["Nothing beyond the rules of the profile."]
+
+
+# The page of a comparison
+
+
+KINDS: Mapping[str, tuple[str, str, str]] = {
+    "sticky": ("sticky", "more", "s"),
+    "dp": ("dp", "synthetic", "o"),
+    "exact": ("dp without noise", "quiet", "D"),
+    "baseline": ("baselines", "quiet", "^"),
+    "outside": ("outside commands", "third", "v"),
+    "file": ("files", "fourth", "D"),
+    "spec": ("the spec", "ink", "o"),
+    "threshold": ("threshold", "synthetic", "s"),
+    "noise": ("noise", "more", "^"),
+    "profile": ("profile", "third", "D"),
+    "tables": ("fewer tables", "fourth", "v"),
+    "swapping": ("swapping", "less", "P"),
+}
+"""What the kinds of generators are called, and their colour and mark."""
+FIRST = (
+    "groups/tables.s_pmse_2",
+    "tables.s_pmse_2",
+    "tables.s_pmse_3",
+    "univariate.scaled_median_composite_error",
+    "marginals.score",
+    "correlations.median_difference",
+    "estimates.mean_overlap",
+)
+"""Figures of utility that a screen shows, beside the loss and the risks."""
+TITLES_OF_VIEWS = {
+    "modes": ("comparison", "Sticky and dp releases"),
+    "sweep": ("parameter sweep", "Settings of a sticky release"),
+    "generators": ("and baselines", "Our two modes and other generators"),
+}
+_LOG_FROM = 8
+"""A scale is logarithmic where the largest value is so many times the smallest; that of the loss sooner."""
+Cell = tuple[str, str]
+
+
+def write_comparison(
+    comparison: Comparison, path: Path, *, force: bool = False
+) -> tuple[Path, Path]:
+    """Write the page, and JSON beside it; see `write_both`."""
+    check_target(path, force=force)
+    return write_both(
+        path, force=force, page=comparison_page(comparison), json=comparison_json(comparison)
+    )
+
+
+def comparison_json(comparison: Comparison) -> str:
+    """All figures as JSON, with a line break at its end."""
+    return json_of(comparison.frame(), **comparison.about())
+
+
+def comparison_table(comparison: Comparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return heads and rows for a screen: a row a generator; few figures of utility, the loss and the risks."""
+    there = {figure.name: figure for figure in comparison.figures()}
+    figures = [*comparison.weighed(), *(there[name] for name in FIRST if name in there)]
+    heads = ("generator", *(_headed(figure) for figure in figures))
+    rows = [
+        (
+            g.name,
+            *(_as_one(*_spread_cell(comparison.spread(f.name, g.name), f.digits)) for f in figures),
+        )
+        for g in comparison.generators()
+    ]
+    if comparison.view == "generators":
+        heads = (heads[0], "seconds", *heads[1:])
+        rows = [
+            (row[0], _spread_cell(comparison.seconds(row[0])[0], 1)[0], *row[1:]) for row in rows
+        ]
+    return heads, rows
+
+
+def _headed(figure: Figure) -> str:
+    return figure.title[:1].upper() + figure.title[1:]
+
+
+def _spread_cell(spread: Spread | None, digits: int) -> Cell:
+    """A median, and its range: "1.20", "1.10 to 1.31"; no range where there is one value."""
+    if spread is None:
+        return MISSING, ""
+    middle = shown(spread.median, digits)
+    if spread.n == 1:
+        return middle, ""
+    return middle, f"{shown(spread.low, digits)} to {shown(spread.high, digits)}"
+
+
+def _as_one(middle: str, span: str) -> str:
+    return f"{middle} ({span})" if span else middle
+
+
+def risk_pictures(comparison: Comparison) -> list[Picture]:
+    """Draw each risk against the loss, a point a generator (Duncan, Keller-McNulty and Stokes 2001), the first wide."""
+    risks = [figure for figure in comparison.weighed() if figure != LOSS]
+    return [_against_loss(comparison, risk, is_wide=not i) for i, risk in enumerate(risks)]
+
+
+def _against_loss(comparison: Comparison, risk: Figure, *, is_wide: bool) -> Picture:
+    """Points with names where the picture is wide, and lines that cross at the spec's own."""
+    spots = [
+        (g, loss.median, gain.median)
+        for g in comparison.generators()
+        for loss, gain in [(comparison.spread(f.name, g.name) for f in (LOSS, risk))]
+        if loss is not None and gain is not None
+    ]
+    spots.sort(key=lambda spot: spot[0].name != comparison.own)
+    x, y = [spot[1] for spot in spots], [spot[2] for spot in spots]
+    title = f"{_headed(risk)}, against {LOSS.title}"
+    chart = Chart(
+        title,
+        scale(x, name=LOSS.title, room=0.16, log_from=_LOG_FROM / 2),
+        scale(y, room=0.12),
+        width=720 if is_wide else 360,
+        height=400 if is_wide else 250,
+        left=54,
+        legend=[KINDS[k] for k in dict.fromkeys(g.kind for g in comparison.generators())],
+    )
+    for g, loss, gain in spots:
+        is_own = g.name == comparison.own
+        if is_own:
+            chart.down(loss, "rule")
+            chart.across(gain, "rule")
+        chart.marks([loss], [gain], *KINDS[g.kind][1:], size=5.5 if is_own else 4)
+    if is_wide:
+        names = [
+            short(g.name + ", the spec" * (g.name == comparison.own and g.kind != "spec"), 34)
+            for g, *_ in spots
+        ]
+        chart.name(names, x, y, [g.name == comparison.own for g, *_ in spots])
+    return Picture.of(chart, risk.words, is_wide=is_wide)
+
+
+def epsilon_pictures(comparison: Comparison) -> list[Picture]:
+    """Draw every figure of utility of a comparison of modes against epsilon, the first one wide."""
+    if comparison.view != "modes":
+        return []
+    return [
+        _against_epsilon(comparison, figure, is_wide=not i)
+        for i, figure in enumerate(comparison.figures())
+    ]
+
+
+def _against_epsilon(comparison: Comparison, figure: Figure, *, is_wide: bool) -> Picture:
+    """One figure: dp with its ranges, sticky as a line in a band, dp without noise dashed."""
+    found = {
+        g: spread
+        for g in comparison.generators()
+        if (spread := comparison.spread(figure.name, g.name)) is not None
+    }
+    budgets = sorted(g.epsilon for g in comparison.generators() if g.epsilon is not None)
+    x = Scale(
+        low=budgets[0] / 1.4,
+        high=budgets[-1] * 1.4,
+        is_log=True,
+        ticks=[(e, f"{e:g}") for e in budgets],
+        name="epsilon (log scale)",
+    )
+    y = scale([v for s in found.values() for v in (s.low, s.high)], room=0.05, log_from=_LOG_FROM)
+    kinds = {g.kind: spread for g, spread in found.items()}
+    entries = [("dp", "synthetic", "o")] if "dp" in kinds else []
+    entries += [("sticky", "more", "-")] if "sticky" in kinds else []
+    entries += [("dp without noise (dashed)", "quiet", "-")] if "exact" in kinds else []
+    title = f"{_headed(figure)}, against epsilon"
+    chart = Chart(
+        title,
+        x,
+        y,
+        width=WIDE if is_wide else 360,
+        height=280 if is_wide else 200,
+        left=54,
+        legend=entries,
+    )
+    if (sticky := kinds.get("sticky")) is not None:
+        chart.boxes([x.low], [sticky.high], [x.high], [sticky.low], "more", alpha=0.18)
+        chart.across(sticky.median, "more", stroke=1.8)
+    if (exact := kinds.get("exact")) is not None:
+        chart.across(exact.median, "quiet", stroke=1.4, dash="5 4")
+    points = sorted((g.epsilon, s) for g, s in found.items() if g.epsilon is not None)
+    if points:
+        at, spreads = [e for e, _ in points], [s for _, s in points]
+        chart.segments(at, [s.low for s in spreads], at, [s.high for s in spreads], "synthetic")
+        chart.line(at, [s.median for s in spreads], "synthetic")
+        chart.marks(at, [s.median for s in spreads], "synthetic")
+    better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(figure.better, "")
+    return Picture.of(chart, figure.words + better, is_wide=is_wide)
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """Return the HTML page."""
+    blocks: dict[str, list[tuple[str, str, list[Cell]]]] = {}
+    for figure in (*comparison.weighed(), *comparison.figures()):
+        measure = figure.name.partition("/")[2] or figure.name
+        block = TITLES.get(measure.partition(".")[0], "Loss and risk")
+        cells = [
+            _spread_cell(comparison.spread(figure.name, g.name), figure.digits)
+            for g in comparison.generators()
+        ]
+        blocks.setdefault(block, []).append((_headed(figure), figure.words, cells))
+    own, beside = comparison.beside()
+    kicker, heading = TITLES_OF_VIEWS[comparison.view]
+    return render(
+        "comparison.html.j2",
+        comparison=comparison,
+        kicker=kicker,
+        heading=heading,
+        utility=epsilon_pictures(comparison),
+        risk=risk_pictures(comparison),
+        generators=[
+            (g, KINDS[g.kind][0], *(_spread_cell(s, 1)[0] for s in comparison.seconds(g.name)))
+            for g in comparison.generators()
+        ],
+        blocks=list(blocks.items()),
+        own=own,
+        beside=beside,
     )

@@ -1,16 +1,17 @@
-"""Pictures of a report, in their groups: those that a decision rests on; what they show is in tables beside.
+"""Pictures of a report, in their groups, those that a decision rests on; and the largest distortions in words.
 
-Takes a `Result` or what was made of it; gives `Picture`s. CONFIDENTIAL: the original is in them. Invariant: a picture
-that cannot be drawn says why in its place.
+Takes a `Result` or what was made of it; gives `Picture`s, `Use`s and `Distortion`s. CONFIDENTIAL: the original is in
+them. Invariants: a picture that cannot be drawn says why in its place; distortions are ranked by one size, the share of
+the whole that is off, and each names what is shown and what is true.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,8 +30,8 @@ from engine.evaluation.report.charts import (
     scale,
     short,
 )
-from engine.evaluation.report.verdicts import Improvement
-from engine.evaluation.result import Evaluation, Result
+from engine.evaluation.report.verdicts import Improvement, Line, Verdict, cell
+from engine.evaluation.runner import Evaluation, Result
 
 MOST_COLUMNS = 12
 """Columns whose counts are drawn."""
@@ -57,6 +58,13 @@ class Picture:
     table: pd.DataFrame = field(default_factory=pd.DataFrame)  # The figures behind it
     why_not: str = ""
     is_wide: bool = False  # It wants more room than a column of the page
+
+    @classmethod
+    def of(
+        cls, chart: Chart, words: str, table: pd.DataFrame | None = None, *, is_wide: bool = False
+    ) -> Picture:
+        behind = pd.DataFrame() if table is None else table
+        return cls(title=chart.title, words=words, svg=chart.svg(), table=behind, is_wide=is_wide)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,22 +164,40 @@ def _one_column(names: Names, column: str, frame: pd.DataFrame, share: float) ->
 
 def noise_against_count(result: Result, _: Names) -> list[Picture]:
     """How far released counts are off, against the counts themselves."""
-    pictures = []
+    pictures, aligned = [], result.aligned
     for width in (1, 2):
-        frame = _needed(_cells(result, width), ["original", "off"])
+        # Counts of the tables of a width; for one wide table those of its columns, or of some pairs.
+        sets: Sequence[Sequence[str]] = [c for c in aligned.tables if len(c) == width]
+        if not sets:
+            names = sorted(c for c in aligned.values if covering(aligned, [c]))
+            sets = [(c,) for c in names] if width == 1 else list(pairwise(names))
+        parts = []
+        for columns in sets[:MOST_TABLES]:
+            if (table := covering(aligned, columns)) is not None:
+                both = counts(aligned, aligned.original, table, columns)
+                parts.append(pd.DataFrame({"original": both.left, "off": both.right - both.left}))
+        frame = _needed(pd.concat(parts, ignore_index=True) if parts else None, ["original", "off"])
+        # The noise that the cards state
+        noise = [
+            float(card["noise_sd"])
+            for columns, card in result.subject.cards.items()
+            if len(columns) == width and "noise_sd" in card and not card.get("wide")
+        ]
+        sd, off = float(np.median(noise)) if noise else 0.0, numbers(frame["off"])
         title = f"Counts of {width} column{'s' if width > 1 else ''}: error against count"
-        sd, off = _stated_sd(result, width), numbers(frame["off"])
         stated = f"; the tables' cards state {sd:.2f} in the middle (band: ± 2 sd)" if sd else ""
-        few = _sample(frame)
+        # Few enough points to draw, from all sizes: every so many in order of size, and the furthest off.
+        by_size = frame.sort_values(["original", "off"], kind="stable")
+        furthest = np.argsort(-by_size["off"].abs().to_numpy(), kind="stable")[:60]
+        every = by_size.iloc[:: max(len(by_size) // MOST_POINTS, 1)]
+        few = pd.concat([every, by_size.iloc[furthest]])
         log = np.log10(numbers(few["original"]) + 1)
         top = float(log.max())
         ticks = [(e, compact(10**e if e else 0)) for e in range(int(top) + 1)]
         x = Scale(
             low=-0.1, high=max(1.03 * top, 1), ticks=ticks, name="count in the original (log scale)"
         )
-        y = scale(
-            [*few["off"], 2 * (sd or 0), -2 * (sd or 0)], room=0.05, name="synthetic − original"
-        )
+        y = scale([*few["off"], 2 * sd, -2 * sd], room=0.05, name="synthetic − original")
         chart = Chart(title, x, y)
         chart.across(0, "quiet", stroke=0.8)
         if sd:
@@ -181,41 +207,8 @@ def noise_against_count(result: Result, _: Names) -> list[Picture]:
             f"{len(frame):,} counts; standard deviation of the error "
             f"{float(np.sqrt((off**2).mean())):.2f} rows{stated}."
         )
-        pictures.append(Picture(title=title, words=words, svg=chart.svg(), table=_by_size(frame)))
+        pictures.append(Picture.of(chart, words, _by_size(frame)))
     return pictures
-
-
-def _cells(result: Result, width: int) -> pd.DataFrame | None:
-    """Counts of the tables of a width; for one wide table those of its columns, or of some pairs."""
-    aligned = result.aligned
-    sets = [columns for columns in aligned.tables if len(columns) == width]
-    if not sets:
-        names = sorted(c for c in aligned.values if covering(aligned, [c]))
-        sets = [(c,) for c in names] if width == 1 else list(pairwise(names))
-    parts = []
-    for columns in sets[:MOST_TABLES]:
-        if (table := covering(aligned, columns)) is not None:
-            both = counts(aligned, aligned.original, table, columns)
-            parts.append(pd.DataFrame({"original": both.left, "off": both.right - both.left}))
-    return pd.concat(parts, ignore_index=True) if parts else None
-
-
-def _stated_sd(result: Result, width: int) -> float | None:
-    """Standard deviation of the noise that the cards state."""
-    stated = [
-        float(card["noise_sd"])
-        for columns, card in result.subject.cards.items()
-        if len(columns) == width and "noise_sd" in card and not card.get("wide")
-    ]
-    return float(np.median(stated)) if stated else None
-
-
-def _sample(frame: pd.DataFrame) -> pd.DataFrame:
-    """Few enough points to draw, from all sizes: every so many in order of size, and the furthest off."""
-    ordered = frame.sort_values(["original", "off"], kind="stable")
-    every = ordered.iloc[:: max(len(ordered) // MOST_POINTS, 1)]
-    furthest = ordered.iloc[np.argsort(-ordered["off"].abs().to_numpy(), kind="stable")[:60]]
-    return pd.concat([every, furthest])
 
 
 def _by_size(frame: pd.DataFrame) -> pd.DataFrame:
@@ -268,7 +261,7 @@ def correlation_gaps(result: Result, _: Names) -> list[Picture]:
     table = frame.assign(difference=apart)
     table = table.iloc[np.argsort(-np.nan_to_num(np.abs(apart)), kind="stable")]
     words = f"Orange: too high, blue: too low; the full colour is ±{largest:.2g}."
-    return [Picture(title=title, words=words, svg=chart.svg(), table=table)]
+    return [Picture.of(chart, words, table)]
 
 
 def marginals_by_group(result: Result, names: Names) -> list[Picture]:
@@ -312,7 +305,7 @@ def _bars(
     at = -np.arange(len(labels))
     chart.boxes(np.minimum(lengths, 0), at + 0.31, np.maximum(lengths, 0), at - 0.31, "synthetic")
     chart.down(0, "quiet", stroke=0.8)
-    return Picture(title=title, words=words, svg=chart.svg(), table=table)
+    return Picture.of(chart, words, table)
 
 
 def tables_by_width(result: Result, _: Names) -> list[Picture]:
@@ -344,7 +337,7 @@ def tables_by_width(result: Result, _: Names) -> list[Picture]:
         "(poor beyond). 1 is what chance alone gives."
     )
     worst = frame.sort_values("s_pmse", ascending=False, kind="stable")
-    return [Picture(title=title, words=words, svg=chart.svg(), table=worst)]
+    return [Picture.of(chart, words, worst)]
 
 
 def estimate_overlaps(result: Result, _: Names) -> list[Picture]:
@@ -405,7 +398,7 @@ def attack_rates(result: Result, _: Names) -> list[Picture]:
         "With 95 % intervals. The control is most often the same attack on non-members, whom the release was not made "
         "from: an attack that does no better than its control learns about the population, not about a person."
     )
-    return [Picture(title=title, words=words, svg=chart.svg(), table=frame)]
+    return [Picture.of(chart, words, frame)]
 
 
 def gains_by_target(result: Result, names: Names) -> list[Picture]:
@@ -437,7 +430,7 @@ def gains_by_target(result: Result, names: Names) -> list[Picture]:
             "0: no better than without the release; beyond 0.5 (dashed) is weak protection; cut at −1."
             + few
         )
-        pictures.append(Picture(title=title, words=words, svg=chart.svg(), table=with_gain))
+        pictures.append(Picture.of(chart, words, with_gain))
     if not pictures and not set(result.risks) <= STRONG:
         raise NothingToDraw("no attack gives its gain by target")
     return pictures
@@ -467,7 +460,7 @@ def tables_asked_for(result: Result, _: Names) -> list[Picture]:
         "How many members' secrets are right after so many tables, with 95 % intervals; 0: by the group's commonest "
         "value."
     )
-    return [Picture(title=title, words=words, svg=chart.svg(), table=curve)]
+    return [Picture.of(chart, words, curve)]
 
 
 def shares_before_and_after(
@@ -482,7 +475,7 @@ def shares_before_and_after(
     chart.segments(before, at, after, at, "more", stroke=3, alpha=0.5)
     chart.marks(before, at, "less", "s", size=4)
     chart.marks(after, at, "more", "o", size=3)
-    return Picture(title=title, words=words, svg=chart.svg())
+    return Picture.of(chart, words)
 
 
 # --- several subjects
@@ -526,18 +519,14 @@ def improvement_picture(factors: Sequence[Improvement]) -> Picture:
         "Right of the line at 1 the first is nearer to perfect, left of it the other one. Rows by number of columns "
         "looked at, which stands before each. Marks at the ends: one of the two is perfect."
     )
-    table = _improvement_table(factors)
-    return Picture(title=title, words=words, svg=chart.svg(), table=table, is_wide=True)
-
-
-def _improvement_table(factors: Sequence[Improvement]) -> pd.DataFrame:
-    """Factors, one row a figure, one column a subject."""
+    # One row a figure, one column a subject
     found: dict[str, dict[str, str]] = {}
     for one in sorted(factors, key=lambda one: not one.other.figure.is_headline):
         figure = one.other.figure
         row = found.setdefault(figure.name, {"figure": one.other.title, "columns": figure.columns})
         row[one.other.subject] = one.text
-    return pd.DataFrame(list(found.values())).fillna("–")
+    table = pd.DataFrame(list(found.values())).fillna("–")
+    return Picture.of(chart, words, table, is_wide=True)
 
 
 # --- all of a subject
@@ -634,3 +623,140 @@ def front_pictures(result: Result, gains: Sequence[tuple[str, float, float]]) ->
         sides = ("non-members (or guessing)", "those in the data")
         drawn.append(shares_before_and_after(title, words, rates, sides))
     return drawn
+
+
+# Is this good enough for ...? The largest distortions in words
+
+
+MOST_DISTORTIONS = 10
+MOST_OF_A_KIND = 5
+"""So that one kind of distortion does not hide the others."""
+USES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("counting values of one column", ("univariate",)),
+    ("tables of two and more columns", ("tables", "marginals", "density_rmse")),
+    ("how two columns go together", ("correlations",)),
+    ("distributions of amounts", ("distributions", "ranges")),
+    ("means, shares and slopes with their intervals", ("estimates", "regression")),
+    ("differences between groups", ("gaps",)),
+    ("training a model on it", ("learning",)),
+    ("records that look real one by one", ("propensity", "models", "components", "inconsistencies")),
+)  # fmt: skip
+"""What people do with tables, and the measures that are about it."""
+
+
+class Use(NamedTuple):
+    """Something that people do with tables, and whether the release is good enough for it."""
+
+    what: str
+    verdict: Verdict
+    why: str  # The figure that decides, or why nothing does
+
+
+class Distortion(NamedTuple):
+    """Something that a release shows otherwise than it is."""
+
+    size: float  # Share of the whole that is off: 0 to 1
+    kind: str
+    words: str
+
+
+def uses(own_lines: Sequence[Line]) -> list[Use]:
+    """Return what the headline figures say of each use: the worst of them decides."""
+    found = []
+    for what, measures in USES:
+        mine = [x for x in own_lines if x.measure in measures and x.figure.is_headline]
+        computed = [line for line in mine if line.value is not None]
+        order: tuple[Verdict, ...] = ("poor", "fair", "good", "only stated")
+        decides = min(computed, key=lambda line: order.index(line.verdict), default=None)
+        if decides is not None:
+            value = f"{decides.value:.{decides.figure.digits}f}"
+            limit = f" ({decides.threshold})" if decides.threshold else ""
+            why = f"{decides.title}: {value}{limit}"
+            found.append(Use(what=what, verdict=decides.verdict, why=why))
+        elif mine:
+            titles = ", ".join(dict.fromkeys(TITLES.get(line.measure, "") for line in mine))
+            found.append(Use(what=what, verdict="not computed", why=f"{titles}: {mine[0].why}"))
+    return found
+
+
+def distortions(result: Result, names: Names) -> list[Distortion]:
+    """Return the largest distortions, by the share of the whole that is off."""
+    found: list[Distortion] = []
+    for of_kind in (_columns_off, _correlations_off, _groups_off, _estimates_off, _slopes_off):
+        try:
+            found += islice(of_kind(result, names), MOST_OF_A_KIND)
+        except NothingToDraw:
+            continue  # its measure did not run
+    return sorted((d for d in found if d.size > 0), key=lambda d: -d.size)[:MOST_DISTORTIONS]
+
+
+def _columns_off(result: Result, names: Names) -> Iterator[Distortion]:
+    """Rows in the wrong value of a column, and the value that is furthest off."""
+    frame = breakdown(result, "univariate", ["column", "label", "original", "synthetic"])
+    for column, share in misplaced_by_column(frame).items():
+        mine = frame[frame["column"] == column]
+        off = np.abs(numbers(mine["synthetic"]) - numbers(mine["original"]))
+        worst = mine.iloc[int(off.argmax())]
+        value = names.value(str(column), worst["label"])
+        words = (
+            f"{names.column(str(column))}: {_percent(share)} of the rows are in a wrong value; furthest off: {value}, "
+            f"shown {cell(worst['synthetic'])}, true {cell(worst['original'])}."
+        )
+        yield Distortion(size=float(share), kind="counts", words=words)
+
+
+def _correlations_off(result: Result, names: Names) -> Iterator[Distortion]:
+    """Rank correlations; half of the difference is a share of the range from -1 to 1."""
+    frame = breakdown(result, "correlations", ["first", "second", "original", "synthetic"])
+    shown, true = numbers(frame["synthetic"]), numbers(frame["original"])
+    for i in _largest(np.abs(shown - true)):
+        pair = " and ".join(names.column(str(frame[c].iloc[i])) for c in ("first", "second"))
+        words = (
+            f"{pair}: rank correlation (Kendall's tau) shown {shown[i]:.3f}, true {true[i]:.3f}."
+        )
+        yield Distortion(size=abs(shown[i] - true[i]) / 2, kind="correlation", words=words)
+
+
+def _groups_off(result: Result, names: Names) -> Iterator[Distortion]:
+    """Groups (places) whose combinations are furthest off; half the distance is the share of people misplaced."""
+    score = result.scores.get("marginals")
+    frame = None if score is None else score.more.get("by_group")
+    if frame is None or "distance" not in frame.columns or frame.empty:
+        return
+    distance, called = numbers(frame["distance"]), group_names(frame, names)
+    for i in _largest(distance):
+        words = f"{called[i]}: {_percent(distance[i] / 2)} of its people stand in a wrong combination of columns."
+        yield Distortion(size=distance[i] / 2, kind="combinations", words=words)
+
+
+def _estimates_off(result: Result, _: Names) -> Iterator[Distortion]:
+    """Declared estimates, as a share of the true one, and in standard errors of it."""
+    frame = breakdown(result, "estimates", ["name", "original", "synthetic", "se_original"])
+    true, shown, error = (numbers(frame[c]) for c in ("original", "synthetic", "se_original"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share, sds = np.minimum(np.abs(shown - true) / np.abs(true), 1), (shown - true) / error
+    for i in _largest(share):
+        words = f"{frame['name'].iloc[i]}: shown {cell(shown[i])}, true {cell(true[i])}"
+        apart = f", {abs(sds[i]):.1f} standard errors apart." if np.isfinite(sds[i]) else "."
+        yield Distortion(size=float(share[i]), kind="estimate", words=words + apart)
+
+
+def _slopes_off(result: Result, _: Names) -> Iterator[Distortion]:
+    """Slopes by group, as a share of the true one."""
+    frame = breakdown(result, "regression", ["group", "original", "synthetic"])
+    true, shown = numbers(frame["original"]), numbers(frame["synthetic"])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.minimum(np.abs(shown - true) / np.abs(true), 1)
+    for i in _largest(share):
+        words = f"Slope in {frame['group'].iloc[i]}: shown {cell(shown[i])}, true {cell(true[i])}."
+        yield Distortion(size=float(share[i]), kind="slope", words=words)
+
+
+def _largest(size: np.ndarray) -> list[int]:
+    """Where the largest numbers stand, the largest first; what is no number is left out."""
+    order = np.argsort(-np.nan_to_num(size, nan=-1.0), kind="stable")
+    return [int(i) for i in order[:MOST_OF_A_KIND] if np.isfinite(size[i])]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fixtures.attacks import FLAG, TARGET, HalvedNoise, build, checked, flagged, rng
 
-from engine.evaluation.attacks.systems import adaptive, ask, order_of, system_of
+from engine.evaluation.attacks.strong import adaptive, ask, order_of, system_of
 from engine.mechanism import StickyDraws
 
 
@@ -69,7 +69,7 @@ def test_halved_noise_is_found_out():
         for seed in (1, 2, 3):
             columns, tables = flagged(n_known=12, seed=seed, group=60, others=60, values=4)
             asked = ask(build(columns, tables, seed, kind=kind), TARGET, rng())
-            rates.append(asked.right[12].mean())
+            rates.append(asked["right"][12].mean())
         found[kind] = np.mean(rates)
     assert found[StickyDraws] <= 0.8
     assert found[HalvedNoise] >= found[StickyDraws] + 0.05

@@ -10,8 +10,8 @@ from attacks.trials import trial_of_rows
 from fixtures.attacks import build, checked, held_of, rng
 from fixtures.measure import EXACT
 
-from engine.evaluation.attacks import Assumptions
 from engine.evaluation.attacks.inference import NON_MEMBERS, OTHERS, attribute
+from engine.evaluation.attacks.protocol import Assumptions
 
 WIDE = [("a", "b", "c", "s")]
 

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from fixtures.risk import against, checked, holding
 
-from engine.evaluation.attacks import Attacker
+from engine.evaluation.attacks.protocol import Attacker
 from engine.evaluation.attacks.records import attribution
 from engine.evaluation.data.aligned import align
 from engine.evaluation.findings import WHOLE
-from engine.evaluation.study.model import Study
+from engine.evaluation.study import Study
 
 STUDY = Study(title="")
 

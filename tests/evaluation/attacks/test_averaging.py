@@ -11,8 +11,8 @@ from attacks.trials import trial_of_rows
 from fixtures.attacks import build, checked, held_of, rng, with_table
 from fixtures.measure import EXACT
 
-from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.counts import averages
+from engine.evaluation.attacks.protocol import Assumptions
+from engine.evaluation.attacks.strong import averages
 
 NAMES = [f"x{j}" for j in range(6)]
 TABLES = [t for width in (1, 2) for t in combinations(NAMES, width)]

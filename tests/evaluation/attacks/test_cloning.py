@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from fixtures.attacks import build, checked, rng
 
-from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.counts import cloning, copies_of
+from engine.evaluation.attacks.protocol import Assumptions
+from engine.evaluation.attacks.strong import cloning, copies_of
 from engine.evaluation.findings import WHOLE
 
 SECRET = Assumptions(secrets=("s",), people=1200)

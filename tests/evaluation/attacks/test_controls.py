@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 from fixtures.nist import NIST, needs_nist, nist_rows, nist_study
 
-from engine.evaluation.attacks import Attacker, Held, Linkage, attack_all
-from engine.evaluation.attacks.protocol import excess
+from engine.evaluation.attacks.protocol import Attacker, Held, Linkage, attack_all, excess
 from engine.evaluation.data.aligned import Distinct, align, distinct
 from engine.evaluation.findings import WHOLE, Rate, figures_of
 from engine.evaluation.report.verdicts import verdict
-from engine.evaluation.study.model import Study
+from engine.evaluation.study import Study
 from engine.schema import column_set
 
 pytest.importorskip("sklearn.ensemble")

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from fixtures.attacks import BARE, build, checked, rng
 
-from engine.evaluation.attacks import Assumptions, held
-from engine.evaluation.attacks.counts import empty
-from engine.evaluation.data import Subject
+from engine.evaluation.attacks.protocol import Assumptions, held
+from engine.evaluation.attacks.strong import empty
 from engine.evaluation.data.aligned import Distinct
+from engine.evaluation.data.reading import Subject
 
 TABLES = [("a",), ("b",), ("a", "b")]
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from fixtures.risk import against, checked, rng
 
-from engine.evaluation.attacks import Attacker
 from engine.evaluation.attacks.inference import chances, guess, inference
 from engine.evaluation.attacks.protocol import (
+    Attacker,
     Claims,
     anonymity_loss,
     at_share,

@@ -10,8 +10,8 @@ from attacks.predicted import told_of
 from attacks.trials import trial_of_rows
 from fixtures.attacks import checked, held_of, rng
 
-from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.systems import linear
+from engine.evaluation.attacks.protocol import Assumptions
+from engine.evaluation.attacks.strong import linear
 from engine.evaluation.findings import WHOLE
 
 PEOPLE = 1_500

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from fixtures.risk import against, checked, rng
 
-from engine.evaluation.attacks import Attacker, Linkage
 from engine.evaluation.attacks.linkage import (
     EQUAL,
     NEAR,
@@ -22,6 +21,7 @@ from engine.evaluation.attacks.linkage import (
     posterior,
     weights,
 )
+from engine.evaluation.attacks.protocol import Attacker, Linkage
 from engine.evaluation.data.aligned import Distinct
 from engine.evaluation.findings import WHOLE
 

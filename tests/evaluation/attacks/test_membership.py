@@ -8,8 +8,8 @@ from attacks.trials import trial_of_rows
 from fixtures.attacks import HalvedNoise, build, checked, held_of, rng
 from fixtures.measure import EXACT
 
-from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.counts import membership
+from engine.evaluation.attacks.protocol import Assumptions
+from engine.evaluation.attacks.strong import membership
 from engine.mechanism import StickyDraws
 
 TABLES = [("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c")]

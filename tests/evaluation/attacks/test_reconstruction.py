@@ -13,9 +13,8 @@ from fixtures.measure import EXACT
 from scipy.optimize import minimize
 
 from engine.errors import SpecError
-from engine.evaluation.attacks import Assumptions
-from engine.evaluation.attacks.protocol import UNRELEASED
-from engine.evaluation.attacks.systems import (
+from engine.evaluation.attacks.protocol import UNRELEASED, Assumptions
+from engine.evaluation.attacks.strong import (
     chosen_targets,
     declared_targets,
     least_squares,
@@ -183,4 +182,4 @@ def test_fine_columns_are_compared_without_listing_all_combinations():
 def test_a_group_that_is_not_there_is_a_mistake(where, said):
     columns, tables = flagged(n_known=2)
     with pytest.raises(SpecError, match=said):
-        declared_targets(build(columns, tables), Assumptions(groups=[{"where": where}]))
+        declared_targets(build(columns, tables).aligned, Assumptions(groups=[{"where": where}]))

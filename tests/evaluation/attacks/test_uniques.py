@@ -10,12 +10,11 @@ import pytest
 from fixtures.nist import needs_nist, nist_rows, nist_study
 from fixtures.risk import against, checked, holding
 
-from engine.evaluation.attacks import Attacker
-from engine.evaluation.attacks.protocol import usable
+from engine.evaluation.attacks.protocol import Attacker, usable
 from engine.evaluation.attacks.records import uniques
 from engine.evaluation.data.aligned import align, distinct
 from engine.evaluation.findings import WHOLE
-from engine.evaluation.study.model import Study
+from engine.evaluation.study import Study
 from engine.schema import column_set
 
 STUDY = Study(title="")

@@ -8,7 +8,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.evaluation.audit.claim import open_sets
+from engine.evaluation.audit import open_sets
 
 NAMES = tuple("abcdefg")
 

@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import SpecError
-from engine.evaluation.audit import domain_of, safe_statistics
-from engine.evaluation.audit.directions import Direction, subspace_of
-from engine.evaluation.audit.extremal import (
+from engine.evaluation.audit import (
+    Direction,
     candidates_of,
+    domain_of,
     extremal_data,
+    safe_statistics,
     start_of,
+    subspace_of,
 )
 
 

@@ -12,9 +12,9 @@ import engine
 from engine.errors import DataError, SpecError
 from engine.evaluation.audit import (
     Cells,
-    CommandGenerator,
-    FrameGenerator,
+    command_generator,
     domain_of,
+    frame_generator,
 )
 
 SECRET = "Zwickau"
@@ -56,7 +56,7 @@ def command(code, tmp_path, domain, **more):
     script.write_text(
         "import sys, time\nimport pandas as pd\nsource, target = sys.argv[1:3]\n" + code
     )
-    return CommandGenerator(domain, f"{sys.executable} {script} {{in}} {{out}}", **more)
+    return command_generator(domain, f"{sys.executable} {script} {{in}} {{out}}", **more)
 
 
 SAFE = [["age", "sex"], ["age", "town"], ["sex", "town"]]
@@ -113,18 +113,18 @@ def test_what_goes_wrong_with_a_command(code, said, domain, data, tmp_path):
 def test_a_command_that_hangs_says_what_it_said(domain, data, tmp_path):
     script = tmp_path / "hangs.py"
     script.write_text("import time; print('thinking', flush=True); time.sleep(600)")
-    made = CommandGenerator(domain, f"{sys.executable} {script} {{in}} {{out}}", seconds=3)
+    made = command_generator(domain, f"{sys.executable} {script} {{in}} {{out}}", seconds=3)
     with pytest.raises(DataError, match=r"(?s)longer than 3 seconds .*thinking"):
         made.draw(data, rng())
 
 
 def test_commands_that_cannot_be_run(domain, data):
     with pytest.raises(DataError, match="cannot be started"):
-        CommandGenerator(domain, "/no/such/program {in} {out}").draw(data, rng())
+        command_generator(domain, "/no/such/program {in} {out}").draw(data, rng())
     with pytest.raises(SpecError, match=r"lacks \{out\}"):
-        CommandGenerator(domain, "cp {in} there")
+        command_generator(domain, "cp {in} there")
     with pytest.raises(SpecError, match="No closing quotation"):
-        CommandGenerator(domain, "cp '{in} {out}")
+        command_generator(domain, "cp '{in} {out}")
 
 
 @pytest.mark.parametrize(
@@ -154,6 +154,6 @@ def test_what_goes_wrong_with_a_function(frame, domain, data):
             codes=data.codes[data.codes[:, 2] == town], n=data.n[data.codes[:, 2] == town]
         )
         with pytest.raises(DataError, match=r"RuntimeError: what of \[\.\.\.\]\?"):
-            FrameGenerator(domain, fails).draw(whole, rng())
+            frame_generator(domain, fails).draw(whole, rng())
     with pytest.raises(DataError, match="gave list, not a data frame"):
-        FrameGenerator(domain, lambda f: [1]).draw(data, rng())
+        frame_generator(domain, lambda f: [1]).draw(data, rng())

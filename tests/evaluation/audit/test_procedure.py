@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,18 +12,21 @@ from fixtures.mechanism import fixed_noise
 from scipy import stats
 
 from engine.evaluation.audit import (
+    NO_ROOM,
+    SPANNED,
     Cells,
-    JointGenerator,
-    RakedGenerator,
     Settings,
-    StickyGenerator,
+    audit_page,
     domain_of,
+    holm,
+    joint_generator,
+    power_of,
+    raked_generator,
     run_audit,
     safe_statistics,
+    sticky_generator,
+    two_sample,
 )
-from engine.evaluation.audit.page import audit_page
-from engine.evaluation.audit.procedure import NO_ROOM, SPANNED
-from engine.evaluation.audit.result import holm, power_of, two_sample
 from engine.params import PROFILES, DPParams
 
 PAIRS = (("a", "b"), ("a", "c"), ("b", "c"))
@@ -46,7 +51,7 @@ def audited():
 
 
 def sticky(domain, tables):
-    return StickyGenerator(domain, tables, PROFILES["standard"])
+    return sticky_generator(domain, tables, PROFILES["standard"])
 
 
 def p_of(audited, generator, **more):
@@ -59,7 +64,7 @@ def p_of(audited, generator, **more):
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_honest_generators_are_not_refuted(audited, seed):
     domain = audited[0]
-    for honest in (sticky(domain, PAIRS), RakedGenerator(domain, PAIRS)):
+    for honest in (sticky(domain, PAIRS), raked_generator(domain, PAIRS)):
         found = p_of(audited, honest, seed=seed)
         assert found.verdict == "not refuted"  # fixed by the seed
         assert abs(found.tests[0].copied) < 0.02
@@ -68,7 +73,7 @@ def test_honest_generators_are_not_refuted(audited, seed):
 @pytest.mark.slow
 def test_an_honest_release_of_mode_dp_is_not_refuted(audited, monkeypatch):
     monkeypatch.setattr("engine.measure.dp.margins.noised", fixed_noise(3))
-    found = p_of(audited, JointGenerator(audited[0], DPParams(epsilon=1.0, margins=PAIRS)))
+    found = p_of(audited, joint_generator(audited[0], DPParams(epsilon=1.0, margins=PAIRS)))
     assert found.verdict == "not refuted"  # fixed by the seeds
     assert abs(found.tests[0].copied) < 0.02
 
@@ -78,8 +83,8 @@ def test_a_generator_that_uses_all_three_columns_is_refuted(audited, kind):
     domain = audited[0]
     cheat = {
         "sticky": sticky(domain, WHOLE),
-        "dp": JointGenerator(domain, DPParams(epsilon=1.0, margins=WHOLE)),
-        "ipf": RakedGenerator(domain, WHOLE),
+        "dp": joint_generator(domain, DPParams(epsilon=1.0, margins=WHOLE)),
+        "ipf": raked_generator(domain, WHOLE),
     }[kind]
     found = p_of(audited, cheat)
     assert found.is_refuted
@@ -92,7 +97,7 @@ def test_a_tenth_of_a_cheat_is_found(audited):
     domain = audited[0]
     for honest, cheat in (
         (sticky(domain, PAIRS), sticky(domain, WHOLE)),
-        (RakedGenerator(domain, PAIRS), RakedGenerator(domain, WHOLE)),
+        (raked_generator(domain, PAIRS), raked_generator(domain, WHOLE)),
     ):
         found = p_of(audited, Mixed(honest, cheat, 0.1))
         assert found.p < 1e-4
@@ -103,12 +108,13 @@ def test_noise_keyed_by_what_is_secret_is_not_seen_but_suppression_by_it_is(audi
     """A planted fault in suppression: a cell of three columns is dropped from the pairs where it is small."""
     domain, _, _ = audited
 
-    class Peeping(RakedGenerator):
-        def draw(self, data, rng):
-            held = data.n >= np.median(data.n)
-            return super().draw(Cells(codes=data.codes[held], n=data.n[held]), rng)
+    honest = raked_generator(domain, PAIRS)
 
-    assert p_of(audited, Peeping(domain, PAIRS)).is_refuted
+    def peeping(data, rng):
+        held = data.n >= np.median(data.n)
+        return honest.draw(Cells(codes=data.codes[held], n=data.n[held]), rng)
+
+    assert p_of(audited, replace(honest, draw=peeping)).is_refuted
 
 
 def test_a_generator_that_copies_exactly_or_not_at_all(audited):
@@ -144,13 +150,13 @@ def test_the_same_seed_gives_the_same_audit(audited):
 def test_nothing_to_test(audited):
     domain, codes, _ = audited
     spanned = run_audit(
-        codes, safe_statistics(domain, WHOLE), RakedGenerator(domain, WHOLE), Settings()
+        codes, safe_statistics(domain, WHOLE), raked_generator(domain, WHOLE), Settings()
     )
     assert (spanned.verdict, spanned.why_nothing, spanned.p) == ("nothing to test", SPANNED, None)
     assert "nothing to test" in spanned.sentences()[1].lower()
     assert "nothing to test" in audit_page(spanned).lower()
     alike = np.zeros((50, 3), dtype=np.int64)
-    stuck = run_audit(alike, audited[2], RakedGenerator(domain, PAIRS), Settings(rows=50))
+    stuck = run_audit(alike, audited[2], raked_generator(domain, PAIRS), Settings(rows=50))
     assert (stuck.verdict, stuck.why_nothing) == ("nothing to test", NO_ROOM)
 
 

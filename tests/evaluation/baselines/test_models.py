@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from engine.evaluation.baselines import Schema
-from engine.evaluation.baselines.baseline import impossible
+from engine.evaluation.baselines.baseline import Schema, impossible
 from engine.evaluation.baselines.dpmpm import _drawn, dpmpm, fitted
 from engine.evaluation.baselines.parametric import parametric
 from engine.params import ZeroPart, ZeroRule
@@ -40,24 +41,24 @@ SCHEMA = Schema(numbers=NUMBERS)
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("baseline", [parametric(), dpmpm(sweeps=20)])
+@pytest.mark.parametrize("baseline", [parametric, partial(dpmpm, sweeps=20)])
 def test_types_number_generator_and_kept_columns(baseline):
     frame = people(300)
-    out = baseline.synthesize(frame, SCHEMA, np.random.default_rng(1))
+    out = baseline(frame, SCHEMA, np.random.default_rng(1))
     assert list(out.columns) == list(frame.columns)
     assert list(out.dtypes) == list(frame.dtypes)
     assert len(out) == len(frame)
-    pd.testing.assert_frame_equal(out, baseline.synthesize(frame, SCHEMA, np.random.default_rng(1)))
-    assert not out.equals(baseline.synthesize(frame, SCHEMA, np.random.default_rng(2)))
+    pd.testing.assert_frame_equal(out, baseline(frame, SCHEMA, np.random.default_rng(1)))
+    assert not out.equals(baseline(frame, SCHEMA, np.random.default_rng(2)))
     kept = Schema(numbers=NUMBERS, kept=("age", "job"))
-    partly = baseline.synthesize(frame, kept, np.random.default_rng(1))
+    partly = baseline(frame, kept, np.random.default_rng(1))
     pd.testing.assert_frame_equal(partly[["age", "job"]], frame[["age", "job"]])
     assert not partly["income"].equals(frame["income"])
 
 
 def test_regressions_keep_slopes_chances_and_rates():
     frame = people(6000)
-    out = parametric().synthesize(frame, SCHEMA, np.random.default_rng(1))
+    out = parametric(frame, SCHEMA, np.random.default_rng(1))
     working = out[out["income"].notna()]
     assert (working["job"].notna()).mean() > 0.97
     slope, _ = np.polyfit(working["age"], working["income"], 1)
@@ -122,9 +123,9 @@ def test_structural_zeros_are_respected_and_columns_stay_as_common(kept):
         zeros(ZeroPart(column="age", low=16), ZeroPart(column="married", values=(None,))),
     )
     schema = Schema(numbers=frozenset({"age"}), kept=kept, zeros=rules)
-    out = dpmpm(classes=12, sweeps=60).synthesize(frame, schema, rng)
+    out = dpmpm(frame, schema, rng, classes=12, sweeps=60)
     assert not impossible(frame, rules).any()
     assert not impossible(out, rules).any()
     assert out["married"].isna().mean() == pytest.approx(frame["married"].isna().mean(), abs=0.04)
-    free = dpmpm(classes=2, sweeps=10).synthesize(frame, Schema(numbers=frozenset({"age"})), rng)
+    free = dpmpm(frame, Schema(numbers=frozenset({"age"})), rng, classes=2, sweeps=10)
     assert impossible(free, rules).any()

@@ -9,12 +9,8 @@ import pandas as pd
 import pytest
 
 from engine.errors import DataError, SpecError
-from engine.evaluation.baselines import (
-    Schema,
-    baseline_of,
-    command_of,
-    entrants,
-)
+from engine.evaluation.baselines.baseline import Schema
+from engine.evaluation.baselines.catalogue import baseline_of, command_of, entrants
 
 pytest.importorskip("sklearn")
 FRAME = pd.DataFrame(

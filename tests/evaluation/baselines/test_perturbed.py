@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.evaluation.baselines.baseline import Schema
-from engine.evaluation.baselines.pram import perturbed, pram
-from engine.evaluation.baselines.sampling import bootstrap, margins, sample
-from engine.evaluation.baselines.swapping import partners, swapping
+from engine.evaluation.baselines.catalogue import baseline_of
+from engine.evaluation.baselines.perturbation import partners, perturbed, swapping
 
 
 def people(n: int = 600, seed: int = 1) -> pd.DataFrame:
@@ -29,7 +28,7 @@ def people(n: int = 600, seed: int = 1) -> pd.DataFrame:
     )
 
 
-ALL = [margins(), sample(), bootstrap(1.5), pram(), swapping(0.4)]
+ALL = [baseline_of(name) for name in ("margins", "sample", "bootstrap150", "pram", "swap40")]
 SCHEMA = Schema(numbers=frozenset({"age"}), areas=("area", "county"))
 
 
@@ -80,7 +79,7 @@ def test_values_change_as_the_matrix_says(keep):
 def test_swapped_rows_exchange_areas_with_others_alike_and_nothing_else_changes():
     frame = people().assign(sex=np.random.default_rng(9).choice(["f", "m"], 600))
     schema = Schema(areas=("area", "county"), alike=("sex",))
-    out = swapping(0.5).synthesize(frame, schema, np.random.default_rng(1))
+    out = swapping(frame, schema, np.random.default_rng(1), rate=0.5)
     pd.testing.assert_frame_equal(out[["age", "job", "sex"]], frame[["age", "job", "sex"]])
     for columns in (["area", "county"], ["area", "county", "sex"]):
         assert Counter(map(tuple, out[columns].values)) == Counter(

@@ -8,8 +8,8 @@ import pytest
 from fixtures.compare import VALUES, made
 
 from engine.errors import PrivacyError
-from engine.evaluation.report.comparison import comparison_table, write_comparison
-from engine.evaluation.report.files import refuse_confidential
+from engine.evaluation.report.page import comparison_table, write_comparison
+from engine.evaluation.report.verdicts import refuse_confidential
 
 pytest.importorskip("jinja2")
 

@@ -11,11 +11,18 @@ import pytest
 from fixtures.compare import make_small
 
 from engine.api.reading import read
-from engine.evaluation.compare.building import SCRATCH, THE_SPEC, compare_all, settings_of
-from engine.evaluation.compare.result import Comparison, Generator, Run
-from engine.evaluation.compare.scoring import misplaced
+from engine.evaluation.compare import (
+    SCRATCH,
+    THE_SPEC,
+    Comparison,
+    Generator,
+    Run,
+    compare_all,
+    misplaced,
+    settings_of,
+)
 from engine.evaluation.data.aligned import Binning, Reading, align, distinct
-from engine.evaluation.report.comparison import comparison_page, risk_pictures, write_comparison
+from engine.evaluation.report.page import comparison_page, risk_pictures, write_comparison
 from engine.params import SwapParams
 from engine.release import build
 

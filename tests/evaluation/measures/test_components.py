@@ -14,8 +14,7 @@ from fixtures.utility import (
 
 from engine.evaluation.data.aligned import Binning
 from engine.evaluation.findings import figures_of
-from engine.evaluation.measures import Components
-from engine.evaluation.measures.analyses import components, ks_distance
+from engine.evaluation.measures.analyses import Components, components, ks_distance
 
 FIGURES = figures_of("components")
 

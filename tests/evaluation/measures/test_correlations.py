@@ -12,8 +12,15 @@ from fixtures.utility import (
     table,
 )
 
-from engine.evaluation.measures import Correlations, association
-from engine.evaluation.measures.association import correlations, cramers_v, pearson, spearman, tau_b
+from engine.evaluation.measures import association
+from engine.evaluation.measures.association import (
+    Correlations,
+    correlations,
+    cramers_v,
+    pearson,
+    spearman,
+    tau_b,
+)
 
 RNG = np.random.default_rng
 

@@ -18,10 +18,9 @@ from fixtures.utility import (
 
 from engine.evaluation.data.aligned import Binning
 from engine.evaluation.findings import figures_of
-from engine.evaluation.measures import Inconsistencies, Marginals, Rule, Univariate
-from engine.evaluation.measures.combinations import k_marginals
-from engine.evaluation.measures.counts import univariate
-from engine.evaluation.measures.rules import inconsistencies
+from engine.evaluation.measures.combinations import Marginals, k_marginals
+from engine.evaluation.measures.counts import Univariate, univariate
+from engine.evaluation.measures.rules import Inconsistencies, Rule, inconsistencies
 
 RNG = np.random.default_rng
 NO_SHARES = Marginals(width=2, leave_out=("income",), shares=())

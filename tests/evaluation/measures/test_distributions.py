@@ -8,9 +8,8 @@ import pytest
 
 from engine.evaluation.data.aligned import align, distinct
 from engine.evaluation.findings import figures_of
-from engine.evaluation.measures import Distributions
-from engine.evaluation.measures.counts import apart, distributions
-from engine.evaluation.study.model import Study
+from engine.evaluation.measures.counts import Distributions, apart, distributions
+from engine.evaluation.study import Study
 from engine.schema import column_set
 
 FIGURES = figures_of("distributions")

@@ -8,9 +8,8 @@ import pytest
 
 from engine.evaluation.data.aligned import align, distinct
 from engine.evaluation.findings import figures_of
-from engine.evaluation.measures import Estimate
-from engine.evaluation.measures.analyses import combine, combined_estimates, overlaps
-from engine.evaluation.study.model import Study
+from engine.evaluation.measures.analyses import Estimate, combine, combined_estimates, overlaps
+from engine.evaluation.study import Study
 from engine.schema import column_set
 
 FIGURES = figures_of("estimates")

@@ -10,9 +10,8 @@ import pytest
 
 from engine.evaluation.data.aligned import Distinct, align, distinct
 from engine.evaluation.findings import figures_of
-from engine.evaluation.measures import Gap, Tables
-from engine.evaluation.measures.combinations import density_rmse, gaps
-from engine.evaluation.study.model import Study
+from engine.evaluation.measures.combinations import Gap, Tables, density_rmse, gaps
+from engine.evaluation.study import Study
 from engine.schema import column_set
 
 BARE = Study(title="")

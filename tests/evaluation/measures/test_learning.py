@@ -8,9 +8,8 @@ import pytest
 
 from engine.evaluation.data.aligned import Distinct, align, distinct
 from engine.evaluation.findings import WHOLE, figures_of
-from engine.evaluation.measures import Learning
-from engine.evaluation.measures.learning import Learner, Sample, learning
-from engine.evaluation.study.model import Study
+from engine.evaluation.measures.learning import Learner, Learning, Sample, learning
+from engine.evaluation.study import Study
 from engine.schema import column_set
 
 FIGURES = figures_of("learning")

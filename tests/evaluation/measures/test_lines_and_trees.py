@@ -17,9 +17,8 @@ from fixtures.utility import (
 
 from engine.evaluation.data.aligned import align, distinct
 from engine.evaluation.findings import figures_of
-from engine.evaluation.measures import Propensity, Regression, RegressionGroup
-from engine.evaluation.measures.analyses import regression
-from engine.evaluation.measures.propensity import propensity
+from engine.evaluation.measures.analyses import Regression, RegressionGroup, regression
+from engine.evaluation.measures.propensity import Propensity, propensity
 from engine.schema import column_set
 
 # Lines.

@@ -20,8 +20,9 @@ from fixtures.utility import (
 
 from engine.evaluation.data.aligned import align
 from engine.evaluation.findings import figures_of
-from engine.evaluation.measures import Ranges, Univariate
 from engine.evaluation.measures.counts import (
+    Ranges,
+    Univariate,
     averaging,
     margin_gaps,
     one_way_from_wider,

@@ -11,9 +11,8 @@ import pytest
 from engine.errors import StoreError
 from engine.evaluation.data.aligned import Distinct, align, distinct
 from engine.evaluation.findings import figures_of
-from engine.evaluation.measures import Models
-from engine.evaluation.measures.propensity import expected_pmse, logistic, propensity_models
-from engine.evaluation.study.model import Study
+from engine.evaluation.measures.propensity import Models, expected_pmse, logistic, propensity_models
+from engine.evaluation.study import Study
 from engine.schema import column_set
 
 FIGURES = figures_of("models")

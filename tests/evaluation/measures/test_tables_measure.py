@@ -12,10 +12,9 @@ from fixtures.pipeline import ROOT
 
 from engine.evaluation.data.aligned import align, distinct
 from engine.evaluation.findings import figures_of
-from engine.evaluation.measures import Tables
-from engine.evaluation.measures.combinations import fit, table_fit
+from engine.evaluation.measures.combinations import Tables, fit, table_fit
 from engine.evaluation.measures.propensity import logistic
-from engine.evaluation.study.model import Study
+from engine.evaluation.study import Study
 from engine.schema import column_set
 
 FIGURES = figures_of("tables")

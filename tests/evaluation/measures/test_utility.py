@@ -21,28 +21,16 @@ from engine.errors import SpecError
 from engine.evaluation.data.aligned import Binning, align, covering, distinct
 from engine.evaluation.data.reading import read_release, released_columns
 from engine.evaluation.findings import FIGURES
-from engine.evaluation.measures import (
-    MEASURES,
-    Components,
-    Correlations,
-    Distributions,
-    Estimate,
-    Gap,
-    Inconsistencies,
-    Learning,
-    Marginals,
-    Models,
-    Propensity,
-    Ranges,
-    Regression,
-    RegressionGroup,
-    Rule,
-    Tables,
-    Univariate,
-    score_all,
-)
-from engine.evaluation.result import named
-from engine.evaluation.study.model import Study, read_study
+from engine.evaluation.measures.analyses import Components, Estimate, Regression, RegressionGroup
+from engine.evaluation.measures.association import Correlations
+from engine.evaluation.measures.combinations import Gap, Marginals, Tables
+from engine.evaluation.measures.counts import Distributions, Ranges, Univariate
+from engine.evaluation.measures.learning import Learning
+from engine.evaluation.measures.propensity import Models, Propensity
+from engine.evaluation.measures.rules import Inconsistencies, Rule
+from engine.evaluation.measures.suite import MEASURES, score_all
+from engine.evaluation.runner import named
+from engine.evaluation.study import Study, read_study
 
 STUDIES = sorted((ROOT / "releases").glob("*.study.toml"))
 OF_BUILDS = {"build.seconds", "build.over_floor", "build.megabytes", "cloning.accuracy"}

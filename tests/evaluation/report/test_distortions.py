@@ -8,8 +8,7 @@ import pandas as pd
 from fixtures.report import CATALOGUE, evaluation, result
 
 from engine.evaluation.findings import Finding
-from engine.evaluation.report.distortions import distortions, uses
-from engine.evaluation.report.pictures import Names
+from engine.evaluation.report.pictures import Names, distortions, uses
 from engine.evaluation.report.verdicts import lines
 
 NAMES = Names(labels={"a": "Area"}, value_labels={"a": {"1": "north"}})

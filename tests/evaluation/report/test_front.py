@@ -10,9 +10,8 @@ import pytest
 from fixtures.report import CATALOGUE, HOSTILE, evaluation, result
 
 from engine.errors import DamagedRelease
-from engine.evaluation.data.facts import Facts, facts_of
-from engine.evaluation.report.front import RELEASED_IDENTIFIER, front_of
-from engine.evaluation.report.page import page
+from engine.evaluation.data.reading import Facts, facts_of
+from engine.evaluation.report.page import RELEASED_IDENTIFIER, front_of, page
 from engine.evaluation.report.verdicts import lines
 from engine.units import unit_of
 

@@ -23,16 +23,17 @@ from fixtures.report import (
 )
 
 from engine.errors import PrivacyError, StoreError
-from engine.evaluation.report.files import (
+from engine.evaluation.report.page import write_report
+from engine.evaluation.report.verdicts import (
     as_json,
     check_frame,
     check_target,
+    factor,
     is_confidential,
     refuse_confidential,
+    verdict,
     write_frame,
 )
-from engine.evaluation.report.page import write_report
-from engine.evaluation.report.verdicts import factor, verdict
 
 pytest.importorskip("jinja2")
 FIRST = "univariate.median_composite_error"

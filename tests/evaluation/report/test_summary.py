@@ -7,9 +7,14 @@ from fixtures.report import TRUE_COUNT, figure
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.evaluation.report.files import is_publishable, published
-from engine.evaluation.report.summary import blocks, sentence
-from engine.evaluation.report.verdicts import Line
+from engine.evaluation.report.verdicts import (
+    Line,
+    blocks,
+    is_publishable,
+    publishable_lines,
+    published,
+    sentence,
+)
 
 pytest.importorskip("jinja2")
 
@@ -56,5 +61,6 @@ def test_a_publishable_summary_names_no_count():
     count = figure("a.n", digits=0, title="records", is_headline=True, poor=5)
     told = [line("a.n", float(TRUE_COUNT), figure=count, verdict="poor")]
     assert "12,347" in sentence(told, is_risk=False)
-    assert "12" not in sentence(told, is_risk=False, rows_published=100)
-    assert blocks(told, ["x"], sample="s", width=80, rows_published=100) == []
+    public = publishable_lines(told, 100)
+    assert "12" not in sentence(public, is_risk=False)
+    assert blocks(public, ["x"], sample="s", width=80) == []

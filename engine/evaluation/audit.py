@@ -1,0 +1,1606 @@
+"""Audits: does a generator use more of the data than its card says? After Houssiau et al., arXiv:2211.11540.
+
+Takes rows, the margins that a generator may use, and a generator: one of ours, a function, a command. Random direction
+-> extremal data -> K synthetic data sets of each -> the direction in which they differ most -> extremal data along it
+-> K fresh ones of each -> two-sided t-test (section 3.3.1). Gives an `Audit`. CONFIDENTIAL: the data sets compared have
+the safe margins of the data.
+
+Tables over a domain are a sum of components, one a set of columns (the analysis of variance). Margins span those of all
+column sets inside them; all other components are what a generator must not know. So both spaces, and projections to
+them, are explicit however large the domain is. Where that of what is not safe is small it is taken whole; where it is
+large, a random part of it: combinations of values of the narrowest column sets that no margin holds (section 4.4).
+Linear programs (HiGHS) find extremal data as fractions. Whole rows come from these by rounding down; what is then
+missing of a margin is put back in combinations that have the commonest value in all columns but those of one safe
+column set, which is always possible, by inclusion and exclusion.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from itertools import chain, combinations, product
+from math import isfinite, prod
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from engine.errors import DamagedRelease, DataError, InternalError, SpecError
+from engine.evaluation.command import command_words, made_by, masked, texts_of
+from engine.evaluation.data.reading import Released, read_release
+from engine.evaluation.findings import FRAME, notes_frame, optional
+from engine.evaluation.report.charts import WIDE, WIDTH, Chart, Scale
+from engine.evaluation.report.page import render
+from engine.evaluation.report.pictures import Picture
+from engine.evaluation.report.verdicts import check_target, json_of, json_text, write_both
+from engine.guarantee import Guarantee
+from engine.keys import MasterKey
+from engine.outputs import write_output
+from engine.params import PROFILES, DPParams, PrivacyParams
+from engine.progress import Progress, silent
+from engine.release.trials import TrialRows, TrialTable, joint_trial, sticky_trial
+from engine.schema import MAX_WIDTH, BoolArray, ColumnSet, FloatArray, Int64Array, column_set
+from engine.spec import ReleaseSpec
+from engine.store import exposure_sentences, open_release
+from engine.version import ENGINE_VERSION
+
+MOST_VALUES = 40
+"""Numbers with more values are audited in groups; other columns with more are refused."""
+GROUPS = 20
+MOST_COLUMNS = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuditColumn:
+    """One column."""
+
+    name: str
+    # What rows made for the audit hold, one a level; None stands for no value and comes last.
+    values: tuple[Any, ...]
+    # Numbers in groups: where each group begins, the first from minus infinity. None: each value is a
+    # level.
+    starts: tuple[float, ...] | None = None
+
+    def codes(self, column: pd.Series[Any]) -> Int64Array:
+        """Levels of a column's rows; -1: a value that none has, -2: no value where none is without one."""
+        is_null = column.isna().to_numpy()
+        has_null = self.values[-1] is None
+        out = np.full(len(column), len(self.values) - 1 if has_null else -2, dtype=np.int64)
+        held = column[~is_null]
+        if self.starts is not None:
+            numbers = pd.to_numeric(held, errors="coerce").to_numpy(dtype=np.float64)
+            found = np.searchsorted(np.array(self.starts[1:]), numbers, side="right")
+            found[np.isnan(numbers)] = -1
+        else:
+            known = self.values[:-1] if has_null else self.values
+            if known and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known):
+                held = pd.to_numeric(held, errors="coerce")
+            else:
+                held, known = held.astype(str), tuple(str(v) for v in known)
+            found = pd.Index(known).get_indexer(held.to_numpy())
+        out[~is_null] = found
+        return out
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Domain:
+    """All combinations that rows may have."""
+
+    columns: tuple[AuditColumn, ...]  # Sorted by name
+
+    @property
+    def names(self) -> ColumnSet:
+        """Names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Levels of each column."""
+        return tuple(len(column.values) for column in self.columns)
+
+    @property
+    def n_cells(self) -> int:
+        """Combinations."""
+        return prod(self.sizes)
+
+    def coded(self, frame: pd.DataFrame, place: str) -> Int64Array:
+        """Codes of a frame's rows, shape (n_rows, n_columns)."""
+        missing = [name for name in self.names if name not in frame.columns]
+        if missing:
+            raise DataError(f"{place}: has no column {', '.join(missing)}")
+        columns = []
+        for column in self.columns:
+            codes = column.codes(frame[column.name])
+            if (codes == -2).any():
+                raise DataError(
+                    f"{place}: column {column.name!r} is blank in rows; the data's is in none"
+                )
+            if (codes < 0).any():
+                raise DataError(
+                    f"{place}: column {column.name!r} holds values that the data it was given does not have"
+                )
+            columns.append(codes)
+        return np.column_stack(columns)
+
+    def frame(self, codes: Int64Array) -> pd.DataFrame:
+        """Rows of codes as a frame."""
+        return pd.DataFrame(
+            {
+                column.name: _typed(pd.array(column.values, dtype=object)[codes[:, place]])
+                for place, column in enumerate(self.columns)
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cells:
+    """Combinations with their number of rows, or their share of all."""
+
+    codes: Int64Array  # shape (n_cells, n_columns): Distinct, unless rows stand for themselves
+    n: NDArray[Any]  # shape (n_cells,)
+
+    def rows(self, rng: np.random.Generator | None = None) -> Int64Array:
+        """A row of codes for each row; shuffled where a generator is given."""
+        rows = np.repeat(self.codes, self.n.astype(np.int64), axis=0)
+        return rows if rng is None else rows[rng.permutation(len(rows))]
+
+
+def cells_of(codes: Int64Array, sizes: Sequence[int]) -> Cells:
+    """Count rows of codes by combination."""
+    label, n = np.unique(np.ravel_multi_index(tuple(codes.T), tuple(sizes)), return_counts=True)
+    return Cells(codes=np.column_stack(np.unravel_index(label, tuple(sizes))), n=n.astype(np.int64))
+
+
+def domain_of(frame: pd.DataFrame, columns: Sequence[str]) -> Domain:
+    """Return the domain of some columns of a frame."""
+    names = column_set(tuple(dict.fromkeys(columns)))
+    if not 1 <= len(names) <= MOST_COLUMNS:
+        raise SpecError(f"audit: wants 1 to {MOST_COLUMNS} columns, not {len(names)}")
+    if missing := [name for name in names if name not in frame.columns]:
+        raise DataError(f"the data has no column {', '.join(missing)}")
+    return Domain(columns=tuple(_column_of(name, frame[name]) for name in names))
+
+
+def _column_of(name: str, column: pd.Series[Any]) -> AuditColumn:
+    """Levels of one column."""
+    held = column.dropna()
+    if held.empty:
+        raise DataError(f"column {name!r} has no value: leave it out")
+    none = (None,) if len(held) < len(column) else ()
+    is_number = pd.api.types.is_numeric_dtype(held) and not pd.api.types.is_bool_dtype(held)
+    if is_number and held.nunique() > MOST_VALUES:
+        # In groups, each stood for by its median row
+        ordered = np.sort(held.to_numpy(dtype=np.float64))
+        starts = np.unique(ordered[[len(ordered) * group // GROUPS for group in range(GROUPS)]])
+        ends = np.append(np.searchsorted(ordered, starts[1:]), len(ordered))
+        begins = np.append(0, ends[:-1])
+        medians = [_plain(float(v)) for v in ordered[begins + (ends - begins) // 2]]
+        return AuditColumn(name=name, values=(*medians, *none), starts=tuple(map(float, starts)))
+    if is_number:
+        numbers = sorted({float(v) for v in held})
+        return AuditColumn(name=name, values=(*map(_plain, numbers), *none))
+    values = sorted({str(v) for v in held})
+    if len(values) > MOST_VALUES:
+        raise SpecError(
+            f"column {name!r} has more than {MOST_VALUES} values: leave it out, or group it beforehand"
+        )
+    return AuditColumn(name=name, values=(*values, *none))
+
+
+def _plain(number: float) -> int | float:
+    """A whole number as such."""
+    return int(number) if number.is_integer() else number
+
+
+def _typed(column: Any) -> Any:
+    """A column of whole numbers, numbers or texts, as such."""
+    series = pd.Series(column)
+    return series.infer_objects() if not series.isna().any() else series.convert_dtypes()
+
+
+# Safe statistics: the margins that a generator may use, and what is left beside them
+
+
+Axes = tuple[int, ...]
+"""Columns, by their places in the domain."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SafeStatistics:
+    """Margins of a domain."""
+
+    domain: Domain
+    margins: tuple[ColumnSet, ...]  # None inside another
+
+    @cached_property
+    def axes(self) -> tuple[Axes, ...]:
+        """The margins by places of their columns."""
+        place = {name: at for at, name in enumerate(self.domain.names)}
+        return tuple(tuple(place[name] for name in margin) for margin in self.margins)
+
+    @cached_property
+    def covered(self) -> tuple[Axes, ...]:
+        """Column sets inside a margin, the empty one among them, the widest first."""
+        inside = {subset for axes in self.axes for subset in subsets(axes)} | {()}
+        return tuple(sorted(inside, key=lambda axes: (-len(axes), axes)))
+
+    @cached_property
+    def uncovered(self) -> tuple[Axes, ...]:
+        """Column sets that no margin holds, the narrowest first."""
+        held = set(self.covered)
+        every = subsets(tuple(range(len(self.domain.sizes))))
+        return tuple(axes for axes in every if axes not in held)
+
+    @cached_property
+    def narrowest(self) -> tuple[Axes, ...]:
+        """Of these those that hold no other one."""
+        return tuple(
+            axes
+            for axes in self.uncovered
+            if all(part in self.covered for part in combinations(axes, len(axes) - 1))
+        )
+
+    def dimension(self) -> int:
+        """Dimension of the space of what a generator must not know."""
+        sizes = self.domain.sizes
+        return sum(prod(sizes[axis] - 1 for axis in axes) for axes in self.uncovered)
+
+    def counts(self, cells: Cells) -> tuple[NDArray[Any], ...]:
+        """The margins of cells, one array a margin."""
+        return tuple(margin_of(cells, axes, self.domain.sizes) for axes in self.axes)
+
+    def unsafe_part(self, table: FloatArray) -> FloatArray:
+        """Project a dense table, one axis a column, to what a generator must not know."""
+        safe = np.zeros(())
+        for axes in self.covered:
+            safe = safe + component(table, axes)
+        return np.asarray(table - safe)
+
+
+def subsets(axes: Axes) -> list[Axes]:
+    """All subsets of some columns but the empty one, the narrowest first."""
+    widths = range(1, len(axes) + 1)
+    return list(chain.from_iterable(combinations(axes, width) for width in widths))
+
+
+def component(table: FloatArray, axes: Axes) -> FloatArray:
+    """The component of a dense table that belongs to a column set; other axes have length 1."""
+    others = tuple(axis for axis in range(table.ndim) if axis not in axes)
+    part: FloatArray = np.asarray(table.mean(axis=others, keepdims=True))
+    for axis in axes:
+        part = part - part.mean(axis=axis, keepdims=True)
+    return part
+
+
+def margin_of(cells: Cells, axes: Axes, sizes: Sequence[int]) -> NDArray[Any]:
+    """Sums of cells over all columns but some; whole where the cells are."""
+    shape = tuple(sizes[axis] for axis in axes)
+    if not axes:
+        return np.asarray(cells.n.sum())
+    place = np.ravel_multi_index(tuple(cells.codes[:, axis] for axis in axes), shape)
+    if np.issubdtype(cells.n.dtype, np.integer):
+        out = np.zeros(prod(shape), dtype=np.int64)
+        np.add.at(out, place, cells.n)
+        return out.reshape(shape)
+    return np.bincount(place, weights=cells.n, minlength=prod(shape)).reshape(shape)
+
+
+def safe_statistics(domain: Domain, margins: Iterable[Sequence[str]]) -> SafeStatistics:
+    """Return margins as they are restricted to a domain, those inside others left out."""
+    held = set(domain.names)
+    cut = {column_set([name for name in margin if name in held]) for margin in map(set, margins)}
+    widest = [m for m in cut if m and not any(set(m) < set(other) for other in cut)]
+    if not widest:
+        raise SpecError("safe: no margin is about the columns that are audited")
+    return SafeStatistics(domain=domain, margins=tuple(sorted(widest, key=lambda m: (len(m), m))))
+
+
+# Directions: what an audit looks along
+
+
+EXPLICIT = 5_000
+"""Largest dimension that is taken whole."""
+SAMPLED = 1_000
+"""Statistics that stand for a larger one."""
+_LEAST = 1e-10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Direction:
+    """A linear function of data: a sum of tables over column sets, looked up row by row."""
+
+    parts: tuple[tuple[Axes, FloatArray], ...]  # Each with one axis a column of its column set
+
+    def of(self, codes: Int64Array) -> FloatArray:
+        """Its value for each combination, shape (n,)."""
+        out = np.zeros(len(codes))
+        for axes, weights in self.parts:
+            out += weights[tuple(codes[:, axis] for axis in axes)]
+        return out
+
+    def mean(self, cells: Cells) -> float:
+        """Its mean over the rows of data."""
+        return float(self.of(cells.codes) @ cells.n / cells.n.sum())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subspace:
+    """The directions of an audit."""
+
+    safe: SafeStatistics
+    # Combinations of values that stand for a large space, as places in the raveled table of their columns.
+    # None: the space is taken whole.
+    picked: Mapping[Axes, Int64Array] | None
+
+    @property
+    def dimension(self) -> int:
+        """Of the directions that are looked along."""
+        if self.picked is None:
+            return self.safe.dimension()
+        return sum(len(cells) for cells in self.picked.values())
+
+    def random(self, rng: np.random.Generator) -> Direction:
+        """A direction drawn from a normal distribution."""
+        sizes = self.safe.domain.sizes
+        if self.picked is None:
+            return self._whole(rng.standard_normal(sizes))
+        parts = []
+        for axes, cells in self.picked.items():
+            shape = tuple(sizes[axis] for axis in axes)
+            drawn = rng.standard_normal(len(cells))
+            parts.append((axes, self._spread(shape, cells, drawn, power=0.5)))
+        return Direction(parts=tuple(parts))
+
+    def critical(self, plus: Sequence[Cells], minus: Sequence[Cells]) -> Direction | None:
+        """The direction in which two lots of synthetic data differ most on average; None: they do not differ.
+
+        The mean difference of all statistics, projected: its coefficients in an orthonormal basis are the slopes of the
+        paper's equation 5 but for one factor.
+        """
+        sizes = self.safe.domain.sizes
+        if self.picked is None:
+            every = tuple(range(len(sizes)))
+            return _nonzero(self._whole(_difference(plus, minus, every, sizes)))
+        parts = []
+        for axes, cells in self.picked.items():
+            shape = tuple(sizes[axis] for axis in axes)
+            seen = component(_difference(plus, minus, axes, sizes), tuple(range(len(axes))))
+            parts.append((axes, self._spread(shape, cells, seen.ravel()[cells], power=1.0)))
+        return _nonzero(Direction(parts=tuple(parts)))
+
+    def _whole(self, table: FloatArray) -> Direction:
+        weights = self.safe.unsafe_part(table)
+        return Direction(parts=((tuple(range(weights.ndim)), weights),))
+
+    def _spread(
+        self,
+        shape: tuple[int, ...],
+        cells: Int64Array,
+        values: FloatArray,
+        *,
+        power: float,
+    ) -> FloatArray:
+        """The table of weights of a column set: `Gram**-power @ values` on its picked combinations, then centred.
+
+        The statistics of one combination, less all that margins determine, have inner products that are products over
+        columns of (same value or not) - 1/size; they are constant along all other columns.
+        """
+        codes = np.unravel_index(cells, shape)
+        gram = np.ones((len(cells), len(cells)))
+        for code, size in zip(codes, shape, strict=True):
+            gram *= (code[:, None] == code[None, :]) - 1.0 / size
+        lift = self.safe.domain.n_cells / prod(shape)
+        roots, basis = np.linalg.eigh(gram * lift)
+        held = roots > _LEAST * max(float(roots.max()), _LEAST)
+        inverse = np.where(held, np.where(held, roots, 1.0) ** -power, 0.0)
+        weights = np.zeros(prod(shape))
+        weights[cells] = basis @ (inverse * (basis.T @ values))
+        return component(weights.reshape(shape), tuple(range(len(shape))))
+
+
+def _difference(
+    plus: Sequence[Cells], minus: Sequence[Cells], axes: Axes, sizes: Sequence[int]
+) -> FloatArray:
+    """Mean of the shares of one lot less that of another, over some columns."""
+    means = [
+        np.mean([margin_of(cells, axes, sizes) / cells.n.sum() for cells in lot], axis=0)
+        for lot in (plus, minus)
+    ]
+    return np.asarray(means[0] - means[1])
+
+
+def _nonzero(direction: Direction) -> Direction | None:
+    """A direction of length 1; None where there is nothing but rounding in it."""
+    length = float(np.sqrt(sum(float((w**2).sum()) for _, w in direction.parts)))
+    if length < _LEAST:
+        return None
+    return Direction(parts=tuple((axes, w / length) for axes, w in direction.parts))
+
+
+def subspace_of(safe: SafeStatistics, rng: np.random.Generator) -> Subspace:
+    """The whole space where it is small; else statistics drawn evenly from those of the narrowest column sets."""
+    if safe.dimension() <= EXPLICIT:
+        return Subspace(safe=safe, picked=None)
+    sizes = safe.domain.sizes
+    counts = [prod(sizes[axis] for axis in axes) for axes in safe.narrowest]
+    first = np.concatenate([[0], np.cumsum(counts)])
+    drawn = np.sort(rng.choice(first[-1], size=min(SAMPLED, int(first[-1])), replace=False))
+    picked = {
+        axes: drawn[(drawn >= low) & (drawn < high)] - low
+        for axes, low, high in zip(safe.narrowest, first[:-1], first[1:], strict=True)
+    }
+    return Subspace(safe=safe, picked={axes: cells for axes, cells in picked.items() if len(cells)})
+
+
+# Extremal data: two data sets that agree in every safe margin
+
+
+MOST_LISTED = 20_000
+"""Of a larger domain, those of the data and others like them are looked at."""
+MOST_MULTIPLES = 12
+"""Tries to find a number of copies that makes all rows whole."""
+_WHOLE = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """The data that extremal data keeps the margins of."""
+
+    cells: Cells
+    repeats: int  # Each row stands for at least so many rows of the extremal data
+    # Share of the data's rows in safe margins' cells of too few, which were left out.
+    left_out: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extremal:
+    """Two data sets with the same safe margins."""
+
+    plus: Cells
+    minus: Cells
+    # Rows that rounding had taken from the margins of either and that were put back elsewhere.
+    put_back: int
+    smallest: int  # Smallest count above 0 in a safe margin
+
+
+def start_of(
+    codes: Int64Array,
+    safe: SafeStatistics,
+    *,
+    rows: int,
+    least: int,
+    rng: np.random.Generator,
+) -> Start:
+    """Return data whose safe counts are all large enough, and about so many rows once repeated.
+
+    rows: Of a larger data set a sample is taken; rows of a smaller one are repeated.
+    """
+    if len(codes) > rows:
+        codes = codes[np.sort(rng.choice(len(codes), size=rows, replace=False))]
+    repeats = max(1, -(-rows // max(len(codes), 1)))
+    kept, n_before = codes, len(codes)
+    while len(kept):
+        # Rows in a cell of a safe margin with fewer rows
+        few, rows_kept = (
+            np.zeros(len(kept), dtype=bool),
+            Cells(codes=kept, n=np.ones(len(kept), np.int64)),
+        )
+        for axes, n in zip(safe.axes, safe.counts(rows_kept), strict=True):
+            few |= n[tuple(kept[:, axis] for axis in axes)] < -(-least // repeats)
+        if not few.any():
+            break
+        kept = kept[~few]
+    if not len(kept):
+        raise DataError(
+            f"no row lies in safe counts of {least} rows and more: audit coarser columns, or more rows (--rows)"
+        )
+    return Start(
+        cells=cells_of(kept, safe.domain.sizes),
+        repeats=repeats,
+        left_out=1 - len(kept) / n_before,
+    )
+
+
+def candidates_of(start: Start, safe: SafeStatistics, rng: np.random.Generator) -> Int64Array:
+    """Combinations that extremal data may have: no safe margin is 0 there. All of them, or of a large domain some."""
+    sizes = safe.domain.sizes
+    if safe.domain.n_cells <= MOST_LISTED:
+        every = np.array(list(product(*map(range, sizes))), dtype=np.int64).reshape(-1, len(sizes))
+        return every[_allowed(every, start, safe)]
+    held = start.cells.codes
+    mixed = held[rng.integers(len(held), size=MOST_LISTED)].copy()
+    at = np.arange(len(mixed))
+    for _ in range(2):  # in each row two columns have another row's value
+        axis = rng.integers(len(sizes), size=len(mixed))
+        mixed[at, axis] = held[rng.integers(len(held), size=len(mixed)), axis]
+    mixed = mixed[_allowed(mixed, start, safe)]
+    return cells_of(np.concatenate([held, mixed]), sizes).codes
+
+
+def _allowed(codes: Int64Array, start: Start, safe: SafeStatistics) -> BoolArray:
+    """Whether every safe margin has rows there."""
+    out = np.ones(len(codes), dtype=bool)
+    for axes, n in zip(safe.axes, safe.counts(start.cells), strict=True):
+        out &= n[tuple(codes[:, axis] for axis in axes)] > 0
+    return out
+
+
+def extremal_data(
+    start: Start, safe: SafeStatistics, direction: Direction, candidates: Int64Array
+) -> Extremal | None:
+    """Find two data sets with the margins of the start, farthest apart along a direction.
+
+    Returns: None: the margins leave no room along this direction.
+    """
+    weights = direction.of(candidates)
+    ends = [_solved(start, safe, candidates, sign * weights) for sign in (-1.0, 1.0)]
+    if float(weights @ (ends[0] - ends[1])) <= _WHOLE * max(float(np.abs(weights).max()), _WHOLE):
+        return None
+    repeats = start.repeats
+    for multiple in range(start.repeats, (MOST_MULTIPLES + 1) * start.repeats, start.repeats):
+        scaled = [end * multiple for end in ends]
+        if all(np.abs(x - np.round(x)).max(initial=0.0) < _WHOLE for x in scaled):
+            repeats = multiple  # all rows are whole
+            break
+    floors = [np.floor(end * repeats + _WHOLE).astype(np.int64) for end in ends]
+    wanted = Cells(codes=start.cells.codes, n=start.cells.n * repeats)
+    lacks = [_lacking(safe, wanted, Cells(codes=candidates, n=floor)) for floor in floors]
+    plus, minus, put_back = _whole(safe, candidates, floors, lacks)
+    counts = safe.counts(plus)
+    for one, other in zip(counts, safe.counts(minus), strict=True):
+        if not np.array_equal(one, other):
+            raise InternalError("the safe margins of extremal data are not the same")
+    smallest = min(int(n[n > 0].min()) for n in counts)
+    return Extremal(plus=plus, minus=minus, put_back=put_back, smallest=smallest)
+
+
+def _solved(
+    start: Start, safe: SafeStatistics, candidates: Int64Array, costs: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The cheapest data with the margins of the start, as fractions of its rows."""
+    linprog = optional("scipy.optimize", "audits").linprog
+    sparse = optional("scipy.sparse", "audits")
+    blocks, wanted = [], []
+    for axes, n in zip(safe.axes, safe.counts(start.cells), strict=True):
+        place = np.ravel_multi_index(tuple(candidates[:, axis] for axis in axes), n.shape)
+        held = np.flatnonzero(n.ravel())
+        row = np.searchsorted(held, place)
+        at = np.arange(len(candidates))
+        blocks.append(sparse.csr_array((np.ones(len(at)), (row, at)), shape=(len(held), len(at))))
+        wanted.append(n.ravel()[held].astype(np.float64))
+    scale = max(float(np.abs(costs).max()), 1e-300)
+    found = linprog(
+        costs / scale,
+        A_eq=sparse.vstack(blocks, format="csr"),
+        b_eq=np.concatenate(wanted),
+        bounds=(0, None),
+        method="highs",
+    )
+    if found.x is None or found.status != 0:
+        raise InternalError(
+            f"the linear program of an audit was not solved (status {found.status})"
+        )
+    return np.maximum(np.asarray(found.x, dtype=np.float64), 0.0)
+
+
+def _lacking(safe: SafeStatistics, wanted: Cells, held: Cells) -> dict[Axes, Int64Array]:
+    """How much of every safe count is not there, for all column sets inside margins."""
+    sizes = safe.domain.sizes
+    return {
+        axes: margin_of(wanted, axes, sizes) - margin_of(held, axes, sizes) for axes in safe.covered
+    }
+
+
+def _whole(
+    safe: SafeStatistics,
+    candidates: Int64Array,
+    floors: list[Int64Array],
+    lacks: list[dict[Axes, Int64Array]],
+) -> tuple[Cells, Cells, int]:
+    """Put back what rounding took; where that would take rows from a combination of none, both get more rows there."""
+    sizes = safe.domain.sizes
+    commonest = np.array(
+        [
+            int(margin_of(Cells(codes=candidates, n=floors[0]), (a,), sizes).argmax())
+            for a in range(len(sizes))
+        ]
+    )
+    patches = [_patch(safe, lack, commonest) for lack in lacks]
+    labels = [np.ravel_multi_index(tuple(candidates.T), sizes)] * 2
+    every = np.unique(np.concatenate([*labels, *(label for label, _ in patches)]))
+    ends = []
+    for label, floor, (of_patch, n) in zip(labels, floors, patches, strict=True):
+        whole = np.zeros(len(every), dtype=np.int64)
+        np.add.at(whole, np.searchsorted(every, label), floor)
+        np.add.at(whole, np.searchsorted(every, of_patch), n)
+        ends.append(whole)
+    more = np.maximum(0, -np.minimum(*ends))
+    codes = np.column_stack(np.unravel_index(every, sizes))
+    plus, minus = (
+        Cells(codes=codes[whole + more > 0], n=(whole + more)[whole + more > 0]) for whole in ends
+    )
+    put_back = max(int(np.abs(n).sum()) for _, n in patches) + int(more.sum())
+    return plus, minus, put_back
+
+
+def _patch(
+    safe: SafeStatistics, lack: Mapping[Axes, Int64Array], commonest: Int64Array
+) -> tuple[Int64Array, Int64Array]:
+    """Rows, of either sign, whose margins are what is lacking: places in the raveled domain, and numbers.
+
+    A combination whose values are commonest outside of a safe column set, and nowhere in it, counts in cells of
+    just its parts: so the widest column sets come first, and what they bring is taken off their parts.
+    """
+    sizes = safe.domain.sizes
+    found: dict[Axes, Int64Array] = {}
+    labels, numbers = [], []
+    for axes in safe.covered:
+        inner = lack[axes]
+        for at, axis in enumerate(axes):
+            inner = np.delete(inner, commonest[axis], axis=at)
+        for wider, n in found.items():
+            if set(axes) < set(wider):
+                others = tuple(at for at, axis in enumerate(wider) if axis not in axes)
+                inner = inner - n.sum(axis=others)
+        found[axes] = inner
+        held = np.argwhere(inner)
+        if len(held):
+            codes = np.tile(commonest, (len(held), 1))
+            for at, axis in enumerate(axes):
+                codes[:, axis] = np.delete(np.arange(sizes[axis]), commonest[axis])[held[:, at]]
+            labels.append(np.ravel_multi_index(tuple(codes.T), sizes))
+            numbers.append(inner[inner != 0])
+    none: list[Any] = [np.zeros(0, dtype=np.int64)]
+    return np.concatenate(labels or none), np.concatenate(numbers or none)
+
+
+# Generators
+
+
+Function = Callable[[pd.DataFrame], Any]
+"""Takes a frame, gives a frame of as many rows and the same columns."""
+FEWEST = 0.5
+"""Fewer rows than this share of those given are refused: then it is not clear what was made."""
+_BLANKS = ("", "NA", "NaN", "nan", "None", "NULL", "null", "<NA>", "N/A")
+"""How commands write that there is no value."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Generator:
+    """Makes synthetic data of data, with randomness of its own."""
+
+    words: str  # What it is, for people
+    draw: Callable[
+        [Cells, np.random.Generator], Cells
+    ]  # Gives combinations with numbers of rows, or shares
+    least: int = 1  # Smallest count that no threshold touches
+
+
+def frame_generator(domain: Domain, function: Function, words: str = "") -> Generator:
+    """A Python function of frames, run on shuffled rows; it must draw anew whenever it is called."""
+
+    def draw(data: Cells, rng: np.random.Generator) -> Cells:
+        frame = domain.frame(data.rows(rng))
+        try:
+            made = function(frame)
+        except Exception as error:  # noqa: BLE001  # of whatever kind: it is not our code
+            told = masked(str(error), texts_of(frame))
+            raise DataError(f"the generator failed: {type(error).__name__}: {told}") from None
+        if not isinstance(made, pd.DataFrame):
+            raise DataError(f"the generator gave {type(made).__name__}, not a data frame")
+        return checked(made, domain, n_rows=len(frame))
+
+    words = words or f"the function {getattr(function, '__name__', 'given')}"
+    return Generator(words=words, draw=draw)
+
+
+def command_generator(domain: Domain, command: str, *, seconds: float = 600) -> Generator:
+    """A command that reads a CSV file and writes another, run in a scratch folder on shuffled rows.
+
+    command: With `{in}` and `{out}` where the paths of the files go; split as a shell does, run without one.
+    """
+    words = command_words(command, "--generator")
+    texts = [c.name for c in domain.columns if any(isinstance(value, str) for value in c.values)]
+    # Texts as they stand, so that 01 stays 01, and NA is blank only where no value is NA.
+    blanks = {
+        c.name: [word for word in _BLANKS if c.name not in texts or word not in c.values]
+        for c in domain.columns
+    }
+
+    def draw(data: Cells, rng: np.random.Generator) -> Cells:
+        frame = domain.frame(data.rows(rng))
+        with made_by(words, frame, "the generator", seconds=seconds) as file:
+            try:
+                kinds = dict.fromkeys(texts, "string")
+                made = pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=blanks)
+            except (ValueError, OSError):
+                raise DataError("the generator's file {out} is no CSV") from None
+        return checked(made, domain, n_rows=len(frame))
+
+    return Generator(words=f"the command {command}", draw=draw)
+
+
+def checked(made: pd.DataFrame, domain: Domain, *, n_rows: int) -> Cells:
+    """Count what a generator made."""
+    strange = [str(name) for name in made.columns if name not in domain.names]
+    missing = [name for name in domain.names if name not in made.columns]
+    if strange or missing:
+        told = [f"lacks {', '.join(missing)}"] if missing else []
+        told += [f"has {len(strange)} that were not given"] if strange else []
+        raise DataError(f"the generator gave other columns: {' and '.join(told)}")
+    if len(made) < FEWEST * n_rows:
+        raise DataError(
+            f"the generator gave {len(made):,} rows of {n_rows:,}: an audit wants about as many as it gives"
+        )
+    codes = domain.coded(made, "what the generator gave")
+    return cells_of(codes, domain.sizes)
+
+
+# Our own generators, as fast trials
+
+
+MOST_CELLS = 2_000_000
+"""Tables are put together over a domain of at most so many combinations."""
+CYCLES, ENOUGH = 60, 1e-9
+SURE_ABOVE = 9
+"""Counts so far above the mean threshold pass it whatever is drawn."""
+
+
+def sticky_generator(
+    domain: Domain, tables: Sequence[ColumnSet], privacy: PrivacyParams
+) -> Generator:
+    """A release of mode sticky, each with a fresh key, drawn from the generator, so that an audit can be repeated.
+
+    tables: Tables of the release. What counts as safe is not its business.
+    """
+    tables = tuple(column_set(table) for table in tables)
+    privacy = replace(privacy, max_rows=None, swap=None)
+
+    def draw(data: Cells, rng: np.random.Generator) -> Cells:
+        found = sticky_trial(_trial_rows(domain, data), tables, privacy, MasterKey(rng.bytes(32)))
+        return together(domain, found)
+
+    words = f"mode sticky ({privacy.profile}), {_listed(tables)}; a fresh key for each"
+    return Generator(words=words, draw=draw, least=privacy.threshold_mean + SURE_ABOVE)
+
+
+def joint_generator(domain: Domain, params: DPParams) -> Generator:
+    """A release of mode dp; its noise is fresh, and outside any ledger."""
+    params = replace(params, columns=domain.names)
+
+    def draw(data: Cells, rng: np.random.Generator) -> Cells:
+        # The key draws rows of what was measured; the noise is OpenDP's, and fresh.
+        table = joint_trial(_trial_rows(domain, data), params, MasterKey(rng.bytes(32)))
+        return Cells(codes=table.codes, n=table.n)
+
+    spent = "exact counts" if params.epsilon is None else f"epsilon {params.epsilon:g}"
+    return Generator(words=f"mode dp ({spent}), {_listed(params.margins)}", draw=draw)
+
+
+def raked_generator(domain: Domain, margins: Sequence[ColumnSet]) -> Generator:
+    """Plain iterative proportional fitting: exact margins, the table of maximal entropy, rows drawn from it."""
+    margins = tuple(column_set(margin) for margin in margins)
+
+    def draw(data: Cells, rng: np.random.Generator) -> Cells:
+        every = [_axes(domain, margin) for margin in margins]
+        wanted = {axes: margin_of(data, axes, domain.sizes).astype(np.float64) for axes in every}
+        table = raked(wanted, domain.sizes)
+        n = rng.multinomial(int(data.n.sum()), table.ravel() / table.sum())
+        held = np.flatnonzero(n)
+        return Cells(codes=np.column_stack(np.unravel_index(held, domain.sizes)), n=n[held])
+
+    return Generator(words=f"iterative proportional fitting, {_listed(margins)}", draw=draw)
+
+
+def together(domain: Domain, tables: Mapping[ColumnSet, TrialTable]) -> Cells:
+    """Return what tables say about all columns together."""
+    whole = tables.get(domain.names)
+    if whole is not None:
+        return Cells(codes=whole.codes, n=whole.n)
+    if domain.n_cells > MOST_CELLS:
+        raise SpecError(
+            f"audit: tables are put together over at most {MOST_CELLS:,} combinations, and these columns have "
+            f"{domain.n_cells:,}: audit fewer columns (--columns), or a release with a wide table"
+        )
+    wanted = {}
+    for columns, table in tables.items():
+        axes = _axes(domain, columns)
+        shape = tuple(domain.sizes[axis] for axis in axes)
+        n = np.zeros(shape)
+        n[tuple(table.codes.T)] = table.n
+        wanted[axes] = n
+    fitted = raked(wanted, domain.sizes)
+    held = np.flatnonzero(fitted.ravel())
+    return Cells(
+        codes=np.column_stack(np.unravel_index(held, domain.sizes)), n=fitted.ravel()[held]
+    )
+
+
+def raked(wanted: Mapping[Axes, FloatArray], sizes: Sequence[int]) -> FloatArray:
+    """Iterative proportional fitting of an even table to margins, which noise may keep from agreeing.
+
+    Source: Deming and Stephan 1940, doi:10.1214/aoms/1177731829.
+    """
+    # Combinations that some margin rules out stay empty: only the others are looked at.
+    open_ = np.ones(tuple(sizes), dtype=bool)
+    for axes, n in wanted.items():
+        open_ &= (n > 0).reshape([sizes[a] if a in axes else 1 for a in range(len(sizes))])
+    at = np.flatnonzero(open_)
+    codes = np.unravel_index(at, tuple(sizes))
+    aims = [
+        (np.ravel_multi_index([codes[axis] for axis in axes], n.shape), n.ravel().astype(float))
+        for axes, n in wanted.items()
+    ]
+    shares = np.ones(len(at))
+    for _ in range(CYCLES):
+        worst = 0.0
+        for place, aim in aims:
+            held = np.bincount(place, shares, len(aim))
+            shares *= np.divide(aim, held, out=np.zeros_like(held), where=held > 0)[place]
+            worst = max(worst, float(np.abs(aim - held).max() / max(aim.sum(), 1.0)))
+        if worst < ENOUGH:
+            break
+    table = np.zeros(tuple(sizes))
+    table.ravel()[at] = shares
+    return table
+
+
+def _trial_rows(domain: Domain, data: Cells) -> TrialRows:
+    """Rows for a trial: levels are called by their numbers, in their order."""
+    return TrialRows(
+        columns=domain.names,
+        values=tuple(tuple(f"{level:04d}" for level in range(size)) for size in domain.sizes),
+        codes=data.rows(),
+    )
+
+
+def _axes(domain: Domain, columns: ColumnSet) -> Axes:
+    """Places of columns in a domain."""
+    return tuple(domain.names.index(name) for name in columns)
+
+
+def _listed(tables: Sequence[ColumnSet]) -> str:
+    """Tables for people."""
+    told = ["(" + ", ".join(table) + ")" for table in tables[:6]]
+    return ", ".join(told) + (f" and {len(tables) - 6} more" if len(tables) > 6 else "")
+
+
+# What a spec or a release claims to use
+
+
+AS_ROWS = (
+    "Each row of the data sets compared is one entity. Columns stand as lists of values, numbers of many values in "
+    "groups: how ranges are chosen is not audited."
+)
+QUICK = 2_000
+"""Combinations of columns that an audit chooses by itself, of many."""
+LOOKED_AT = 24
+"""Columns among which it chooses: sets of five of them are 42,504."""
+CUT = "Audited on {columns} alone: the tables are cut to them."
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """What a release says that it uses."""
+
+    title: str
+    tables: tuple[ColumnSet, ...]  # That it publishes
+    # Those of mode sticky that nothing was measured of as such. A table of five columns is measured where
+    # one of them tells another: a release says so, a spec as far as it is declared.
+    modelled: tuple[ColumnSet, ...]
+    privacy: PrivacyParams  # Of mode sticky
+    dp: DPParams | None  # Of mode dp
+
+    @property
+    def margins(self) -> tuple[ColumnSet, ...]:
+        """Column sets that are measured: for a modelled table all its pairs."""
+        if self.dp is not None:
+            return tuple(self.dp.measured(margin) for margin in self.dp.margins)
+        pairs = chain.from_iterable(combinations(table, 2) for table in self.modelled)
+        measured = (table for table in self.tables if table not in self.modelled)
+        return (*measured, *dict.fromkeys(pairs))
+
+    @property
+    def columns(self) -> ColumnSet:
+        """Columns that anything is measured of."""
+        return tuple(sorted({name for margin in self.margins for name in margin}))
+
+    def generator(self, domain: Domain, safe: SafeStatistics) -> Generator:
+        """How releases are made, cut to a domain whose safe margins are the claim's."""
+        if self.dp is not None:
+            shared: dict[str, Any] = {"strata": (), "ranges": (), "budget": None}
+            return joint_generator(
+                domain, replace(self.dp, method="ipf", margins=safe.margins, **shared)
+            )
+        cut = {tuple(n for n in table if n in domain.names) for table in self.modelled}
+        wide = {table for table in cut if len(table) > MAX_WIDTH}
+        return sticky_generator(domain, tuple(sorted({*safe.margins, *wide})), self.privacy)
+
+
+def claim_of_spec(spec: ReleaseSpec) -> Claim:
+    """Return what a spec's release will claim."""
+    tells = {column.name: column.determines for column in spec.columns}
+    modelled = []
+    for table in spec.tables if spec.mode != "dp" else ():
+        # Whether too many columns are left without those that others of the table are declared to tell
+        left = list(table)
+        for name in table:
+            if any(name in tells.get(other, ()) for other in left if other != name):
+                left.remove(name)
+        if len(left) > MAX_WIDTH:
+            modelled.append(table)
+    return Claim(
+        title=spec.title,
+        tables=spec.tables,
+        modelled=tuple(modelled),
+        privacy=spec.counted,
+        dp=spec.dp if spec.mode == "dp" else None,
+    )
+
+
+def claim_of_release(path: Path) -> Claim:
+    """Return what a release claims, read from its cards."""
+    release = read_release(path)
+    told = release.facts.privacy
+    dp, privacy = None, PROFILES["standard"]
+    try:
+        if release.facts.mode == "dp":
+            values = {k.name: told[k.name] for k in fields(DPParams) if k.name in told}
+            values |= {k: tuple(told[k]) for k in ("columns", "strata")} | {"ranges": ()}
+            values["margins"] = tuple(tuple(margin) for margin in told["margins"])
+            dp = DPParams(**values)
+        else:
+            names = ("profile", "low_threshold", "threshold_mean", "layer_sd")
+            privacy = PrivacyParams(**{name: told[name] for name in names})
+    except (TypeError, KeyError, ValueError):
+        raise DamagedRelease(f"{path}: its parameters are not what tablepack wrote") from None
+    return Claim(
+        title=release.facts.title,
+        tables=tuple(release.tables),
+        modelled=tuple(table for table in release.tables if release.cards[table].get("wide")),
+        privacy=privacy,
+        dp=dp,
+    )
+
+
+def chosen_domain(
+    frame: pd.DataFrame, margins: Sequence[ColumnSet], wanted: Sequence[str] | None
+) -> tuple[Domain, tuple[str, ...]]:
+    """Return the columns that are audited, and a note on the choice.
+
+    All that margins name, where they have few enough combinations; else the largest of those sets of columns with few
+    combinations that no margin holds although margins hold all their parts: there is something to find.
+    """
+    named = tuple(sorted({name for margin in margins for name in margin}))
+    if wanted:
+        if strange := [name for name in wanted if name not in named]:
+            raise SpecError(f"columns: no safe margin is about {', '.join(strange)}")
+        domain = domain_of(frame, wanted)
+        is_cut = set(domain.names) != set(named)
+        return domain, (CUT.format(columns=", ".join(domain.names)),) if is_cut else ()
+    if len(named) <= MOST_COLUMNS:
+        domain = domain_of(frame, named)
+        if domain.n_cells <= MOST_LISTED:
+            return domain, ()
+    sizes = {name: frame[name].nunique(dropna=False) for name in named if name in frame.columns}
+    for width in (3, 4, 2, 5):
+        _, best = max(open_sets(sizes, margins, width, QUICK), default=(0, ()))
+        if best:
+            return domain_of(frame, best), (CUT.format(columns=", ".join(best)),)
+    return domain_of(frame, tuple(sizes)[:4]), (CUT.format(columns=", ".join(tuple(sizes)[:4])),)
+
+
+def open_sets(
+    sizes: Mapping[str, int], margins: Sequence[ColumnSet], width: int, most: int
+) -> Iterator[tuple[int, ColumnSet]]:
+    """Sets of columns that no margin holds, although margins hold all of them but one, whichever that is.
+
+    sizes: Values of each column; those of more than `MOST_VALUES` count as one more than that. Of more than
+        `LOOKED_AT` columns those are looked at that most margins name.
+    width: 2 at least.
+    most: Combinations of their values at most.
+    """
+    named = Counter(name for margin in margins for name in margin if name in sizes)
+    names = column_set(sorted(named, key=lambda name: (-named[name], name))[:LOOKED_AT])
+    inside = [[name for name in names if name in margin] for margin in map(set, margins)]
+    held, parts = (
+        set(chain.from_iterable(combinations(own, n) for own in inside)) for n in (width, width - 1)
+    )
+    for chosen in combinations(names, width):
+        cells = prod(min(sizes[name], MOST_VALUES + 1) for name in chosen)
+        if (
+            cells <= most
+            and chosen not in held
+            and parts.issuperset(combinations(chosen, width - 1))
+        ):
+            yield cells, chosen
+
+
+# Results
+
+
+Verdict = Literal["refuted", "not refuted", "nothing to test"]
+SHARES = (0.01, 0.1, 1.0)
+"""Shares copied whose power is stated."""
+LIKELY = 0.8
+_SAME = 1e-12
+"""Relative difference that rounding makes."""
+QUANTILES = 2_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DirectionTest:
+    """The test along one critical direction."""
+
+    # plus, minus: Statistic of each set of synthetic data, made of the two extremal data sets; fresh runs.
+    plus: tuple[float, ...]
+    minus: tuple[float, ...]
+    # of_plus, of_minus: Statistic of the extremal data sets themselves.
+    of_plus: float
+    of_minus: float
+    t: float | None  # Of the two-sided t-test; None where nothing varies
+    p: float
+    p_holm: float  # Corrected for the other directions
+    # Difference of the means, as a share of that of the extremal data: 1, what is unsafe is copied whole.
+    copied: float
+    # copied_low, copied_high: Its 95 % interval.
+    copied_low: float
+    copied_high: float
+    # By share copied: how likely the test is to find a generator that copies so much, at the level of the
+    # audit.
+    power: dict[float, float]
+    # Share copied that is found with probability 0.8; None: not even a whole copy would be.
+    found_from: float | None
+    # put_back, smallest: As in `Extremal`.
+    put_back: int
+    smallest: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Audit:
+    """An audit of a generator."""
+
+    title: str
+    generator: str  # What was audited, in words
+    columns: dict[str, int]  # Levels of each column
+    margins: tuple[ColumnSet, ...]  # Safe margins
+    # dimension, looked_at: Of the space of what is not safe, and of the part of it that was looked along.
+    dimension: int
+    looked_at: int
+    rows: int  # Of each extremal data set
+    left_out: float  # Share of the data's rows in safe counts of too few
+    # Fresh runs from each of two extremal data sets, and as many before to choose the direction.
+    runs: int
+    level: float  # The card is refuted below it
+    seed: int
+    tests: tuple[DirectionTest, ...]
+    why_nothing: str = ""  # Why there was nothing to test; empty: there was
+    notes: tuple[str, ...] = ()  # What a reader must know
+    seconds: float = 0.0
+
+    @property
+    def p(self) -> float | None:
+        """The smallest p-value, corrected for the number of directions; None: nothing was tested."""
+        return min((test.p_holm for test in self.tests), default=None)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the audit comes to."""
+        if self.p is None:
+            return "nothing to test"
+        return "refuted" if self.p < self.level else "not refuted"
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the generator uses more than the card says."""
+        return self.verdict == "refuted"
+
+    def sentences(self) -> list[str]:
+        """What the audit comes to, for people."""
+        margins = ", ".join("(" + ", ".join(m) + ")" for m in self.margins[:8])
+        more = f" and {len(self.margins) - 8} more" if len(self.margins) > 8 else ""
+        said = f"Audited: {self.generator}. Its card says that it uses only the margins {margins}{more}."
+        if self.p is None:
+            return [said, f"There is nothing to test: {self.why_nothing}."]
+        best = min(self.tests, key=lambda test: test.p_holm)
+        if self.is_refuted:
+            return [
+                said,
+                f"The card is refuted: of two data sets with the same safe margins it makes data that differ, p = "
+                f"{p_text(self.p)}. Along the direction tested, {share_text(best.copied)} of what is not safe comes "
+                f"through (95 % interval {share_text(best.copied_low)} to {share_text(best.copied_high)}).",
+            ]
+        found = (
+            "not even a whole copy of it would be found, so the audit says nothing: more runs (--runs) say more"
+            if best.found_from is None
+            else f"a generator that copied {share_text(best.found_from)} of it would be found 8 times of 10"
+        )
+        return [
+            said,
+            f"The card is not refuted: of two data sets with the same safe margins it makes data that do not differ "
+            f"beyond chance, p = {p_text(self.p)}. Along the direction tested {found}.",
+            "That is no proof that nothing unsafe is used: other directions, and what happens rarely, are not seen.",
+        ]
+
+    def frame(self) -> pd.DataFrame:
+        """The public frame: the smallest p-value, each test, and the statistic of each run and data set."""
+        rows: list[tuple[Any, ...]] = []
+
+        def add(name: str, value: Any, by: str = "", *ends: float, better: str = "") -> None:
+            if value is not None and isfinite(value):
+                low, high = ends or (None, None)
+                rows.append((self.generator, f"audit.{name}", "", by, value, low, high, better, ""))
+
+        add("p", self.p, better="higher")
+        for number, test in enumerate(self.tests, 1):
+            by = f"direction {number}"
+            add("t", test.t, by)
+            add("p", test.p, by)
+            add("p_holm", test.p_holm, by)
+            add("copied", test.copied, by, test.copied_low, test.copied_high, better="lower")
+            add("found_from", test.found_from, by)
+            add("put_back", test.put_back, by)
+            add("smallest_safe_count", test.smallest, by)
+            for share, power in test.power.items():
+                add("power", power, f"{by}; {share:.0%} copied")
+            for side, data, lot in (
+                ("D+", test.of_plus, test.plus),
+                ("D-", test.of_minus, test.minus),
+            ):
+                add("statistic", data, f"{by}; {side}")
+                for run, value in enumerate(lot, 1):
+                    add("statistic", value, f"{by}; {side}; run {run}")
+        whole = pd.DataFrame(rows, columns=list(FRAME))
+        notes = notes_frame(self.generator, (*self.sentences(), *self.notes))
+        return pd.concat([whole, notes], ignore_index=True) if rows else notes
+
+    def about(self) -> dict[str, Any]:
+        """What was audited, and the verdict, as plain values."""
+        names = "title generator columns margins dimension looked_at rows left_out runs level seed seconds"
+        return {
+            "kind": "audit",
+            "tablepack": ENGINE_VERSION,
+            "verdict": self.verdict,
+            **{name: getattr(self, name) for name in names.split()},
+        }
+
+
+# --- the test
+
+
+def two_sample(
+    plus: Sequence[float],
+    minus: Sequence[float],
+    ends: tuple[float, float],
+    *,
+    level: float,
+    put_back: int,
+    smallest: int,
+) -> DirectionTest:
+    """Student's two-sided t-test of two lots of as many runs, as in Houssiau et al., its power and what it finds.
+
+    ends: The statistic of the two data sets that they were made of; not the same.
+
+    Where nothing varies, p is 1 if both are the same and 0 if not.
+    """
+    one, other = (np.asarray(lot, dtype=np.float64) for lot in (plus, minus))
+    span, difference = ends[0] - ends[1], float(one.mean() - other.mean())
+    error = float(np.sqrt((one.var(ddof=1) + other.var(ddof=1)) / len(one)))
+    scale = max(float(np.abs([*one, *other, *ends]).max()), 1e-300)
+    t, interval = None, (difference, difference)
+    if error <= _SAME * scale:
+        p, error = float(abs(difference) <= _SAME * scale), 0.0
+    else:
+        found = optional("scipy.stats", "audits").ttest_ind(one, other)
+        t, p = float(found.statistic), float(found.pvalue)
+        low, high = found.confidence_interval(0.95)
+        interval = float(low), float(high)
+    low, high = sorted(end / span for end in interval) if span else (0.0, 0.0)
+
+    def power(share: float) -> float:
+        return power_of(share * span, error, len(one), level)
+
+    found_from = None
+    if power(1.0) >= LIKELY:
+        brentq = optional("scipy.optimize", "audits").brentq
+        is_sure = power(0.0) >= LIKELY
+        found_from = 0.0 if is_sure else float(brentq(lambda share: power(share) - LIKELY, 0, 1))
+    return DirectionTest(
+        plus=tuple(map(float, one)),
+        minus=tuple(map(float, other)),
+        of_plus=ends[0],
+        of_minus=ends[1],
+        t=t,
+        p=p,
+        p_holm=p,
+        copied=difference / span if span else 0.0,
+        copied_low=low,
+        copied_high=high,
+        power={share: power(share) for share in SHARES},
+        found_from=found_from,
+        put_back=put_back,
+        smallest=smallest,
+    )
+
+
+def power_of(difference: float, error: float, runs: int, level: float) -> float:
+    """Power of the two-sided t-test for a difference of means with a standard error."""
+    if error == 0:
+        return float(difference != 0)
+    stats, freedom, away = optional("scipy.stats", "audits"), 2 * runs - 2, abs(difference) / error
+    limit = float(stats.t.isf(level / 2, freedom))
+    # Over quantiles of the estimated error: scipy's noncentral t distribution is nan where it is far off.
+    errors = np.sqrt(stats.chi2.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES, freedom) / freedom)
+    found = stats.norm.sf(limit * errors - away) + stats.norm.cdf(-limit * errors - away)
+    return float(found.mean())
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Correct p-values for their number: Holm 1979."""
+    order = np.argsort(np.asarray(p), kind="stable")
+    times = len(p) - np.arange(len(p))
+    out = np.empty(len(p))
+    out[order] = np.maximum.accumulate(np.minimum(times * np.asarray(p)[order], 1.0))
+    return out.tolist()
+
+
+def p_text(p: float) -> str:
+    """A p-value for people."""
+    if p == 0:
+        return "0 (exactly: nothing varies)"
+    return f"{p:.1e}" if p < 0.001 else f"{p:.2g}"
+
+
+def share_text(share: float) -> str:
+    """A share as a percentage."""
+    return f"{100 * share:.2g} %" if abs(share) < 0.995 else f"{100 * share:.0f} %"
+
+
+# The procedure
+
+
+SPANNED = "the safe margins say all there is to say of these columns"
+NO_ROOM = "no other data has these safe margins, in whole rows and without new combinations"
+MOST_RUNS, MOST_DIRECTIONS = 1_000, 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """How an audit is made.
+
+    runs: K: runs of each extremal data set, to choose a direction and again to test it.
+    seed: Fixes what the audit draws; not what a generator draws by itself.
+    """
+
+    runs: int = 10
+    directions: int = 1
+    rows: int = 10_000
+    least: int = 1
+    level: float = 0.01
+    seed: int = 2021
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not 2 <= self.runs <= MOST_RUNS:
+            problems.append(f"runs: wants 2 to {MOST_RUNS:,}, not {self.runs}")
+        if not 1 <= self.directions <= MOST_DIRECTIONS:
+            problems.append(f"directions: wants 1 to {MOST_DIRECTIONS}, not {self.directions}")
+        if not 0 < self.level < 1:
+            problems.append("level: wants a probability above 0 and below 1")
+        if self.rows < 1:
+            problems.append("rows: wants at least 1")
+        if problems:
+            raise SpecError(problems)
+
+
+def run_audit(
+    codes: Int64Array,
+    safe: SafeStatistics,
+    generator: Generator,
+    settings: Settings,
+    *,
+    title: str = "",
+    notes: tuple[str, ...] = (),
+    progress: Progress | None = None,
+) -> Audit:
+    """Audit a generator."""
+    begun = time.perf_counter()
+    found = Audit(
+        title=title,
+        generator=generator.words,
+        columns=dict(zip(safe.domain.names, safe.domain.sizes, strict=True)),
+        margins=safe.margins,
+        dimension=safe.dimension(),
+        looked_at=0,
+        rows=0,
+        left_out=0.0,
+        runs=settings.runs,
+        level=settings.level,
+        seed=settings.seed,
+        tests=(),
+        why_nothing=SPANNED,
+        notes=notes,
+    )
+    if not found.dimension:
+        return found
+    rng, tell = np.random.default_rng(settings.seed), progress or silent
+    start = start_of(codes, safe, rows=settings.rows, least=settings.least, rng=rng)
+    space = subspace_of(safe, rng)
+    done = 0
+
+    def lots(ends: Extremal) -> tuple[list[Cells], list[Cells]]:
+        """Make as many synthetic data sets of each of two, in turns."""
+        nonlocal done
+        out: tuple[list[Cells], list[Cells]] = ([], [])
+        for _ in range(settings.runs):
+            for lot, data in zip(out, (ends.plus, ends.minus), strict=True):
+                tell("running the generator", done, 4 * settings.runs * settings.directions)
+                lot.append(generator.draw(data, rng))
+                done += 1
+        return out
+
+    tests: list[DirectionTest] = []
+    rows = 0
+    for _ in range(settings.directions):
+        candidates, direction = candidates_of(start, safe, rng), space.random(rng)
+        ends = extremal_data(start, safe, direction, candidates)
+        if ends is None:
+            continue
+        critical = space.critical(*lots(ends)) or direction
+        if (again := extremal_data(start, safe, critical, candidates)) is not None:
+            direction, ends = critical, again
+        # Else the runs differ where data cannot: it is looked along the random direction.
+        plus, minus = ([direction.mean(cells) for cells in lot] for lot in lots(ends))
+        tests.append(
+            two_sample(
+                plus,
+                minus,
+                (direction.mean(ends.plus), direction.mean(ends.minus)),
+                level=settings.level,
+                put_back=ends.put_back,
+                smallest=ends.smallest,
+            )
+        )
+        rows = max(rows, int(ends.plus.n.sum()))
+    corrected = holm([test.p for test in tests])
+    told = list(notes)
+    if start.left_out:
+        told.append(
+            f"{100 * start.left_out:.2g} % of the rows lie in safe counts of too few, and were left out: suppression "
+            "depends on who they are, which no margin tells."
+        )
+    smallest = min((test.smallest for test in tests), default=settings.least)
+    if smallest < settings.least:
+        told.append(f"The smallest safe count is {smallest}, where {settings.least} were wanted.")
+    if tests and all(test.t is None for test in tests):
+        told.append("All runs of the same data gave the same: the generator draws nothing anew.")
+    return replace(
+        found,
+        looked_at=space.dimension,
+        rows=rows,
+        left_out=start.left_out,
+        tests=tuple(replace(t, p_holm=p) for t, p in zip(tests, corrected, strict=True)),
+        why_nothing="" if tests else NO_ROOM,
+        notes=tuple(told),
+        seconds=time.perf_counter() - begun,
+    )
+
+
+# The page
+
+
+HEADS = (
+    "direction",
+    "t",
+    "p",
+    "p (Holm)",
+    "through",
+    "interval",
+    "found from",
+    "1 % found",
+    "10 % found",
+)
+
+
+def write_audit(audit: Audit, path: Path, *, force: bool = False) -> tuple[Path, Path]:
+    """Write the page, and JSON beside it; see `write_both`."""
+    check_target(path, force=force)
+    return write_both(path, force=force, page=audit_page(audit), json=audit_json(audit))
+
+
+def audit_json(audit: Audit) -> str:
+    """All figures as JSON, with a line break at its end."""
+    return json_of(audit.frame(), **audit.about())
+
+
+def audit_rows(audit: Audit) -> list[tuple[str, ...]]:
+    """Return the tests as texts under `HEADS`."""
+    return [
+        (
+            f"{number}",
+            "–" if test.t is None else f"{test.t:.2f}",
+            p_text(test.p),
+            p_text(test.p_holm),
+            share_text(test.copied),
+            f"{share_text(test.copied_low)} to {share_text(test.copied_high)}",
+            "–" if test.found_from is None else share_text(test.found_from),
+            f"{test.power[0.01]:.2f}",
+            f"{test.power[0.1]:.2f}",
+        )
+        for number, test in enumerate(audit.tests, 1)
+    ]
+
+
+def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
+    """Runs of both data sets: marks a run, a smoothed distribution above; 0 and 1 are the data sets themselves."""
+    span = test.of_plus - test.of_minus
+    lots = [(np.asarray(lot) - test.of_minus) / span for lot in (test.plus, test.minus)]
+    every = np.concatenate(lots)
+    least = float(np.ptp(every)) / 100 or 0.01
+    # Silverman's rule; no less than can be seen.
+    widths = [float(max(1.06 * lot.std(ddof=1) * len(lot) ** -0.2, least)) for lot in lots]
+    room = 3 * max(widths)  # no curve is cut off
+    low, high = float(every.min()) - room, float(every.max()) + room
+    at = np.linspace(low, high, 300)
+    x = Scale(low=low, high=high, name="statistic; 0 and 1 are the two data sets themselves")
+    y = Scale(low=-0.3, high=1.2, ticks=())
+    legend = [("made of D+", "synthetic", "o"), ("made of D-", "more", "s")]
+    width_of = WIDE if is_wide else WIDTH
+    chart = Chart(title, x, y, width=width_of, height=170, left=20, legend=legend)
+    for lot, width, colour, mark, row in zip(
+        lots, widths, ("synthetic", "more"), ("o", "s"), (0.0, -0.12), strict=True
+    ):
+        density = np.exp(-0.5 * ((at[:, None] - lot[None, :]) / width) ** 2).sum(axis=1)
+        height = density / density.max()
+        chart.area(at, np.full(len(at), 0.1), 0.1 + height, colour, alpha=0.35)
+        chart.marks(lot, np.full(len(lot), row), colour, mark, size=3, alpha=0.85)
+    words = (
+        "Each mark is one run. If the card is true, both lots lie alike; what uses more pulls those of D+ towards 1 "
+        "and those of D- towards 0."
+        if is_wide
+        else "Marks as above."
+    )
+    return Picture.of(chart, words, is_wide=is_wide)
+
+
+def audit_page(audit: Audit) -> str:
+    """Return the HTML page."""
+    return render(
+        "audit.html.j2",
+        pictures=[
+            _picture(test, f"Direction {number}", is_wide=number == 1)
+            for number, test in enumerate(audit.tests, 1)
+        ],
+        audit=audit,
+        heads=HEADS,
+        rows=audit_rows(audit),
+        version=ENGINE_VERSION,
+    )
+
+
+# Generator cards of releases: PUBLIC, all of it stands in the release
+
+
+Card = dict[str, Any]
+
+
+def write_card(release: Path, out: Path, *, force: bool = False) -> tuple[Path, Path]:
+    """Write a release's generator card as a page, and JSON beside it."""
+    check_target(out, force=force, inputs=(release,))
+    card = generator_card(release)
+    beside = out.with_suffix(".json")
+    page = render("card.html.j2", card=card, version=ENGINE_VERSION)
+    texts = {out: page, beside: json_text(card)}
+    for file, text in texts.items():
+        write_output(file, text, force=force)
+    return out, beside
+
+
+def generator_card(path: Path) -> Card:
+    """Return the card of a release as plain values."""
+    release, claim = read_release(path), claim_of_release(path)
+    facts = release.facts
+    con, record = open_release(path)
+    with con:
+        listed = con.execute(
+            "SELECT columns, rows, cells, content_hash, noise_sd FROM catalog.tables ORDER BY width, name"
+        ).fetchall()
+    names, shown = ("columns", "rows", "cells", "content_hash", "noise_sd"), set(claim.margins)
+    tables = [
+        dict(zip(names, one, strict=True)) | {"measured": tuple(one[0]) in shown} for one in listed
+    ]
+    return {
+        "confidential": False,
+        "kind": "generator card",
+        "tablepack": ENGINE_VERSION,
+        "title": facts.title,
+        "Phi": [list(margin) for margin in claim.margins],
+        # The safe statistics: the released counts, named by their digests; they are in the release.
+        "psi": {"release": record.content_hash, "tables": tables},
+        "generator": {
+            "name": f"tablepack {facts.version}, mode {facts.mode}",
+            "key_id": facts.key_id,
+            "vintage": facts.vintage,
+            "parameters": {
+                k: v for k, v in facts.privacy.items() if k not in ("measured", "bounds")
+            },
+            "modelled": [list(table) for table in claim.tables if table not in shown],
+        },
+        "sections": [
+            {"heading": heading, "sentences": sentences}
+            for heading, sentences in _sections(release, claim).items()
+            if sentences
+        ],
+    }
+
+
+def _sections(release: Released, claim: Claim) -> Mapping[str, list[str]]:
+    """The headings of a model card, with what a release says under each."""
+    facts, cards = release.facts, release.cards
+    first = next(iter(cards.values()), {})
+    many, modelled, errors = facts.unit.many, [], []
+    if claim.modelled:
+        told = ", ".join(f"{len(table)} columns" for table in claim.modelled)
+        modelled.append(
+            f"Modelled from the tables of two and three of their columns that are named here, and nothing else: "
+            f"tables of {told}."
+        )
+    if noise := [float(card["noise_sd"]) for card in cards.values() if not card.get("wide")]:
+        errors.append(
+            f"Standard deviation of the noise of a count: {min(noise):.2f} to {max(noise):.2f}."
+        )
+    if gaps := [int(card["rounding_gap"]) for card in cards.values()]:
+        errors.append(f"Largest difference between the same margin in two tables: {max(gaps)}.")
+    dp = [] if facts.mode == "sticky" else Guarantee.of(first.get("dp") or {}).sentences()
+    return {
+        "Generator details": [
+            f"Made by tablepack {facts.version} in mode {facts.mode}, vintage {facts.vintage}, key {facts.key_id}.",
+            f"{len(claim.tables):,} tables are published; {len(claim.margins):,} margins were measured for them (Phi, "
+            "with all narrower ones).",
+            *modelled,
+        ],
+        "Intended use": [
+            f"Counts, and what follows from counts, of {many} in the published tables.",
+            "Not meant for looking up one person, for joining tables row by row, or for combinations of columns that "
+            "no table holds.",
+        ],
+        "Factors": [
+            f"What is counted are {many}; what is protected are {facts.entity.many}.",
+            *(
+                f"{column}: {', '.join(settings)} found in the data, "
+                + ("reviewed" if facts.is_reviewed else "not reviewed")
+                for column, settings in facts.detected.items()
+            ),
+        ],
+        "Metrics": errors,
+        "Training data": [
+            "The real data was read by the measuring step alone; all else was made from the noisy counts of Phi, "
+            "which are psi, named below by their digests.",
+            *facts.notes,
+        ],
+        "Evaluation data": [
+            "None is part of the release. `tablepack evaluate` and `tablepack audit` need the data; confidential.",
+        ],
+        "Quantitative analyses": list(exposure_sentences(first.get("exposure") or {}))
+        if facts.mode == "sticky"
+        else dp[1:] or dp[:1],
+        "Ethical considerations": [
+            f"No count of fewer than {facts.privacy['low_threshold']} entities is shown; the threshold is drawn around "
+            f"{facts.privacy['threshold_mean']}; each count has two layers of noise, fixed for the same entities."
+            if facts.mode == "sticky"
+            else Guarantee.of(first.get("dp") or {}).promise(),
+            "Who knows nearly everything of a small group may learn of its members: see the exposure above."
+            if facts.mode == "sticky"
+            else "The guarantee holds whatever an attacker knows, at the epsilon stated.",
+        ],
+        "Caveats and recommendations": [
+            "The card says what the release was made from; `tablepack audit RELEASE --data DATA` tests whether the "
+            "engine keeps to it.",
+            "Which ranges and values are shown depends on how many there are, decided with noise: it is part of psi.",
+        ],
+    }
