@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -35,7 +35,7 @@ STEPS = 60
 """Iterations at most; what is within the bound settles in about ten."""
 SETTLED = 2e-3
 """Change of anybody's variance at which it has settled."""
-ATTACKED = 16, 4, 4, 8
+ATTACKED = 12, 3, 3, 6
 """Of how many people the attack is computed: of the most exposed, the rest of 1 %, of 5 %, and of all."""
 LARGE = 500
 """What a sum over more people reveals of each is taken as known by itself: together they reveal next to nothing."""
@@ -97,8 +97,9 @@ class Estimator:
     ) -> list[ColumnExposure]:
         """Of some columns, or all, most exposed first; parameters as of `exposure`."""
         names = self.columns if columns is None else columns
+        alike: dict[object, ColumnExposure] = {}  # columns that are null together have one secret
         found = [
-            self.exposure(name, times, (before or {}).get(name, 0.0), most_right=most_right)
+            self._most_exposed(name, times, (before or {}).get(name, 0.0), 1, most_right, alike)
             for name in names
         ]
         return sorted(found, key=lambda one: (-one.most, one.column))
@@ -119,10 +120,28 @@ class Estimator:
         most_right: Where the bound is above it, the attack decides; not of tables that were measured again, for who was
             together in other vintages is not known.
         """
-        found = [
-            self._of_secret(column, shared, times, before, noise_factor, most_right)
-            for shared in self._secrets[column]
-        ]
+        return self._most_exposed(column, times, before, noise_factor, most_right, {})
+
+    def _most_exposed(
+        self,
+        column: str,
+        times: Mapping[ColumnSet, int],
+        before: float,
+        noise_factor: int,
+        most_right: float,
+        alike: dict[object, ColumnExposure],
+    ) -> ColumnExposure:
+        """Of its secrets the one that is revealed most; those of the same tables and gains are computed once."""
+        found = []
+        for number, shared in enumerate(self._secrets[column]):
+            gains = {column: 1.0} | {name: one.gain for name, one in shared.proxies.items()}
+            is_alike = shared.own is not None and shared.own.rest is None
+            key = (frozenset(gains.items()), before) if is_alike else (column, number)
+            if key not in alike:
+                alike[key] = self._of_secret(
+                    column, shared, times, before, noise_factor, most_right
+                )
+            found.append(replace(alike[key], column=column))
         return max(found, key=lambda one: one.most)
 
     def _of_secret(
