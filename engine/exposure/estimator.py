@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,8 @@ STEPS = 60
 """Iterations at most; what is within the bound settles in about ten."""
 SETTLED = 2e-3
 """Change of anybody's variance at which it has settled."""
-ERROR = 0.009
-"""Standard error of how often the most exposed are guessed right: so many attacks are simulated."""
+ATTACKED = 12, 3, 3, 6
+"""Of how many people the attack is computed: of the most exposed, the rest of 1 %, of 5 %, and of all."""
 LARGE = 500
 """What a sum over more people reveals of each is taken as known by itself: together they reveal next to nothing."""
 _SNR = np.concatenate([[0.0], np.logspace(-4, 3, 400)])
@@ -96,8 +97,9 @@ class Estimator:
     ) -> list[ColumnExposure]:
         """Of some columns, or all, most exposed first; parameters as of `exposure`."""
         names = self.columns if columns is None else columns
+        alike: dict[object, ColumnExposure] = {}  # columns that are null together have one secret
         found = [
-            self.exposure(name, times, (before or {}).get(name, 0.0), most_right=most_right)
+            self._most_exposed(name, times, (before or {}).get(name, 0.0), 1, most_right, alike)
             for name in names
         ]
         return sorted(found, key=lambda one: (-one.most, one.column))
@@ -116,12 +118,30 @@ class Estimator:
         before: Ratio of signal to noise at which everybody's is known already.
         noise_factor: How many times the noise.
         most_right: Where the bound is above it, the attack decides; not of tables that were measured again, for who was
-            together in other vintages is not known, nor of near copies, of which attacks on files found more.
+            together in other vintages is not known.
         """
-        found = [
-            self._of_secret(column, shared, times, before, noise_factor, most_right)
-            for shared in self._secrets[column]
-        ]
+        return self._most_exposed(column, times, before, noise_factor, most_right, {})
+
+    def _most_exposed(
+        self,
+        column: str,
+        times: Mapping[ColumnSet, int],
+        before: float,
+        noise_factor: int,
+        most_right: float,
+        alike: dict[object, ColumnExposure],
+    ) -> ColumnExposure:
+        """Of its secrets the one that is revealed most; those of the same tables and gains are computed once."""
+        found = []
+        for number, shared in enumerate(self._secrets[column]):
+            gains = {column: 1.0} | {name: one.gain for name, one in shared.proxies.items()}
+            is_alike = shared.own is not None and shared.own.rest is None
+            key = (frozenset(gains.items()), before) if is_alike else (column, number)
+            if key not in alike:
+                alike[key] = self._of_secret(
+                    column, shared, times, before, noise_factor, most_right
+                )
+            found.append(replace(alike[key], column=column))
         return max(found, key=lambda one: one.most)
 
     def _of_secret(
@@ -145,17 +165,14 @@ class Estimator:
         n_most = max(FEWEST, round(MOST_EXPOSED * n_people))
         snr, added = evolve(cells, n_people, before)
         order = np.argsort(-snr, kind="stable")
-        guessed = right(snr)
-        most, n_top = _of_most(guessed[order], n_most)
+        most, n_top = _of_most(right(snr[order]), n_most)
         is_again = max(times.values(), default=1) > 1
         if most > most_right and not is_again:
-            guessed = attack(self.people, by, cells, snr, before, n_most)
-            # Of each of the most exposed the trials tell little: they share their mean in the bound's proportions.
-            top = order[:n_most]
-            found, bound = (ratio_of(float(each[top].mean())) for each in (guessed, right(snr)))
-            guessed[top] = right(snr[top] * found / max(bound, 1e-12))
-            most, n_top = _of_most(guessed[order], n_most)
-        guessed = np.append(guessed[order], 0.5)  # chance, of nobody
+            found = _attacked(self.people, by, cells, snr, before, order, n_most)
+            added *= found / np.maximum(snr, 1e-12)
+            snr = found
+            most, n_top = _of_most(right(snr[order]), n_most)
+        guessed = np.append(right(snr[order]), 0.5)  # chance, of nobody
 
         def of_share(share: float) -> float:
             return float(guessed[: max(FEWEST, round(share * n_people))][: max(n_people, 1)].mean())
@@ -176,6 +193,35 @@ class Estimator:
                 for table, each in zip(names, added, strict=True)
             },
         )
+
+
+def _attacked(
+    people: Incidence,
+    by: Sequence[str],
+    cells: Sequence[Cells],
+    snr: FloatArray,
+    before: float,
+    order: Int64Array,
+    n_most: int,
+) -> FloatArray:
+    """What the simulated attack makes of a bound: of some people, evenly through the order, their neighbours alike."""
+    n_people = people.n_people
+    ends = [n_most, *(round(share * n_people) for share in (0.01, 0.05, 1.0))]
+    ends = [0, *np.minimum(np.maximum.accumulate(ends), n_people)]
+    parts = [order[start:end] for start, end in pairwise(ends)]
+    some = [
+        part[np.linspace(0, len(part) - 1, min(n, len(part))).round().astype(np.int64)]
+        for part, n in zip(parts, ATTACKED, strict=True)
+    ]
+    found = attack(people, by, cells, snr, before, np.concatenate(some))
+    out = snr.copy()
+    for part, who, each in zip(
+        parts, some, np.split(found, np.cumsum([len(who) for who in some])[:-1]), strict=True
+    ):
+        if len(part):
+            was = ratio_of(float(right(snr[who]).mean()))
+            out[part] *= ratio_of(float(right(each).mean())) / max(was, 1e-12)
+    return out
 
 
 def _of_most(guessed: FloatArray, n_most: int) -> tuple[float, int]:
@@ -264,100 +310,87 @@ def attack(
     tables: Sequence[Cells],
     snr: FloatArray,
     before: float,
-    n_most: int,
+    who: Int64Array,
 ) -> FloatArray:
-    """How often each secret is guessed right by least squares, where secrets, hidden sides and noise are drawn.
+    """What least squares reveal of the secrets of some people, as a ratio of signal to noise.
 
-    by: Which column of each table shows the secret, with errors of its own.
+    Which sides of small cells are hidden is drawn, anew for each of them. What is then shown is linear in secrets and
+    noise, and so is the guess: how often it is right needs no draws.
+
+    by: Which column of each table shows the secret; errors of near copies are unknown as the secrets are.
     snr: The bound of each person: as much is known of people who were not sampled.
-    n_most: How many are the most exposed.
     """
-    from engine.exposure.loops import TRIALS, add_up, least_squares
+    from engine.exposure.loops import SIDE_BY_SIDE, solve
 
     n_people, rng = people.n_people, np.random.default_rng(0)
     unknown, prior = np.interp(snr, _SNR, _LEFT), np.full(n_people, 1.0 + before)
-    names, column = np.unique(by, return_inverse=True)
-    gains = np.ones(len(names))
-    gains[column] = [one.gain for one in tables]
+    copies = sorted({name for name, one in zip(by, tables, strict=True) if one.gain < 1})
     parts: list[tuple[Any, ...]] = []
-    for number, one in zip(column, tables, strict=True):
+    for name, one in zip(by, tables, strict=True):
         n_cells, square, known = len(one.noise), one.weight**2, one.gain**2
         sampled, others = (
             np.bincount(one.cell, weights=w, minlength=n_cells)
             for w in (square, square * unknown[one.person])
         )
         noise = np.where(one.size > 0, 4.0 * one.sd**2, one.noise)
-        errors, missing = (1 - known) * sampled * one.larger, known * others * (one.larger - 1)
-        all_else = (noise + errors + missing + known * others)[one.cell]
-        alone = known * square / (all_else - known * square * unknown[one.person])
+        errors, others = (1 - known) * sampled, known * others
+        all_else = (noise + (errors + others) * one.larger)[one.cell]
+        mine = known * square
         is_large = (sampled > LARGE)[one.cell]
-        prior += np.bincount(one.person, weights=alone * is_large, minlength=n_people)
-        edges = np.argsort(one.cell, kind="stable")
-        edges = edges[(~is_large & np.isfinite(noise)[one.cell])[edges]]
-        n_each = np.bincount(one.cell[edges], minlength=n_cells)
+        alone = is_large * mine / (all_else - mine * unknown[one.person])
+        prior += np.bincount(one.person, weights=alone, minlength=n_people)
+        kept = np.flatnonzero(~is_large & np.isfinite(noise)[one.cell])
+        person, cell = one.person[kept], one.cell[kept]
+        weight = one.weight[kept] * one.gain
+        if one.gain < 1:
+            person = np.concatenate([person, person + n_people * (1 + copies.index(name))])
+            weight = np.concatenate([weight, one.weight[kept] * math.sqrt(1 - known)])
+            cell = np.concatenate([cell, cell])
+        edges = np.argsort(cell, kind="stable")
+        n_each = np.bincount(cell, minlength=n_cells)
         held = np.flatnonzero(n_each)
         parts.append(
             (
-                one.person[edges].astype(np.int32),
-                one.weight[edges].astype(np.float32),
+                person[edges].astype(np.int32),
+                weight[edges].astype(np.float32),
                 n_each[held],
-                np.full(len(held), number),
-                *(each[held, None] for each in (one.size, sampled, noise, errors, missing)),
+                *(each[held] for each in (one.size, noise, (errors + others) * (one.larger - 1))),
             )
         )
-    person, weight, n_each, of, size, sampled, noise, errors, missing = (
+    person, weight, n_each, size, noise, missing = (
         np.concatenate(part) for part in zip(*parts, strict=True)
     )
     system = np.concatenate([[0], np.cumsum(n_each)]), person, weight
-    gain, small = gains[of, None], np.flatnonzero(size)
-    told = people.patterns(max(one.sd for one in tables))
-    hits, beforehand = np.zeros(n_people), (prior - 1)[:, None]
-    rounds = math.ceil(0.25 / ERROR**2 / n_most / TRIALS)
-    for _ in range(rounds):
-        secret = rng.choice([-1.0, 1.0], (n_people, TRIALS))
-        is_same = rng.random((len(names), n_people, TRIALS)) < (1 + gains[:, None, None]) / 2
-        sums = add_up(*system, of, np.where(is_same, secret, -secret))
-        shown = sums + np.sqrt(noise) * rng.normal(size=sums.shape)
-        of_noise = noise + np.zeros(sums.shape)
-        shown[small], of_noise[small] = _shown(
-            sums[small], size[small], sampled[small], noise[small], told, rng
-        )
-        shown = (shown + np.sqrt(missing) * rng.normal(size=sums.shape)) / gain
-        precision = gain**2 / (of_noise + errors + missing)
-        of_prior = beforehand * secret + np.sqrt(beforehand) * rng.normal(size=secret.shape)
-        guess = least_squares(*system, precision, shown, prior, of_prior)
-        hits += np.where(guess == 0, 0.5, guess * secret > 0).mean(axis=1) / rounds
-    return hits
+    prior = np.append(prior, np.ones(n_people * len(copies)))
+    small, told = np.flatnonzero(size), people.patterns(max(one.sd for one in tables))
+    left = np.zeros(len(who))
+    for start in range(0, len(who), SIDE_BY_SIDE):
+        some = np.resize(who[start : start + SIDE_BY_SIDE], SIDE_BY_SIDE)
+        of_noise = np.repeat(noise[:, None], SIDE_BY_SIDE, axis=1)
+        of_noise[small] = _shown(size[small, None], noise[small, None], told, rng)
+        precision = (1 / (of_noise + missing[:, None])).astype(np.float32)
+        found = solve(*system, precision, prior, some)[some, np.arange(SIDE_BY_SIDE)]
+        left[start : start + SIDE_BY_SIDE] = found[: len(who) - start]
+    return 1 / np.clip(left, 1e-9, 1.0) - 1
 
 
 def _shown(
-    sums: FloatArray,
-    size: Int64Array,
-    sampled: FloatArray | Int64Array,
-    noise: FloatArray,
-    told: Patterns,
-    rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray]:
-    """What is shown of small cells: both sides with noise, or what it tells of their sum that a side is hidden.
+    size: Int64Array, noise: FloatArray, told: Patterns, rng: np.random.Generator
+) -> FloatArray:
+    """Variance of the noise in what small cells show: in both sides, or that tells as much as that a side is hidden.
 
-    sums: shape (n_cells, n_trials), of the secrets of those who were sampled; the others: shape (n_cells, 1).
-    noise: Variance of that in both sides.
+    size, noise: shape (n_cells, 1), people, and the variance of the noise in both sides.
 
-    Returns: an observation of the sum, and the variance of its noise; inf: nothing is told.
+    Returns: the variances, shape (n_cells, SIDE_BY_SIDE); inf: nothing is told.
     """
-    n = np.broadcast_to(size, sums.shape)
-    left = np.maximum(n - np.rint(sampled).astype(np.int64), 0)  # people of several rows weigh more
-    others = 2 * rng.binomial(left, 0.5) - left
-    plus = np.clip(np.rint((n + sums + others) / 2).astype(np.int64), 0, n)
-    here, there = (rng.random(n.shape) < told.passes[many] for many in (plus, n - plus))
-    both, one, direction = here & there, here != there, np.where(here, 1.0, -1.0)
-    drawn = np.sqrt(noise) * rng.normal(size=n.shape)
-    # One count, of twice the noise, and that the other side is hidden are together one observation of the sum.
-    before, count = 1 / told.spread[n, one.astype(np.int64)], one / (2 * noise)
-    of_count = direction * (sums + others) + np.sqrt(2) * drawn
-    precision = np.maximum(before + count, 1 / n)
-    mean = direction * (before * np.where(one, told.mean[n], 0.0) + count * of_count) / precision
-    news = precision - 1 / n
-    with np.errstate(divide="ignore", invalid="ignore"):
-        observed = np.where(news > 0, mean * precision / news - others, 0.0)
-        return np.where(both, sums + drawn, observed), np.where(both, noise, 1 / news)
+    from engine.exposure.loops import SIDE_BY_SIDE
+
+    n = np.broadcast_to(size, (len(size), SIDE_BY_SIDE))
+    plus = rng.binomial(n, 0.5)
+    shown = sum(
+        (rng.random(n.shape) < told.passes[many]).astype(np.int64) for many in (plus, n - plus)
+    )
+    # Each count has twice the noise of both; with what it tells that a side is hidden, one observation of the sum.
+    news = 1 / told.spread[n, shown] + shown / (2 * noise) - 1 / n
+    with np.errstate(divide="ignore"):
+        return 1 / np.maximum(news, 0.0)

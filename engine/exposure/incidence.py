@@ -383,16 +383,15 @@ class Patterns:
 
     passes: FloatArray  # Whether a side of so many is shown, as a probability
     noise: FloatArray  # Variance of the noise that tells as much as all sides do on average; inf: they tell nothing
-    mean: FloatArray  # Where one side is shown, of the sum in its direction
-    # shape (n, 2): Variance of the sum where neither side is shown, or one, before its count is looked at.
-    spread: FloatArray
+    spread: FloatArray  # shape (n, 3): Variance of the sum by how many sides are shown, before counts are looked at
 
 
 @lru_cache
 def _patterns(low_threshold: int, mean: int, sd: float) -> Patterns:
     """Both sides of `4 * mean` people are shown nearly always."""
     most = 4 * mean
-    noise, means, spreads = np.full(most, np.inf), np.zeros(most), np.full((most, 2), np.inf)
+    noise, spreads = np.full(most, np.inf), np.full((most, 3), np.inf)
+    spreads[:, 2] = np.arange(most)
     passes = np.array([0.5 * math.erfc((mean - k) / math.sqrt(2)) for k in range(most)])
     passes[:low_threshold] = 0.0
     for n in range(1, most):
@@ -400,24 +399,23 @@ def _patterns(low_threshold: int, mean: int, sd: float) -> Patterns:
         often = np.array([math.comb(n, k) for k in on]) / 2.0**n
         here, there = passes[: n + 1], passes[n::-1]
         left = 0.0  # variance of the sum that is not known
-        for known, likely in (
-            (0.0, often * (1 - here) * (1 - there)),
-            (1 / (8 * sd**2), 2 * often * here * (1 - there)),
-            (1 / (4 * sd**2), often * here * there),
+        for shown, likely in enumerate(
+            (
+                often * (1 - here) * (1 - there),
+                2 * often * here * (1 - there),
+                often * here * there,
+            )
         ):
             chance = float(likely.sum())
             if chance < RARE:
                 continue
             middle = float((likely * on).sum()) / chance
             spread = max(4 * float((likely * (on - middle) ** 2).sum()) / chance, LEAST_SPREAD)
-            left += chance / (1 / spread + known)
-            shown = round(8 * sd**2 * known)
+            left += chance / (1 / spread + shown / (8 * sd**2))
             if shown < 2:
                 spreads[n, shown] = spread
-            if shown == 1:
-                means[n] = 2 * middle - n
         noise[n] = n * left / (n - left) if left < n else np.inf
-    return Patterns(passes=passes, noise=noise, mean=means, spread=spreads)
+    return Patterns(passes=passes, noise=noise, spread=spreads)
 
 
 def _split(cell: NDArray[np.int32], rest: Int64Array) -> Int64Array:

@@ -16,10 +16,10 @@ Int32Array = NDArray[np.int32]
 _MIX = np.int64(-7046029254386353131)  # 2**64 divided by the golden ratio
 
 
-TRIALS = 8
-"""Attacks that are computed side by side."""
-MOST_TURNS, NEGLIGIBLE, TINY = 100, 1e-4, 1e-300
-"""Iterations at most; share of the squared length at which they end."""
+SIDE_BY_SIDE = 8
+"""Systems that are solved side by side."""
+MOST_TURNS, NEGLIGIBLE, TINY = 100, 0.03, 1e-300
+"""Iterations at most; share of the variance of a guess that it may be too small by at which they end."""
 
 
 @part
@@ -192,74 +192,67 @@ def reveal(
 
 
 @kernel
-def add_up(
-    first: Int64Array,
-    person: Int32Array,
-    weight: NDArray[np.float32],
-    of: Int64Array,
-    side: FloatArray,
-) -> FloatArray:
-    """Sums over the people of each cell, of what its table shows; see `least_squares`.
-
-    of: Which of the columns that show the secret its table has.
-    side: shape (n_columns, n_people, TRIALS), what they show.
-    """
-    out = np.zeros((len(of), TRIALS))
-    for column in range(len(side)):
-        _gather(first, person, weight, of == column, side[column], out)
-    return out
-
-
-@kernel
-def least_squares(
+def solve(
     first: Int64Array,
     person: Int32Array,
     weight: NDArray[np.float32],
     precision: FloatArray,
-    shown: FloatArray,
     prior: FloatArray,
-    of_prior: FloatArray,
+    who: Int64Array,
 ) -> FloatArray:
-    """Guess secrets from noisy sums over cells, by conjugate gradients; several trials side by side.
+    """Columns of the covariance of what noisy sums over cells leave unknown, by conjugate gradients (Jacobi).
 
     first, person, weight: The people of cell k, and their weights, stand from first[k] up to first[k + 1].
-    precision, shown: shape (n_cells, TRIALS), of the noise, and the noisy sums.
+    precision: shape (n_cells, SIDE_BY_SIDE), of the noise.
     prior: shape (n_people,), precision of what is known of each beforehand, that its variance is 1 included.
-    of_prior: shape (n_people, TRIALS), what that is, times its precision.
+    who: shape (SIDE_BY_SIDE,), whose columns.
     """
-    n_people, every = len(prior), np.ones(len(shown), np.bool_)
-    rest, total = of_prior.copy(), precision * shown
-    _scatter(first, person, weight, total, rest)
-    guess, way, along = np.zeros((n_people, TRIALS)), rest.copy(), np.zeros((n_people, TRIALS))
-    square, step, after = np.zeros(TRIALS), np.zeros(TRIALS), np.zeros(TRIALS)
-    for who in range(n_people):
-        for k in range(TRIALS):
-            square[k] += rest[who, k] ** 2
-    negligible = NEGLIGIBLE * square.max()
+    n_people = len(prior)
+    shape = (n_people, SIDE_BY_SIDE)
+    diagonal, total = np.zeros(shape, np.float32), np.zeros(precision.shape, np.float32)
+    for cell in range(len(precision)):
+        for edge in range(first[cell], first[cell + 1]):
+            for k in range(SIDE_BY_SIDE):
+                diagonal[person[edge], k] += weight[edge] ** 2 * precision[cell, k]
+    guess, rest = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    way, along = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    square, step, after = np.zeros(SIDE_BY_SIDE), np.zeros(SIDE_BY_SIDE), np.zeros(SIDE_BY_SIDE)
+    for i in range(n_people):
+        for k in range(SIDE_BY_SIDE):
+            diagonal[i, k] += prior[i]
+    for k in range(SIDE_BY_SIDE):
+        rest[who[k], k] = 1.0
+        way[who[k], k] = square[k] = 1 / diagonal[who[k], k]
     for _ in range(MOST_TURNS):
-        for who in range(n_people):
-            for k in range(TRIALS):
-                along[who, k] = prior[who] * way[who, k]
-        _gather(first, person, weight, every, way, total)
+        for i in range(n_people):
+            for k in range(SIDE_BY_SIDE):
+                along[i, k] = prior[i] * way[i, k]
+        _gather(first, person, weight, way, total)
         total *= precision
         _scatter(first, person, weight, total, along)
         step[:] = 0.0
-        for who in range(n_people):
-            for k in range(TRIALS):
-                step[k] += way[who, k] * along[who, k]
-        for k in range(TRIALS):
+        for i in range(n_people):
+            for k in range(SIDE_BY_SIDE):
+                step[k] += way[i, k] * along[i, k]
+        for k in range(SIDE_BY_SIDE):
             step[k] = square[k] / step[k] if step[k] > 0 else 0.0
         after[:] = 0.0
-        for who in range(n_people):
-            for k in range(TRIALS):
-                guess[who, k] += step[k] * way[who, k]
-                rest[who, k] -= step[k] * along[who, k]
-                after[k] += rest[who, k] ** 2
-        if after.max() < negligible:
+        for i in range(n_people):
+            for k in range(SIDE_BY_SIDE):
+                guess[i, k] += step[k] * way[i, k]
+                rest[i, k] -= step[k] * along[i, k]
+                after[k] += rest[i, k] ** 2 / diagonal[i, k]
+        is_settled = True
+        for k in range(SIDE_BY_SIDE):
+            left = guess[who[k], k]
+            is_settled = is_settled and after[k] <= NEGLIGIBLE * left * (1 - left)
+        if is_settled:
             break
-        for who in range(n_people):
-            for k in range(TRIALS):
-                way[who, k] = rest[who, k] + after[k] / max(square[k], TINY) * way[who, k]
+        for i in range(n_people):
+            for k in range(SIDE_BY_SIDE):
+                way[i, k] = (
+                    rest[i, k] / diagonal[i, k] + after[k] / max(square[k], TINY) * way[i, k]
+                )
         square[:] = after
     return guess
 
@@ -269,17 +262,18 @@ def _gather(
     first: Int64Array,
     person: Int32Array,
     weight: NDArray[np.float32],
-    where: NDArray[np.bool_],
     of_people: FloatArray,
     out: FloatArray,
 ) -> None:
     """Sums over the people of some cells."""
-    for cell in range(len(where)):
-        if where[cell]:
-            out[cell] = 0.0
-            for edge in range(first[cell], first[cell + 1]):
-                for k in range(TRIALS):
-                    out[cell, k] += weight[edge] * of_people[person[edge], k]
+    total = np.zeros(SIDE_BY_SIDE, out.dtype)
+    for cell in range(len(out)):
+        total[:] = 0.0
+        for edge in range(first[cell], first[cell + 1]):
+            one, by = of_people[person[edge]], weight[edge]
+            for k in range(SIDE_BY_SIDE):
+                total[k] += by * one[k]
+        out[cell] = total
 
 
 @part
@@ -293,5 +287,5 @@ def _scatter(
     """Add what the sums over cells say to each of their people."""
     for cell in range(len(of_cells)):
         for edge in range(first[cell], first[cell + 1]):
-            for k in range(TRIALS):
+            for k in range(SIDE_BY_SIDE):
                 out[person[edge], k] += weight[edge] * of_cells[cell, k]

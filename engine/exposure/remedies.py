@@ -112,7 +112,7 @@ def _to_drop(
     kept, left = dict(needs), dict(times)
     for first in over:
         known = before.get(first.column, 0.0)
-        one = estimator.exposure(first.column, left, known)
+        one = estimator.exposure(first.column, left, known, most_right=bound)
         while one.most > bound:
             to_go = STEP * (one.snr - ratio_of(bound))
             for table in sorted(one.by, key=lambda table: (-one.by[table], table)):
@@ -130,7 +130,7 @@ def _to_drop(
                 if to_go <= 0:
                     break
             left = {columns: n for columns, n in left.items() if n > 0}
-            again = estimator.exposure(first.column, left, known)
+            again = estimator.exposure(first.column, left, known, most_right=bound)
             if again.snr >= one.snr:
                 return None
             one = again

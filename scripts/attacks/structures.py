@@ -321,16 +321,20 @@ def split_builds(found: Structure, ways: str = "") -> Structure:
     return replace(found, builds=builds, ways=ways)
 
 
-CORE: Mapping[str, tuple[Callable[[int, int, int], Structure], tuple[int, ...]]] = {
-    "150 people alone have values in k columns": (few, (3, 4, 5, 10, 20, 40)),
-    "everybody, k columns, cells of 20": (everybody, (3, 4, 5, 10, 20)),
-    "the secret inside k recodes, 150 people": (recodes, (4, 5, 20, 40)),
-    "k near copies, 2 % differing": (copies, (4, 8, 16)),
-    "k near copies, 5 % differing": (copies_5, (5, 8, 16)),
-    "k columns, cells of 8": (eights, (3, 4)),
-    "k numbers, in ranges": (numbers, (3, 4)),
-    "k columns null together": (together_null, (4, 8, 16)),
+CORE: Mapping[str, tuple[Callable[[int, int, int], Structure], Mapping[str, tuple[int, ...]]]] = {
+    name: (make, {"standard": standard, "strict": strict})
+    for name, make, standard, strict in (
+        ("150 people alone have values in k columns", few, (4, 5, 10), (4, 5)),
+        ("everybody, k columns, cells of 20", everybody, (4, 5), (3, 4)),
+        ("the secret inside k recodes, 150 people", recodes, (4, 5), (8, 12)),
+        ("k near copies, 2 % differing", copies, (4, 5, 6), (4, 5)),
+        ("k near copies, 5 % differing", copies_5, (5, 6, 8), (5, 6)),
+        ("k columns, cells of 8", eights, (3, 4), (4, 5)),
+        ("k numbers, in ranges", numbers, (3, 4), (3, 4)),
+        ("k columns null together", together_null, (4, 8), (8,)),
+    )
 }
+"""By profile the k on both sides of where refusals begin."""
 FURTHER: Mapping[str, Callable[[int, int], Structure]] = {
     "skip patterns: five questions of a tenth": skips,
     "sparse events of the same people": events,
