@@ -138,7 +138,7 @@ def test_equal_keys_give_equal_rows_and_others_do_not(known):
 
 def test_the_same_bytes_everywhere():
     """Pinned: other numbers here mean other released numbers."""
-    assert digest(fitted(people(400, seed=2), [("age", "region", "spouse")])) == "a7ca437a5c1666da"
+    assert digest(fitted(people(400, seed=2), [("age", "region", "spouse")])) == "38a48e7cf3d92bc1"
 
 
 @given(st.integers(0, 10_000), st.integers(0, 40), st.integers(1, 6))
