@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.schema import BoolArray, Column, ColumnSet, Int64Array
+from engine.errors import InternalError
+from engine.schema import NULL_CODE, BoolArray, Column, ColumnSet, Int64Array
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,3 +74,24 @@ def tree_sizes(n_leaves: int, branching: int) -> tuple[int, ...]:
         sizes.append(nodes)
         nodes = -(-nodes // branching)
     return tuple(reversed(sizes))
+
+
+def inner_depths(n: Int64Array, branching: int, axis: int) -> tuple[Int64Array, ...]:
+    """Counts of a tree's inner depths, the coarsest first, without the root and the leaves."""
+    n_depths = len(tree_sizes(n.shape[axis], branching))
+    return tuple(
+        np.add.reduceat(n, np.arange(0, n.shape[axis], branching**up), axis=axis)
+        for up in range(n_depths, 0, -1)
+    )
+
+
+def level_of(codes: Int64Array, levels: Levels) -> Int64Array:
+    """The level that each code lies in."""
+    first = int(levels.has_null)
+    low, high = levels.low[first:], levels.high[first:]
+    at = np.searchsorted(low, codes, side="right") - 1
+    is_null = codes == NULL_CODE
+    lies = (at >= 0) & (codes <= high[at]) if len(low) else np.zeros(len(codes), dtype=bool)
+    if not (np.where(is_null, levels.has_null, lies)).all():
+        raise InternalError(f"column {levels.column.name!r}: a row lies in none of its levels")
+    return np.where(is_null, 0, at + first)

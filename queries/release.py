@@ -20,12 +20,10 @@ from queries.intervals import (
     marks_of,
     tabulate,
     with_replicates,
-    with_statuses,
 )
-from queries.sql import TIMEOUT_S, Marks, Oversight, Result, Session
+from queries.sql import TIMEOUT_S, Oversight, Result, Session
 
 __all__ = ["TIMEOUT_S", "Release", "open_release"]
-_JOINED = Marks(unknown=("the statement reads your own tables.",))
 
 
 class Release(Session):
@@ -103,18 +101,18 @@ class Release(Session):
             answer = differing(self, text, tables, intervals=intervals, status=status)
             if answer is not None:
                 return answer
-        if not intervals:
-            result = super().sql(text, tables=tables)
-            result.marked_by(lambda rows: _JOINED if tables else marks_of(self, text, result, rows))
-            return with_statuses(result) if status else result
-        return annotated(self, text, tables)
+        if intervals:
+            return annotated(self, text, tables)
+        if status:
+            return annotated(self, text, tables, shown=("status",))
+        result = super().sql(text, tables=tables)
+        result.marked_by(lambda rows: marks_of(self, text, result, rows, tables))
+        return result
 
     def replicates(self, *columns: str) -> Result:
-        """Return 48 replicates of a released table's counts.
+        """Return the replays of a released table: rows of what the data may have been, and of a release of these.
 
-        The standard deviation over the replicates of a figure that is computed from each of them estimates the
-        standard deviation of its noise; for use and limits see queries/intervals/README.md. Replicates are the same at
-        every call.
+        For use and limits see queries/intervals/README.md. Replays are the same at every call.
 
         Parameters
         ----------
@@ -124,15 +122,14 @@ class Release(Session):
         Returns
         -------
         Result
-            Rows of `replicate`, the columns, and `count`.
+            Rows of `replicate`, the columns, `imagined` and `count`.
 
         Raises
         ------
         NotAnswerable
             There is no table of exactly these columns.
         QueryRefused
-            The table has no replicates (mode dp, or modelled), has too many rows, or the query comes from an untrusted
-            user of a server.
+            The table has no replays, as wide ones, or they take too long.
         """
         listed = ", ".join(literal(name) for name in columns)
         return self.sql(f"FROM replicates({listed})")

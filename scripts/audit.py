@@ -1,21 +1,20 @@
 """Audits of generators, and what an analyst gets of them, on simulated censuses.
 
 Usage: .venv/bin/python scripts/audit.py [repeated] [--audits N] [--mixed N] [--workers N] [--quick] [--record]
-       .venv/bin/python scripts/audit.py applications [--people N] [--repeats N] [--only WORD ...] [--mbi PYTHON]
-           [--folder FOLDER] [--ready] [--record]
+       .venv/bin/python scripts/audit.py applications [--people N] [--repeats N] [--only WORD ...] [--folder FOLDER]
+           [--ready] [--record]
 repeated: 100 audits of each honest generator and of mixtures of IPF, 10 of mixtures of our modes (--mixed), 3 of whole
 cheats; several minutes on two free cores. All but the noise of mode dp, which is fresh, is fixed by seeds.
-applications: the three of the paper on auditable generation (Houssiau et al. 2022, arXiv:2211.11540), its tables 1
-to 4, by both modes of tablepack, iterative proportional fitting, Private-PGM and MST (--mbi: the interpreter of an
-environment with mbi 2.0.0 and pandas), sequential CART, and dishonest ones. With --folder each figure is written as
-it is ready, and what is there is not measured again. --only: jobs whose names begin so, as "audit 1 IPF".
+applications: of the three of the paper on auditable generation (Houssiau et al. 2022, arXiv:2211.11540) the gender gap
+(table 1) and the audits (table 4), by both modes of tablepack, iterative proportional fitting, sequential CART, and
+dishonest ones. With --folder each figure is written as it is ready, and what is there is not measured again. --only:
+jobs whose names begin so, as "audit 1 IPF".
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,10 +30,6 @@ import numpy as np
 import pandas as pd
 import study
 from measured import command_line, markdown, record
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.inspection import permutation_importance
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import OneHotEncoder
 
 from engine.evaluation.audit import (
     Cells,
@@ -52,8 +47,8 @@ from engine.evaluation.audit import (
 from engine.evaluation.audit.domain import cells_of
 from engine.evaluation.audit.ours import raked
 from engine.evaluation.audit.safe import margin_of
-from engine.evaluation.baselines import Cart, Schema
-from engine.evaluation.baselines.outside import recipe_of
+from engine.evaluation.baselines import Schema
+from engine.evaluation.baselines.cart import cart
 from engine.params import PROFILES, DPParams
 from engine.schema import ColumnSet, FloatArray, Int64Array
 
@@ -76,7 +71,7 @@ def ours(kind: str, domain: Domain, margins: Sequence[Sequence[str]], seed: int)
     if kind == "ipf":
         return RakedGenerator(domain, margins)
     rng = np.random.default_rng(seed)
-    made = partial(Cart().synthesize, schema=Schema(), rng=rng)
+    made = partial(cart().synthesize, schema=Schema(), rng=rng)
     return FrameGenerator(domain, made, "sequential CART")
 
 
@@ -279,26 +274,6 @@ APPLICATIONS: Mapping[str, Application] = {
 
 # --- applications: what an analyst gets
 
-TRAINED = 0.75
-FOREST = {"n_estimators": 30, "min_samples_leaf": 50, "random_state": 1, "n_jobs": 1}
-MOST_TRAINED, MOST_PERMUTED, PERMUTATIONS = 50_000, 20_000, 3
-"""Rows that a forest is grown on, and tested on; and that importance is measured on, so often."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Split:
-    """Real rows: those that the real model is trained on, and those that every model is tested on."""
-
-    train: Int64Array
-    test: Int64Array
-
-
-def split_of(rows: Int64Array, rng: np.random.Generator) -> Split:
-    """Split rows at random."""
-    order = rng.permutation(len(rows))
-    cut = int(TRAINED * len(rows))
-    return Split(train=rows[order[:cut]], test=rows[order[cut:]])
-
 
 def rows_of(cells: Cells, n_rows: int, rng: np.random.Generator) -> Int64Array:
     """Rows of cells that have whole numbers of them, shuffled; else so many drawn by their shares."""
@@ -343,87 +318,6 @@ def _rmse(errors: FloatArray) -> float:
     return float(np.sqrt(np.mean(np.nan_to_num(errors, nan=1.0) ** 2)))
 
 
-def regression_accuracy(
-    real: Split, made: Int64Array, sizes: Sequence[int], target: int
-) -> dict[str, float]:
-    """Table 2: a multinomial regression of three quarters of the synthetic rows, on real rows and on the others."""
-    cut = int(TRAINED * len(made))
-    others = [axis for axis in range(len(sizes)) if axis != target]
-    coder = OneHotEncoder(categories=[np.arange(sizes[a]) for a in others], handle_unknown="ignore")
-    rows, n = np.unique(made[:cut], axis=0, return_counts=True)
-    model = LogisticRegression(C=1e6, max_iter=2_000)
-    model.fit(coder.fit_transform(rows[:, others]), rows[:, target], sample_weight=n)
-    return {
-        where: float(model.score(coder.transform(x[:, others]), x[:, target]))
-        for where, x in (("on real", real.test), ("on synthetic", made[cut:]))
-    }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Forest:
-    """What a forest came to: accuracies, and the importance of each feature on real rows."""
-
-    on_real: float
-    on_synthetic: float
-    importance: FloatArray
-
-    def order(self, among: Sequence[int] | None = None) -> str:
-        """Features, or some of them, from the most important one, a letter each."""
-        ranked = np.argsort(-self.importance, kind="stable")
-        return "".join(chr(ord("a") + i) for i in ranked if among is None or i in among)
-
-
-def forest_of(real: Split, made: Int64Array, target: int) -> Forest:
-    """Table 3: a forest grown on synthetic rows, three quarters but for a limit; importance by permutation."""
-    cut = int(TRAINED * len(made))
-    others = [axis for axis in range(made.shape[1]) if axis != target]
-    grown = made[: min(cut, MOST_TRAINED)]
-    model = RandomForestClassifier(**FOREST).fit(grown[:, others], grown[:, target])
-    shown = real.test[:MOST_PERMUTED]
-    found = permutation_importance(
-        model, shown[:, others], shown[:, target], n_repeats=PERMUTATIONS, random_state=1
-    )
-    real_rest, rest = real.test[:MOST_TRAINED], made[cut:][:MOST_TRAINED]
-    return Forest(
-        on_real=float(model.score(real_rest[:, others], real_rest[:, target])),
-        on_synthetic=float(model.score(rest[:, others], rest[:, target])),
-        importance=np.asarray(found.importances_mean),
-    )
-
-
-def forest_figures(real: Forest, made: Forest, chance: float) -> dict[str, float]:
-    """A forest beside that of the real rows."""
-    sure = np.flatnonzero(real.importance > chance).tolist()
-    return {
-        "on real": made.on_real,
-        "on synthetic": made.on_synthetic,
-        "importance, largest difference": float(np.abs(made.importance - real.importance).max()),
-        "order": jaro(real.order(), made.order()),
-        "order of those above chance": jaro(real.order(sure), made.order(sure)),
-        "so many": len(sure),
-    }
-
-
-def jaro(one: str, other: str) -> float:
-    """Jaro's similarity of two words (1989, doi:10.1080/01621459.1989.10478785)."""
-    if not one or not other:
-        return float(one == other)
-    reach = max(max(len(one), len(other)) // 2 - 1, 0)
-    free, kept = list(other), []
-    for i, letter in enumerate(one):
-        for j in range(max(0, i - reach), min(len(other), i + reach + 1)):
-            if free[j] == letter:
-                kept.append((i, j))
-                free[j] = ""
-                break
-    if not kept:
-        return 0.0
-    matched = sorted(j for _, j in kept)
-    moved = sum(one[i] != other[j] for (i, _), j in zip(kept, matched, strict=True)) / 2
-    m = len(kept)
-    return (m / len(one) + m / len(other) + (m - moved) / m) / 3
-
-
 def means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Means of figures over several syntheses."""
     return {name: float(np.mean([one[name] for one in found])) for name in found[0]}
@@ -431,102 +325,25 @@ def means(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 # --- applications: generators and jobs
 
-TABLES = {"1": "1", "2": "2", "3": "3", "3b": "3"}
-"""Application of each table. The last two have a forest each: what is important to health of simulated people is their
-age, and little else; so there is one of a column that several others tell."""
-REPEATS = {"1": 20, "2": 10, "3": 2, "3b": 2}
-"""Syntheses of each generator of margins; of the others one."""
+REPEATS = 20
+"""Syntheses of each generator of margins."""
 REAL = "real data"
-AGAIN = "real data, other rows"
-"""How much a forest, and the order of what is important to it, differ by chance."""
-MARGINAL = ("tablepack sticky", "tablepack dp, epsilon 1", "IPF", "Private-PGM")
+MARGINAL = ("tablepack sticky", "tablepack dp, epsilon 1", "IPF")
 """They are told which margins to use, and nothing else."""
-WHOLE = ("MST, epsilon 1000", "sequential CART")
-"""They take all 15 columns, and choose by themselves."""
+WHOLE = "sequential CART"
+"""It takes all 15 columns, and chooses by itself."""
 FITTED = "IPF's table itself"
 DISHONEST = " (dishonest)"
-EPSILON, DELTA = 1000.0, 1e-5
-"""Of Private-PGM and MST, as in the paper."""
-ITERATIONS = {"1": 1_000, "2": 1_000, "3": 300}
-"""Of Private-PGM; its third model has 1.4 million cells in one clique."""
-TARGETS = {"2": "grade", "3": "health", "3b": "occupation"}
 ROWS = {"1": 20_000, "2": 60_000, "3": 20_000}
 """Of the data sets of an audit."""
 LEAST = PROFILES["standard"].threshold_mean + 9
 """Smallest safe count in them, for all alike: no threshold touches it."""
-AUDITED = {"1": (*MARGINAL, WHOLE[1]), "2": (*MARGINAL, WHOLE[1]), "3": (*MARGINAL[:3], WHOLE[1])}
-"""Private-PGM is not audited in the third: each of 40 runs takes minutes."""
-TITLES = {
-    "1": "Table 1, gender gap by occupation: root mean squared errors",
-    "2": "Table 2, multinomial regression of social grade: accuracy",
-    "3": "Table 3, random forest of health",
-    "3b": "Table 3 again, random forest of occupation",
-}
+TITLE = "Table 1, gender gap by occupation: root mean squared errors"
 REMARK = (
     "{people:,} people of a simulated census, 15 categorical columns. Generators of margins see the columns of their "
-    f"application, MST and CART all 15. Private-PGM and MST have epsilon {EPSILON:g}. Dishonest ones take the margin "
-    "of all columns, in application 3 of marital status, occupation and hours. Forests of 30 trees on 50,000 rows, "
-    "importance by permutation of 20,000 real rows; order: Jaro's similarity to that of the real data, of all six "
-    "features, and of those whose importance is above what two forests of real rows differ by."
+    "application, CART all 15. Dishonest ones take the margin of all columns, in application 3 of marital status, "
+    "occupation and hours."
 )
-
-
-class PgmGenerator:
-    """Private-PGM of margins, in a process of another environment."""
-
-    def __init__(
-        self, domain: Domain, app: str, margins: Sequence[Sequence[str]], python: str
-    ) -> None:
-        self._domain, self._app = domain, app
-        names = domain.names
-        wide = max(map(len, margins))
-        self._margins = np.array(
-            [[names.index(n) for n in m] + [-1] * (wide - len(m)) for m in margins]
-        )
-        script = Path(__file__).with_name("audit_pgm.py")
-        self._process = subprocess.Popen(
-            [python, "-I", str(script)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-
-    @property
-    def words(self) -> str:
-        """What it is."""
-        return "Private-PGM"
-
-    def draw(self, data: Cells, rng: np.random.Generator) -> Cells:
-        """Fit and draw rows."""
-        if self._process.stdin is None or self._process.stdout is None:
-            raise RuntimeError("Private-PGM has no pipes")
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "told.npz"
-            np.savez(
-                path,
-                codes=data.codes,
-                n=data.n,
-                sizes=np.array(self._domain.sizes),
-                margins=self._margins,
-                seed=rng.integers(2**31),
-                epsilon=EPSILON,
-                delta=DELTA,
-                iterations=ITERATIONS[self._app],
-            )
-            self._process.stdin.write(f"{path}\n")
-            self._process.stdin.flush()
-            if self._process.stdout.readline().strip() != "done":
-                raise RuntimeError("Private-PGM ended; is mbi 2.0.0 in the environment of --mbi?")
-            with np.load(f"{path}.out.npz") as made:
-                return cells_of(made["rows"], self._domain.sizes)
-
-    def __enter__(self) -> PgmGenerator:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End the process."""
-        self._process.communicate()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -534,7 +351,6 @@ class Bench:
     """The data, and what every job needs of it."""
 
     people: int
-    mbi: str | None
     keep: Path | None
 
     @cached_property
@@ -575,138 +391,61 @@ class Bench:
         return json.loads(path.read_text(encoding="utf-8"))
 
 
-def whole_rows(bench: Bench, kind: str, seed: int) -> pd.DataFrame:
-    """Rows of all 15 columns by a generator that chooses by itself."""
-    path = (
-        None
-        if bench.keep is None
-        else bench.keep / f"{kind.split(',')[0].split()[-1]}-{seed}.parquet"
-    )
-    if path is not None and path.exists():
-        return pd.read_parquet(path)
-    rng = np.random.default_rng(seed)
-    if kind == "sequential CART":
-        made = Cart().synthesize(bench.frame, Schema(), rng)
-    else:
-        recipe = recipe_of("mst", bench.mbi)
-        made = type(recipe)(name="mst", words=(*recipe.words, f"{EPSILON:g}")).synthesize(
-            bench.frame, Schema(), rng
-        )
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        made.to_parquet(path)
-    return made
-
-
-def made_by(bench: Bench, kind: str, app: str, seed: int) -> Cells:
-    """Synthetic data of an application's columns."""
-    domain, real = bench.domains[app], bench.real(app)
-    if kind in (REAL, AGAIN):
+def made_by(bench: Bench, kind: str, seed: int) -> Cells:
+    """Synthetic data of the columns of application 1."""
+    domain, real = bench.domains["1"], bench.real("1")
+    if kind == REAL:
         return real
     if kind == FITTED:
         sizes = domain.sizes
-        axes = [tuple(domain.names.index(n) for n in m) for m in APPLICATIONS[app].safe]
+        axes = [tuple(domain.names.index(n) for n in m) for m in APPLICATIONS["1"].safe]
         table = raked({a: margin_of(real, a, sizes).astype(np.float64) for a in axes}, sizes)
         held = np.flatnonzero(table)
         return Cells(codes=np.column_stack(np.unravel_index(held, sizes)), n=table.ravel()[held])
-    if kind in WHOLE:
-        return cells_of(domain.coded(whole_rows(bench, kind, seed), kind), domain.sizes)
-    generator = generator_of(kind, app, domain, bench.mbi, seed)
     rng = np.random.default_rng(seed)
-    if isinstance(generator, PgmGenerator):
-        with generator:
-            return generator.draw(real, rng)
-    return generator.draw(real, rng)
+    if kind == WHOLE:
+        made = cart().synthesize(bench.frame, Schema(), rng)
+        return cells_of(domain.coded(made, kind), domain.sizes)
+    return generator_of(kind, "1", domain, seed).draw(real, rng)
 
 
-def utility(bench: Bench, table: str, kind: str, seed: int) -> dict[str, Any]:
+def utility(bench: Bench, kind: str, seed: int) -> dict[str, Any]:
     """What an analyst gets of one synthesis."""
-    app = TABLES[table]
-    domain, codes = bench.domains[app], bench.codes[app]
-    made = made_by(bench, kind, app, seed)
-    rows = rows_of(made, len(codes), np.random.default_rng(seed))
-    if app == "1":
-        drawn = made if kind == REAL else cells_of(rows, domain.sizes)
-        return {
-            **gap_errors(bench.real(app), drawn, domain, ACTIVE),
-            **{
-                f"{k}, no rows drawn": v
-                for k, v in gap_errors(bench.real(app), made, domain, ACTIVE).items()
-            },
-        }
-    split = split_of(codes, np.random.default_rng(0))
-    target = domain.names.index(TARGETS[table])
-    if kind in (REAL, AGAIN):  # trained on rows that it is not tested on
-        train = split.train if kind == REAL else split.train[::-1]
-        rows = np.concatenate([train, split.test])
-    if app == "2":
-        return regression_accuracy(split, rows, domain.sizes, target)
-    found = forest_of(split, rows, target)
+    domain, real = bench.domains["1"], bench.real("1")
+    made = made_by(bench, kind, seed)
+    rows = rows_of(made, len(bench.codes["1"]), np.random.default_rng(seed))
+    drawn = made if kind == REAL else cells_of(rows, domain.sizes)
+    exact = gap_errors(real, made, domain, ACTIVE)
     return {
-        "on real": found.on_real,
-        "on synthetic": found.on_synthetic,
-        "importance": found.importance.tolist(),
+        **gap_errors(real, drawn, domain, ACTIVE),
+        **{f"{k}, no rows drawn": v for k, v in exact.items()},
     }
 
 
-def kinds_of(bench: Bench, app: str, *, is_audit: bool) -> Iterator[str]:
-    """Generators of an application, those that cannot run here left out."""
-    honest = AUDITED[app] if is_audit else (REAL, *MARGINAL, *WHOLE)
-    if app == "1" and not is_audit:
-        honest = (*honest[:4], FITTED, *honest[4:])
-    if app == "3" and not is_audit:
-        honest = (REAL, AGAIN, *honest[1:])
-    for kind in honest:
-        if bench.mbi is None and kind in ("Private-PGM", WHOLE[0]):
-            continue
-        yield kind
-        if kind in MARGINAL and (is_audit or kind == MARGINAL[0]):
-            yield kind + DISHONEST
-
-
-def jobs_of(bench: Bench, repeats: Mapping[str, int]) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Every job by its name: what is measured, of which application and generator."""
-    for table, app in TABLES.items():
-        for kind in kinds_of(bench, app, is_audit=False):
-            is_fresh = kind not in (REAL, AGAIN, FITTED, *WHOLE)
-            often = repeats[table] if is_fresh else 1
-            for seed in range(1, often + 1):
-                yield f"table {table} {kind} {seed}", partial(utility, bench, table, kind, seed)
+def jobs_of(bench: Bench, repeats: int) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Every job by its name: what is measured, of which generator."""
+    for kind in (REAL, MARGINAL[0], MARGINAL[0] + DISHONEST, *MARGINAL[1:], FITTED, WHOLE):
+        often = 1 if kind in (REAL, FITTED, WHOLE) else repeats
+        for seed in range(1, often + 1):
+            yield f"table {kind} {seed}", partial(utility, bench, kind, seed)
     for app in APPLICATIONS:
-        for kind in kinds_of(bench, app, is_audit=True):
+        for kind in (*(k + d for k in MARGINAL for d in ("", DISHONEST)), WHOLE):
             yield f"audit {app} {kind}", partial(audit_of, bench, app, kind)
 
 
-def table_of(table: str, found: Mapping[str, Any]) -> str:
-    """One of the tables 1 to 3b: means over the syntheses of each generator."""
+def utility_table(found: Mapping[str, Any]) -> str:
+    """Table 1: means over the syntheses of each generator."""
     kinds: dict[str, list[dict[str, Any]]] = {}
     for name, figures in found.items():
-        if name.startswith(f"table {table} "):
-            kinds.setdefault(name.removeprefix(f"table {table} ").rsplit(" ", 1)[0], []).append(
-                figures
-            )
-    if TABLES[table] == "3" and REAL in kinds:
-        real = _forest(kinds[REAL][0])
-        again = _forest(kinds[AGAIN][0]) if AGAIN in kinds else real
-        chance = float(np.abs(again.importance - real.importance).max())
-        kinds = {
-            k: [forest_figures(real, _forest(one), chance) for one in v] for k, v in kinds.items()
-        }
+        if name.startswith("table "):
+            kinds.setdefault(name.removeprefix("table ").rsplit(" ", 1)[0], []).append(figures)
     told = {kind: means(figures) for kind, figures in kinds.items()}
     heads = list(next(iter(told.values()))) if told else []
     rows = [
         [kind, len(kinds[kind]), *(f"{figures[head]:.4g}" for head in heads)]
         for kind, figures in told.items()
     ]
-    return f"**{TITLES[table]}**\n\n{markdown(['generator', 'syntheses', *heads], rows)}"
-
-
-def _forest(told: Mapping[str, Any]) -> Forest:
-    return Forest(
-        on_real=told["on real"],
-        on_synthetic=told["on synthetic"],
-        importance=np.array(told["importance"]),
-    )
+    return f"**{TITLE}**\n\n{markdown(['generator', 'syntheses', *heads], rows)}"
 
 
 def audit_table(found: Mapping[str, Any]) -> str:
@@ -746,12 +485,10 @@ def audit_table(found: Mapping[str, Any]) -> str:
     )
 
 
-def generator_of(kind: str, app: str, domain: Domain, mbi: str | None, seed: int) -> Generator:
+def generator_of(kind: str, app: str, domain: Domain, seed: int) -> Generator:
     """A generator of an application; a dishonest one takes the forbidden margin too."""
     told, name = APPLICATIONS[app], kind.removesuffix(DISHONEST)
     margins = (*told.safe, told.forbidden) if name != kind else told.safe
-    if name == "Private-PGM" and mbi is not None:
-        return PgmGenerator(domain, app, margins, mbi)
     return ours(OURS[name], domain, margins, seed)
 
 
@@ -766,17 +503,12 @@ OURS = {
 def audit_of(bench: Bench, app: str, kind: str) -> dict[str, Any]:
     """Audit a generator that says it uses the safe margins alone."""
     domain = bench.domains[app]
-    generator = generator_of(kind, app, domain, bench.mbi, seed=1)
-    try:
-        found = run_audit(
-            bench.codes[app],
-            safe_statistics(domain, APPLICATIONS[app].safe),
-            generator,
-            Settings(rows=ROWS[app], least=LEAST, seed=1),
-        )
-    finally:
-        if isinstance(generator, PgmGenerator):
-            generator.__exit__(None, None, None)
+    found = run_audit(
+        bench.codes[app],
+        safe_statistics(domain, APPLICATIONS[app].safe),
+        generator_of(kind, app, domain, seed=1),
+        Settings(rows=ROWS[app], least=LEAST, seed=1),
+    )
     if found.p is None:
         raise RuntimeError(found.why_nothing)
     return {
@@ -790,22 +522,17 @@ def audit_of(bench: Bench, app: str, kind: str) -> dict[str, Any]:
 
 
 def applications(given: argparse.Namespace) -> None:
-    """Tables 1 to 4 of the paper."""
-    bench = Bench(people=given.people, mbi=given.mbi, keep=given.folder)
-    repeats = dict.fromkeys(REPEATS, given.repeats) if given.repeats else REPEATS
+    """Tables 1 and 4 of the paper."""
+    bench = Bench(people=given.people, keep=given.folder)
     found = {}
-    for name, job in jobs_of(bench, repeats):
+    for name, job in jobs_of(bench, given.repeats or REPEATS):
         place = bench.place(name)
         is_ready = place is not None and place.exists()
         if name.startswith(tuple(given.only)) and (is_ready or not given.ready):
             start = time.perf_counter()
             found[name] = bench.kept(name, job)
             print(name, found[name], f"{time.perf_counter() - start:.1f} s", flush=True)
-    parts = [
-        table_of(table, found)
-        for table in TABLES
-        if any(n.startswith(f"table {table} ") for n in found)
-    ]
+    parts = [utility_table(found)] if any(n.startswith("table") for n in found) else []
     if any(name.startswith("audit") for name in found):
         parts.append(audit_table(found))
     text = "\n\n".join([*parts, REMARK.format(people=given.people)])
@@ -824,9 +551,8 @@ def main() -> None:
     reader.add_argument("--workers", type=int, default=2)
     reader.add_argument("--quick", action="store_true", help="one audit of each, of 2,000 people")
     reader.add_argument("--people", type=int, default=570_000)
-    reader.add_argument("--repeats", type=int, help="of each generator of margins; 20, 10 and 2")
+    reader.add_argument("--repeats", type=int, help="of each generator of margins (20)")
     reader.add_argument("--only", nargs="*", default=[""])
-    reader.add_argument("--mbi", help="interpreter of an environment with mbi")
     reader.add_argument("--ready", action="store_true", help="only what --folder holds")
     given = reader.parse_args()
     repeated(given) if given.part == "repeated" else applications(given)

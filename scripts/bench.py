@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,7 +26,6 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pandas as pd
 from measured import command_line, markdown, record
 from study import NIST, NULLS, ROOT, SYNTHPOP, census_file, data_file, missing, parser, spec_of
 
@@ -880,136 +878,7 @@ def scale() -> None:
         record("bench-scale", command_line("./scripts/bench scale"), text)
 
 
-# --- fine columns
-
-CODES, DISTRICTS, DAY = 30_000, 400, 86_400
-START = np.datetime64("2021-01-01")
-KINDS_OF_STAYS = {"sex": "category", "born": "integer", "district": "integer", "ward": "category",
-                  "diagnosis": "text", "days": "integer", "admitted": "timestamp", "discharged": "timestamp",
-                  "operated": "timestamp", "cost": "real", "drugs": "real", "heartbeats": "integer"}  # fmt: skip
-STAYS = """[release]
-title = "Stays"
-vintage = "2021-2024"
-key = "bench.key"
-unit = "stays"
-
-[source]
-path = "stays.parquet"
-entities = ["stay"]
-
-[privacy]
-accept_risk = "simulated"
-
-[columns.stay]
-kind = "integer"
-{columns}
-[[tables]]
-all = 1
-
-[[tables]]
-all = 2
-"""
-
-
-def falling(n: int, power: float) -> np.ndarray:
-    """Shares that fall off."""
-    share = np.arange(1.0, n + 1) ** -power
-    return share / share.sum()
-
-
-def stays(rows: int, *, seed: int = 16) -> pd.DataFrame:
-    """A simulated hospital of 12 fine columns: one row a stay, each of somebody else."""
-    rng = np.random.default_rng(seed)
-    ward = rng.choice(12, rows, p=falling(12, 1.0))
-    code = (ward * 7919 + rng.choice(CODES, rows, p=falling(CODES, 0.9))) % CODES
-    born = 2020 - np.clip(rng.gamma(6.0, 9.0, rows), 0, 100).astype(int)
-    days = rng.geometric(0.22, rows)
-    admitted = rng.integers(0, 4 * 365 * DAY, rows)
-    stayed = days * DAY - rng.integers(0, DAY, rows)
-    operated = START + (admitted + (stayed * rng.random(rows)).astype(int)).astype("timedelta64[s]")
-    cost = np.round(days * rng.lognormal(10.1, 0.5, rows)).astype(int)
-    names = np.array([f"{'ABCDEFGHIJKLMNOP'[c % 16]}{c // 16:04d}" for c in range(CODES)])
-    return pd.DataFrame(
-        {
-            "stay": np.arange(rows) * 7 + 1_000_003,
-            "sex": rng.choice(["F", "M"], rows),
-            "born": born,
-            "district": rng.choice(DISTRICTS, rows, p=falling(DISTRICTS, 0.6)),
-            "ward": np.array([f"Ward {w}" for w in range(12)])[ward],
-            "diagnosis": names[code],
-            "days": days,
-            "admitted": START + admitted.astype("timedelta64[s]"),
-            "discharged": START + (admitted + stayed).astype("timedelta64[s]"),
-            "operated": np.where(rng.random(rows) < 0.4, operated, np.datetime64("NaT", "s")),
-            "cost": cost / 100,
-            "drugs": np.round(cost * rng.beta(1.2, 6.0, rows)) / 100,
-            "heartbeats": np.round(rng.normal(75 + born % 7, 12, rows) * stayed / 60).astype(int),
-        }
-    )
-
-
-def fine() -> None:
-    """All singles and pairs of 12 fine columns: moments in seconds, money in cents, 30,000 codes; and what `plan` says.
-
-    The floor counts encoded columns, which would be the least work.
-    """
-    reader = parser(fine.__doc__, prog="./scripts/bench fine")
-    reader.add_argument("--rows", type=numbers, default=(100_000, MILLION))
-    reader.add_argument("--repeat", type=int, default=2)
-    chosen = reader.parse_args()
-    rows = []
-    why = 'release = "simulated: of few rows, codes and costs are nearly unique"\n'
-    columns = "".join(
-        f'\n[columns.{name}]\nkind = "{kind}"\n{why}'
-        + ("resolution = 0.01\n" if kind == "real" else "")
-        for name, kind in KINDS_OF_STAYS.items()
-    )
-    tables = [list(t) for width in (1, 2) for t in combinations(sorted(KINDS_OF_STAYS), width)]
-    for size in chosen.rows:
-        with tempfile.TemporaryDirectory() as scratch:
-            place = Path(scratch)
-            frame = stays(size)
-            frame.to_parquet(place / "stays.parquet")
-            encoded = frame[list(KINDS_OF_STAYS)].apply(lambda column: pd.factorize(column)[0])
-            encoded.astype("int32").to_parquet(place / "encoded.parquet")
-            (place / "stays.toml").write_text(STAYS.format(columns=columns), "utf-8")
-            key_in(place)
-            floor, _ = floor_of(str(place / "encoded.parquet"), tables, repeat=chosen.repeat)
-            public = [["sex"], ["ward"]]  # columns whose every code is counted right but for noise
-            _, truth = floor_of(str(place / "stays.parquet"), public, repeat=1)
-            planned = subprocess.run(
-                [*TABLEPACK, "plan", "stays.toml", "--json"],
-                cwd=place, check=True, capture_output=True, text=True,
-            )  # fmt: skip
-            plan = json.loads(planned.stdout)
-            out = place / "stays.duckdb"
-            built = build_of({"spec": str(place / "stays.toml"), "out": str(out)}, place)
-            check(out, truth, {"sex", "ward"})
-            cpu = built["measure_cpu_seconds"] + built["fit_cpu_seconds"]
-            rows.append(
-                [
-                    f"{size:,}",
-                    len(tables),
-                    f"{floor:.1f} s",
-                    f"{built['seconds']:.0f} s",
-                    f"{built['seconds'] / floor:.1f}",
-                    f"{built['peak'] / 1e9:.2f} GB",
-                    f"{cpu:.0f} s",
-                    f"{plan['seconds']:.0f} s",
-                    f"{plan['megabytes'] / 1e3:.2f} GB",
-                    f"{out.stat().st_size / 1e6:.0f} MB",
-                ]
-            )
-            print(*rows[-1], flush=True)
-    heads = ["rows", "tables", "GROUP BYs", "built in", "times GROUP BYs", "peak memory", "processor",
-             "plan says", "memory, plan", "file"]  # fmt: skip
-    text = markdown(heads, rows)
-    print(text)
-    if chosen.record:
-        record("bench-fine", command_line("./scripts/bench fine"), text)
-
-
-CASES = {case.__name__: case for case in (steps, sql, intervals, add, syndiffix, scale, fine)}
+CASES = {case.__name__: case for case in (steps, sql, intervals, add, syndiffix, scale)}
 
 if __name__ == "__main__":
     if sys.argv[1:2] and sys.argv[1] in CASES:

@@ -35,14 +35,14 @@ from engine.evaluation.attacks import Attacker, Held
 from engine.evaluation.attacks.records import identification
 from engine.evaluation.baselines import (
     Baseline,
-    Cart,
-    Partial,
     Schema,
     baseline_of,
+    partial_synthesis,
+    recipe_of,
     schema_of,
     syntheses,
 )
-from engine.evaluation.baselines.outside import recipe_of
+from engine.evaluation.baselines.cart import cart
 from engine.evaluation.compare import Comparison
 from engine.evaluation.compare.building import built_in_scratch, marked_as_scratch
 from engine.evaluation.data.aligned import Aligned, align, distinct, generator
@@ -116,7 +116,7 @@ def ways() -> dict[str, Baseline]:
     found: dict[str, Baseline] = {}
     for name in ("cart", "dpmpm"):
         baseline = baseline_of(name)
-        found[f"{name}, partial"] = Partial(baseline=baseline, columns=SYNTHESISED)
+        found[f"{name}, partial"] = partial_synthesis(baseline, SYNTHESISED)
         found[f"{name}, full"] = baseline
     return found
 
@@ -153,7 +153,7 @@ def measured(
     }
 
 
-def partial_synthesis(given: argparse.Namespace) -> None:
+def partial_and_full(given: argparse.Namespace) -> None:
     """Partial synthesis beside full synthesis: utility and risk."""
     folder = study.folder_of(given.data, SYNTHPOP, study.FILES["sd2011"])
     original = pd.read_csv(folder / "SD2011.csv", usecols=COLUMNS, low_memory=False)[COLUMNS]
@@ -164,7 +164,7 @@ def partial_synthesis(given: argparse.Namespace) -> None:
         rng = generator(SEED, name)
         sets = syntheses(baseline, original, schema_of(original), given.sets, rng)
         spent = (time.process_time() - start) / given.sets
-        is_aligned = isinstance(baseline, Partial)
+        is_aligned = name.endswith("partial")
         columns[name] = measured(original, sets, is_aligned=is_aligned) | {"seconds": spent}
         print(name, columns[name], flush=True)
     names = {**OF_TABLES, OVERLAP: OVERLAP, **RISKS, "seconds": "CPU seconds a set"}
@@ -215,22 +215,17 @@ FILES: Mapping[str, tuple[str, ...]] = {
 """Archived file, and the baselines of its kind."""
 
 
-class CodedCart:
+def coded_cart() -> Baseline:
     """CART that takes every code for a number, as R does that reads such a file; a blank is -1."""
 
-    name = NUMBERS
-    origin, promise = Cart.origin, Cart.promise
-
-    def synthesize(
-        self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """Return synthetic rows; see `Baseline`. The schema is not looked at."""
-        del schema
+    def synthesize(frame: pd.DataFrame, _: Schema, rng: np.random.Generator) -> pd.DataFrame:
         numbers = [c for c in frame if pd.api.types.is_numeric_dtype(frame[c])]
         filled = frame.assign(**{c: frame[c].astype(float).fillna(-1.0) for c in numbers})
-        made = Cart().synthesize(filled, Schema(numbers=frozenset(numbers)), rng)
+        made = cart().synthesize(filled, Schema(numbers=frozenset(numbers)), rng)
         blank = [c for c in numbers if frame[c].isna().any()]
         return made.assign(**{c: made[c].where(made[c] != -1.0) for c in blank})
+
+    return replace(cart(), name=NUMBERS, synthesize=synthesize)
 
 
 def scores(original: pd.DataFrame, made: pd.DataFrame, scored: Study) -> dict[str, float]:
@@ -286,7 +281,7 @@ def archived(given: argparse.Namespace) -> None:
     }
     scored = whole.model_copy(update={**unused, "risks": None})
     original = read_original(data / "national2019.csv", scored)
-    baselines = {name: baseline_of(name) for name in ("cart", "sample40")} | {NUMBERS: CodedCart()}
+    baselines = {name: baseline_of(name) for name in ("cart", "sample40")} | {NUMBERS: coded_cart()}
     if given.mst:
         baselines["mst"] = recipe_of("mst", given.mst)
     parts = []
@@ -481,7 +476,7 @@ def main() -> None:
     reader = study.parser(__doc__)
     reader.formatter_class = argparse.RawDescriptionHelpFormatter
     parts = {
-        "partial": (partial_synthesis, 1),
+        "partial": (partial_and_full, 1),
         "archived": (archived, 1),
         "baselines": (baselines, 1),
         "sweep": (sweep, 3),

@@ -1,8 +1,8 @@
 """Figures of mode dp, a part a time, beside the published ones. Called by ./scripts/dp.
 
-sd2011, nist7 and census synthesise one coded table many times by the engine's own parts: true margins are counted once;
+sd2011 and nist7 synthesise one coded table many times by the engine's own parts: true margins are counted once;
 what each margin gets, noise (OpenDP, fresh entropy), targets, fit and sample are real. Left out are counting in DuckDB,
-ledger, process boundary and file. nist24 and ranges build releases. Data are read where they lie.
+ledger, process boundary and file. nist24 builds releases. Data are read where they lie.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from itertools import combinations
 from math import prod
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pandas as pd
 import study
@@ -31,13 +30,12 @@ from engine.evaluation.data.reading import read_original, read_release, released
 from engine.evaluation.measures.combinations import fit, k_marginals
 from engine.evaluation.study.model import read_study
 from engine.fit.joint import synthesise
-from engine.fit.joint.margins import leaves
-from engine.levels import Levels, Margin, tree_sizes
+from engine.levels import Levels, Margin
 from engine.measure.dp import levels_of, shares
 from engine.measure.dp.noise import noised
 from engine.params import DPParams
 from engine.release import build
-from engine.schema import Column, ColumnSet, column_set, literal
+from engine.schema import Column, ColumnSet, column_set
 from engine.spec import ReleaseSpec
 
 SEED = 2021
@@ -185,31 +183,6 @@ def published(
                 return float(row[data]) if row[data] else float("nan")
     return float("nan")
 
-
-AGE_BREAKS = (16, 30, 45, 65)
-
-
-BLANK = "(blank)"
-CENSUS = ("household_type", "health", "sex", "age", "marital_status", "education", "tenure")
-"""P3, P5, P7: the first 3, 5 and 7; 70, 2,450 and 132,300 cells (published: 70, 2,100 and 94,500)."""
-
-
-def census_tables(folder: Path, people: int) -> dict[str, Coded]:
-    """Simulate a census of so many people into a folder, unless it is there, and code three tables of it."""
-    people_file = study.census_file(folder / f"census-{people}", people, SEED)
-    raw = pd.read_parquet(people_file, columns=list(CENSUS))
-    frame = pd.DataFrame(index=raw.index)
-    for name in CENSUS:
-        if name == "age":
-            frame[name] = np.searchsorted(AGE_BREAKS, raw[name].to_numpy(), side="right")
-        else:
-            frame[name] = raw[name].astype(object).fillna(BLANK)
-    domains = {name: sorted(frame[name].unique()) for name in CENSUS}
-    whole = coded(frame, domains)
-    return {f"P{k}": whole.first(k) for k in (3, 5, 7)}
-
-
-# --- many syntheses
 
 MARGIN_WAY = 2
 
@@ -366,7 +339,7 @@ def not_converged(found: dict[str, tuple[float, float]], repeats: int) -> str:
     return f"{missed} of {repeats}" if missed else "–"
 
 
-def part_sd2011(folder: Path | None, repeats: int, _rows: int | None) -> str:
+def part_sd2011(folder: Path | None, repeats: int) -> str:
     """Tables 2 and 3 of Raab 2022, on SD2011."""
     data = study.folder_of(folder, study.SYNTHPOP, "SD2011.csv", "published_tables.csv")
     whole = sd2011(data)
@@ -427,7 +400,7 @@ def long_run(loop: Loop, data: Path, repeats: int) -> str:
     return markdown(heads, rows)
 
 
-def part_nist7(folder: Path | None, repeats: int, _rows: int | None) -> str:
+def part_nist7(folder: Path | None, repeats: int) -> str:
     """Seven columns of the NIST excerpt, 21 two-way margins, every post-processing and sampling."""
     data = study.folder_of(folder, study.NIST, "national2019.csv", "schema.json")
     loop = Loop(nist7(data))
@@ -480,32 +453,6 @@ def beside(
     return out
 
 
-def part_census(folder: Path | None, repeats: int, rows: int | None) -> str:
-    """The shape of the P tables of Raab 2022, on the simulated census: utility improves with n, lack of fit stays."""
-    out = []
-    with tempfile.TemporaryDirectory() as scratch:
-        for n in (20_000, rows or 1_000_000):
-            for name, table in census_tables(folder or Path(scratch), n).items():
-                loop, cells = Loop(table), shape(table)
-                for epsilon in (0.1, 1.0, 10.0, None):
-                    got = figures(loop, repeats, epsilon=epsilon, sample="multinomial")
-                    out.append(
-                        [
-                            f"{n:,}",
-                            name,
-                            f"{cells['k']:,}",
-                            f"{cells['p0']:.1f}",
-                            "none" if epsilon is None else f"{epsilon:g}",
-                            with_error(got["s_pmse_2"]),
-                            with_error(got["s_pmse_3"]),
-                            f"{got['ru'][0]:.3f}",
-                            f"{got['seconds'][0]:.1f}",
-                        ]
-                    )
-    heads = ["rows", "table", "cells", "p0", "epsilon", "two-way", "three-way", "ru", "seconds"]
-    return markdown(heads, out)
-
-
 PEERS = (("mwem-pgm", "", "847"), ("AIM", "10", "710"))
 """3-marginals that NIST's archive of deidentified data reports."""
 
@@ -516,7 +463,7 @@ def with_epsilon(spec: ReleaseSpec, epsilon: float | None, key: Path) -> Release
     return replace(spec, key_path=key, dp=replace(spec.dp, epsilon=epsilon, budget=None))
 
 
-def part_nist24(folder: Path | None, repeats: int, _rows: int | None) -> str:
+def part_nist24(folder: Path | None, repeats: int) -> str:
     """All 24 columns of the NIST excerpt: releases/nist-dp.toml built at two epsilons, 3-marginals beside peers."""
     data = study.folder_of(folder, study.NIST, study.FILES["nist"])
     scored = read_study(study.RELEASES / "nist-acs.study.toml", beside=[data])
@@ -541,151 +488,10 @@ def part_nist24(folder: Path | None, repeats: int, _rows: int | None) -> str:
     return markdown(["method", "epsilon", "3-marginals", "seconds"], rows)
 
 
-EPSILON = 0.1
-QUESTIONS = {
-    "aged 21 to 33": "SELECT count(*) FROM data WHERE age BETWEEN 21 AND 33",
-    "aged 30 to 71": "SELECT count(*) FROM data WHERE age BETWEEN 30 AND 71",
-    "mean age": "SELECT avg(age) FROM data",
-}
-TABLE = "SELECT health, sex, count(*) AS n FROM data GROUP BY ALL"
-LARGEST_INCOME, STEP, FAN = 100_000, 100, 16
-WIDTHS = (1, 4, 16, 64, 256, 900)
-DRAWS = 400
-
-
-def part_ranges(folder: Path | None, repeats: int, rows: int | None) -> str:
-    """Questions of Near and Abuah (Programming Differential Privacy, chapter on synthetic data), asked through SQL.
-
-    A flat release measures every year of age once, a hierarchical one as a tree. A wide domain (income in steps of 100
-    pounds) shows error against width on many draws.
-    """
-    with tempfile.TemporaryDirectory() as scratch:
-        place = Path(scratch)
-        people = study.census_file(folder or place / "data", rows or 27_253, SEED)
-        return "\n\n".join((_questions(people, place, repeats), _widths(people)))
-
-
-def _questions(data: Path, place: Path, repeats: int) -> str:
-    """Root mean squared errors of the answers over many releases."""
-    spec = read(study.spec_of("census-dp.toml", place, source=data))
-    # Age stands in no other margin, so that its answers come from its own histogram.
-    alone = replace(spec.dp, ranges=(), margins=(("age",), ("health", "sex")))
-    tree = replace(alone, ranges=(("age", FAN),))
-    truth = _truth(data)
-    errors: dict[str, list[list[float]]] = {}
-    for name, params in (("flat", alone), ("hierarchical", tree)):
-        errors[name] = []
-        for i in range(repeats):
-            release = place / f"{name}-{i}.duckdb"
-            one = with_epsilon(replace(spec, dp=params), EPSILON, release.with_suffix(".key"))
-            build(one, release)
-            errors[name].append(_errors(release, truth))
-            release.unlink()
-    rms = {name: np.sqrt(np.mean(np.square(found), axis=0)) for name, found in errors.items()}
-    rows = []
-    for i, question in enumerate([*QUESTIONS, "health by sex, each count"]):
-        true = truth[0][i] if i < len(QUESTIONS) else None
-        shown = (
-            ""
-            if true is None
-            else (f"{true:,.2f}" if question.startswith("mean") else f"{true:,.0f}")
-        )
-        rows.append([question, shown, *(f"{rms[name][i]:.2f}" for name in rms)])
-    heads = [f"question ({repeats} releases, epsilon {EPSILON:g})", "truth"]
-    return markdown([*heads, *(f"error, {name}" for name in rms)], rows)
-
-
-def _truth(data: Path) -> tuple[list[float], dict[tuple[str, str], float]]:
-    """True answers; the data are simulated, so that they may be shown."""
-    with duckdb.connect() as con:
-        con.execute(f"CREATE VIEW data AS FROM read_parquet({literal(str(data))})")
-        answers = [float(con.execute(q).fetchone()[0]) for q in QUESTIONS.values()]
-        table = {(d, s): float(n) for d, s, n in con.execute(TABLE).fetchall()}
-    return answers, table
-
-
-def _errors(release: Path, truth: tuple[list[float], dict[tuple[str, str], float]]) -> list[float]:
-    """Errors of one release's answers, and the root mean squared one of its two-column table."""
-    with engine.open(release) as opened:
-        answers = [float(opened.sql(q).rows[0][0]) for q in QUESTIONS.values()]
-        table = {(str(d), str(s)): float(n) for d, s, n in opened.sql(TABLE).rows}
-    of_table = [table.get(cell, 0.0) - truth[1].get(cell, 0.0) for cell in {*table, *truth[1]}]
-    errors = [a - t for a, t in zip(answers, truth[0], strict=True)]
-    return [*errors, float(np.sqrt(np.mean(np.square(of_table))))]
-
-
-def _widths(data: Path) -> str:
-    """Root mean squared error of ranges of income against their width, flat and hierarchical, of the same budget."""
-    income = pd.read_parquet(data, columns=["income"])["income"].dropna()
-    at = np.clip(income.to_numpy(), 0, LARGEST_INCOME - 1).astype(np.int64) // STEP
-    counts = np.bincount(at, minlength=LARGEST_INCOME // STEP).astype(np.int64)
-    rng = np.random.default_rng(SEED)
-    starts = {w: rng.integers(0, len(counts) - w + 1, 50) for w in WIDTHS}
-    found = {name: _range_errors(counts, fan, starts) for name, fan in (("flat", 0), ("tree", FAN))}
-    rows = [
-        [
-            w,
-            f"{found['flat'][w]:.1f}",
-            f"{found['tree'][w]:.1f}",
-            f"{found['flat'][w] / found['tree'][w]:.2f}",
-        ]
-        for w in WIDTHS
-    ]
-    heads = [
-        f"width, of {len(counts):,} ({DRAWS} draws, epsilon {EPSILON:g})",
-        "flat",
-        "hierarchical",
-        "ratio",
-    ]
-    return markdown(heads, rows)
-
-
-def _range_errors(
-    counts: NDArray[np.int64], fan: int, starts: dict[int, NDArray[np.int64]], draws: int = DRAWS
-) -> dict[int, float]:
-    """Root mean squared error by width over draws and places; a fan of 0 measures flat."""
-    params = DPParams(
-        epsilon=EPSILON,
-        columns=("income",),
-        margins=() if fan else (("income",),),
-        ranges=(("income", fan),) if fan else (),
-    )
-    for_total, share = shares(params, {"income": len(counts)})
-    inner = [
-        _summed(counts, fan, len(tree_sizes(len(counts), fan)) - d) for d in range(share.depths - 1)
-    ]
-    squares = {w: 0.0 for w in starts}
-    for _ in range(draws):
-        total = Margin(
-            columns=(),
-            n=noised(np.array(counts.sum(), np.int64), params.noise, for_total.scale),
-            variance=for_total.variance,
-        )
-        margin = Margin(
-            columns=("income",),
-            n=noised(counts, params.noise, share.scale),
-            variance=share.variance,
-            branching=fan,
-            tree=tuple(noised(one, params.noise, share.scale) for one in inner),
-        )
-        off = np.concatenate(([0.0], np.cumsum(leaves(margin, total)[0] - counts)))
-        for width, places in starts.items():
-            squares[width] += float(np.mean((off[places + width] - off[places]) ** 2))
-    return {w: float(np.sqrt(s / draws)) for w, s in squares.items()}
-
-
-def _summed(counts: NDArray[np.int64], fan: int, up: int) -> NDArray[np.int64]:
-    """Counts of the nodes so many depths up."""
-    size = fan**up
-    return np.add.reduceat(counts, np.arange(0, len(counts), size))
-
-
-PARTS: dict[str, tuple[Callable[[Path | None, int, int | None], str], int]] = {
+PARTS: dict[str, tuple[Callable[[Path | None, int], str], int]] = {
     "sd2011": (part_sd2011, 10),
     "nist7": (part_nist7, 5),
     "nist24": (part_nist24, 1),
-    "census": (part_census, 3),
-    "ranges": (part_ranges, 20),
 }
 """Each part, and how often it is repeated by default."""
 
@@ -696,11 +502,10 @@ def main() -> None:
     reader.add_argument("part", choices=PARTS)
     reader.add_argument("data", nargs="?", type=Path, help="folder that holds the data")
     reader.add_argument("--repeats", type=int)
-    reader.add_argument("--rows", type=int, help="people of the simulated census")
     chosen = reader.parse_args()
     run, repeats = PARTS[chosen.part]
     start = time.perf_counter()
-    text = run(chosen.data, chosen.repeats or repeats, chosen.rows)
+    text = run(chosen.data, chosen.repeats or repeats)
     print(f"{text}\n\n{chosen.part}: {time.perf_counter() - start:.0f} s")
     if chosen.record:
         record(f"dp-{chosen.part}", command_line("./scripts/dp"), text)

@@ -29,8 +29,7 @@ from study import Keys, spec_of
 
 import engine
 from engine.simulation import simulate_census
-from queries.intervals import tabulate
-from queries.intervals.tabulation import annotated
+from queries.intervals import annotated, tabulate
 from queries.release import Release
 
 PEOPLE, SEED = 20_000, 1811

@@ -174,7 +174,7 @@ def evaluate_command(
     attacks: Attacks = False,
     sample: Annotated[
         float,
-        typer.Option(help="Percentage of the original data sampled as a yardstick for the scores."),
+        typer.Option(help="Percentage of the original data sampled as a reference for the scores."),
     ] = 40,
     seed: Seed = 2021,
     table: DataTable = None,

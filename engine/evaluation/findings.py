@@ -197,11 +197,18 @@ def frame(findings: Mapping[str, Finding], subject: str) -> pd.DataFrame:
             rows.append(
                 (subject, figure_name, "", "", None, None, None, "", f"not computed: {why}")
             )
-        rows += [(subject, name, "", "", None, None, None, "", note) for note in one.all_notes]
+        notes = (*([one.verdict] if one.verdict else []), *one.all_notes)
+        rows += [(subject, name, "", "", None, None, None, "", note) for note in notes]
         parts.append(_details(one).assign(subject=subject))
     whole = pd.DataFrame(rows, columns=list(FRAME))
     parts = [whole, *(part for part in parts if len(part))]
     return pd.concat(parts, ignore_index=True)[list(FRAME)] if len(parts) > 1 else whole
+
+
+def notes_frame(subject: str, notes: Sequence[str]) -> pd.DataFrame:
+    """Notes about a subject as rows of the public frame."""
+    rows = [(subject, "", "", "", None, None, None, "", note) for note in notes]
+    return pd.DataFrame(rows, columns=list(FRAME))
 
 
 def _details(one: Finding) -> pd.DataFrame:

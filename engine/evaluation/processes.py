@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from engine import errors
 from engine.errors import InternalError, StoreError, TablepackError, place_of
 from engine.evaluation.attacks import ATTACKS, Held, attack_one
 from engine.evaluation.data.aligned import Aligned, generator, sampled
@@ -159,51 +158,33 @@ class Processes:
         todo = deque(sorted(range(len(jobs)), key=lambda i: -order.get(jobs[i].name, 0)))
         found: dict[int, Finding | None] = {}
         failed: list[BaseException] = []
-        waiting = threading.Semaphore(0)
 
-        def ask() -> None:
-            """Have a worker do the next job, and then another."""
+        def begun() -> Iterator[int]:
+            """The next jobs, taken by whoever is free."""
+            while todo and not failed:
+                with contextlib.suppress(IndexError):
+                    yield todo.popleft()
+
+        def served() -> None:
+            """Hand a worker one job after the other."""
             try:
-                at = todo.popleft()
-                future = self._executor.submit(_do, self._number, jobs[at])
-                future.add_done_callback(lambda f: answered(at, f))
-            except IndexError:
-                waiting.release()  # nothing is left for it
-            except BaseException as error:  # noqa: BLE001  # raised below, in the thread that waits
+                for at in begun():
+                    found[at] = self._executor.submit(_do, self._number, jobs[at]).result()
+            except BaseException as error:  # noqa: BLE001  # raised below
                 failed.append(error)
-                waiting.release()
 
-        def answered(at: int, future: Any) -> None:
-            if (error := future.exception()) is not None:
-                failed.append(error)
-                waiting.release()
-                return
-            answer: _Answer = future.result()
-            if answer.error:
-                failed.append(getattr(errors, answer.error, InternalError)(answer.message))
-                waiting.release()
-                return
-            found[at] = answer.found
-            ask()
-
+        servers = [threading.Thread(target=served, daemon=True) for _ in range(self._count)]
         if self._executor is not None:
             self._number += 1
             threading.Thread(target=self._give, args=(_packed(task),), daemon=True).start()
-            for _ in range(self._count):
-                ask()
+            for server in servers:
+                server.start()
         with one_thread():
-            while todo and not failed:
-                try:
-                    at = todo.popleft()
-                except IndexError:
-                    break
+            for at in begun():
                 tell(jobs[at], len(found), len(jobs))
                 found[at] = task.do(jobs[at])
-        if self._executor is not None and not failed:
-            for _ in range(self._count):
-                waiting.acquire()
-                if failed:
-                    break
+        while not failed and any(server.is_alive() for server in servers):
+            time.sleep(0.005)
         if failed:
             self._executor.shutdown(wait=True, kill_workers=True)
             if isinstance(failed[0], TablepackError):
@@ -216,15 +197,6 @@ class Processes:
     def _give(self, packed: bytes) -> None:
         for _ in range(self._count):
             self._given.put((self._number, packed))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Answer:
-    """What a job found, or the name and message of the error that it met."""
-
-    found: Finding | None = None
-    error: str = ""
-    message: str = ""
 
 
 def _packed(task: Task) -> bytes:
@@ -258,24 +230,23 @@ def _prepare(given: Any, parent: int) -> None:
         optional("sklearn.linear_model", "learners")
 
 
-def _do(number: int, job: Job) -> _Answer:
+def _do(number: int, job: Job) -> Finding | None:
     """Do a job of a task, which is received where it is new; each worker takes one copy."""
     global _task  # a worker's own
     while _task is None or _task[0] != number:
         told, packed = _given.get()
         _task = told, pickle.loads(packed)  # noqa: S301  # from our own parent, over our own pipe
     with one_thread():
-        return answer(_task[1], job)
+        return done_safely(_task[1], job)
 
 
-def answer(task: Task, job: Job) -> _Answer:
-    """What a job found, or the error it met, by its kind and place: its words may hold a value."""
+def done_safely(task: Task, job: Job) -> Finding | None:
+    """What a job finds; an error that is not ours goes on by its kind and place alone: its words may hold a value."""
     try:
-        return _Answer(found=task.do(job))
+        return task.do(job)
     except TablepackError as error:
-        return _Answer(error=type(error).__name__, message=str(error))
+        raise type(error)(str(error)) from None
     except MemoryError:
-        return _Answer(error=StoreError.__name__, message=OUT_OF_MEMORY)
-    except Exception as error:  # noqa: BLE001  # reported by its kind and place, as the command line does
-        message = f"{type(error).__name__} in {place_of(error)}"
-        return _Answer(error=InternalError.__name__, message=message)
+        raise StoreError(OUT_OF_MEMORY) from None
+    except Exception as error:  # noqa: BLE001  # as the command line does
+        raise InternalError(f"{type(error).__name__} in {place_of(error)}") from None

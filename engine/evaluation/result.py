@@ -12,7 +12,7 @@ import pandas as pd
 
 from engine.evaluation.data.aligned import Aligned
 from engine.evaluation.data.reading import Subject
-from engine.evaluation.findings import Finding, frame, named
+from engine.evaluation.findings import Finding, frame, named, notes_frame
 from engine.evaluation.study.model import Study
 from engine.texts import html_table, text_table
 
@@ -72,9 +72,11 @@ class Evaluation:
         """All results as a tidy frame: subject, measure, columns, by, value, low, high, better, note.
 
         The sample that is the scale is a subject of its own, "40 % sample"; what is said of breakdowns stands under
-        `measure/column`.
+        `measure/column`. Notes about a subject have no measure, those about the evaluation no subject.
         """
         parts = [frame(one.findings, one.subject.name) for one in self.results]
+        parts.append(notes_frame("", self.notes))
+        parts += [notes_frame(one.subject.name, one.subject.notes) for one in self.results]
         if self.results and self.results[0].scale:
             scale = {n: f for n, f in self.results[0].scale.items() if f.values}
             sample = frame(scale, f"{self.share:.0%} sample")

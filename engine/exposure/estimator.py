@@ -2,20 +2,22 @@
 
 Two readings of the incidence of people and cells. Density evolution (the local form of the fixed point of Tse and Hanly
 1999, doi:10.1109/18.749008) bounds it: what a cell reveals of one person is limited by its noise and by what is not
-known yet of the others in it. Where that is more than a bound allows, the best linear attack decides: the posterior
-variance of the most exposed, by conjugate gradients. Both are deterministic: no secret is drawn.
+known yet of the others in it. Where that is more than a bound allows, simulated attacks decide: secrets are drawn,
+sides of cells suppressed and the others shown with noise as the mechanism does it, and least squares solved.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from engine.exposure.incidence import Cells, Incidence, Split
+from engine.exposure.incidence import Cells, Incidence, Patterns, Split
 from engine.exposure.shared import SharedSecret, shared_secrets
+from engine.params import ratio_of
 from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array, Measurement
 
 MOST_EXPOSED = 0.005
@@ -32,10 +34,8 @@ STEPS = 60
 """Iterations at most; what is within the bound settles in about ten."""
 SETTLED = 2e-3
 """Change of anybody's variance at which it has settled."""
-KNOWN = 2.7
-"""From this ratio on, 95 of 100 right, nobody asks how much more is known."""
-ATTACKS = 4
-"""Rounds of simulated attacks: of 32 trials the mean over 100 people, of .72, has a standard error of .004."""
+ERROR = 0.009
+"""Standard error of how often the most exposed are guessed right: so many attacks are simulated."""
 LARGE = 500
 """What a sum over more people reveals of each is taken as known by itself: together they reveal next to nothing."""
 _SNR = np.concatenate([[0.0], np.logspace(-4, 3, 400)])
@@ -69,19 +69,10 @@ class Estimator:
         self.people = people
         self.columns = tuple(sorted(columns))
         self._secrets = shared_secrets(people, self.columns)
-        splits = (
-            (by, split)
-            for name, secrets in self._secrets.items()
-            for shared in secrets
-            for by, split in (*shared.proxies.items(), (name, shared.own))
-        )
-        self._split = {
-            by for by, split in splits if split and (split.rest is not None or split.is_null)
-        }
 
     def add(self, tree: Measurement) -> None:
         """Take in a further table."""
-        self.people.add(tree, is_full=not self._split.isdisjoint(tree.columns))
+        self.people.add(tree)
 
     def revealed(self, tables: Iterable[ColumnSet]) -> list[str]:
         """Columns that any of some tables reveals."""
@@ -143,70 +134,57 @@ class Estimator:
         most_right: float,
     ) -> ColumnExposure:
         """What tables reveal of one secret of a column."""
-        cells: list[Cells] = []
-        alike: dict[object, list[tuple[ColumnSet, Cells]]] = {}
+        names, by, cells = [], [], []
         for table, n in times.items():
-            by, how = _through(table, column, shared)
-            if by is None:
-                continue
-            for one in self.people.cells(table, by, how, times=n, noise_factor=noise_factor):
-                # Sums of the same groups, from several tables, are known no better than exactly.
-                of = table if how is not None and how.rest is not None else frozenset(table) - {by}
-                alike.setdefault((of, one.is_shown), []).append((table, one))
-                cells += [one] if one.is_shown else []
-        merged = [
-            replace(
-                same[0][1],
-                # That a side is hidden tells once what it does, however many tables say so.
-                n_tables=len(same) if same[0][1].is_shown else 1,
-                gain=sum(one.gain for _, one in same) / len(same),
-            )
-            for same in alike.values()
-        ]
+            through, how = _through(table, column, shared)
+            if through is not None:
+                names.append(table)
+                by.append(through)
+                cells.append(self.people.cells(table, through, how, n, noise_factor))
         n_people = self.people.n_people
         n_most = max(FEWEST, round(MOST_EXPOSED * n_people))
-        snr, added = evolve(merged, n_people, before, n_most)
-        most, n_top = _of_most(np.sort(snr)[::-1], n_most)
+        snr, added = evolve(cells, n_people, before)
         order = np.argsort(-snr, kind="stable")
-        is_plain = max(times.values(), default=1) == 1 and all(one.gain == 1 for one in merged)
-        if most > most_right and is_plain and np.count_nonzero(snr > KNOWN) < n_most:
-            snr = np.minimum(attack(merged, n_people, snr, before), snr)
-            most, n_top = _of_most(snr[order], n_most)
-        guessed = np.append(right(snr[order]), 0.5)  # chance, of nobody
+        guessed = right(snr)
+        most, n_top = _of_most(guessed[order], n_most)
+        is_again = max(times.values(), default=1) > 1
+        if most > most_right and not is_again:
+            guessed = attack(self.people, by, cells, snr, before, n_most)
+            # Of each of the most exposed the trials tell little: they share their mean in the bound's proportions.
+            top = order[:n_most]
+            found, bound = (ratio_of(float(each[top].mean())) for each in (guessed, right(snr)))
+            guessed[top] = right(snr[top] * found / max(bound, 1e-12))
+            most, n_top = _of_most(guessed[order], n_most)
+        guessed = np.append(guessed[order], 0.5)  # chance, of nobody
 
-        def top(share: float) -> float:
+        def of_share(share: float) -> float:
             return float(guessed[: max(FEWEST, round(share * n_people))][: max(n_people, 1)].mean())
 
         is_top = np.zeros(n_people, dtype=bool)
         is_top[order[:n_top]] = True
-        by_table: dict[ColumnSet, float] = {}
-        for same, each in zip(alike.values(), added, strict=True):
-            for table, _ in same:
-                share = float(each[is_top].mean()) / len(same) if n_people else 0.0
-                by_table[table] = by_table.get(table, 0.0) + share
         return ColumnExposure(
             column=column,
             most=most,
-            of_1=top(0.01),
-            of_5=top(0.05),
-            of_all=top(1.0),
+            of_1=of_share(0.01),
+            of_5=of_share(0.05),
+            of_all=of_share(1.0),
             error=_sampling_error(guessed[:n_top], n_top / max(n_people, 1), self.people.share),
-            snr=float(snr[is_top].mean()) if n_people else 0.0,
+            snr=ratio_of(max(float(guessed[: max(n_top, 1)].mean()), 0.5)),
             figures=sum(_figures(one, is_top) for one in cells),
-            by=by_table,
+            by={
+                table: float(each[is_top].mean()) if n_people else 0.0
+                for table, each in zip(names, added, strict=True)
+            },
         )
 
 
-def _of_most(snr: FloatArray, n_most: int) -> tuple[float, int]:
-    """How often the secrets of the most exposed are guessed right, and how many these are.
-
-    snr: Most exposed first.
-    """
-    guessed = np.append(right(snr), 0.5)[: max(len(snr), 1)]
+def _of_most(guessed: FloatArray, n_most: int) -> tuple[float, int]:
+    """How often the secrets of the most exposed are guessed right, and how many these are; most exposed first."""
+    n_people, guessed = len(guessed), guessed if len(guessed) else np.full(1, 0.5)
     most, fewest = float(guessed[:n_most].mean()), float(guessed[:FEWEST].mean()) - ALLOWANCE
     if fewest > most:
-        return fewest, min(FEWEST, len(snr))
-    return most, min(n_most, len(snr))
+        return fewest, min(FEWEST, n_people)
+    return most, min(n_most, n_people)
 
 
 def _through(
@@ -244,12 +222,11 @@ def right(snr: FloatArray) -> FloatArray:
 
 
 def evolve(
-    tables: Sequence[Cells], n_people: int, before: float = 0.0, n_most: int = 1
+    tables: Sequence[Cells], n_people: int, before: float = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """What all tables reveal of each person, as a ratio of signal to noise.
+    """What all tables reveal of each person, as a ratio of signal to noise; of same groups, too, each adds to it.
 
     before: What is known of everybody already.
-    n_most: It ends early where so many people's secrets are as good as known.
 
     Returns: ratio, shape (n_people,); what each table adds to it, shape (n_tables, n_people).
     """
@@ -269,7 +246,6 @@ def evolve(
                 one.noise,
                 one.larger,
                 one.gain,
-                one.n_tables,
                 unknown,
                 added,
             )
@@ -277,57 +253,111 @@ def evolve(
         now = np.interp(snr, _SNR, _LEFT)
         moved = float(np.abs(now - unknown).max(initial=0.0))
         unknown = now
-        if moved < SETTLED or np.count_nonzero(snr > KNOWN) >= n_most:
+        if moved < SETTLED:
             break
     return snr, by
 
 
-def attack(tables: Sequence[Cells], n_people: int, snr: FloatArray, before: float) -> FloatArray:
-    """What the best linear attack learns of each person, as a ratio of signal to noise: on secrets that are drawn.
+def attack(
+    people: Incidence,
+    by: Sequence[str],
+    tables: Sequence[Cells],
+    snr: FloatArray,
+    before: float,
+    n_most: int,
+) -> FloatArray:
+    """How often each secret is guessed right by least squares, where secrets, hidden sides and noise are drawn.
 
-    snr: The bound of each, by which people who are about as exposed are taken together. The secrets of people who were
-        not sampled are noise as far as they are unknown.
+    by: Which column of each table shows the secret, with errors of its own.
+    snr: The bound of each person: as much is known of people who were not sampled.
+    n_most: How many are the most exposed.
     """
-    from engine.exposure.loops import TRIALS, least_squares
+    from engine.exposure.loops import TRIALS, add_up, least_squares
 
+    n_people, rng = people.n_people, np.random.default_rng(0)
     unknown, prior = np.interp(snr, _SNR, _LEFT), np.full(n_people, 1.0 + before)
-    first: list[Int64Array] = [np.zeros(1, dtype=np.int64)]
-    person: list[Int64Array] = []
-    weight: list[FloatArray] = []
-    for one in tables:
+    names, column = np.unique(by, return_inverse=True)
+    gains = np.ones(len(names))
+    gains[column] = [one.gain for one in tables]
+    parts: list[tuple[Any, ...]] = []
+    for number, one in zip(column, tables, strict=True):
         n_cells, square, known = len(one.noise), one.weight**2, one.gain**2
-        size = np.bincount(one.cell, weights=square, minlength=n_cells)
-        others = np.bincount(one.cell, weights=square * unknown[one.person], minlength=n_cells)
-        noise = (one.noise + (1 - known) * size * one.larger) / one.n_tables
-        is_large = (size > LARGE)[one.cell]
-        around = (noise + known * others * one.larger)[one.cell] - known * square * unknown[
-            one.person
-        ]
-        alone = one.share * known * square / around
+        sampled, others = (
+            np.bincount(one.cell, weights=w, minlength=n_cells)
+            for w in (square, square * unknown[one.person])
+        )
+        noise = np.where(one.size > 0, 4.0 * one.sd**2, one.noise)
+        errors, missing = (1 - known) * sampled * one.larger, known * others * (one.larger - 1)
+        all_else = (noise + errors + missing + known * others)[one.cell]
+        alone = known * square / (all_else - known * square * unknown[one.person])
+        is_large = (sampled > LARGE)[one.cell]
         prior += np.bincount(one.person, weights=alone * is_large, minlength=n_people)
-        noise += known * others * (one.larger - 1)
         edges = np.argsort(one.cell, kind="stable")
-        edges = edges[~is_large[edges]]
-        scale = one.gain * np.sqrt(one.share / noise[one.cell]) * one.weight
-        if not len(edges):
-            continue
-        person.append(one.person[edges])
-        weight.append(scale[edges])
-        n_edges = np.bincount(one.cell[edges], minlength=n_cells)
-        first.append(first[-1][-1] + np.cumsum(n_edges[n_edges > 0]))
-    starts, people, weights = np.concatenate(first), np.concatenate(person), np.concatenate(weight)
-    rng, learnt = np.random.default_rng(0), np.zeros(n_people)
-    for _ in range(ATTACKS):
+        edges = edges[(~is_large & np.isfinite(noise)[one.cell])[edges]]
+        n_each = np.bincount(one.cell[edges], minlength=n_cells)
+        held = np.flatnonzero(n_each)
+        parts.append(
+            (
+                one.person[edges].astype(np.int32),
+                one.weight[edges].astype(np.float32),
+                n_each[held],
+                np.full(len(held), number),
+                *(each[held, None] for each in (one.size, sampled, noise, errors, missing)),
+            )
+        )
+    person, weight, n_each, of, size, sampled, noise, errors, missing = (
+        np.concatenate(part) for part in zip(*parts, strict=True)
+    )
+    system = np.concatenate([[0], np.cumsum(n_each)]), person, weight
+    gain, small = gains[of, None], np.flatnonzero(size)
+    told = people.patterns(max(one.sd for one in tables))
+    hits, beforehand = np.zeros(n_people), (prior - 1)[:, None]
+    rounds = math.ceil(0.25 / ERROR**2 / n_most / TRIALS)
+    for _ in range(rounds):
         secret = rng.choice([-1.0, 1.0], (n_people, TRIALS))
-        noise = rng.normal(size=(len(starts) - 1, TRIALS))
-        own = rng.normal(size=(n_people, TRIALS))
-        guess = least_squares(starts, people, weights, prior, secret, noise, own)
-        learnt += (guess * secret).mean(axis=1) / ATTACKS
-    # The mean of guess times secret is what is no longer unknown of its variance.
-    order = np.argsort(-snr, kind="stable")
-    group = np.arange(n_people) // FEWEST
-    mean = np.bincount(group, weights=learnt[order]) / np.bincount(group)
-    mean = np.clip(mean, 0.0, 1 - 1e-3)
-    out = np.zeros(n_people)
-    out[order] = (mean / (1 - mean))[group]
-    return out
+        is_same = rng.random((len(names), n_people, TRIALS)) < (1 + gains[:, None, None]) / 2
+        sums = add_up(*system, of, np.where(is_same, secret, -secret))
+        shown = sums + np.sqrt(noise) * rng.normal(size=sums.shape)
+        of_noise = noise + np.zeros(sums.shape)
+        shown[small], of_noise[small] = _shown(
+            sums[small], size[small], sampled[small], noise[small], told, rng
+        )
+        shown = (shown + np.sqrt(missing) * rng.normal(size=sums.shape)) / gain
+        precision = gain**2 / (of_noise + errors + missing)
+        of_prior = beforehand * secret + np.sqrt(beforehand) * rng.normal(size=secret.shape)
+        guess = least_squares(*system, precision, shown, prior, of_prior)
+        hits += np.where(guess == 0, 0.5, guess * secret > 0).mean(axis=1) / rounds
+    return hits
+
+
+def _shown(
+    sums: FloatArray,
+    size: Int64Array,
+    sampled: FloatArray | Int64Array,
+    noise: FloatArray,
+    told: Patterns,
+    rng: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """What is shown of small cells: both sides with noise, or what it tells of their sum that a side is hidden.
+
+    sums: shape (n_cells, n_trials), of the secrets of those who were sampled; the others: shape (n_cells, 1).
+    noise: Variance of that in both sides.
+
+    Returns: an observation of the sum, and the variance of its noise; inf: nothing is told.
+    """
+    n = np.broadcast_to(size, sums.shape)
+    left = np.maximum(n - np.rint(sampled).astype(np.int64), 0)  # people of several rows weigh more
+    others = 2 * rng.binomial(left, 0.5) - left
+    plus = np.clip(np.rint((n + sums + others) / 2).astype(np.int64), 0, n)
+    here, there = (rng.random(n.shape) < told.passes[many] for many in (plus, n - plus))
+    both, one, direction = here & there, here != there, np.where(here, 1.0, -1.0)
+    drawn = np.sqrt(noise) * rng.normal(size=n.shape)
+    # One count, of twice the noise, and that the other side is hidden are together one observation of the sum.
+    before, count = 1 / told.spread[n, one.astype(np.int64)], one / (2 * noise)
+    of_count = direction * (sums + others) + np.sqrt(2) * drawn
+    precision = np.maximum(before + count, 1 / n)
+    mean = direction * (before * np.where(one, told.mean[n], 0.0) + count * of_count) / precision
+    news = precision - 1 / n
+    with np.errstate(divide="ignore", invalid="ignore"):
+        observed = np.where(news > 0, mean * precision / news - others, 0.0)
+        return np.where(both, sums + drawn, observed), np.where(both, noise, 1 / news)

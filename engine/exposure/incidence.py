@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -30,8 +30,8 @@ from engine.schema import (
 
 SOME_ROWS = 2_000
 """Rows on which the share of news in a table is estimated."""
-RARE = 0.01
-"""What happens less often to an even secret, such as many people of whom neither side is shown, tells nothing of it."""
+RARE = 1e-6
+"""What happens less often to an even secret, such as many people of whom neither side is shown, is left out."""
 LEAST_SPREAD = 0.2
 """Least variance of a sum of a few secrets: they are whole numbers."""
 Numbers = NDArray[np.integer[Any]]
@@ -47,10 +47,12 @@ class Cells:
     weight: FloatArray  # shape (n_edges,): Rows of the person in the cell that count
     share: FloatArray  # shape (n_edges,): What of it is news beside the narrower tables that the table is locked to
     larger: FloatArray  # shape (n_cells,): How many times as many people as were sampled
-    noise: FloatArray  # shape (n_cells,): Variance of the noise in the cell's sum
+    size: Int64Array  # shape (n_cells,): People in a small cell, of which a side may be hidden; 0: both are shown
+    # shape (n_cells,): Variance of the noise in the sum: of the two sides; of a small cell, that tells as much as what
+    # is shown of it on average.
+    noise: FloatArray
+    sd: float  # Of each of two layers of noise in a count
     gain: float = 1.0  # Correlation of what the table shows with the secret
-    n_tables: int = 1  # That show sums of these groups, each with noise and errors of its own
-    is_shown: bool = True  # The sums are shown; else it tells that a side is not
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +65,6 @@ class _Groups:
     # one for each finer one inside.
     figures: FloatArray
     finer: Numbers  # shape (n_rows,): Next finer cell of each row, of which less is shown, from 1; 0: none
-    held: NDArray[np.int32]  # shape (n_finer + 1,): How many buckets of it are shown
     n_finer: FloatArray  # shape (n_finer + 1,): People in it; inf: not known
 
 
@@ -71,8 +72,7 @@ class _Groups:
 class _Seen:
     """One table, as sampled rows lie in it."""
 
-    buckets: _Groups  # Its own, in their order
-    is_leaf: BoolArray  # shape (n_nodes + 1, n_columns): No finer range of the column is released
+    buckets: _Groups  # Its own, of some rows
     others: tuple[
         _Groups, ...
     ]  # By column: of all others, where several ranges of the column are shown
@@ -120,11 +120,8 @@ class Incidence:
         """Columns that tables show."""
         return tuple(self._ranges)
 
-    def add(self, tree: Measurement, *, is_full: bool = True) -> None:
-        """See a further table.
-
-        is_full: Whether its finest buckets are looked up for all rows; else for some, to estimate what is new in them.
-        """
+    def add(self, tree: Measurement) -> None:
+        """See a further table."""
         if not tree.columns:
             return
         for name in tree.columns:
@@ -132,12 +129,9 @@ class Incidence:
                 self._ranges[name] = _Ranges(tree, self._codes[name])
         ranges = [self._ranges[name] for name in tree.columns]
         numbers = [one.of(tree, j) for j, one in enumerate(ranges)]
-        leaves = [one.is_leaf[n] for one, n in zip(ranges, numbers, strict=True)]
         everything = list(range(len(ranges)))
-        rows = slice(None) if is_full else self._some
         self._seen[tree.columns] = _Seen(
-            buckets=self._groups(tree, numbers, everything, 1, rows),
-            is_leaf=np.vstack([np.zeros(len(ranges), dtype=bool), np.column_stack(leaves)]),
+            buckets=self._groups(tree, numbers, everything, 1, self._some),
             others=tuple(
                 self._groups(tree, numbers, [i for i in everything if i != j], 2)
                 for j in everything
@@ -175,7 +169,7 @@ class Incidence:
             if rows is None
             else (np.ascontiguousarray(self._leaves(names)[rows]), None)
         )
-        cell, people, figures, finer, held, finer_range = place(
+        cell, people, figures, finer, finer_range = place(
             _matrix([numbers[j] for j in columns], tree.n_nodes),
             tree.depth,
             tree.n,
@@ -186,20 +180,18 @@ class Incidence:
             np.array(first, dtype=np.int64).reshape(len(chosen), len(depths)),
         )
         cell = cell.astype(np.min_scalar_type(len(people)))
-        finer = finer.astype(np.min_scalar_type(len(held)))
+        finer = finer.astype(np.min_scalar_type(len(finer_range)))
         if row is not None:
             cell, finer = cell[row], finer[row]
         if rows is not None:
-            n_finer = np.zeros(len(held))
+            n_finer = np.zeros(len(finer_range))
         elif self.share == 1:
-            n_finer = self._n_each(finer, len(held))
+            n_finer = self._n_each(finer, len(finer_range))
         elif len(chosen) == 1:  # the column's own table tells
             n_finer = chosen[0].people[finer_range]
         else:
-            n_finer = np.full(len(held), np.inf)
-        return _Groups(
-            cell=cell, people=people, figures=figures, finer=finer, held=held, n_finer=n_finer
-        )
+            n_finer = np.full(len(finer_range), np.inf)
+        return _Groups(cell=cell, people=people, figures=figures, finer=finer, n_finer=n_finer)
 
     def _leaves(self, columns: ColumnSet) -> NDArray[np.int32]:
         """The finest range of each row in some columns."""
@@ -207,10 +199,14 @@ class Incidence:
 
     def _distinct(self, columns: ColumnSet) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Their combinations, and which each row has; the tables that show a few columns share them."""
-        from engine.exposure.loops import distinct
-
         if columns not in self._combinations:
-            self._combinations[columns] = distinct(self._leaves(columns))
+            leaves, which = self._leaves(columns), np.zeros(self._n_rows, dtype=np.int64)
+            for leaf in leaves.T:
+                which = which * (int(leaf.max(initial=0)) + 1) + leaf
+                _, which = np.unique(which, return_inverse=True)
+            first = np.zeros(int(which.max(initial=-1)) + 1, dtype=np.int64)
+            first[which] = np.arange(len(which))
+            self._combinations[columns] = leaves[first], which.astype(np.int32)
         return self._combinations[columns]
 
     def leaf(self, name: str) -> Int64Array:
@@ -229,11 +225,11 @@ class Incidence:
         split: Split | None = None,
         times: int = 1,
         noise_factor: int = 1,
-    ) -> list[Cells]:
+    ) -> Cells:
         """Cells of all other columns of a table, in which it reveals one column.
 
-        Of the people whose finest cell is not shown as a whole, it also tells that too few of them are on a side that
-        is not shown.
+        Cells around people that are not shown as a whole count as well, where so few are in them that an even secret
+        would hide a side.
 
         times: How often it was measured with noise of its own. Each counts as if it were of other groups, for nobody
             knows what changed between two states of the data: of the same groups several reveal a little less.
@@ -246,38 +242,37 @@ class Incidence:
         if split is not None:
             gain = split.gain
             if split.rest is not None:
-                shown = seen.is_leaf[seen.buckets.cell, j]
-                part = _split(np.where(shown, cell, 0), split.rest, split.bit)
+                part = _split(cell, split.rest)
                 size = people[cell] * np.bincount(part)[part] / np.bincount(cell)[cell]
                 people = np.zeros(int(part.max()) + 1)
                 people[part] = size
                 cell, figures = part.astype(np.int32), np.ones(len(people))
-            elif split.is_null:
-                bucket = np.where(seen.is_leaf[seen.buckets.cell, j], seen.buckets.cell, 0)
-                figures = figures * _of_sides(bucket, cell, split.bit, len(people))
         share = self._news(table, target, people, cell) if cell.any() else self._one_each
-        found = [self._cells(seen, cell, share * times, people, 4.0 * sd**2 * figures, gain)]
-        if split is None or (split.rest is None and not split.is_null):
-            found.append(self._hidden(table, target, times, sd, gain))
-        return [one for one in found if len(one.cell)]
+        row = np.flatnonzero(cell)
+        cell, share = cell[row], share[row]
+        if split is None or split.rest is None:
+            small, of_small = self._small(table, target)
+            inside, n_inside = of.finer[small].astype(np.int32), np.zeros(len(of.n_finer))
+            n_inside[inside] = of.n_finer[inside]
+            cell = np.concatenate([cell, inside + np.int32(len(people))])
+            share, row = np.concatenate([share, of_small]), np.concatenate([row, small])
+            people = np.concatenate([people, n_inside])
+            figures = np.concatenate([figures, np.ones(len(n_inside))])
+        return self._cells(seen, row, cell, share * times, people, figures, sd, gain)
 
-    def _hidden(self, table: ColumnSet, target: str, times: int, sd: float, gain: float) -> Cells:
-        """Cells of which a side is not shown; of the same people as in a narrower table, it tells nothing new."""
-        seen = self._seen[table]
-        of = seen.others[table.index(target)]
-        cell = of.finer.astype(np.int32)
-        people = of.n_finer
-        noise_of = hidden_noise(self.privacy.low_threshold, self.privacy.threshold_mean, sd)
-        within = np.clip(people, 0, len(noise_of) - 1).astype(np.int64)
-        noise = noise_of[within, np.minimum(of.held, 1)]
-        cell = np.where(np.isfinite(noise)[cell], cell, 0)
-        share = np.full(len(cell), float(times))
+    def _small(self, table: ColumnSet, target: str) -> tuple[Int64Array, FloatArray]:
+        """Rows in small cells that are not shown as a whole, and what of these is not in those of narrower tables."""
+        of = self._seen[table].others[table.index(target)]
+        most = 4 * self.privacy.threshold_mean
+        row = np.flatnonzero(((of.n_finer > 0) & (of.n_finer < most))[of.finer] & (of.finer > 0))
+        people, share = of.n_finer[of.finer[row]], np.ones(len(row))
         for narrower in self._narrower(table, target):
-            around = narrower.n_finer[narrower.finer]
-            around = np.where(narrower.finer > 0, around, narrower.people[narrower.cell])
-            share *= np.clip(1 - people[cell] / np.maximum(around, 1.0), 0.0, 1.0)
-        cell = np.where(share > 0, cell, 0)
-        return replace(self._cells(seen, cell, share, people, noise, gain), is_shown=False)
+            finer = narrower.finer[row]
+            around = np.where(
+                finer > 0, narrower.n_finer[finer], narrower.people[narrower.cell[row]]
+            )
+            share *= np.clip(1 - people / np.maximum(around, 1.0), 0.0, 1.0)
+        return row[share > 0], share[share > 0]
 
     def _n_each(self, cell: Numbers, n_cells: int) -> FloatArray:
         """People in each cell."""
@@ -296,16 +291,16 @@ class Incidence:
     def _cells(
         self,
         seen: _Seen,
+        row: Int64Array,
         cell: NDArray[np.int32],
         share: FloatArray,
         people: FloatArray,
-        noise: FloatArray,
+        figures: FloatArray,
+        sd: float,
         gain: float,
     ) -> Cells:
-        """The people of some cells, but for cell 0."""
-        rows = np.flatnonzero(cell)
-        cell, share, person = cell[rows], share[rows], self._person[rows]
-        weight = self._one_each[rows]
+        """The people of some rows in cells; people, figures: by cell."""
+        person, weight = self._person[row], self._one_each[row]
         if not self._is_single:
             # Rows of one person in one cell are one: together they are worth as many as count.
             keys, one, n = np.unique(
@@ -316,19 +311,27 @@ class Incidence:
             cell, person = (keys // self.n_people).astype(np.int32), keys % self.n_people
             weight = np.minimum(n, seen.scale).astype(np.float64)
             share = share[one]
+        sampled = np.bincount(cell, weights=weight, minlength=len(people))
         larger = np.ones(len(people))
         if self.share < 1:
-            sampled = np.bincount(cell, weights=weight, minlength=len(people))
             larger = np.maximum(people / np.maximum(sampled, 1.0), 1.0)
+        size, told = np.rint(sampled * larger).astype(np.int64), self.patterns(sd)
+        size[(figures != 1) | (size >= len(told.noise))] = 0
         return Cells(
             person=person,
             cell=cell,
             weight=weight,
             share=share,
             larger=larger,
-            noise=noise,
+            size=size,
+            noise=np.where(size > 0, told.noise[size], 4.0 * sd**2 * figures),
+            sd=sd,
             gain=gain,
         )
+
+    def patterns(self, sd: float) -> Patterns:
+        """What is shown of small cells."""
+        return _patterns(self.privacy.low_threshold, self.privacy.threshold_mean, sd)
 
     def _news(
         self, table: ColumnSet, target: str, people: FloatArray, cell: NDArray[np.int32]
@@ -355,7 +358,7 @@ class Incidence:
     def _counts(self, table: ColumnSet) -> FloatArray:
         """Noisy count of the finest bucket around some rows."""
         of = self._seen[table].buckets
-        return of.people[of.cell[self._some] if len(of.cell) == self._n_rows else of.cell]
+        return of.people[of.cell]
 
     def scale(self, table: ColumnSet) -> int:
         """What the noise of a table's finest buckets is multiplied with."""
@@ -366,66 +369,62 @@ class Incidence:
 class Split:
     """One secret inside the values of a column, as the rows lie in it.
 
-    bit: shape (n_rows,): Which side of the secret each row's value is on.
     rest: shape (n_rows,): Which pair of values, one of each side, it is of: known to an attacker; -1: its value has no
         other half. None: nothing of the value is known.
     """
 
-    bit: BoolArray
     rest: Int64Array | None
-    gain: float
-    # The sides are nulls and all values: of each side as many figures as are shown are added up.
-    is_null: bool = False
+    gain: float  # Correlation of what the column shows with the secret
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Patterns:
+    """What the sides that are shown of n people tell of the sum of their even secrets; by n, which is small."""
+
+    passes: FloatArray  # Whether a side of so many is shown, as a probability
+    noise: FloatArray  # Variance of the noise that tells as much as all sides do on average; inf: they tell nothing
+    mean: FloatArray  # Where one side is shown, of the sum in its direction
+    # shape (n, 2): Variance of the sum where neither side is shown, or one, before its count is looked at.
+    spread: FloatArray
 
 
 @lru_cache
-def hidden_noise(low_threshold: int, mean: int, sd: float) -> FloatArray:
-    """Variance of the noise in a sum of the secrets of n people of whom a side is not shown; inf: nothing is told.
-
-    sd: Standard deviation of each of two noise layers.
-
-    Returns: shape (n + 1, 2): where neither side is shown, or one.
-    """
+def _patterns(low_threshold: int, mean: int, sd: float) -> Patterns:
+    """Both sides of `4 * mean` people are shown nearly always."""
     most = 4 * mean
-    out = np.full((most + 1, 2), np.inf)
-    for n in range(1, most):  # of more, both sides are shown
+    noise, means, spreads = np.full(most, np.inf), np.zeros(most), np.full((most, 2), np.inf)
+    passes = np.array([0.5 * math.erfc((mean - k) / math.sqrt(2)) for k in range(most)])
+    passes[:low_threshold] = 0.0
+    for n in range(1, most):
         on = np.arange(n + 1)
         often = np.array([math.comb(n, k) for k in on]) / 2.0**n
-        passes = np.array([0.5 * math.erfc((mean - k) / math.sqrt(2)) for k in on])
-        passes[:low_threshold] = 0.0
-        hidden = (1 - passes)[::-1]
-        for shown, likely in ((0, often * (1 - passes) * hidden), (1, 2 * often * passes * hidden)):
-            if likely.sum() < RARE:
+        here, there = passes[: n + 1], passes[n::-1]
+        left = 0.0  # variance of the sum that is not known
+        for known, likely in (
+            (0.0, often * (1 - here) * (1 - there)),
+            (1 / (8 * sd**2), 2 * often * here * (1 - there)),
+            (1 / (4 * sd**2), often * here * there),
+        ):
+            chance = float(likely.sum())
+            if chance < RARE:
                 continue
-            likely = likely / likely.sum()
-            spread = 4 * float((likely * (on - (likely * on).sum()) ** 2).sum())
-            spread = 1 / (1 / max(spread, LEAST_SPREAD) + shown / (8 * sd**2))
-            if spread < n:
-                out[n, shown] = 1 / (1 / spread - 1 / n)
-    return out
+            middle = float((likely * on).sum()) / chance
+            spread = max(4 * float((likely * (on - middle) ** 2).sum()) / chance, LEAST_SPREAD)
+            left += chance / (1 / spread + known)
+            shown = round(8 * sd**2 * known)
+            if shown < 2:
+                spreads[n, shown] = spread
+            if shown == 1:
+                means[n] = 2 * middle - n
+        noise[n] = n * left / (n - left) if left < n else np.inf
+    return Patterns(passes=passes, noise=noise, mean=means, spread=spreads)
 
 
-def _of_sides(bucket: Numbers, cell: NDArray[np.int32], bit: BoolArray, n_cells: int) -> FloatArray:
-    """Variance of a sum of secrets known from both sides of each cell, in that of one figure a side."""
-    shown = np.zeros((2, n_cells))
-    for side in (0, 1):
-        _, first = np.unique(np.where(bit == side, bucket, 0), return_index=True)
-        first = first[(bit[first] == side) & (bucket[first] > 0)]
-        shown[side] = np.bincount(cell[first], minlength=n_cells)
-    weight = np.divide(1.0, shown, out=np.zeros_like(shown), where=shown > 0).sum(axis=0)
-    variance: FloatArray = np.divide(2.0, weight, out=np.full(n_cells, np.inf), where=weight > 0)
-    return variance
-
-
-def _split(cell: Int64Array, rest: Int64Array, bit: BoolArray) -> Int64Array:
-    """Cells of rows by pair of values, from 1, where rows of both sides lie; 0 elsewhere."""
+def _split(cell: NDArray[np.int32], rest: Int64Array) -> Int64Array:
+    """Cells of rows by what of their value is known, from 1; 0: their value has no other half."""
     keys = np.where((cell > 0) & (rest >= 0), cell * (int(rest.max(initial=0)) + 1) + rest, -1)
-    _, number = np.unique(keys, return_inverse=True)
-    n = int(number.max(initial=-1)) + 1
-    both = np.logical_and.reduce(
-        [np.bincount(number[bit == side], minlength=n) > 0 for side in (0, 1)]
-    )
-    return np.where((keys >= 0) & both[number], number + 1, 0)
+    _, number = np.unique(np.append(keys, -1), return_inverse=True)
+    return np.asarray(number[:-1], dtype=np.int64)
 
 
 def _matrix(columns: list[Any], n: int) -> NDArray[np.int32]:
@@ -455,10 +454,6 @@ class _Ranges:
             up = np.where(special, 0, np.maximum(wanted - level.astype(np.int64), 0))
             number = self._number(kind, np.where(special, 0, wanted).astype(np.uint8), index >> up)
             self.above[wanted, 1:] = np.where((level <= wanted) | special, number, 0)
-        finest = np.ones(tree.n_nodes, dtype=bool)
-        finest[tree.parent[tree.parent >= 0]] = False
-        self.is_leaf = np.zeros(len(at) + 1, dtype=bool)
-        self.is_leaf[self.of(tree, 0)[finest]] = True
         self.leaf = self._finest(codes)
         self.people = np.zeros(len(at) + 1)  # noisy
         self.people[self.of(tree, 0)] = np.maximum(tree.n, 0)

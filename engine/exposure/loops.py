@@ -44,27 +44,6 @@ def _find(slots: Int32Array, keys: Int32Array, key: Int32Array) -> int:
 
 
 @kernel
-def distinct(rows: Int32Array) -> tuple[Int32Array, Int32Array]:
-    """Distinct rows of a matrix of integers, and which of them each row is."""
-    n_rows, n_columns = rows.shape
-    size = 8
-    while size < 2 * n_rows:
-        size *= 2
-    slots = np.zeros(size, np.int32)
-    keys = np.zeros((n_rows + 1, n_columns), np.int32)
-    which = np.zeros(n_rows, np.int32)
-    n = 0
-    for row in range(n_rows):
-        at = _find(slots, keys, rows[row])
-        if slots[at] == 0:
-            n += 1
-            slots[at] = n
-            keys[n] = rows[row]
-        which[row] = slots[at] - 1
-    return keys[1 : n + 1].copy(), which
-
-
-@kernel
 def place(
     ranges: Int32Array,
     depth: NDArray[np.uint8],
@@ -74,7 +53,7 @@ def place(
     leaf: Int32Array,
     above: Int32Array,
     first: Int64Array,
-) -> tuple[Int32Array, FloatArray, FloatArray, Int32Array, Int32Array, Int32Array]:
+) -> tuple[Int32Array, FloatArray, FloatArray, Int32Array, Int32Array]:
     """Find the finest cell of some columns around each row. Cells are numbered from 1; 0 is none.
 
     ranges: shape (n_nodes, n_columns), the number of each bucket's range in the columns; depth, n: its depth,
@@ -87,7 +66,7 @@ def place(
 
     Returns: cell of each row; by cell its count, and how many figures there are of it: one, and one for each next finer
         cell inside; the next finer cell of each row, which holds fewer buckets (0: its ranges are not released); by
-        next finer cell how many it holds, and its range of the first column.
+        next finer cell its range of the first column.
     """
     n_nodes, n_columns = ranges.shape
     last = len(levels) - 1
@@ -133,7 +112,6 @@ def place(
         size *= 2
     finer_slots = np.zeros(size, np.int32)
     finer_keys = np.zeros((len(leaf) + 1, n_columns + 1), np.int32)
-    finer_held = np.zeros(len(leaf) + 1, np.int32)
     n_finer = 0
     for row in range(len(leaf)):
         low, high, cell = 0, last + 1, 0
@@ -163,7 +141,6 @@ def place(
                 n_finer += 1
                 finer_slots[at] = n_finer
                 finer_keys[n_finer] = key
-                finer_held[n_finer] = held[slots[_find(slots, keys, key)]]
             finer_of[row] = finer_slots[at]
     figures = np.ones(n_cells + 1)
     for cell in range(1, n_cells + 1):
@@ -172,7 +149,7 @@ def place(
     finer_range = np.zeros(n_finer + 1, np.int32)
     if n_columns > 0:
         finer_range[:] = finer_keys[: n_finer + 1, 0]
-    return cell_of, people[: n_cells + 1], figures, finer_of, finer_held[: n_finer + 1], finer_range
+    return cell_of, people[: n_cells + 1], figures, finer_of, finer_range
 
 
 @kernel
@@ -195,7 +172,6 @@ def reveal(
     noise: FloatArray,
     larger: FloatArray,
     gain: float,
-    n_tables: int,
     unknown: FloatArray,
     out: FloatArray,
 ) -> None:
@@ -204,45 +180,56 @@ def reveal(
     unknown: shape (n_people,), variance of what is not known of each person's secret; the others: see `Cells`.
     """
     known = gain * gain
-    rest = (1 - known) / n_tables
     in_cell = np.zeros(len(noise))
     for edge in range(len(cell)):
-        of = known * unknown[person[edge]] + rest
+        of = known * unknown[person[edge]] + 1 - known
         in_cell[cell[edge]] += of * weight[edge] ** 2
     for edge in range(len(cell)):
         at, who = cell[edge], person[edge]
         mine = known * unknown[who] * weight[edge] ** 2
-        around = noise[at] / n_tables + in_cell[at] * larger[at] - mine
+        around = noise[at] + in_cell[at] * larger[at] - mine
         out[who] += share[edge] * known * weight[edge] ** 2 / around
+
+
+@kernel
+def add_up(
+    first: Int64Array,
+    person: Int32Array,
+    weight: NDArray[np.float32],
+    of: Int64Array,
+    side: FloatArray,
+) -> FloatArray:
+    """Sums over the people of each cell, of what its table shows; see `least_squares`.
+
+    of: Which of the columns that show the secret its table has.
+    side: shape (n_columns, n_people, TRIALS), what they show.
+    """
+    out = np.zeros((len(of), TRIALS))
+    for column in range(len(side)):
+        _gather(first, person, weight, of == column, side[column], out)
+    return out
 
 
 @kernel
 def least_squares(
     first: Int64Array,
-    person: Int64Array,
-    weight: FloatArray,
+    person: Int32Array,
+    weight: NDArray[np.float32],
+    precision: FloatArray,
+    shown: FloatArray,
     prior: FloatArray,
-    secret: FloatArray,
-    noise: FloatArray,
     of_prior: FloatArray,
 ) -> FloatArray:
-    """Guess secrets from noisy equations about their sums, by conjugate gradients; several trials side by side.
+    """Guess secrets from noisy sums over cells, by conjugate gradients; several trials side by side.
 
-    first, person, weight: Equations, each divided by the sd of its noise: the people of equation k, and their weights,
-        stand from first[k] up to first[k + 1].
+    first, person, weight: The people of cell k, and their weights, stand from first[k] up to first[k + 1].
+    precision, shown: shape (n_cells, TRIALS), of the noise, and the noisy sums.
     prior: shape (n_people,), precision of what is known of each beforehand, that its variance is 1 included.
-    secret, of_prior: shape (n_people, TRIALS); noise: shape (n_equations, TRIALS). Secrets, and standard normal draws.
+    of_prior: shape (n_people, TRIALS), what that is, times its precision.
     """
-    n_people, total = len(prior), np.zeros(TRIALS)
-    rest = np.zeros((n_people, TRIALS))
-    for who in range(n_people):
-        known = max(prior[who] - 1.0, 0.0)
-        for k in range(TRIALS):
-            rest[who, k] = known * secret[who, k] + known**0.5 * of_prior[who, k]
-    for cell in range(len(first) - 1):
-        for k in range(TRIALS):
-            total[k] = noise[cell, k]
-        _add(first[cell], first[cell + 1], person, weight, secret, total, rest)
+    n_people, every = len(prior), np.ones(len(shown), np.bool_)
+    rest, total = of_prior.copy(), precision * shown
+    _scatter(first, person, weight, total, rest)
     guess, way, along = np.zeros((n_people, TRIALS)), rest.copy(), np.zeros((n_people, TRIALS))
     square, step, after = np.zeros(TRIALS), np.zeros(TRIALS), np.zeros(TRIALS)
     for who in range(n_people):
@@ -253,9 +240,9 @@ def least_squares(
         for who in range(n_people):
             for k in range(TRIALS):
                 along[who, k] = prior[who] * way[who, k]
-        for cell in range(len(first) - 1):
-            total[:] = 0.0
-            _add(first[cell], first[cell + 1], person, weight, way, total, along)
+        _gather(first, person, weight, every, way, total)
+        total *= precision
+        _scatter(first, person, weight, total, along)
         step[:] = 0.0
         for who in range(n_people):
             for k in range(TRIALS):
@@ -278,19 +265,33 @@ def least_squares(
 
 
 @part
-def _add(
-    start: int,
-    end: int,
-    person: Int64Array,
-    weight: FloatArray,
+def _gather(
+    first: Int64Array,
+    person: Int32Array,
+    weight: NDArray[np.float32],
+    where: NDArray[np.bool_],
     of_people: FloatArray,
-    total: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Add what an equation says of some vectors, and `total`, to each of its people."""
-    for edge in range(start, end):
-        for k in range(TRIALS):
-            total[k] += weight[edge] * of_people[person[edge], k]
-    for edge in range(start, end):
-        for k in range(TRIALS):
-            out[person[edge], k] += weight[edge] * total[k]
+    """Sums over the people of some cells."""
+    for cell in range(len(where)):
+        if where[cell]:
+            out[cell] = 0.0
+            for edge in range(first[cell], first[cell + 1]):
+                for k in range(TRIALS):
+                    out[cell, k] += weight[edge] * of_people[person[edge], k]
+
+
+@part
+def _scatter(
+    first: Int64Array,
+    person: Int32Array,
+    weight: NDArray[np.float32],
+    of_cells: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Add what the sums over cells say to each of their people."""
+    for cell in range(len(of_cells)):
+        for edge in range(first[cell], first[cell + 1]):
+            for k in range(TRIALS):
+                out[person[edge], k] += weight[edge] * of_cells[cell, k]

@@ -82,7 +82,10 @@ def remedies(
             by
             for by in NOISE_FACTORS
             if all(
-                estimator.exposure(one.column, times, before.get(one.column, 0.0), by).most <= bound
+                estimator.exposure(
+                    one.column, times, before.get(one.column, 0.0), by, most_right=bound
+                ).most
+                <= bound
                 for one in over
             )
         ),

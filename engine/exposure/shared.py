@@ -67,9 +67,9 @@ def _of_nulls(people: Incidence, columns: tuple[str, ...]) -> dict[str, SharedSe
             side = (of_null > n / 2)[leaves[other]]
             gain = _correlation(is_null[check].astype(np.float64), side[check].astype(np.float64))
             if other != name and gain >= AGREES:
-                proxies[other] = Split(bit=side, rest=None, gain=gain, is_null=True)
+                proxies[other] = Split(rest=None, gain=gain)
         if proxies:
-            own = Split(bit=is_null, rest=None, gain=1.0, is_null=True)
+            own = Split(rest=None, gain=1.0)
             out[name] = SharedSecret(own=own, proxies=proxies)
     return out
 
@@ -89,12 +89,12 @@ def _of_values(people: Incidence, columns: tuple[str, ...]) -> dict[str, SharedS
         gain, is_alone, sides = found
         for target, proxy, own, split in ((one, other, *sides), (other, one, *sides[::-1])):
             rest = _rest(leaves[proxy], split) if is_alone else None
-            out[target].proxies[proxy] = Split(bit=split, rest=rest, gain=gain)
+            out[target].proxies[proxy] = Split(rest=rest, gain=gain)
             if gain > strongest[target]:
                 strongest[target] = gain
                 mine = _rest(leaves[target], own) if is_alone else None
                 out[target] = SharedSecret(
-                    own=None if mine is None else Split(bit=own, rest=mine, gain=1.0),
+                    own=None if mine is None else Split(rest=mine, gain=1.0),
                     proxies=out[target].proxies,
                 )
     return out

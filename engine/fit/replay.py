@@ -38,6 +38,7 @@ from engine.schema import (
     BoolArray,
     Column,
     ColumnSet,
+    FloatArray,
     Int64Array,
     ReleaseHeader,
     Support,
@@ -69,10 +70,12 @@ class WeightedRows:
     codes: By column, int64 of shape (n_rows,): grid codes, of ranked columns positions in the domain; `NULL_CODE` and
         `OTHER_CODE` for a blank and the placeholder.
     n: shape (n_rows,).
+    measured: shape (n_rows,): The number of this combination is itself released; None where nobody knows.
     """
 
     codes: dict[str, Int64Array]
     n: Int64Array
+    measured: BoolArray | None = None
 
 
 CLUMP_SHAPE = 0.5
@@ -104,6 +107,19 @@ def imagine(
         if not column.is_ranked:
             for sign in (1, -1):
                 rows, known = _with_tail(rows, known, column.name, sign, mechanism, rng)
+    return _distinct(rows)
+
+
+def stretched(rows: WeightedRows, measured: BoolArray, mechanism: Mechanism) -> WeightedRows:
+    """What the data may have been at the most that is imagined: with far outermost values.
+
+    At each end of a column that does not end there, about as many people as are usually hidden have a value
+    `TAIL_FURTHEST` times as far from 0 as the outermost released one, or as near, where the end is towards 0.
+    """
+    for column in mechanism.columns:
+        if not column.is_ranked:
+            for sign in (1, -1):
+                rows, measured = _with_tail(rows, measured, column.name, sign, mechanism, None)
     return _distinct(rows)
 
 
@@ -159,7 +175,7 @@ def _with_tail(
     name: str,
     sign: int,
     mechanism: Mechanism,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
 ) -> tuple[WeightedRows, BoolArray]:
     """Rows at the outermost value of a column, and some of those before, drawn anew beyond it.
 
@@ -167,7 +183,7 @@ def _with_tail(
     rows stand there, the scale ends. Else the tail is a power law, its index estimated by Hill's estimator with the
     rows at the outermost value censored, on the logarithm of the distance from 0: outwards or inwards.
 
-    sign: 1 for the upper end, -1 for the lower one.
+    sign: 1 for the upper end, -1 for the lower one; rng: None for as far out as is ever drawn.
     """
     codes, n = rows.codes[name], rows.n
     is_value = (codes != NULL_CODE) & (codes != OTHER_CODE) & (n > 0)
@@ -188,6 +204,12 @@ def _with_tail(
     out = sign * side * np.log(np.abs(x))  # grows towards the end
     upto = int(np.searchsorted(np.cumsum(n[at]), 2 * threshold)) + 1
     upto = max(upto, int(is_last.sum()) if n_filled else 0)
+    of_end = np.repeat(np.arange(upto)[: len(at)], n[at][:upto])[: max(2 * threshold, n_filled)]
+    if rng is None:
+        drawn = np.full(len(of_end), out[0] + np.log(TAIL_FURTHEST))
+        return _with_values(
+            rows, measured, at[of_end], name, side * np.exp(sign * side * drawn), mechanism
+        )
     near = np.repeat(out[: upto + 8 * TAIL_ROWS], n[at][: upto + 8 * TAIL_ROWS])
     below = near[(near < out[0]) & (near >= out[0] - np.log(4.0))][:TAIL_ROWS]
     if len(below) < 3:
@@ -196,17 +218,29 @@ def _with_tail(
     index = (below - below[-1]).sum() + censored * (out[0] - below[-1])
     index *= len(below) / (max(len(below) - 1, 1) * rng.gamma(len(below)))
     index = min(max(index, 1e-3), TAIL_MOST)
-    of_end = np.repeat(np.arange(upto)[: len(at)], n[at][:upto])[: max(2 * threshold, n_filled)]
     n_moved = len(of_end) if n_filled else int(rng.integers(0, len(of_end) + 1))
     of_end = rng.permutation(of_end)[:n_moved]
     begin = np.maximum(out[of_end], out[min(upto, len(out) - 1)])
     drawn = begin + np.minimum(rng.exponential(index, n_moved), np.log(TAIL_FURTHEST))
-    values = np.rint(side * np.exp(sign * side * drawn))
-    values = np.clip(values, -FURTHEST_CODE, FURTHEST_CODE).astype(np.int64)
+    return _with_values(
+        rows, measured, at[of_end], name, side * np.exp(sign * side * drawn), mechanism
+    )
+
+
+def _with_values(
+    rows: WeightedRows,
+    measured: BoolArray,
+    taken: Int64Array,
+    name: str,
+    values: FloatArray,
+    mechanism: Mechanism,
+) -> tuple[WeightedRows, BoolArray]:
+    """The same rows with one person of each position taken at another value, within the declared bounds."""
+    codes = np.clip(np.rint(values), -FURTHEST_CODE, FURTHEST_CODE).astype(np.int64)
     if name in mechanism.limits:
-        values = np.clip(values, *mechanism.limits[name])
-    moved = _moved(rows, at[of_end], name, values)
-    return moved, np.concatenate([measured, np.zeros(n_moved, dtype=bool)])
+        codes = np.clip(codes, *mechanism.limits[name])
+    moved = _moved(rows, taken, name, codes)
+    return moved, np.concatenate([measured, np.zeros(len(taken), dtype=bool)])
 
 
 def _is_bounded(mechanism: Mechanism, name: str, sign: int, last: float) -> bool:
@@ -335,7 +369,7 @@ def _rows_of(table: SyntheticTable, supports: Mapping[str, Support]) -> Weighted
         stored = np.where(support.kind == KIND_NULL, NULL_CODE, stored)
         stored = np.where(support.kind == KIND_OTHER, OTHER_CODE, stored)
         codes[name] = stored[table.codes[:, j]]
-    return WeightedRows(codes=codes, n=table.n)
+    return WeightedRows(codes=codes, n=table.n, measured=table.measured)
 
 
 def _header(mechanism: Mechanism, table: ColumnSet) -> ReleaseHeader:

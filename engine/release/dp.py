@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -10,6 +11,7 @@ from typing import Any
 
 from engine.errors import SpecError
 from engine.fit.order import JointOrder
+from engine.fit.replay_dp import stated
 from engine.guarantee import Guarantee
 from engine.keys import pack_strings
 from engine.levels import Levels
@@ -21,7 +23,11 @@ from engine.release.header import MeasuredRelease, header_of
 from engine.schema import entity_name
 from engine.source import Opened, open_rows
 from engine.spec import ReleaseSpec
-from engine.store import words_of
+from engine.store import as_text, words_of
+
+MOST_STATED = 2**15
+"""Characters of JSON that margins and public levels are stated in; of more a release says nothing, and nobody can
+replay it: half of what a text of the catalogue may have."""
 
 
 def measure_joint(
@@ -76,17 +82,22 @@ def joint_order(
     told = promised(spec, params, spent, measured.balance.public() if measured.balance else {})
     columns = tuple(level.column for level in levels.values())
     released = replace(params, budget=None)  # the custodian's, and no matter of this release
+    privacy = {n: value for n, value in asdict(released).items() if n != "is_bound_said"}
+    zeros = zeros_of(spec.columns, spec.zeros, levels)
+    told_measured = stated(measured.total, measured.margins, levels, zeros, as_text)
+    if len(json.dumps(told_measured)) <= MOST_STATED:
+        privacy["measured"] = told_measured
     return JointOrder(
         header=header_of(
             spec,
             opened,
             columns,
-            privacy={n: value for n, value in asdict(released).items() if n != "is_bound_said"},
+            privacy=privacy,
             notes=tuple(Guarantee.of(told).sentences()),
         ),
         build_id=build_id(opened.fingerprint, measured),
         levels=dict(levels),
-        zeros=zeros_of(spec.columns, spec.zeros, levels),
+        zeros=zeros,
         params=released,
         sampling_key=opened.key.derive("sampling", spec.vintage),
         cost=spent,

@@ -152,12 +152,16 @@ def fit_order(spec: ReleaseSpec, opened: Opened, columns: Columns) -> FitOrder:
     # Of all columns of the spec: what a table shows must not depend on which others are asked for.
     deciders = {c.universe.column for c in spec.columns if c.universe is not None}
     found = found_limits(columns.measured.one_way, columns.columns, deciders)
+    limits = {column.name: code_limits(column) for column in columns.columns}
+    declared = {name: [*map(int, within)] for name, within in limits.items() if within is not None}
     return FitOrder(
         header=header_of(
             spec,
             opened,
             columns.columns,
-            privacy=privacy.public() | {"noise_layers": NOISE_LAYERS} | counted_of(spec),
+            privacy=privacy.public()
+            | {"noise_layers": NOISE_LAYERS, "bounds": declared}
+            | counted_of(spec),
             notes=(*columns.notes, *bounds_notes(columns.columns, found)),
         ),
         build_id=opened.fingerprint,
@@ -165,7 +169,7 @@ def fit_order(spec: ReleaseSpec, opened: Opened, columns: Columns) -> FitOrder:
         limits={
             c.name: within
             for c in columns.columns
-            if (within := _common(code_limits(c), found.get(c.name))) is not None
+            if (within := _common(limits[c.name], found.get(c.name))) is not None
         },
         sampling_key=opened.key.derive("sampling", opened.draws),
         low_threshold=privacy.low_threshold,

@@ -19,7 +19,7 @@ from engine.store.card import (
     written_of,
 )
 from engine.store.catalogue import KIND_WORDS, count_names, physical_name, table_name, unused_name
-from engine.store.decode import Carrier, as_text, carrier, grid_value
+from engine.store.decode import Carrier, as_text, carrier, decode_values, grid_value
 from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
 from engine.store.opening import (
     check_release,
@@ -63,6 +63,7 @@ __all__ = [
     "check_shared",
     "check_target",
     "count_names",
+    "decode_values",
     "detected_of",
     "earlier_release",
     "exposure_sentences",

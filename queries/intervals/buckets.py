@@ -10,22 +10,26 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import duckdb
 import numpy as np
 
-from engine.cell_keys import comparable_keys, ordered_first
+from engine.cell_keys import comparable_keys
 from engine.schema import (
     KIND_NEGATIVE,
     KIND_NONNEGATIVE,
     KIND_NULL,
     KIND_OTHER,
+    NULL_CODE,
+    OTHER_CODE,
     BoolArray,
+    Column,
     ColumnSet,
     FloatArray,
     Int64Array,
+    Resolution,
     column_set,
     literal,
     quoted,
@@ -109,19 +113,14 @@ class TableBuckets:
     first: Int64Array
     last: Int64Array
     span: Int64Array  # shape (n_buckets, n_columns): Codes in the box, less 1
-    size: Int64Array  # shape (n_buckets,): Fitted rows
     # shape (n_buckets,): A released bucket of single values; else the filled remainder of a box.
     measured: BoolArray
     # shape (n_buckets,): Depth of the bucket, or of its box, in the measured tree; -1 where there is none.
     depth: Int64Array
     # Per column: level of its ranges at depth 0. At depth d it is max(top - d, 0). Empty in mode dp.
     tops: tuple[int, ...]
-    # shape (n_depths,): Variance of a bucket's own noise, per depth of the measured tree; empty in mode dp.
-    own_variance: FloatArray
+    n_depths: int  # Of the measured tree; 0 in mode dp
     card: dict[str, Any]  # Plain values of the generator card
-    # shape (n_columns,): Variance of the own noise of each column's single values, in its table; infinite
-    # where that is not released.
-    of_columns: FloatArray
 
     @property
     def total(self) -> int:
@@ -129,9 +128,52 @@ class TableBuckets:
         return int(self.n.sum())
 
 
-def sum_by(at: Int64Array, weight: FloatArray, n: int) -> FloatArray:
-    """Sum of the weights at each of n places, in order."""
-    return np.bincount(at, weights=weight, minlength=n).astype(np.float64, copy=False)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stack:
+    """Rows of several variants of a table, one below the other.
+
+    index: By column, shape (n_rows,): place of each row's code among `codes`.
+    codes: By column, the distinct codes, ascending.
+    values: By column, their values; None for a blank.
+    variant, n: shape (n_rows,): the variant of each row, ascending from 0, and the number of people or rows.
+    measured: shape (n_rows,): The number of this combination is itself released.
+    """
+
+    index: dict[str, Int64Array]
+    codes: dict[str, Int64Array]
+    values: dict[str, list[Any]]
+    variant: Int64Array
+    n: Int64Array
+    measured: BoolArray
+    n_variants: int
+
+
+def stored_codes(values: ReleasedValues) -> Int64Array:
+    """Code of each released value of a column, with those of a blank and of the placeholder."""
+    codes = np.where(values.kind == KIND_NULL, NULL_CODE, values.grid)
+    return np.where(values.kind == KIND_OTHER, OTHER_CODE, codes)
+
+
+def column_of(
+    name: str,
+    kind: Any,
+    value_type: Any,
+    public: bool,
+    placeholder: str | None,
+    base: Any,
+    exponent: int | None,
+) -> Column:
+    """A column as `catalog.columns` states it."""
+    return Column(
+        name=name,
+        kind=kind,
+        value_type=value_type,
+        resolution=None
+        if base is None or exponent is None
+        else Resolution(base=base, exponent=exponent),
+        public=public,
+        placeholder=placeholder,
+    )
 
 
 def places_in(rows: Int64Array, wanted: Int64Array, sizes: Sequence[int]) -> Int64Array:
@@ -143,68 +185,6 @@ def places_in(rows: Int64Array, wanted: Int64Array, sizes: Sequence[int]) -> Int
     at = order[np.minimum(np.searchsorted(known[order], keys), len(known) - 1)]
     places: Int64Array = np.where(known[at] == keys, at, -1)
     return places
-
-
-def outermost(table: TableBuckets, n_rows: int) -> Int64Array:
-    """Filled rows of a table of two columns that are among the outermost of the ordered one, by group and end.
-
-    Returns: A number of each group's rows at each end; -1 of measured rows, of those further inside, and of
-    all where neither column is ordered.
-    """
-    nowhere: Int64Array = np.full(len(table.n), -1)
-    columns = table.released
-    if len(columns) != 2:
-        return nowhere
-    is_ordered = [c.is_ordered and int(c.valued.sum()) > 2 for c in columns]
-    along = ordered_first([len(c.values) for c in columns], is_ordered)
-    if along is None:
-        return nowhere
-    valued = columns[along].valued
-    n = np.where(valued, columns[along].n, 0)
-    before, after = np.cumsum(n) - n, n.sum() - np.cumsum(n)
-    is_out = valued & (np.minimum(before, after) < n_rows)
-    is_last = after < before
-    code, group = table.rows[:, along], table.rows[:, 1 - along]
-    found: Int64Array = np.where(
-        is_out[code] & ~table.row_measured, 2 * group + is_last[code], nowhere
-    )
-    return found
-
-
-def rows_in(table: TableBuckets, narrow: TableBuckets) -> Int64Array:
-    """Row of a narrower table that each row belongs to; -1 where there is none."""
-    keep = [table.columns.index(name) for name in narrow.columns]
-    sizes = [len(column.values) for column in narrow.released]
-    return places_in(narrow.rows, table.rows[:, keep], sizes)
-
-
-def unreleased(table: TableBuckets, columns: ColumnSet) -> TableBuckets:
-    """A narrower table that was measured and is not released, as far as this one tells: its cells.
-
-    Those of few rows were filled in, of a range that was measured: as cells they are bound to it, too.
-    """
-    keep = [table.columns.index(name) for name in columns]
-    rows, at = np.unique(table.rows[:, keep], axis=0, return_inverse=True)
-    n = sum_by(at.reshape(-1), table.n.astype(np.float64), len(rows)).astype(np.int64)
-    measured = n >= int(table.card["threshold_mean"]) * int(table.card.get("scale", 1))
-    noisier = max(float(table.card["noise_sd"]) ** 2 / float(table.own_variance[-1]), 1.0)
-    return replace(
-        table,
-        columns=columns,
-        released=tuple(table.released[j] for j in keep),
-        rows=rows,
-        n=n,
-        row_measured=measured,
-        first=rows,
-        last=rows,
-        span=np.zeros_like(rows),
-        size=n,
-        measured=np.ones(len(rows), dtype=bool),
-        depth=np.full(len(rows), len(table.own_variance) - 1),
-        tops=tuple(table.tops[j] for j in keep),
-        own_variance=table.own_variance * noisier,
-        of_columns=table.of_columns[keep],
-    )
 
 
 def read_values(con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
@@ -246,13 +226,6 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
             "SELECT physical, table_id, tops, scale, card FROM catalog.tables WHERE name = ?",
             [table_name(columns)],
         ).fetchall()
-        (privacy,) = con.execute("SELECT privacy FROM catalog.release").fetchall()[0]
-        scales = dict(
-            con.execute(
-                "SELECT name, scale FROM catalog.tables WHERE list_contains(?, name)",
-                [[table_name((name,)) for name in columns]],
-            ).fetchall()
-        )
         rows, n, row_measured = _rows(con, physical, released)
         # No column with blanks: DuckDB would load numpy.ma for these, which takes longer than all the rest.
         ends = ", ".join(
@@ -260,14 +233,11 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
             for j in range(1, len(columns) + 1)
         )
         boxes = con.execute(
-            f"SELECT {ends}, n, measured, coalesce(depth, -1) AS depth FROM catalog.cell_ranges "
+            f"SELECT {ends}, measured, coalesce(depth, -1) AS depth FROM catalog.cell_ranges "
             f"WHERE table_id = {int(table_id)}"
         ).fetchnumpy()
     GeneratorCard.from_json(card)  # refused where it is not one that the writer makes
     first, last, span = _boxes(boxes, released)
-    of_columns = [
-        _own_variance(json.loads(privacy), scales.get(table_name((name,)))) for name in columns
-    ]
     return TableBuckets(
         columns=columns,
         physical=physical,
@@ -278,23 +248,12 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
         first=first,
         last=last,
         span=span,
-        size=np.asarray(boxes["n"], dtype=np.int64),
         measured=np.asarray(boxes["measured"], dtype=bool),
         depth=np.asarray(boxes["depth"], dtype=np.int64),
         tops=tuple(tops),
-        own_variance=_own_variance(json.loads(privacy), scale),
+        n_depths=len(scale or ()),
         card=json.loads(card),
-        of_columns=np.array([own[-1] if len(own) else np.inf for own in of_columns]),
     )
-
-
-def _own_variance(privacy: dict[str, Any], scale: list[int] | None) -> FloatArray:
-    """Variance of a bucket's own noise, all layers together, per depth of the tree; empty where no scale is known."""
-    if not scale:
-        return np.zeros(0)
-    sd = privacy["layer_sd"] * np.array(scale, dtype=np.float64)
-    variance: FloatArray = privacy["noise_layers"] * sd**2
-    return variance
 
 
 def _rows(
@@ -346,3 +305,50 @@ def _codes_before(
         at = np.flatnonzero(kind == one)
         before[at] = begin + np.searchsorted(column.grid[begin:end], grid[at], side=side)
     return before
+
+
+def deepest_buckets(table: TableBuckets, codes: Int64Array) -> Int64Array:
+    """The bucket that speaks of each combination of codes: that of the deepest range known to be released.
+
+    Returns: -1 where no range is known, or the deepest one has nothing beside its released parts.
+    """
+    deepest = np.full(len(codes), -1, dtype=np.int64)
+    unplaced = np.arange(len(codes))
+    for depth in range(table.n_depths - 1, -1, -1):
+        inside = np.flatnonzero(table.depth >= depth)
+        if not len(inside) or not len(unplaced):
+            continue
+        ranges = _ranges(table, depth)
+        known, wanted, _ = comparable_keys(
+            _range_numbers(table.first[inside], ranges),
+            _range_numbers(codes[unplaced], ranges),
+            _sizes(ranges),
+        )
+        order = np.lexsort((table.depth[inside], known))  # a bucket of this depth comes first
+        at = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
+        is_known = known[order][at] == wanted
+        found = inside[order[at]]
+        here = is_known & (table.depth[found] == depth)
+        deepest[unplaced[here]] = found[here]
+        unplaced = unplaced[~is_known]
+    return deepest
+
+
+def _ranges(table: TableBuckets, depth: int) -> list[Int64Array]:
+    """Per column, the number of the range of this depth that each code lies in."""
+    out = []
+    for column, top in zip(table.released, table.tops, strict=True):
+        index = column.magnitude >> max(top - depth, 0)
+        is_next = (np.diff(index) != 0) | (np.diff(column.kind) != 0)
+        out.append(np.concatenate([[0], np.cumsum(is_next)]).astype(np.int64)[: len(index)])
+    return out
+
+
+def _range_numbers(codes: Int64Array, ranges: list[Int64Array]) -> Int64Array:
+    """Number of the range that each code lies in, shape (n, n_columns)."""
+    return np.column_stack([number[codes[:, j]] for j, number in enumerate(ranges)])
+
+
+def _sizes(ranges: list[Int64Array]) -> list[int]:
+    """Number of ranges of each column."""
+    return [int(number.max(initial=0)) + 1 for number in ranges]

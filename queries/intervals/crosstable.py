@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from engine.schema import BoolArray, FloatArray
-from queries.intervals.estimates import Measure, Status
-from queries.intervals.tabulation import Tabulation, tabulate
+from queries.intervals.spread import Status
+from queries.intervals.tabulation import Measure, Tabulation, tabulate
 from queries.sql import Session
 
 _OF_BOTH = (

@@ -1,9 +1,7 @@
-"""Which released values and synthetic rows a question is about: groups of some columns, within limits.
+"""Which groups a question is about: combinations of released values of some columns, within limits.
 
-Takes a `TableBuckets`, the columns to group by and the limits; gives the number of every row's group, and the groups.
-Groups are listed, so that work and memory follow their number: a tabulation has every combination of released values
-(`every_group`), an answer in SQL those that have rows (`groups_with_rows`). Both are in the order of the released
-values, the last column fastest.
+Takes a `TableBuckets`, the columns to group by and the limits; gives the groups and, of any variant of the table, the
+group of each of its rows. Groups are in the order of the released values, the last column fastest.
 """
 
 from __future__ import annotations
@@ -15,15 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from engine.cell_keys import comparable_keys, distinct_cells
 from engine.errors import QueryRefused
 from engine.schema import BoolArray, Int64Array
-from queries.intervals.buckets import ReleasedValues, TableBuckets
+from queries.intervals.buckets import (
+    ReleasedValues,
+    Stack,
+    TableBuckets,
+    places_in,
+    stored_codes,
+)
 from queries.sql import near_names
 
 MOST_GROUPS = 200_000
 """Most groups of one tabulation."""
-Reach = tuple[tuple[bool, bool], ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,14 +33,11 @@ class Region:
     """Groups of a table's rows."""
 
     by: tuple[int, ...]  # Places of the grouping columns among the table's
-    allowed: tuple[BoolArray, ...]  # Per column of the table, which codes are within the limits
-    # Per column of the table, whether what lies beyond its first, and its last, released value is within
-    # the limits.
-    reach: Reach
-    group: Int64Array  # shape (n_rows,): Group of each row; -1 where it is outside
-    codes: Int64Array  # shape (n_groups, n_by): The released values of each group
-    # Groups are made of something else than released values; `by` and `allowed` say nothing.
-    is_free: bool = False
+    allowed: tuple[
+        BoolArray, ...
+    ]  # Per column of the table, which released values are within the limits
+    codes: Int64Array  # shape (n_groups, n_by): Places of the released values of each group
+    where: Mapping[str, Any]  # Limits by column: values, or both ends of an interval (None: open)
 
     @property
     def n_groups(self) -> int:
@@ -53,22 +52,51 @@ class Region:
         ]
         return tuple(zip(*values, strict=True)) if values else ((),)
 
-    def is_whole(self, j: int) -> bool:
-        """Whether column j is neither grouped by nor limited."""
-        return j not in self.by and bool(self.allowed[j].all())
+    def groups(self, table: TableBuckets, stack: Stack) -> Int64Array:
+        """Group of each row of a stack of variants; -1 where it is in none."""
+        inside = np.ones(len(stack.n), dtype=bool)
+        for j, column in enumerate(table.released):
+            if column.name in self.where:
+                of_code = _within(stack, column, self.where[column.name], self.allowed[j])
+                inside &= of_code[stack.index[column.name]]
+        rows = np.flatnonzero(inside)
+        wanted = np.empty((len(rows), len(self.by)), dtype=np.int64)
+        for i, j in enumerate(self.by):
+            column = table.released[j]
+            wanted[:, i] = _places(stack, column)[stack.index[column.name][rows]]
+        is_known = (wanted >= 0).all(axis=1)
+        rows, wanted = rows[is_known], wanted[is_known]
+        group: Int64Array = np.full(len(stack.n), -1)
+        sizes = [len(table.released[j].values) for j in self.by]
+        group[rows] = places_in(self.codes, wanted, sizes) if self.by else 0
+        return group
 
 
-def region_of(
-    table: TableBuckets,
-    columns: Sequence[str],
-    where: Mapping[str, Any],
-    far: Mapping[tuple[int, bool], Any] | None = None,
-) -> Region:
-    """Find the groups.
+def _places(stack: Stack, column: ReleasedValues) -> Int64Array:
+    """Place of each code of a stack among the released values; -1 where it is not released."""
+    stored, codes = stored_codes(column), stack.codes[column.name]
+    if not len(stored):
+        return np.full(len(codes), -1)
+    order = np.argsort(stored, kind="stable")
+    at = order[np.minimum(np.searchsorted(stored[order], codes), len(stored) - 1)]
+    return np.where(stored[at] == codes, at, -1)
 
-    where: Limits by column of the table: values, or both ends of an interval (None: open).
-    far: From where on a limit counts as open, by column and whether it is an upper one.
-    """
+
+def _within(stack: Stack, column: ReleasedValues, limit: Any, allowed: BoolArray) -> BoolArray:
+    """Which codes of a stack are within a limit; between both ends of an interval also values that are not released."""
+    if not isinstance(limit, tuple):
+        places = _places(stack, column)
+        return (places >= 0) & allowed[places]
+    low, high = limit
+    inside = [
+        value is not None and (low is None or value >= low) and (high is None or value <= high)
+        for value in stack.values[column.name]
+    ]
+    return np.array(inside, dtype=bool)
+
+
+def region_of(table: TableBuckets, columns: Sequence[str], where: Mapping[str, Any]) -> Region:
+    """Find all groups; parameters as in `queries.intervals.tabulate`."""
     allowed = tuple(
         within(column, where[column.name])
         if column.name in where
@@ -82,79 +110,9 @@ def region_of(
             f"{' x '.join(columns)} makes {n_groups:,} groups, and a tabulation has at most {MOST_GROUPS:,}: "
             "limit a column to fewer values"
         )
-    reach = tuple(
-        _reach(where.get(name, (None, None)), *((far or {}).get((j, up)) for up in (False, True)))
-        for j, name in enumerate(table.columns)
-    )
-    return region_within(table, by, allowed, reach, every_group(by, allowed))
-
-
-def _reach(limit: Any, lowest: Any, highest: Any) -> tuple[bool, bool]:
-    """Whether a limit leaves each end open."""
-    if not isinstance(limit, tuple):
-        return False, False
-    low, high = limit
-    return (
-        low is None or (lowest is not None and low <= lowest),
-        high is None or (highest is not None and high >= highest),
-    )
-
-
-def every_group(by: tuple[int, ...], allowed: tuple[BoolArray, ...]) -> Int64Array:
-    """Every combination of allowed codes, shape (n_groups, n_by)."""
     grid = np.meshgrid(*(np.flatnonzero(allowed[j]) for j in by), indexing="ij")
-    n_groups = math.prod(np.count_nonzero(allowed[j]) for j in by)
-    return np.array([axis.ravel() for axis in grid], dtype=np.int64).reshape(len(by), n_groups).T
-
-
-def groups_with_rows(
-    table: TableBuckets, by: tuple[int, ...], allowed: tuple[BoolArray, ...]
-) -> Int64Array:
-    """The combinations of allowed codes that have rows; without columns to group by always one."""
-    if not by:
-        return np.zeros((1, 0), dtype=np.int64)
-    rows = table.rows[_are_inside(table, allowed)][:, by]
-    return np.column_stack(distinct_cells(rows.T, [len(allowed[j]) for j in by])[0])
-
-
-def region_within(
-    table: TableBuckets,
-    by: tuple[int, ...],
-    allowed: tuple[BoolArray, ...],
-    reach: Reach,
-    codes: Int64Array,
-) -> Region:
-    """Place the rows in groups; parameters as in `Region`, of columns in `by` no reach matters."""
-    group = np.full(len(table.rows), -1, dtype=np.int64)
-    inside = np.flatnonzero(_are_inside(table, allowed))
-    if len(codes):
-        sizes = [len(allowed[j]) for j in by]
-        known, wanted, _ = comparable_keys(codes, table.rows[inside][:, by], sizes)
-        order = np.argsort(known, kind="stable")
-        at = order[np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)]
-        group[inside] = np.where(known[at] == wanted, at, -1)
-    return Region(
-        by=by,
-        allowed=allowed,
-        reach=tuple((False, False) if j in by else both for j, both in enumerate(reach)),
-        group=group,
-        codes=codes,
-    )
-
-
-def _are_inside(table: TableBuckets, allowed: tuple[BoolArray, ...]) -> BoolArray:
-    """Which rows are within the limits."""
-    inside = np.ones(len(table.rows), dtype=bool)
-    for j, mask in enumerate(allowed):
-        inside &= mask[table.rows[:, j]]
-    return inside
-
-
-def is_single(region: Region) -> bool:
-    """Whether every group is one combination of released values."""
-    if region.is_free:
-        return False
-    return all(j in region.by or mask.sum() == 1 for j, mask in enumerate(region.allowed))
+    codes = np.array([axis.ravel() for axis in grid], dtype=np.int64).reshape(len(by), n_groups).T
+    return Region(by=by, allowed=allowed, codes=codes, where=where)
 
 
 def within(column: ReleasedValues, limit: Any) -> BoolArray:

@@ -8,16 +8,22 @@ replays at twice the threshold tell how much a figure changes where twice as muc
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.fit.replay import Mechanism, WeightedRows, imagine, replay
+from engine.errors import DamagedRelease
+from engine.fit.replay import Mechanism, WeightedRows, imagine, replay, stretched
 from engine.params import PrivacyParams
 from engine.schema import (
     KIND_NEGATIVE,
@@ -30,39 +36,121 @@ from engine.schema import (
     CodedUniverse,
     Column,
     ColumnSet,
+    FloatArray,
     Int64Array,
-    Resolution,
     Support,
     Universe,
 )
-from engine.store import carrier
-from queries.intervals.buckets import ReleasedValues, TableBuckets, read_buckets
-from queries.intervals.universes import StatedUniverse, stated_universes
+from engine.store import carrier, decode_values
+from queries.intervals.buckets import (
+    ReleasedValues,
+    Stack,
+    TableBuckets,
+    column_of,
+    deepest_buckets,
+    places_in,
+    read_buckets,
+    stored_codes,
+)
+from queries.intervals.dp_mechanism import columns_of, dp_pairs, joint_mechanism, unreplayed
+from queries.intervals.regions import MOST_GROUPS, region_of
+from queries.intervals.spread import Figures
+from queries.intervals.universes import StatedUniverse, ruled_out, stated_universes
 from queries.sql import Session, Variants
 
 N_REPLAYS, N_DOUBLED = 24, 6
 """Replays, and those at twice the threshold. With Student's t coverage hardly depends on their number; 24 give steady
 widths."""
-SECONDS_OF_DAY = (0, 86_399)
+MANY_ROWS, N_OF_MANY, N_DOUBLED_OF_MANY = 20_000, 8, 3
+"""Distinct rows from which a table has fewer replays, since each takes long, and how many."""
+N_PLACED = 10
+"""How often imputed rows are placed anew to see which figures rest on released buckets."""
+MOST_TABLES = 64
+"""Tables that a release keeps in memory for the next question."""
 MOST_BYTES = 200 * 2**20
 """What the replays of a release may take in memory; the oldest go first."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Replays:
-    """The replays of one table.
+    """The replays of one table; without any, its rows placed anew.
 
     doublings: How often a number of one person doubles up to the threshold. Each doubling of what is hidden moves a
         figure by about as much as the last one, which `doubled` shows.
+    extreme: Tables that the release does not rule out: with values far beyond the outermost released ones, and with
+        columns as closely associated inside imputed ranges as can be, in the same and in opposite directions.
+    possible: Every combination that the declared universes of its columns allow, once; nothing where there are none.
+    reason: Why there are no replays, as part of a sentence; empty where there are.
     """
 
-    imagined: tuple[WeightedRows, ...]
-    replayed: tuple[WeightedRows, ...]
-    doubled: tuple[WeightedRows, ...]
-    doublings: float
     released: WeightedRows
+    placed: tuple[WeightedRows, ...]
+    imagined: tuple[WeightedRows, ...] = ()
+    replayed: tuple[WeightedRows, ...] = ()
+    doubled: tuple[WeightedRows, ...] = ()
+    extreme: tuple[WeightedRows, ...] = ()
+    possible: tuple[WeightedRows, ...] = ()
+    doublings: float = 0.0
+    reason: str = ""
     values: tuple[ReleasedValues, ...]
     columns: tuple[Column, ...]
+
+    @property
+    def every(self) -> tuple[WeightedRows, ...]:
+        """All variants, in the order that `figures` takes apart."""
+        kinds = (
+            self.placed, self.imagined, self.replayed, self.doubled, self.extreme, self.possible,
+        )  # fmt: skip
+        return (self.released, *(rows for kind in kinds for rows in kind))
+
+    def figures(self, on_all: FloatArray, value: FloatArray | None = None) -> Figures:
+        """Figures on all variants, shape (n_variants, n_figures), by the kind of variant.
+
+        value: The figures as answered; None: those on the released rows.
+        """
+        kinds = (
+            self.placed, self.imagined, self.replayed, self.doubled, self.extreme, self.possible,
+        )  # fmt: skip
+        ends = np.cumsum([1, *map(len, kinds)])
+        each = [on_all[begin:end].T for begin, end in pairwise(ends)]
+        placed, imagined, replayed, doubled, extreme, possible = each
+        return Figures(
+            value=on_all[0] if value is None else value,
+            again=on_all[0],
+            placed=placed,
+            imagined=imagined,
+            replayed=replayed,
+            doubled=doubled,
+            extreme=extreme,
+            possible=possible,
+            doublings=self.doublings,
+        )
+
+    @cached_property
+    def stack(self) -> Stack:
+        """All variants as arrays."""
+        every = self.every
+        index, codes, values = {}, {}, {}
+        for column, released in zip(self.columns, self.values, strict=True):
+            name = column.name
+            stored = np.concatenate([rows.codes[name] for rows in every])
+            codes[name], at = np.unique(stored, return_inverse=True)
+            index[name] = at.reshape(-1)
+            values[name] = decode_values(_support(column, released, codes[name]))
+        sizes = [len(rows.n) for rows in every]
+        known = [
+            np.zeros(size, dtype=bool) if rows.measured is None else rows.measured
+            for rows, size in zip(every, sizes, strict=True)
+        ]
+        return Stack(
+            index=index,
+            codes=codes,
+            values=values,
+            variant=np.repeat(np.arange(len(every)), sizes),
+            n=np.concatenate([rows.n for rows in every]),
+            measured=np.concatenate(known),
+            n_variants=len(every),
+        )
 
     def variants(self, *which: tuple[WeightedRows, ...]) -> Variants:
         """Rows as SQL can read them, one variant after the other."""
@@ -81,9 +169,42 @@ class Replays:
 
     @property
     def n_bytes(self) -> int:
-        """What they take in memory."""
-        every = (*self.imagined, *self.replayed, *self.doubled)
-        return sum(rows.n.nbytes * (len(rows.codes) + 1) for rows in every)
+        """What they take in memory, with their stack."""
+        return sum(rows.n.nbytes * 2 * (len(rows.codes) + 1) for rows in self.every)
+
+
+def table_of(release: Session, columns: ColumnSet) -> TableBuckets:
+    """Read a released table; once as long as the release is open."""
+    key = ("table", columns)
+    if key not in release.models:
+        with damage_told(release, columns):
+            release.models[key] = read_buckets(release, columns)
+        held = [one for one in release.models if one[0] == "table"]
+        for oldest in held[:-MOST_TABLES]:
+            release.models.pop(oldest, None)
+    table: TableBuckets = release.models[key]
+    return table
+
+
+def placements(release: Session, columns: ColumnSet) -> Replays:
+    """The rows of one table placed anew, without replays; once as long as the release is open."""
+    key = ("placements", columns)
+    found: Replays | None = release.models.get(key)
+    if found is None:
+        with damage_told(release, columns):
+            table = table_of(release, columns)
+            found = Replays(
+                released=released_rows(table),
+                placed=_placed(
+                    table, np.random.default_rng([*_key(release.content_hash, columns, -1)])
+                ),
+                possible=_possible(release, table),
+                values=table.released,
+                columns=mechanism_of(release, table).columns,
+            )
+        release.models[key] = found
+        _forget(release, "placements")
+    return found
 
 
 def replays(
@@ -96,19 +217,118 @@ def replays(
     key = ("replays", columns)
     found: Replays | None = release.models.get(key)
     if found is None:
-        table = read_buckets(release, columns)
-        found = _replayed(release, table, check_cancelled or release.check_cancelled)
+        placed = placements(release, columns)
+        with damage_told(release, columns):
+            table = table_of(release, columns)
+            found = _replayed(release, table, placed, check_cancelled or release.check_cancelled)
         release.models[key] = found
-        held = [k for k in release.models if k[0] == "replays"]
-        while len(held) > 1 and sum(release.models[k].n_bytes for k in held) > MOST_BYTES:
-            release.models.pop(held.pop(0), None)
+        _forget(release, "replays")
     return found
 
 
+def _forget(release: Session, kind: str) -> None:
+    """Drop the oldest of what is kept in memory, as far as it is too much."""
+    held = [key for key in release.models if key[0] == kind]
+    while len(held) > 1 and sum(release.models[key].n_bytes for key in held) > MOST_BYTES:
+        release.models.pop(held.pop(0), None)
+
+
+@contextlib.contextmanager
+def damage_told(release: Session, columns: ColumnSet) -> Iterator[None]:
+    """Say of what does not fit together that the release is damaged."""
+    try:
+        yield
+    except (IndexError, KeyError, OverflowError, RecursionError, ZeroDivisionError):
+        named = ", ".join(columns)
+        raise DamagedRelease(
+            f"{release.path}: what is known of the noise of table {named} contradicts itself"
+        ) from None
+
+
+def _placed(table: TableBuckets, rng: np.random.Generator) -> tuple[WeightedRows, ...]:
+    """The table with the imputed rows of each released range at one place in it, drawn anew every time.
+
+    What a figure has in all of these rests on released buckets; what it has in some rests on where rows were imputed.
+    In mode dp, and in modelled tables, nothing is suppressed.
+    """
+    if not table.n_depths:
+        return ()
+    is_imputed = ~table.row_measured
+    if not is_imputed.any():
+        return ()
+    bucket = deepest_buckets(table, table.rows[is_imputed])
+    held = np.unique(bucket[bucket >= 0])
+    first, last = table.first[held], np.maximum(table.last[held], table.first[held])
+    n = np.bincount(bucket[bucket >= 0], table.n[is_imputed][bucket >= 0], len(table.first))[held]
+    # Of a range with one released combination its rows may have a value beside it, which is not released.
+    is_lone = (first == last).all(axis=1)
+    out = []
+    for _ in range(N_PLACED):
+        at = rng.integers(first, last + 1)
+        kept = ~is_lone | (rng.random(len(held)) < 0.5)
+        rows = np.concatenate([table.rows[~is_imputed], at[kept]])
+        codes = {
+            values.name: stored_codes(values)[rows[:, j]] for j, values in enumerate(table.released)
+        }
+        counts = np.concatenate([table.n[~is_imputed], n[kept].astype(np.int64)])
+        out.append(WeightedRows(codes=codes, n=counts))
+    return tuple(out)
+
+
+def _associated(table: TableBuckets) -> tuple[WeightedRows, ...]:
+    """The table with imputed rows as closely associated in each range as can be, in the same and opposite directions.
+
+    Every range keeps the values that each column has in it, so that nothing which was released changes.
+    """
+    bucket = np.full(len(table.n), -1)
+    bucket[~table.row_measured] = deepest_buckets(table, table.rows[~table.row_measured])
+    is_placed = bucket >= 0
+    if len(table.columns) == 1 or not is_placed.any():
+        return ()
+    n = table.n[is_placed]
+    own, of = np.repeat(table.rows[is_placed], n, axis=0), np.repeat(bucket[is_placed], n)
+    out = []
+    for direction in (1, -1):
+        ordered = [*own.T[:-1], direction * own[:, -1]]
+        placed = np.column_stack([codes[np.lexsort((codes, of))] for codes in ordered])
+        placed[:, -1] *= direction
+        rows, at = np.unique(
+            np.concatenate([table.rows[~is_placed], placed]), axis=0, return_inverse=True
+        )
+        counts = np.concatenate([table.n[~is_placed], np.ones(len(placed), dtype=np.int64)])
+        codes_of = {
+            values.name: stored_codes(values)[rows[:, j]] for j, values in enumerate(table.released)
+        }
+        summed = np.bincount(at.reshape(-1), counts, len(rows)).astype(np.int64)
+        out.append(WeightedRows(codes=codes_of, n=summed))
+    return tuple(out)
+
+
+def _possible(release: Session, table: TableBuckets) -> tuple[WeightedRows, ...]:
+    """Every combination of released values that the declared universes allow, if there are any and not too many."""
+    of_table = {(one.column, one.decided_by) for one in stated_universes(release)}
+    n_rows = math.prod(len(column.values) for column in table.released)
+    if not any(set(pair) <= set(table.columns) for pair in of_table) or n_rows > MOST_GROUPS:
+        return ()
+    region = region_of(table, table.columns, {})
+    sizes = [len(column.values) for column in table.released]
+    measured = places_in(table.rows[table.row_measured], region.codes, sizes) >= 0
+    rows = region.codes[~ruled_out(release, table, region, measured)]
+    codes = {
+        values.name: stored_codes(values)[rows[:, j]] for j, values in enumerate(table.released)
+    }
+    return (WeightedRows(codes=codes, n=np.ones(len(rows), dtype=np.int64)),)
+
+
 def _replayed(
-    release: Session, table: TableBuckets, check_cancelled: Callable[[], None]
+    release: Session, table: TableBuckets, placed: Replays, check_cancelled: Callable[[], None]
 ) -> Replays:
-    mechanism, rows = mechanism_of(release, table), released_rows(table)
+    if table.card["mode"] == "dp":
+        return _replayed_dp(release, table, placed, check_cancelled)
+    if table.card.get("wide"):
+        why = "it is modelled from locked tables, and replays of these are not drawn yet"
+        return replace(placed, reason=why)
+    mechanism, rows = mechanism_of(release, table), placed.released
     privacy = mechanism.privacy
     twice = replace(
         mechanism,
@@ -118,32 +338,52 @@ def _replayed(
             threshold_mean=2 * privacy.threshold_mean,
         ),
     )
-    imagined, replayed, doubled = [], [], []
-    for number in range(N_REPLAYS + N_DOUBLED):
+    is_large = len(rows.n) > MANY_ROWS
+    n_replays = N_OF_MANY if is_large else N_REPLAYS
+    n_doubled = N_DOUBLED_OF_MANY if is_large else N_DOUBLED
+
+    def drawn(number: int) -> tuple[WeightedRows, WeightedRows]:
         check_cancelled()
         key = _key(release.content_hash, table.columns, number)
-        if number >= N_REPLAYS:
-            doubled.append(replay(rows, twice, table.columns, key))
-            continue
+        if number >= n_replays:
+            return rows, replay(rows, twice, table.columns, key)
         rng = np.random.default_rng([*key, 1])  # not the stream of the replay
-        imagined.append(imagine(rows, table.row_measured, mechanism, rng))
-        replayed.append(replay(imagined[-1], mechanism, table.columns, key))
-    return Replays(
-        imagined=tuple(imagined),
-        replayed=tuple(replayed),
-        doubled=tuple(doubled),
+        own = imagine(rows, table.row_measured, mechanism, rng)
+        return own, replay(own, mechanism, table.columns, key)
+
+    with ThreadPoolExecutor(2) as pool:
+        pairs = [*pool.map(drawn, range(n_replays + n_doubled))]
+    return replace(
+        placed,
+        imagined=tuple(own for own, _ in pairs[:n_replays]),
+        replayed=tuple(again for _, again in pairs[:n_replays]),
+        doubled=tuple(again for _, again in pairs[n_replays:]),
+        extreme=(stretched(rows, table.row_measured, mechanism), *_associated(table)),
         doublings=float(np.log2(privacy.threshold_mean)),
-        released=rows,
-        values=table.released,
-        columns=mechanism.columns,
     )
 
 
-def _decoded(
-    column: Column, released: ReleasedValues, stored: Int64Array
-) -> tuple[NDArray[Any], str]:
-    """Values of stored codes as an array, and SQL that gives them the type they have in the release."""
-    codes, place = np.unique(stored, return_inverse=True)
+def _replayed_dp(
+    release: Session, table: TableBuckets, placed: Replays, check_cancelled: Callable[[], None]
+) -> Replays:
+    """The same in mode dp, where nothing is hidden: margins are measured with noise, and rows fitted to them."""
+    mechanism, why = joint_mechanism(release), unreplayed(release, table.columns)
+    if mechanism is None or why:
+        return replace(placed, reason=why or "the release does not state how it was measured")
+    keys = [_key(release.content_hash, table.columns, number) for number in range(N_REPLAYS)]
+    imagined, replayed = dp_pairs(
+        release,
+        table.columns,
+        lambda columns: released_rows(table_of(release, columns)),
+        keys,
+        check_cancelled,
+    )
+    columns, values = columns_of(mechanism, table.released)
+    return replace(placed, imagined=imagined, replayed=replayed, values=values, columns=columns)
+
+
+def _support(column: Column, released: ReleasedValues, codes: Int64Array) -> Support:
+    """Distinct stored codes of a column as a support."""
     kind = np.where(codes < 0, KIND_NEGATIVE, KIND_NONNEGATIVE)
     kind = np.where(codes == NULL_CODE, KIND_NULL, kind)
     kind = np.where(codes == OTHER_CODE, KIND_OTHER, kind).astype(np.uint8)
@@ -152,16 +392,22 @@ def _decoded(
     if column.is_ranked:
         for at in np.flatnonzero(released.valued):
             ranks[int(released.grid[at])] = released.values[at]
-    carried = carrier(
-        Support(
-            column=column,
-            kind=kind,
-            grid=np.where(is_special, 0, codes),
-            n=np.ones(len(codes), dtype=np.int64),
-            measured=np.ones(len(codes), dtype=bool),
-            values=tuple(ranks) if column.is_ranked else None,
-        )
+    return Support(
+        column=column,
+        kind=kind,
+        grid=np.where(is_special, 0, codes),
+        n=np.ones(len(codes), dtype=np.int64),
+        measured=np.ones(len(codes), dtype=bool),
+        values=tuple(ranks) if column.is_ranked else None,
     )
+
+
+def _decoded(
+    column: Column, released: ReleasedValues, stored: Int64Array
+) -> tuple[NDArray[Any], str]:
+    """Values of stored codes as an array, and SQL that gives them the type they have in the release."""
+    codes, place = np.unique(stored, return_inverse=True)
+    carried = carrier(_support(column, released, codes))
     values = carried.array[place]
     if carried.has_nulls and values.dtype != object:
         values = np.ma.MaskedArray(values, mask=carried.is_null[place])
@@ -173,19 +419,13 @@ def _key(content_hash: str, columns: ColumnSet, number: int) -> bytes:
     return hashlib.sha256(f"{content_hash} {columns!r} {number}".encode()).digest()
 
 
-def stored_codes(values: ReleasedValues) -> Int64Array:
-    """Code of each released value of a column, with those of a blank and of the placeholder."""
-    codes = np.where(values.kind == KIND_NULL, NULL_CODE, values.grid)
-    return np.where(values.kind == KIND_OTHER, OTHER_CODE, codes)
-
-
 def released_rows(table: TableBuckets) -> WeightedRows:
     """The distinct rows of a released table."""
     codes = {
         values.name: stored_codes(values)[table.rows[:, j]]
         for j, values in enumerate(table.released)
     }
-    return WeightedRows(codes=codes, n=table.n)
+    return WeightedRows(codes=codes, n=table.n, measured=table.row_measured)
 
 
 def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
@@ -197,68 +437,73 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
             "resolution_exponent FROM catalog.columns"
         ).fetchall()
     of_name = {name: rest for name, *rest in described}
+    stated = json.loads(privacy)
     universes = [
         one
         for one in stated_universes(release)
         if one.column in table.columns and one.decided_by in table.columns
     ]
+    kinds = {name: str(kind) for name, (kind, *_) in of_name.items()}
+    in_ranks = {one.column: _universe(one, table, kinds) for one in universes}
     return Mechanism(
         columns=tuple(
-            _column(values, of_name[values.name], universes) for values in table.released
-        ),
-        privacy=_privacy(json.loads(privacy)),
-        limits={
-            values.name: SECONDS_OF_DAY
+            _column(values, of_name[values.name], in_ranks.get(values.name))
             for values in table.released
-            if of_name[values.name][0] == "time"
+        ),
+        privacy=_privacy(stated) if table.n_depths else PrivacyParams(),
+        limits={
+            values.name: (int(low), int(high))
+            for values in table.released
+            for low, high in [stated.get("bounds", {}).get(values.name, (None, None))]
+            if low is not None and high is not None
         },
-        universes={one.column: _coded(one, table) for one in universes},
+        universes={one.column: _coded(one, in_ranks[one.column], table) for one in universes},
     )
 
 
 def _privacy(stated: dict[str, Any]) -> PrivacyParams:
     names = ("profile", "low_threshold", "threshold_mean", "layer_sd", "max_rows")
-    return PrivacyParams(**{name: stated[name] for name in names if name in stated})
+    known: dict[str, Any] = {}
+    for name in names:
+        value = stated.get(name)
+        if value is not None:
+            known[name] = int(value) if isinstance(value, float) else value
+    return PrivacyParams(**known)
 
 
-def _column(
-    values: ReleasedValues, described: list[Any], universes: list[StatedUniverse]
-) -> Column:
-    kind, value_type, public, placeholder, base, exponent = described
-    own = next((one for one in universes if one.column == values.name), None)
-    is_ranked = kind in RANKED_KINDS
-    return Column(
-        name=values.name,
-        kind=kind,
-        value_type=value_type,
-        resolution=None
-        if base is None or exponent is None
-        else Resolution(base=base, exponent=exponent),
-        public=public,
-        placeholder=placeholder,
-        step=1 if is_ranked else values.step,
-        domain=tuple(range(int(values.grid[values.valued].max(initial=-1)) + 1))
-        if is_ranked
-        else None,
-        universe=None if own is None else _universe(own),
-    )
+def _column(values: ReleasedValues, described: list[Any], universe: Universe | None) -> Column:
+    column = column_of(values.name, *described)
+    if not column.is_ranked:
+        return replace(column, step=values.step, universe=universe)
+    n_ranks = int(values.grid[values.valued].max(initial=-1)) + 1
+    return replace(column, domain=tuple(range(n_ranks)), universe=universe)
 
 
-def _universe(stated: StatedUniverse) -> Universe:
+def _universe(stated: StatedUniverse, table: TableBuckets, kinds: Mapping[str, str]) -> Universe:
+    """A universe in the terms of a replay, which knows the values of a ranked column by their ranks."""
+
+    def ranked(name: str, values: Collection[Any]) -> tuple[Any, ...]:
+        column = table.released[table.columns.index(name)]
+        if kinds[name] not in RANKED_KINDS:
+            return tuple(values)
+        rank = dict(zip(column.values, column.grid.tolist(), strict=True))
+        return tuple(rank[value] for value in values if value in rank)
+
+    listed = None if stated.listed is None else ranked(stated.decided_by, stated.listed)
+    outside = None if stated.outside is None else ranked(stated.column, [stated.outside])
     return Universe(
         column=stated.decided_by,
         low=stated.low,
         high=stated.high,
-        values=stated.listed,
+        values=listed,
         complete=stated.complete,
-        outside=stated.outside,
+        outside=outside[0] if outside else None,
     )
 
 
-def _coded(stated: StatedUniverse, table: TableBuckets) -> CodedUniverse:
-    """A universe by codes of the deciding column: of a list of values by their ranks."""
+def _coded(stated: StatedUniverse, universe: Universe, table: TableBuckets) -> CodedUniverse:
+    """A universe by codes of the deciding column."""
     deciding = table.released[table.columns.index(stated.decided_by)]
-    universe = _universe(stated)
     low = high = None
     if stated.listed is None and (stated.low is not None or stated.high is not None):
         inside = deciding.within(stated.low, stated.high) & deciding.valued

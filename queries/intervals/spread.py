@@ -1,20 +1,28 @@
-"""Ends of figures, from what each of them is on replays of the table that answers.
+"""Ends and statuses of figures, from what each of them is on replays of the table that answers.
 
-Takes the figures of a column, row by row: as released, on imagined data and on the replay of each, and on replays at
-twice the threshold. Gives low and high ends and statuses; of figures that replays cannot tell, the reason.
+Takes figures as released, on imagined data and on the replay of each, and on replays at twice the threshold; gives low
+and high ends, statuses, and of figures that replays cannot tell the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from engine.schema import KIND_OTHER, FloatArray
+from engine.schema import KIND_OTHER, BoolArray, FloatArray
 from queries.intervals.buckets import TableBuckets
-from queries.intervals.estimates import Estimates, statuses
 
+Status = Literal["reliable", "low", "unreliable", "not released", "structural zero"]
+"""reliable: half of the interval is at most a tenth of the figure, and no table that the release does not rule out
+moves it by more. low: released, and nothing or next to it.
+unreliable: the noise is a larger share of the figure, or how far it may be off is not known. not released: suppressed,
+or empty: it is not told which. structural zero: impossible by a declared rule."""
+RELIABLE = 0.1
+"""Half of the interval over the figure, up to which it is reliable: a coefficient of variation of about 5 %."""
+LOW = 2.0
+"""Standard deviations of the noise, up to which a figure is next to nothing."""
 MEASURED = 0.99
 """Share of a column's values that must have been measured where single values of it decide."""
 ENOUGH = 0.9
@@ -24,30 +32,55 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Spread:
-    """The figures of one column with their ends."""
-
-    # low, high: shape (n_rows,): NaN: none.
-    low: FloatArray
-    high: FloatArray
-    status: Sequence[str]
-    is_whole: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Figures:
-    """One column of an answer on all variants of a table; NaN: no such row.
+    """One column of an answer on all variants of a table; NaN: no such row, or no figure.
 
     doublings: See `Replays`.
     """
 
     value: FloatArray  # shape (n_rows,): As answered
     again: FloatArray  # shape (n_rows,): The same from the released rows once more
+    placed: FloatArray  # shape (n_rows, n_placed)
     # imagined, replayed: shape (n_rows, n_replays)
     imagined: FloatArray
     replayed: FloatArray
     doubled: FloatArray  # shape (n_rows, n_doubled)
+    extreme: FloatArray  # shape (n_rows, n_extreme): On tables that the release does not rule out
+    possible: FloatArray  # shape (n_rows, 1): With every possible combination once; (n_rows, 0): nothing is ruled out
     doublings: float
+
+    def known(self, *, is_amount: bool) -> BoolArray:
+        """Which figures rest on released buckets: they are there wherever imputed rows are placed in theirs.
+
+        is_amount: 0 means that nothing is there, as with counts; else it does where the figure is another.
+        """
+
+        def is_there(figures: FloatArray) -> BoolArray:
+            is_something = figures.T != 0
+            is_something |= (self.value == 0) & (not is_amount)
+            there: BoolArray = np.isfinite(figures) & is_something.T
+            return there
+
+        known = is_there(self.value)
+        if self.placed.shape[1]:
+            is_often = is_there(self.placed).mean(axis=1) >= ENOUGH
+            known = np.where(is_often, known, False)
+        return known
+
+    def may_be_far_off(self) -> BoolArray:
+        """Which figures some table that the release does not rule out moves by more than `RELIABLE` allows."""
+        with np.errstate(invalid="ignore"):
+            off = np.abs(self.extreme - self.value[:, None])
+            is_far = ~(off <= RELIABLE * np.abs(self.value)[:, None])
+        out: BoolArray = np.logical_or.reduce(is_far, axis=1)
+        return out
+
+    def ruled(self) -> BoolArray:
+        """Which amounts are 0 by a declared rule: no possible combination counts in them."""
+        if not self.possible.shape[1]:
+            return np.zeros(len(self.value), dtype=bool)
+        out: BoolArray = (self.value == 0) & ~(self.possible[:, 0] > 0)
+        return out
 
 
 def measured_share(table: TableBuckets) -> float:
@@ -56,6 +89,12 @@ def measured_share(table: TableBuckets) -> float:
     for j, column in enumerate(table.released):
         is_known &= column.kind[table.rows[:, j]] != KIND_OTHER
     return float(table.n[is_known].sum() / max(int(table.n.sum()), 1))
+
+
+def most_hidden(table: TableBuckets) -> int:
+    """Rows that 95 of 100 combinations which were not released hold at most: the threshold is a draw about its mean."""
+    card = table.card
+    return (int(card.get("threshold_mean", 0)) + 1) * int(card.get("scale", 1))
 
 
 def unfit(figures: Figures) -> str | None:
@@ -73,12 +112,17 @@ def unfit(figures: Figures) -> str | None:
     return None if moved.any() else "it is the same in every replay of the table"
 
 
-def spread_of(figures: Figures, *, is_whole: bool) -> Spread:
-    """Ends of figures: as far as replays are off, and as far as doubling what is hidden moves them.
+def ends_of_figures(
+    figures: Figures, *, is_whole: bool, is_count: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Low and high ends: as far as replays are off, and as far as doubling what is hidden moves a figure; NaN: none.
 
-    The error of a replay has the spread of that of the release. What filling does on average it does to every
-    replay alike, as the imagined rows are spread like the filled ones: each doubling of what is hidden, from one person
-    to the threshold, moves a figure by about as much as the last one does.
+    The error of a replay has the spread of that of the release. What imputation does on average it does to every
+    replay alike, as imagined rows are spread like imputed ones: each doubling of what is hidden, from one person to the
+    threshold, moves a figure by about as much as the last one does.
+
+    is_count: Of others, the interval reaches to what they are with far outermost values, the first of the extreme
+        tables: how heavy a tail is cannot be told from the rows that are released.
     """
     value = np.where(np.isfinite(figures.value), figures.value, np.nan)
     imagined, replayed = (
@@ -90,18 +134,48 @@ def spread_of(figures: Figures, *, is_whole: bool) -> Spread:
     mean_square = np.where(there, error**2, 0.0).sum(axis=1) / np.maximum(n, 1)
     half = np.sqrt(_student(n) ** 2 * mean_square + _squared_shift(figures))
     low, high = value - half, value + half
+    if figures.extreme.shape[1] and not is_count:
+        stretched = np.where(np.isfinite(figures.extreme[:, 0]), figures.extreme[:, 0], value)
+        low, high = np.minimum(low, stretched), np.maximum(high, stretched)
     if is_whole:
         low, high = np.floor(low + _SAME), np.ceil(high - _SAME)
-    known = np.isfinite(value)
     # 0 in the release and in every replay: nothing is released there, and no replay tells how much that may be.
     is_any = there & ((imagined != 0) | (replayed != 0))
     is_nothing = (value == 0) & ~is_any.any(axis=1)
-    is_sure = known & (there.mean(axis=1) >= ENOUGH) & ~is_nothing
-    low, high = np.where(is_sure, low, np.nan), np.where(is_sure, high, np.nan)
-    sd = np.where(is_sure, half / _Z, np.nan)
-    given = Estimates(value=value, low=low, high=high, sd=sd, known=known)
-    status = [*statuses(given, np.zeros(len(value), dtype=bool))]
-    return Spread(low=low, high=high, status=status, is_whole=is_whole)
+    is_often = n >= ENOUGH * max(error.shape[1], 1)
+    # What is the same in every replay was not computed from noisy figures, such as the -1 of `ifnull(avg(x), -1)`.
+    is_fixed = (np.where(there, error, 0.0) == 0).all(axis=1) & (not is_count)
+    is_sure = np.isfinite(value) & is_often & (n > 1) & ~is_nothing & ~is_fixed
+    return np.where(is_sure, low, np.nan), np.where(is_sure, high, np.nan)
+
+
+def statuses(
+    value: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    known: BoolArray,
+    ruled: BoolArray | None = None,
+    *,
+    far: BoolArray | bool = False,
+    is_amount: bool = True,
+) -> tuple[Status, ...]:
+    """Give each figure its status.
+
+    known: Released buckets tell of it; ruled: it is impossible by a declared rule; far: it may be far off all the same;
+    is_amount: 0 means nothing, as with counts, sums and shares.
+    """
+    with np.errstate(invalid="ignore"):
+        half = (high - low) / 2
+        is_low = is_amount & (np.abs(value) <= LOW * half / _Z)
+        is_sure = (half <= RELIABLE * np.abs(value)) & ~np.asarray(far)
+    number = np.where(is_sure, 0, 2)
+    number = np.where(is_low, 1, number)
+    number = np.where(np.isfinite(half), number, 2)
+    number = np.where(known, number, 3)
+    if ruled is not None:
+        number = np.where(ruled, 4, number)
+    words: tuple[Status, ...] = ("reliable", "low", "unreliable", "not released", "structural zero")  # fmt: skip
+    return tuple(words[i] for i in number.tolist())
 
 
 def _squared_shift(figures: Figures) -> FloatArray:

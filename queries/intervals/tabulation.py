@@ -1,47 +1,42 @@
-"""How sure a figure of a release is: counts, sums, means, shares, quantiles, ratios with a noise interval and status.
+"""Tabulations: counts, sums, means, shares, quantiles, ratios of groups, each with a noise interval and status.
 
-Takes an open release and a question about groups; gives a `Tabulation` from the one table that the router picks.
-The interval covers what the data would say without noise and suppression in 95 of 100 releases under fresh keys; it
-is no statement about a wider population, so it is never called a confidence interval.
-Statuses: reliable where half the interval is at most a third of the figure (a coefficient of variation of 16.5 %, the
-line of several statistical offices); unreliable above; low where the figure is at most twice the noise's standard
-deviation; not released where no released bucket says anything of it; structural zero where a declared universe rules
-it out.
+Takes an open release and a question about groups; gives a `Tabulation` from the one table that the router picks. Every
+figure is computed on the released rows and on all variants of them (`queries.intervals.replays`), which tell how far it
+may be off (`queries.intervals.spread`). The interval covers what the data would say without noise and suppression in
+95 of 100 releases under fresh keys; it is no statement about a wider population, so it is never called a confidence
+interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from engine.errors import NotAnswerable, QueryRefused
-from engine.schema import BoolArray, ColumnSet, FloatArray
+from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 from engine.texts import html_table, text_table
-from queries.intervals.estimates import (
-    Estimates,
-    Measure,
-    Status,
-    estimates_of,
-    holds,
-    statuses,
-)
-from queries.intervals.extrapolation import ends_of
-from queries.intervals.model import Groups, noise_model
-from queries.intervals.regions import region_of
-from queries.intervals.statement.aggregates import annotated
+from queries.intervals.buckets import Stack, TableBuckets
+from queries.intervals.regions import Region, region_of
+from queries.intervals.spread import Status, ends_of_figures, most_hidden, statuses
 from queries.intervals.universes import ruled_out
 from queries.sql import Session, near_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["annotated", "tabulate"]
+    from queries.intervals.replays import Replays
+
+Measure = Literal["count", "sum", "mean", "share", "median", "quantile", "ratio"]
 _N_SHOWN = 20
 _OF_COLUMN = ("sum", "mean", "median", "quantile")
-_MEASURES = ("count", "sum", "mean", "share", "median", "quantile", "ratio")
+_MEASURES: tuple[str, ...] = get_args(Measure)
+MUCH_IMPUTED = 0.1
+"""Share of imputed rows from which a table says that they know less of how its columns are associated."""
+_AT_ONCE = 20_000
+"""Groups of which the figures on all variants are held in memory at once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +79,7 @@ class Tabulation:
 
         Their intervals do not meet. So it is at most 5 in 100 times that two equal figures are said to differ, whatever
         noise they share: half widths add up to at least the half width of the difference. `differs(a, b)` in SQL
-        reckons that of the difference itself, and tells more apart.
+        computes that of the difference itself, and finds more differences.
 
         Parameters
         ----------
@@ -211,32 +206,203 @@ def tabulate(
     release.check_cancelled()
     where = dict(where or {})
     _checked(release, columns, where, measure, of, over, quantile)
-    table = release.route({*columns, *where, *([of] if of else [])})
-    model = noise_model(release, table)
-    release.check_cancelled()
-    far = {(end.column, end.sign > 0): end.far for end in ends_of(release, model)}
-    region = region_of(model.table, columns, where, far)
-    estimates = estimates_of(
-        Groups(release=release, model=model, region=region),
+    answering = release.route({*columns, *where, *([of] if of else [])})
+    asked = _Asked(
         measure=measure,
         of=of,
         over=tuple(columns.index(name) for name in over),
         quantile=0.5 if measure == "median" else quantile,
     )
-    ruled = ruled_out(release, model.table, region)
-    status = statuses(estimates, ruled)
-    value, low, high = _shown_ends(estimates, ruled, status, measure)
+    from queries.intervals.replays import table_of  # brings the fit, which is slow to import
+
+    table = table_of(release, answering)
+    region = region_of(table, columns, where)
+    return _tabulated(release, table, region, asked, columns)
+
+
+def measured_counts(release: Session, columns: ColumnSet) -> tuple[Tabulation, Int64Array]:
+    """Return the counts of the measured combinations of a released table, and the places of their released values."""
+    from queries.intervals.replays import table_of
+
+    table = table_of(release, columns)
+    codes = table.rows[table.row_measured]
+    everything = tuple(np.ones(len(column.values), dtype=bool) for column in table.released)
+    region = Region(by=tuple(range(len(columns))), allowed=everything, codes=codes, where={})
+    asked = _Asked(measure="count", of=None, over=(), quantile=0.5)
+    return _tabulated(release, table, region, asked, columns), codes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Asked:
+    """What is asked of every group; `over`: places among the columns to group by."""
+
+    measure: Measure
+    of: str | None
+    over: tuple[int, ...]
+    quantile: float
+
+
+def _tabulated(
+    release: Session, table: TableBuckets, region: Region, asked: _Asked, columns: Sequence[str]
+) -> Tabulation:
+    """The figures of all groups of a region."""
+    from queries.intervals.replays import damage_told, replays
+
+    place = None if asked.of is None else table.columns.index(asked.of)
+    if place is not None and not table.released[place].is_number:
+        raise QueryRefused(
+            f"{asked.measure} of {asked.of}: it holds {table.released[place].sql_type}, and only numbers can be "
+            "added up"
+        )
+    drawn = replays(release, table.columns)
+    release.check_cancelled()
+    with damage_told(release, table.columns):
+        group = region.groups(table, drawn.stack)
+        of_variant = drawn.stack.variant == 0
+        measured = np.zeros(region.n_groups, dtype=bool)
+        measured[group[of_variant & drawn.stack.measured & (group >= 0)]] = True
+        ruled = ruled_out(release, table, region, measured)
+        blocks = [
+            _figures(drawn, region, asked, group, slice(begin, begin + _AT_ONCE))
+            for begin in range(0, max(region.n_groups, 1), _AT_ONCE)
+        ]
+    value, low, high, known, far = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    if not table.n_depths:  # mode dp, and modelled tables: nothing is suppressed
+        known = np.isfinite(value)
+    is_amount = asked.measure in ("count", "sum", "share", "ratio")
+    if asked.measure == "count":
+        hidden = np.fmax(np.maximum(value, most_hidden(table)), high)
+        low, high = np.where(known, np.maximum(low, 0.0), 0.0), np.where(known, high, hidden)
+    elif asked.of is None:
+        low = np.maximum(low, 0.0)
+        high = np.minimum(high, 1.0) if asked.measure == "share" else high
+        total = _totals(drawn.stack, region, asked, group)[0, _total_of(region, asked)]
+        most = np.minimum(most_hidden(table) / total, 1.0)
+        with np.errstate(divide="ignore"):
+            most = most / (1 - most) if asked.measure == "ratio" else most
+        is_hidden = ~known & ~np.isnan(total)
+        low, high = np.where(is_hidden, 0.0, low), np.where(is_hidden, np.fmax(most, value), high)
+    status = statuses(value, low, high, known, ruled, far=far, is_amount=is_amount)
+    of_ruled = 0.0 if is_amount else np.nan
+    low, high = (np.where(ruled, of_ruled, end) for end in (low, high))
+    if asked.of is not None:
+        low, high = (np.where(known | ruled, end, np.nan) for end in (low, high))
     return Tabulation(
         columns=tuple(columns),
-        keys=region.keys(model.table),
-        measure=measure,
-        of=of,
-        value=value,
+        keys=region.keys(table),
+        measure=asked.measure,
+        of=asked.of,
+        value=np.where(ruled, of_ruled, np.where(known, value, np.nan)),
         low=low,
         high=high,
         status=status,
-        table=table,
-        words=model.words,
+        table=table.columns,
+        words=_words(release, table, drawn),
+    )
+
+
+def _figures(
+    drawn: Replays, region: Region, asked: _Asked, group: Int64Array, block: slice
+) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray, BoolArray]:
+    """Values, low and high ends of some groups, whether they are released, and whether they may be far off."""
+    stack, first = drawn.stack, block.start
+    n_groups = min(block.stop, region.n_groups) - first
+    rows = np.flatnonzero((group >= first) & (group < block.stop))
+    entry = stack.variant[rows] * n_groups + (group[rows] - first)
+    n, n_entries = stack.n[rows].astype(np.float64), stack.n_variants * n_groups
+    shape = stack.n_variants, n_groups
+    counted = np.bincount(entry, n, n_entries)
+    if asked.measure == "count":
+        figures = counted.reshape(shape)
+    elif asked.of is None:
+        total = _totals(stack, region, asked, group)[:, _total_of(region, asked)[block]]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            figures = counted.reshape(shape) / total
+            figures = figures / (1 - figures) if asked.measure == "ratio" else figures
+    else:
+        numbers = np.array([_number(v) for v in stack.values[asked.of]], dtype=np.float64)
+        x = numbers[stack.index[asked.of][rows]]
+        is_there = np.isfinite(x)
+        entry, n, x = entry[is_there], n[is_there], x[is_there]
+        if asked.measure in ("sum", "mean"):
+            counted, added = np.bincount(entry, n, n_entries), np.bincount(entry, n * x, n_entries)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                figures = added / counted if asked.measure == "mean" else added
+            figures = figures.reshape(shape)
+        else:
+            figures = _quantiles(entry, n, x, asked.quantile, n_entries).reshape(shape)
+    given = drawn.figures(figures)
+    is_count = asked.of is None
+    low, high = ends_of_figures(given, is_whole=asked.measure == "count", is_count=is_count)
+    is_amount = asked.of is None or asked.measure == "sum"
+    return given.value, low, high, given.known(is_amount=is_amount), given.may_be_far_off()
+
+
+def _number(value: Any) -> float:
+    """A value as a number; NaN for a blank, and for the placeholder of rare values."""
+    return np.nan if value is None or isinstance(value, str) else float(value)
+
+
+def _quantiles(
+    entry: Int64Array, n: FloatArray, x: FloatArray, quantile: float, n_entries: int
+) -> FloatArray:
+    """A quantile of each entry, between neighbours in proportion, as DuckDB's quantile_cont; NaN of nothing."""
+    order = np.lexsort((x, entry))
+    entry, n, x = entry[order], n[order], x[order]
+    rows = np.bincount(entry, n, n_entries)
+    upto, start = np.cumsum(n), np.concatenate([[0.0], np.cumsum(rows)])[:-1]
+    place = start + (rows - 1) * quantile
+    there = rows > 0
+    out = np.full(n_entries, np.nan)
+    if there.any():
+        below = np.floor(place[there])
+        last = len(x) - 1
+        left = x[np.minimum(np.searchsorted(upto, below, side="right"), last)]
+        right = x[np.minimum(np.searchsorted(upto, np.ceil(place[there]), side="right"), last)]
+        out[there] = left + (right - left) * (place[there] - below)
+    return out
+
+
+def _total_of(region: Region, asked: _Asked) -> Int64Array:
+    """Number of the total that each group belongs to."""
+    if not asked.over:
+        return np.zeros(region.n_groups, dtype=np.int64)
+    _, total_of = np.unique(region.codes[:, list(asked.over)], axis=0, return_inverse=True)
+    return total_of.reshape(-1).astype(np.int64)
+
+
+def _totals(stack: Stack, region: Region, asked: _Asked, group: Int64Array) -> FloatArray:
+    """Rows of each total on every variant, shape (n_variants, n_totals); NaN for none."""
+    total_of, rows = _total_of(region, asked), np.flatnonzero(group >= 0)
+    n_totals = int(total_of.max(initial=0)) + 1
+    entry = stack.variant[rows] * n_totals + total_of[group[rows]]
+    totals = np.bincount(entry, stack.n[rows], stack.n_variants * n_totals)
+    return np.where(totals > 0, totals, np.nan).reshape(stack.n_variants, n_totals)
+
+
+def _words(release: Session, table: TableBuckets, drawn: Replays) -> str:
+    """How sure the figures of a table are, in one or two sentences."""
+    card, unit, entity = table.card, release.unit, release.entity
+    named = ", ".join(table.columns)
+    if drawn.reason:
+        noise = "MODELLED" if card.get("wide") or not card["dp"]["covered"] else "of mode dp"
+        return f"From table {named}; {noise}: there is no interval, as {drawn.reason}."
+    if not table.n_depths:
+        return f"From table {named}; the interval holds the figure without noise in 95 of 100 releases."
+    imputed = float(card["suppressed_share"])
+    much = ""
+    if len(table.columns) > 1 and imputed > MUCH_IMPUTED:
+        much = f" {imputed:.0%} of the {unit.many} were imputed, which know less of how the columns are associated."
+    heavy = (
+        f" Several {unit.many} may be of one {entity.one}: groups with very heavy {entity.many} are off by more than "
+        "the interval says."
+        if int(card.get("scale", 1)) > 1
+        else ""
+    )
+    return (
+        f"From table {named}; the interval holds the figure without noise in 95 of 100 releases. Not released: too few "
+        f"{entity.many}, or none: it is not told which (95 of 100 such cells hold at most "
+        f"{most_hidden(table)} {unit.many}).{much}{heavy}"
     )
 
 
@@ -270,17 +436,3 @@ def _checked(
         raise QueryRefused(f"over {', '.join(stray)}: totals are taken within columns to group by")
     if not 0 <= quantile <= 1:
         raise QueryRefused(f"quantile {quantile!r}: allowed is 0 to 1")
-
-
-def _shown_ends(
-    estimates: Estimates, ruled: BoolArray, status: Sequence[Status], measure: Measure
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Figures and both ends as they are shown: nothing where nothing is known, and no interval beside its figure."""
-    of_ruled = 0.0 if measure in ("count", "share", "sum", "ratio") else np.nan
-    hidden = np.array([s in ("not released", "structural zero") for s in status], dtype=bool)
-    value, low, high = (
-        np.where(ruled, of_ruled, figures)
-        for figures in (np.where(hidden, np.nan, estimates.value), estimates.low, estimates.high)
-    )
-    held = holds(value, low, high)
-    return value, np.where(held, low, np.nan), np.where(held, high, np.nan)

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from engine.schema import BoolArray, Int64Array, literal
+from engine.schema import BoolArray, literal
 from queries.intervals.buckets import TableBuckets
 from queries.intervals.regions import Region
 from queries.sql import Session
@@ -64,9 +64,13 @@ def _read(
     )
 
 
-def ruled_out(release: Session, table: TableBuckets, region: Region) -> BoolArray:
-    """Which groups are impossible by a declared universe."""
-    places = region.codes
+def ruled_out(
+    release: Session, table: TableBuckets, region: Region, measured: BoolArray
+) -> BoolArray:
+    """Which groups are impossible by a declared universe.
+
+    measured: shape (n_groups,): Some combination in it was measured: what was released is possible.
+    """
     out = np.zeros(region.n_groups, dtype=bool)
     at = {name: j for j, name in enumerate(table.columns)}
     for universe in stated_universes(release):
@@ -75,24 +79,19 @@ def ruled_out(release: Session, table: TableBuckets, region: Region) -> BoolArra
         j, i = at[universe.column], at[universe.decided_by]
         inside = table.released[i].within(universe.low, universe.high, universe.listed)
         outside = np.array([v == universe.outside for v in table.released[j].values], dtype=bool)
-        may_in, may_out = _may(region, places, i, inside)
-        may_be_blank, may_have_value = _may(region, places, j, outside)
+        may_in, may_out = _may(region, i, inside)
+        may_be_blank, may_have_value = _may(region, j, outside)
         is_possible = (may_out & may_be_blank) | (may_in & may_have_value)
         if not universe.complete:
             is_possible |= may_in & may_be_blank
         out |= ~is_possible
-    if not region.is_free:  # what was released is possible
-        row = region.group[(region.group >= 0) & table.row_measured]
-        out[row] = False
-    return out
+    return out & ~measured
 
 
-def _may(
-    region: Region, places: Int64Array, j: int, marked: BoolArray
-) -> tuple[BoolArray, BoolArray]:
+def _may(region: Region, j: int, marked: BoolArray) -> tuple[BoolArray, BoolArray]:
     """Whether each group can hold a marked code of column j, and whether one that is not marked."""
     if j in region.by:
-        own = marked[places[:, region.by.index(j)]]
+        own = marked[region.codes[:, region.by.index(j)]]
         return own, ~own
     some, others = ((region.allowed[j] & of).any() for of in (marked, ~marked))
-    return np.full(len(places), some), np.full(len(places), others)
+    return np.full(region.n_groups, some), np.full(region.n_groups, others)

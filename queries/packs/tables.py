@@ -22,15 +22,10 @@ from queries.intervals import (
     EACH,
     TOTAL,
     CrossTable,
-    Groups,
     Slice,
     Tabulation,
     adding_up,
-    counts,
-    noise_model,
-    region_within,
-    ruled_out,
-    statuses,
+    measured_counts,
 )
 from queries.packs.model import STATUSES, Dimension, PackTable, Texts, decimals_of
 from queries.packs.sources import Sources
@@ -229,29 +224,12 @@ def _check_plain(sources: Sources, entry: TableSpec, name: str, n_cells: int) ->
 def _measured_rows(sources: Sources, mine: Sequence[Dimension]) -> _Rows:
     """The measured combinations of a released table; each figure as `tabulate` returns it."""
     columns = column_set(tuple(d.name for d in mine))
-    model = noise_model(sources.release, columns)
-    table = model.table
-    codes = table.rows[table.row_measured]
-    by, closed = tuple(range(len(columns))), ((False, False),) * len(columns)
-    anything = tuple(np.ones(len(column.values), dtype=bool) for column in table.released)
-    region = region_within(table, by, anything, closed, codes)
-    counted = counts(Groups(release=sources.release, model=model, region=region))
-    figures = Tabulation(
-        columns=columns,
-        keys=((),) * len(codes),
-        measure="count",
-        of=None,
-        value=counted.value,
-        low=counted.low,
-        high=counted.high,
-        status=statuses(counted, ruled_out(sources.release, table, region)),
-        table=columns,
-        words=f"{model.words} {_ONLY_MEASURED}",
-    )
+    figures, codes = measured_counts(sources.release, columns)
+    figures = replace(figures, words=f"{figures.words} {_ONLY_MEASURED}")
     index = np.empty(codes.shape, dtype=np.int32)
     for j, d in enumerate(mine):
         at = columns.index(d.name)
-        place = [d.place_of_value[v] for v in table.released[at].values]
+        place = [d.place_of_value[v] for v, *_ in sources.release.values(d.name)]
         index[:, j] = np.array(place, dtype=np.int32)[codes[:, at]]
     return _Rows.of(figures, index)
 

@@ -49,7 +49,7 @@ def members_of(variable: Variable, members: Iterable[str]) -> list[Any]:
     """Return the released values in a group, in no particular order."""
     keys, values = [], []
     for member in members:
-        ends = _ends(variable, member)
+        ends = ends_of(variable, member)
         if ends is None:
             keys.append(member)
             continue
@@ -111,7 +111,7 @@ def condition_of(variable: Variable, members: Iterable[str]) -> str:
     """Return a SQL condition for values and ranges."""
     tests, keys = [], []
     for member in sorted(set(members)):
-        ends = _ends(variable, member)
+        ends = ends_of(variable, member)
         if ends is None:
             keys.append(member)
         else:
@@ -151,7 +151,7 @@ def inside(values: Iterable[Any], limits: Any) -> list[Any]:
     return [v for v in values if v in wanted]
 
 
-def _ends(variable: Variable, member: str) -> tuple[Any, Any] | None:
+def ends_of(variable: Variable, member: str) -> tuple[Any, Any] | None:
     """Both ends of a range; None for a single value."""
     if variable.step is None or _RANGE not in member:
         return None

@@ -16,7 +16,7 @@ from engine.schema import FloatArray, quoted
 from engine.texts import spec_entry
 from queries.intervals import CrossTable, Slice, Tabulation, adding_up
 from queries.release import Release
-from queries.serve.groups import grouped_variable, inside, members_of
+from queries.serve.groups import ends_of, grouped_variable, inside, members_of
 from queries.serve.question import Question, bands_in, check, sql_of
 from queries.serve.values import BLANK_LABEL, MOST_PERIODS, Band, Variable, bound_of, values_of
 
@@ -218,7 +218,10 @@ def _group_slices(variable: Variable, question: Question, limits: Any) -> Iterat
     for name, members in question.groups[variable.name]:
         values = members_of(variable, members)
         grouped |= set(values)
-        if left := inside(values, limits):
+        range_ = ends_of(variable, members[0]) if limits is None and len(members) == 1 else None
+        if range_ is not None:
+            yield Slice(key=name, limits=range_)
+        elif left := inside(values, limits):
             yield Slice(key=name, limits=left)
     if rest := inside((v.value for v in variable.values if v.value not in grouped), limits):
         yield Slice(limits=rest, is_each=True)

@@ -134,14 +134,20 @@ class Answering:
         *,
         tables: Mapping[str, Any] | None,
         seconds: float,
+        is_one_statement: bool = False,
     ) -> list[list[tuple[Any, ...]]]:
         """Run one statement on each variant of a table; see `Session.on_variants`."""
         budget = Budget(min(seconds, self._timeout_s()), self._is_stopped)
         until = time.monotonic() + budget.left
-        answers = []
+        answers: list[list[tuple[Any, ...]]] = []
         with self._connect() as con, watched(con, budget, self._memory_mb):
-            self._views.put_variants(con, table, variants)
+            self._views.put_variants(con, table, variants, is_one_statement=is_one_statement)
             put(con, self._own(tables))
+            if is_one_statement:
+                answers = [[] for _ in range(int(variants.variant[-1]) + 1)]
+                for row in self._rows(con, text):
+                    answers[row[-1]].append(row[:-1])
+                return answers
             for number in range(int(variants.variant[-1]) + 1):
                 if (
                     time.monotonic() >= until
@@ -150,13 +156,22 @@ class Answering:
                         f"The replays of the statement took more than {budget.seconds:g} seconds"
                     )
                 self._views.use_variant(con, number)
-                try:
-                    answers.append(con.execute(text).fetchall())
-                except duckdb.InterruptException:
-                    raise
-                except duckdb.Error as error:
-                    raise refusal(error, self._known) from None
+                answers.append(self._rows(con, text))
         return answers
+
+    def _rows(self, con: duckdb.DuckDBPyConnection, text: str) -> list[tuple[Any, ...]]:
+        """All rows of a statement."""
+        try:
+            return con.execute(text).fetchall()
+        except duckdb.InterruptException:
+            raise
+        except duckdb.Error as error:
+            raise refusal(error, self._known) from None
+
+    @property
+    def variant_column(self) -> str:
+        """See `Session.variant_column`."""
+        return self._views.variant_column
 
     def _run(
         self,

@@ -56,7 +56,7 @@ class Session:
     verify : str
         How the file was checked: "size" or "hash"; always "hash" if a signature was required.
     models : dict
-        Cache of noise models by table; see `queries.intervals.model`.
+        What was read and drawn once; see `queries.intervals.replays`.
     """
 
     def __init__(
@@ -237,6 +237,7 @@ class Session:
         *,
         tables: Mapping[str, Any] | None = None,
         seconds: float = TIMEOUT_S,
+        is_one_statement: bool = False,
     ) -> list[list[tuple[Any, ...]]]:
         """Run a statement that was answered before on variants of the table that answered it.
 
@@ -252,6 +253,8 @@ class Session:
             As in `sql`.
         seconds : float
             Time limit for all variants together.
+        is_one_statement : bool
+            The statement reads all variants at once, and its last column is `variant_column`.
 
         Returns
         -------
@@ -264,7 +267,19 @@ class Session:
             As `sql`.
         """
         _ = self._connection  # refuses if the handle is closed
-        return self._answering.on_variants(text, table, variants, tables=tables, seconds=seconds)
+        return self._answering.on_variants(
+            text,
+            table,
+            variants,
+            tables=tables,
+            seconds=seconds,
+            is_one_statement=is_one_statement,
+        )
+
+    @property
+    def variant_column(self) -> str:
+        """Column of the logical table that tells variants apart; see `on_variants`."""
+        return self._answering.variant_column
 
     def explain(self, text: str, *, tables: Mapping[str, Any] | None = None) -> Routing:
         """Return how a statement would be answered, without running it.

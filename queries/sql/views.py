@@ -136,14 +136,25 @@ class LogicalViews:
         """The same by a view on this connection alone, which takes longer."""
         con.execute(f"USE {ATTACHED}; {self._view_sql(table, filling, 'TEMP')}")
 
+    @property
+    def variant_column(self) -> str:
+        """Name of the column that tells variants apart, for statements over all of them at once."""
+        return unused_name("variant", self._columns)
+
     def put_variants(
-        self, con: duckdb.DuckDBPyConnection, table: ColumnSet, variants: Variants
+        self,
+        con: duckdb.DuckDBPyConnection,
+        table: ColumnSet,
+        variants: Variants,
+        *,
+        is_one_statement: bool = False,
     ) -> None:
         """Give a connection the logical table over variants of a released one.
 
-        One view serves all: a variable (`use_variant`) selects the one that it reads.
+        One view serves all: a variable (`use_variant`) selects the one that it reads; or it has the rows of all, with
+        one column more (`variant_column`).
         """
-        number, count = (quoted(unused_name(c, self._columns)) for c in ("variant", "n"))
+        number, count = quoted(self.variant_column), quoted(unused_name("n", self._columns))
         arrays = {f"c{j}": variants.values[c] for j, c in enumerate(table)}
         con.register(_GIVEN, arrays | {"v": variants.variant, "n": variants.n})
         listed = ", ".join(
@@ -157,18 +168,31 @@ class LogicalViews:
         finally:
             con.unregister(_GIVEN)
         own = ", ".join(quoted(c) for c in table)
-        read = f"SELECT *, unnest(range({count})) FROM {_VARIANTS} WHERE {number} = getvariable('{_VARIANT}')"
-        self.use_variant(con, 0)
-        con.execute(self._view_sql(table, "quick", "TEMP", f"(SELECT {own} FROM ({read}))"))
+        each = f"SELECT *, unnest(range({count})) FROM {_VARIANTS}"
+        more: tuple[str, ...] = ()
+        if is_one_statement:
+            rows, more = f"(SELECT {own}, {number} FROM ({each}))", (number,)
+        else:
+            self.use_variant(con, 0)
+            one = f"{each} WHERE {number} = getvariable('{_VARIANT}')"
+            rows = f"(SELECT {own} FROM ({one}))"
+        con.execute(self._view_sql(table, "quick", "TEMP", rows, more))
 
     def use_variant(self, con: duckdb.DuckDBPyConnection, number: int) -> None:
         """Select the variant that the connection's logical table reads."""
         con.execute(f"SET VARIABLE {_VARIANT} = {number}")
 
     def _view_sql(
-        self, table: ColumnSet | None, filling: Filling, kind: str, rows: str | None = None
+        self,
+        table: ColumnSet | None,
+        filling: Filling,
+        kind: str,
+        rows: str | None = None,
+        more: tuple[str, ...] = (),
     ) -> str:
         """Return the statement that creates the logical table over a released one, over `rows`, or over none.
+
+        more: Columns of `rows` beside those of the logical table.
 
         The error of a missing column depends on a row, so that it is raised when read, not when planned.
         """
@@ -180,6 +204,7 @@ class LogicalViews:
             else f"CAST({_fill(c, type_, filling, poison)} AS {type_}) AS {quoted(c)}"
             for c, type_ in self._columns.items()
         ]
+        columns += more
         row = f"CAST({quoted(table[0])} AS VARCHAR)" if table else "CAST(i AS VARCHAR)"
         source = f"{ATTACHED}.main.{quoted(table_name(present))}" if table else "range(1) AS one(i)"
         text = f"concat({literal(LACKING)}, left({row}, 0))"

@@ -133,8 +133,9 @@ def test_the_card_of_a_release_is_not_refuted(folder, what, tmp_path):
     assert "The card is not refuted" in done.stdout
     found = json.loads(out.with_suffix(".json").read_text("utf-8"))
     assert (found["confidential"], found["verdict"], found["level"]) == (True, "not refuted", 0.01)
-    assert found["safe_margins"] == [["age", "sex"], ["age", "town"], ["sex", "town"]]
-    assert len(found["tests"][0]["plus"]) == 4
+    assert found["margins"] == [["age", "sex"], ["age", "town"], ["sex", "town"]]
+    runs = [row for row in found["frame"] if "D+; run" in row["by"]]
+    assert [row["measure"] for row in runs] == ["audit.statistic"] * 4
     page = out.read_text("utf-8")
     assert page.count("<svg") == 1
     assert "Pairs &lt;b&gt;" in page

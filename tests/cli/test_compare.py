@@ -87,10 +87,12 @@ def test_real_builds_spend_nothing_of_the_budget(tmp_path):
     words = [path, "--epsilon", "0.2,20", "--seeds", 1, "-o", tmp_path / "c.html", "--json"]
     done = CliRunner().invoke(app, [str(w) for w in words])
     assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    kinds = {one["name"]: (one["kind"], one["epsilon"]) for one in told["generators"]}
     medians = {
-        (s["kind"], s["epsilon"]): s["median"]
-        for s in json.loads(done.stdout)["summary"]
-        if s["figure"] == "groups/tables.s_pmse_2"
+        kinds[row["subject"]]: row["value"]
+        for row in told["frame"]
+        if (row["measure"], row["by"]) == ("groups/tables.s_pmse_2", "")
     }
     assert medians["dp", 0.2] > 3 * medians["dp", 20.0]
     assert medians["exact", None] < medians["dp", 0.2]

@@ -73,7 +73,8 @@ def test_a_release_is_evaluated_and_written(world, tmp_path):
     for attack in ("uniques", "apparent_match", "attribution", "identification", "linkage"):
         assert attack in one.risks
     told = json.loads((tmp_path / "r.json").read_text("utf-8"))
-    assert {f["name"]: f["value"] for f in told["subjects"][0]["figures"]}.items() >= got.items()
+    own = [row for row in told["frame"] if row["subject"] == "ours"]
+    assert {row["measure"]: row["value"] for row in own}.items() >= got.items()
     for name in ("r.html", "r.json"):
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
         assert is_confidential(tmp_path / name)
@@ -239,7 +240,7 @@ def test_a_publishable_report_holds_no_value_count_or_path(world, tmp_path):
             )
     assert CANARY in texts["c.html"], "the control: it is there to be found"
     told = json.loads(texts["p.json"])
-    values = [f["value"] for f in told["subjects"][0]["figures"]]
+    values = [row["value"] for row in told["frame"]]
     assert len(values) > 10
     assert all(float(f"{v:.2g}") == v for v in values)
 

@@ -110,6 +110,6 @@ def test_an_installed_package_adds_a_measure(site, tmp_path):
     page = (tmp_path / "r.html").read_text()
     assert "Rows by rows" in page
     assert "it is never there" in page
-    figures = json.loads((tmp_path / "r.json").read_text())["subjects"][0]["figures"]
-    (figure,) = [f for f in figures if f["name"] == "plugged.ratio"]
-    assert figure["verdict"] == "good"
+    rows = json.loads((tmp_path / "r.json").read_text())["frame"]
+    (figure,) = [r for r in rows if (r["subject"], r["measure"]) == ("made", "plugged.ratio")]
+    assert figure["note"].startswith("good")

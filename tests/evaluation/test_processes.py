@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 import engine
-from engine.errors import SpecError, StoreError
+from engine.errors import SpecError, StoreError, TablepackError
 from engine.evaluation import processes
 from engine.evaluation.data.aligned import align, distinct
 from engine.evaluation.measures import Inconsistencies, Rule
-from engine.evaluation.processes import Job, Processes, Task, answer, default_jobs
+from engine.evaluation.processes import Job, Processes, Task, default_jobs, done_safely
 from engine.evaluation.study.model import Study
 from engine.schema import column_set
 
@@ -103,10 +103,11 @@ def test_a_worker_says_the_kind_and_place_and_no_value(monkeypatch, error, kind,
         raise error
 
     monkeypatch.setattr(Task, "do", fails)
-    found = answer(task(), RULES)
-    assert found.error == kind
-    assert message in found.message
-    assert "a value" not in found.message
+    with pytest.raises(TablepackError, match=message) as raised:
+        done_safely(task(), RULES)
+    assert type(raised.value).__name__ == kind
+    assert "a value" not in str(raised.value)
+    assert raised.value.__suppress_context__
 
 
 ENDLESS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from math import comb
 from statistics import NormalDist
 
 import numpy as np
@@ -20,7 +21,7 @@ MOST = BOUNDS["standard"].most_right
 
 @pytest.mark.parametrize(
     ("structure", "within", "over"),
-    [(few, 4, 6), (everybody, 3, 7), (recodes, 4, 7), (copies, 2, 8), (nulls, 4, 8)],
+    [(few, 4, 6), (everybody, 3, 7), (recodes, 4, 7), (copies, 3, 8), (nulls, 4, 8)],
 )
 def test_tables_that_look_at_the_same_people_add_up_whatever_their_columns(structure, within, over):
     """The attack on so many passes .70 between the two: see `scripts/exposure.py`."""
@@ -32,7 +33,7 @@ def test_tables_that_look_at_the_same_people_add_up_whatever_their_columns(struc
 
 def test_tables_that_tell_of_the_same_groups_tell_no_more_than_their_sums():
     codes, tables = copies(16, same=True)
-    assert most(seen(codes, tables), "c00") < 0.7
+    assert most(seen(codes, tables), "c00") < 0.65
 
 
 def test_one_cell_by_hand():
@@ -70,27 +71,43 @@ def test_an_attack_on_the_published_tables_gets_as_far_as_predicted(people, valu
 
 
 def test_where_the_bound_is_passed_the_attack_decides():
-    """Secrets of people in a few cells, drawn and solved for densely; the bound takes what two cells tell for two."""
-    rng, n = np.random.default_rng(3), 400
-    codes = {f"c{i}": rng.integers(0, 20, n) for i in range(4)} | {"bit": np.arange(n) % 2}
-    codes |= {"c4": codes["c0"].copy(), "c5": codes["c1"].copy()}
+    """As often as dense least squares get it right, on counts that are suppressed and noisy; the bound is above it."""
+    rng, n, n_trials = np.random.default_rng(3), 400, 60
+    codes = {f"c{i}": rng.integers(0, 32, n) for i in range(5)} | {"bit": np.arange(n) % 2}
     tables = [("bit", name) for name in codes if name != "bit"]
     people = seen(codes, tables)
     estimator, times = Estimator(people, ("bit",)), dict.fromkeys(people.tables, 1)
     bound = estimator.exposure("bit", times)
     decided = estimator.exposure("bit", times, most_right=0.5)
-    cells = [one for table in tables for one in people.cells(table, "bit")]
-    matrix = np.zeros((sum(len(one.noise) for one in cells), n))
-    first = 0
-    for one in cells:
-        matrix[first + one.cell, one.person] = (one.share / one.noise[one.cell]) ** 0.5
-        first += len(one.noise)
-    solve = np.linalg.solve(np.eye(n) + matrix.T @ matrix, matrix.T)
-    secret = rng.choice([-1, 1], (n, 200))
-    guess = solve @ (matrix @ secret + rng.normal(size=(len(matrix), 200)))
-    right = (np.sign(guess) == secret).mean()
-    assert decided.of_all == pytest.approx(right, abs=0.01)
-    assert bound.of_all > decided.of_all + 0.01
+    groups = [codes[name] >> level == value for _, name in tables for level in (0, 1)
+              for value in np.unique(codes[name] >> level)]  # fmt: skip
+    right = []
+    for _ in range(n_trials):
+        secret = rng.choice([-1, 1], n)
+        rows = [np.append(group, told(secret[group], rng)) for group in groups]
+        *matrix, shown, precision = np.array([row for row in rows if row[-1] > 0]).T
+        weighted = np.array(matrix) * precision
+        guess = np.linalg.solve(np.eye(n) + weighted @ np.array(matrix).T, weighted @ shown)
+        right.append((np.sign(guess) == secret).mean())
+    assert decided.of_all == pytest.approx(np.mean(right), abs=0.015)
+    assert bound.of_all > decided.of_all
+
+
+def told(secrets, rng):
+    """A sum of secrets as its two sides tell it, and the precision of that; by Bayes over all it may be."""
+    many, n = [int((secrets == side).sum()) for side in (1, -1)], len(secrets)
+    counts = [m + rng.normal(0, 2**0.5) if m >= max(3, rng.normal(5, 1)) else None for m in many]
+    if None not in counts:
+        return counts[0] - counts[1], 1 / 4
+    on = np.arange(n + 1)
+    likely = np.array([comb(n, k) for k in on], dtype=float)
+    for count, side in zip(counts, (on, n - on), strict=True):
+        hidden = [1 if m < 3 else 1 - NormalDist(5, 1).cdf(m) for m in side]
+        likely *= hidden if count is None else np.exp(-((side - count) ** 2) / 4)
+    likely /= likely.sum()
+    mean, spread = 2 * likely @ on - n, 4 * (likely @ on**2 - (likely @ on) ** 2)
+    news = max(1 / max(spread, 0.2) - 1 / n, 0)
+    return (mean / max(spread, 0.2) / news, news) if news else (0, 0)
 
 
 def test_more_noise_tells_less_and_measuring_again_more():

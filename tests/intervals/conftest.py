@@ -7,7 +7,7 @@ from fixtures.intervals import small_release
 from fixtures.pipeline import make_census
 from fixtures.stays import release_of_stays
 
-from queries.intervals.statement import spreads
+from queries.intervals.statement import answers
 
 
 @pytest.fixture(scope="session")
@@ -40,9 +40,8 @@ def stays(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def nothing_kept(request, monkeypatch):
     """Each test asks anew: answers of statements stay with an open release. However busy the machine is, in time."""
-    monkeypatch.setattr(spreads, "MOST_S", 600.0)
+    monkeypatch.setattr(answers, "MOST_S", 600.0)
     if "release" in request.fixturenames:
         release = request.getfixturevalue("release")
         release.timeout_s = 600.0
-        for kept in ("answers", "statements"):
-            release.models.pop((kept,), None)
+        release.models.pop(("answers",), None)

@@ -15,7 +15,6 @@ from engine.errors import QueryRefused
 from engine.source import begin_charges
 from queries.intervals.statement.differences import has_differs
 from queries.intervals.tabulation import Tabulation
-from queries.release import Release
 
 GROUPS = "ABCDEFGHIJKLMNOPQRSTU"
 SAME, LARGER = GROUPS[:-1], GROUPS[-1]
@@ -230,15 +229,3 @@ def test_shares_that_are_equal_do_not_differ(release):
     other = "1 - count(*) FILTER (WHERE age >= 30) / count(*)"
     found = release.sql(f"SELECT differs({one}, {other}) AS d FROM data")
     assert found.rows[0][0] is not True
-
-
-def test_untrusted_users_have_it_by_closed_forms_alone(release: Release, monkeypatch):
-    monkeypatch.setattr(release, "is_overseen", True)
-    text = "SELECT sex, differs({}, {}) AS f FROM data GROUP BY sex"
-    closed = release.sql(
-        text.format("count(*) FILTER (WHERE age < 30)", "count(*) FILTER (WHERE age > 60)")
-    )
-    assert None not in {row[1] for row in closed.rows}
-    by_replays = release.sql(text.format("stddev_samp(age)", "1"))
-    assert {row[1] for row in by_replays.rows} == {None}
-    assert "untrusted" in " ".join(by_replays.warnings)

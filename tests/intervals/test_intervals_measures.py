@@ -6,9 +6,6 @@ import intervals
 import numpy as np
 import pytest
 
-from queries.intervals import estimates
-from queries.intervals.model import NoiseModel
-
 pytestmark = pytest.mark.slow
 TABLES = (("income",), ("age", "sex"), ("income", "region"), ("income", "sex"))
 
@@ -46,15 +43,6 @@ def test_intervals_of_measures_hold_over_two_keys(few):
     held = strata(few, 2, 60)
     assert {kind for kind, _ in held} >= {"sum", "mean", "median", "share"}
     assert failures(held, 0.06) == []
-
-
-def test_half_the_noise_is_noticed(few, monkeypatch):
-    whole = NoiseModel._of_noise
-    monkeypatch.setattr(NoiseModel, "_of_noise", lambda *given: whole(*given) / 4)
-    monkeypatch.setattr(estimates, "sparse_variance", lambda *given: 0.0)
-    said = " ".join(failures(strata(few, 2, 60), 0.06))
-    assert "('share', 2)" in said
-    assert "('ratio', 2)" in said
 
 
 def test_intervals_of_measures_hold_over_8_keys(tmp_path):

@@ -12,7 +12,7 @@ from fixtures.pipeline import ACCEPTED, CENSUS, make_census, write_spec
 
 import engine
 from queries.intervals import replays
-from queries.intervals.statement import spreads
+from queries.intervals.statement import aggregates
 from queries.release import open_release
 
 pytestmark = pytest.mark.slow
@@ -75,21 +75,23 @@ def test_intervals_hold(made):
 
 
 def test_noise_twice_as_large_as_the_release_says_is_seen(made, monkeypatch):
-    whole = spreads.spread_of
+    whole = aggregates.ends_of_figures
 
     def halved(figures, **more):
         near = figures.imagined + (figures.replayed - figures.imagined) / 2
         return whole(replace(figures, replayed=near, doublings=0.0), **more)
 
-    monkeypatch.setattr(spreads, "spread_of", halved)
+    monkeypatch.setattr(aggregates, "ends_of_figures", halved)
     assert share(made, STATEMENTS) < 0.85
 
 
 def test_fill_that_is_taken_for_measured_is_seen(made, monkeypatch):
     """Nothing is imagined, and what hiding moves is left out."""
-    whole = spreads.spread_of
+    whole = aggregates.ends_of_figures
     monkeypatch.setattr(replays, "imagine", lambda rows, *_: rows)
     monkeypatch.setattr(
-        spreads, "spread_of", lambda figures, **more: whole(replace(figures, doublings=0.0), **more)
+        aggregates,
+        "ends_of_figures",
+        lambda figures, **more: whole(replace(figures, doublings=0.0), **more),
     )
     assert share(made, OF_TAIL) < 0.8

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from engine.errors import NotAnswerable, QueryRefused, TimedOut
-from queries.intervals.model import noise_model
-from queries.intervals.replays import N_REPLAYS, replays, stored_codes
+from queries.intervals.buckets import stored_codes
+from queries.intervals.replays import N_REPLAYS, replays, table_of
 from queries.release import open_release
 
 TABLES = (("age",), ("sex",), ("region",), ("income",), ("age", "sex"), ("region", "sex"))
@@ -28,7 +28,7 @@ def test_rows_are_those_of_the_replays_with_the_types_of_the_release(release):
     drawn = replays(release, ("age", "sex"))
     values = {
         column.name: dict(zip(stored_codes(column).tolist(), column.values, strict=True))
-        for column in noise_model(release, ("age", "sex")).table.released
+        for column in table_of(release, ("age", "sex")).released
     }
     assert {row[0] for row in got.rows} == {*range(1, N_REPLAYS + 1)}
     for number in (1, 8, N_REPLAYS):
@@ -85,12 +85,6 @@ def test_a_text_that_has_the_word_is_no_call(release):
 def test_what_has_no_replicates_is_refused(release, text, error, said):
     with pytest.raises(error, match=said):
         release.sql(text)
-
-
-def test_untrusted_users_have_none(release, monkeypatch):
-    monkeypatch.setattr(release, "is_overseen", True)
-    with pytest.raises(QueryRefused, match="untrusted"):
-        release.replicates("sex")
 
 
 def test_drawing_ends_where_nobody_waits(release):

@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 
 import engine
-from engine.errors import DamagedRelease
 from engine.source import begin_charges
-from queries.intervals import noise_model, tabulate
-from queries.intervals.universes import StatedUniverse
+from queries.intervals import tabulate
 
 ACTS = ("Employed, full", "Retired", "Other")
 HOURS = ("10", "20", "40")
@@ -115,37 +113,3 @@ def test_a_sample_has_no_interval(release, sample):
     got = release.sql(f"SELECT count(*) AS n FROM data {sample}", intervals=True)
     assert got.columns == ("n",)
     assert "samples rows" in got.warnings[-1]
-
-
-AGED = """[columns.age]
-kind = "integer"
-[columns.job]
-kind = "category"
-domain = ["a", "b", "c"]
-public = true
-universe = { column = "age", min = 15 }
-[[tables]]
-all = 1
-of = ["age", "job"]
-"""
-
-
-@pytest.fixture(scope="module")
-def aged(tmp_path_factory):
-    """Children below 15 have no job."""
-    draws = np.random.default_rng(0)
-    age = draws.integers(0, 100, 2000)
-    job = np.where(age >= 15, draws.choice(["a", "b", "c"], 2000, p=[0.5, 0.3, 0.2]), None)
-    with built(tmp_path_factory.mktemp("aged"), {"age": age, "job": job}, AGED) as made:
-        yield made
-
-
-@pytest.mark.ci
-def test_a_column_that_decides_itself_is_told_as_damage(aged):
-    """Planted: the reader of specs refuses circles, so a release has none unless it was forged."""
-    with engine.open(aged.path) as forged:
-        forged.models["universes"] = (StatedUniverse(column="job", decided_by="job", low="b"),)
-        table = noise_model(forged, ("job",)).table
-        table.n[table.rows[:, 0] == table.released[0].values.index("a")] = 0  # in step
-        with pytest.raises(DamagedRelease, match="job contradicts itself"):
-            noise_model(forged, ("job",)).tree.outside()

@@ -23,9 +23,10 @@ from fixtures.margins import (
 from fixtures.measure import cells_of, column, tokens_of
 
 from engine.errors import InternalError
+from engine.levels import level_of
 from engine.measure import coding
 from engine.measure.dp import counting, levels_of, shares
-from engine.measure.dp.counting import bounded_rows, counted, counter, level_of
+from engine.measure.dp.counting import bounded_rows, counted, counter
 from engine.progress import silent
 from engine.source import open_rows
 

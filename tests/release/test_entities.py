@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pandas as pd
 import pytest
 from fixtures.pipeline import counts, write_spec
@@ -14,7 +13,6 @@ from study import Keys
 import engine
 from engine.errors import DataError, PrivacyError, SpecError
 from queries.intervals import tabulate
-from queries.intervals.model import noise_model
 
 COLUMNS = {
     "patient": {"kind": "integer"},
@@ -274,14 +272,9 @@ def test_intervals_follow_how_wards_give_way(stays, tmp_path):
     frame, folder = stays
     with built(folder, [("ward",)], out="i.duckdb", vintage="i") as release:
         shown = tabulate(release, ["ward"]).df().set_index("ward")
-        model = noise_model(release, ("ward",))
     half = (shown["high"] - shown["low"]) / 2
     value = shown["value"]
     assert half[value.idxmax()] > 1.1 * half[value.idxmin()]
-    for level in model.tree.levels:
-        parts = np.bincount(level.child_parent, weights=level.part_child, minlength=level.n_nodes)
-        parts += np.bincount(level.rest_node, weights=level.part_rest, minlength=level.n_nodes)
-        assert np.allclose(parts[parts > 0], 1.0)
     found = events(tmp_path, frame.assign(diagnosis="A", days=1), 4, Keys("wards"))
     holds = {key: coverage(parts) for key, parts in found.items()}
     assert min(holds["stays", ("ward",)], holds["patients", ("sex",)]) >= 0.75

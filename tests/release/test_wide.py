@@ -111,8 +111,8 @@ def test_answers_say_so_and_have_no_intervals(built):
         sure = release.sql(
             "SELECT town, count(*) AS n FROM data WHERE income > 9000 GROUP BY 1", intervals=True
         )
-        assert {tuple(row[2:4]) for row in sure.rows} == {(None, None)}
-        assert any("the table is modelled" in warning for warning in sure.warnings)
+        assert sure.columns == ("town", "n")
+        assert any("it is modelled from locked tables" in warning for warning in sure.warnings)
         narrow = release.sql("SELECT count(*) FROM data WHERE age > 20 AND sex = 'f'")
         assert narrow.table == TRIPLE
 

@@ -459,7 +459,7 @@ FEWEST_KNOWN, MOST_KNOWN = 3, 7
 NON_MEMBERS = "control: the control rows that were given, which the release is not made from"
 OTHERS = (
     "control: the same attack with exact tables of all other people of the data, as no control rows were given; it "
-    "says what others tell of a person"
+    "is what others reveal about a person"
 )
 Both = tuple[Flags, Flags]
 """Which guesses are right about members, and about controls."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from engine.evaluation.attacks.inference import chances, known_sets
 from engine.evaluation.attacks.protocol import (
+    EXCESS,
     INDEPENDENT,
     NO_NON_MEMBERS,
     Attacker,
@@ -33,7 +34,7 @@ from engine.evaluation.attacks.protocol import (
     shown_of,
     targets_of,
 )
-from engine.evaluation.attacks.records import EXCESS, is_row_by_row
+from engine.evaluation.attacks.records import is_row_by_row
 from engine.evaluation.data.aligned import (
     Aligned,
     Coded,
@@ -299,7 +300,8 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
         "correct": rate.value,
         "prediction_rate": prediction_rate,
     }
-    why_not, control, note = {}, None, NO_NON_MEMBERS
+    why_not: dict[str, str] = {}
+    control, note = None, NO_NON_MEMBERS
     if row_by_row:
         if blind is not None:
             values[EXCESS] = excess(rate, blind)
@@ -315,10 +317,7 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
 
         held_against = controlled(aligned, rng, best_right)
         control, note = held_against.rate, held_against.note
-        if held_against.gain is None:
-            why_not[EXCESS] = note
-        else:
-            values[EXCESS] = held_against.gain
+        held_against.add_to(values, why_not)
     sides, model = links.sides, links.model
     passes = " or in ".join(", ".join(block) or "nothing" for block in links.passes)
     never = "" if model.converged else "; EM stopped before it came to rest"
@@ -381,6 +380,8 @@ def _linked(
     row_by_row: bool,
 ) -> _Links:
     """Link a sample of people."""
+    if not row_by_row:
+        table = table.rows(np.flatnonzero(table.n > 0))  # a row that counts 0 is no record
     wanted = attacker.linkage.columns or attacker.quasi_identifiers
     compared = tuple(c for c in dict.fromkeys(wanted) if c in table.codes)
     secrets = [c for c in table.columns if c not in compared]
@@ -506,10 +507,7 @@ def _pooled_linkage(
         return "there are too few rows for a control" if found is None else found[0]
 
     control = controlled(aligned, rng, best_right)
-    if control.gain is None:
-        why_not[EXCESS] = control.note
-    else:
-        values[EXCESS] = control.gain
+    control.add_to(values, why_not)
     by_secret = [
         (name, n_tables, float(one.right.mean()), float(blind.mean()))
         for name, (one, blind, n_tables) in told.items()

@@ -47,6 +47,8 @@ HALVES = (
     "one half of the original, attacked with tables made from the other half without any protection, as no control "
     "rows were given"
 )
+EXCESS = "excess_over_control"
+"""Figure of quick attacks: what exceeds the control."""
 NO_NON_MEMBERS = "no control: a non-member has no row of their own in the table; the excess is above a blind draw"
 """The note where row i was made from person i."""
 INDEPENDENT = (
@@ -366,10 +368,16 @@ class Control:
     """The same attack on non-members."""
 
     rate: Rate | None  # None: there is none, and `note` says why
-    gain: (
-        float | None
-    )  # How much oftener the attack is right about people of the data, chance set aside
+    # How much oftener the attack is right about people of the data, chance set aside
+    gain: float | None
     note: str  # Who the non-members are
+
+    def add_to(self, values: dict[str, float], why_not: dict[str, str], times: float = 1) -> None:
+        """Note the gain among the figures of an attack, or why there is none."""
+        if self.gain is None:
+            why_not[EXCESS] = self.note
+        else:
+            values[EXCESS] = times * self.gain
 
 
 def controlled(

@@ -21,6 +21,7 @@ import pandas as pd
 
 from engine.errors import StoreError
 from engine.evaluation.attacks.protocol import (
+    EXCESS,
     FEWEST,
     INDEPENDENT,
     NO_NON_MEMBERS,
@@ -53,7 +54,6 @@ from engine.evaluation.findings import Finding, Rate, not_computed, optional, wi
 from engine.schema import ColumnSet
 
 NO_ROWS = "the original, or every table, has no rows"
-EXCESS = "excess_over_control"
 
 
 def has_rows(aligned: Aligned) -> bool:
@@ -177,10 +177,7 @@ def uniques(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
 
         held_against = controlled(aligned, rng, replicated)
         control, note = held_against.rate, held_against.note
-        if held_against.gain is None:
-            why_not[EXCESS] = note
-        else:
-            values[EXCESS] = 100 * held_against.gain
+        held_against.add_to(values, why_not, times=100)
     return Finding(
         measure="uniques",
         rate=None if worst is None else wilson(worst[1].replicated, worst[1].n_original),
@@ -433,7 +430,7 @@ def _gains(
     return rate, None, f"nothing to hold it against, or nothing to gain; {note}"
 
 
-# What known columns tell of a person whom nobody measured
+# Baseline: how well known columns predict a person outside the data
 
 
 TRAINING_SHARE = 0.7
@@ -822,10 +819,7 @@ def identification(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
 
         held_against = controlled(aligned, rng, found)
         control, note = held_against.rate, held_against.note
-        if held_against.gain is None:
-            why_not[EXCESS] = note
-        else:
-            values[EXCESS] = held_against.gain
+        held_against.add_to(values, why_not)
     group = np.searchsorted(_STEPS, c, side="left")
     size = len(_STEPS) + 1
     known = ", ".join(c for c in table.columns if c in attacker.quasi_identifiers)

@@ -202,7 +202,7 @@ def _commonest(aligned: Aligned, target: Target) -> float:
 
 
 def settled(aligned: Aligned) -> set[str]:
-    """The columns that another one tells of nearly anybody, as the tables of two columns show.
+    """The columns that another one determines for nearly everybody, as the tables of two columns show.
 
     There is nothing left to reconstruct of a decile of income where the income is known.
     """
@@ -698,10 +698,10 @@ class _Linear:
 def linear(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Finding:
     """Solve for each column of everybody.
 
-    Once in the place of the column are secrets of the attack's own (even, drawn for it, with noise as the release
-    states it): what these are guessed right is what the tables tell, whatever the column. Once it is the column itself,
-    in two halves; non-members with the same other columns are the control, for what the population tells of anybody is
-    no secret. `rate`: own secrets of the column that is told most.
+    First its values are replaced by even secrets of the attack's own, with noise as the release states it: how often
+    these are guessed right is what the tables reveal, whatever the column. Then the column itself, in two halves;
+    non-members with the same other columns are the control, for what the population reveals about anybody is no
+    secret. `rate`: own secrets of the column that is revealed most.
     """
     aligned, n_people = held.aligned, len(held.aligned.original.n)
     if n_people > MOST_PEOPLE:
@@ -729,7 +729,7 @@ def linear(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fi
     if len(gains):
         values["gain"] = float(gains.max())
     else:
-        none = "no control rows were given: nobody can say what the population tells of anybody"
+        none = "no control rows were given: what the population reveals about anybody is not known"
         why_not["gain"] = none
     return Finding(
         measure="linear",

@@ -21,7 +21,6 @@ from engine.schema import ColumnSet
 from engine.store import exposure_sentences, open_release
 from engine.version import ENGINE_VERSION
 
-FORMAT = 1
 Card = dict[str, Any]
 
 
@@ -43,7 +42,6 @@ def generator_card(path: Path) -> Card:
     return {
         "confidential": False,
         "kind": "generator card",
-        "format": FORMAT,
         "tablepack": ENGINE_VERSION,
         "title": release.facts.title,
         "Phi": [list(margin) for margin in claim.margins],
@@ -88,7 +86,7 @@ def _generator(release: Released, claim: Claim) -> dict[str, Any]:
         "name": f"tablepack {facts.version}, mode {facts.mode}",
         "key_id": facts.key_id,
         "vintage": facts.vintage,
-        "parameters": dict(facts.privacy),
+        "parameters": {k: v for k, v in facts.privacy.items() if k not in ("measured", "bounds")},
         "modelled": [list(table) for table in claim.tables if table not in set(claim.margins)],
     }
 

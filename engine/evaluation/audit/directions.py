@@ -100,7 +100,7 @@ class Subspace:
     ) -> FloatArray:
         """The table of weights of a column set: `Gram**-power @ values` on its picked combinations, then centred.
 
-        The statistics of one combination, less all that margins tell of it, have inner products that are products over
+        The statistics of one combination, less all that margins determine, have inner products that are products over
         columns of (same value or not) - 1/size; they are constant along all other columns.
         """
         codes = np.unravel_index(cells, shape)

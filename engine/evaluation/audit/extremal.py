@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DataError, InternalError, SpecError
+from engine.errors import DataError, InternalError
 from engine.evaluation.audit.directions import Direction
 from engine.evaluation.audit.domain import Cells, cells_of
 from engine.evaluation.audit.safe import Axes, SafeStatistics, margin_of
+from engine.evaluation.findings import optional
 from engine.schema import BoolArray, Int64Array
 
 MOST_CELLS = 20_000
@@ -143,23 +144,20 @@ def _solved(
     start: Start, safe: SafeStatistics, candidates: Int64Array, costs: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The cheapest data with the margins of the start, as fractions of its rows."""
-    try:
-        from scipy.optimize import linprog
-        from scipy.sparse import csr_array, vstack
-    except ImportError:
-        raise SpecError("audit: needs scipy: pip install 'tablepack[evaluate]'") from None
+    linprog = optional("scipy.optimize", "audits").linprog
+    sparse = optional("scipy.sparse", "audits")
     blocks, wanted = [], []
     for axes, n in zip(safe.axes, safe.counts(start.cells), strict=True):
         place = np.ravel_multi_index(tuple(candidates[:, axis] for axis in axes), n.shape)
         held = np.flatnonzero(n.ravel())
         row = np.searchsorted(held, place)
         at = np.arange(len(candidates))
-        blocks.append(csr_array((np.ones(len(at)), (row, at)), shape=(len(held), len(at))))
+        blocks.append(sparse.csr_array((np.ones(len(at)), (row, at)), shape=(len(held), len(at))))
         wanted.append(n.ravel()[held].astype(np.float64))
     scale = max(float(np.abs(costs).max()), 1e-300)
     found = linprog(
         costs / scale,
-        A_eq=vstack(blocks, format="csr"),
+        A_eq=sparse.vstack(blocks, format="csr"),
         b_eq=np.concatenate(wanted),
         bounds=(0, None),
         method="highs",

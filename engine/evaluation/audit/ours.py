@@ -1,6 +1,6 @@
 """Our own generators, as fast trials: mode sticky, mode dp, and plain iterative proportional fitting.
 
-A release holds tables; what it tells of all columns together is the table that has them all, or else what iterative
+A release holds tables; what it says about all columns together is the table that has them all, or else what iterative
 proportional fitting makes of its tables, which any reader could do.
 """
 
@@ -105,7 +105,7 @@ class RakedGenerator:
 
 
 def together(domain: Domain, tables: Mapping[ColumnSet, TrialTable]) -> Cells:
-    """Return what tables tell of all columns together."""
+    """Return what tables say about all columns together."""
     whole = tables.get(domain.names)
     if whole is not None:
         return Cells(codes=whole.codes, n=whole.n)

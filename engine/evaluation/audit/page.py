@@ -9,7 +9,7 @@ import numpy as np
 from engine.evaluation.audit.result import Audit, DirectionTest, p_text, share_text
 from engine.evaluation.report import check_target
 from engine.evaluation.report.charts import WIDE, WIDTH, Chart, Scale
-from engine.evaluation.report.files import json_text, write_both
+from engine.evaluation.report.files import json_of, write_both
 from engine.evaluation.report.page import render
 from engine.evaluation.report.pictures import Picture
 from engine.version import ENGINE_VERSION
@@ -30,12 +30,12 @@ HEADS = (
 def write_audit(audit: Audit, path: Path, *, force: bool = False) -> tuple[Path, Path]:
     """Write the page, and JSON beside it; see `write_both`."""
     check_target(path, force=force)
-    return write_both(path, force=force, page=audit_page(audit), document=audit.as_dict())
+    return write_both(path, force=force, page=audit_page(audit), json=audit_json(audit))
 
 
 def audit_json(audit: Audit) -> str:
-    """Return the JSON document, with a line break at its end."""
-    return json_text(audit.as_dict())
+    """All figures as JSON, with a line break at its end."""
+    return json_of(audit.frame(), **audit.about())
 
 
 def audit_rows(audit: Audit) -> list[tuple[str, ...]]:

@@ -23,9 +23,8 @@ from engine.evaluation.audit.extremal import (
     start_of,
 )
 from engine.evaluation.audit.generators import Generator
-from engine.evaluation.audit.result import Audit, DirectionTest
+from engine.evaluation.audit.result import Audit, DirectionTest, holm, two_sample
 from engine.evaluation.audit.safe import SafeStatistics
-from engine.evaluation.audit.testing import holm, two_sample
 from engine.progress import Progress, silent
 from engine.schema import Int64Array
 

@@ -1,19 +1,29 @@
-"""Results of an audit: the tests, what they come to, and in words what that means.
+"""Results of an audit: the t-tests with their power, what they come to, and in words what that means.
 
 CONFIDENTIAL: the data sets compared have the safe margins of the data.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any, Literal
 
+import numpy as np
+import pandas as pd
+
+from engine.evaluation.findings import FRAME, notes_frame, optional
 from engine.schema import ColumnSet
 from engine.version import ENGINE_VERSION
 
 Verdict = Literal["refuted", "not refuted", "nothing to test"]
-FORMAT = 1
+SHARES = (0.01, 0.1, 1.0)
+"""Shares copied whose power is stated."""
+LIKELY = 0.8
+_SAME = 1e-12
+"""Relative difference that rounding makes."""
+QUANTILES = 2_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,50 +120,143 @@ class Audit:
             "That is no proof that nothing unsafe is used: other directions, and what happens rarely, are not seen.",
         ]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+    def frame(self) -> pd.DataFrame:
+        """The public frame: the smallest p-value, each test, and the statistic of each run and data set."""
+        rows: list[tuple[Any, ...]] = []
+
+        def add(
+            name: str,
+            value: float | None,
+            by: str = "",
+            low: Any = None,
+            high: Any = None,
+            better: str = "",
+        ) -> None:
+            if value is not None and isfinite(value):
+                rows.append((self.generator, f"audit.{name}", "", by, value, low, high, better, ""))
+
+        add("p", self.p, better="higher")
+        for number, test in enumerate(self.tests, 1):
+            by = f"direction {number}"
+            add("t", test.t, by)
+            add("p", test.p, by)
+            add("p_holm", test.p_holm, by)
+            add("copied", test.copied, by, test.copied_low, test.copied_high, "lower")
+            add("found_from", test.found_from, by)
+            add("put_back", test.put_back, by)
+            add("smallest_safe_count", test.smallest, by)
+            for share, power in test.power.items():
+                add("power", power, f"{by}; {share:.0%} copied")
+            for side, data, lot in (
+                ("D+", test.of_plus, test.plus),
+                ("D-", test.of_minus, test.minus),
+            ):
+                add("statistic", data, f"{by}; {side}")
+                for run, value in enumerate(lot, 1):
+                    add("statistic", value, f"{by}; {side}; run {run}")
+        whole = pd.DataFrame(rows, columns=list(FRAME))
+        notes = notes_frame(self.generator, (*self.sentences(), *self.notes))
+        return pd.concat([whole, notes], ignore_index=True) if rows else notes
+
+    def about(self) -> dict[str, Any]:
+        """What was audited, and the verdict, as plain values."""
+        told = asdict(replace(self, tests=()))
+        names = (
+            "title",
+            "generator",
+            "columns",
+            "margins",
+            "dimension",
+            "looked_at",
+            "rows",
+            "left_out",
+            "runs",
+        )
         return {
-            "confidential": True,
             "kind": "audit",
-            "format": FORMAT,
             "tablepack": ENGINE_VERSION,
-            "title": self.title,
             "verdict": self.verdict,
-            "p": self.p,
-            "level": self.level,
-            "words": self.sentences(),
-            "generator": self.generator,
-            "columns": self.columns,
-            "safe_margins": [list(margin) for margin in self.margins],
-            "unsafe_dimension": self.dimension,
-            "dimension_looked_along": self.looked_at,
-            "rows": self.rows,
-            "left_out_share": self.left_out,
-            "runs": self.runs,
-            "seed": self.seed,
-            "seconds": round(self.seconds, 1),
-            "notes": list(self.notes),
-            "tests": [_test(test) for test in self.tests],
+            **{name: told[name] for name in (*names, "level", "seed", "seconds")},
         }
 
 
-def _test(test: DirectionTest) -> dict[str, Any]:
-    """One test in plain values."""
-    return {
-        "plus": list(test.plus),
-        "minus": list(test.minus),
-        "data_plus": test.of_plus,
-        "data_minus": test.of_minus,
-        "t": test.t if test.t is not None and isfinite(test.t) else None,
-        "p": test.p,
-        "p_holm": test.p_holm,
-        "copied": test.copied,
-        "copied_interval": [test.copied_low, test.copied_high],
-        "power": {f"{share:g}": power for share, power in test.power.items()},
-        "found_from": test.found_from,
-        "put_back": test.put_back,
-        "smallest_safe_count": test.smallest,
-    }
+# --- the test
+
+
+def two_sample(
+    plus: Sequence[float],
+    minus: Sequence[float],
+    ends: tuple[float, float],
+    *,
+    level: float,
+    put_back: int,
+    smallest: int,
+) -> DirectionTest:
+    """Student's two-sided t-test of two lots of as many runs, as in Houssiau et al., its power and what it finds.
+
+    ends: The statistic of the two data sets that they were made of; not the same.
+
+    Where nothing varies, p is 1 if both are the same and 0 if not.
+    """
+    one, other = (np.asarray(lot, dtype=np.float64) for lot in (plus, minus))
+    span, difference = ends[0] - ends[1], float(one.mean() - other.mean())
+    error = float(np.sqrt((one.var(ddof=1) + other.var(ddof=1)) / len(one)))
+    scale = max(float(np.abs([*one, *other, *ends]).max()), 1e-300)
+    t, interval = None, (difference, difference)
+    if error <= _SAME * scale:
+        p, error = float(abs(difference) <= _SAME * scale), 0.0
+    else:
+        found = optional("scipy.stats", "audits").ttest_ind(one, other)
+        t, p = float(found.statistic), float(found.pvalue)
+        low, high = found.confidence_interval(0.95)
+        interval = float(low), float(high)
+    low, high = sorted(end / span for end in interval) if span else (0.0, 0.0)
+
+    def power(share: float) -> float:
+        return power_of(share * span, error, len(one), level)
+
+    found_from = None
+    if power(1.0) >= LIKELY:
+        brentq = optional("scipy.optimize", "audits").brentq
+        is_sure = power(0.0) >= LIKELY
+        found_from = 0.0 if is_sure else float(brentq(lambda share: power(share) - LIKELY, 0, 1))
+    return DirectionTest(
+        plus=tuple(map(float, one)),
+        minus=tuple(map(float, other)),
+        of_plus=ends[0],
+        of_minus=ends[1],
+        t=t,
+        p=p,
+        p_holm=p,
+        copied=difference / span if span else 0.0,
+        copied_low=low,
+        copied_high=high,
+        power={share: power(share) for share in SHARES},
+        found_from=found_from,
+        put_back=put_back,
+        smallest=smallest,
+    )
+
+
+def power_of(difference: float, error: float, runs: int, level: float) -> float:
+    """Power of the two-sided t-test for a difference of means with a standard error."""
+    if error == 0:
+        return float(difference != 0)
+    stats, freedom, away = optional("scipy.stats", "audits"), 2 * runs - 2, abs(difference) / error
+    limit = float(stats.t.isf(level / 2, freedom))
+    # Over quantiles of the estimated error: scipy's noncentral t distribution is nan where it is far off.
+    errors = np.sqrt(stats.chi2.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES, freedom) / freedom)
+    found = stats.norm.sf(limit * errors - away) + stats.norm.cdf(-limit * errors - away)
+    return float(found.mean())
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Correct p-values for their number: Holm 1979."""
+    order = np.argsort(np.asarray(p), kind="stable")
+    times = len(p) - np.arange(len(p))
+    out = np.empty(len(p))
+    out[order] = np.maximum.accumulate(np.minimum(times * np.asarray(p)[order], 1.0))
+    return out.tolist()
 
 
 def p_text(p: float) -> str:

@@ -7,25 +7,19 @@ May import what `engine.evaluation` may, and its `data`, `score`, `study`.
 """
 
 from engine.evaluation.baselines.baseline import Baseline, Schema, schema_of
-from engine.evaluation.baselines.cart import Cart
 from engine.evaluation.baselines.catalogue import Entrant, baseline_of, entrants
-from engine.evaluation.baselines.dpmpm import Dpmpm
-from engine.evaluation.baselines.outside import Command, command_of, require_alike
-from engine.evaluation.baselines.parametric import Parametric
-from engine.evaluation.baselines.partial import Partial, syntheses
+from engine.evaluation.baselines.outside import command_of, recipe_of, require_alike
+from engine.evaluation.baselines.partial import partial_synthesis, syntheses
 
 __all__ = [
     "Baseline",
-    "Cart",
-    "Command",
-    "Dpmpm",
     "Entrant",
-    "Parametric",
-    "Partial",
     "Schema",
     "baseline_of",
     "command_of",
     "entrants",
+    "partial_synthesis",
+    "recipe_of",
     "require_alike",
     "schema_of",
     "syntheses",

@@ -6,9 +6,9 @@ baseline is a partial synthesis, too, and its result confidential until it is ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,34 +48,15 @@ class Schema:
         return changed
 
 
-class Baseline(Protocol):
-    """A way to make microdata safe.
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Baseline:
+    """A way to make microdata safe."""
 
-    name: For people; short.
-    promise: What it promises, and what not, in words.
-    origin: Whose code it is: "ours", or whose.
-    """
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        ...
-
-    @property
-    def promise(self) -> str:
-        """What it promises."""
-        ...
-
-    @property
-    def origin(self) -> str:
-        """Whose code it is."""
-        ...
-
-    def synthesize(
-        self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """Return rows of the same columns, in their order and of their types."""
-        ...
+    name: str  # For people; short
+    promise: str  # What it promises, and what not, in words
+    # Gives rows of the same columns, in their order and of their types.
+    synthesize: Callable[[pd.DataFrame, Schema, np.random.Generator], pd.DataFrame]
+    origin: str = "ours"  # Whose code it is
 
 
 def require_columns(there: Sequence[str], wanted: Iterable[str], who: str) -> None:
@@ -91,6 +72,27 @@ def assembled(frame: pd.DataFrame, columns: Mapping[str, pd.Series]) -> pd.DataF
     return pd.DataFrame(
         {str(c): columns.get(str(c), frame[c].reset_index(drop=True)) for c in frame.columns}
     )
+
+
+def sequentially(
+    frame: pd.DataFrame,
+    schema: Schema,
+    predictor: Callable[[pd.Series, pd.Series, bool], Any],
+    drawn: Callable[[pd.Series, list[Any], bool], pd.Series],
+) -> pd.DataFrame:
+    """Draw each column given those before it in the frame; kept ones come first.
+
+    predictor: A column and its synthetic one, and whether it is of numbers, as later columns are modelled on them.
+    drawn: A synthetic column, from the data's, the predictors before it, and whether it is of numbers.
+    """
+    changed = schema.changed(frame)
+    out = {c: frame[c].reset_index(drop=True) for c in schema.kept}
+    before = [predictor(frame[c], out[c], c in schema.numbers) for c in schema.kept]
+    for name in changed:
+        is_number = name in schema.numbers
+        out[name] = drawn(frame[name], before, is_number)
+        before.append(predictor(frame[name], out[name], is_number))
+    return assembled(frame, out)
 
 
 def schema_of(

@@ -3,32 +3,33 @@
 The method of Reiter, "Using CART to generate partially synthetic, public use microdata", Journal of Official
 Statistics 21 (2005), 441-462, with the settings of R's synthpop (Nowok, Raab and Dibben 2016,
 doi:10.18637/jss.v074.i11): leaves of at least 5 rows, splits of at least 15, complexity 1e-8. Trees are scikit-learn's.
-Invariant: without smoothing a synthetic value is that of a row of its leaf.
+Invariant: a synthetic value is that of a row of its leaf.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from engine.evaluation.baselines.baseline import Schema, assembled, require_columns
+from engine.evaluation.baselines.baseline import Baseline, Schema, sequentially
 from engine.evaluation.baselines.levels import (
     Codes,
     Flags,
     Floats,
     Levels,
-    column_of,
     floats_of,
     levels_of,
     taken,
 )
 from engine.evaluation.findings import optional
 
-_COMMON = 0.7
-"""A value that more rows than this share have is not smoothed, as in synthpop."""
+LEAF, SPLIT, DEPTH = 5, 15, 30
+"""Fewest rows of a leaf, and of a node that is split; depth of a tree at most."""
+COMPLEXITY = 1e-8
+"""Share of the impurity of the whole that a split must take away."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -39,116 +40,85 @@ class _Predictor:
     numbers: tuple[Floats, Floats] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cart:
+def cart() -> Baseline:
     """Sequential CART."""
 
-    # leaf, split: Fewest rows of a leaf, and of a node that is split.
-    leaf: int = 5
-    split: int = 15
-    complexity: float = 1e-8  # A split must lower the impurity of the whole by this share
-    depth: int = 30  # Of a tree, at most
-    # Columns in the order in which they are synthesised; others follow in their own. Columns that are kept
-    # come first in any case.
-    order: tuple[str, ...] = ()
-    # Numbers get normal noise of Silverman's bandwidth, and stay in the range of the data (synthpop's
-    # "density", there with another bandwidth); a value that 70 % of the rows have stays.
-    smoothing: bool = False
+    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
+        def drawn(column: pd.Series, grown: list[_Predictor], is_number: bool) -> pd.Series:
+            n = len(column)
+            if not grown:
+                rows = rng.integers(n, size=n)
+            elif is_number:
+                rows = _of_numbers(floats_of(column), grown, rng)
+            else:
+                everyone = np.ones(n, np.bool_)
+                rows = _donors(levels_of(column), grown, everyone, everyone, rng)
+            return taken(column, rows)
 
-    name: ClassVar[str] = "cart"
-    origin: ClassVar[str] = "ours, after R's synthpop, with trees of scikit-learn"
-    promise: ClassVar[str] = (
-        "No row is that of a person, but every value is one that somebody in the same leaf has, and a leaf may be of "
-        "five people. No guarantee."
+        return sequentially(frame, schema, _predictor, drawn)
+
+    return Baseline(
+        name="cart",
+        origin="ours, after R's synthpop, with trees of scikit-learn",
+        promise=(
+            "No row is that of a person, but every value is one that somebody in the same leaf has, and a leaf may be "
+            "of five people. No guarantee."
+        ),
+        synthesize=synthesize,
     )
 
-    def synthesize(
-        self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """Return synthetic rows, as many; see `Baseline`."""
-        changed = schema.changed(frame)
-        require_columns([str(c) for c in frame.columns], self.order, self.name)
-        first = [c for c in self.order if c in changed]
-        out = {c: frame[c].reset_index(drop=True) for c in schema.kept}
-        grown = [_predictor(frame[c], out[c], schema, c) for c in schema.kept]
-        for name in [*first, *(c for c in changed if c not in first)]:
-            column = frame[name]
-            out[name] = self._column(column, grown, rng, is_number=name in schema.numbers)
-            grown.append(_predictor(column, out[name], schema, name))
-        return assembled(frame, out)
 
-    def _column(
-        self,
-        column: pd.Series,
-        grown: list[_Predictor],
-        rng: np.random.Generator,
-        *,
-        is_number: bool,
-    ) -> pd.Series:
-        """One synthetic column."""
-        n = len(column)
-        if not grown:
-            rows = rng.integers(n, size=n)
-        elif is_number:
-            rows = self._of_numbers(floats_of(column), grown, rng)
-        else:
-            everyone = np.ones(n, np.bool_)
-            rows = self._donors(levels_of(column), grown, everyone, everyone, rng)
-        drawn = taken(column, rows)
-        if not (is_number and self.smoothing):
-            return drawn
-        return column_of(smoothed(floats_of(drawn), floats_of(column), rng), column)
+def _of_numbers(y: Floats, grown: list[_Predictor], rng: np.random.Generator) -> Codes:
+    """Rows that give their number: first whether it is a blank, then which of the others."""
+    n = len(y)
+    blank = np.isnan(y)
+    everyone = np.ones(n, np.bool_)
+    rows = np.zeros(n, np.int64)
+    drawn = everyone
+    if blank.any():
+        marks = levels_of(pd.Series(blank))
+        rows = _donors(marks, grown, everyone, everyone, rng)
+        drawn = ~blank[rows]
+    if drawn.any():
+        rows[drawn] = _donors(y, grown, ~blank, drawn, rng)
+    return rows
 
-    def _of_numbers(self, y: Floats, grown: list[_Predictor], rng: np.random.Generator) -> Codes:
-        """Rows that give their number: first whether it is a blank, then which of the others."""
-        n = len(y)
-        blank = np.isnan(y)
-        everyone = np.ones(n, np.bool_)
-        rows = np.zeros(n, np.int64)
-        drawn = everyone
-        if blank.any():
-            marks = levels_of(pd.Series(blank))
-            rows = self._donors(marks, grown, everyone, everyone, rng)
-            drawn = ~blank[rows]
-        if drawn.any():
-            rows[drawn] = self._donors(y, grown, ~blank, drawn, rng)
-        return rows
 
-    def _donors(
-        self,
-        y: Levels | Floats,
-        grown: list[_Predictor],
-        learned: Flags,
-        drawn: Flags,
-        rng: np.random.Generator,
-    ) -> Codes:
-        """Grow a tree on some rows; for some synthetic ones draw a row of their leaf each."""
-        there = np.flatnonzero(learned)
-        target = y.codes[there] if isinstance(y, Levels) else _scaled(y[there])
-        n_classes = y.n if isinstance(y, Levels) else 0
-        if (target == target[0]).all():
-            return rng.choice(there, size=int(drawn.sum()))
-        encoded = [_encoded(p, target, n_classes, there) for p in grown]
-        learn = np.column_stack([columns for own, _ in encoded for columns in own])
-        apply = np.column_stack([columns[drawn] for _, other in encoded for columns in other])
-        tree = self._tree(target, n_classes, rng).fit(learn, target)
-        return there[leaf_draws(tree.apply(learn), tree.apply(apply), rng)]
+def _donors(
+    y: Levels | Floats,
+    grown: list[_Predictor],
+    learned: Flags,
+    drawn: Flags,
+    rng: np.random.Generator,
+) -> Codes:
+    """Grow a tree on some rows; for some synthetic ones draw a row of their leaf each."""
+    there = np.flatnonzero(learned)
+    target = y.codes[there] if isinstance(y, Levels) else _scaled(y[there])
+    n_classes = y.n if isinstance(y, Levels) else 0
+    if (target == target[0]).all():
+        return rng.choice(there, size=int(drawn.sum()))
+    encoded = [_encoded(p, target, n_classes, there) for p in grown]
+    learn = np.column_stack([columns for own, _ in encoded for columns in own])
+    apply = np.column_stack([columns[drawn] for _, other in encoded for columns in other])
+    tree = _tree(target, n_classes, rng).fit(learn, target)
+    return there[leaf_draws(tree.apply(learn), tree.apply(apply), rng)]
 
-    def _tree(self, target: Floats | Codes, n_classes: int, rng: np.random.Generator) -> Any:
-        """A tree that is not grown yet."""
-        trees = optional("sklearn.tree", "synthetic rows by CART")
-        if n_classes:
-            shares = np.bincount(target.astype(np.int64), minlength=n_classes) / len(target)
-            kind, impurity = trees.DecisionTreeClassifier, 1 - float(shares @ shares)
-        else:
-            kind, impurity = trees.DecisionTreeRegressor, float(np.var(target))
-        return kind(
-            min_samples_leaf=self.leaf,
-            min_samples_split=self.split,
-            max_depth=self.depth,
-            min_impurity_decrease=self.complexity * impurity,
-            random_state=int(rng.integers(2**31)),
-        )
+
+def _tree(target: Floats | Codes, n_classes: int, rng: np.random.Generator) -> Any:
+    """A tree that is not grown yet."""
+    trees = optional("sklearn.tree", "synthetic rows by CART")
+    if n_classes:
+        shares = np.bincount(target.astype(np.int64), minlength=n_classes) / len(target)
+        kind, impurity = trees.DecisionTreeClassifier, 1 - float(shares @ shares)
+    else:
+        kind, impurity = trees.DecisionTreeRegressor, float(np.var(target))
+    return kind(
+        min_samples_leaf=LEAF,
+        min_samples_split=SPLIT,
+        max_depth=DEPTH,
+        min_impurity_decrease=COMPLEXITY * impurity,
+        random_state=int(rng.integers(2**31)),
+    )
 
 
 def leaf_draws(learned: Codes, wanted: Codes, rng: np.random.Generator) -> Codes:
@@ -159,9 +129,9 @@ def leaf_draws(learned: Codes, wanted: Codes, rng: np.random.Generator) -> Codes
     return np.asarray(order[start[at] + rng.integers(size[at])], np.int64)
 
 
-def _predictor(column: pd.Series, synthetic: pd.Series, schema: Schema, name: str) -> _Predictor:
+def _predictor(column: pd.Series, synthetic: pd.Series, is_number: bool) -> _Predictor:
     """A column and its synthetic one, as later trees read them."""
-    if name in schema.numbers:
+    if is_number:
         return _Predictor(numbers=(floats_of(column), floats_of(synthetic)))
     both = levels_of(pd.concat([column, synthetic], ignore_index=True)).codes
     return _Predictor(levels=(both[: len(column)], both[len(column) :]))
@@ -214,27 +184,3 @@ def _places(codes: Codes, target: Floats | Codes, n_classes: int, n_levels: int)
     spread = (apart * counts[:, None]).T @ apart
     axis = np.linalg.eigh(spread)[1][:, -1]
     return np.asarray(apart @ axis, np.float64)
-
-
-def smoothed(drawn: Floats, there: Floats, rng: np.random.Generator) -> Floats:
-    """Return numbers with normal noise of Silverman's bandwidth (1986, eq. 3.31), inside the range of the data.
-
-    drawn, there: Synthetic numbers and those of the data; blanks stay, and so does a value that 70 % of the
-        numbers are.
-    """
-    filled = np.flatnonzero(~np.isnan(drawn))
-    if not len(filled):
-        return drawn
-    values, counts = np.unique(drawn[filled], return_counts=True)
-    if counts.max() > _COMMON * len(filled):
-        filled = filled[drawn[filled] != values[counts.argmax()]]
-    if len(filled) < 2:
-        return drawn
-    x = drawn[filled]
-    quartiles = np.quantile(x, [0.25, 0.75])
-    spread = min(s for s in (x.std(ddof=1), (quartiles[1] - quartiles[0]) / 1.34, np.inf) if s > 0)
-    out = drawn.copy()
-    if np.isfinite(spread):
-        noise = rng.normal(0.0, 0.9 * spread * len(x) ** -0.2, len(x))
-        out[filled] = np.clip(x + noise, np.nanmin(there), np.nanmax(there))
-    return out

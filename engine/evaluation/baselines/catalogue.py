@@ -17,10 +17,10 @@ from pathlib import Path
 from engine.errors import SpecError
 from engine.evaluation.baselines.baseline import Baseline
 from engine.evaluation.baselines.outside import RECIPES, command_of, recipe_of
-from engine.evaluation.baselines.partial import Partial
+from engine.evaluation.baselines.partial import partial_synthesis
 
 GROUP = "tablepack.baselines"
-"""Entry points of other packages: a name, and a class (or function) that makes a `Baseline`."""
+"""Entry points of other packages: a name, and a function that makes a `Baseline`, or what has its attributes."""
 _ENDINGS = (".csv", ".csv.gz", ".parquet")
 _NAMED = re.compile(r"^([a-z]+)(\d+(?:\.\d+)?)?$")
 
@@ -29,7 +29,7 @@ _NAMED = re.compile(r"^([a-z]+)(\d+(?:\.\d+)?)?$")
 class Listed:
     """A baseline of the catalogue."""
 
-    run: str = ""  # module:class
+    run: str = ""  # module:function
     number: str = ""  # The option that a number behind the name sets; empty: there is none
     percent: bool = False  # The number is in percent
     example: str = ""
@@ -64,6 +64,7 @@ class Entrant:
 
     name: str
     baseline: Baseline | None = None
+    is_command: bool = False  # The baseline is a command of somebody else's
     path: Path | None = None  # Of a table; then there is no baseline
 
     @property
@@ -108,10 +109,10 @@ def entrant(entry: str) -> Entrant:
     before, _, after = entry.partition("=")
     if "{" in entry:
         named = bool(after) and re.fullmatch(r"[\w.-]+", before) is not None
-        baseline: Baseline = command_of(after, name=before) if named else command_of(entry)
-        return Entrant(name=baseline.name, baseline=baseline)
+        baseline = command_of(after, name=before) if named else command_of(entry)
+        return Entrant(name=baseline.name, baseline=baseline, is_command=True)
     if after and before in RECIPES:
-        return Entrant(name=before, baseline=recipe_of(before, after))
+        return Entrant(name=before, baseline=recipe_of(before, after), is_command=True)
     if entry.lower().endswith(_ENDINGS):
         path = Path(entry)
         if not path.is_file():
@@ -120,8 +121,8 @@ def entrant(entry: str) -> Entrant:
     name, _, columns = entry.partition(":")
     baseline = baseline_of(name)
     if columns:
-        baseline = Partial(baseline=baseline, columns=tuple(columns.split("+")))
-    return Entrant(name=baseline.name, baseline=baseline)
+        baseline = partial_synthesis(baseline, tuple(columns.split("+")))
+    return Entrant(name=baseline.name, baseline=baseline, is_command=name in RECIPES)
 
 
 def baseline_of(name: str) -> Baseline:

@@ -11,19 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.errors import DataError, SpecError
-from engine.evaluation.baselines.baseline import Schema, assembled, fits
+from engine.errors import DataError
+from engine.evaluation.baselines.baseline import Baseline, Schema, assembled, fits
 from engine.evaluation.baselines.cart import leaf_draws
 from engine.evaluation.baselines.levels import Codes, Flags, Floats, floats_of, levels_of, taken
 
 _PRIOR_SHAPE = _PRIOR_RATE = 0.25
 """Of the gamma prior of the concentration, as in the papers."""
+GROUPS = 100
+"""Numbers of more values are put into so many groups of about equal size."""
+PRIOR = 1.0
+"""Weight of the prior of a column's levels in a class, in rows, spread over the levels."""
 _TINY = 1e-30
 _STEPS = 256
 """Of the table that levels are looked up in; a power of 2, so that no step is rounded."""
@@ -43,42 +46,19 @@ class Mixture:
     classes: Codes  # shape (n_rows,)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Dpmpm:
-    """DPMPM synthesis."""
+def dpmpm(*, classes: int = 40, sweeps: int = 200) -> Baseline:
+    """DPMPM synthesis.
 
-    classes: int = 40  # At which the mixture is cut off
-    sweeps: int = 200  # Of the Gibbs sampler; the parameters of the last one are used
-    groups: int = 100  # Numbers of more values are put into so many groups of about equal size
-    # Weight of the prior of a column's levels in a class, in rows, spread over the levels.
-    prior: float = 1.0
+    classes: At which the mixture is cut off. sweeps: Of the Gibbs sampler; the parameters of the last one are used.
+    """
 
-    name: ClassVar[str] = "dpmpm"
-    origin: ClassVar[str] = "ours"
-    promise: ClassVar[str] = (
-        "No row is that of a person: what is shown was drawn from a mixture of classes, inside which columns are "
-        "independent. Declared impossible combinations are never shown. No guarantee."
-    )
-
-    def __post_init__(self) -> None:
-        if min(self.classes, self.sweeps) < 1 or self.groups < 2 or self.prior <= 0:
-            raise SpecError("dpmpm: wants at least 1 class, 1 sweep, 2 groups and a prior above 0")
-
-    def synthesize(
-        self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """Return synthetic rows, as many; see `Baseline`.
-
-        Where columns are kept, the others are drawn from the class that the row was in at the last sweep.
-        """
+    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
         changed = schema.changed(frame)
         names = [str(c) for c in frame.columns]
-        codes = np.column_stack(
-            [self._coded(frame[c], is_number=c in schema.numbers) for c in names]
-        )
+        codes = np.column_stack([_coded(frame[c], is_number=c in schema.numbers) for c in names])
         rules = _rules(frame, codes, schema)
-        found = fitted(codes, rules, self.classes, self.sweeps, self.prior, rng)
-        if schema.kept:
+        found = fitted(codes, rules, classes, sweeps, rng)
+        if schema.kept:  # the others are drawn from the class that the row was in at the last sweep
             free = [i for i, c in enumerate(names) if c in changed]
             drawn = _redrawn(codes, found, free, rules, rng)
         else:
@@ -92,19 +72,29 @@ class Dpmpm:
             },
         )
 
-    def _coded(self, column: pd.Series, *, is_number: bool) -> Codes:
-        """Levels of a column; a number's ranks in groups where it has many values."""
-        levels = levels_of(column)
-        if not is_number or levels.n <= self.groups:
-            return levels.codes
-        blank = np.isnan(floats_of(column))
-        ends = np.quantile(levels.codes[~blank], np.linspace(0, 1, self.groups + 1)[1:-1])
-        grouped = np.where(blank, self.groups, np.searchsorted(np.unique(ends), levels.codes))
-        return np.asarray(np.unique(grouped, return_inverse=True)[1], np.int64)
+    return Baseline(
+        name="dpmpm",
+        promise=(
+            "No row is that of a person: what is shown was drawn from a mixture of classes, inside which columns are "
+            "independent. Declared impossible combinations are never shown. No guarantee."
+        ),
+        synthesize=synthesize,
+    )
+
+
+def _coded(column: pd.Series, *, is_number: bool) -> Codes:
+    """Levels of a column; a number's ranks in groups where it has many values."""
+    levels = levels_of(column)
+    if not is_number or levels.n <= GROUPS:
+        return levels.codes
+    blank = np.isnan(floats_of(column))
+    ends = np.quantile(levels.codes[~blank], np.linspace(0, 1, GROUPS + 1)[1:-1])
+    grouped = np.where(blank, GROUPS, np.searchsorted(np.unique(ends), levels.codes))
+    return np.asarray(np.unique(grouped, return_inverse=True)[1], np.int64)
 
 
 def fitted(
-    codes: Codes, rules: Rules, n_classes: int, sweeps: int, prior: float, rng: np.random.Generator
+    codes: Codes, rules: Rules, n_classes: int, sweeps: int, rng: np.random.Generator
 ) -> Mixture:
     """Run the Gibbs sampler; return its last state."""
     n = len(codes)
@@ -116,9 +106,7 @@ def fitted(
     for _ in range(sweeps):
         rows, where = np.vstack([codes, more]), np.concatenate([classes, of_more])
         weights, concentration = _sticks(where, n_classes, concentration, rng)
-        chances = [
-            _levels(rows[:, j], where, n_classes, size, prior, rng) for j, size in enumerate(sizes)
-        ]
+        chances = [_levels(rows[:, j], where, n_classes, size, rng) for j, size in enumerate(sizes)]
         mixture = Mixture(weights=weights, chances=chances, classes=classes)
         classes = _classes(codes, mixture, rng)
         mixture = Mixture(weights=weights, chances=chances, classes=classes)
@@ -142,11 +130,11 @@ def _sticks(
 
 
 def _levels(
-    column: Codes, where: Codes, n_classes: int, size: int, prior: float, rng: np.random.Generator
+    column: Codes, where: Codes, n_classes: int, size: int, rng: np.random.Generator
 ) -> Floats:
     """Chances of a column's levels in each class, drawn given the classes of the rows."""
     counts = np.bincount(where * size + column, minlength=n_classes * size)
-    drawn = rng.standard_gamma(counts.reshape(n_classes, size) + prior / size) + _TINY
+    drawn = rng.standard_gamma(counts.reshape(n_classes, size) + PRIOR / size) + _TINY
     return np.asarray(drawn / drawn.sum(axis=1, keepdims=True), np.float64)
 
 

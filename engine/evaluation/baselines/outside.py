@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from engine.errors import DataError, SpecError
-from engine.evaluation.baselines.baseline import Schema, assembled
+from engine.evaluation.baselines.baseline import Baseline, Schema, assembled
 from engine.evaluation.command import command_words, made_by
 from engine.evaluation.data.reading import read_like
 from engine.evaluation.study.model import Study
@@ -50,41 +50,36 @@ RECIPES: Mapping[str, Recipe] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Command:
-    """A generator that is a command."""
+def command_of(
+    text: str | Sequence[str],
+    *,
+    name: str = "",
+    promise: str = "What its makers promise; tablepack knows nothing of it.",
+    origin: str = "theirs",
+    seconds: float = SECONDS,
+) -> Baseline:
+    """A command as a baseline; `{in}`, `{out}` and `{seed}` are replaced in each word, and blanks are empty fields.
 
-    name: str
-    words: tuple[str, ...]  # The command; `{in}`, `{out}` and `{seed}` are replaced in each word
-    promise: str = "What its makers promise; tablepack knows nothing of it."
-    origin: str = "theirs"
-    seconds: float = SECONDS  # After which it is stopped
+    It is handed all columns; of what it gives, columns that are kept are replaced by those of the data.
+    """
+    words = command_words(text, "command") if isinstance(text, str) else tuple(text)
+    called = name or Path(words[0]).name
 
-    def synthesize(
-        self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """Return what the command makes of the rows; see `Baseline`. Blanks are empty fields.
-
-        It is handed all columns; of what it gives, columns that are kept are replaced by those of the data.
-        """
+    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
         schema.changed(frame)
         seed = int(rng.integers(2**31))
-        with made_by(self.words, _whole(frame), self.name, seconds=self.seconds, seed=seed) as file:
-            found = _read(file, frame, self.name)
-        require_alike(found, frame, self.name, as_many=bool(schema.kept))
+        with made_by(words, _whole(frame), called, seconds=seconds, seed=seed) as file:
+            found = _read(file, frame, called)
+        require_alike(found, frame, called, as_many=bool(schema.kept))
         if schema.kept:
             found = found.head(len(frame))
         return assembled(found, {c: frame[c].reset_index(drop=True) for c in schema.kept})
 
-
-def command_of(text: str, *, name: str = "", seconds: float = SECONDS) -> Command:
-    """Return the baseline that a command is."""
-    words = command_words(text, "command")
-    return Command(name=name or Path(words[0]).name, words=words, seconds=seconds)
+    return Baseline(name=called, promise=promise, origin=origin, synthesize=synthesize)
 
 
-def recipe_of(name: str, python: str | None = None) -> Command:
-    """Return a recipe as a baseline."""
+def recipe_of(name: str, python: str | None = None) -> Baseline:
+    """A recipe as a baseline."""
     recipe = RECIPES[name]
     how = (
         f"make an environment for it (python -m venv .venv-{name}; .venv-{name}/bin/pip install {recipe.packages}) and "
@@ -97,12 +92,8 @@ def recipe_of(name: str, python: str | None = None) -> Command:
     if python is not None and not os.access(python, os.X_OK):
         raise SpecError(f"{name}: there is no interpreter {python}; {how}")
     script = Path(__file__).parent / "recipes" / f"{name}.py"
-    return Command(
-        name=name,
-        words=(python or sys.executable, "-I", str(script), "{in}", "{out}", "{seed}"),
-        promise=recipe.promise,
-        origin=recipe.origin,
-    )
+    words = (python or sys.executable, "-I", str(script), "{in}", "{out}", "{seed}")
+    return command_of(words, name=name, promise=recipe.promise, origin=recipe.origin)
 
 
 def _whole(frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Parametric sequential synthesis: each column drawn from a regression on the columns before it, its parameters drawn.
 
 The parametric methods of R's synthpop (Nowok, Raab and Dibben 2016, doi:10.18637/jss.v074.i11) with `proper = TRUE`:
-numbers by normal regression (of normal scores, unless asked otherwise), whether there is a blank and categories of two
+numbers by normal regression of their normal scores ("normrank"), whether there is a blank and categories of two
 levels by logistic regression, more levels by multinomial regression, counts by Poisson regression. Models are
 scikit-learn's. Parameters are drawn from their approximate posterior: the normal one of Rubin 1987, section 5.3; for
 multinomial regression by fitting a bootstrap sample of the rows.
@@ -10,13 +10,12 @@ multinomial regression by fitting a bootstrap sample of the rows.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from engine.evaluation.baselines.baseline import Schema, assembled, require_columns
+from engine.evaluation.baselines.baseline import Baseline, Schema, sequentially
 from engine.evaluation.baselines.levels import (
     Codes,
     Floats,
@@ -35,85 +34,63 @@ variance. Without it, coefficients of columns that determine each other are draw
 _STEPS = 100
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parametric:
+def parametric() -> Baseline:
     """Sequential regressions."""
 
-    # Columns in the order in which they are synthesised; others follow in their own, kept ones come first.
-    order: tuple[str, ...] = ()
-    # Numbers drawn by Poisson regression. None: whole numbers from 0 up whose variance is at most twice the
-    # mean.
-    counts: tuple[str, ...] | None = None
-    # Numbers are regressed as normal scores and take the values of the data (synthpop's "normrank");
-    # otherwise as they are, and take any value (synthpop's "norm").
-    scores: bool = True
+    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
+        n = len(frame)
 
-    name: ClassVar[str] = "parametric"
-    origin: ClassVar[str] = "ours, after R's synthpop, with regressions of scikit-learn"
-    promise: ClassVar[str] = (
-        "No row is that of a person: what is shown was drawn from models with drawn parameters. Rare values are shown "
-        "where models know them. No guarantee."
+        def drawn(column: pd.Series, before: list[Floats], is_number: bool) -> pd.Series:
+            learn = np.column_stack([np.ones(n), *(x[:n] for x in before)])
+            apply = np.column_stack([np.ones(n), *(x[n:] for x in before)])
+            if is_number:
+                return _numbers(column, learn, apply, rng)
+            return taken(column, _of_levels(levels_of(column).codes, learn, apply, rng))
+
+        return sequentially(frame, schema, _features, drawn)
+
+    return Baseline(
+        name="parametric",
+        origin="ours, after R's synthpop, with regressions of scikit-learn",
+        promise=(
+            "No row is that of a person: what is shown was drawn from models with drawn parameters. Rare values are "
+            "shown where models know them. No guarantee."
+        ),
+        synthesize=synthesize,
     )
 
-    def synthesize(
-        self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """Return synthetic rows, as many; see `Baseline`."""
-        changed, n = schema.changed(frame), len(frame)
-        require_columns(
-            [str(c) for c in frame.columns], (*self.order, *(self.counts or ())), self.name
-        )
-        first = [c for c in self.order if c in changed]
-        out = {c: frame[c].reset_index(drop=True) for c in schema.kept}
-        both = [_features(frame[c], out[c], is_number=c in schema.numbers) for c in schema.kept]
-        for name in [*first, *(c for c in changed if c not in first)]:
-            column = frame[name]
-            learn = np.column_stack([np.ones(n), *(x[:n] for x in both)])
-            apply = np.column_stack([np.ones(n), *(x[n:] for x in both)])
-            if name in schema.numbers:
-                out[name] = self._numbers(column, learn, apply, rng)
-            else:
-                out[name] = taken(column, _of_levels(levels_of(column).codes, learn, apply, rng))
-            both.append(_features(column, out[name], is_number=name in schema.numbers))
-        return assembled(frame, out)
 
-    def _numbers(
-        self, column: pd.Series, learn: Floats, apply: Floats, rng: np.random.Generator
-    ) -> pd.Series:
-        """A synthetic column of numbers: first which are blank."""
-        y = floats_of(column)
-        blank = np.isnan(y)
-        rows = _of_levels(blank.astype(np.int64), learn, apply, rng)
-        filled, there = ~blank[rows], np.flatnonzero(~blank)
-        if not filled.any():
-            return taken(column, rows)
-        own = y[there]
-        if self._is_count(str(column.name), own):
-            values = y[rows]
-            values[filled] = _poisson(own, learn[there], apply[filled], rng)
-            return column_of(values, column)
-        if not self.scores:
-            values = y[rows]
-            scale = max(float(np.abs(own).max()), 1e-300)
-            values[filled] = scale * _normal(own / scale, learn[there], apply[filled], rng)
-            return column_of(values, column)
-        special = optional("scipy.special", "synthetic rows by regression")
-        rank = pd.Series(own).rank().to_numpy(np.float64)
-        drawn = _normal(special.ndtri((rank - 0.5) / len(own)), learn[there], apply[filled], rng)
-        place = np.round(special.ndtr(drawn) * (len(own) + 1)).astype(np.int64) - 1
-        rows[filled] = there[np.argsort(own, kind="stable")[np.clip(place, 0, len(own) - 1)]]
+def _numbers(
+    column: pd.Series, learn: Floats, apply: Floats, rng: np.random.Generator
+) -> pd.Series:
+    """A synthetic column of numbers: first which are blank, then counts, or values of the data by normal scores."""
+    y = floats_of(column)
+    blank = np.isnan(y)
+    rows = _of_levels(blank.astype(np.int64), learn, apply, rng)
+    filled, there = ~blank[rows], np.flatnonzero(~blank)
+    if not filled.any():
         return taken(column, rows)
+    own = y[there]
+    if _is_count(own):
+        values = y[rows]
+        values[filled] = _poisson(own, learn[there], apply[filled], rng)
+        return column_of(values, column)
+    special = optional("scipy.special", "synthetic rows by regression")
+    rank = pd.Series(own).rank().to_numpy(np.float64)
+    drawn = _normal(special.ndtri((rank - 0.5) / len(own)), learn[there], apply[filled], rng)
+    place = np.round(special.ndtr(drawn) * (len(own) + 1)).astype(np.int64) - 1
+    rows[filled] = there[np.argsort(own, kind="stable")[np.clip(place, 0, len(own) - 1)]]
+    return taken(column, rows)
 
-    def _is_count(self, name: str, y: Floats) -> bool:
-        """Whether a column is drawn by Poisson regression."""
-        if self.counts is not None:
-            return name in self.counts
-        if y.min() < 0 or y.max() > 1e6 or (y != np.round(y)).any():
-            return False
-        return bool(0 < y.var() <= 2 * y.mean())
+
+def _is_count(y: Floats) -> bool:
+    """Whether numbers are counts: whole, from 0 up, of a variance that is at most twice the mean."""
+    if y.min() < 0 or y.max() > 1e6 or (y != np.round(y)).any():
+        return False
+    return bool(0 < y.var() <= 2 * y.mean())
 
 
-def _features(column: pd.Series, synthetic: pd.Series, *, is_number: bool) -> Floats:
+def _features(column: pd.Series, synthetic: pd.Series, is_number: bool) -> Floats:
     """A column and its synthetic one below each other, as features: standardised numbers with a mark, or levels."""
     n = len(column)
     if not is_number:

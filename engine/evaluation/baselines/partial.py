@@ -7,7 +7,7 @@ combined by `engine.evaluation.measures.analyses`. Invariant: columns that are n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -22,40 +22,22 @@ WARNING = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Partial:
+def partial_synthesis(baseline: Baseline, columns: tuple[str, ...]) -> Baseline:
     """A baseline that changes some columns only."""
+    if not columns:
+        raise SpecError(f"{baseline.name}: partial synthesis wants columns")
+    name = f"{baseline.name}:{'+'.join(columns)}"
 
-    baseline: Baseline
-    columns: tuple[str, ...]  # Those that are synthesised
-
-    def __post_init__(self) -> None:
-        if not self.columns:
-            raise SpecError(f"{self.baseline.name}: partial synthesis wants columns")
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return f"{self.baseline.name}:{'+'.join(self.columns)}"
-
-    @property
-    def promise(self) -> str:
-        """What it promises."""
-        return f"Partial synthesis of {', '.join(self.columns)}. {WARNING} Of those columns: {self.baseline.promise}"
-
-    @property
-    def origin(self) -> str:
-        """Whose code it is."""
-        return self.baseline.origin
-
-    def synthesize(
-        self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """Return the rows with those columns synthesised; see `Baseline`."""
+    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
         names = [str(c) for c in frame.columns]
-        require_columns(names, self.columns, self.name)
-        kept = tuple(c for c in names if c not in self.columns)
-        return self.baseline.synthesize(frame, replace(schema, kept=kept), rng)
+        require_columns(names, columns, name)
+        kept = tuple(c for c in names if c not in columns)
+        return baseline.synthesize(frame, replace(schema, kept=kept), rng)
+
+    promise = (
+        f"Partial synthesis of {', '.join(columns)}. {WARNING} Of those columns: {baseline.promise}"
+    )
+    return Baseline(name=name, promise=promise, origin=baseline.origin, synthesize=synthesize)
 
 
 def syntheses(

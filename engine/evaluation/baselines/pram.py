@@ -6,69 +6,43 @@ Journal of Official Statistics 14 (1998), 463-478, section 4. Vectorised: no tra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 import pandas as pd
 
 from engine.errors import SpecError
-from engine.evaluation.baselines.baseline import Schema, assembled
-from engine.evaluation.baselines.levels import Codes, Floats, levels_of, taken
+from engine.evaluation.baselines.baseline import Baseline, Schema, assembled
+from engine.evaluation.baselines.levels import Codes, levels_of, taken
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pram:
-    """Invariant PRAM of every column by itself, numbers by their values."""
+def pram(keep: float = 0.8) -> Baseline:
+    """Invariant PRAM of every column by itself, numbers by their values.
 
-    # Chance that the first of two steps leaves a value as it is, 0 to 1; sdcMicro's default is 0.8.
-    keep: float = 0.8
+    keep: Chance that the first of two steps leaves a value as it is, 0 to 1; sdcMicro's default is 0.8.
+    """
+    if not 0 <= keep <= 1:
+        raise SpecError("pram: wants a chance of keeping a value from 0 to 1 (pram80: 0.8)")
 
-    origin: ClassVar[str] = "ours"
-    promise: ClassVar[str] = (
-        "Nobody can be sure of a value, and the expected counts of single columns are those of the data; but most "
-        "values are true, row by row. A guarantee only against who knows nothing else: odds of any one value."
-    )
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.keep <= 1:
-            raise SpecError("pram: wants a chance of keeping a value from 0 to 1 (pram80: 0.8)")
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return f"pram{100 * self.keep:g}"
-
-    def synthesize(
-        self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """Return the rows with values changed; see `Baseline`."""
+    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
         drawn = {}
         for name in schema.changed(frame):
             levels = levels_of(frame[name])
-            codes = perturbed(levels.codes, levels.n, self.keep, rng)
+            codes = perturbed(levels.codes, levels.n, keep, rng)
             drawn[name] = taken(frame[name], levels.rows[codes])
         return assembled(frame, drawn)
 
-
-def transition(shares: Floats, keep: float) -> Floats:
-    """Return the matrix of invariant PRAM: shares times it are the shares.
-
-    Returns: Row k: the chances of what level k becomes. The first step keeps a level or takes any other
-    alike; the second draws from what may have been there before the first (its reverse, by Bayes' rule).
-    """
-    n = len(shares)
-    if n == 1:
-        return np.ones((1, 1))
-    first = np.full((n, n), (1 - keep) / (n - 1))
-    np.fill_diagonal(first, keep)
-    joint = shares[:, None] * first
-    back = (joint / joint.sum(axis=0)).T
-    return np.asarray(first @ back, np.float64)
+    return Baseline(
+        name=f"pram{100 * keep:g}",
+        promise=(
+            "Nobody can be sure of a value, and the expected counts of single columns are those of the data; but most "
+            "values are true, row by row. A guarantee only against who knows nothing else: odds of any one value."
+        ),
+        synthesize=synthesize,
+    )
 
 
 def perturbed(codes: Codes, n_levels: int, keep: float, rng: np.random.Generator) -> Codes:
-    """Change codes by the chances of `transition`, for the shares that they have."""
+    """Change codes. The first step keeps a level or takes any other alike; the second draws from what may have been
+    there before the first (its reverse, by Bayes' rule), so that the expected shares stay."""
     n = len(codes)
     if n_levels == 1:
         return codes.copy()

@@ -8,53 +8,42 @@ stand together, and stand beside any of the group, stays as it was.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 import pandas as pd
 
 from engine.errors import SpecError
-from engine.evaluation.baselines.baseline import Schema, assembled
+from engine.evaluation.baselines.baseline import Baseline, Schema, assembled
 from engine.evaluation.baselines.levels import Codes, levels_of, taken
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Swapping:
-    """Exchange of the columns `Schema.areas` between records that agree in `Schema.alike`."""
+def swapping(rate: float = 0.05) -> Baseline:
+    """Exchange of the columns `Schema.areas` between records that agree in `Schema.alike`.
 
-    rate: float = 0.05  # Share of the records that are exchanged
+    rate: Share of the records that are exchanged.
+    """
+    if not 0 < rate <= 1:
+        raise SpecError("swap: wants a share of the records above 0 and at most 100 (swap5: 5 %)")
+    name = f"swap{100 * rate:g}"
 
-    origin: ClassVar[str] = "ours"
-    promise: ClassVar[str] = (
-        "Some people stand in another area than theirs, and nobody knows who; everybody else is shown as they are. "
-        "No guarantee."
-    )
-
-    def __post_init__(self) -> None:
-        if not 0 < self.rate <= 1:
-            raise SpecError(
-                "swap: wants a share of the records above 0 and at most 100 (swap5: 5 %)"
-            )
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return f"swap{100 * self.rate:g}"
-
-    def synthesize(
-        self, frame: pd.DataFrame, schema: Schema, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """Return the rows, some of them exchanged; see `Baseline`."""
+    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
         changed = schema.changed(frame)
         exchanged = [c for c in schema.areas if c in changed]
         if not exchanged:
             raise SpecError(
-                f"{self.name}: exchanges areas, and none is named that it may change: name columns (--areas region), "
-                "or declare swapping in the spec's section [privacy]"
+                f"{name}: exchanges areas, and none is named that it may change: name columns (--areas region), or "
+                "declare swapping in the spec's section [privacy]"
             )
-        rows = partners(_groups(frame, schema.alike), self.rate, rng)
+        rows = partners(_groups(frame, schema.alike), rate, rng)
         return assembled(frame, {c: taken(frame[c], rows) for c in exchanged})
+
+    return Baseline(
+        name=name,
+        promise=(
+            "Some people stand in another area than theirs, and nobody knows who; everybody else is shown as they are. "
+            "No guarantee."
+        ),
+        synthesize=synthesize,
+    )
 
 
 def partners(group: Codes, rate: float, rng: np.random.Generator) -> Codes:

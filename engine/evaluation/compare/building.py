@@ -20,7 +20,7 @@ import pandas as pd
 
 from engine.errors import PrivacyError, SpecError
 from engine.evaluation.attacks import Assumptions
-from engine.evaluation.baselines import Command, Entrant, Partial, schema_of
+from engine.evaluation.baselines import Entrant, schema_of
 from engine.evaluation.compare.result import Comparison, Generator, Run, View
 from engine.evaluation.compare.scoring import SEED, Scorer
 from engine.evaluation.data.aligned import generator
@@ -243,9 +243,7 @@ def _kind(entrant: Entrant) -> str:
     """Which kind of generator it is."""
     if entrant.baseline is None:
         return "file"
-    own = entrant.baseline
-    made = own.baseline if isinstance(own, Partial) else own
-    return "outside" if isinstance(made, Command) else "baseline"
+    return "outside" if entrant.is_command else "baseline"
 
 
 # --- how it is compared

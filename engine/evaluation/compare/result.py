@@ -7,17 +7,17 @@ Invariant: of the loss and the risks lower is better.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
-from engine.evaluation.findings import FIGURES, Figure
+from engine.evaluation.findings import FIGURES, FRAME, Figure, notes_frame
 
 View = Literal["modes", "sweep", "generators"]
 """What is compared: the two modes, settings of sticky mode one at a time, or our modes with other generators."""
-FORMAT = 2
 CHOSEN = (
     "tables.s_pmse_2",
     "tables.s_pmse_3",
@@ -186,6 +186,41 @@ class Comparison:
         parts += [f"higher: {', '.join(more)}"] if more else []
         return cost + ("; ".join(parts) or "no risk changed")
 
+    def frame(self) -> pd.DataFrame:
+        """Every figure of every generator: median and range over the repeats, then each repeat (`by`)."""
+        figures: dict[str, str] = {f.name: f.better for f in (*self.weighed(), *self.figures())}
+        rows: list[tuple[Any, ...]] = []
+        for one in self.generators():
+            for name, better in figures.items():
+                if (all_ := self.spread(name, one.name)) is not None:
+                    span = (all_.median, all_.low, all_.high)
+                    rows.append((one.name, name, "", "", *span, better, f"median of {all_.n}"))
+            for run in self._of(one.name):
+                taken = {"seconds": run.seconds, "cpu_seconds": run.cpu, "rows": run.n_rows}
+                for name, value in {**run.figures, **taken}.items():
+                    if value is not None and isfinite(value):
+                        by, better = f"repeat {run.repeat}", figures.get(name, "")
+                        rows.append((one.name, name, "", by, value, None, None, better, ""))
+        return pd.concat(
+            [pd.DataFrame(rows, columns=list(FRAME)), notes_frame("", self.notes)],
+            ignore_index=True,
+        )
+
+    def about(self) -> dict[str, Any]:
+        """What was compared, as plain values."""
+        return {
+            "kind": self.view,
+            "title": self.title,
+            "tablepack": self.version,
+            "rows": self.n_rows,
+            "tables": self.n_tables,
+            "repeats": self.repeats,
+            "own": self.own or None,
+            "control": self.has_control,
+            "study": self.study or None,
+            "generators": [asdict(one) for one in self.generators()],
+        }
+
     def _of(self, generator: str) -> list[Run]:
         return [run for run in self.runs if run.generator.name == generator]
 
@@ -204,62 +239,3 @@ def figure_of(name: str) -> Figure:
         return FIGURES[name]
     plain = FIGURES[name.removeprefix(IN_GROUPS)]
     return replace(plain, name=name, title=f"{plain.title}, by groups")
-
-
-def document(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as plain data, for JSON: no NaN, no infinity."""
-    figures = (*comparison.weighed(), *comparison.figures())
-    return {
-        "confidential": True,
-        "kind": comparison.view,
-        "format": FORMAT,
-        "title": comparison.title,
-        "tablepack": comparison.version,
-        "rows": comparison.n_rows,
-        "tables": comparison.n_tables,
-        "repeats": comparison.repeats,
-        "own": comparison.own or None,
-        "control": comparison.has_control,
-        "study": comparison.study or None,
-        "notes": list(comparison.notes),
-        "generators": [
-            {
-                "name": g.name,
-                "kind": g.kind,
-                "epsilon": g.epsilon,
-                "promise": g.promise,
-                "origin": g.origin,
-            }
-            for g in comparison.generators()
-        ],
-        "figures": [
-            {"name": f.name, "title": f.title, "words": f.words, "better": f.better}
-            for f in figures
-        ],
-        "summary": [
-            {
-                "generator": g.name,
-                "kind": g.kind,
-                "epsilon": g.epsilon,
-                "figure": figure.name,
-                "median": spread.median,
-                "low": spread.low,
-                "high": spread.high,
-                "n": spread.n,
-            }
-            for g in comparison.generators()
-            for figure in figures
-            if (spread := comparison.spread(figure.name, g.name)) is not None
-        ],
-        "runs": [
-            {
-                "generator": run.generator.name,
-                "repeat": run.repeat,
-                "seconds": None if run.seconds is None else round(run.seconds, 3),
-                "cpu_seconds": None if run.cpu is None else round(run.cpu, 3),
-                "rows": run.n_rows,
-                "figures": {k: v for k, v in run.figures.items() if isfinite(v)},
-            }
-            for run in comparison.runs
-        ],
-    }

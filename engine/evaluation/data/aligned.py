@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from math import comb, isfinite, prod
 
@@ -103,6 +103,10 @@ class Aligned:
     values: Mapping[str, NDArray[np.generic]]  # Of each column in their order, without the blank
     groupings: Mapping[str, Grouping]  # Of the columns that the study bins
     control: Coded | None = None  # Non-members: people whom the tables were not made from
+    # Answers of `covering`, which is asked thousands of times
+    smallest: dict[frozenset[str], Coded | None] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -271,9 +275,13 @@ def _grouping(
 
 def covering(aligned: Aligned, columns: Collection[str]) -> Coded | None:
     """The smallest table that has all of some columns: fewest columns, then fewest rows."""
-    wanted = set(columns)
-    fitting = [t for c, t in aligned.tables.items() if wanted.issubset(c)]
-    return min(fitting, key=lambda t: (len(t.columns), len(t.n), t.columns), default=None)
+    wanted = frozenset(columns)
+    if wanted not in aligned.smallest:
+        fitting = [t for c, t in aligned.tables.items() if wanted.issubset(c)]
+        aligned.smallest[wanted] = min(
+            fitting, key=lambda t: (len(t.columns), len(t.n), t.columns), default=None
+        )
+    return aligned.smallest[wanted]
 
 
 def n_codes(aligned: Aligned, column: str, *, binned: Collection[str] = ()) -> int:

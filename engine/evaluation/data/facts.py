@@ -33,7 +33,7 @@ class Facts:
     detected: Mapping[str, tuple[str, ...]]  # Column -> settings that were found in the data
     is_reviewed: bool  # A person says that these were looked at
     notes: tuple[str, ...]  # Sentences about this release alone
-    # Mode sticky: the groups that the release tells most of, as its catalogue has them.
+    # Mode sticky: the most exposed groups, as its catalogue lists them.
     groups: tuple[Mapping[str, Any], ...] = ()
     # Columns of the source of whose values each counts once: that of the entities, and of `each`; none
     # where rows count.
@@ -95,7 +95,7 @@ def _counted(told: Mapping[str, Any] | None) -> tuple[Entity, ...]:
 
 
 def _groups(con: duckdb.DuckDBPyConnection) -> tuple[Mapping[str, Any], ...]:
-    """The groups that a sticky release tells most of, in its own order; none where it was not reckoned."""
+    """The most exposed groups of a sticky release, in its own order; none where exposure was not computed."""
     has_them = con.execute(
         "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'catalog' AND table_name = 'exposure'"
     ).fetchone()

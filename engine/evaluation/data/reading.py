@@ -103,9 +103,9 @@ def read_release(path: Path) -> Released:
         for names, physical, card in listed:
             columns = column_set(names)
             frame = con.execute(_rows(columns, physical, texts, clocks)).df()
-            count, measured = (frame[name] for name in count_names(columns))
+            count, measured = (frame.pop(name) for name in count_names(columns))
             tables[columns] = Distinct(
-                frame=frame[list(columns)],
+                frame=frame if tuple(frame) == columns else frame[list(columns)],
                 n=count.to_numpy(np.int64),
                 measured=measured.to_numpy(np.bool_),
             )

@@ -1,4 +1,4 @@
-"""Counts and distributions of single columns, and what several tables of one release tell of them together.
+"""Counts and distributions of single columns, and how consistent several tables of one release are.
 
 Definitions: SDNIST (NIST Collaborative Research Cycle) and P. Francis, arXiv:2403.08463, section 4.2; U_m and U_a of
 distribution functions: Woo et al., doi:10.29012/jpc.v1i1.568, section 3.3.

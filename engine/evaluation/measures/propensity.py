@@ -75,8 +75,9 @@ def propensity(aligned: Aligned, options: Propensity) -> Finding:
     tables = {c: t for c, t in aligned.tables.items() if t.total}
     widest = max(tables, key=lambda c: (len(c), len(tables[c].n)))
     rows = []
+    ranked = {name: _ranks_of_codes(aligned, name, options) for name in aligned.values}
     for columns, table in tables.items():
-        ranks = [_ranks_of_codes(aligned, name, options) for name in columns]
+        ranks = [ranked[name] for name in columns]
         sides = [_distinct(side, columns, ranks) for side in (aligned.original, table)]
         if all(n.sum() for _, n in sides):
             pmse = _tree_pmse(sides, options.depth, is_widest=columns == widest)

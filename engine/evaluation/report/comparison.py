@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.evaluation.compare.result import LOSS, Comparison, Spread, document
+from engine.evaluation.compare.result import LOSS, Comparison, Spread
 from engine.evaluation.findings import TITLES, Figure
 from engine.evaluation.report.charts import WIDE, Chart, Scale, scale, short
-from engine.evaluation.report.files import check_target, json_text, write_both
+from engine.evaluation.report.files import check_target, json_of, write_both
 from engine.evaluation.report.grids import MISSING, shown
 from engine.evaluation.report.page import render
 from engine.evaluation.report.pictures import Picture
@@ -57,13 +57,13 @@ def write_comparison(
     """Write the page, and JSON beside it; see `write_both`."""
     check_target(path, force=force)
     return write_both(
-        path, force=force, page=comparison_page(comparison), document=document(comparison)
+        path, force=force, page=comparison_page(comparison), json=comparison_json(comparison)
     )
 
 
 def comparison_json(comparison: Comparison) -> str:
-    """Return the JSON document, with a line break at its end."""
-    return json_text(document(comparison))
+    """All figures as JSON, with a line break at its end."""
+    return json_of(comparison.frame(), **comparison.about())
 
 
 def comparison_table(comparison: Comparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

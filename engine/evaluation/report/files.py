@@ -1,9 +1,9 @@
-"""Files of a report: one HTML file and JSON beside it, confidential unless asked otherwise.
+"""Files of a report: one HTML file and its figures as JSON beside it, confidential unless asked otherwise.
 
-Takes an `Evaluation`; gives files, or dicts, lists, texts and numbers. Invariants: a confidential file has mode 0600
+JSON and CSV hold the tidy frame. Invariants: a confidential file has mode 0600
 from its first byte, also where it replaces a wider one; a file is there whole or not at all; a marker in it says what
-it is, and `publish` reads it. JSON has no NaN and no infinity, null with a reason in their place; a publishable
-document holds rounded figures only: no count, no breakdown, nothing of the original.
+it is, and `publish` reads it. JSON has no NaN and no infinity; a publishable file holds rounded figures
+only: no count, no breakdown, nothing of the original.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from math import ceil, inf, isfinite, log10
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from engine.errors import PrivacyError, StoreError
-from engine.evaluation.findings import FRAME, Figure, Finding, Rate
-from engine.evaluation.report.verdicts import Catalogue, Improvement, Line, improvements, lines
-from engine.evaluation.result import Evaluation, Result
+from engine.evaluation.findings import FRAME, Figure
+from engine.evaluation.report.verdicts import Catalogue, Line, lines
+from engine.evaluation.result import Evaluation
 from engine.outputs import check_output, write_output
 
 ENDINGS = (".html", ".htm")
@@ -31,7 +33,6 @@ _LARGEST_JSON = 1 << 28
 _MARKER = re.compile(rb"<meta\s+name=.tablepack.\s+content=.confidential.", re.IGNORECASE)
 
 
-FORMAT = 1
 SIGNIFICANT = 2
 """Digits of a publishable figure."""
 LEAST_PEOPLE = 10
@@ -57,12 +58,34 @@ def check_target(path: Path, *, force: bool = False, inputs: Iterable[object] = 
 def as_json(
     evaluation: Evaluation, *, publishable: bool = False, catalogue: Catalogue | None = None
 ) -> str:
-    """Return the JSON document, with a line break at its end."""
-    return json_text(document(evaluation, publishable=publishable, catalogue=catalogue))
+    """The figures of an evaluation as JSON, with a line break at its end.
+
+    publishable: Rounded scores only.
+    """
+    all_lines = lines(evaluation, catalogue)
+    if publishable:
+        return json_of(
+            _public(all_lines, evaluation.n_rows), confidential=False, **_about(evaluation)
+        )
+    whole = _with_verdicts(evaluation.frame(), all_lines)
+    return json_of(
+        whole[(whole["columns"] == "") & (whole["by"] == "")],
+        **_about(evaluation),
+        data=evaluation.data,
+        rows=evaluation.n_rows,
+        seed=evaluation.seed,
+    )
+
+
+def json_of(frame: pd.DataFrame, *, confidential: bool = True, **about: Any) -> str:
+    """A tidy frame as JSON: what it is about, then a record a row, null where there is no number."""
+    is_there = frame.notna() & ~frame.isin([inf, -inf])
+    records = frame.astype(object).where(is_there, None).to_dict("records")
+    return json_text({"confidential": confidential, **about, "frame": records})
 
 
 def json_text(document: dict[str, Any]) -> str:
-    """Return a JSON document with a line break at its end."""
+    """A JSON document with a line break at its end."""
     return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
@@ -74,14 +97,15 @@ def check_frame(path: Path, *, force: bool = False, inputs: Iterable[object] = (
 
 
 def write_frame(evaluation: Evaluation, path: Path, *, force: bool = False) -> None:
-    """Write all results as one tidy table, with breakdowns; see `Evaluation.frame`. CONFIDENTIAL, mode 0600."""
-    frame = evaluation.frame()
+    """Write all results as one tidy table, with breakdowns; see `Evaluation.frame`. CONFIDENTIAL, mode 0600.
+
+    The verdict on a figure is its note.
+    """
+    frame = _with_verdicts(evaluation.frame(), lines(evaluation))
     if path.suffix.lower() == ".csv":
         text = frame.to_csv(index=False, lineterminator="\n")
     else:
-        is_there = frame.notna() & ~frame.isin([inf, -inf])
-        records = frame.astype(object).where(is_there, None).to_dict("records")
-        text = json_text({"confidential": True, "kind": "frame", "frame": records})
+        text = json_of(frame, **_about(evaluation))
     write_output(path, text, force=force, private=True)
 
 
@@ -116,141 +140,57 @@ def refuse_confidential(paths: Iterable[Path]) -> None:
 
 
 def write_both(
-    path: Path, *, page: str, document: dict[str, Any], force: bool = False, private: bool = True
+    path: Path, *, page: str, json: str, force: bool = False, private: bool = True
 ) -> tuple[Path, Path]:
-    """Write a page, and its JSON document beside it, both of mode 0600 unless they may be public."""
+    """Write a page, and its figures as JSON beside it, both of mode 0600 unless they may be public."""
     beside = path.with_suffix(".json")
-    for file, text in {path: page, beside: json_text(document)}.items():
+    for file, text in {path: page, beside: json}.items():
         write_output(file, text, force=force, private=private)
     return path, beside
 
 
-# --- an evaluation as plain data
+# --- what stands in the files
 
 
-def document(
-    evaluation: Evaluation, *, publishable: bool = False, catalogue: Catalogue | None = None
-) -> dict[str, Any]:
-    """Return an evaluation as plain data.
-
-    publishable: Rounded figures only.
-    """
-    all_lines = lines(evaluation, catalogue)
-    head: dict[str, Any] = {
-        "confidential": not publishable,
-        "format": FORMAT,
+def _about(evaluation: Evaluation) -> dict[str, Any]:
+    """What a file of an evaluation is about."""
+    subjects = [one.subject for one in evaluation.results]
+    return {
+        "kind": "evaluation",
         "title": evaluation.title,
         "tablepack": evaluation.version,
-        "sampled_share": evaluation.share,
-    }
-    if publishable:
-        return head | {
-            "subjects": [
-                _public_subject(
-                    r,
-                    [line for line in all_lines if line.subject == r.subject.name],
-                    evaluation.n_rows,
-                )
-                for r in evaluation.results
-            ]
-        }
-    return head | {
-        "data": evaluation.data,
-        "rows": evaluation.n_rows,
-        "seed": evaluation.seed,
-        "notes": list(evaluation.notes),
         "subjects": [
-            _subject(r, [line for line in all_lines if line.subject == r.subject.name])
-            for r in evaluation.results
+            {"name": one.name, "kind": one.kind, "content_hash": one.content_hash}
+            for one in subjects
         ],
-        "improvements": [_improvement(one) for one in improvements(all_lines)],
     }
 
 
-def _subject(result: Result, own_lines: Sequence[Line]) -> dict[str, Any]:
-    """All results of a subject, without breakdowns."""
-    subject = result.subject
-    measures: dict[str, Finding] = {**result.scores, **result.risks}
-    return {
-        "name": subject.name,
-        "kind": subject.kind,
-        "content_hash": subject.content_hash,
-        "tables": len(result.aligned.tables),
-        "notes": list(subject.notes),
-        "figures": [_figure(line) for line in own_lines],
-        "attacks": {
-            name: {
-                "words": risk.entry.words,
-                "verdict": risk.verdict,
-                "rate": _rate(risk.rate),
-                "baseline": _rate(risk.baseline),
-                "control": _rate(risk.control),
-            }
-            for name, risk in result.risks.items()
-        },
-        "notes_of_measures": {
-            name: list(n) for name, one in measures.items() if (n := one.all_notes)
-        },
+def _with_verdicts(frame: pd.DataFrame, all_lines: Sequence[Line]) -> pd.DataFrame:
+    """A frame with the verdict on each figure, and its threshold, as its note."""
+    told = {
+        (line.subject, line.figure.name): f"{line.verdict}: {line.threshold}".removesuffix(": ")
+        for line in all_lines
+        if line.value is not None
     }
+    is_figure = (frame["columns"] == "") & (frame["by"] == "") & (frame["note"] == "")
+    keys = zip(frame["subject"], frame["measure"], strict=True)
+    notes = [
+        told.get(key, "") if own else note
+        for key, own, note in zip(keys, is_figure, frame["note"], strict=True)
+    ]
+    return frame.assign(note=notes)
 
 
-def _figure(line: Line) -> dict[str, Any]:
-    """One figure."""
-    return _meaning(line) | {
-        "value": line.value,
-        "scale": line.scale,
-        "verdict": line.verdict,
-        "why_not": line.why or None,
-    }
-
-
-def _meaning(line: Line) -> dict[str, Any]:
-    """What a figure means."""
-    figure = line.figure
-    return {
-        "name": figure.name,
-        "title": figure.title,
-        "words": figure.words,
-        "about": "risk" if line.is_risk else "utility",
-        "better": figure.better,
-        "low": finite(figure.low),
-        "high": finite(figure.high),
-        "perfect": figure.perfect,
-        "columns": figure.columns,
-        "good": figure.good,
-        "poor": figure.poor,
-        "reach": line.reach or None,
-        "source": figure.source,
-        "headline": figure.is_headline,
-    }
-
-
-def _rate(rate: Rate | None) -> dict[str, Any] | None:
-    """A share with its interval."""
-    if rate is None:
-        return None
-    return {
-        "value": finite(rate.value),
-        "low": finite(rate.low),
-        "high": finite(rate.high),
-        "n": rate.n,
-    }
-
-
-def _improvement(one: Improvement) -> dict[str, Any]:
-    """One improvement factor."""
-    return {
-        "figure": one.other.figure.name,
-        "first": one.first.subject,
-        "other": one.other.subject,
-        "factor": None if one.why_not else finite(one.factor),
-        "words": one.text,
-    }
-
-
-def finite(value: float | None) -> float | None:
-    """Return a number, or None where it is none or infinite."""
-    return value if value is not None and isfinite(value) else None
+def _public(all_lines: Sequence[Line], n_rows: int) -> pd.DataFrame:
+    """Rounded scores."""
+    rows = []
+    for line in all_lines:
+        if is_publishable(line):
+            value = published(line.figure, line.value, n_rows)
+            told = (value, None, None, line.figure.better, line.verdict)
+            rows.append((line.subject, line.figure.name, "", "", *told))
+    return pd.DataFrame(rows, columns=list(FRAME))
 
 
 def is_publishable(line: Line) -> bool:
@@ -275,22 +215,3 @@ def published(figure: Figure, value: float | None, n_rows: int) -> float | None:
         return rounded(value)
     finest = min(LEAST_PEOPLE / max(n_rows, 1), 1.0) * figure.high
     return rounded(round(value, -ceil(log10(finest) - 1e-9)))
-
-
-def _public_subject(result: Result, own_lines: Sequence[Line], n_rows: int) -> dict[str, Any]:
-    """Rounded scores of a subject."""
-    return {
-        "name": result.subject.name,
-        "kind": result.subject.kind,
-        "content_hash": result.subject.content_hash,
-        "figures": [
-            _meaning(line)
-            | {
-                "value": published(line.figure, line.value, n_rows),
-                "scale": published(line.figure, line.scale, n_rows),
-                "verdict": line.verdict,
-            }
-            for line in own_lines
-            if is_publishable(line)
-        ],
-    }

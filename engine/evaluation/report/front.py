@@ -202,7 +202,7 @@ def _population(
         if worst is not None:
             without, reached = COIN, float(worst["guessed"])
             learns.append(
-                f"Foretold: an even yes-or-no in the place of {worst['told']} of the {worst['people']:,} most exposed "
+                f"Predicted: an even yes-or-no in the place of {worst['told']} of the {worst['people']:,} most exposed "
                 f"{many} is guessed up to {reached:.0%} right; a coin is right in 50%."
             )
         if "refused_above" in exposure:
@@ -249,8 +249,8 @@ def _everybody(
         reached = float(exposure["membership_auc"])
         verdicts.append(verdict(FIGURES["membership.auc"], reached))
         learns.append(
-            f"Foretold: tells one who is in the data from one who is not in {reached:.0%} of the cases (a coin: 50%), "
-            f"and is sure of {exposure['membership_caught']:.0%} of them at 1 false alarm in 100."
+            f"Predicted: distinguishes a person of the data from one who is not in {reached:.0%} of cases (a coin: "
+            f"50%), and is sure of {exposure['membership_caught']:.0%} of them at 1 false alarm in 100."
         )
     learns += _bounded(dp)
     if dp and dp.get("epsilon") is not None:
@@ -258,7 +258,7 @@ def _everybody(
     verdicts += [_dp_verdict(dp)] if dp else []
     risk = result.risks.get("membership")
     if risk is not None and ("auc" in risk.values or not exposure):
-        learns.append(f"Held: {risk.verdict or _why(risk)}")
+        learns.append(f"Measured: {risk.verdict or _why(risk)}")
         measured = risk.values.get("auc", risk.values.get("predicted_auc"))
         if measured is not None:
             reached = measured
@@ -427,10 +427,10 @@ def _unknown(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) 
     if not set(result.risks) & STRONG:
         lines.append(f"Small groups and membership: {NOT_RUN}.")
     if result.aligned.control is None:
-        foretold = f", and {', '.join(unmeasured)} is not measured" if unmeasured else ""
+        missing = f", and {', '.join(unmeasured)} is not measured" if unmeasured else ""
         lines.append(
             f"No non-members were given ({CONTROL}): a part of the data stands for them, which dilutes the figures"
-            f"{foretold}."
+            f"{missing}."
         )
     if evaluation.study.risks is not None and any("chosen by rule" in n for n in evaluation.notes):
         lines.append("What an attacker knows was chosen by rule; a study declares it.")

@@ -19,8 +19,8 @@ from engine.errors import StoreError
 from engine.evaluation.findings import TITLES, Finding, Rate
 from engine.evaluation.report.distortions import distortions, uses
 from engine.evaluation.report.files import (
+    as_json,
     check_target,
-    document,
     is_publishable,
     published,
     write_both,
@@ -219,7 +219,7 @@ def write_report(
     return write_both(
         path,
         page=page(evaluation, publishable=publishable, catalogue=catalogue),
-        document=document(evaluation, publishable=publishable, catalogue=catalogue),
+        json=as_json(evaluation, publishable=publishable, catalogue=catalogue),
         force=force,
         private=not publishable,
     )

@@ -403,7 +403,7 @@ def attack_rates(result: Result, _: Names) -> list[Picture]:
         chart.marks(numbers(frame[part]), at, ink, mark, size=3 if shift else 3.8)
     words = (
         "With 95 % intervals. The control is most often the same attack on non-members, whom the release was not made "
-        "from: an attack that does no better than its control tells of the population, not of a person."
+        "from: an attack that does no better than its control learns about the population, not about a person."
     )
     return [Picture(title=title, words=words, svg=chart.svg(), table=frame)]
 
@@ -630,7 +630,7 @@ def front_pictures(result: Result, gains: Sequence[tuple[str, float, float]]) ->
         drawn.append(shares_before_and_after("What each attacker gains", words, gains, sides))
     if rates:
         title = "Attacks on those in the data and on non-members"
-        words = "Where both marks lie together, the release tells of the population, not of those in the data."
+        words = "Where both marks lie together, the attack learns about the population, not about those in the data."
         sides = ("non-members (or guessing)", "those in the data")
         drawn.append(shares_before_and_after(title, words, rates, sides))
     return drawn

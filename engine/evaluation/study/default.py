@@ -33,6 +33,8 @@ from engine.schema import ColumnSet
 RANKS, FEW = 20, 20
 """Numbers of more than `FEW` values are cut into `RANKS` groups of equal share of the original."""
 MOST_MARGINALS, MOST_ESTIMATES, MOST_LEVELS = 500, 12, 100
+LEARNED = 5_000
+"""Rows that a learner chosen by rule is trained on at most."""
 MOST_KNOWN = 8
 """Quasi-identifiers, as many as NIST's SDNIST report takes."""
 COMMON = 0.9
@@ -197,8 +199,10 @@ def _learning(varied: Sequence[_Column], notes: list[str]) -> tuple[Learning, ..
         notes.append("no column is fit to be learned from the others")
         return ()
     best = max(fitting, key=lambda c: (c.width, c.n_tables, -c.share, c.name))
-    notes.append(f"learners predict {best.name}, which was chosen by rule")
-    return (Learning(target=best.name),)
+    notes.append(
+        f"learners predict {best.name}, which was chosen by rule, from at most {LEARNED:,} rows"
+    )
+    return (Learning(target=best.name, rows=LEARNED),)
 
 
 def _risks(varied: Sequence[_Column], notes: list[str]) -> Attacker | None:

@@ -14,6 +14,7 @@ from engine.fit.joint.synthesis import (
     joint_rows,
     precision_of,
     projected,
+    reconciled,
     synthesise,
 )
 
@@ -24,5 +25,6 @@ __all__ = [
     "joint_rows",
     "precision_of",
     "projected",
+    "reconciled",
     "synthesise",
 ]

@@ -423,7 +423,7 @@ def reconcile(
     """
     if not margins:
         raise InternalError("a joint distribution needs at least one margin")
-    possible = {m.columns: _possible(m, zeros) for m in margins}
+    possible = {m.columns: possible_cells(m, zeros) for m in margins}
     if post == "wls":
         return _by_least_squares(margins, total, prior, possible)
     rows = max(float(total.n), 0.0)
@@ -571,7 +571,7 @@ def _flat(margin: Margin) -> tuple[FloatArray, float]:
     return margin.n.astype(np.float64), margin.variance
 
 
-def _possible(margin: Margin, zeros: Sequence[StructuralZero]) -> BoolArray:
+def possible_cells(margin: Margin, zeros: Sequence[StructuralZero]) -> BoolArray:
     """Cells of a margin that no rule declares impossible."""
     possible = np.ones(margin.n.shape, dtype=bool)
     for zero in zeros:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -75,27 +75,15 @@ def synthesise(
     free = tuple(name for name in params.columns if name not in strata)
     parts: list[tuple[Codes, Int64Array]] = []
     reports: list[FitReport] = []
-    places = list(product(*(range(sizes[name]) for name in strata)))
-    totals = within(margins, total, strata, zeros, sizes)
-    for done, (place, rows) in enumerate(zip(places, totals, strict=True)):
-        progress("fit", done, len(places))
-        if strata and rows.n <= 0:
-            continue
-        here = [without_strata(m, strata, place) for m in margins]
-        ruled = [without_strata(z, strata, place) for z in zeros]
-        targets = reconcile(
-            [m for m in here if m.columns],
-            rows,
-            post=params.post,
-            prior=params.prior,
-            zeros=[z for z in ruled if z.columns],
-        )
-        cells, n, report = fitted_rows(
-            targets, free, sizes, params=params, zeros=[z for z in ruled if z.columns], rng=rng
-        )
+    n_strata = prod(sizes[name] for name in strata)
+    for done, (place, targets, ruled) in enumerate(
+        reconciled(margins, total, params=params, sizes=sizes, zeros=zeros)
+    ):
+        progress("fit", done, n_strata)
+        cells, n, report = fitted_rows(targets, free, sizes, params=params, zeros=ruled, rng=rng)
         parts.append((_with_strata(cells, free, strata, place, params.columns), n))
         reports.append(report)
-    progress("fit", len(places), len(places))
+    progress("fit", n_strata, n_strata)
     if not parts:
         parts = [(np.zeros((0, len(params.columns)), dtype=np.int32), np.zeros(0, dtype=np.int64))]
     cells, n = distinct(
@@ -108,6 +96,37 @@ def synthesise(
     return Synthesis(
         columns=params.columns, cells=cells, n=n, reports=tuple(reports), uniform=uniform
     )
+
+
+def reconciled(
+    margins: Sequence[Margin],
+    total: Margin,
+    *,
+    params: DPParams,
+    sizes: Sizes,
+    zeros: Sequence[StructuralZero],
+) -> Iterator[tuple[tuple[int, ...], tuple[Target, ...], list[StructuralZero]]]:
+    """Targets of each stratum with rows, by the levels that make it, and what is impossible within it.
+
+    Without strata there is one, of no levels.
+    """
+    strata = params.strata
+    places = product(*(range(sizes[name]) for name in strata))
+    totals = within(margins, total, strata, zeros, sizes)
+    for place, rows in zip(places, totals, strict=True):
+        if strata and rows.n <= 0:
+            continue
+        ruled = [without_strata(z, strata, place) for z in zeros]
+        ruled = [zero for zero in ruled if zero.columns]
+        here = [without_strata(m, strata, place) for m in margins]
+        targets = reconcile(
+            [m for m in here if m.columns],
+            rows,
+            post=params.post,
+            prior=params.prior,
+            zeros=ruled,
+        )
+        yield place, targets, ruled
 
 
 def fitted_rows(
@@ -274,7 +293,7 @@ def joint_rows(
 
     Returns: A row a person where some level holds several values, else a row a cell.
     """
-    firsts = {name: _values_inside(levels[name]) for name in columns}
+    firsts = {name: values_inside(levels[name]) for name in columns}
     wide = [bool((size > 1).any()) for _, size, _ in firsts.values()]
     row = np.repeat(np.arange(len(n)), n) if any(wide) else None
     codes: list[Codes] = []
@@ -326,12 +345,12 @@ def projected(rows: JointRows, columns: ColumnSet, precision: Precision) -> Synt
 
 def _is_single(levels: Levels) -> BoolArray:
     """Levels of one value."""
-    _, size, _ = _values_inside(levels)
+    _, size, _ = values_inside(levels)
     single: BoolArray = size == 1
     return single
 
 
-def _values_inside(levels: Levels) -> tuple[Int64Array, NDArray[np.uint64], Int64Array]:
+def values_inside(levels: Levels) -> tuple[Int64Array, NDArray[np.uint64], Int64Array]:
     """First value, number of values and distance between values of each level: multiples of the column's step.
 
     A level without such a multiple holds all its codes.

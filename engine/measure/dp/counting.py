@@ -14,13 +14,13 @@ from hashlib import blake2b
 import numpy as np
 
 from engine.errors import InternalError
-from engine.levels import Levels, Margin, n_cells, tree_sizes
+from engine.levels import Levels, Margin, inner_depths, level_of, n_cells
 from engine.measure import coded_cells
 from engine.measure.dp.accounting import Share
 from engine.mechanism import Cells, PairedEntities
 from engine.params import DPParams
 from engine.progress import Progress
-from engine.schema import NULL_CODE, ColumnSet, Int64Array
+from engine.schema import ColumnSet, Int64Array
 from engine.source import Opened
 from engine.sticky_prf import siphash, siphash128
 
@@ -90,18 +90,6 @@ def _places(cells: Cells, levels: Mapping[str, Levels]) -> Int64Array:
     return places
 
 
-def level_of(codes: Int64Array, levels: Levels) -> Int64Array:
-    """The level that each code lies in."""
-    first = int(levels.has_null)
-    low, high = levels.low[first:], levels.high[first:]
-    at = np.searchsorted(low, codes, side="right") - 1
-    is_null = codes == NULL_CODE
-    lies = (at >= 0) & (codes <= high[at]) if len(low) else np.zeros(len(codes), dtype=bool)
-    if not (np.where(is_null, levels.has_null, lies)).all():
-        raise InternalError(f"column {levels.column.name!r}: a row lies in none of its levels")
-    return np.where(is_null, 0, at + first)
-
-
 def _dense(
     places: Int64Array, n: Int64Array, columns: ColumnSet, levels: Mapping[str, Levels]
 ) -> Int64Array:
@@ -132,12 +120,3 @@ def counted(
         out.append(Margin(columns=columns, n=n, variance=0.0, branching=share.branching, tree=tree))
         report("margins", done + 1, len(wanted))
     return tuple(out)
-
-
-def inner_depths(n: Int64Array, branching: int, axis: int) -> tuple[Int64Array, ...]:
-    """Counts of a tree's inner depths, the coarsest first, without the root and the leaves."""
-    n_depths = len(tree_sizes(n.shape[axis], branching))
-    return tuple(
-        np.add.reduceat(n, np.arange(0, n.shape[axis], branching**up), axis=axis)
-        for up in range(n_depths, 0, -1)
-    )

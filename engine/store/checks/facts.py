@@ -348,8 +348,15 @@ def _check_privacy(path: Path, release: _Row, tables: Sequence[_Row]) -> None:
         and _is_number(swap.get("rate", 0), 0)
     )
     numbers = ["layer_sd", "noise_layers"] if any(t["scale"] for t in tables) else []
+    bounds = privacy.get("bounds", {})
+    fits = fits and isinstance(bounds, dict)
+    fits = fits and all(_is_list(b, _is_code) and len(b) == 2 for b in bounds.values())
     if not fits or not all(_is_factor(privacy.get(k)) for k in numbers):
         raise damaged(path, "catalog.release: privacy", "lacks valid parameters for its mode")
+
+
+def _is_code(value: Any) -> bool:
+    return is_whole(value, -(2**63), 2**63 - 1)
 
 
 def _is_factor(value: Any) -> bool:

@@ -1,13 +1,13 @@
-"""SQL answers with noise intervals: beside each aggregate its low and high end and its status.
+"""SQL answers with noise intervals: beside each figure its low and high end and its status; marks of plain answers.
 
-Takes an open release and a statement; gives the plain answer, wider by three columns a figure that is understood, and
-a warning for each that is not. The statement runs as it is; its keys, conditions and arguments are evaluated once more
-on the distinct synthetic rows, so that every figure is a weighted sum of rows whose noise is known.
+Takes an open release and a statement; gives the plain answer, wider by three columns a figure, and a warning for each
+of which nothing is known. The statement runs as it is, once more on every variant of the table that answers.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -15,14 +15,19 @@ import duckdb
 import numpy as np
 
 from engine.errors import StoreError
-from engine.schema import BoolArray, FloatArray
-from queries.intervals.estimates import holds
-from queries.intervals.statement.composed import composed_marks
-from queries.intervals.statement.groupings import Rows
-from queries.intervals.statement.reckoned import Reckoned, reckon
-from queries.intervals.statement.spreads import reckons, spreads
-from queries.intervals.statement.tree import NoFigures, NotAlone, Unknown
+from engine.schema import FloatArray
+from queries.intervals.spread import ends_of_figures, most_hidden, statuses, unfit
+from queries.intervals.statement.answers import (
+    MOST_ROWS,
+    Rows,
+    computes,
+    drawn_replays,
+    matched,
+)
+from queries.intervals.statement.limits import shape_of
+from queries.intervals.statement.tree import NoFigures, Unknown
 from queries.sql import (
+    NOT_RELEASED,
     Form,
     Marks,
     Result,
@@ -35,7 +40,13 @@ from queries.sql import (
 
 _PLAIN = "No noise interval is known for "
 _BY_NAME = "it reads a stored table by its name; of the logical table it is known."
-_OUTSIDE = "it does not lie in the interval that was reckoned for it."
+_NO_GROUP = "it computes nothing from its rows"
+RELEASED = "released"
+"""Status of a figure that rests on released ones; how sure it is, is not asked."""
+STRUCTURAL = "structural zero"
+NOT_KNOWN = "not known"
+"""Status of a figure that may be one of imputed rows."""
+_WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?\Z")
 
 
 class _WidenedRows(Statement):
@@ -73,16 +84,25 @@ class _WidenedRows(Statement):
         """There is no connection to give up."""
 
 
-def annotated(release: Session, text: str, tables: Mapping[str, Any] | None = None) -> Result:
-    """Answer a statement, with `<name>_low`, `<name>_high` and `<name>_status` after each figure that is understood.
+def annotated(
+    release: Session,
+    text: str,
+    tables: Mapping[str, Any] | None = None,
+    shown: Collection[str] = ("low", "high", "status"),
+) -> Result:
+    """Answer a statement, with `<name>_low`, `<name>_high` and `<name>_status` after each figure; `shown`: which.
 
-    Understood are count, count_if, sum, avg, median, quantile_cont, quantile_disc, with FILTER, arithmetic over them,
-    and shares such as 100 * count(*) / sum(count(*)) OVER (), in a SELECT ... FROM the logical table [WHERE]
-    [GROUP BY]; a name given to a column of the same SELECT stands for it. All other figures have the spread that they
-    have over the replays of the table, where these can tell (`queries.intervals.replays`).
+    Figures have the spread that they have over replays of the table; see README.md for those of which replays cannot
+    tell.
     """
     plain, more, reasons = ends_of(release, text, tables)
-    return beside(plain, more, tuple(_PLAIN + why for why in reasons))
+    warnings = tuple(_PLAIN + why for why in reasons)
+    if "low" not in shown:  # whether a figure is released is known of more of them
+        marks = marks_of(release, text, plain, plain.rows, tables)
+        rest = {at: of for at, of in marks.statuses.items() if at not in more}
+        more |= {at: [("status", "VARCHAR", list(of))] for at, of in rest.items()}
+        warnings = tuple(f"No status is known for {why}" for why in marks.unknown)
+    return beside(plain, more, warnings, shown=shown)
 
 
 Ends = list[tuple[str, str, list[Any]]]
@@ -97,26 +117,55 @@ def ends_of(
     if plain.table is None:
         return plain, {}, ["this answer: it does not read the logical table."]
     try:
-        if tables:
-            raise Unknown("it reads tables of one's own")
-        reckoned = reckon(
-            release, text, plain.columns, plain.types, plain.table, plain.rows, is_strict=True
-        )
-    except NoFigures as why:
-        return plain, {}, [f"this answer: {why}."]
+        return plain, *_ends(release, text, plain, tables)
     except (Unknown, duckdb.Error, StoreError) as error:
-        if not reckons(release, text, tables):
-            return plain, {}, [f"this answer: {_why(error)}."]
-        return plain, *_from_replays(release, text, plain, tables, _why(error))
-    more, reasons = _beside_figures(plain, reckoned)
-    reasons += [reckoned.unread[at] for at in sorted(reckoned.differs)]
-    missing = {at: why for at, why in reckoned.unread.items() if at not in reckoned.differs}
-    if missing:
-        of_replays, why_not = _from_replays(
-            release, text, plain, None, missing, {*reckoned.estimates, *reckoned.differs}
-        )
-        more, reasons = more | of_replays, [*why_not, *reasons]
-    return plain, more, reasons
+        return plain, {}, [f"this answer: {_why(error)}."]
+
+
+def _ends(
+    release: Session, text: str, plain: Result, tables: Mapping[str, Any] | None
+) -> tuple[dict[int, Ends], list[str]]:
+    """Three columns more for each figure of which replays of the table tell, and the reasons for those without."""
+    from queries.intervals.replays import table_of  # brings the fit, which is slow to import
+
+    table = plain.table or ()
+    shape = shape_of(release, text, plain.columns, table, tables or ())
+    if shape.figures is None and not computes(release, text, tables):
+        raise NoFigures(_NO_GROUP)
+    if len(plain.rows) > MOST_ROWS:
+        raise Unknown(f"it has more than {MOST_ROWS:,} rows")
+    drawn = drawn_replays(release, table)
+    found = matched(release, text, shape, plain.rows, plain.types, table, drawn, tables)
+    more: dict[int, Ends] = {}
+    reasons = []
+    for at, figures in found.figures.items():
+        is_whole, is_count = bool(_WHOLE.match(plain.types[at])), at in shape.counted
+        is_amount = is_count or at in shape.amounts
+        known = figures.known(is_amount=is_amount)
+        ruled = figures.ruled() & is_amount
+        why = shape.hidden.get(at)
+        why = why or (None if found.is_number(at) else "its values are no numbers")
+        if not is_count or known.any():
+            why = why or unfit(figures)
+        if why:
+            reasons.append(f"{plain.columns[at]}: {why}.")
+            continue
+        low, high = ends_of_figures(figures, is_whole=is_whole, is_count=is_count)
+        if is_count:
+            low = np.where(known, np.maximum(low, 0.0), 0.0)
+            hidden = np.fmax(np.maximum(figures.value, most_hidden(table_of(release, table))), high)
+            high = np.where(known, high, hidden)
+        else:
+            low, high = (np.where(known, end, np.nan) for end in (low, high))
+        low, high = (np.where(ruled, 0.0, end) for end in (low, high))
+        far = figures.may_be_far_off()
+        status = statuses(figures.value, low, high, known, ruled, far=far, is_amount=is_amount)
+        more[at] = _columns_of(low, high, [*status], is_whole=is_whole)
+        if np.isnan(low).any():
+            reasons.append(
+                f"{plain.columns[at]}, some of its rows: they are not released, or in too few replays."
+            )
+    return more, reasons
 
 
 def kept_ends(ends: Ends | None, word: str) -> list[Any] | None:
@@ -124,100 +173,52 @@ def kept_ends(ends: Ends | None, word: str) -> list[Any] | None:
     return next((values for name, _, values in ends or () if name == word), None)
 
 
-def _from_replays(
-    release: Session,
-    text: str,
-    plain: Result,
-    tables: Mapping[str, Any] | None,
-    unread: Mapping[int, str] | str,
-    closed: Collection[int] = (),
-) -> tuple[dict[int, Ends], list[str]]:
-    """Three columns more for each figure of which replays of the table tell, and the reasons for those without.
-
-    `unread` says why no closed form covers a figure, by place, or why the statement was not understood at all; `closed`
-    are the places of the other figures.
-    """
-    wanted = None if isinstance(unread, str) else [*unread]
-    try:
-        found, why = spreads(release, text, plain, tables, wanted, closed)
-    except (Unknown, duckdb.Error, StoreError) as error:
-        nor = f"; nor do replays of the table tell: {_why(error)}."
-        if isinstance(unread, str):
-            return {}, [f"this answer: {unread}{nor}"]
-        return {}, [reason.removesuffix(".") + nor for reason in unread.values()]
-    reasons = []
-    for at, of_replays in why.items():
-        reason = f"{plain.columns[at]}: {unread}" if isinstance(unread, str) else unread[at]
-        reasons.append(
-            f"{reason.removesuffix('.')}; nor do replays of the table tell: {of_replays}."
-        )
-    more: dict[int, Ends] = {}
-    for at, one in found.items():
-        more[at] = _columns_of(one.low, one.high, [*one.status], is_whole=one.is_whole)
-        if any(low is None for low in more[at][0][2]):
-            reasons.append(
-                f"{plain.columns[at]}, some of its rows: they are not released, or in too few replays."
-            )
-    return more, reasons
-
-
-def marks_of(release: Session, text: str, plain: Result, rows: Rows) -> Marks:
-    """Return which figures of a statement's plain answer are not released."""
+def marks_of(
+    release: Session, text: str, plain: Result, rows: Rows, tables: Mapping[str, Any] | None = None
+) -> Marks:
+    """Return which figures of a statement's plain answer are not released: those that imputed rows alone show."""
     try:
         if plain.table is None:
             with release.cursor() as con:
                 is_by_name = has_stored_figures(plan_of(con, selected(text, con)[0]))
             return Marks(unknown=(_BY_NAME,)) if is_by_name else Marks()
-        found = reckon(
-            release, text, plain.columns, plain.types, plain.table, rows, is_strict=False
-        )
+        return _marks(release, text, plain, rows, tables)
     except NoFigures:
         return Marks()
-    except NotAlone as error:
-        alone = error
     except (Unknown, duckdb.Error, StoreError) as error:
         return Marks(unknown=(f"{_why(error)}.",))
-    else:
-        return found.marks()
-    try:  # it is made of others
-        return composed_marks(release, text, plain.table or (), rows)
-    except (NotAlone, duckdb.Error, StoreError):
-        return Marks(unknown=(f"{alone}.",))
-    except Unknown as error:
-        return Marks(unknown=(f"{error}.",))
+
+
+def _marks(
+    release: Session, text: str, plain: Result, rows: Rows, tables: Mapping[str, Any] | None
+) -> Marks:
+    """Statuses of the figures that are shown."""
+    from queries.intervals.replays import placements
+
+    table = plain.table or ()
+    shape = shape_of(release, text, plain.columns, table, tables or ())
+    if shape.figures is None and not computes(release, text, tables):
+        return Marks()
+    if len(rows) > MOST_ROWS:
+        raise Unknown(f"it has more than {MOST_ROWS:,} rows")
+    drawn = placements(release, table)
+    found = matched(release, text, shape, rows, plain.types, table, drawn, tables)
+    of_each = {}
+    for at, figures in found.figures.items():
+        is_amount = at in shape.amounts
+        known, ruled = figures.known(is_amount=is_amount), figures.ruled() & is_amount
+        otherwise = NOT_KNOWN if at in shape.hidden else RELEASED
+        of_each[at] = [
+            STRUCTURAL if is_ruled else otherwise if one else NOT_RELEASED
+            for one, is_ruled in zip(known.tolist(), ruled.tolist(), strict=True)
+        ]
+    unknown = tuple(f"{plain.columns[at]}: {why}." for at, why in shape.hidden.items())
+    return Marks(statuses=of_each, unknown=unknown)
 
 
 def _why(error: Exception) -> str:
-    """Why a statement is not understood: what DuckDB says of our own statements tells nobody anything."""
+    """Why nothing is known: what DuckDB says of our own statements tells nobody anything."""
     return "it is not understood" if isinstance(error, duckdb.Error) else str(error)
-
-
-def _beside_figures(plain: Result, reckoned: Reckoned) -> tuple[dict[int, Ends], list[str]]:
-    """Three columns more a figure that was reckoned, and why there are not more."""
-    more: dict[int, Ends] = {}
-    reasons = [*reckoned.reasons]
-    for at, estimate in reckoned.estimates.items():
-        is_zero = reckoned.ruled & estimate.is_count
-        low, high = np.where(is_zero, 0.0, estimate.low), np.where(is_zero, 0.0, estimate.high)
-        value = [None if row[at] is None else float(row[at]) for row in plain.rows]
-        lows, highs = (ends[reckoned.group].astype(np.float64) for ends in (low, high))
-        held = holds(np.array(value, dtype=np.float64), lows, highs)
-        held &= ~_no_figure(value, estimate.known[reckoned.group] & np.isfinite(lows + highs))
-        if not held.all():
-            reasons.append(f"{plain.columns[at]}, {int((~held).sum())} of its rows: {_OUTSIDE}")
-        lows, highs = (np.where(held, ends, np.nan) for ends in (lows, highs))
-        statuses = [  # some have no interval after all
-            status if ok or status in ("not released", "structural zero") else "unreliable"
-            for status, ok in zip(reckoned.statuses(at), held.tolist(), strict=True)
-        ]
-        more[at] = _columns_of(lows, highs, statuses, is_whole=estimate.is_count)
-    return more, reasons
-
-
-def _no_figure(value: Sequence[float | None], known: BoolArray) -> BoolArray:
-    """Where no number is shown though one was reckoned: TRY_CAST leaves it out, or a sum of no rows is in it."""
-    missing: BoolArray = np.array([v is None or math.isnan(v) for v in value], dtype=bool)
-    return known & missing
 
 
 def _columns_of(low: FloatArray, high: FloatArray, status: list[str], *, is_whole: bool) -> Ends:
@@ -227,13 +228,6 @@ def _columns_of(low: FloatArray, high: FloatArray, status: list[str], *, is_whol
         [kind(end) if math.isfinite(end) else None for end in ends.tolist()] for ends in (low, high)
     )
     return [("low", type_, lows), ("high", type_, highs), ("status", "VARCHAR", status)]
-
-
-def with_statuses(plain: Result) -> Result:
-    """Return an answer with `<name>_status` after each figure whose status is known, from its own marks."""
-    marks = plain.marks
-    more = {at: [("status", "VARCHAR", list(of))] for at, of in marks.statuses.items()}
-    return beside(plain, more, tuple(f"No status is known for {why}" for why in marks.unknown))
 
 
 def beside(

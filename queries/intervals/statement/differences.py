@@ -35,7 +35,7 @@ from queries.sql import Result, Session
 _CALL = re.compile(r"\bdiffers\W{0,3}\(", re.I)
 NAME = "differs"
 _RESIDUE = 1e-12
-"""Shares that are equal may be reckoned so far apart."""
+"""Shares that are equal may come out so far apart."""
 _WORDS = {"not released", "structural zero"}
 """Statuses of a difference that tell more than that it is known."""
 

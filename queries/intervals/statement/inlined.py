@@ -29,17 +29,12 @@ _COMPUTED = -1
 """The place of what is computed from several columns, or of none."""
 
 
-def inlined(node: Node, columns: Collection[str], aggregates: Collection[str]) -> Node:
-    """Return a SELECT with the subquery that it reads put into it; as it is, where that changes what it means."""
-    return _inlined(node, {}, {name.casefold() for name in columns}, aggregates)
-
-
 def chosen(
     node: Node, columns: Collection[str], aggregates: Collection[str]
 ) -> tuple[Node, list[int]]:
     """Return the SELECT of which one only chooses columns and rows, and the places of these; none where it does more.
 
-    Groups that are chosen after they were made, by LIMIT, WHERE or a rank, are what they were. Parameters as `inlined`.
+    Groups that are chosen after they were made, by LIMIT, WHERE or a rank, are what they were.
     """
     inner, shown = _chosen(node, {}, {name.casefold() for name in columns}, aggregates)
     places = [place for place, _ in shown]

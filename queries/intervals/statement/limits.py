@@ -10,12 +10,12 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import duckdb
 
 from engine.schema import ColumnSet
-from queries.intervals.model import MUCH_FILLED, noise_model
 from queries.intervals.spread import MEASURED, measured_share
 from queries.intervals.statement.inlined import chosen
 from queries.intervals.statement.nodes import (
@@ -37,9 +37,11 @@ from queries.intervals.statement.tree import (
     Unknown,
     aggregates_in,
     group_expressions,
+    makes_more,
     parsed_select,
 )
-from queries.sql import Result, Session
+from queries.intervals.tabulation import MUCH_IMPUTED
+from queries.sql import Session
 
 _CHANCE = re.compile(
     r"\b(random|gen_random_uuid|uuid\w*|setseed|nextval|sample|tablesample|reservoir_quantile)\b",
@@ -86,20 +88,37 @@ _TIES = "its window goes row by row, in an order that leaves ties"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """What the shape of a statement says of its figures."""
+    """What the text of a statement says of the columns of its answer.
 
-    hidden: dict[int, str]  # Places of figures that no replay can tell, with the reason
-    counted: frozenset[int]  # Places of counts
+    figures, keys: Places of figures, and of columns that tell groups apart; None where the answers have to tell.
+    hidden: Places of figures that no replay can tell, with the reason.
+    counted, amounts: Places of counts, and of figures of which 0 means that nothing is there.
+    is_of_sets: It groups in several ways at once (ROLLUP, CUBE, GROUPING SETS): a blank may stand for a total.
+    select: The SELECT that computes the figures; around it columns and rows are only chosen.
+    places: Places of the columns of the answer among those of that SELECT.
+    """
+
+    figures: tuple[int, ...] | None
+    keys: tuple[int, ...] | None
+    hidden: dict[int, str]
+    counted: frozenset[int]
+    amounts: frozenset[int]
+    is_of_sets: bool
+    select: Node
+    places: tuple[int, ...]
 
 
-def refused(
+def shape_of(
     release: Session,
     text: str,
-    plain: Result,
-    wanted: Collection[int] | None,
+    names: Sequence[str],
+    table: ColumnSet,
     own: Collection[str] = (),
 ) -> Shape:
-    """Figures that no replay can tell, and what is known of the others; raises where that is all of them."""
+    """Read what a statement shows; raises where no replay can tell any of it, `NoFigures` where nothing is computed.
+
+    names: Of the columns of the answer; table: the released one that answers; own: names of the user's tables.
+    """
     if _CHANCE.search(text):
         raise Unknown("it draws at random, or samples rows")
     columns = {name.casefold() for name in release.columns}
@@ -107,28 +126,126 @@ def refused(
         tree = parsed_select(con, text)
         inner, places = chosen(tree, columns, aggregates_in(con, [tree]))
         items, _ = followed(inner.get("select_list", []), columns)
-        items = [items[at] for at in places] if places else items
         keys = _keys(con, inner, columns)
+        outermost = tree
+        if places:  # around it, columns and rows are only chosen
+            tree = inner
         _refuse_ties(con, tree, columns)
     _refuse_other_tables(tree, {release.logical_name, *own})
-    refuse_digits(release, plain.table or (), tree)
+    refuse_digits(release, table, tree)
     figures, others = _named(tree, columns)
-    _refuse_groups_as_units(release, tree, plain.table or (), others)
+    _refuse_groups_as_units(release, tree, table, others)
     _refuse_outermost_rows(tree)
-    is_listed = len(items) == len(plain.columns)
-    counted = {at for at, item in enumerate(items) if is_listed and _is_count(item)}
-    if wanted is not None and is_listed:
-        found = {at: _why_not(items[at], figures, keys) for at in wanted}
-        hidden = {at: why for at, why in found.items() if why}
-    else:
-        hidden, why = {}, _why_not(tree, figures) or _why_not(items, figures, keys)
+    with (
+        release.cursor() as con
+    ):  # a statement without figures may still choose rows that no replay can tell
+        roles = _roles(con, outermost, inner, items, columns)
+    items = [items[at] for at in places] if places else items
+    is_listed = roles is not None and len(items) == len(names)
+    if not is_listed or roles is None:
+        why = _why_not(tree, figures) or _why_not(items, figures, keys)
         if why:
             raise Unknown(why)
-    return Shape(hidden=hidden, counted=frozenset(counted))
+        return Shape(
+            figures=None,
+            keys=None,
+            hidden={},
+            counted=frozenset(),
+            amounts=frozenset(),
+            is_of_sets=False,
+            select=tree,
+            places=tuple(range(len(names))),
+        )
+    of_items = [roles[at] for at in places] if places else roles
+    shown = tuple(at for at, role in enumerate(of_items) if role == "figure")
+    if shown and any(one.get("type") == "DISTINCT_MODIFIER" for one in tree.get("modifiers", ())):
+        raise Unknown("it shows different figures once each, whatever groups have them")
+    found = {at: _why_not(items[at], figures, keys) for at in shown}
+    return Shape(
+        figures=shown,
+        keys=tuple(at for at, role in enumerate(of_items) if role == "key"),
+        hidden={at: why for at, why in found.items() if why},
+        counted=frozenset(at for at in shown if _is_count(items[at])),
+        amounts=frozenset(at for at in shown if _is_amount(items[at])),
+        is_of_sets=len(inner.get("group_sets", ())) > 1,
+        select=inner,
+        places=tuple(places) if places else tuple(range(len(names))),
+    )
+
+
+def _roles(
+    con: duckdb.DuckDBPyConnection,
+    tree: Node,
+    select: Node,
+    items: Sequence[Node],
+    columns: Collection[str],
+) -> list[str] | None:
+    """What each column of a SELECT is: "key", "figure" or "constant"; None where its text does not tell."""
+    if select.get("type") != "SELECT_NODE" or any(
+        makes_more(n) for one in items for n in nodes_in(one)
+    ):
+        return None
+    aggregates = aggregates_in(con, items)
+    try:
+        groups = group_expressions(select, items, aggregates, columns)
+    except NoFigures:
+        if len([*_selects(tree)]) > 1:
+            return None  # what it reads may have figures
+        raise
+    if not groups and not any(map(partial(_aggregates, names=aggregates), items)):
+        return None  # windows over rows, or over what it reads
+    of_groups = {text_of(group) for group in groups}
+    return [
+        "key" if text_of(item) in of_groups
+        else "constant" if _is_constant(item)
+        else "figure"
+        for item in items
+    ]  # fmt: skip
+
+
+def _aggregates(node: Node, names: Collection[str]) -> bool:
+    """Whether an expression has an aggregate of its own SELECT that is no window."""
+    left = [node]
+    while left:
+        part = left.pop()
+        if part.get("class") == "SUBQUERY":
+            continue
+        if part.get("class") != "WINDOW" and name_of(part) in names:
+            return True
+        left += nodes_below(part)
+    return False
+
+
+def _is_constant(node: Node) -> bool:
+    """Whether an expression is the same in every row, whatever the rows are."""
+    if node.get("type") == "GROUPING_FUNCTION":
+        return True
+    kinds = {inner["class"] for inner in nodes_in(node)}
+    return not kinds & {"COLUMN_REF", "FUNCTION", "SUBQUERY", "WINDOW", "STAR"} or (
+        number_of(node) is not None
+    )
+
+
+def _is_amount(node: Node) -> bool:
+    """Whether 0 means that nothing is there: of counts and sums, and of these in proportion to something."""
+    name, given = name_of(node), parts(node)
+    if name in _COUNTS | _SUMS:
+        return True
+    is_inside = (
+        name in ("*", "/", "round")
+        or node["class"] == "CAST"
+        or node.get("type") == "OPERATOR_COALESCE"
+    )
+    below = given or [*nodes_below(node)]
+    if name == "*" and len(below) == 2:
+        return any(map(_is_amount, below))
+    return is_inside and bool(below) and _is_amount(below[0])
 
 
 def refuse_digits(release: Session, table: ColumnSet, tree: Any) -> None:
     """Raise `Unknown` where digits are asked for of a column whose values, or else its table's, were filled in."""
+    from queries.intervals.replays import table_of  # brings the fit, which is slow to import
+
     known = {name.casefold(): name for name in release.columns}
     asked = (one for node in nodes_in(tree) if name_of(node) in _DIGITS for one in columns_in(node))
     for name in asked:
@@ -136,11 +253,11 @@ def refuse_digits(release: Session, table: ColumnSet, tree: Any) -> None:
         of = (column,) if (column,) in release.tables else table
         if column not in table:
             continue
-        filled = 1 - measured_share(noise_model(release, of).table)
-        if filled > MUCH_FILLED:
+        imputed = 1 - measured_share(table_of(release, of))
+        if imputed > MUCH_IMPUTED:
             raise Unknown(
-                f"it asks for digits of {column}, {filled:.0%} of whose values were filled in: real ones keep to "
-                "round numbers"
+                f"it asks for digits of {column}, {imputed:.0%} of whose values were imputed: real ones keep to round "
+                "numbers"
             )
 
 
@@ -184,7 +301,7 @@ def _key_names(
 
 
 def _why_not(tree: Any, figures: Collection[str], keys: Sequence[Node] = ()) -> str | None:
-    """Why no replay can tell what is reckoned in a part of a statement, or None; `keys` as `_keys` gives them."""
+    """Why no replay can tell what is computed in a part of a statement, or None; `keys` as `_keys` gives them."""
     names = set()
     for node in nodes_in(tree):
         name = name_of(node)
@@ -246,7 +363,7 @@ def _hangs_on_rows(node: Node, name: str, figures: Collection[str]) -> bool:
 
 
 def _is_figure(node: Node) -> bool:
-    """Whether an expression is reckoned from aggregates over rows alone, with no column beside these."""
+    """Whether an expression is computed from aggregates over rows alone, with no column beside these."""
     is_any, left = False, [node]
     while left:
         part = left.pop()
@@ -279,7 +396,7 @@ def _named(tree: Any, columns: Collection[str]) -> tuple[set[str], set[str]]:
 
 
 def _is_of_figures(node: Node, figures: Collection[str]) -> bool:
-    """Whether an expression is reckoned from figures of groups alone."""
+    """Whether an expression is computed from figures of groups alone."""
     named = {name.casefold() for name in columns_in(node)}
     return _is_figure(node) or (bool(named) and named <= {*figures})
 
@@ -343,7 +460,7 @@ def _refuse_groups_as_units(
         own = [node for one in of_groups for node in _own(one)]
         if {*map(name_of, own)} & _PER_GROUP or any(_counts_groups(node, others) for node in own):
             raise Unknown(
-                "it reckons from groups, and those that are too rare to be released are not known"
+                "it computes from groups, and those that are too rare to be released are not known"
             )
     windows = [
         node
@@ -352,10 +469,14 @@ def _refuse_groups_as_units(
         for node in nodes_in(one.get("select_list"))
         if node["class"] == "WINDOW"
     ]
-    share = measured_share(noise_model(release, columns).table)
-    if {*map(name_of, windows)} & _PER_GROUP and share < MEASURED:
+    if not {*map(name_of, windows)} & _PER_GROUP:
+        return
+    from queries.intervals.replays import table_of
+
+    share = measured_share(table_of(release, columns))
+    if share < MEASURED:
         raise Unknown(
-            f"its windows take group by group, {1 - share:.0%} of whose rows were filled in, and other groups are not "
+            f"its windows take group by group, {1 - share:.0%} of whose rows were imputed, and other groups are not "
             "released"
         )
 

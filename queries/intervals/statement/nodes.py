@@ -17,8 +17,6 @@ from engine.errors import QueryRefused
 Node = dict[str, Any]
 """A node of DuckDB's parse tree."""
 _PLACES = ("query_location", "query_location_length", "alias")
-_TRUTHS = ("COMPARE_", "CONJUNCTION_", "OPERATOR_IS", "OPERATOR_NOT")
-"""How the types of conditions begin."""
 _STAR_KEYS = {
     *("class", "type", "query_location", "query_location_length", "columns"),
     *("relation_name", "exclude_list"),
@@ -69,18 +67,6 @@ def name_of(node: Node) -> str:
     return str(node.get("function_name", "")).lower()
 
 
-def is_total(node: Node) -> bool:
-    """Whether a subquery is one count or sum of all there is."""
-    inner = node["subquery"]["node"]
-    items = inner.get("select_list", [])
-    return (
-        inner.get("type") == "SELECT_NODE"
-        and len(items) == 1
-        and name_of(items[0]) in ("count_star", "count", "sum")
-        and not any(k in inner for k in ("where_clause", "group_expressions", "having"))
-    )
-
-
 def column_node(*names: str) -> Node:
     """A column by its name, or by its table's and its own."""
     return {"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": [*names]}
@@ -89,26 +75,6 @@ def column_node(*names: str) -> Node:
 def columns_in(node: Any) -> Iterator[str]:
     """Names of the columns that an expression names."""
     return (n["column_names"][-1] for n in nodes_in(node) if n["class"] == "COLUMN_REF")
-
-
-def columns_given(node: Any) -> Iterator[str]:
-    """Names of the columns whose values an expression may hand on: not of those that it only asks something of."""
-    below = node if isinstance(node, list) else []
-    if isinstance(node, dict) and not str(node.get("type", "")).startswith(_TRUTHS):
-        if node.get("class") == "COLUMN_REF":
-            yield node["column_names"][-1]
-        below = [value for key, value in node.items() if key != "when_expr"]
-        below = node["arguments"][1:] if name_of(node) == "if" else below
-    for inner in below:
-        yield from columns_given(inner)
-
-
-def chooses(node: Any) -> bool:
-    """Whether an expression gives one thing or another by a condition."""
-    return any(
-        n["class"] == "CASE" or name_of(n) == "if" or n["type"].startswith(_TRUTHS)
-        for n in nodes_in(node)
-    )
 
 
 def left_out_by(star: Node) -> set[str] | None:

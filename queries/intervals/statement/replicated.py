@@ -17,6 +17,7 @@ import numpy as np
 from engine.errors import QueryRefused
 from engine.schema import ColumnSet, quoted
 from engine.store import unused_name
+from queries.intervals.statement.answers import drawn_replays
 from queries.intervals.statement.nodes import (
     Node,
     dicts_in,
@@ -26,7 +27,6 @@ from queries.intervals.statement.nodes import (
     parts,
     text_of_tree,
 )
-from queries.intervals.statement.spreads import sound_replays
 from queries.intervals.statement.tree import Unknown
 from queries.sql import Session
 
@@ -90,7 +90,7 @@ def _frame(release: Session, table: ColumnSet) -> tuple[pd.DataFrame, str]:
     import pandas as pd  # slow to load
 
     try:
-        drawn = sound_replays(release, table)
+        drawn = drawn_replays(release, table)
     except Unknown as why:
         raise QueryRefused(f"There are no replicates of {', '.join(table)}: {why}") from None
     names = ("replicate", "imagined", "count")

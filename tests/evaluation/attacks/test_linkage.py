@@ -220,3 +220,12 @@ def test_what_cannot_be_linked_says_why(original, rows, risks, why):
     found = checked(linkage(against(original, rows), risks, rng()))
     assert why in found.why_not[WHOLE]
     assert found.rate is None
+
+
+def test_rows_that_count_nothing_are_no_records():
+    original, rows = drawn_frame(60, 1), drawn_frame(40, 2)
+    n = (rows["a"] != 3).to_numpy(int)
+    attacker = told("a", "b", block=("a",))
+    found = linkage(against(original, Distinct(frame=rows, n=n)), attacker, rng())
+    assert found.values["linked"] == pytest.approx((original["a"] != 3).mean())
+    assert all(np.isfinite(list(checked(found).values.values())))

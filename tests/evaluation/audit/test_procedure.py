@@ -21,7 +21,7 @@ from engine.evaluation.audit import (
 )
 from engine.evaluation.audit.page import audit_page
 from engine.evaluation.audit.procedure import NO_ROOM, SPANNED
-from engine.evaluation.audit.testing import holm, power_of, two_sample
+from engine.evaluation.audit.result import holm, power_of, two_sample
 from engine.params import PROFILES, DPParams
 
 PAIRS = (("a", "b"), ("a", "c"), ("b", "c"))

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.evaluation.baselines.anonymity import Anonymity, mondrian
 from engine.evaluation.baselines.baseline import Schema
-from engine.evaluation.baselines.microaggregation import mdav
+from engine.evaluation.baselines.grouping import k_anonymity, mdav, mondrian
 
 RNG = np.random.default_rng(1)
 
@@ -37,7 +36,7 @@ def test_everybody_shares_the_quasi_identifiers_with_k_minus_one_others(k):
     frame, known = people(), ["age", "sex", "region", "born"]
     assert frame.groupby(known, dropna=False, observed=True).size().min() == 1
     schema = Schema(numbers=NUMBERS, known=tuple(known))
-    out = Anonymity(k=k).synthesize(frame, schema, RNG)
+    out = k_anonymity(k).synthesize(frame, schema, RNG)
     assert out.groupby(known, dropna=False, observed=True).size().min() >= k
     pd.testing.assert_series_equal(out["income"], frame["income"])
     assert list(out.dtypes) == list(frame.dtypes)

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from engine.evaluation.baselines import Dpmpm, Parametric, Schema
+from engine.evaluation.baselines import Schema
 from engine.evaluation.baselines.baseline import impossible
-from engine.evaluation.baselines.dpmpm import _drawn, fitted
+from engine.evaluation.baselines.dpmpm import _drawn, dpmpm, fitted
+from engine.evaluation.baselines.parametric import parametric
 from engine.params import ZeroPart, ZeroRule
 
 pytest.importorskip("sklearn")
@@ -39,7 +40,7 @@ SCHEMA = Schema(numbers=NUMBERS)
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("baseline", [Parametric(), Parametric(scores=False), Dpmpm(sweeps=20)])
+@pytest.mark.parametrize("baseline", [parametric(), dpmpm(sweeps=20)])
 def test_types_number_generator_and_kept_columns(baseline):
     frame = people(300)
     out = baseline.synthesize(frame, SCHEMA, np.random.default_rng(1))
@@ -56,7 +57,7 @@ def test_types_number_generator_and_kept_columns(baseline):
 
 def test_regressions_keep_slopes_chances_and_rates():
     frame = people(6000)
-    out = Parametric(scores=False).synthesize(frame, SCHEMA, np.random.default_rng(1))
+    out = parametric().synthesize(frame, SCHEMA, np.random.default_rng(1))
     working = out[out["income"].notna()]
     assert (working["job"].notna()).mean() > 0.97
     slope, _ = np.polyfit(working["age"], working["income"], 1)
@@ -91,7 +92,7 @@ def planted(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 def test_a_planted_mixture_is_recovered():
     rng = np.random.default_rng(5)
     codes, classes = planted(3000, rng)
-    found = fitted(codes, [], 8, 120, 1.0, rng)
+    found = fitted(codes, [], 8, 120, rng)
     # A planted class may be told by several of the model that are alike: they are put together.
     of = np.column_stack([c.argmax(axis=1) for c in found.chances])
     big = found.weights > 0.01
@@ -121,9 +122,9 @@ def test_structural_zeros_are_respected_and_columns_stay_as_common(kept):
         zeros(ZeroPart(column="age", low=16), ZeroPart(column="married", values=(None,))),
     )
     schema = Schema(numbers=frozenset({"age"}), kept=kept, zeros=rules)
-    out = Dpmpm(classes=12, sweeps=60).synthesize(frame, schema, rng)
+    out = dpmpm(classes=12, sweeps=60).synthesize(frame, schema, rng)
     assert not impossible(frame, rules).any()
     assert not impossible(out, rules).any()
     assert out["married"].isna().mean() == pytest.approx(frame["married"].isna().mean(), abs=0.04)
-    free = Dpmpm(classes=2, sweeps=10).synthesize(frame, Schema(numbers=frozenset({"age"})), rng)
+    free = dpmpm(classes=2, sweeps=10).synthesize(frame, Schema(numbers=frozenset({"age"})), rng)
     assert impossible(free, rules).any()

@@ -15,7 +15,6 @@ from engine.evaluation.baselines import (
     command_of,
     entrants,
 )
-from engine.evaluation.baselines.pram import Pram
 
 pytest.importorskip("sklearn")
 FRAME = pd.DataFrame(
@@ -108,8 +107,8 @@ def test_names_are_read():
         "mdav4",
         "own",
     ]
-    assert found[1].baseline == Pram(keep=0.7)
-    assert found[5].baseline.words == ("make", "{in},{out}")
+    assert "70" in found[1].baseline.name
+    assert [one.is_command for one in found] == [False] * 5 + [True]
     for name in ("margins", "bootstrap", "swap", "kanon", "parametric", "dpmpm"):
         assert baseline_of(name).promise
     with pytest.raises(SpecError, match="kanon: wants a whole number"):

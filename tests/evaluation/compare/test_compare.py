@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from fixtures.compare import TWO_WAY, VALUES, Builder, made, make_small
 
@@ -21,7 +22,7 @@ from engine.evaluation.compare.building import (
     refuse_scratch,
     variants,
 )
-from engine.evaluation.compare.result import document
+from engine.evaluation.report import comparison_json
 from engine.release import build
 
 pytest.importorskip("sklearn")
@@ -182,17 +183,21 @@ def test_a_scratch_release_says_so_and_is_refused(small, tmp_path):
 # --- what was found
 
 
-def test_the_document_is_plain_and_confidential():
-    told = document(made(tables__s_pmse_2=VALUES))
-    assert told["confidential"] is True
-    text = json.dumps(told, allow_nan=False)
-    assert json.loads(text) == told
-    summary = {(s["kind"], s["epsilon"]): s["median"] for s in told["summary"]}
-    assert summary == {
+def test_the_json_is_the_frame_and_confidential():
+    told = json.loads(comparison_json(made(tables__s_pmse_2=VALUES)))
+    assert (told["confidential"], told["own"], told["kind"]) == (True, "sticky", "modes")
+    frame = pd.DataFrame(told["frame"])
+    frame = frame[frame["measure"] == "tables.s_pmse_2"]
+    medians = frame[frame["by"] == ""].set_index("subject")
+    kinds = {one["name"]: (one["kind"], one["epsilon"]) for one in told["generators"]}
+    assert {kinds[name]: value for name, value in medians["value"].items()} == {
         ("sticky", None): 1.3,
         ("dp", 0.5): 40.0,
         ("dp", 2.0): 6.0,
         ("exact", None): 1.0,
     }
-    assert len(told["runs"]) == 12
-    assert told["own"] == "sticky"
+    assert medians.loc["sticky", ["low", "high"]].tolist() == [1.1, 1.5]
+    each = frame[(frame["subject"] == "sticky") & (frame["by"] != "")]
+    assert dict(zip(each["by"], each["value"], strict=True)) == {
+        f"repeat {i + 1}": value for i, value in enumerate(VALUES["sticky", None])
+    }

@@ -75,7 +75,7 @@ def test_the_page_begins_with_what_is_signed():
         "profile standard: nothing about fewer than 3 patients, noisy threshold of mean 5",
         "sd 1.40 stays",
         "day of the 16 most exposed patients is guessed up to 68% right; a coin is right in 50%",
-        "in 93% of the cases",
+        "in 93% of cases",
         "Signature",
         "no strong attack was run",
     ):

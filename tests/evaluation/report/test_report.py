@@ -94,16 +94,16 @@ def test_json_has_every_figure_and_no_nan():
     told = json.loads(as_json(evaluation(), catalogue=CATALOGUE), parse_constant=refuse)
     assert told["confidential"] is True
     assert (told["rows"], told["seed"], told["data"]) == (N_ROWS, 7, "people.csv")
-    subject = told["subjects"][0]
-    figures = {one["name"]: one for one in subject["figures"]}
-    assert set(CATALOGUE) <= set(figures)
-    assert figures[FIRST]["value"] == 0.3
-    assert figures[FIRST]["high"] is None
-    assert figures[FIRST]["verdict"] == "good"
-    assert subject["content_hash"] == "abc123"
-    assert subject["attacks"]["linkage"]["rate"]["n"] == 1_000
-    assert subject["attacks"]["inference"]["rate"] is None
-    assert subject["notes_of_measures"]["univariate"] == [f"note {HOSTILE}"]
+    assert told["subjects"][0]["content_hash"] == "abc123"
+    name = told["subjects"][0]["name"]
+    own = [row for row in told["frame"] if row["subject"] == name]
+    rows = {row["measure"]: row for row in own if not row["note"].startswith("note")}
+    assert set(evaluation().results[0].figures()) <= set(rows)
+    assert (rows[FIRST]["value"], rows[FIRST]["note"][:5]) == (0.3, "good:")
+    assert rows["linkage.rate"]["note"].endswith("of 1,000")
+    assert "inference.rate" not in rows
+    notes = [row["note"] for row in own if row["measure"] == "univariate"]
+    assert notes == [f"note {HOSTILE}"]
 
 
 # What may be published.
@@ -131,7 +131,7 @@ def test_a_publishable_report_holds_rounded_scores_and_no_count(tmp_path):
     assert '<meta name="tablepack" content="publishable">' in html
     assert ">1.2<" in html
     assert told["confidential"] is False
-    assert told["subjects"][0]["figures"][0]["value"] == 1.2
+    assert told["frame"][0]["value"] == 1.2
     confidential = write_report(evaluation(one), tmp_path / "c.html", catalogue=CATALOGUE)
     text = confidential[0].read_text("utf-8").replace(",", "")
     for secret in (TRUE_COUNT, N_ROWS, IN_BREAKDOWN):  # the control: they are there to be found

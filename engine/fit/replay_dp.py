@@ -1,0 +1,590 @@
+"""Replay in mode dp: run the mechanism on a released table as if it were the data, in one process, in memory.
+
+The same two verbs as `engine.fit.replay`. `imagine` draws what the data may have been, given the release: what
+shrinking took out of its margins, and where people stand inside a level of several values. `replay` measures their
+margins with fresh noise of the stated spread, reconciles and fits them as a build does, and gives the table that would
+be shown. `stated` and `read` are how a release says what that takes: its margins with their noise, and its public
+levels. Everything here is public.
+
+Margins that stretch beyond the rows' columns are measured as far as these go: their noise adds up over what is summed.
+A table that a margin covers is read off that margin's target, which the drawn rows of a release are brought near to;
+others are drawn row by row from the fit.
+
+Unlike what is released, the data were not shrunk: a release is smoother than they are. So what is imagined is rougher,
+by as much as the stated noise and the strength of what is released leave open (`_rough`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from engine.fit.joint import joint_rows, reconciled, synthesise
+from engine.fit.joint.ipf import distinct, sampled
+from engine.fit.joint.margins import WIDEST, assembled, components, on_simplex, possible_cells
+from engine.fit.joint.synthesis import values_inside
+from engine.fit.replay import WeightedRows
+from engine.levels import Levels, Margin, StructuralZero, inner_depths, level_of
+from engine.params import DPParams
+from engine.schema import (
+    KIND_NULL,
+    NULL_CODE,
+    Column,
+    ColumnSet,
+    FloatArray,
+    Int64Array,
+    column_set,
+)
+
+HALVINGS = 5
+"""How often a level is halved where people are placed inside it at random; inside the last parts they are even."""
+
+RAKINGS = 10
+"""How often imagined margins are raked to the sums of their columns, which putting out what is below 0 has moved."""
+
+TINY = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MarginNoise:
+    """One margin that was measured, and its noise."""
+
+    columns: ColumnSet
+    variance: float  # Of each count, in rows squared
+    branching: int = 0  # See `Margin`
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JointMechanism:
+    """What a release of mode dp states of how it was made.
+
+    total: Variance of the noise of the number of rows; 0: it is public.
+    """
+
+    params: DPParams
+    margins: tuple[MarginNoise, ...]
+    total: float
+    levels: Mapping[str, Levels]
+    zeros: tuple[StructuralZero, ...] = ()
+
+    @property
+    def unmeasured(self) -> ColumnSet:
+        """Columns that no margin names: they were spread evenly."""
+        named = {name for margin in self.margins for name in margin.columns}
+        return tuple(name for name in self.params.columns if name not in named)
+
+    def covers(self, columns: ColumnSet) -> bool:
+        """Whether a margin holds all these columns."""
+        return any({*columns} <= {*margin.columns} for margin in self.margins)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImaginedData:
+    """What the data of a table may have been.
+
+    rows: Of the table's columns.
+    margins: All that are measured of it, exact; `variance` is that of the noise which they get.
+    """
+
+    rows: WeightedRows
+    columns: ColumnSet
+    margins: tuple[Margin, ...]
+
+
+def imagine(
+    rows: WeightedRows, table: ColumnSet, mechanism: JointMechanism, rng: np.random.Generator
+) -> ImaginedData:
+    """Draw what the data of a table may have been: rougher than the rows, and anywhere inside their levels.
+
+    rows: Of its columns and more: of all that tell of a table that no margin covers.
+    """
+    columns = column_set(tuple(rows.codes))
+    params = _params_of(mechanism.params, columns)
+    margins = _margins_of(_by_level(rows, columns, mechanism), params, mechanism)
+    zeros = [zero for zero in mechanism.zeros if {*zero.columns} <= {*columns}]
+    best = _best(margins, table, params)
+    if best is None:
+        seen, whole = _rougher(margins, {m.columns for m in margins}, zeros, rng)
+        by_columns = {m.columns: replace(m, variance=0.0, branching=0) for m in whole}
+        total = Margin(columns=(), n=np.array(int(rows.n.sum()), dtype=np.int64), variance=0.0)
+        made = _drawn([*by_columns.values()], total, params, mechanism, zeros, rng)
+        own = _projected(made, columns, table, mechanism)
+    else:  # margins that share no column with the table say nothing but of the total
+        near = [m for m in margins if {*table} & {*m.columns}]
+        seen, whole = _rougher(near, {best.columns}, zeros, rng)
+        rough = next(m for m in whole if m.columns == best.columns)
+        summed = tuple(k for k, name in enumerate(best.columns) if name not in table)
+        own = _cells_of(rough.n.sum(axis=summed))
+    return ImaginedData(
+        rows=_placed(own, table, mechanism, rng), columns=columns, margins=tuple(seen)
+    )
+
+
+def replay(
+    data: ImaginedData, mechanism: JointMechanism, table: ColumnSet, key: bytes
+) -> WeightedRows:
+    """The table of some columns that a release of these data would show.
+
+    key: 32 bytes; all that is random follows from them.
+    """
+    rng = np.random.default_rng(list(key))
+    params = _params_of(mechanism.params, data.columns)
+    total, margins = _noisy(data, params, mechanism, rng)
+    zeros = [zero for zero in mechanism.zeros if {*zero.columns} <= {*data.columns}]
+    best = _best(margins, table, params)
+    if best is None:
+        made = _drawn(margins, total, params, mechanism, zeros, rng)
+        cells, n = _projected(made, data.columns, table, mechanism)
+    else:
+        cells, n = _off_target(best, margins, total, table, params, mechanism, zeros, rng)
+    shown = joint_rows(table, cells.astype(np.int32), n, mechanism.levels, rng=rng)
+    stored = {}
+    for name, code in zip(table, shown.codes, strict=True):
+        support = shown.supports[name]
+        stored[name] = np.where(support.kind == KIND_NULL, NULL_CODE, support.grid)[code]
+    return _distinct(stored, shown.n)
+
+
+def _best(margins: Sequence[Margin], table: ColumnSet, params: DPParams) -> Margin | None:
+    """The margin whose target tells a table with the least noise; None where none covers it, or targets disagree."""
+    covering = [m for m in margins if {*table} <= {*m.columns} and params.post == "wls"]
+    return min(covering, key=lambda m: (m.variance * m.n.size, m.columns), default=None)
+
+
+def _cells_of(counts: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Combinations that have rows, shape (n, n_columns), and the rows of each."""
+    held = np.flatnonzero(counts)
+    return np.stack(np.unravel_index(held, counts.shape), axis=1), counts.ravel()[held]
+
+
+def _drawn(
+    margins: Sequence[Margin],
+    total: Margin,
+    params: DPParams,
+    mechanism: JointMechanism,
+    zeros: Sequence[StructuralZero],
+    rng: np.random.Generator,
+) -> tuple[np.ndarray[Any, np.dtype[np.int32]], Int64Array]:
+    """Rows drawn one by one from the fit, where a release of a consistent fit also brings them near the margins."""
+    drawn = params if params.post != "wls" else replace(params, sample="multinomial")
+    made = synthesise(margins, total, params=drawn, levels=mechanism.levels, zeros=zeros, rng=rng)
+    return made.cells, made.n
+
+
+def _projected(
+    cells: tuple[np.ndarray[Any, np.dtype[np.int32]], Int64Array],
+    columns: ColumnSet,
+    table: ColumnSet,
+    mechanism: JointMechanism,
+) -> tuple[Int64Array, Int64Array]:
+    """Combinations of some of the columns."""
+    sizes = [len(mechanism.levels[name]) for name in table]
+    chosen = [np.ascontiguousarray(cells[0][:, columns.index(name)]) for name in table]
+    places, n = distinct(chosen, sizes, cells[1])
+    return places.astype(np.int64), n
+
+
+def _rougher(
+    margins: Sequence[Margin],
+    chosen: Collection[ColumnSet],
+    zeros: Sequence[StructuralZero],
+    rng: np.random.Generator,
+) -> tuple[list[Margin], list[Margin]]:
+    """What of released margins may have been there to be seen, and what beside it.
+
+    chosen: Those whose associations matter; others follow the sums by one column.
+    """
+    trees = {m.columns for m in margins if m.branching}
+    ways: dict[str, tuple[FloatArray, FloatArray]] = {}
+    for name in sorted({name for margin in margins for name in margin.columns}):
+        holding = [m for m in margins if name in m.columns]
+        n = holding[0].n.sum(
+            axis=tuple(k for k, c in enumerate(holding[0].columns) if c != name), dtype=np.float64
+        )
+        precision = [len(n) / (m.variance * m.n.size) if m.variance else np.inf for m in holding]
+        parts = components(n, (name,))
+        shown, own = replace(holding[0], columns=(name,), n=n.astype(np.int64)), parts[(name,)]
+        is_tree = (name,) in trees  # not shrunk
+        both = (own, own) if is_tree else _rough(own, 0.0, 1 / sum(precision), rng)
+        ways[name] = _counts(
+            [assembled(parts | {(name,): one}, n.shape, (name,)) for one in both], shown, zeros
+        )
+    seen: list[Margin] = []
+    whole: list[Margin] = []
+    for margin in margins:
+        exact = margin.n.astype(np.float64)
+        pair = exact, exact
+        if margin.columns in chosen and 1 < exact.ndim <= WIDEST:
+            pair = _counts(_associated(margin, rng), margin, zeros)
+        for k, out in enumerate((seen, whole)):
+            raked = _raked(pair[k], [ways[name][k] for name in margin.columns])
+            raked = raked if raked.any() else exact
+            n_rows = int(margin.n.sum())
+            out.append(replace(margin, n=sampled(raked, n_rows, "rounded", rng)))
+    return seen, whole
+
+
+def _counts(
+    both: Sequence[FloatArray], margin: Margin, zeros: Sequence[StructuralZero]
+) -> tuple[FloatArray, FloatArray]:
+    """Two versions of a margin, brought to what its counts can be."""
+    possible, rows = possible_cells(margin, zeros), float(margin.n.sum())
+    one, other = (on_simplex(n, possible, rows) for n in both)
+    return one, other
+
+
+def _associated(margin: Margin, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """A margin with other associations of its columns."""
+    n, names = margin.n.astype(np.float64), margin.columns
+    rows, size = float(n.sum()), dict(zip(names, n.shape, strict=True))
+    parts = components(n, names)
+    likely, beside = dict(parts), dict(parts)
+    for subset, part in likely.items():
+        if len(subset) < 2 or not part.size:
+            continue
+        expected = likely[subset[:1]]
+        for name in subset[1:]:
+            expected = np.multiply.outer(expected, likely[(name,)]) / rows
+        variance = margin.variance * n.size / prod(size[name] for name in subset)
+        parts[subset], beside[subset] = _rough(part, expected, variance, rng)
+    return assembled(parts, n.shape, names), assembled(beside, n.shape, names)
+
+
+def _rough(
+    part: FloatArray, expected: FloatArray | float, variance: float, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """A component as it may have been seen, and with what leaves no trace.
+
+    Of d coordinates with a signal of S in all and noise of variance v each, shrinking leaves S**2 / (S + d v) on
+    average; solved for S, which chance has moved by about v sqrt(2 d). Of that much the shrunk component is the best
+    guess if no direction is likelier than another; if the signal is all in its direction, what was measured is. The
+    truth may lie anywhere between. Beside it, in any direction as much noise may be missing as shrinking takes out.
+    """
+    if not part.size or not variance:
+        return part, part
+    left, noise = float(((part - expected) ** 2).sum()), part.size * variance
+    signal = (left + np.sqrt(left**2 + 4 * left * noise)) / 2
+    signal = max(signal + rng.standard_normal() * variance * np.sqrt(2 * part.size), left)
+    more = rng.uniform(1.0, np.sqrt((signal + noise) / left)) if left > noise * TINY else 1.0
+    seen = expected + more * (part - expected)
+    share = signal / (signal + noise)
+    return seen, seen + rng.normal(0.0, np.sqrt((1 - share**2) * variance), part.shape)
+
+
+def _raked(n: FloatArray, ways: Sequence[FloatArray]) -> FloatArray:
+    """Counts with given sums by each column, where there is anything to be raked."""
+    for _ in range(RAKINGS):
+        for axis, want in enumerate(ways):
+            others = tuple(k for k in range(n.ndim) if k != axis)
+            have = n.sum(axis=others, keepdims=True)
+            wanted = np.expand_dims(want, others)
+            n = n * np.divide(wanted, have, out=np.zeros_like(have), where=have > 0)
+    return n
+
+
+def joint_of(
+    tables: Sequence[WeightedRows], mechanism: JointMechanism, rng: np.random.Generator
+) -> WeightedRows:
+    """Rows of all columns that released tables are projections of, as far as these tell: fitted to them.
+
+    What a margin was measured of and no table shows is as independent as the tables let it be.
+    """
+    params = mechanism.params
+    n_rows = max((int(rows.n.sum()) for rows in tables), default=0)
+    margins: dict[ColumnSet, Margin] = {}
+    for margin in mechanism.margins:
+        for rows in tables:
+            inside = tuple(name for name in margin.columns if name in rows.codes)
+            if inside and inside not in margins:
+                places, n = _by_level(rows, inside, mechanism)
+                counts = np.zeros([len(mechanism.levels[name]) for name in inside], dtype=np.int64)
+                counts[tuple(places.T)] = n
+                margins[inside] = Margin(columns=inside, n=counts, variance=0.0)
+    total = Margin(columns=(), n=np.array(n_rows, dtype=np.int64), variance=0.0)
+    made = synthesise(
+        [one for name, one in margins.items() if not any({*name} < {*other} for other in margins)],
+        total,
+        params=replace(params, strata=(), post="wls", sample="rounded", prior=0.0),
+        levels=mechanism.levels,
+        zeros=mechanism.zeros,
+        rng=rng,
+    )
+    return WeightedRows(codes=_low_codes(made.cells, params.columns, mechanism), n=made.n)
+
+
+def _low_codes(
+    cells: np.ndarray[Any, np.dtype[np.int32]], columns: ColumnSet, mechanism: JointMechanism
+) -> dict[str, Int64Array]:
+    """The first code of each level."""
+    out = {}
+    for j, name in enumerate(columns):
+        levels = mechanism.levels[name]
+        code = levels.low[cells[:, j]]
+        out[name] = np.where(levels.has_null & (cells[:, j] == 0), NULL_CODE, code)
+    return out
+
+
+def _off_target(
+    best: Margin,
+    margins: Sequence[Margin],
+    total: Margin,
+    table: ColumnSet,
+    params: DPParams,
+    mechanism: JointMechanism,
+    zeros: Sequence[StructuralZero],
+    rng: np.random.Generator,
+) -> tuple[Int64Array, Int64Array]:
+    """Combinations of a table off the target of a margin that covers it."""
+    sizes = {name: len(levels) for name, levels in mechanism.levels.items()}
+    inner = tuple(name for name in best.columns if name not in params.strata)
+    expected = np.zeros(tuple(sizes[name] for name in table))
+    for place, targets, _ in reconciled(margins, total, params=params, sizes=sizes, zeros=zeros):
+        at = dict(zip(params.strata, place, strict=True))
+        n = next(one.n for one in targets if one.columns == inner) if inner else targets[0].n.sum()
+        summed = tuple(k for k, name in enumerate(inner) if name not in table)
+        expected[tuple(at.get(name, slice(None)) for name in table)] += n.sum(axis=summed)
+    return _cells_of(sampled(expected, round(float(expected.sum())), params.sample, rng))
+
+
+def _params_of(params: DPParams, columns: ColumnSet) -> DPParams:
+    """The parameters for fewer columns; strata are kept where there is anything else."""
+    strata = params.strata if {*params.strata} < {*columns} else ()
+    return replace(params, columns=columns, strata=strata)
+
+
+def _margins_of(
+    rows: tuple[Int64Array, Int64Array], params: DPParams, mechanism: JointMechanism
+) -> list[Margin]:
+    """All margins as far as the rows' columns go, exact, with the variance of the noise that they get.
+
+    Several that come to the same columns are one of their mean by precision.
+    """
+    columns, (places, n) = params.columns, rows
+    size = {name: len(levels) for name, levels in mechanism.levels.items()}
+    precision: dict[tuple[ColumnSet, int], float] = {}
+    for margin in mechanism.margins:
+        inside = tuple(name for name in margin.columns if name in columns)
+        own = [name for name in inside if name not in params.strata]
+        branching = margin.branching if len(own) == 1 else 0
+        variance = margin.variance * prod(
+            size[name] for name in margin.columns if name not in columns
+        )
+        if inside:
+            weight = 1 / variance if variance else np.inf
+            key = inside, branching
+            precision[key] = precision.get(key, 0.0) + weight
+    out = []
+    for (inside, branching), weight in precision.items():
+        shape = tuple(size[name] for name in inside)
+        at = np.ravel_multi_index([places[:, columns.index(name)] for name in inside], shape)
+        exact = np.bincount(at, weights=n, minlength=prod(shape)).astype(np.int64).reshape(shape)
+        out.append(Margin(columns=inside, n=exact, variance=1 / weight, branching=branching))
+    return out
+
+
+def _noisy(
+    data: ImaginedData, params: DPParams, mechanism: JointMechanism, rng: np.random.Generator
+) -> tuple[Margin, list[Margin]]:
+    """The total and all margins with noise."""
+    noise, out = mechanism.params.noise, []
+    for margin in data.margins:
+        tree: tuple[Int64Array, ...] = ()
+        if margin.branching:
+            (ranged,) = (k for k, c in enumerate(margin.columns) if c not in params.strata)
+            tree = inner_depths(margin.n, margin.branching, ranged)
+        n, *depths = (
+            one + _noise(one.shape, noise, margin.variance, rng) for one in (margin.n, *tree)
+        )
+        out.append(replace(margin, n=n, tree=tuple(depths)))
+    n_rows = int(data.rows.n.sum()) + _noise((), noise, mechanism.total, rng)
+    total = Margin(columns=(), n=np.asarray(n_rows, dtype=np.int64), variance=mechanism.total)
+    return total, out
+
+
+def _noise(
+    shape: tuple[int, ...], noise: str, variance: float, rng: np.random.Generator
+) -> Int64Array:
+    """Whole numbers of the stated distribution and variance."""
+    if not variance:
+        return np.zeros(shape, dtype=np.int64)
+    if noise == "laplace":  # the difference of two geometric numbers is an integer Laplace one
+        scale = 0.5 / np.arcsinh(np.sqrt(0.5 / variance))
+        drawn = rng.geometric(-np.expm1(-1 / scale), size=(2, *shape))
+        return np.asarray(drawn[0] - drawn[1], dtype=np.int64)
+    # Rounding adds a variance of 1/12; a narrower integer Gaussian is nearly always 0.
+    sd = np.sqrt(max(variance - 1 / 12, 0.0))
+    return np.asarray(np.rint(rng.normal(0.0, sd, size=shape)), dtype=np.int64)
+
+
+def _by_level(
+    rows: WeightedRows, columns: ColumnSet, mechanism: JointMechanism
+) -> tuple[Int64Array, Int64Array]:
+    """Distinct combinations of level indexes, shape (n, n_columns), and the rows of each."""
+    places = [level_of(rows.codes[name], mechanism.levels[name]) for name in columns]
+    sizes = [len(mechanism.levels[name]) for name in columns]
+    cells, n = distinct([place.astype(np.int32) for place in places], sizes, rows.n)
+    return cells.astype(np.int64), n
+
+
+def _placed(
+    cells: tuple[Int64Array, Int64Array],
+    columns: ColumnSet,
+    mechanism: JointMechanism,
+    rng: np.random.Generator,
+) -> WeightedRows:
+    """Values for level indexes, at random inside levels of several values."""
+    places, n = cells
+    inside = [values_inside(mechanism.levels[name]) for name in columns]
+    is_wide = any((size > 1).any() for _, size, _ in inside)
+    row = np.repeat(np.arange(len(n)), n) if is_wide else np.arange(len(n))
+    stored = {}
+    for j, name in enumerate(columns):
+        levels, (first, size, step) = mechanism.levels[name], inside[j]
+        level = places[row, j]
+        stored[name] = first[level]
+        if (size > 1).any():
+            share = _shares(places[:, j], len(levels), row, rng)
+            room = size.astype(np.float64)[level]
+            offset = np.minimum((share * room).astype(np.uint64), size[level] - np.uint64(1))
+            stored[name] = stored[name] + offset.view(np.int64) * step[level]
+        if levels.has_null:
+            stored[name] = np.where(level == 0, NULL_CODE, stored[name])
+    return _distinct(stored, np.ones(len(row), dtype=np.int64) if is_wide else n)
+
+
+def _shares(
+    level: Int64Array, n_levels: int, row: Int64Array, rng: np.random.Generator
+) -> FloatArray:
+    """Where in [0, 1) of its level each person stands, by a random tree common to all and one of each row's own."""
+    place = np.zeros(len(row), dtype=np.int64)
+    for depth in range(HALVINGS):
+        common = rng.random((n_levels, 2**depth))[level]
+        own = rng.beta(2 * common + 1e-9, 2 * (1 - common) + 1e-9)
+        place = 2 * place + (rng.random(len(row)) >= own[row, place])
+    share: FloatArray = (place + rng.random(len(row))) / 2**HALVINGS
+    return share
+
+
+def _distinct(codes: Mapping[str, Int64Array], n: Int64Array) -> WeightedRows:
+    """Each combination of codes once."""
+    stored = np.column_stack([*codes.values()])
+    found, at = np.unique(stored, axis=0, return_inverse=True)
+    summed = np.bincount(at.reshape(-1), weights=n, minlength=len(found)).astype(np.int64)
+    return WeightedRows(codes={name: found[:, j] for j, name in enumerate(codes)}, n=summed)
+
+
+# What a release states, as plain values for JSON, and back.
+
+
+def stated(
+    total: Margin,
+    margins: Sequence[Margin],
+    levels: Mapping[str, Levels],
+    zeros: Sequence[StructuralZero],
+    text: Callable[[object], str],
+) -> dict[str, Any]:
+    """What a replay takes beside the parameters: margins with their noise, levels and what is impossible.
+
+    text: Writes a value of a domain.
+    """
+    return {
+        "total": float(total.variance),
+        "margins": [[list(m.columns), float(m.variance), m.branching] for m in margins],
+        "levels": {name: _stated_levels(own, text) for name, own in levels.items()},
+        "zeros": [[list(zero.columns), _runs_of(zero.cells.ravel())] for zero in zeros],
+    }
+
+
+def read(
+    told: Mapping[str, Any],
+    privacy: Mapping[str, Any],
+    columns: Mapping[str, Column],
+    values: Mapping[str, tuple[object, ...]],
+) -> JointMechanism:
+    """The mechanism of what `stated` gave.
+
+    privacy: The parameters as plain values.
+    columns: All that are measured, ranked ones without their domain.
+    values: The domains of ranked columns, typed.
+    """
+    known = {field.name for field in fields(DPParams)}
+    plain = {name: _tuples(value) for name, value in privacy.items() if name in known}
+    levels = {
+        name: _read_levels(told["levels"][name], column, values.get(name))
+        for name, column in columns.items()
+    }
+    return JointMechanism(
+        params=DPParams(**plain),
+        margins=tuple(
+            MarginNoise(columns=tuple(names), variance=variance, branching=branching)
+            for names, variance, branching in told["margins"]
+        ),
+        total=told["total"],
+        levels=levels,
+        zeros=tuple(
+            StructuralZero(
+                columns=tuple(names),
+                cells=_of_runs(runs, tuple(len(levels[name]) for name in names)),
+                why="",
+            )
+            for names, runs in told["zeros"]
+        ),
+    )
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _stated_levels(levels: Levels, text: Callable[[object], str]) -> dict[str, Any]:
+    if levels.values is not None:
+        return {"null": levels.has_null, "values": [text(value) for value in levels.values]}
+    low = levels.low[int(levels.has_null) :].tolist()
+    distances: list[list[int]] = []
+    for before, after in pairwise(low):
+        if distances and distances[-1][0] == after - before:
+            distances[-1][1] += 1
+        else:
+            distances.append([after - before, 1])
+    return {
+        "null": levels.has_null,
+        "step": levels.column.step,
+        "first": low[0],
+        "distances": distances,  # between the first codes of levels, and how often each in a row
+        "last": int(levels.high[-1]),
+    }
+
+
+def _read_levels(
+    told: Mapping[str, Any], column: Column, values: tuple[object, ...] | None
+) -> Levels:
+    if values is not None:
+        low = high = np.arange(len(values), dtype=np.int64)
+        column = replace(column, domain=values)
+    else:
+        distances = [gap for gap, times in told["distances"] for _ in range(times)]
+        low = told["first"] + np.cumsum([0, *distances], dtype=np.int64)
+        high = np.append(low[1:] - 1, np.int64(told["last"]))
+        column = replace(column, step=told["step"])
+    if told["null"]:
+        low, high = (np.concatenate([[np.int64(0)], codes]) for codes in (low, high))
+    return Levels(column=column, low=low, high=high, has_null=told["null"], values=values)
+
+
+def _runs_of(cells: np.ndarray[Any, np.dtype[np.bool_]]) -> list[int]:
+    """Where runs of True begin and end."""
+    edges = np.diff(np.concatenate([[False], cells, [False]]).astype(np.int8))
+    found: list[int] = np.flatnonzero(edges).tolist()
+    return found
+
+
+def _of_runs(runs: Sequence[int], shape: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    cells = np.zeros(prod(shape), dtype=bool)
+    for begin, end in zip(runs[::2], runs[1::2], strict=True):
+        cells[begin:end] = True
+    return cells.reshape(shape)

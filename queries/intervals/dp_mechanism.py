@@ -1,0 +1,154 @@
+"""Mode dp: what a release states of its mechanism, and the rows that its replays take for the data.
+
+Takes an open release; gives its `JointMechanism` (the same for all tables), and for a table imagined and replayed rows
+(`dp_pairs`), or the reason why there are none (`unreplayed`). Reads the catalogue and released tables alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from engine.errors import StoreError
+from engine.fit.replay import WeightedRows
+from engine.fit.replay_dp import JointMechanism, imagine, joint_of, read, replay
+from engine.schema import KIND_NONNEGATIVE, RANKED_KINDS, Column, ColumnSet
+from queries.intervals.buckets import ReleasedValues, column_of
+from queries.sql import Session
+
+RowsOf = Callable[[ColumnSet], WeightedRows]
+"""Gives the distinct rows of a released table."""
+
+
+def unreplayed(release: Session, columns: ColumnSet) -> str | None:
+    """Why a table of mode dp cannot be replayed, or None."""
+    mechanism = joint_mechanism(release)
+    if mechanism is None:
+        return (
+            "the release does not state its margins and levels: it was built by an earlier version, or they take "
+            "too much room"
+        )
+    bare = [name for name in columns if name in mechanism.unmeasured]
+    return f"nothing was measured of {', '.join(bare)}" if bare else None
+
+
+def joint_mechanism(release: Session) -> JointMechanism | None:
+    """What the release states of how its margins were measured and fitted; None where it does not."""
+    key = ("joint mechanism",)
+    if key not in release.models:
+        release.models[key] = _read(release)
+    found: JointMechanism | None = release.models[key]
+    return found
+
+
+def _read(release: Session) -> JointMechanism | None:
+    with release.cursor() as con:
+        (text,) = con.execute("SELECT privacy FROM catalog.release").fetchall()[0]
+        privacy = json.loads(text)
+        told = privacy.get("measured")
+        if told is None:
+            return None
+        described = con.execute(
+            "SELECT name, kind, value_type, public, placeholder, resolution_base, resolution_exponent, "
+            "sql_type FROM catalog.columns"
+        ).fetchall()
+        try:
+            columns, values = {}, {}
+            for name, kind, value_type, public, placeholder, base, exponent, sql_type in described:
+                if name not in told["levels"]:
+                    continue
+                columns[name] = column_of(
+                    name, kind, value_type, public, placeholder, base, exponent
+                )
+                if kind in RANKED_KINDS:
+                    texts = told["levels"][name]["values"]
+                    typed = con.execute(
+                        f"SELECT CAST(unnest(CAST(? AS VARCHAR[])) AS {sql_type})", [texts]
+                    ).fetchall()
+                    values[name] = tuple(value for (value,) in typed)
+            return read(told, privacy, columns, values)
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise StoreError("catalog.release: privacy: states no margins and levels") from None
+
+
+def columns_of(
+    mechanism: JointMechanism, released: tuple[ReleasedValues, ...]
+) -> tuple[tuple[Column, ...], tuple[ReleasedValues, ...]]:
+    """Columns of a table, and their values with those of their domains that are in no released row."""
+    columns, values = [], []
+    for own in released:
+        levels = mechanism.levels[own.name]
+        if levels.values is None:
+            columns.append(levels.column)
+            values.append(own)
+            continue
+        n = len(levels.values)
+        columns.append(replace(levels.column, domain=tuple(range(n))))
+        values.append(
+            ReleasedValues(
+                name=own.name,
+                sql_type=own.sql_type,
+                values=levels.values,
+                kind=np.full(n, KIND_NONNEGATIVE, dtype=np.int64),
+                grid=np.arange(n),
+                n=np.zeros(n, dtype=np.int64),
+            )
+        )
+    return tuple(columns), tuple(values)
+
+
+def dp_pairs(
+    release: Session,
+    columns: ColumnSet,
+    rows_of: RowsOf,
+    keys: list[bytes],
+    check_cancelled: Callable[[], None],
+) -> tuple[tuple[WeightedRows, ...], tuple[WeightedRows, ...]]:
+    """What the data of a table may have been, and what a release of it would show, once for each key."""
+    mechanism = joint_mechanism(release)
+    if mechanism is None:
+        raise StoreError("The release does not state how its margins were measured")
+    rows = _data(release, columns, mechanism, rows_of)
+    imagined, replayed = [], []
+    for key in keys:
+        check_cancelled()
+        data = imagine(rows, columns, mechanism, np.random.default_rng([*key, 1]))
+        imagined.append(data.rows)
+        replayed.append(replay(data, mechanism, columns, key))
+    return tuple(imagined), tuple(replayed)
+
+
+def _data(
+    release: Session, columns: ColumnSet, mechanism: JointMechanism, rows_of: RowsOf
+) -> WeightedRows:
+    """Rows that stand for the data of a table, of its columns and others.
+
+    Of a table that a margin covers: the released one that holds most of the margins that tell of it. Of any other all
+    columns, whose relations tell of it: as a table shows them, or fitted to all that are released.
+    """
+    near = [margin for margin in mechanism.margins if {*margin.columns} & {*columns}]
+
+    def is_told(table: ColumnSet) -> tuple[int, int]:
+        return sum({*margin.columns} <= {*table} for margin in near), -len(table)
+
+    wider = [table for table in release.tables if {*columns} <= {*table}]
+    best = max(wider, key=is_told)
+    needed = {*mechanism.params.columns} - {*mechanism.unmeasured}
+    if mechanism.covers(columns) or needed <= {*best}:
+        return rows_of(best)
+    key = ("joint rows",)
+    if key not in release.models:
+        widest = [
+            table
+            for table in release.tables
+            if not any({*table} < {*other} for other in release.tables)
+        ]
+        seed = hashlib.sha256(f"{release.content_hash} joint".encode()).digest()
+        rng = np.random.default_rng(list(seed))
+        release.models[key] = joint_of([rows_of(table) for table in widest], mechanism, rng)
+    found: WeightedRows = release.models[key]
+    return found
