@@ -48,7 +48,7 @@ class SearchBudget(NamedTuple):
     # Sweeps of block exchanges, and of matched ones to the pairs alone and to all tables; of values within groups.
     block_sweeps: int = 3
     pair_sweeps: int = 2
-    sweeps: int = 4
+    sweeps: int = 8
     value_sweeps: int = 3
     # Of a batch of rows: turns in which those whose choice was taken choose again; pairs that try a block exchange.
     matches: int = 6

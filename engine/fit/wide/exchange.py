@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.fit.budget import BUDGET
 from engine.kernels import Whole, kernel, part
-from engine.schema import BoolArray, FloatArray, Int64Array
+from engine.schema import BoolArray, FloatArray, Int64Array, UInt64Array
 from engine.sticky_prf import siphash
 
 # Keyed shuffles: the only chance in the fit of a wide table, the same on every machine.
@@ -32,10 +32,13 @@ class Shuffles:
 
     def orders(self, count: int, n: int) -> Int64Array:
         """Several such orders; shape (count, n)."""
-        place = np.arange(count * n, dtype=np.uint64)
-        bits = siphash(self._key, [place, np.full_like(place, self._drawn)])
+        return np.argsort(self.bits(count * n).reshape(count, n), axis=1, kind="stable")
+
+    def bits(self, n: int) -> UInt64Array:
+        """Random numbers of 64 bits."""
+        place = np.arange(n, dtype=np.uint64)
         self._drawn += 1
-        return np.argsort(bits.reshape(count, n), axis=1, kind="stable")
+        return siphash(self._key, [place, np.full_like(place, self._drawn - 1)])
 
     def grouped(self, of: Int64Array) -> Int64Array:
         """Places in order of their group, within it in random order."""
@@ -219,6 +222,15 @@ def _change_level(
         _book(rows, at[i], column, levels[i], touched, prices)
 
 
+@part
+def _mixed(x: Whole) -> Whole:
+    """A number whose bits all depend on all bits of another one: the finaliser of splitmix64 (Steele et al. 2014)."""
+    x += np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
 @kernel
 def _exchange(
     batch: Int64Array,
@@ -230,20 +242,37 @@ def _exchange(
     touched: Copies,
     prices: Prices,
     turns: int,
+    chances: Int64Array,
+    draw: np.uint64,
 ) -> int:
-    """Exchange levels of a column between the halves of a batch where that lowers the error; return how often."""
+    """Exchange levels of a column between the halves of a batch where that lowers the error; return how often.
+
+    chances: What a level may be dearer or cheaper by chance for a row: one of these, picked by `draw`; of length 0:
+        nothing. A power of two of them.
+    """
     half = len(batch) // 2
     x = np.empty((len(rows), len(batch)), dtype=np.int64)
     for at in range(len(rows)):
         for i in range(len(batch)):
             x[at, i] = rows[at, batch[i]]
     level = x[column] - low
-    ones, others = _matched(_gains(x, column, low, high, copies, prices), level, half, turns)
+    gained = _gains(x, column, low, high, copies, prices)
+    chance = np.zeros((0, 0) if len(chances) == 0 else gained.shape, dtype=np.int64)
+    for i in range(len(chance)):
+        for j in range(chance.shape[1]):
+            draw = _mixed(draw)
+            chance[i, j] = chances[draw & np.uint64(len(chances) - 1)]
+        chance[i] -= chance[i, level[i]]
+        gained[i] += chance[i]
+    ones, others = _matched(gained, level, half, turns)
     made = 0
     for i in range(len(ones)):
         one, other = batch[ones[i]], batch[others[i]]
+        by_chance = np.int64(0)
+        if len(chance):
+            by_chance = chance[ones[i], level[others[i]]] + chance[others[i], level[ones[i]]]
         # Those made before it in the batch may have taken what it would gain.
-        if _gain_of_exchange(rows, one, other, column, copies, prices) < 0:
+        if _gain_of_exchange(rows, one, other, column, copies, prices) + by_chance < 0:
             given = _book(rows, one, column, rows[column, other], touched, prices)
             _book(rows, other, column, given, touched, prices)
             made += 1
@@ -458,6 +487,7 @@ def _balanced(values: Int64Array, single: Int64Array) -> Int64Array:
 
 WEIGHT_ONE = 1 << 16
 """A weight of 1, in whole numbers."""
+NO_CHANCE, NO_DRAW = np.empty(0, dtype=np.int64), np.uint64(0)
 SOFT = 2.0
 """Added to a count before it is weighed: cells of none and few count alike."""
 EXPECTED = 3
@@ -541,16 +571,34 @@ class Board:
         return _gains(x, column, 0, size, self._own[column], self._prices)
 
     def exchange(
-        self, batch: Int64Array, column: int, low: int = 0, high: int | None = None
+        self,
+        batch: Int64Array,
+        column: int,
+        low: int = 0,
+        high: int | None = None,
+        *,
+        chances: Int64Array = NO_CHANCE,
+        draw: np.uint64 = NO_DRAW,
     ) -> int:
         """Exchange levels of a column between the halves of a batch where that lowers the error; return how often.
 
         low, high: Levels from `low` to less than `high` are exchanged; the rows' own are among them.
+        chances, draw: As of `heated`; without them nothing is left to chance.
         """
         high = self.sizes[column] if high is None else high
         own, touched = self._own[column], self._touched[column]
         return _exchange(
-            batch, column, low, high, self.rows, own, touched, self._prices, BUDGET.matches
+            batch,
+            column,
+            low,
+            high,
+            self.rows,
+            own,
+            touched,
+            self._prices,
+            BUDGET.matches,
+            chances,
+            draw,
         )
 
     def change_level(self, at: Int64Array, column: int, levels: Int64Array) -> None:
@@ -661,8 +709,28 @@ AT_ONCE = 512
 """Rows of a batch."""
 
 
-def matched_sweep(board: Board, shuffles: Shuffles, among: Int64Array | None = None) -> int:
-    """Let every row take part in one batch, with every column; return the number of exchanges."""
+CHANCES = 1024
+"""So many quantiles stand for a distribution."""
+
+
+def chances_of(heat: float) -> Int64Array:
+    """Quantiles of the chance that makes the choice of the least price one by Boltzmann's weights exp(-price / heat).
+
+    With it a search does not keep what its start happened to be like: it comes to rest among rows of about the largest
+    entropy that have the targets' counts. A search that only ever gains does not.
+    """
+    at = (np.arange(CHANCES) + 0.5) / CHANCES
+    gumbel = logarithm(-logarithm(at))
+    return np.rint(gumbel * (heat * WEIGHT_ONE)).astype(np.int64)
+
+
+def matched_sweep(
+    board: Board, shuffles: Shuffles, among: Int64Array | None = None, *, heat: float = 0.0
+) -> int:
+    """Let every row take part in one batch, with every column; return the number of exchanges.
+
+    heat: How much is left to chance, in units of a weight of 1.
+    """
     n_rows = board.rows.shape[1] if among is None else len(among)
     if n_rows < 2:
         return 0
@@ -671,10 +739,12 @@ def matched_sweep(board: Board, shuffles: Shuffles, among: Int64Array | None = N
     order = order if among is None else among[order]
     batches = np.array_split(order, max(n_rows // AT_ONCE, 1))
     turns = shuffles.orders(len(batches), len(columns))
+    chances = chances_of(heat) if heat > 0 else NO_CHANCE
+    draws = shuffles.bits(turns.size).reshape(turns.shape)
     made = 0
-    for batch, turn in zip(batches, turns, strict=True):
+    for batch, turn, draw in zip(batches, turns, draws, strict=True):
         for j in turn:
-            made += board.exchange(batch, columns[j])
+            made += board.exchange(batch, columns[j], chances=chances, draw=draw[j])
     return made
 
 

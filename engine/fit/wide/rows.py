@@ -485,6 +485,8 @@ def _blocks(
 # values within groups placed. Every step keeps the counts of every column.
 
 
+HEAT = 1.0
+"""Of the first sweep, halved with every other one, in units of a weight of 1."""
 BARRED = 2 * WEIGHT_ONE
 """Price of an impossible pair while rows are searched: high, but passed through."""
 EMPHASIS = 4
@@ -679,7 +681,7 @@ def _search(
     report: Report,
     step: int,
 ) -> None:
-    """Search in place: pairs first, then all tables; a row counts `step` times."""
+    """Search in place: pairs first, then all tables, with half the heat each time; a row counts `step` times."""
     pairs, blocks = [target for target in targets if len(target.axes) == 2], blocks_of(edges)
     wider = BUDGET.pair_sweeps if len(pairs) < len(targets) else 0
     steps = BUDGET.block_sweeps + wider + BUDGET.sweeps
@@ -689,11 +691,12 @@ def _search(
         block_sweep(board, blocks, shuffles)
     for done in range(wider):
         report(BUDGET.block_sweeps + done, steps)
-        matched_sweep(board, shuffles)
+        matched_sweep(board, shuffles, heat=HEAT / (1 << done))
     board = Board(rows, sizes, targets, barred=BARRED, step=step) if wider else board
     for done in range(BUDGET.sweeps):
         report(BUDGET.block_sweeps + wider + done, steps)
-        matched_sweep(board, shuffles)
+        is_last = done == BUDGET.sweeps - 1
+        matched_sweep(board, shuffles, heat=0.0 if is_last else HEAT / (1 << wider + done))
     report(steps, steps)
 
 
