@@ -23,6 +23,9 @@ KERNELS: list[Any] = []
 """All kernels of the modules that were imported, as numba's dispatchers."""
 
 
+_ANY_NJIT = cast("Any", njit)  # its types leave out two options
+
+
 def kernel(function: Function) -> Function:
     """Compile a function that is called from Python; keep its machine code where there is a place for it."""
     try:
@@ -35,7 +38,9 @@ def kernel(function: Function) -> Function:
 
 def part(function: Function) -> Function:
     """Compile a function that kernels of its file call; it becomes part of their code."""
-    return cast("Function", njit(nogil=True)(function))
+    # Nothing else calls it: wrappers for other callers would only take time to compile.
+    inside = _ANY_NJIT(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return cast("Function", inside(function))
 
 
 class _Told(Listener):

@@ -38,8 +38,6 @@ class SearchBudget(NamedTuple):
     settled_at_once: int = 256
     tries: int = 64
     idle_turns: int = 2
-    # A fine column of a pair: rows that are looked at together. What is kept of each meanwhile is kept of no more.
-    fine_rows: int = 1 << 22
     # A column that several coarser ones follow from: turns in which it is brought in line with each.
     in_line_turns: int = 12
     # Wide tables. So many rows are searched one by one; of more, each stands for several, and so many are searched
@@ -50,7 +48,7 @@ class SearchBudget(NamedTuple):
     # Sweeps of block exchanges, and of matched ones to the pairs alone and to all tables; of values within groups.
     block_sweeps: int = 3
     pair_sweeps: int = 2
-    sweeps: int = 4
+    sweeps: int = 8
     value_sweeps: int = 3
     # Of a batch of rows: turns in which those whose choice was taken choose again; pairs that try a block exchange.
     matches: int = 6

@@ -74,17 +74,17 @@ def lexicographic(codes: Codes) -> Int64Array:
 
 
 @part
-def _compared(codes: Codes, at: Whole, wanted: Codes, one: Whole) -> Whole:
-    """Below 0 where a cell comes before the wanted one, above 0 where behind it."""
-    for j in range(codes.shape[1]):
-        if codes[at, j] != wanted[one, j]:
-            return -1 if codes[at, j] < wanted[one, j] else 1
+def _compared(known: Codes, at: Whole, wanted: Codes, one: Whole, columns: Int64Array) -> Whole:
+    """Below 0 where a known cell comes before a wanted one, above 0 where behind it."""
+    for j in range(len(columns)):
+        if known[at, j] != wanted[one, columns[j]]:
+            return -1 if known[at, j] < wanted[one, columns[j]] else 1
     return 0
 
 
-@kernel
-def positions_in(known: Codes, wanted: Codes) -> Int64Array:
-    """Position of each wanted cell among known ones in lexicographic order, -1 where it is not there."""
+@part
+def _positions(known: Codes, wanted: Codes, columns: Int64Array) -> Int64Array:
+    """Position of each wanted cell, read in some columns, among known ones in lexicographic order, -1 without one."""
     width = known.shape[1]
     out = np.full(len(wanted), -1, dtype=np.int64)
     sizes, space = np.ones(width, dtype=np.int64), 1.0
@@ -102,8 +102,9 @@ def positions_in(known: Codes, wanted: Codes) -> Int64Array:
         for i in range(len(wanted)):
             key, is_inside = np.int64(0), True
             for j in range(width):
-                is_inside &= 0 <= wanted[i, j] < sizes[j]
-                key = key * sizes[j] + wanted[i, j]
+                code = wanted[i, columns[j]]
+                is_inside &= 0 <= code < sizes[j]
+                key = key * sizes[j] + code
             if is_inside:
                 out[i] = position[key]
         return out
@@ -111,13 +112,19 @@ def positions_in(known: Codes, wanted: Codes) -> Int64Array:
         low, high = 0, len(known)
         while low < high:
             middle = (low + high) >> 1
-            if _compared(known, middle, wanted, i) < 0:
+            if _compared(known, middle, wanted, i, columns) < 0:
                 low = middle + 1
             else:
                 high = middle
-        if low < len(known) and _compared(known, low, wanted, i) == 0:
+        if low < len(known) and _compared(known, low, wanted, i, columns) == 0:
             out[i] = low
     return out
+
+
+@kernel
+def positions_in(known: Codes, wanted: Codes) -> Int64Array:
+    """Position of each wanted cell among known ones in lexicographic order, -1 where it is not there."""
+    return _positions(known, wanted, np.arange(known.shape[1]))
 
 
 class Candidates(NamedTuple):
@@ -202,9 +209,16 @@ def joined(codes: Codes, tables: LockedTo, sizes: Int64Array) -> tuple[Codes, In
             found[size, last] = other[in_other[group], of_other[k - 2]]
             at[last, size], at[previous, size] = in_one[i], in_other[group]
             size += 1
-    for j in prefix:
-        table = codes[tables.first[j] : tables.first[j + 1]]
-        size = _kept_where_known(table, j, found, at, size, sizes)
+    for dropped in prefix:  # keep the cells that the table without this column has
+        table = codes[tables.first[dropped] : tables.first[dropped + 1]]
+        columns = np.array([j for j in range(k) if j != dropped])
+        places = _positions(table, found[:size], columns)
+        size = 0
+        for i in range(len(places)):
+            if places[i] >= 0:
+                found[size], at[:, size] = found[i], at[:, i]
+                at[dropped, size] = places[i]
+                size += 1
     return found[:size].copy(), at[:, :size].copy(), last
 
 
@@ -253,61 +267,6 @@ def _order(
         a, b = one[i, of_one[j]], other[at, of_other[j]]
         if a != b:
             return 1 if a > b else -1
-    return 0
-
-
-@part
-def _kept_where_known(
-    table: Codes, dropped: Whole, found: Codes, at: Int64Array, size: Whole, sizes: Int64Array
-) -> Whole:
-    """Keep the cells that a table without a column has, in place, and note where; return how many."""
-    k, space = len(sizes), 1.0
-    for j in range(k):
-        space *= sizes[j] if j != dropped else 1
-    is_dense = space <= DENSE_LIMIT
-    position = np.full(np.int64(space) if is_dense else 0, -1, dtype=np.int64)
-    if is_dense:
-        for i in range(len(table)):
-            key, own = np.int64(0), 0
-            for j in range(k):
-                if j != dropped:
-                    key = key * sizes[j] + table[i, own]
-                    own += 1
-            position[key] = i
-    kept = 0
-    for i in range(size):
-        if is_dense:
-            key = np.int64(0)
-            for j in range(k):
-                if j != dropped:
-                    key = key * sizes[j] + found[i, j]
-            place = position[key]
-        else:
-            low, high = 0, len(table)
-            while low < high:
-                middle = (low + high) >> 1
-                if _before(table, middle, dropped, found, i) < 0:
-                    low = middle + 1
-                else:
-                    high = middle
-            is_there = low < len(table) and _before(table, low, dropped, found, i) == 0
-            place = np.int64(low) if is_there else np.int64(-1)
-        if place >= 0:
-            found[kept], at[:, kept] = found[i], at[:, i]
-            at[dropped, kept] = place
-            kept += 1
-    return kept
-
-
-@part
-def _before(table: Codes, at: Whole, dropped: Whole, found: Codes, one: Whole) -> Whole:
-    """Below 0 where a cell of a table without a column comes before another cell, above 0 where behind it."""
-    own = 0
-    for j in range(found.shape[1]):
-        if j != dropped:
-            if table[at, own] != found[one, j]:
-                return -1 if table[at, own] < found[one, j] else 1
-            own += 1
     return 0
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.cell_keys import distinct_cells
 from engine.errors import InternalError, SpecError
-from engine.fit.tree import Codes, FittedTree, Placement, fit_tree
+from engine.fit.tree import Codes, Placement, fitted_tree, tree_of
 from engine.params import NOISE_LAYERS
 from engine.ranges import code_bounds
 from engine.relations import Relation, Relations
@@ -79,14 +79,8 @@ def fit_support(
     listed = None if tree.values is None else np.fromiter(tree.values, dtype=np.int64)
     room_low, room_high = _on_list(tree.kind[:, 0], room_low, room_high, listed)
     has_room = np.concatenate([[False], room_low <= room_high])
-    fitted = fit_tree(
-        tree,
-        noisy_total=noisy_total,
-        total=float(total),
-        has_room=has_room,
-        floor=floor,
-        layer_sd=layer_sd,
-        total_sd=total_sd,
+    fitted = fitted_tree(
+        tree_of(tree), noisy_total, float(total), has_room, floor, layer_sd, total_sd**2
     )
     mass, left = share_out(tree, fitted.mass, fitted.remainder, total)
     single = (tree.level[:, 0] == 0) & is_leaf(tree)
@@ -97,13 +91,13 @@ def fit_support(
     n = np.concatenate([mass[1:][single], np.ones(len(codes), dtype=np.int64)])
     measured = np.arange(len(n)) < np.count_nonzero(single)
     support = _merged(column, kind, code, n, measured, tree.values)
-    return replace(support, noise_sd=_stated_sd(tree, fitted, single, layer_sd))
+    return replace(support, noise_sd=_stated_sd(tree, fitted.variance[1:][single], layer_sd))
 
 
-def _stated_sd(tree: Measurement, fitted: FittedTree, single: BoolArray, layer_sd: int) -> float:
+def _stated_sd(tree: Measurement, variance: FloatArray, layer_sd: int) -> float:
     """Root mean square error of the single values, never below that of their own noise."""
     own = NOISE_LAYERS * (float(layer_sd) * float(tree.scale[-1])) ** 2
-    variance = np.maximum(fitted.variance[1:][single], own)
+    variance = np.maximum(variance, own)
     return float(np.sqrt(np.cumsum(variance)[-1] / len(variance))) if len(variance) else own**0.5
 
 
@@ -124,6 +118,12 @@ def _without_folded(tree: Measurement, column: Column) -> Measurement:
         scale=tree.scale,
         values=tree.values,
     )
+
+
+def is_valued(kind: NDArray[np.integer]) -> BoolArray:
+    """Kinds that lie on the grid."""
+    valued: BoolArray = (kind == KIND_NEGATIVE) | (kind == KIND_NONNEGATIVE)
+    return valued
 
 
 def is_leaf(tree: Measurement) -> BoolArray:
@@ -149,7 +149,7 @@ def _room(
     room_high[above[upper]] = low[halves[upper]] - 1
     room_low[above[~upper]] = high[halves[~upper]] + 1
     if limits is not None:
-        valued = (tree.kind[:, 0] == KIND_NEGATIVE) | (tree.kind[:, 0] == KIND_NONNEGATIVE)
+        valued = is_valued(tree.kind[:, 0])
         inside = np.maximum(room_low, limits[0]), np.minimum(room_high, limits[1])
         # A leaf that lies wholly outside was released all the same: it keeps its own range.
         narrowed = valued & ((inside[0] <= inside[1]) | ~is_leaf(tree))
@@ -333,7 +333,7 @@ def found_limits(
 
 def _limits(tree: Measurement, step: int, *, is_whole: bool) -> tuple[int, int] | None:
     """Where the released ranges of one column end; None where it has none."""
-    valued = (tree.kind[:, 0] == KIND_NEGATIVE) | (tree.kind[:, 0] == KIND_NONNEGATIVE)
+    valued = is_valued(tree.kind[:, 0])
     leaves = np.flatnonzero(valued & is_leaf(tree))
     if not len(leaves):
         return None
@@ -486,7 +486,7 @@ def _shared(n: FloatArray, total: int, variance: float) -> NDArray[np.int64]:
 
 def _sides(support: Support, universe: CodedUniverse) -> NDArray[np.int8]:
     """Codes of the deciding column: 1 inside, -1 outside, 0 where unreleased values may be either."""
-    inside = _is_value(support)
+    inside = is_valued(support.kind)
     if universe.low is not None:
         inside &= support.grid >= universe.low
     if universe.high is not None:
@@ -515,15 +515,9 @@ def _says_outside(support: Support, universe: CodedUniverse) -> BoolArray:
     """Codes of a column that say that a row is outside its universe."""
     outside = universe.declared.outside
     if outside is not None:
-        return _is_value(support) & _is_one_of(support, (outside,))
+        return is_valued(support.kind) & _is_one_of(support, (outside,))
     null: BoolArray = support.kind == KIND_NULL
     return null
-
-
-def _is_value(support: Support) -> BoolArray:
-    """Codes that are neither null nor the placeholder."""
-    valued: BoolArray = (support.kind != KIND_NULL) & (support.kind != KIND_OTHER)
-    return valued
 
 
 def _is_one_of(support: Support, values: tuple[Any, ...]) -> BoolArray:

@@ -36,6 +36,7 @@ from engine.schema import (
     Measurement,
     Support,
     UInt8Array,
+    UInt64Array,
 )
 
 Codes = NDArray[np.int32]
@@ -53,6 +54,7 @@ ALIKE = 10.0
 """Rows for which a group is taken to be near a value as it is everywhere: what a few rows there say counts little."""
 _LEAST = 1e-9  # below it a number of rows is none
 _TINY = 1e-300  # so that nothing is divided by 0
+_FIXED = 20  # bits behind the point
 _SD = NOISE_LAYERS**0.5
 
 
@@ -233,38 +235,12 @@ def place(tree: Tree, values: Values, codes: Codes) -> tuple[Int64Array, BoolArr
 # The fit of a tree.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FittedTree:
-    """Fitted masses of the nodes of a measurement; entry 0 is the virtual root (the total)."""
+class FittedTree(NamedTuple):
+    """Entry 0 of everything is the virtual root, the total."""
 
-    mass: FloatArray  # shape (n_nodes + 1,): Fitted number of rows in each node
-    remainder: FloatArray  # shape (n_nodes + 1,): Part of it that lies in no released child
-    # shape (n_nodes + 1,): Variance of the error of `mass`, from the noise of the node, its neighbours and
-    # all above it.
-    variance: FloatArray
-
-
-def fit_tree(
-    tree: Measurement,
-    *,
-    noisy_total: int,
-    total: float,
-    has_room: BoolArray,
-    floor: int,
-    layer_sd: int,
-    total_sd: float = 0.0,
-    is_capped: bool = False,
-) -> FittedTree:
-    """Fit all nodes to a total.
-
-    has_room: Whether a node (the virtual root first) has candidate cells outside its released children.
-    is_capped: What a node can hold outside its released children is at most the cap for each, which was too small to
-        be released.
-    """
-    mass, remainder, variance = fitted_tree(
-        tree_of(tree), noisy_total, total, has_room, floor, layer_sd, total_sd**2, is_capped
-    )
-    return FittedTree(mass=mass, remainder=remainder, variance=variance)
+    mass: FloatArray  # Fitted rows in each node
+    remainder: FloatArray  # Part of them that lies in no released child
+    variance: FloatArray  # Of the error of `mass`: of the noise of the node, its neighbours and all above it
 
 
 @kernel
@@ -276,13 +252,14 @@ def fitted_tree(
     floor: int,
     layer_sd: int,
     total_variance: float,
-    is_capped: bool,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Fields of `FittedTree`."""
+) -> FittedTree:
+    """Fit all nodes to a total.
+
+    has_room: Whether a node (the virtual root first) has candidate cells outside its released children.
+    """
     none = np.empty(0)
-    most = _most_unreleased(tree) if is_capped else none
     return _fitted_tree(
-        tree, noisy_total, total, has_room, floor, layer_sd, total_variance, most, none
+        tree, noisy_total, total, has_room, floor, layer_sd, total_variance, none, none
     )
 
 
@@ -330,7 +307,7 @@ def _fitted_tree(
     total_variance: float,
     most: FloatArray,
     expected: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> FittedTree:
     """Fit all nodes to a total.
 
     most: Largest mass that the unreleased children of a node can hold; empty: it may be anything.
@@ -384,7 +361,7 @@ def _shared_down(
     variance: FloatArray,
     own: FloatArray,
     total: float,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> FittedTree:
     """Bring children and remainders to their parents' fitted counts, from the root down.
 
     What they are off together is shared out by variance: each gives way by its own noise, not by its size, so that
@@ -427,7 +404,7 @@ def _shared_down(
             neighbours = together[above] - own[node] + error[above]
             rest = 1 - part_of
             error[node] = rest * rest * own[node] + part_of * part_of * neighbours
-    return mass, left, error
+    return FittedTree(mass, left, error)
 
 
 @part
@@ -530,7 +507,7 @@ def filled(
         if not released[i]:
             has_room[node[i]] = True
     most = _most_unreleased(tree)
-    rows, cap = np.float64(total), UNRELEASED_CAP * tree.scale[-1]
+    rows, cap = np.float64(total), np.full(len(most), UNRELEASED_CAP * tree.scale[-1])
     x, expected = weight, np.empty(0)
     is_pair = codes.shape[1] == 2
     for turn in range(2 if is_pair and along >= 0 else 1):
@@ -543,6 +520,75 @@ def filled(
         )
         x = _spread(mass, left, node, released, weight, cap)
     return x
+
+
+@kernel
+def boxes_filled(
+    tree: Tree,
+    owner: Int64Array,
+    weight: FloatArray,
+    noisy_total: int,
+    total: float,
+    floor: int,
+    layer_sd: int,
+) -> tuple[FloatArray, FloatArray]:
+    """Fitted rows of all nodes, and of children of theirs that were not released.
+
+    owner: Of each such child its parent, from 1, 0 for the virtual root; nodes that have released children only.
+    """
+    has_room = np.zeros(len(tree.n) + 1, dtype=np.bool_)
+    for one in owner:
+        has_room[one] = True
+    most = _most_unreleased(tree)
+    mass, left, _ = _fitted_tree(
+        tree, noisy_total, total, has_room, floor, layer_sd, 0.0, most, np.empty(0)
+    )
+    last = len(tree.scale) - 1
+    cap = np.full(len(mass), UNRELEASED_CAP * tree.scale[0])
+    for node in range(1, len(mass)):
+        below: Whole = min(np.int64(tree.depth[node - 1]) + 1, last)
+        cap[node] = UNRELEASED_CAP * tree.scale[below]
+    return mass, _spread(mass, left, owner, np.zeros(len(owner), dtype=np.bool_), weight, cap)
+
+
+@kernel
+def in_whole(
+    parent: Int64Array, x: FloatArray, total: int, words: UInt64Array, n_parents: int
+) -> Int64Array:
+    """Round what the parts of every parent hold: by differences of floors of running sums, from keyed starts.
+
+    parent: Of each part; 0 is the virtual root. Behind it the first parts are the other parents, in their order.
+    words: Of each parent 64 random bits.
+
+    Returns: Whole rows of each part, which add up to those of their parent.
+    """
+    first = np.zeros(n_parents + 1, dtype=np.int64)
+    for one in parent:
+        first[one + 1] += 1
+    for one in range(n_parents):
+        first[one + 1] += first[one]
+    free, order = first[:-1].copy(), np.empty(len(parent), dtype=np.int64)
+    have = np.zeros(n_parents)
+    for i in range(len(parent)):
+        order[free[parent[i]]] = i
+        free[parent[i]] += 1
+        have[parent[i]] += x[i]
+    rows = np.empty(len(parent), dtype=np.int64)
+    for one in range(n_parents):
+        target: Whole = total if one == 0 else rows[one - 1]
+        scale = target / have[one] if have[one] > _TINY else 0.0
+        start = np.int64(words[one] >> np.uint64(64 - _FIXED))
+        running = 0.0
+        before: Whole = np.int64(0)
+        for at in range(first[one], first[one + 1]):
+            running += x[order[at]]
+            upto: Whole = (np.int64(running * scale * (1 << _FIXED)) + start) >> _FIXED
+            upto = min(max(upto, before), target)
+            if at == first[one + 1] - 1:
+                upto = target  # whatever floats made of it
+            rows[order[at]] = upto - before
+            before = upto
+    return rows
 
 
 @part
@@ -568,7 +614,7 @@ def _spread(
     node: Int64Array,
     released: BoolArray,
     weight: FloatArray,
-    cap: float,
+    cap: FloatArray,
 ) -> FloatArray:
     """Give each node's remainder to its own cells by weight, capped for cells that were not released."""
     x, sums, cut = np.zeros(len(node)), np.zeros(len(mass)), np.zeros(len(mass))
@@ -586,9 +632,9 @@ def _spread(
         for i in range(len(node)):
             if released[i]:
                 continue
-            if x[i] > cap:
+            if x[i] > cap[node[i]]:
                 is_over = True
-                cut[node[i]] += cap
+                cut[node[i]] += cap[node[i]]
             else:
                 sums[node[i]] += weight[i]
         if not is_over:
@@ -597,8 +643,8 @@ def _spread(
             one = node[i]
             if released[i] or sums[one] <= 0:
                 continue  # a node whose cells are all full keeps its mass: shared out over them again
-            if x[i] > cap:
-                x[i] = cap
+            if x[i] > cap[one]:
+                x[i] = cap[one]
             else:
                 x[i] = weight[i] * (max(remainder[one] - cut[one], 0.0) / sums[one])
     everywhere = EVERYWHERE * mass[0] / _total_or_one(weight)

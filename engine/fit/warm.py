@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 
 from engine.fit.cells import locked_to, positions_in
-from engine.fit.fine import deal, fine_pair, shuffled, taken_of
+from engine.fit.fine import fine_pair
 from engine.fit.locking import lock_table, one_way_table, sub_tables
 from engine.fit.whole import settle
 from engine.kernels import told
@@ -60,7 +60,7 @@ def _tables() -> None:
 
 
 def _rest() -> None:
-    """What tables seldom take: settle, find cells, fit a fine pair, deal values."""
+    """What tables seldom take: settle, find cells, fit a fine pair."""
     codes, n = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.int32), np.array([6, 3, 2, 5])
     positions_in(codes, codes)
     supports = _support("A", [12, 4]), _support("B", [8, 8])
@@ -68,11 +68,6 @@ def _rest() -> None:
     at = np.ascontiguousarray(codes.T, dtype=np.int64)
     settle(codes, n, at, locked_to(tables), _KEY)
     fine_pair(_tree(("A", "B")), supports, noisy_total=16, floor=3, layer_sd=1, key=_KEY)
-    seed, value = np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int32)
-    shuffled(_NONE, _ONE, seed)
-    taken_of(_ONE, _NONE, _ONE, _ONE, seed)
-    run, group = (_NONE, _ONE, _NONE, _NONE), (seed, _ONE, _NONE, _NONE, _ONE)
-    deal(run, group, _ONE, value, value.copy())
 
 
 def _support(name: str, n: list[int]) -> Support:
@@ -102,9 +97,9 @@ def _tree(columns: ColumnSet) -> Measurement:
 
 def _search() -> None:
     """Exchange levels of two columns between two rows."""
-    from engine.fit.wide.exchange import Board, Target
+    from engine.fit.wide.exchange import Board, target_of
 
-    target = Target(axes=(0, 1), n=np.eye(2, dtype=np.int64))
+    target = target_of((0, 1), np.eye(2, dtype=np.int64))
     board = Board(np.array([[0, 1], [1, 0]]), (2, 2), [target], barred=0)
     block = np.array([True, False])
     board.gains(_NONE, 0)

@@ -135,23 +135,32 @@ def _where(values: Int64Array | BoolArray) -> Int64Array:
     return places[:size].copy()
 
 
+@part
+def _grouped(cells: Int64Array, of: Int64Array, size: Whole) -> tuple[Int64Array, Int64Array]:
+    """Cells by their part, in each as they came, and where each part begins."""
+    first = np.zeros(size + 1, dtype=np.int64)
+    for cell in cells:
+        first[of[cell] + 1] += 1
+    for one in range(size):
+        first[one + 1] += first[one]
+    free, grouped = first[:-1].copy(), np.empty(len(cells), dtype=np.int64)
+    for cell in cells:
+        grouped[free[of[cell]]] = cell
+        free[of[cell]] += 1
+    return grouped, first
+
+
 @kernel
 def by_part(of: Int64Array, base: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Cells of each margin by their part, and where each part begins."""
     n_margins, n_cells = of.shape
-    order = np.empty((n_margins, n_cells), dtype=np.int64)
-    first = np.zeros(base[n_margins] + n_margins, dtype=np.int64)
+    order, cells = np.empty((n_margins, n_cells), dtype=np.int64), np.arange(n_cells)
+    first = np.empty(base[n_margins] + n_margins, dtype=np.int64)
     for margin in range(n_margins):
-        begin, size = base[margin] + margin, base[margin + 1] - base[margin]
-        for cell in range(n_cells):
-            first[begin + of[margin, cell] + 1] += 1
-        for one in range(size):
-            first[begin + one + 1] += first[begin + one]
-        free = first[begin : begin + size].copy()
-        for cell in range(n_cells):
-            one = of[margin, cell]
-            order[margin, free[one]] = cell
-            free[one] += 1
+        begin, end = base[margin] + margin, base[margin + 1] + margin + 1
+        order[margin], first[begin:end] = _grouped(
+            cells, of[margin], base[margin + 1] - base[margin]
+        )
     return order, first
 
 
@@ -346,21 +355,6 @@ def _in_common(
 
 
 @part
-def _by_fibre(cells: Int64Array, fibre: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Cells by fibre, in each as they came, and where each fibre begins."""
-    first = np.zeros(fibre[-1] + 2, dtype=np.int64)
-    for cell in cells:
-        first[fibre[cell] + 1] += 1
-    for one in range(len(first) - 1):
-        first[one + 1] += first[one]
-    free, grouped = first[:-1].copy(), np.empty_like(cells)
-    for cell in cells:
-        grouped[free[fibre[cell]]] = cell
-        free[fibre[cell]] += 1
-    return grouped, first
-
-
-@part
 def _sort(rank: Int64Array, cells: Int64Array, cost: Int64Array, begin: Whole, end: Whole) -> None:
     """Sort neighbours by rank, in place; equal ones stay as they are: short runs are sorted, then merged."""
     for low in range(begin, end, _FEW):
@@ -399,7 +393,7 @@ def _ranked(
     weights: Int64Array,
 ) -> tuple[Int64Array, Int64Array]:
     """Cells and their costs by fibre, the cheapest first; among equals those back towards the fit, then by lot."""
-    cells, first = _by_fibre(cells, units.fibre)
+    cells, first = _grouped(cells, units.fibre, units.fibre[-1] + 1)
     cost, rank = np.zeros(len(cells), dtype=np.int64), np.empty(len(cells), dtype=np.int64)
     for j in range(len(judged)):
         of, base = sums.of[judged[j]], sums.base[judged[j]]
@@ -537,13 +531,17 @@ def _indexed(units: Units) -> _Index:
 
 
 @part
+def _cell_of(key: Int64Array, wanted: Whole) -> Whole:
+    """A cell by its key, -1 if there is none."""
+    at = np.searchsorted(key, wanted)
+    return at if at < len(key) and key[at] == wanted else np.int64(-1)
+
+
+@part
 def _find(index: _Index, fibre: Whole, code: Whole) -> Whole:
     """A cell by its fibre and code, -1 if there is none."""
-    wanted = fibre * index.width + code
-    at = np.searchsorted(index.key, wanted)
-    if at < len(index.key) and index.key[at] == wanted:
-        return index.cell[at]
-    return np.int64(-1)
+    at = _cell_of(index.key, fibre * index.width + code)
+    return index.cell[at] if at >= 0 else np.int64(-1)
 
 
 @part
@@ -582,52 +580,33 @@ def _across(
 
 
 @part
-def _unshared(one: Int64Array, other: Int64Array, size: Whole) -> Int64Array:
-    """Which pairs share none of their cells with one of a larger number."""
-    taken = np.full(size, -1)
-    for i in range(len(one)):
-        taken[one[i]] = max(taken[one[i]], i)
-        taken[other[i]] = max(taken[other[i]], i)
-    keep = np.empty(len(one), dtype=np.bool_)
-    for i in range(len(one)):
-        keep[i] = taken[one[i]] == i and taken[other[i]] == i
-    return _where(keep)
-
-
-@part
 def _apart(
-    chosen: Int64Array,
-    given: Int64Array,
-    wanted: Int64Array,
-    pair: Int64Array,
-    back: Int64Array,
-    place: Int64Array,
-    kept: Whole,
-    judged: Int64Array,
-    sums: Sums,
-) -> tuple[Int64Array, Int64Array]:
-    """Of the exchanges that share a sum of a margin those of the largest number; their four cells."""
-    for margin in judged:
-        if margin == kept or sums.kind[sums.base[margin]] == BOXES:
-            continue
-        taken = np.full(sums.base[margin + 1] - sums.base[margin], -1)
-        for number in range(len(chosen)):
-            i = chosen[number]
-            for cell in (given[pair[i]], wanted[pair[i]], back[i], place[i]):
-                of = sums.of[margin, cell]
-                taken[of] = max(taken[of], number)
+    four: Int64Array, number: Int64Array, n_cells: Whole, margins: Int64Array, sums: Sums
+) -> Int64Array:
+    """Exchanges that share no cell that gives, and no sum of some margins, with one of a larger number.
+
+    four: shape (4, n_exchanges): The two cells that give, and the two that get.
+    """
+    kept, of, base = np.arange(len(number)), sums.of, sums.base
+    for j in range(-1, len(margins)):
+        margin = margins[j] if j >= 0 else 0
+        taken = np.full(n_cells if j < 0 else base[margin + 1] - base[margin], -1)
+        n_parts = 2 if j < 0 else 4
+        for i in kept:
+            for at in range(n_parts):
+                one = four[at, i] if j < 0 else of[margin, four[at, i]]
+                taken[one] = max(taken[one], number[i])
         size = 0
-        for number in range(len(chosen)):
-            i = chosen[number]
+        for i in kept:
             is_free = True
-            for cell in (given[pair[i]], wanted[pair[i]], back[i], place[i]):
-                is_free = is_free and taken[sums.of[margin, cell]] == number
+            for at in range(n_parts):
+                one = four[at, i] if j < 0 else of[margin, four[at, i]]
+                is_free = is_free and taken[one] == number[i]
             if is_free:
-                chosen[size] = i
+                kept[size] = i
                 size += 1
-        chosen = chosen[:size]
-    one, other = given[pair[chosen]], wanted[pair[chosen]]
-    return np.concatenate((one, back[chosen])), np.concatenate((place[chosen], other))
+        kept = kept[:size]
+    return kept
 
 
 @part
@@ -687,8 +666,22 @@ def _exchanges(
             best[i] = min(best[i], rank)
             found += 1
     chosen = _affordable(best, cost, most)
-    chosen = chosen[_unshared(given[pair[chosen]], back[chosen], len(units.n))]
-    return _apart(chosen, given, wanted, pair, back, place, kept, judged, sums)
+    four = np.empty((4, len(chosen)), dtype=np.int64)
+    for i in range(len(chosen)):
+        at = chosen[i]
+        four[0, i], four[1, i] = given[pair[at]], back[at]
+        four[2, i], four[3, i] = place[at], wanted[pair[at]]
+    margins, size = np.empty_like(judged), 0
+    for margin in judged:
+        if margin != kept and sums.kind[sums.base[margin]] != BOXES:
+            margins[size] = margin
+            size += 1
+    free = _apart(four, np.arange(len(chosen)), len(units.n), margins[:size], sums)
+    source, target = np.empty(2 * len(free), np.int64), np.empty(2 * len(free), np.int64)
+    for i in range(len(free)):
+        source[i], source[len(free) + i] = four[0, free[i]], four[1, free[i]]
+        target[i], target[len(free) + i] = four[2, free[i]], four[3, free[i]]
+    return source, target
 
 
 @part
@@ -792,27 +785,14 @@ def fibres_of(fibre_of: Int64Array, box: Int64Array) -> tuple[Int64Array, Int64A
     return order, fibre, heads[:size].copy()
 
 
-def starts(key: bytes, name: Int64Array) -> Int64Array:
-    """A start in [0, 1) for each name, in fixed point."""
-    word = siphash(key, [name.view(np.uint64)])
-    return (word >> np.uint64(64 - _FIXED)).astype(np.int64)
-
-
-@kernel
-def by_running_sums(
+@part
+def _by_running_sums(
     x: FloatArray, have: FloatArray, target: Int64Array, heads: Int64Array, start: Int64Array
 ) -> Int64Array:
     """Round each fibre by differences of floors of its running sum, from a keyed start in [0, 1).
 
     have: What each fibre holds. start: Of each fibre, in fixed point.
     """
-    return _by_running_sums(x, have, target, heads, start)
-
-
-@part
-def _by_running_sums(
-    x: FloatArray, have: FloatArray, target: Int64Array, heads: Int64Array, start: Int64Array
-) -> Int64Array:
     n = np.empty(len(x), dtype=np.int64)
     running = 0.0
     for one in range(len(heads)):
@@ -1140,21 +1120,6 @@ class Along(NamedTuple):
 
 
 @part
-def _rows_by(of: Int64Array, held: Int64Array, size: Whole) -> tuple[Int64Array, Int64Array]:
-    """Cells that hold rows by their part, and where each part begins."""
-    first = np.zeros(size + 1, dtype=np.int64)
-    for cell in held:
-        first[of[cell] + 1] += 1
-    for one in range(size):
-        first[one + 1] += first[one]
-    free, grouped = first[:-1].copy(), np.empty(len(held), dtype=np.int64)
-    for cell in held:
-        grouped[free[of[cell]]] = cell
-        free[of[cell]] += 1
-    return grouped, first
-
-
-@part
 def _drawn(rows: tuple[Int64Array, Int64Array], one: Whole, bits: Whole) -> Whole:
     """One of the cells of a part by random bits, -1 if it has none."""
     held, first = rows
@@ -1193,13 +1158,6 @@ def _first_row(
     if comes < 0:
         return comes, comes
     return _drawn(others, sums.of[column, comes], high), comes
-
-
-@part
-def _cell_of(key: Int64Array, wanted: Whole) -> Whole:
-    """A cell by its key, -1 if there is none."""
-    at = np.searchsorted(key, wanted)
-    return at if at < len(key) and key[at] == wanted else np.int64(-1)
 
 
 @part
@@ -1246,32 +1204,6 @@ def _cost_of_exchange(
     return cost
 
 
-@part
-def _exchanges_apart(
-    four: Int64Array, number: Int64Array, n_cells: Whole, sums: Sums
-) -> Int64Array:
-    """Exchanges that share no cell that gives, and no sum, with one of a larger number."""
-    kept, of, base = np.arange(len(number)), sums.of, sums.base
-    for margin in range(-1, of.shape[0]):
-        taken = np.full(n_cells if margin < 0 else base[margin + 1] - base[margin], -1)
-        n_parts = 2 if margin < 0 else 4
-        for i in kept:
-            for j in range(n_parts):
-                one = four[j, i] if margin < 0 else of[margin, four[j, i]]
-                taken[one] = max(taken[one], number[i])
-        size = 0
-        for i in kept:
-            is_free = True
-            for j in range(n_parts):
-                one = four[j, i] if margin < 0 else of[margin, four[j, i]]
-                is_free = is_free and taken[one] == number[i]
-            if is_free:
-                kept[size] = i
-                size += 1
-        kept = kept[:size]
-    return kept
-
-
 @kernel
 def exchange(
     margin: int,
@@ -1288,9 +1220,9 @@ def exchange(
     """
     n, base = cells.n, sums.base
     held = _where(n)
-    own = _rows_by(sums.of[margin], held, base[margin + 1] - base[margin])
-    others = _rows_by(sums.of[column], held, base[column + 1] - base[column])
-    alike = _rows_by(along.code, held, len(along.first) - 1)
+    own = _grouped(held, sums.of[margin], base[margin + 1] - base[margin])
+    others = _grouped(held, sums.of[column], base[column + 1] - base[column])
+    alike = _grouped(held, along.code, len(along.first) - 1)
     four = np.empty((4, len(far)), dtype=np.int64)
     number = np.empty(len(far), dtype=np.int64)
     found = 0
@@ -1314,7 +1246,7 @@ def exchange(
         if best >= 0:
             number[found] = best + (0 if is_over else _SHORT)
             found += 1
-    kept = _exchanges_apart(four[:, :found], number[:found], len(n), sums)
+    kept = _apart(four[:, :found].copy(), number[:found], len(n), np.arange(len(base) - 1), sums)
     for i in kept:
         source = np.array([four[0, i], four[1, i]])
         target = np.array([four[2, i], four[3, i]])

@@ -28,11 +28,10 @@ from engine.schema import KIND_NULL, NULL_CODE
 NAMES = ("A", "B", "C", "D")
 
 
-@pytest.fixture(params=[1 << 22, 37])
-def always_fine(monkeypatch, request):
-    """Whatever the number of values, and however many rows are looked at together."""
+@pytest.fixture
+def always_fine(monkeypatch):
+    """Whatever the number of values."""
     monkeypatch.setattr(fine, "FINE", 0)
-    monkeypatch.setattr(fine, "BUDGET", fine.BUDGET._replace(fine_rows=request.param))
 
 
 def job_of(fits: Fits, columns, key: bytes = KEY) -> dict:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.fit import fit_support, is_leaf
+from engine.fit import tree as fits
 from engine.fit.supports import share_out
-from engine.fit.tree import fit_tree
 from engine.ranges import code_bounds
 from engine.schema import (
     KIND_NEGATIVE,
@@ -53,14 +53,7 @@ def rows_inside(support, kind, low, high) -> int:
 def test_whole_masses_add_up_at_every_node(codes, threshold, seed, total):
     tree = measured(("A",), codes, (top_for(codes),), threshold=threshold, noise=gaussian(seed))
     room = np.ones(tree.n_nodes + 1, dtype=bool)
-    fitted = fit_tree(
-        tree,
-        noisy_total=len(codes),
-        total=float(total),
-        has_room=room,
-        floor=3,
-        layer_sd=1,
-    )
+    fitted = fits.fitted_tree(fits.tree_of(tree), len(codes), float(total), room, 3, 1, 0.0)
     mass, left = share_out(tree, fitted.mass, fitted.remainder, total)
     assert mass[0] == total
     assert (mass >= 0).all()

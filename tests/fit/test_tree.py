@@ -9,19 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.fit_oracles import fitted_tree
 
-from engine.fit.tree import fit_tree
+from engine.fit import tree as fits
 from engine.schema import KIND_NONNEGATIVE, KIND_NULL
 
 
-def fit(tree, noisy_total, total, has_room, *, layer_sd=0):
-    return fit_tree(
-        tree,
-        noisy_total=noisy_total,
-        total=total,
-        has_room=np.array(has_room),
-        floor=3,
-        layer_sd=layer_sd,
-    )
+def fit(tree, noisy_total, total, has_room, *, layer_sd=0, variance=0.0):
+    nodes, room = fits.tree_of(tree), np.array(has_room)
+    return fits.fitted_tree(nodes, noisy_total, total, room, 3, layer_sd, variance)
 
 
 def test_tree_by_hand():
@@ -99,15 +93,8 @@ def test_the_stated_error_is_the_error():
     for _ in range(1_500):
         noisy = replace(tree, n=tree.n + np.rint(rng.normal(0, sd)).astype(np.int64))
         total = 2000 + 5 * rng.normal()
-        fitted = fit_tree(
-            noisy,
-            noisy_total=round(total),
-            total=total,
-            has_room=np.zeros(10, dtype=bool),
-            floor=3,
-            layer_sd=1,
-            total_sd=5.0,
-        )
+        room = np.zeros(10, dtype=bool)
+        fitted = fit(noisy, round(total), total, room, layer_sd=1, variance=25.0)
         errors.append(fitted.mass[1:] - tree.n)
     assert np.std(errors, axis=0) == pytest.approx(np.sqrt(fitted.variance[1:]), rel=0.09)
     assert np.abs(np.mean(errors, axis=0)).max() < 0.25

@@ -1,34 +1,40 @@
-"""Iterative proportional fitting of a full table, or of the cliques of a junction tree."""
+"""Iterative proportional fitting on the cliques of a junction tree, and rows drawn from what is fitted.
+
+Targets, structural zeros and a junction tree in; the fitted tables of its cliques, and rows, out. The fitted
+distribution is the product of the cliques' tables over that of their separators', so only cliques are stored: the same
+result as fitting the table of all columns (Jirousek and Preucil 1995, doi:10.1016/0167-9473(93)E0055-9), which is a
+tree of one clique. Deming and Stephan 1940, doi:10.1214/aoms/1177731829. The start is 1 in every possible cell and 0 in
+impossible ones, so the result is the distribution of largest entropy among those that meet the targets (Csiszar 1975,
+doi:10.1214/aop/1176996454). Sums of 0 stay 0: what a target wants there is part of the error.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import log, prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cell_keys import cell_keys
 from engine.errors import InternalError, SpecError
 from engine.fit.joint.margins import FitReport, Target, run_cycles
+from engine.kernels import Whole, kernel, part
 from engine.levels import StructuralZero
 from engine.params import Sample
 from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 
-# Iterative proportional fitting of a full table: targets and structural zeros in, expected counts out.
-#
-# Deming and Stephan 1940, doi:10.1214/aoms/1177731829, on the blocks of `joint.blocks`. The table starts at 1 in every
-# possible cell and 0 in impossible ones, so the result is the distribution of largest entropy among those that meet the
-# targets (Csiszar 1975, doi:10.1214/aop/1176996454). Sums of 0 stay 0: what a target wants there is part of the error.
+# One table: blocks of columns, so that most margins are raked on a sum of the table that is much smaller.
 
 
 SHRINK = 8
 """A block's table is at most this part of the table it is summed from."""
 SMALL = 4096
 """Cells of a table that is not worth blocks."""
+MOST = 1e30
+"""Largest factor: a sum that is all but 0 cannot be raised in one step."""
+NOTHING_POSSIBLE = "the structural zeros (universes and dp.zeros) leave no possible combination"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,18 +46,9 @@ class Block:
     targets: tuple[int, ...]  # Places of the targets with just these columns; raked last
 
 
-def blocks_of(
-    columns: ColumnSet,
-    margins: Sequence[ColumnSet],
-    sizes: Mapping[str, int],
-    limit: int | None = None,
-) -> Block:
-    """Pack margins into a tree of blocks.
-
-    limit: Most cells of a block at the top (one margin alone may have more); default a part of the table's
-        cells.
-    """
-    return _packed(columns, tuple(enumerate(margins)), sizes, limit)
+def blocks_of(columns: ColumnSet, margins: Sequence[ColumnSet], sizes: Mapping[str, int]) -> Block:
+    """Pack margins into a tree of blocks."""
+    return _packed(columns, tuple(enumerate(margins)), sizes)
 
 
 def raking_order(block: Block) -> tuple[int, ...]:
@@ -64,26 +61,20 @@ def axes_together(block: Block, sizes: Mapping[str, int]) -> ColumnSet:
     """The columns in an order that keeps those side by side which the same blocks sum over; the largest runs last."""
     runs: dict[tuple[bool, ...], list[str]] = {}
     for name in block.columns:
-        runs.setdefault(tuple(name in part.columns for part in block.parts), []).append(name)
+        runs.setdefault(tuple(name in inner.columns for inner in block.parts), []).append(name)
     by_size = sorted(runs.values(), key=lambda run: prod(sizes[name] for name in run))
     return tuple(name for run in by_size for name in run)
 
 
 def _packed(
-    columns: ColumnSet,
-    margins: tuple[tuple[int, ColumnSet], ...],
-    sizes: Mapping[str, int],
-    limit: int | None = None,
+    columns: ColumnSet, margins: tuple[tuple[int, ColumnSet], ...], sizes: Mapping[str, int]
 ) -> Block:
     own = tuple(place for place, margin in margins if set(margin) == set(columns))
     rest = tuple((place, margin) for place, margin in margins if place not in set(own))
     cells = prod(sizes[name] for name in columns)
-    limit = cells // SHRINK if limit is None else limit
-    groups: list[list[int]]
-    if cells <= SMALL:
-        groups = [[k] for k in range(len(rest))]
-    else:
-        groups = _groups([margin for _, margin in rest], sizes, limit)
+    groups = [[k] for k in range(len(rest))]
+    if cells > SMALL:
+        groups = _groups([margin for _, margin in rest], sizes, cells // SHRINK)
     parts = []
     for group in groups:
         named = {name for k in group for name in rest[k][1]}
@@ -117,67 +108,6 @@ def _groups(margins: list[ColumnSet], sizes: Mapping[str, int], limit: int) -> l
     return groups
 
 
-Table = NDArray[Any]
-"""Of float64, or of float32 where it is large."""
-
-LARGE = 1 << 20
-"""Cells from which on the table is float32 (half the memory to pass through) until the error is small."""
-SAFE_IN_FLOAT32 = 1e-5
-"""Least tolerance that float32 is tried for: its sums are right to about 1e-6."""
-INNER_RUN = 32
-"""Cells side by side that one factor, or a run of factors, is multiplied with at once; fewer would be slow."""
-
-MOST = 1e30
-"""Largest factor: a sum that is all but 0 cannot be raised in one step; float32 would overflow."""
-
-NOTHING_POSSIBLE = "the structural zeros (universes and dp.zeros) leave no possible combination"
-
-
-def fit_dense(
-    targets: Sequence[Target],
-    columns: ColumnSet,
-    sizes: Mapping[str, int],
-    *,
-    zeros: Sequence[StructuralZero] = (),
-    max_cycles: int = 200,
-    tolerance: float = 1e-4,
-) -> tuple[FloatArray, FitReport]:
-    """Fit the full table.
-
-    targets: Of the same sum; at least one.
-    columns: Of the table, in the order of its axes. One that no target and no zero names is uniform.
-    """
-    used = used_columns(columns, targets, zeros)
-    block = blocks_of(used, [target.columns for target in targets], sizes)
-    axes = axes_together(block, sizes)
-    block = blocks_of(axes, [target.columns for target in targets], sizes)
-    wanted = aligned(targets, axes)
-    total = float(targets[0].n.sum())
-    is_large = prod(sizes[name] for name in axes) >= LARGE and tolerance >= SAFE_IN_FLOAT32
-    table = seed(axes, sizes, zeros).astype(np.float32 if is_large else np.float64)
-    cycles = 0
-    while True:
-        more, at_rest = run_cycles(
-            lambda: rake_table(table, block, wanted) / max(total, 1e-300),  # noqa: B023  # called at once
-            max_cycles=max_cycles - cycles,
-            tolerance=tolerance,
-        )
-        cycles += more
-        if not table.any():  # no target can be met anywhere: what is possible, all alike
-            table[...] = seed(axes, sizes, zeros)
-        error = scaled(table, block, wanted, total)
-        if error <= tolerance or table.dtype == np.float64:
-            break
-        table = table.astype(np.float64)
-    report = FitReport(
-        how="dense", cycles=cycles, error=error, converged=error <= tolerance, at_rest=at_rest
-    )
-    out = _over_all(table, axes, columns, sizes)
-    if is_large and total > 0:
-        out *= total / max(float(out.sum()), 1e-300)  # float32 holds a total to seven digits
-    return out, report
-
-
 def used_columns(
     columns: ColumnSet, targets: Sequence[Target], zeros: Sequence[StructuralZero]
 ) -> ColumnSet:
@@ -209,22 +139,22 @@ def seed(axes: ColumnSet, sizes: Mapping[str, int], zeros: Sequence[StructuralZe
     return possible
 
 
-def rake_table(table: Table, block: Block, wanted: Sequence[FloatArray]) -> float:
+def rake_table(table: FloatArray, block: Block, wanted: Sequence[FloatArray]) -> float:
     """Rake a table, in place, to all targets of its block once.
 
     Returns: Largest sum of absolute differences between a margin and its target, each taken before it was
     raked, in rows.
     """
     error = 0.0
-    for part in block.parts:
-        axes = tuple(name in part.columns for name in block.columns)
+    for inner in block.parts:
+        axes = tuple(name in inner.columns for name in block.columns)
         before = summed(table, axes)
         after = before.copy()
-        error = max(error, rake_table(after, part, wanted))
+        error = max(error, rake_table(after, inner, wanted))
         multiply(table, ratio(after, before), axes)
     for place in block.targets:
         error = max(error, float(np.abs(table - wanted[place]).sum()))
-        np.copyto(table, wanted[place], where=table > 0, casting="same_kind")
+        np.copyto(table, wanted[place], where=table > 0)
     return error
 
 
@@ -235,181 +165,94 @@ def ratio(after: FloatArray, before: FloatArray) -> FloatArray:
     return np.minimum(after, MOST, out=after)
 
 
-def farthest(table: Table, block: Block, wanted: Sequence[FloatArray]) -> float:
+def farthest(table: FloatArray, block: Block, wanted: Sequence[FloatArray]) -> float:
     """Largest sum of absolute differences between a margin of the table and its target, in rows."""
     error = 0.0
-    for part in block.parts:
-        axes = tuple(name in part.columns for name in block.columns)
-        error = max(error, farthest(summed(table, axes), part, wanted))
+    for inner in block.parts:
+        axes = tuple(name in inner.columns for name in block.columns)
+        error = max(error, farthest(summed(table, axes), inner, wanted))
     for place in block.targets:
         error = max(error, float(np.abs(table - wanted[place]).sum()))
     return error
 
 
-def scaled(table: Table, block: Block, wanted: Sequence[FloatArray], total: float) -> float:
-    """Scale a table, in place, to its total (targets that cannot be met lose rows); give its error as a share."""
-    if total <= 0:
-        table[...] = 0
-        return 0.0
-    have = float(table.sum(dtype=np.float64))
-    if have > 0:
-        table *= table.dtype.type(total / have)
-    return farthest(table, block, wanted) / total
+def summed(table: FloatArray, axes: tuple[bool, ...]) -> FloatArray:
+    """Sum a table over the axes that are not kept."""
+    small = np.zeros([n for n, stays in zip(table.shape, axes, strict=True) if stays])
+    _sum_up(table.reshape(-1), *_runs(axes, table.shape), small.reshape(-1))
+    return small
 
 
-def summed(table: Table, axes: tuple[bool, ...]) -> FloatArray:
-    """Sum a table over the axes that are not kept; in its own type over the longest run of them, then in float64."""
-    runs = _runs(axes, table.shape)
-    dropped = [k for k, (stays, _) in enumerate(runs) if not stays]
-    if not dropped:
-        return table.astype(np.float64)
-    longest = max(dropped, key=lambda k: runs[k][1])
-    before = prod(n for _, n in runs[:longest])
-    length = runs[longest][1]
-    after = prod(n for _, n in runs[longest + 1 :])
-    ones = np.ones(length, dtype=table.dtype)
-    if after == 1:
-        part = table.reshape(before, length) @ ones
-    else:
-        part = np.matmul(ones, table.reshape(before, length, after))
-    left = part.reshape([n for k, (_, n) in enumerate(runs) if k != longest])
-    others = tuple(k - (k > longest) for k in dropped if k != longest)
-    small = left.sum(axis=others, dtype=np.float64)
-    shape = [n for n, stays in zip(table.shape, axes, strict=True) if stays]
-    return np.asarray(small, dtype=np.float64).reshape(shape)
-
-
-def multiply(table: Table, factor: FloatArray, axes: tuple[bool, ...]) -> None:
+def multiply(table: FloatArray, factor: FloatArray, axes: tuple[bool, ...]) -> None:
     """Multiply a factor over the kept axes into the table, in place."""
-    runs = _runs(axes, table.shape)
-    shape = [n if stays else 1 for stays, n in runs]
-    wide = factor.reshape(shape)
-    length, tail = 1, len(runs)
-    while tail > 0 and length < INNER_RUN:
-        tail -= 1
-        length *= runs[tail][1]
-    if len({stays for stays, _ in runs[tail:]}) > 1:  # short runs of both kinds: fill the factor up
-        wide = np.broadcast_to(wide, (*shape[:tail], *(n for _, n in runs[tail:])))
-        wide = np.ascontiguousarray(wide)
-    view = table.reshape([n for _, n in runs])
-    with np.errstate(over="ignore", under="ignore"):
-        view *= wide.astype(table.dtype)
+    _multiply(table.reshape(-1), *_runs(axes, table.shape), factor.reshape(-1))
 
 
-def _runs(axes: tuple[bool, ...], shape: tuple[int, ...]) -> list[tuple[bool, int]]:
-    """Neighbouring axes that are all kept, or all not, as one."""
-    runs: list[tuple[bool, int]] = []
+def _runs(axes: tuple[bool, ...], shape: tuple[int, ...]) -> tuple[Int64Array, Int64Array]:
+    """Lengths of runs of neighbouring axes that are all kept or all not, and how far apart neighbours along each are
+    in the table of the kept axes: 0 along those that are not."""
+    lengths: list[int] = []
+    kept: list[bool] = []
     for stays, n in zip(axes, shape, strict=True):
-        if runs and runs[-1][0] == stays:
-            runs[-1] = (stays, runs[-1][1] * n)
+        if kept and kept[-1] == stays:
+            lengths[-1] *= n
         else:
-            runs.append((stays, n))
-    return runs
+            kept.append(stays)
+            lengths.append(n)
+    held = [n if stays else 1 for stays, n in zip(kept, lengths, strict=True)]
+    steps = [prod(held[at + 1 :]) * stays for at, stays in enumerate(kept)]
+    return np.array(lengths, dtype=np.int64), np.array(steps, dtype=np.int64)
 
 
-def _over_all(
-    table: Table, axes: ColumnSet, columns: ColumnSet, sizes: Mapping[str, int]
-) -> FloatArray:
-    """The table with its axes in the order of the columns; evenly spread over columns it does not have."""
-    order = [axes.index(name) for name in columns if name in axes]
-    shape = tuple(sizes[name] if name in axes else 1 for name in columns)
-    full = tuple(sizes[name] for name in columns)
-    spread = prod(full) // max(prod(shape), 1)
-    out = np.empty(full, dtype=np.float64)
-    np.divide(np.transpose(table, order).reshape(shape), spread, out=out)
-    return out
+@part
+def _next(index: Int64Array, lengths: Int64Array, steps: Int64Array, at: Whole) -> Whole:
+    """Where the next stretch along the last run begins in the smaller table."""
+    for run in range(len(lengths) - 2, -1, -1):
+        index[run] += 1
+        at += steps[run]
+        if index[run] < lengths[run]:
+            break
+        index[run] = 0
+        at -= steps[run] * lengths[run]
+    return at
 
 
-# From expected counts to whole numbers of rows.
-#
-# Takes an array of expectations of any shape, the number of rows and a generator; gives counts that add up to the
-# number of rows. An expectation of 0 never gets a row, so structural zeros hold. No loop over cells.
-
-
-WHOLE = 1e-9
-"""An expectation so near below a whole number is that number: sums of floats are not exact."""
-
-
-def sampled(
-    expected: NDArray[np.floating], n: int, method: Sample, rng: np.random.Generator
-) -> Int64Array:
-    """Draw counts whose expectations are given.
-
-    method: "multinomial": independent rows. "rounded": each count is its scaled expectation rounded up or
-        down, unbiased, and so is, within 1, the sum of every run of cells that are neighbours in C order:
-        systematic sampling, Madow 1949, doi:10.1214/aoms/1177729988.
-    """
-    flat = np.ravel(expected)
-    mass = float(flat.sum(dtype=np.float64)) if flat.size else 0.0
-    if n < 0 or not np.isfinite(mass) or (flat.size and flat.min() < 0):
-        raise InternalError("expected counts must be numbers, none below 0")
-    out = np.zeros(flat.shape, dtype=np.int64)
-    if n:
-        if mass <= 0:
-            raise InternalError("no cell may hold the rows to be drawn")
-        at = np.flatnonzero(flat)  # the others get nothing, whatever rounding does
-        positive = flat[at].astype(np.float64)
-        if method == "multinomial":
-            out[at] = rng.multinomial(n, positive / mass)
+@kernel
+def _sum_up(table: FloatArray, lengths: Int64Array, steps: Int64Array, small: FloatArray) -> None:
+    """Add each cell to its cell of a table of fewer axes."""
+    at: Whole = np.int64(0)
+    index, length = np.zeros(len(lengths), dtype=np.int64), lengths[-1]
+    for begin in range(0, len(table), length):
+        if steps[-1]:
+            for j in range(length):
+                small[at + j] += table[begin + j]
         else:
-            out[at] = _systematic(positive, n, mass, rng)
-    return out.reshape(np.shape(expected))
+            total = 0.0
+            for j in range(length):
+                total += table[begin + j]
+            small[at] += total
+        at = _next(index, lengths, steps, at)
 
 
-def _systematic(positive: FloatArray, n: int, mass: float, rng: np.random.Generator) -> Int64Array:
-    """Whole parts, then as many single rows as are left over, at even distances along the running sum of the rest."""
-    scaled = positive / mass * n  # in this order, for the smallest floats
-    whole = np.floor(scaled + WHOLE)
-    reached = np.cumsum(np.maximum(scaled - whole, 0.0))
-    count = whole.astype(np.int64)
-    left = n - int(count.sum())
-    if left <= 0 or reached[-1] <= 0:
-        # Only where WHOLE or the last bits of large floats made up a row: the largest count bears it.
-        count[np.argmax(count)] += left
-        return count
-    reached *= left / reached[-1]
-    reached[np.searchsorted(reached, reached[-1]) :] = left
-    marks: Int64Array = np.floor(reached + rng.random()).astype(np.int64)
-    count[0] += marks[0]
-    count[1:] += np.diff(marks)
-    return count
+@kernel
+def _multiply(
+    table: FloatArray, lengths: Int64Array, steps: Int64Array, factor: FloatArray
+) -> None:
+    """Multiply each cell by its cell of a table of fewer axes."""
+    at: Whole = np.int64(0)
+    index, length = np.zeros(len(lengths), dtype=np.int64), lengths[-1]
+    for begin in range(0, len(table), length):
+        if steps[-1]:
+            for j in range(length):
+                table[begin + j] *= factor[at + j]
+        else:
+            once = factor[at]
+            for j in range(length):
+                table[begin + j] *= once
+        at = _next(index, lengths, steps, at)
 
 
-Codes = NDArray[np.int32]
-DENSE_KEYS = 1 << 22
-"""Combinations up to which rows are counted by position; more are sorted."""
-
-
-def distinct(
-    parts: Sequence[Codes], sizes: Sequence[int], n: Int64Array
-) -> tuple[Codes, Int64Array]:
-    """Distinct combinations in lexicographic order, with the sums of their counts.
-
-    parts: One a column, at least one.
-
-    Returns: codes; n.
-    """
-    key, n_keys = cell_keys(parts, sizes, n=len(n))
-    if not len(n):
-        return np.zeros((0, len(parts)), dtype=np.int32), n[:0]
-    if n_keys <= DENSE_KEYS:
-        # Sums of float64 are exact up to 2**53 rows.
-        sums = np.bincount(key, weights=n, minlength=n_keys)
-        nonzero = np.flatnonzero(sums)
-        codes = np.stack(np.unravel_index(nonzero, [max(size, 1) for size in sizes]), axis=1)
-        return codes.astype(np.int32), sums[nonzero].astype(np.int64)
-    order = np.argsort(key, kind="stable")
-    ranked = key[order]
-    starts = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]]))
-    at = order[starts]
-    return np.stack([part[at] for part in parts], axis=1), np.add.reduceat(n[order], starts)
-
-
-# Iterative proportional fitting on a junction tree: when the table is too large, but its margins' cliques are not.
-#
-# Targets and a junction tree in; the fitted tables of its cliques, and rows drawn from them, out. The fitted
-# distribution is the product of the cliques' tables over that of their separators', so only cliques are stored: the
-# same result as fitting the full table. Jirousek and Preucil 1995, doi:10.1016/0167-9473(93)E0055-9.
+# Junction trees.
 
 
 Neighbours = dict[str, set[str]]
@@ -519,8 +362,14 @@ def fit_junction_tree(
     total = float(targets[0].n.sum())
     homes = [tree.home(target.columns) for target in targets]
     inside = [[k for k, home in enumerate(homes) if home == c] for c in range(len(tree.cliques))]
+    asked = tree.cliques
+    margins = [target.columns for target in targets]
+    columns = tuple(sorted({name for clique in asked for name in clique}))
+    order = axes_together(blocks_of(columns, margins, sizes), sizes)
+    cliques = tuple(tuple(name for name in order if name in clique) for clique in asked)
+    tree = replace(tree, cliques=cliques)
     work = []
-    for place, clique in enumerate(tree.cliques):
+    for place, clique in enumerate(cliques):
         here = [targets[k] for k in inside[place]]
         block = blocks_of(clique, [target.columns for target in here], sizes)
         work.append((block, aligned(here, clique)))
@@ -541,8 +390,12 @@ def fit_junction_tree(
         tables[:] = _start(tree, sizes, zeros)
     _pass_all(tree, tables)
     error = _finish(tables, work, total)
-    return tuple(tables), FitReport(
-        how="junction tree",
+    in_order = (
+        np.transpose(table, [axes.index(name) for name in clique])
+        for table, axes, clique in zip(tables, cliques, asked, strict=True)
+    )
+    return tuple(in_order), FitReport(
+        how="dense" if len(tree.cliques) == 1 else "junction tree",
         cycles=cycles,
         error=error,
         converged=error <= tolerance,
@@ -601,6 +454,61 @@ def _finish(
         table *= total / max(float(table.sum()), 1e-300)
     errors = [farthest(table, *here) for table, here in zip(tables, work, strict=True)]
     return max(errors) / max(total, 1e-300)
+
+
+# From expected counts to whole numbers of rows.
+#
+# Takes an array of expectations of any shape, the number of rows and a generator; gives counts that add up to the
+# number of rows. An expectation of 0 never gets a row, so structural zeros hold. No loop over cells.
+
+
+WHOLE = 1e-9
+"""An expectation so near below a whole number is that number: sums of floats are not exact."""
+
+
+def sampled(
+    expected: NDArray[np.floating], n: int, method: Sample, rng: np.random.Generator
+) -> Int64Array:
+    """Draw counts whose expectations are given.
+
+    method: "multinomial": independent rows. "rounded": each count is its scaled expectation rounded up or
+        down, unbiased, and so is, within 1, the sum of every run of cells that are neighbours in C order:
+        systematic sampling, Madow 1949, doi:10.1214/aoms/1177729988.
+    """
+    flat = np.ravel(expected)
+    mass = float(flat.sum(dtype=np.float64)) if flat.size else 0.0
+    if n < 0 or not np.isfinite(mass) or (flat.size and flat.min() < 0):
+        raise InternalError("expected counts must be numbers, none below 0")
+    out = np.zeros(flat.shape, dtype=np.int64)
+    if n:
+        if mass <= 0:
+            raise InternalError("no cell may hold the rows to be drawn")
+        at = np.flatnonzero(flat)  # the others get nothing, whatever rounding does
+        positive = flat[at].astype(np.float64)
+        if method == "multinomial":
+            out[at] = rng.multinomial(n, positive / mass)
+        else:
+            out[at] = _systematic(positive, n, mass, rng)
+    return out.reshape(np.shape(expected))
+
+
+def _systematic(positive: FloatArray, n: int, mass: float, rng: np.random.Generator) -> Int64Array:
+    """Whole parts, then as many single rows as are left over, at even distances along the running sum of the rest."""
+    scaled = positive / mass * n  # in this order, for the smallest floats
+    whole = np.floor(scaled + WHOLE)
+    reached = np.cumsum(np.maximum(scaled - whole, 0.0))
+    count = whole.astype(np.int64)
+    left = n - int(count.sum())
+    if left <= 0 or reached[-1] <= 0:
+        # Only where WHOLE or the last bits of large floats made up a row: the largest count bears it.
+        count[np.argmax(count)] += left
+        return count
+    reached *= left / reached[-1]
+    reached[np.searchsorted(reached, reached[-1]) :] = left
+    marks: Int64Array = np.floor(reached + rng.random()).astype(np.int64)
+    count[0] += marks[0]
+    count[1:] += np.diff(marks)
+    return count
 
 
 def sample_tree(

@@ -7,25 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.cell_keys import distinct_cells
 from engine.fit.joint.ipf import (
-    Codes,
     JunctionTree,
-    distinct,
-    fit_dense,
     fit_junction_tree,
     junction_tree,
     sample_tree,
-    sampled,
-    seed,
     used_columns,
 )
 from engine.fit.joint.margins import FitReport, Sizes, Target, reconcile, within, without_strata
-from engine.fit.joint.search import fit_rows, nearer_rows, support_rows
+from engine.fit.joint.search import farthest_of, nearer_rows, support_rows
 from engine.levels import Levels, Margin, StructuralZero
 from engine.params import DPParams
 from engine.progress import Progress, silent
@@ -49,11 +44,7 @@ from engine.schema import (
 # Columns that no margin and no structural zero names are drawn evenly.
 
 
-Way = Literal["dense", "junction tree", "support rows"]
-Int32Array = NDArray[np.int32]
-
-MOST_SUPPORT = 200_000
-"""Support rows: as many as are to be drawn, each then stands for one; but not more than this."""
+Codes = NDArray[np.int32]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +53,7 @@ class Synthesis:
 
     columns: ColumnSet
     # shape (n_cells, n_columns): Distinct combinations of level indexes, in lexicographic order.
-    cells: Int32Array
+    cells: Codes
     n: Int64Array  # shape (n_cells,): Rows of each, above 0
     reports: tuple[FitReport, ...]  # One a fit: one a stratum that has rows
     uniform: ColumnSet  # Columns that no margin names
@@ -82,7 +73,7 @@ def synthesise(
     sizes = {name: len(levels[name]) for name in params.columns}
     strata = params.strata
     free = tuple(name for name in params.columns if name not in strata)
-    parts: list[tuple[Int32Array, Int64Array]] = []
+    parts: list[tuple[Codes, Int64Array]] = []
     reports: list[FitReport] = []
     n_strata = prod(sizes[name] for name in strata)
     for done, (place, targets, ruled) in enumerate(
@@ -95,10 +86,10 @@ def synthesise(
     progress("fit", n_strata, n_strata)
     if not parts:
         parts = [(np.zeros((0, len(params.columns)), dtype=np.int32), np.zeros(0, dtype=np.int64))]
-    cells, n = merged(
-        np.concatenate([c for c, _ in parts]),
+    cells, n = distinct(
+        list(np.concatenate([c for c, _ in parts]).T),
+        [sizes[name] for name in params.columns],
         np.concatenate([n for _, n in parts]),
-        tuple(sizes[name] for name in params.columns),
     )
     named = {name for margin in margins for name in margin.columns}
     uniform = tuple(name for name in params.columns if name not in named)
@@ -146,20 +137,24 @@ def fitted_rows(
     params: DPParams,
     zeros: Sequence[StructuralZero],
     rng: np.random.Generator,
-) -> tuple[Int32Array, Int64Array, FitReport]:
+) -> tuple[Codes, Int64Array, FitReport]:
     """Fit one joint distribution and draw as many rows from it as its targets' total says, rounded.
 
-    Unless they are to be independent, or targets contradict each other, rows are then changed until their counts are
-    near the targets.
+    Unless they are to be independent, or targets contradict each other, rows then exchange values until their counts
+    are near the targets.
 
     Returns: cells: Distinct; n.
     """
     n_rows = round(float(targets[0].n.sum()))
     used = used_columns(columns, targets, zeros)
-    way, tree = chosen_way(targets, used, sizes, zeros, params.max_cells)
-    if way == "dense":
-        cells, n, report = _from_table(targets, used, sizes, params, zeros, n_rows, rng)
-    elif way == "junction tree":
+    tree = chosen_tree(targets, used, sizes, zeros, params.max_cells)
+    if tree is None:
+        rows = support_rows(targets, used, sizes, zeros=zeros, n_rows=n_rows, rng=rng)
+        error = farthest_of(rows, targets, used)
+        report = FitReport(
+            how="support rows", cycles=0, error=error, converged=error <= params.tolerance
+        )
+    else:
         tables, report = fit_junction_tree(
             targets,
             tree,
@@ -168,129 +163,69 @@ def fitted_rows(
             max_cycles=params.max_cycles,
             tolerance=params.tolerance,
         )
-        cells = sample_tree(tables, tree, used, n_rows, params.sample, rng)
-        n = np.ones(len(cells), dtype=np.int64)
-    else:
-        cells, n, report = _from_support(targets, used, sizes, params, zeros, n_rows, rng)
-    agree = params.post == "wls"  # or rows would leave the fit's compromise for one of the targets
-    if way != "support rows" and params.sample == "rounded" and agree and n_rows:
-        rows = np.repeat(cells, n, axis=0)
-        cells = nearer_rows(rows, targets, used, sizes, zeros=zeros, rng=rng)
-        n = np.ones(len(cells), dtype=np.int64)
+        rows = sample_tree(tables, tree, used, n_rows, params.sample, rng)
+        # Else rows would leave the fit's compromise for one of the targets.
+        agree = params.post == "wls"
+        if params.sample == "rounded" and agree and n_rows:
+            rows = nearer_rows(rows, targets, used, sizes, zeros=zeros, rng=rng)
     if used != columns:
-        cells, n = _with_uniform(cells, n, used, columns, sizes, rng)
-    return (*merged(cells, n, tuple(sizes[name] for name in columns)), report)
+        rows = _with_uniform(rows, used, columns, sizes, rng)
+    cells, n = distinct(list(rows.T), [sizes[name] for name in columns])
+    return cells, n, report
 
 
-def chosen_way(
+def chosen_tree(
     targets: Sequence[Target],
     columns: ColumnSet,
     sizes: Mapping[str, int],
     zeros: Sequence[StructuralZero],
     max_cells: int,
-) -> tuple[Way, JunctionTree]:
-    """Decide how to fit, by the cells that must fit in memory; the junction tree is built in any case."""
-    tree = junction_tree([*(t.columns for t in targets), *(z.columns for z in zeros)], sizes)
+) -> JunctionTree | None:
+    """Decide by the cells that must fit in memory: of all columns at once, in cliques, or by rows alone (None)."""
     if prod(sizes[name] for name in columns) <= max_cells:
-        return "dense", tree
-    return ("junction tree" if tree.cells <= max_cells else "support rows"), tree
+        return junction_tree([columns], sizes)
+    tree = junction_tree([*(t.columns for t in targets), *(z.columns for z in zeros)], sizes)
+    return tree if tree.cells <= max_cells else None
 
 
-def merged(
-    cells: Int32Array, n: Int64Array, sizes: tuple[int, ...]
-) -> tuple[Int32Array, Int64Array]:
-    """Add up equal combinations, and put them in lexicographic order; those without rows are left out."""
-    positive = n > 0
-    return distinct(
-        [np.ascontiguousarray(column) for column in cells[positive].T], sizes, n[positive]
-    )
+def distinct(
+    parts: Sequence[Codes], sizes: Sequence[int], n: Int64Array | None = None
+) -> tuple[Codes, Int64Array]:
+    """Distinct combinations in lexicographic order, with the sums of their counts.
 
-
-def _from_table(
-    targets: Sequence[Target],
-    columns: ColumnSet,
-    sizes: Mapping[str, int],
-    params: DPParams,
-    zeros: Sequence[StructuralZero],
-    n_rows: int,
-    rng: np.random.Generator,
-) -> tuple[Int32Array, Int64Array, FitReport]:
-    """By the full table; one that was measured itself needs no fit."""
-    if len(targets) == 1 and targets[0].columns == columns:
-        seed(columns, sizes, zeros)  # refuses where nothing is possible
-        table = targets[0].n
-        report = FitReport(how="dense", cycles=0, error=0.0, converged=True)
-    else:
-        table, report = fit_dense(
-            targets,
-            columns,
-            sizes,
-            zeros=zeros,
-            max_cycles=params.max_cycles,
-            tolerance=params.tolerance,
-        )
-    counts = sampled(table, n_rows, params.sample, rng)
-    at = np.flatnonzero(counts)
-    cells = np.stack(np.unravel_index(at, table.shape), axis=1).astype(np.int32)
-    return cells, counts.ravel()[at], report
-
-
-def _from_support(
-    targets: Sequence[Target],
-    columns: ColumnSet,
-    sizes: Mapping[str, int],
-    params: DPParams,
-    zeros: Sequence[StructuralZero],
-    n_rows: int,
-    rng: np.random.Generator,
-) -> tuple[Int32Array, Int64Array, FitReport]:
-    """By support rows: one for each row, as they are; where there are fewer, by weights if these come nearer."""
-    n_support = max(min(n_rows, MOST_SUPPORT), 1)
-    rows = support_rows(targets, columns, sizes, zeros=zeros, n_rows=n_support, rng=rng)
-    even = np.full(len(rows), n_rows / len(rows))
-    weights, report = fit_rows(targets, rows, columns, sizes, even, max_cycles=0)
-    if n_rows > len(rows):
-        fitted, weighted = fit_rows(
-            targets,
-            rows,
-            columns,
-            sizes,
-            even,
-            max_cycles=params.max_cycles,
-            tolerance=params.tolerance,
-        )
-        weights, report = (fitted, weighted) if weighted.error < report.error else (weights, report)
-    return rows, sampled(weights, n_rows, params.sample, rng), report
+    parts: One a column, at least one. n: Count of each row; default 1.
+    """
+    cells, number = distinct_cells(parts, sizes)
+    counts = np.bincount(number, weights=n, minlength=len(cells[0])).astype(np.int64)
+    return np.stack(cells, axis=1).astype(np.int32), counts
 
 
 def _with_uniform(
-    cells: Int32Array,
-    n: Int64Array,
+    rows: Codes,
     used: ColumnSet,
     columns: ColumnSet,
     sizes: Mapping[str, int],
     rng: np.random.Generator,
-) -> tuple[Int32Array, Int64Array]:
-    """One row each, with levels of the other columns that are as even as can be and go with nothing."""
-    repeated = np.repeat(cells, n, axis=0)
-    rows = np.empty((len(repeated), len(columns)), dtype=np.int32)
+) -> Codes:
+    """Rows with levels of the other columns that are as even as can be and go with nothing."""
+    out = np.empty((len(rows), len(columns)), dtype=np.int32)
     for place, name in enumerate(columns):
         if name in used:
-            rows[:, place] = repeated[:, used.index(name)]
+            out[:, place] = rows[:, used.index(name)]
         else:
             # Dealt out level by level, from a random one on, to the rows in random order.
-            dealt = (np.arange(len(repeated)) + rng.integers(sizes[name])) % sizes[name]
-            rows[:, place] = rng.permutation(dealt)
-    return rows, np.ones(len(rows), dtype=np.int64)
+            dealt = (np.arange(len(rows)) + rng.integers(sizes[name])) % sizes[name]
+            out[:, place] = rng.permutation(dealt)
+    return out
 
 
 def _with_strata(
-    cells: Int32Array,
+    cells: Codes,
     free: ColumnSet,
     strata: ColumnSet,
     place: tuple[int, ...],
     columns: ColumnSet,
-) -> Int32Array:
+) -> Codes:
     """Put the levels of a stratum beside those of its rows."""
     if not strata:
         return cells

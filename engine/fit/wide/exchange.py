@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.fit.budget import BUDGET
 from engine.kernels import Whole, kernel, part
-from engine.schema import BoolArray, FloatArray, Int64Array
+from engine.schema import BoolArray, FloatArray, Int64Array, UInt64Array
 from engine.sticky_prf import siphash
 
 # Keyed shuffles: the only chance in the fit of a wide table, the same on every machine.
@@ -32,10 +32,13 @@ class Shuffles:
 
     def orders(self, count: int, n: int) -> Int64Array:
         """Several such orders; shape (count, n)."""
-        place = np.arange(count * n, dtype=np.uint64)
-        bits = siphash(self._key, [place, np.full_like(place, self._drawn)])
+        return np.argsort(self.bits(count * n).reshape(count, n), axis=1, kind="stable")
+
+    def bits(self, n: int) -> UInt64Array:
+        """Random numbers of 64 bits."""
+        place = np.arange(n, dtype=np.uint64)
         self._drawn += 1
-        return np.argsort(bits.reshape(count, n), axis=1, kind="stable")
+        return siphash(self._key, [place, np.full_like(place, self._drawn - 1)])
 
     def grouped(self, of: Int64Array) -> Int64Array:
         """Places in order of their group, within it in random order."""
@@ -55,16 +58,13 @@ _NEVER = np.int64(1 << 60)
 class Copies(NamedTuple):
     """Where the copies of the tables lie in the vector of prices.
 
-    A row x has its cell of a copy at x[first] * stride + x[second] * step + x[own] + start.
+    A row x has its cell of a copy at the sum of x[axis] * stride, of x[own], and of start.
     """
 
-    # all of shape (n_copies,): `own` is the column the copy is for; a table of two columns has step 0.
-    own: Int64Array
-    first: Int64Array
-    second: Int64Array
-    stride: Int64Array
-    step: Int64Array
-    start: Int64Array
+    own: Int64Array  # shape (n_copies,): The column that the copy is for, its last axis
+    axis: Int64Array  # shape (n_copies, n_others): Its other columns
+    stride: Int64Array  # shape (n_copies, n_others): 0 where a table has fewer columns
+    start: Int64Array  # shape (n_copies,)
 
 
 class Prices(NamedTuple):
@@ -87,10 +87,10 @@ def _gains(
     booked = np.zeros(n_rows, dtype=np.int64)
     own = x[column]
     for c in range(len(copies.own)):  # copy by copy, so that what is looked up lies together
-        one, other = x[copies.first[c]], x[copies.second[c]]
-        by_one, by_other, begin = copies.stride[c], copies.step[c], copies.start[c]
         for i in range(n_rows):
-            stretch = begin + one[i] * by_one + other[i] * by_other
+            stretch = copies.start[c]
+            for a in range(copies.axis.shape[1]):
+                stretch += x[copies.axis[c, a], i] * copies.stride[c, a]
             booked[i] += prices.twice[stretch + own[i]]
             # Slices: three times as fast as places reckoned from the stretch.
             sums, added = gained[i], prices.cost[stretch + low : stretch + high]
@@ -177,18 +177,35 @@ def _book(
     """Give a row another level of a column; return the one that it had."""
     old = rows[column, row]
     for c in range(len(touched.own)):
-        first, second, own = touched.first[c], touched.second[c], touched.own[c]
-        x, y, z = rows[first, row], rows[second, row], rows[own, row]
-        source = x * touched.stride[c] + y * touched.step[c] + z + touched.start[c]
-        x = level if first == column else x
-        y = level if second == column else y
-        z = level if own == column else z
-        target = x * touched.stride[c] + y * touched.step[c] + z + touched.start[c]
+        source = touched.start[c] + rows[touched.own[c], row]
+        target = source + (level - old if touched.own[c] == column else 0)
+        for a in range(touched.axis.shape[1]):
+            axis, by = touched.axis[c, a], touched.stride[c, a]
+            source += rows[axis, row] * by
+            target += (level if axis == column else rows[axis, row]) * by
         if source != target:
             prices.cost[source] -= prices.twice[source]
             prices.cost[target] += prices.twice[target]
     rows[column, row] = level
     return old
+
+
+@part
+def _gain_of_exchange(
+    rows: Int64Array, one: Whole, other: Whole, column: Whole, copies: Copies, prices: Prices
+) -> Whole:
+    """What it adds to the error when two rows exchange their levels of a column; `copies` are that column's own."""
+    gain, cost, twice = np.int64(0), prices.cost, prices.twice
+    a, b = rows[column, one], rows[column, other]
+    for c in range(len(copies.own)):
+        left = right = copies.start[c]
+        for j in range(copies.axis.shape[1]):
+            left += rows[copies.axis[c, j], one] * copies.stride[c, j]
+            right += rows[copies.axis[c, j], other] * copies.stride[c, j]
+        if left != right:  # or the rows only change places
+            gain += cost[left + b] + cost[right + a] - cost[left + a] - cost[right + b]
+            gain += twice[left + a] + twice[right + b]
+    return gain
 
 
 @kernel
@@ -205,6 +222,15 @@ def _change_level(
         _book(rows, at[i], column, levels[i], touched, prices)
 
 
+@part
+def _mixed(x: Whole) -> Whole:
+    """A number whose bits all depend on all bits of another one: the finaliser of splitmix64 (Steele et al. 2014)."""
+    x += np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
 @kernel
 def _exchange(
     batch: Int64Array,
@@ -216,20 +242,41 @@ def _exchange(
     touched: Copies,
     prices: Prices,
     turns: int,
+    chances: Int64Array,
+    draw: np.uint64,
 ) -> int:
-    """Exchange levels of a column between the halves of a batch where that lowers the error; return how often."""
+    """Exchange levels of a column between the halves of a batch where that lowers the error; return how often.
+
+    chances: What a level may be dearer or cheaper by chance for a row: one of these, picked by `draw`; of length 0:
+        nothing. A power of two of them.
+    """
     half = len(batch) // 2
     x = np.empty((len(rows), len(batch)), dtype=np.int64)
     for at in range(len(rows)):
         for i in range(len(batch)):
             x[at, i] = rows[at, batch[i]]
     level = x[column] - low
-    ones, others = _matched(_gains(x, column, low, high, copies, prices), level, half, turns)
+    gained = _gains(x, column, low, high, copies, prices)
+    chance = np.zeros((0, 0) if len(chances) == 0 else gained.shape, dtype=np.int64)
+    for i in range(len(chance)):
+        for j in range(chance.shape[1]):
+            draw = _mixed(draw)
+            chance[i, j] = chances[draw & np.uint64(len(chances) - 1)]
+        chance[i] -= chance[i, level[i]]
+        gained[i] += chance[i]
+    ones, others = _matched(gained, level, half, turns)
+    made = 0
     for i in range(len(ones)):
         one, other = batch[ones[i]], batch[others[i]]
-        given = _book(rows, one, column, rows[column, other], touched, prices)
-        _book(rows, other, column, given, touched, prices)
-    return len(ones)
+        by_chance = np.int64(0)
+        if len(chance):
+            by_chance = chance[ones[i], level[others[i]]] + chance[others[i], level[ones[i]]]
+        # Those made before it in the batch may have taken what it would gain.
+        if _gain_of_exchange(rows, one, other, column, copies, prices) + by_chance < 0:
+            given = _book(rows, one, column, rows[column, other], touched, prices)
+            _book(rows, other, column, given, touched, prices)
+            made += 1
+    return made
 
 
 @kernel
@@ -249,17 +296,15 @@ def _exchange_gains(
     cost, twice = prices.cost, prices.twice
     a, b = rows[:, one], rows[:, other]
     for c in range(len(crossed.own)):
-        by_first, by_second, begin = crossed.stride[c], crossed.step[c], crossed.start[c]
-        first, second, own = crossed.first[c], crossed.second[c], crossed.own[c]
-        a1, a2, a3 = a[first], a[second], a[own]
-        b1, b2, b3 = b[first], b[second], b[own]
-        # What does not move of either row, and what does.
-        stay1, stay2, stay3 = not block[first], not block[second], not block[own]
+        own = crossed.own[c]
         for i in range(len(one)):
-            left = begin + a1[i] * by_first + a2[i] * by_second + a3[i]
-            right = begin + b1[i] * by_first + b2[i] * by_second + b3[i]
-            to_left = begin + (a1[i] if stay1 else b1[i]) * by_first
-            to_left += (a2[i] if stay2 else b2[i]) * by_second + (a3[i] if stay3 else b3[i])
+            left, right = crossed.start[c] + a[own, i], crossed.start[c] + b[own, i]
+            to_left = right if block[own] else left
+            for j in range(crossed.axis.shape[1]):
+                axis, by = crossed.axis[c, j], crossed.stride[c, j]
+                left += a[axis, i] * by
+                right += b[axis, i] * by
+                to_left += (b[axis, i] if block[axis] else a[axis, i]) * by
             # Where the rows only change places in a table, nothing changes.
             if to_left != left and to_left != right:
                 to_right = left + right - to_left
@@ -285,12 +330,11 @@ def _exchange_block(
     for i in range(len(one)):
         for row, partner in ((one[i], other[i]), (other[i], one[i])):
             for c in range(len(crossed.own)):
-                source = target = crossed.start[c]
-                for axis, by in (
-                    (crossed.first[c], crossed.stride[c]),
-                    (crossed.second[c], crossed.step[c]),
-                    (crossed.own[c], 1),
-                ):
+                own = crossed.own[c]
+                source = crossed.start[c] + rows[own, row]
+                target = crossed.start[c] + rows[own, partner if block[own] else row]
+                for a in range(crossed.axis.shape[1]):
+                    axis, by = crossed.axis[c, a], crossed.stride[c, a]
                     source += rows[axis, row] * by
                     target += (rows[axis, partner] if block[axis] else rows[axis, row]) * by
                 if source != target:
@@ -311,8 +355,8 @@ def _exchange_block(
 
 Edge = tuple[int, int]
 """A column and its parent in the tree, -1 for the root; parents come first."""
-Pairs = Mapping[tuple[int, int], Int64Array]
-"""Counts by two columns, the lower place first."""
+Pairs = Mapping[tuple[int, int], NDArray[Any]]
+"""Counts by two columns, the lower place first; of any sum."""
 FIXED = 1 << 20
 """Dependence is compared in steps of 1 / FIXED."""
 _TERMS = 24
@@ -331,7 +375,7 @@ def information_of(pairs: Pairs, n_columns: int) -> FloatArray:
     return out
 
 
-def mutual_information(n: Int64Array) -> float:
+def mutual_information(n: NDArray[Any]) -> float:
     """How much two columns tell of each other, in nats; + - * / in fixed order, so the same on every machine."""
     total = float(n.sum())
     if total <= 0:
@@ -357,13 +401,32 @@ def logarithm(x: FloatArray) -> FloatArray:
     return out
 
 
+def spanning_tree(information: FloatArray) -> tuple[Edge, ...]:
+    """Return the spanning tree of the largest sum; the root is the column of the largest sum.
+
+    information: Symmetric, at least 0.
+
+    Source: Chow and Liu (1968), DOI 10.1109/TIT.1968.1054142; Prim (1957).
+    """
+    root = int(information.sum(axis=0).argmax())
+    edges = [(root, -1)]
+    inside = np.zeros(len(information), dtype=bool)
+    inside[root] = True
+    best, parent = information[root].copy(), np.full(len(information), root)
+    for _ in range(len(information) - 1):
+        child = int(np.where(inside, -1.0, best).argmax())
+        edges.append((child, int(parent[child])))
+        inside[child] = True
+        nearer = information[child] > best
+        best[nearer], parent[nearer] = information[child][nearer], child
+    return tuple(edges)
+
+
 def tree_rows(
     edges: Sequence[Edge],
     singles: Sequence[Int64Array],
     pairs: Pairs,
     shuffles: Shuffles,
-    *,
-    step: int = 1,
 ) -> Int64Array:
     """Deal out rows along the tree."""
     n_rows = int(singles[0].sum()) if len(singles) else 0
@@ -375,21 +438,19 @@ def tree_rows(
             rows[child, shuffles.order(n_rows)] = values
             continue
         table = table if parent < child else table.T
-        rows[child] = _dealt(rows[parent], table, singles[child], shuffles, step)
+        rows[child] = _dealt(rows[parent], table, singles[child], shuffles)
     return rows
 
 
 def _dealt(
-    parents: Int64Array, table: Int64Array, single: Int64Array, shuffles: Shuffles, step: int
+    parents: Int64Array, table: Int64Array, single: Int64Array, shuffles: Shuffles
 ) -> Int64Array:
     """A child's level for each row: as the table says where its sums are those of the columns, else as near."""
     # The rows of each parent level, in random order, take the table's row from left to right.
     order = shuffles.grouped(parents)
     room = np.bincount(parents, minlength=len(table))
     upto = np.cumsum(table, axis=1)
-    if step > 1:  # to the room of each parent, from left to right
-        upto = upto * room[:, np.newaxis] // np.maximum(upto[:, -1:], 1)
-    upto = np.minimum(upto, room[:, np.newaxis])
+    upto = upto * room[:, np.newaxis] // np.maximum(upto[:, -1:], 1)  # to the room of each parent
     each = np.diff(upto, axis=1, prepend=0)
     values = np.full(len(parents), -1)
     starts = np.cumsum(room) - room
@@ -426,6 +487,7 @@ def _balanced(values: Int64Array, single: Int64Array) -> Int64Array:
 
 WEIGHT_ONE = 1 << 16
 """A weight of 1, in whole numbers."""
+NO_CHANCE, NO_DRAW = np.empty(0, dtype=np.int64), np.uint64(0)
 SOFT = 2.0
 """Added to a count before it is weighed: cells of none and few count alike."""
 EXPECTED = 3
@@ -438,32 +500,40 @@ IMPOSSIBLE, MOST = 16, 64
 class Target:
     """What one table of the rows should be."""
 
-    axes: tuple[int, ...]  # Places of its two or three columns, ascending
-    n: Int64Array  # Counts, one axis a column
-    is_strict: bool = False  # Cells of none are barred
-    emphasis: int = 1  # What is against a difference counts so many times
+    axes: tuple[int, ...]  # Places of its columns, ascending
+    n: Int64Array | FloatArray  # Counts, one axis a column
+    weight: Int64Array  # Of each squared difference
+    barred: Int64Array | None = None  # How much is against a row in each cell
 
-    @property
-    def barred(self) -> Int64Array:
-        """How much is against each cell of none: `IMPOSSIBLE` and more where more rows than a few were to be expected.
 
-        Locked pairs may contradict each other by a few rows; then it is better that two rare values stand together
-        where chance may have left none, than a child with a spouse. Of rare values those are kept apart first whose
-        columns have most to do with each other.
-        """
-        expected = self.n.sum(axis=1)[:, np.newaxis] * self.n.sum(axis=0) // max(self.n.sum(), 1)
-        rare = 1 + min(int(mutual_information(self.n) * IMPOSSIBLE), IMPOSSIBLE - 2)
-        against = np.where(expected >= EXPECTED, IMPOSSIBLE * np.minimum(expected, MOST), rare)
-        out: Int64Array = np.where(self.n == 0, against, 0)
-        return out
+def target_of(
+    axes: tuple[int, ...],
+    n: Int64Array | FloatArray,
+    *,
+    emphasis: int = 1,
+    barred: Int64Array | None = None,
+) -> Target:
+    """A table with weights (n + 2) ** -0.75, by square roots, which are the same everywhere.
 
-    @property
-    def weight(self) -> Int64Array:
-        """Weight of each squared difference: (n + 2) ** -0.75, by square roots, which are the same everywhere."""
-        root = np.sqrt(self.n + SOFT)
-        weight = np.rint(WEIGHT_ONE / (root * np.sqrt(root)))
-        out: Int64Array = np.maximum(weight, 1).astype(np.int64) * self.emphasis
-        return out
+    emphasis: What is against a difference counts so many times.
+    """
+    root = np.sqrt(n + SOFT)
+    weight = np.rint(WEIGHT_ONE / (root * np.sqrt(root)))
+    weight = np.maximum(weight, 1).astype(np.int64) * emphasis
+    return Target(axes=axes, n=n, weight=weight, barred=barred)
+
+
+def against_none(n: Int64Array) -> Int64Array:
+    """How much is against each cell of none: `IMPOSSIBLE` and more where more rows than a few were to be expected.
+
+    Locked pairs may contradict each other by a few rows; then it is better that two rare values stand together
+    where chance may have left none, than a child with a spouse. Of rare values those are kept apart first whose
+    columns have most to do with each other.
+    """
+    expected = n.sum(axis=1)[:, np.newaxis] * n.sum(axis=0) // max(n.sum(), 1)
+    rare = 1 + min(int(mutual_information(n) * IMPOSSIBLE), IMPOSSIBLE - 2)
+    against = np.where(expected >= EXPECTED, IMPOSSIBLE * np.minimum(expected, MOST), rare)
+    return np.where(n == 0, against, 0)
 
 
 class Board:
@@ -485,7 +555,8 @@ class Board:
         self._copies, self._is_main = copies, np.zeros(len(table), dtype=bool)
         self._is_main[np.unique(table, return_index=True)[1]] = True
         self._prices = _prices(rows, copies, table, targets, barred, step)
-        holds = {j: (copies.own == j) | (copies.first == j) | (copies.second == j) for j in movable}
+        members = np.column_stack([copies.own, copies.axis])
+        holds = {j: (members == j).any(axis=1) for j in movable}
         self._own = {j: _chosen(copies, copies.own == j) for j in movable}
         self._touched = {j: _chosen(copies, holds[j]) for j in movable}
         self._crossed: dict[bytes, tuple[Copies, Copies]] = {}
@@ -500,16 +571,34 @@ class Board:
         return _gains(x, column, 0, size, self._own[column], self._prices)
 
     def exchange(
-        self, batch: Int64Array, column: int, low: int = 0, high: int | None = None
+        self,
+        batch: Int64Array,
+        column: int,
+        low: int = 0,
+        high: int | None = None,
+        *,
+        chances: Int64Array = NO_CHANCE,
+        draw: np.uint64 = NO_DRAW,
     ) -> int:
         """Exchange levels of a column between the halves of a batch where that lowers the error; return how often.
 
         low, high: Levels from `low` to less than `high` are exchanged; the rows' own are among them.
+        chances, draw: As of `heated`; without them nothing is left to chance.
         """
         high = self.sizes[column] if high is None else high
         own, touched = self._own[column], self._touched[column]
         return _exchange(
-            batch, column, low, high, self.rows, own, touched, self._prices, BUDGET.matches
+            batch,
+            column,
+            low,
+            high,
+            self.rows,
+            own,
+            touched,
+            self._prices,
+            BUDGET.matches,
+            chances,
+            draw,
         )
 
     def change_level(self, at: Int64Array, column: int, levels: Int64Array) -> None:
@@ -530,8 +619,8 @@ class Board:
         """Copies of the tables that have columns inside a block and outside: one a table, and all."""
         if block.tobytes() not in self._crossed:
             own = self._copies
-            inside = np.stack([block[own.own], block[own.first], block[own.second]])
-            crosses: BoolArray = np.logical_and(inside.any(axis=0), ~inside.all(axis=0))
+            inside = block[np.column_stack([own.own, own.axis])]
+            crosses: BoolArray = np.logical_and(inside.any(axis=1), ~inside.all(axis=1))
             self._crossed[block.tobytes()] = (
                 _chosen(own, crosses & self._is_main),
                 _chosen(own, crosses),
@@ -554,20 +643,28 @@ def _laid_out(
     sizes: tuple[int, ...], targets: Sequence[Target], movable: Collection[int]
 ) -> tuple[Copies, Int64Array]:
     """Places of all copies, and the number of each one's table."""
-    listed, numbers, end = [], [], 0
+    n_others = max([1, *(len(target.axes) - 1 for target in targets)])
+    own, axes, strides, starts, numbers, end = [], [], [], [], [], 0
     for column in movable:
         for number, target in enumerate(targets):
             if column not in target.axes:
                 continue
-            first, *rest = (axis for axis in target.axes if axis != column)
-            second = rest[0] if rest else first
-            step = sizes[column] if rest else 0
-            stride = sizes[column] * (sizes[second] if rest else 1)
-            listed.append((column, first, second, stride, step, end))
+            others = [axis for axis in target.axes if axis != column]
+            by = [prod(sizes[axis] for axis in others[at + 1 :]) for at in range(len(others))]
+            missing = n_others - len(others)
+            own.append(column)
+            axes.append(others + [column] * missing)
+            strides.append([sizes[column] * stride for stride in by] + [0] * missing)
+            starts.append(end)
             numbers.append(number)
             end += prod(sizes[axis] for axis in target.axes)
-    places = np.array(listed, dtype=np.int64).reshape(-1, len(Copies._fields)).T
-    return Copies(*places), np.array(numbers, dtype=np.int64)
+    copies = Copies(
+        np.array(own, dtype=np.int64),
+        np.array(axes, dtype=np.int64).reshape(-1, n_others),
+        np.array(strides, dtype=np.int64).reshape(-1, n_others),
+        np.array(starts, dtype=np.int64),
+    )
+    return copies, np.array(numbers, dtype=np.int64)
 
 
 def _prices(
@@ -588,11 +685,11 @@ def _prices(
     for own, number in zip(copies.own.tolist(), table.tolist(), strict=True):
         target = targets[number]
         if number not in known:
-            weight = target.weight
-            price = weight * (2 * (step * counted(rows, target) - target.n) + step)
-            if target.is_strict:
+            off = target.weight * (2 * (step * counted(rows, target) - target.n) + step)
+            price = np.rint(off).astype(np.int64)
+            if target.barred is not None:
                 price += barred * target.barred
-            known[number] = price, 2 * step * weight
+            known[number] = price, 2 * step * target.weight
         place = target.axes.index(own)
         for parts, values in zip((cost, twice), known[number], strict=True):
             parts.append(np.moveaxis(values, place, -1).ravel())
@@ -608,26 +705,46 @@ def _prices(
 # Whole numbers decide.
 
 
-MOST_AT_ONCE, FEWEST_AT_ONCE = 512, 16
+AT_ONCE = 512
 """Rows of a batch."""
-SHARE_AT_ONCE = 50
-"""One row in so many is in a batch: exchanges of a batch do not see each other, more would overshoot."""
 
 
-def matched_sweep(board: Board, shuffles: Shuffles, among: Int64Array | None = None) -> int:
-    """Let every row take part in one batch, with every column; return the number of exchanges."""
+CHANCES = 1024
+"""So many quantiles stand for a distribution."""
+
+
+def chances_of(heat: float) -> Int64Array:
+    """Quantiles of the chance that makes the choice of the least price one by Boltzmann's weights exp(-price / heat).
+
+    With it a search does not keep what its start happened to be like: it comes to rest among rows of about the largest
+    entropy that have the targets' counts. A search that only ever gains does not.
+    """
+    at = (np.arange(CHANCES) + 0.5) / CHANCES
+    gumbel = logarithm(-logarithm(at))
+    return np.rint(gumbel * (heat * WEIGHT_ONE)).astype(np.int64)
+
+
+def matched_sweep(
+    board: Board, shuffles: Shuffles, among: Int64Array | None = None, *, heat: float = 0.0
+) -> int:
+    """Let every row take part in one batch, with every column; return the number of exchanges.
+
+    heat: How much is left to chance, in units of a weight of 1.
+    """
     n_rows = board.rows.shape[1] if among is None else len(among)
     if n_rows < 2:
         return 0
     columns = [j for j, size in enumerate(board.sizes) if size > 1 and board.has_tables(j)]
     order = shuffles.order(n_rows)
     order = order if among is None else among[order]
-    batches = np.array_split(order, max(n_rows // batch_size(n_rows), 1))
+    batches = np.array_split(order, max(n_rows // AT_ONCE, 1))
     turns = shuffles.orders(len(batches), len(columns))
+    chances = chances_of(heat) if heat > 0 else NO_CHANCE
+    draws = shuffles.bits(turns.size).reshape(turns.shape)
     made = 0
-    for batch, turn in zip(batches, turns, strict=True):
+    for batch, turn, draw in zip(batches, turns, draws, strict=True):
         for j in turn:
-            made += board.exchange(batch, columns[j])
+            made += board.exchange(batch, columns[j], chances=chances, draw=draw[j])
     return made
 
 
@@ -664,8 +781,3 @@ def blocks_of(edges: Sequence[Edge]) -> list[tuple[BoolArray, int]]:
         if block.sum() > 1:
             out.append((block, parent))
     return out
-
-
-def batch_size(n_rows: int) -> int:
-    """Rows of a batch."""
-    return int(np.clip(n_rows // SHARE_AT_ONCE, FEWEST_AT_ONCE, MOST_AT_ONCE))

@@ -13,24 +13,34 @@ from numpy.typing import NDArray
 from engine.cell_keys import distinct_cells
 from engine.errors import InternalError
 from engine.fit.budget import BUDGET
-from engine.fit.joint.search import spanning_tree
 from engine.fit.wide.exchange import (
+    AT_ONCE,
     IMPOSSIBLE,
-    MOST_AT_ONCE,
     WEIGHT_ONE,
     Board,
     Edge,
+    Pairs,
     Shuffles,
     Target,
-    batch_size,
+    against_none,
     block_sweep,
     blocks_of,
     counted,
     information_of,
     matched_sweep,
+    spanning_tree,
+    target_of,
     tree_rows,
 )
-from engine.schema import BoolArray, CellGroups, ColumnSet, Int64Array, Support, SyntheticTable
+from engine.schema import (
+    BoolArray,
+    CellGroups,
+    ColumnSet,
+    FloatArray,
+    Int64Array,
+    Support,
+    SyntheticTable,
+)
 
 # Which columns of a wide table are searched, in which levels, and which follow from others.
 #
@@ -243,7 +253,7 @@ def placed_values(
             inside = order[starts[number] : starts[number + 1]]
             if first[number + 1] - first[number] < 2:
                 continue
-            for batch in np.array_split(inside, max(len(inside) // batch_size(len(inside)), 1)):
+            for batch in np.array_split(inside, max(len(inside) // AT_ONCE, 1)):
                 board.exchange(batch, own_place, first[number], first[number + 1])
     by_fine = np.argsort(fine, kind="stable")
     out = np.empty(len(host), dtype=np.int64)
@@ -297,8 +307,8 @@ def settled(board: Board, singles: Sequence[Int64Array], shuffles: Shuffles) -> 
         missing = np.repeat(np.arange(len(single)), np.maximum(-over, 0))
         leaving = leaving[shuffles.order(len(leaving))]
         missing = missing[shuffles.order(len(missing))]
-        for begin in range(0, len(leaving), MOST_AT_ONCE):
-            some = slice(begin, begin + MOST_AT_ONCE)
+        for begin in range(0, len(leaving), AT_ONCE):
+            some = slice(begin, begin + AT_ONCE)
             _take(board, column, leaving[some], missing[some])
         changed.append(leaving)
     return np.unique(np.concatenate(changed))
@@ -364,7 +374,7 @@ def impossible_columns(
     """Where a column of a row is in a pair that at least so much is against; shape (n_columns, n_rows)."""
     wrong = np.zeros(rows.shape, dtype=bool)
     for target in targets:
-        if target.is_strict:
+        if target.barred is not None:
             is_none = target.barred[tuple(rows[axis] for axis in target.axes)] >= least
             for axis in target.axes:
                 wrong[axis] |= is_none
@@ -373,8 +383,8 @@ def impossible_columns(
 
 def repair(
     board: Board, targets: Sequence[Target], near: Sequence[Int64Array], shuffles: Shuffles
-) -> int:
-    """Exchange values of rows with impossible pairs; return how many such rows are left.
+) -> None:
+    """Exchange values of rows with impossible pairs.
 
     near: For each column all columns, by how much they have to do with it: itself first.
     """
@@ -392,7 +402,6 @@ def repair(
         shuffles,
         _Reach(IMPOSSIBLE, BUDGET.last_partners, BUDGET.last_near, BUDGET.last_subsets),
     )
-    return int(impossible_columns(board.rows, targets).any(axis=0).sum())
 
 
 class _Reach(NamedTuple):
@@ -476,6 +485,8 @@ def _blocks(
 # values within groups placed. Every step keeps the counts of every column.
 
 
+HEAT = 1.0
+"""Of the first sweep, halved with every other one, in units of a weight of 1."""
 BARRED = 2 * WEIGHT_ONE
 """Price of an impossible pair while rows are searched: high, but passed through."""
 EMPHASIS = 4
@@ -539,8 +550,10 @@ def fit_wide(
     ]
     information = information_of(_by_axes(targets), len(names))
     edges = spanning_tree(information) if len(names) else ()
-    near = [np.argsort(-row, kind="stable") for row in information]
-    rows, bad = _rows(singles, sizes, targets, edges, near, shuffles, report or _silent)
+    rows = searched_rows(
+        singles, targets, _by_axes(targets), edges, information, shuffles, report or _silent
+    )
+    bad = int(impossible_columns(rows, targets).any(axis=0).sum())
     codes = _values(columns, plan, supports, rows, sizes, pairs, shuffles)
     cells, number = distinct_cells(list(codes), [len(supports[name]) for name in columns])
     return WideFit(
@@ -588,7 +601,8 @@ def _targets(
                 axes = tuple(names.index(table.columns[j]) for j in order)
                 counts = _by_levels(table, order, of, shape)
                 weighs = EMPHASIS if predicted in table.columns else 1
-                out.append(Target(axes=axes, n=counts, is_strict=width == 2, emphasis=weighs))
+                barred = against_none(counts) if width == 2 else None
+                out.append(target_of(axes, counts, emphasis=weighs, barred=barred))
     return out
 
 
@@ -609,34 +623,53 @@ def _by_levels(
     return sums.astype(np.int64).reshape(shape)
 
 
-def _by_axes(targets: Sequence[Target]) -> dict[tuple[int, int], Int64Array]:
+def _by_axes(targets: Sequence[Target]) -> Pairs:
     """Counts of the pairs by their places."""
     pairs = [target for target in targets if len(target.axes) == 2]
     return {(target.axes[0], target.axes[1]): target.n for target in pairs}
 
 
-def _rows(
+def searched_rows(
     singles: Sequence[Int64Array],
-    sizes: Sequence[int],
     targets: Sequence[Target],
+    pairs: Pairs,
     edges: Sequence[Edge],
-    near: Sequence[Int64Array],
+    information: FloatArray,
     shuffles: Shuffles,
     report: Report,
-) -> tuple[Int64Array, int]:
-    """Levels of all rows, and how many rows have an impossible pair at the end."""
-    pairs = [target for target in targets if len(target.axes) == 2]
+) -> Int64Array:
+    """Rows of levels, shape (n_columns, n_rows): dealt along a tree, then searched.
+
+    singles: Counts of each column, which are met exactly.
+    pairs, edges: To deal out rows by.
+    information: What columns have to do with each other; as `information_of` gives it.
+    """
     n_rows = int(singles[0].sum()) if singles else 0
     step = step_of(n_rows)
     fewer = [thinned(single, step) for single in singles] if step > 1 else singles
-    rows = tree_rows(edges, fewer, _by_axes(targets), shuffles, step=step)
-    _search(rows, sizes, targets, edges, shuffles, report, step)
-    if step > 1:
-        rows = laid_out(rows, step, n_rows, shuffles)
+    rows = tree_rows(edges, fewer, pairs, shuffles)
+    _search(rows, [len(single) for single in singles], targets, edges, shuffles, report, step)
+    rows = laid_out(rows, step, n_rows, shuffles) if step > 1 else rows
+    brought_near(rows, singles, targets, information, shuffles)
+    return rows
+
+
+def brought_near(
+    rows: Int64Array,
+    singles: Sequence[Int64Array],
+    targets: Sequence[Target],
+    information: FloatArray,
+    shuffles: Shuffles,
+) -> None:
+    """Give every column of rows its counts, and bring rows that are near to targets already nearer, in place."""
+    sizes = [len(single) for single in singles]
+    have = [np.bincount(row, minlength=size) for row, size in zip(rows, sizes, strict=True)]
+    if any((one != other).any() for one, other in zip(have, singles, strict=True)):
         board = Board(rows, sizes, targets, barred=BARRED)
         polish(board, settled(board, singles, shuffles), shuffles)
-    strict = Board(rows, sizes, pairs, barred=STRICT)
-    return rows, repair(strict, pairs, near, shuffles)
+    strict = [t for t in targets if len(t.axes) == 2 or t.barred is not None]
+    near = [np.argsort(-row, kind="stable") for row in information]
+    repair(Board(rows, sizes, strict, barred=STRICT), strict, near, shuffles)
 
 
 def _search(
@@ -648,7 +681,7 @@ def _search(
     report: Report,
     step: int,
 ) -> None:
-    """Search in place: pairs first, then all tables; a row counts `step` times."""
+    """Search in place: pairs first, then all tables, with half the heat each time; a row counts `step` times."""
     pairs, blocks = [target for target in targets if len(target.axes) == 2], blocks_of(edges)
     wider = BUDGET.pair_sweeps if len(pairs) < len(targets) else 0
     steps = BUDGET.block_sweeps + wider + BUDGET.sweeps
@@ -658,11 +691,12 @@ def _search(
         block_sweep(board, blocks, shuffles)
     for done in range(wider):
         report(BUDGET.block_sweeps + done, steps)
-        matched_sweep(board, shuffles)
+        matched_sweep(board, shuffles, heat=HEAT / (1 << done))
     board = Board(rows, sizes, targets, barred=BARRED, step=step) if wider else board
     for done in range(BUDGET.sweeps):
         report(BUDGET.block_sweeps + wider + done, steps)
-        matched_sweep(board, shuffles)
+        is_last = done == BUDGET.sweeps - 1
+        matched_sweep(board, shuffles, heat=0.0 if is_last else HEAT / (1 << wider + done))
     report(steps, steps)
 
 
@@ -688,7 +722,7 @@ def _values(
                 of = [plan.searched[other], fine]
                 order = [table.columns.index(other), table.columns.index(name)]
                 counts = _by_levels(table, order, of, (sizes[at], len(group)))
-                targets.append(Target(axes=(at, len(names)), n=counts))
+                targets.append(target_of((at, len(names)), counts))
         host = rows[names.index(placed.host)]
         codes[name] = placed_values(
             rows, sizes, host, supports[name], fine, group, targets, shuffles

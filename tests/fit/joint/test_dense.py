@@ -11,13 +11,18 @@ from hypothesis import strategies as st
 from oracles.fit_oracles import dense_raked
 
 from engine.errors import SpecError
-from engine.fit.joint.ipf import (
-    fit_dense,
-)
+from engine.fit.joint.ipf import fit_junction_tree, junction_tree
 from engine.fit.joint.margins import FIRST, Target
 from engine.levels import StructuralZero
 
 SIZES = {"a": 3, "b": 2, "c": 5, "d": 4, "e": 7}
+
+
+def fit_dense(targets, columns, sizes, **options):
+    """The table of all columns: a tree of one clique."""
+    tree = junction_tree([columns], sizes)
+    tables, report = fit_junction_tree(targets, tree, sizes, **options)
+    return tables[0], report
 
 
 def table_of(rng, columns, *, sparse=0.0):
