@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.cell_keys import comparable_keys
 from engine.schema import (
@@ -30,6 +31,7 @@ from engine.schema import (
     FloatArray,
     Int64Array,
     Resolution,
+    WeightedRows,
     column_set,
     literal,
     quoted,
@@ -82,14 +84,10 @@ class ReleasedValues:
 
     def within(self, low: Any, high: Any, listed: Collection[Any] | None = None) -> BoolArray:
         """Which values lie between two ends (None: open), and among some."""
-        inside = [
-            value is not None
-            and (low is None or value >= low)
-            and (high is None or value <= high)
-            and (listed is None or value in listed)
-            for value in self.values
-        ]
-        return np.array(inside, dtype=bool)
+        inside = between(self.values, low, high)
+        if listed is not None:
+            inside &= np.array([value in listed for value in self.values], dtype=bool)
+        return inside
 
     def numbers(self) -> FloatArray:
         """The values as floats; NaN for a blank."""
@@ -132,20 +130,93 @@ class TableBuckets:
 class Stack:
     """Rows of several variants of a table, one below the other.
 
-    index: By column, shape (n_rows,): place of each row's code among `codes`.
+    index: By column, shape (n_rows,): place of each row's code among `codes`, in the smallest type that holds it.
     codes: By column, the distinct codes, ascending.
-    values: By column, their values; None for a blank.
-    variant, n: shape (n_rows,): the variant of each row, ascending from 0, and the number of people or rows.
+    n: shape (n_rows,): Number of people or rows.
     measured: shape (n_rows,): The number of this combination is itself released.
+    sizes: shape (n_variants,): Rows of each variant.
     """
 
-    index: dict[str, Int64Array]
+    index: dict[str, NDArray[Any]]
     codes: dict[str, Int64Array]
-    values: dict[str, list[Any]]
-    variant: Int64Array
     n: Int64Array
     measured: BoolArray
-    n_variants: int
+    sizes: Int64Array
+
+    @property
+    def n_variants(self) -> int:
+        """Number of variants."""
+        return len(self.sizes)
+
+    @property
+    def variant(self) -> Int64Array:
+        """The variant of each row, ascending from 0."""
+        return np.repeat(np.arange(self.n_variants), self.sizes)
+
+    @property
+    def n_bytes(self) -> int:
+        """What the arrays take in memory."""
+        return self.n.nbytes + self.measured.nbytes + sum(of.nbytes for of in self.index.values())
+
+    def rows(self, number: int) -> WeightedRows:
+        """One variant."""
+        end = int(self.sizes[: number + 1].sum())
+        at = slice(end - int(self.sizes[number]), end)
+        codes = {name: self.codes[name][index[at]] for name, index in self.index.items()}
+        return WeightedRows(codes=codes, n=self.n[at], measured=self.measured[at])
+
+
+def stacked(columns: Sequence[str], variants: Sequence[WeightedRows]) -> Stack:
+    """Variants one below the other."""
+    sizes = [len(rows.n) for rows in variants]
+    known = [
+        np.zeros(len(rows.n), dtype=bool) if rows.measured is None else rows.measured
+        for rows in variants
+    ]
+    index, codes = {}, {}
+    for name in columns:
+        every = [np.unique(rows.codes[name], return_inverse=True) for rows in variants]
+        codes[name], index[name] = _together(every)
+    return Stack(
+        index=index,
+        codes=codes,
+        n=np.concatenate([rows.n for rows in variants]),
+        measured=np.concatenate(known),
+        sizes=np.array(sizes, dtype=np.int64),
+    )
+
+
+def joined(*stacks: Stack) -> Stack:
+    """Stacks of the same columns, one below the other."""
+    index, codes = {}, {}
+    for name in stacks[0].codes:
+        codes[name], index[name] = _together([(of.codes[name], of.index[name]) for of in stacks])
+    return Stack(
+        index=index,
+        codes=codes,
+        n=np.concatenate([of.n for of in stacks]),
+        measured=np.concatenate([of.measured for of in stacks]),
+        sizes=np.concatenate([of.sizes for of in stacks]),
+    )
+
+
+def _together(
+    parts: Sequence[tuple[Int64Array, NDArray[Any]]],
+) -> tuple[Int64Array, NDArray[Any]]:
+    """Distinct codes of several lists of codes, and where the rows of each point among them."""
+    codes = np.unique(np.concatenate([own for own, _ in parts]))
+    small = np.min_scalar_type(max(len(codes) - 1, 0))
+    index = [np.searchsorted(codes, own).astype(small)[at.reshape(-1)] for own, at in parts]
+    return codes, np.concatenate(index)
+
+
+def between(values: Sequence[Any], low: Any, high: Any) -> BoolArray:
+    """Which values lie between two ends (None: open)."""
+    inside = [
+        value is not None and (low is None or value >= low) and (high is None or value <= high)
+        for value in values
+    ]
+    return np.array(inside, dtype=bool)
 
 
 def stored_codes(values: ReleasedValues) -> Int64Array:

@@ -14,9 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from engine.errors import StoreError
-from engine.fit.replay import WeightedRows
 from engine.fit.replay_dp import JointMechanism, imagine, joint_of, read, replay
-from engine.schema import KIND_NONNEGATIVE, RANKED_KINDS, Column, ColumnSet
+from engine.schema import KIND_NONNEGATIVE, RANKED_KINDS, Column, ColumnSet, WeightedRows
 from queries.intervals.buckets import ReleasedValues, column_of
 from queries.sql import Session
 

@@ -233,7 +233,8 @@ class Session:
         self,
         text: str,
         table: ColumnSet,
-        variants: Variants,
+        variants: Callable[[], Variants],
+        n_variants: int,
         *,
         tables: Mapping[str, Any] | None = None,
         seconds: float = TIMEOUT_S,
@@ -247,8 +248,10 @@ class Session:
             The statement.
         table : ColumnSet
             The released table that answered it.
-        variants : Variants
-            What stands in its place.
+        variants : callable
+            Gives what stands in its place; called once, as all is kept for the next statement.
+        n_variants : int
+            How many there are.
         tables : mapping of str to frame or path, or None
             As in `sql`.
         seconds : float
@@ -271,6 +274,7 @@ class Session:
             text,
             table,
             variants,
+            n_variants,
             tables=tables,
             seconds=seconds,
             is_one_statement=is_one_statement,

@@ -12,6 +12,7 @@ import pytest
 from fixtures.intervals import sliced
 
 from engine.errors import TimedOut
+from queries.intervals import cache
 from queries.intervals.replays import N_REPLAYS, replays
 from queries.intervals.statement import aggregates
 from queries.intervals.statement import answers as module
@@ -39,18 +40,19 @@ def same(one, other) -> bool:
 def test_replays_follow_from_the_released_file_alone(release, tmp_path):
     table = ("age", "sex")
     first = replays(release, table)
-    assert len(first.imagined) == len(first.replayed) == N_REPLAYS
-    assert not same(first.replayed[:1], first.replayed[1:2])
+    replayed = first.of("replayed")
+    assert len(first.of("imagined")) == len(replayed) == N_REPLAYS
+    assert not same(replayed[:1], replayed[1:2])
     copied = tmp_path / release.path.name  # beside it lies no key, no source and no spec
     for ending in ("", ".manifest.json"):
         shutil.copy(f"{release.path}{ending}", f"{copied}{ending}")
     with open_release(copied) as again:
         other = replays(again, table)
         for name in ("imagined", "replayed", "doubled"):
-            assert same(getattr(other, name), getattr(first, name))
+            assert same(other.of(name), first.of(name))
     with open_release(release.path) as other:
         other.content_hash = "another"
-        assert not same(replays(other, table).replayed, first.replayed)
+        assert not same(replays(other, table).of("replayed"), replayed)
 
 
 ANSWERED = [
@@ -210,6 +212,7 @@ def test_nobody_waiting_ends_the_work(release, monkeypatch):
 )
 def test_replays_that_cost_too_much_are_not_used(release, monkeypatch, where, name, value, why):
     monkeypatch.setattr(where, name, value)
+    monkeypatch.setattr(cache, "read", lambda *given: None)
     with open_release(release.path) as fresh:
         got = fresh.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
     assert got.columns == ("f",)
@@ -232,7 +235,9 @@ def test_a_figure_that_differs_when_computed_again_has_none(release, monkeypatch
 
     def other(release, columns):
         drawn = whole(release, columns)
-        return replace(drawn, released=replace(drawn.released, n=np.roll(drawn.released.n, 7)))
+        n, size = drawn.stack.n.copy(), int(drawn.stack.sizes[0])
+        n[:size] = np.roll(n[:size], 7)
+        return replace(drawn, stack=replace(drawn.stack, n=n))
 
     monkeypatch.setattr(aggregates, "drawn_replays", other)
     with open_release(release.path) as fresh:

@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from engine.errors import QueryRefused, StoreError, TimedOut, TooLarge
 from engine.schema import ColumnSet, FloatArray
+from queries.intervals.replays import Replays, replays
 from queries.intervals.spread import ENOUGH, Figures
 from queries.intervals.statement.limits import Shape
 from queries.intervals.statement.nodes import (
@@ -31,9 +32,6 @@ from queries.intervals.statement.nodes import (
 )
 from queries.intervals.statement.tree import Unknown, aggregates_in, group_expressions
 from queries.sql import Session
-
-if TYPE_CHECKING:
-    from queries.intervals.replays import Replays
 
 MOST_S = 10.0
 """Seconds that drawing replays, and running a statement on them, may take."""
@@ -100,8 +98,6 @@ def matched(
 
 def drawn_replays(release: Session, columns: ColumnSet) -> Replays:
     """Return the replays of a table, where there are any."""
-    from queries.intervals.replays import replays  # brings the fit, which is slow to import
-
     try:
         drawn = replays(release, columns, _clock(release))
     except TimedOut:
@@ -224,15 +220,15 @@ def _answers(
 ) -> Answers:
     """Rows of a statement on all variants; short ones are kept for the next time, as the replays are."""
     kept: dict[Any, Answers] = {} if tables else release.models.setdefault(("answers",), {})
-    key = text, shape.places, columns, len(drawn.replayed)
+    key = text, shape.places, columns, drawn.counts
     if key in kept:
         return kept[key]
-    variants = drawn.variants(drawn.every)
     try:
         answers = release.on_variants(
             text,
             columns,
-            variants,
+            drawn.variants,
+            drawn.stack.n_variants,
             tables=tables,
             seconds=MOST_S,
             is_one_statement=is_one_statement,

@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 
 from engine.schema import ColumnSet
+from queries.intervals.replays import table_of
 from queries.intervals.spread import MEASURED, measured_share
 from queries.intervals.statement.inlined import chosen
 from queries.intervals.statement.nodes import (
@@ -244,8 +245,6 @@ def _is_amount(node: Node) -> bool:
 
 def refuse_digits(release: Session, table: ColumnSet, tree: Any) -> None:
     """Raise `Unknown` where digits are asked for of a column whose values, or else its table's, were filled in."""
-    from queries.intervals.replays import table_of  # brings the fit, which is slow to import
-
     known = {name.casefold(): name for name in release.columns}
     asked = (one for node in nodes_in(tree) if name_of(node) in _DIGITS for one in columns_in(node))
     for name in asked:
@@ -471,8 +470,6 @@ def _refuse_groups_as_units(
     ]
     if not {*map(name_of, windows)} & _PER_GROUP:
         return
-    from queries.intervals.replays import table_of
-
     share = measured_share(table_of(release, columns))
     if share < MEASURED:
         raise Unknown(
