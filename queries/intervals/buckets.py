@@ -28,7 +28,6 @@ from engine.schema import (
     BoolArray,
     Column,
     ColumnSet,
-    FloatArray,
     Int64Array,
     Resolution,
     WeightedRows,
@@ -61,11 +60,6 @@ class ReleasedValues:
         return bool(_NUMBER.match(self.sql_type))
 
     @property
-    def is_ordered(self) -> bool:
-        """Whether its grid has the order of its values: numbers, dates and times."""
-        return self.is_number or self.sql_type.startswith(("DATE", "TIME"))
-
-    @property
     def valued(self) -> BoolArray:
         """Which are values on the grid: no blank, no placeholder."""
         valued: BoolArray = (self.kind == KIND_NEGATIVE) | (self.kind == KIND_NONNEGATIVE)
@@ -89,17 +83,12 @@ class ReleasedValues:
             inside &= np.array([value in listed for value in self.values], dtype=bool)
         return inside
 
-    def numbers(self) -> FloatArray:
-        """The values as floats; NaN for a blank."""
-        return np.array([np.nan if v is None else float(v) for v in self.values], dtype=np.float64)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableBuckets:
     """One released table with what is known of its noise."""
 
     columns: ColumnSet
-    physical: str  # Name of its table in schema `tables`
     released: tuple[ReleasedValues, ...]  # In the order of `columns`
     # shape (n_rows, n_columns): Distinct synthetic rows: places of their values among the codes.
     rows: Int64Array
@@ -110,20 +99,12 @@ class TableBuckets:
     # blank and the placeholder are boxes by themselves.
     first: Int64Array
     last: Int64Array
-    span: Int64Array  # shape (n_buckets, n_columns): Codes in the box, less 1
-    # shape (n_buckets,): A released bucket of single values; else the filled remainder of a box.
-    measured: BoolArray
     # shape (n_buckets,): Depth of the bucket, or of its box, in the measured tree; -1 where there is none.
     depth: Int64Array
     # Per column: level of its ranges at depth 0. At depth d it is max(top - d, 0). Empty in mode dp.
     tops: tuple[int, ...]
     n_depths: int  # Of the measured tree; 0 in mode dp
     card: dict[str, Any]  # Plain values of the generator card
-
-    @property
-    def total(self) -> int:
-        """Rows of the whole table."""
-        return int(self.n.sum())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -304,22 +285,19 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
             for j in range(1, len(columns) + 1)
         )
         boxes = con.execute(
-            f"SELECT {ends}, measured, coalesce(depth, -1) AS depth FROM catalog.cell_ranges "
+            f"SELECT {ends}, coalesce(depth, -1) AS depth FROM catalog.cell_ranges "
             f"WHERE table_id = {int(table_id)}"
         ).fetchnumpy()
     GeneratorCard.from_json(card)  # refused where it is not one that the writer makes
-    first, last, span = _boxes(boxes, released)
+    first, last = _boxes(boxes, released)
     return TableBuckets(
         columns=columns,
-        physical=physical,
         released=released,
         rows=rows,
         n=n,
         row_measured=row_measured,
         first=first,
         last=last,
-        span=span,
-        measured=np.asarray(boxes["measured"], dtype=bool),
         depth=np.asarray(boxes["depth"], dtype=np.int64),
         tops=tuple(tops),
         n_depths=len(scale or ()),
@@ -350,9 +328,9 @@ def _rows(
 
 def _boxes(
     boxes: dict[str, Any], released: tuple[ReleasedValues, ...]
-) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """First and last code of every box, and the number of codes in it less 1, per column."""
-    ends: tuple[list[Int64Array], ...] = ([], [], [])
+) -> tuple[Int64Array, Int64Array]:
+    """First and last code of every box, per column."""
+    ends: tuple[list[Int64Array], ...] = ([], [])
     for j, column in enumerate(released, 1):
         low, span = (np.asarray(boxes[f"{end}_{j}"], dtype=np.int64) for end in ("low", "span"))
         blank = np.asarray(boxes[f"blank_{j}"], dtype=bool)
@@ -361,9 +339,8 @@ def _boxes(
         low, span = np.where(blank, 0, low), np.where(blank, 0, span)
         ends[0].append(_codes_before(column, kind, low, "left"))
         ends[1].append(_codes_before(column, kind, low + span, "right") - 1)
-        ends[2].append(span)
-    first, last, span = (np.column_stack(end).astype(np.int64) for end in ends)
-    return first, last, span
+    first, last = (np.column_stack(end).astype(np.int64) for end in ends)
+    return first, last
 
 
 def _codes_before(

@@ -3,7 +3,7 @@
 Takes an open release and a column set; gives pairs of imagined and replayed rows, all drawn from the release alone: the
 keys follow from its content hash, the table and the number of the replay. Run on both rows of each pair, any statement
 tells how far off its answer is; see README.md. What filling leaves out on average, every replay leaves out alike:
-replays at twice the threshold tell how much a figure changes where twice as much is hidden (`doubled`).
+some are drawn once more at twice the threshold, which tells how much a figure changes where twice as much is hidden.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     from engine.fit.replay import Mechanism
 
 N_REPLAYS, N_DOUBLED = 24, 6
-"""Replays, and those at twice the threshold. With Student's t coverage hardly depends on their number; 24 give steady
-widths."""
+"""Replays, and how many of them are drawn at twice the threshold, too. With Student's t coverage hardly depends on
+their number; 24 give steady widths."""
 MANY_ROWS, N_OF_MANY, N_DOUBLED_OF_MANY = 20_000, 8, 3
 """Distinct rows from which a table has fewer replays, since each takes long, and how many."""
 N_PLACED = 10
@@ -347,21 +347,23 @@ def _drawn(
     n_replays = N_OF_MANY if is_large else N_REPLAYS
     n_doubled = N_DOUBLED_OF_MANY if is_large else N_DOUBLED
 
-    def drawn(number: int) -> tuple[WeightedRows, WeightedRows]:
+    def drawn(number: int) -> tuple[WeightedRows, ...]:
         check_cancelled()
         key = _key(release.content_hash, table.columns, number)
-        if number >= n_replays:
-            return rows, replay(rows, twice, table.columns, key)
         rng = np.random.default_rng([*key, 1])  # not the stream of the replay
         own = imagine(rows, table.row_measured, mechanism, rng)
-        return own, replay(own, mechanism, table.columns, key)
+        again = replay(own, mechanism, table.columns, key)
+        if number >= n_doubled:
+            return own, again
+        check_cancelled()
+        return own, again, replay(own, twice, table.columns, key)
 
     with ThreadPoolExecutor(2) as pool:
-        pairs = [*pool.map(drawn, range(n_replays + n_doubled))]
+        each = [*pool.map(drawn, range(n_replays))]
     return (
-        tuple(own for own, _ in pairs[:n_replays]),
-        tuple(again for _, again in pairs[:n_replays]),
-        tuple(again for _, again in pairs[n_replays:]),
+        tuple(own for own, *_ in each),
+        tuple(again for _, again, *_ in each),
+        tuple(hidden for _, _, hidden in each[:n_doubled]),
         (stretched(rows, table.row_measured, mechanism), *_associated(table)),
     )
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from fixtures.release_dp import TABLES, people, spec_in
+from fixtures.replays import digest_alone, digest_of
 
 from engine.release import build
 from queries import open_release
@@ -21,15 +18,6 @@ from queries.intervals.replays import replays
 pytest.importorskip("opendp")
 
 WIDE = [("age", "region"), ("job", "sex"), ("region", "sex"), ("region",), ("job",), ("sex",)]
-DIGEST = """
-import sys, hashlib
-from queries import open_release
-from queries.intervals.replays import replays
-with open_release(sys.argv[1]) as release:
-    found = replays(release, ("job", "region"))
-    arrays = [a for of in (*found.of("imagined"), *found.of("replayed")) for a in (*of.codes.values(), of.n)]
-    print(hashlib.sha256(b"".join(a.tobytes() for a in arrays)).hexdigest())
-"""
 
 
 @pytest.fixture(scope="module")
@@ -107,20 +95,10 @@ def test_noise_that_is_stated_as_twice_as_large_makes_errors_larger(made, monkey
 
 
 def test_who_has_the_file_alone_draws_the_same(made, tmp_path):
-    alone = tmp_path / "r.duckdb"
-    alone.write_bytes(made.read_bytes())
-    manifest = f"{made.name}.manifest.json"
-    (tmp_path / manifest).write_bytes((made.parent / manifest).read_bytes())
-    root = Path(__file__).parents[2]
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", DIGEST, str(path)],
-            env={**os.environ, "PYTHONPATH": str(root)},
-            cwd=tmp_path, capture_output=True, check=True,
-        ).stdout
-        for path in (made, alone)
-    ]  # fmt: skip
-    assert told[0] == told[1]
+    with open_release(made) as release:
+        assert digest_of(release, ("job", "region")) == digest_alone(
+            release, ("job", "region"), tmp_path
+        )
 
 
 def test_tables_that_no_released_table_holds_together_are_fitted_once_more(tmp_path):

@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.intervals import sliced
+from fixtures.replays import digest_alone, digest_of
 
 from engine.errors import TimedOut
 from queries.intervals import cache
+from queries.intervals import replays as module_of_replays
 from queries.intervals.replays import N_REPLAYS, replays
 from queries.intervals.statement import aggregates
 from queries.intervals.statement import answers as module
@@ -53,6 +55,44 @@ def test_replays_follow_from_the_released_file_alone(release, tmp_path):
     with open_release(release.path) as other:
         other.content_hash = "another"
         assert not same(replays(other, table).of("replayed"), replayed)
+
+
+def test_a_process_that_has_the_file_alone_draws_the_same_bytes(release, tmp_path):
+    for table in (("age", "sex"), ("income",)):
+        assert digest_alone(release, table, tmp_path) == digest_of(release, table)
+
+
+def share_of_one_error(release, table) -> float:
+    """Share of the mean square error of counts that all replays have in common: 1 of 24 where each has its own."""
+    found = replays(release, table)
+    released = [*zip(*(found.of("released")[0].codes[c].tolist() for c in table), strict=True)]
+
+    def counted(rows):
+        n = dict(
+            zip(
+                zip(*(rows.codes[c].tolist() for c in table), strict=True),
+                rows.n.tolist(),
+                strict=True,
+            )
+        )
+        return [n.get(cell, 0) for cell in released]
+
+    imagined, replayed = (
+        np.array([counted(rows) for rows in found.of(kind)]) for kind in ("imagined", "replayed")
+    )
+    errors = replayed - imagined
+    return float((errors.mean(axis=0) ** 2).mean() / (errors**2).mean())
+
+
+def test_replays_that_reuse_one_noise_are_seen(release, monkeypatch):
+    """Planted: all have the noise of one key, as those would that took over the noise of the release."""
+    table = ("region", "sex")
+    assert share_of_one_error(release, table) < 0.25
+    monkeypatch.setattr(cache, "read", lambda *given: None)
+    monkeypatch.setattr(cache, "write", lambda *given: None)
+    monkeypatch.setattr(module_of_replays, "_key", lambda *given: bytes(32))
+    with open_release(release.path) as fresh:
+        assert share_of_one_error(fresh, table) > 0.6
 
 
 ANSWERED = [

@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import math
+import time
 
 import pytest
 from fixtures.serve import Client, one_worker, served
@@ -274,3 +275,15 @@ def test_a_rate_refills_and_forgets():
     assert rate.wait_of("a", 0.5) == 0.0
     assert rate.wait_of("a", 0.5) > 0
     assert isinstance(Client(1).address, str)
+
+
+def test_replays_are_drawn_before_anybody_asks(path):
+    """Of single columns first; so the first visitor need not wait for them."""
+    with open_release(path) as release, served(app_of(release, limits=one_worker(ahead=2))):
+        until = time.monotonic() + 120
+        drawn = []
+        while len(drawn) < 2 and time.monotonic() < until:
+            drawn = [key[1] for key in [*release.models] if key[0] == "replays"]
+            time.sleep(0.1)
+        assert len(drawn) == 2
+        assert all(len(table) == 1 for table in drawn)

@@ -154,22 +154,28 @@ def _whole(release: Session, shape: Shape) -> tuple[str, bool]:
     if not has_windows:
         node = {key: value for key, value in node.items() if key not in ("having", "qualify")}
     with release.cursor() as con:
-        if shape.is_of_sets:
+        is_all = node.get("aggregate_handling") == "FORCE_AGGREGATES"  # GROUP BY ALL
+        if shape.is_of_sets or (is_all and has_windows):
             columns = {name.casefold() for name in release.columns}
             named, _ = followed(items, columns)
             groups = group_expressions(node, named, aggregates_in(con, named), columns)
+        if shape.is_of_sets:
             items.append({"class": "OPERATOR", "type": "GROUPING_FUNCTION", "children": groups})
         is_plain = (
             shape.figures is not None
-            and not has_windows
             and not any(one.get("class") == "SUBQUERY" for one in dicts_in(node))
             and _is_logical(node.get("from_table", {}), release)
             and not (node.get("cte_map") or {}).get("map")
             and node.get("aggregate_handling") in ("STANDARD_HANDLING", "FORCE_AGGREGATES")
         )
+        if is_plain and is_all and has_windows:  # a window over variants has a column more
+            bare = [{k: v for k, v in group.items() if k != "alias"} for group in groups]
+            node |= {"aggregate_handling": "STANDARD_HANDLING", "group_expressions": bare}
         if is_plain:
             variant = column_node(release.variant_column)
-            items.append(variant)
+            items = [*_within_variants(items, variant), variant]
+            if "qualify" in node:
+                node["qualify"] = _within_variants(node["qualify"], variant)
             groups = [*node.get("group_expressions", [])]
             if node["aggregate_handling"] == "STANDARD_HANDLING":
                 node["group_expressions"] = [*groups, variant]
@@ -177,6 +183,18 @@ def _whole(release: Session, shape: Shape) -> tuple[str, bool]:
                 node["group_sets"] = [[*one, len(groups)] for one in sets]
             node["modifiers"] = []
         return text_of_select(con, {**node, "select_list": items}), is_plain
+
+
+def _within_variants(node: Any, variant: Node) -> Any:
+    """Expressions whose windows go over the groups of one variant."""
+    if isinstance(node, list):
+        return [_within_variants(one, variant) for one in node]
+    if not isinstance(node, dict):
+        return node
+    out = {key: _within_variants(value, variant) for key, value in node.items()}
+    if out.get("class") == "WINDOW":
+        out["partitions"] = [*out.get("partitions", []), variant]
+    return out
 
 
 def _is_logical(source: Node, release: Session) -> bool:

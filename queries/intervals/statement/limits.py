@@ -18,7 +18,7 @@ import duckdb
 from engine.schema import ColumnSet
 from queries.intervals.replays import table_of
 from queries.intervals.spread import MEASURED, measured_share
-from queries.intervals.statement.inlined import chosen
+from queries.intervals.statement.inlined import chosen, inlined, named_selects
 from queries.intervals.statement.nodes import (
     Node,
     column_node,
@@ -125,7 +125,9 @@ def shape_of(
     columns = {name.casefold() for name in release.columns}
     with release.cursor() as con:
         tree = parsed_select(con, text)
-        inner, places = chosen(tree, columns, aggregates_in(con, [tree]))
+        aggregates = aggregates_in(con, [tree])
+        inner, places = chosen(tree, columns, aggregates)
+        one_select = inlined(inner, named_selects(tree), columns, aggregates)
         items, _ = followed(inner.get("select_list", []), columns)
         keys = _keys(con, inner, columns)
         outermost = tree
@@ -169,7 +171,7 @@ def shape_of(
         counted=frozenset(at for at in shown if _is_count(items[at])),
         amounts=frozenset(at for at in shown if _is_amount(items[at])),
         is_of_sets=len(inner.get("group_sets", ())) > 1,
-        select=inner,
+        select=one_select,
         places=tuple(places) if places else tuple(range(len(names))),
     )
 

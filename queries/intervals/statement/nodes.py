@@ -45,7 +45,7 @@ def text_of_select(con: duckdb.DuckDBPyConnection, node: Node) -> str:
 
 def dicts_in(tree: Any, without: Collection[str] = ()) -> Iterator[Node]:
     """All nodes of a parse, expressions or not; not those that are, or are in, an inner one of some types."""
-    left = [tree]
+    left = [tree] if isinstance(tree, dict | list) else []
     while left:
         one = left.pop()
         if isinstance(one, dict):
