@@ -394,9 +394,11 @@ def _support(column: Column, released: ReleasedValues, codes: Int64Array) -> Sup
     kind = np.where(codes == NULL_CODE, KIND_NULL, kind)
     kind = np.where(codes == OTHER_CODE, KIND_OTHER, kind).astype(np.uint8)
     is_special = (kind == KIND_NULL) | (kind == KIND_OTHER)
-    ranks: list[Any] = [None] * len(column.domain or ())
+    # Of ranks that are not released no row is told; any value gives them the type of the others.
+    held = np.flatnonzero(released.valued)
+    ranks = [released.values[held[0]] if len(held) else None] * len(column.domain or ())
     if column.is_ranked:
-        for at in np.flatnonzero(released.valued):
+        for at in held:
             ranks[int(released.grid[at])] = released.values[at]
     return Support(
         column=column,

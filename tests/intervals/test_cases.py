@@ -62,7 +62,14 @@ def claims():
     )
 
 
-@pytest.mark.parametrize(("case", "keys"), [(rare, KEYS), (visits, 1), (claims, KEYS)])
+def codes():
+    """Codes of a public list, of which nobody has one: ranks without a released value."""
+    frame = pd.DataFrame({"a": np.repeat([0, 2, 3], 300)})
+    columns = {"a": {"kind": "category", "type": "integer", "domain": [0, 1, 2, 3], "public": True}}
+    return frame, columns, [("a",)], ["SELECT a, count(*) AS f FROM data GROUP BY a"]
+
+
+@pytest.mark.parametrize(("case", "keys"), [(rare, KEYS), (visits, 1), (claims, KEYS), (codes, 1)])
 def test_what_is_called_reliable_holds(case, keys, tmp_path):
     frame, columns, tables, statements = case()
     frame["person_id"] = range(len(frame))
@@ -94,4 +101,4 @@ def test_what_is_called_reliable_holds(case, keys, tmp_path):
                         text,
                         key,
                     )
-    assert "unreliable" in statuses or case is rare
+    assert "unreliable" in statuses or case in (rare, codes)
