@@ -329,6 +329,21 @@ class Support:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WeightedRows:
+    """Distinct rows with their numbers.
+
+    codes: By column, int64 of shape (n_rows,): grid codes, of ranked columns positions in the domain; `NULL_CODE` and
+        `OTHER_CODE` for a blank and the placeholder.
+    n: shape (n_rows,).
+    measured: shape (n_rows,): The number of this combination is itself released; None where nobody knows.
+    """
+
+    codes: dict[str, Int64Array]
+    n: Int64Array
+    measured: BoolArray | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CellGroups:
     """What is known about the noise: one entry for each finest released bucket and each imputed remainder."""
 

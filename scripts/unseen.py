@@ -10,6 +10,7 @@ and by how much of the table was imputed, and what was marked reliable.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -142,31 +143,30 @@ def questions(
         yield "two columns", f'SELECT count(*) AS f FROM data WHERE "{one}" > "{others[0]}"'
 
 
-def answered(data: Data, frame: pd.DataFrame, keys: int) -> Iterator[tuple[object, ...]]:
-    """Every figure under every key, beside the truth."""
+def answered(data: Data, frame: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+    """Every figure under a fresh key, beside the truth."""
     con = duckdb.connect()
     con.register("data", frame)
     asked = [*questions(data, frame, np.random.default_rng(SEED))]
     truth = {text: {row[:-1]: row[-1] for row in con.execute(text).fetchall()} for _, text in asked}
-    for _ in range(keys):
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            released(data, frame, Path(folder)) as release,
-        ):
-            for kind, text in asked:
-                got = release.sql(text, intervals=True)
-                if "f_low" not in got.columns:
-                    continue
-                at = got.columns.index("f")
-                imputed = (got.filled_share or 0.0) > MUCH_IMPUTED
-                for row in got.rows:
-                    right = truth[text].get(
-                        row[:at], 0 if kind in ("count", "range", "share") else None
-                    )
-                    low, high, status = row[at + 1 : at + 4]
-                    if None not in (right, row[at], low, high) and status != "not released":
-                        figures = map(float, (right, row[at], low, high))
-                        yield data.item, kind, imputed, status, text, row[:at], *figures
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        released(data, frame, Path(folder)) as release,
+    ):
+        for kind, text in asked:
+            got = release.sql(text, intervals=True)
+            if "f_low" not in got.columns:
+                continue
+            at = got.columns.index("f")
+            imputed = (got.filled_share or 0.0) > MUCH_IMPUTED
+            for row in got.rows:
+                right = truth[text].get(
+                    row[:at], 0 if kind in ("count", "range", "share") else None
+                )
+                low, high, status = row[at + 1 : at + 4]
+                if None not in (right, row[at], low, high) and status != "not released":
+                    figures = map(float, (right, row[at], low, high))
+                    yield data.item, kind, imputed, status, text, row[:at], *figures
 
 
 def main() -> None:
@@ -182,9 +182,14 @@ def main() -> None:
 
     sys.path.append(str(chosen.packages))
     rows: list[tuple[object, ...]] = []
-    for data in DATA:
-        rows += answered(data, read(data, chosen.packages), chosen.keys)
-        print(f"{data.item}: {len(rows):,} figures", flush=True)
+    files = [(data, read(data, chosen.packages)) for data in DATA]
+    keys = 0
+    with contextlib.suppress(KeyboardInterrupt):  # the keys that were done count
+        for keys in range(chosen.keys):
+            of_key = [row for data, frame in files for row in answered(data, frame)]
+            rows += of_key
+            print(f"{keys + 1} keys: {len(rows):,} figures", flush=True)
+        keys = chosen.keys
     names = ["data", "kind", "imputed", "status", "text", "key", "truth", "value", "low", "high"]
     frame = pd.DataFrame(rows, columns=names)
     slack = 1e-9 * frame.truth.abs()
@@ -202,7 +207,7 @@ def main() -> None:
     ]
     sure = frame[frame.status == "reliable"]
     text = (
-        f"{chosen.keys} keys. Of {len(frame):,} intervals {frame.held.mean():.1%} hold the figure of the data; of "
+        f"{keys} keys. Of {len(frame):,} intervals {frame.held.mean():.1%} hold the figure of the data; of "
         f"{len(sure):,} marked reliable {sure.held.mean():.1%}.\n\n"
         + markdown(
             ["figure", "table", "intervals", "hold", "width over the shortest that holds"], listed

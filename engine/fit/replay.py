@@ -43,6 +43,7 @@ from engine.schema import (
     ReleaseHeader,
     Support,
     SyntheticTable,
+    WeightedRows,
 )
 
 VINTAGE = "replay"
@@ -62,21 +63,6 @@ class Mechanism:
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     universes: Universes = field(default_factory=dict)
     by_prefix: frozenset[str] = frozenset()  # Ranked columns whose codes are those of prefixes
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WeightedRows:
-    """Distinct rows with their numbers.
-
-    codes: By column, int64 of shape (n_rows,): grid codes, `NULL_CODE` and
-        `OTHER_CODE` for a blank and the placeholder.
-    n: shape (n_rows,).
-    measured: shape (n_rows,): The number of this combination is itself released; None where nobody knows.
-    """
-
-    codes: dict[str, Int64Array]
-    n: Int64Array
-    measured: BoolArray | None = None
 
 
 CLUMP_SHAPE = 0.5

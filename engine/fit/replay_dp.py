@@ -28,7 +28,6 @@ from engine.fit.joint import joint_rows, reconciled, synthesise
 from engine.fit.joint.ipf import sampled
 from engine.fit.joint.margins import WIDEST, assembled, components, on_simplex, possible_cells
 from engine.fit.joint.synthesis import distinct, values_inside
-from engine.fit.replay import WeightedRows
 from engine.levels import Levels, Margin, StructuralZero, inner_depths, level_of
 from engine.params import DPParams
 from engine.schema import (
@@ -38,6 +37,7 @@ from engine.schema import (
     ColumnSet,
     FloatArray,
     Int64Array,
+    WeightedRows,
     column_set,
 )
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.cell_keys import comparable_keys
 from engine.schema import (
@@ -27,9 +28,9 @@ from engine.schema import (
     BoolArray,
     Column,
     ColumnSet,
-    FloatArray,
     Int64Array,
     Resolution,
+    WeightedRows,
     column_set,
     literal,
     quoted,
@@ -60,11 +61,6 @@ class ReleasedValues:
         return bool(_NUMBER.match(self.sql_type))
 
     @property
-    def is_ordered(self) -> bool:
-        """Whether its grid has the order of its values: numbers, dates and times."""
-        return self.is_number or self.sql_type.startswith(("DATE", "TIME"))
-
-    @property
     def valued(self) -> BoolArray:
         """Which are values on the grid: no blank, no placeholder."""
         valued: BoolArray = (self.kind == KIND_NEGATIVE) | (self.kind == KIND_NONNEGATIVE)
@@ -83,18 +79,10 @@ class ReleasedValues:
 
     def within(self, low: Any, high: Any, listed: Collection[Any] | None = None) -> BoolArray:
         """Which values lie between two ends (None: open), and among some."""
-        inside = [
-            value is not None
-            and (low is None or value >= low)
-            and (high is None or value <= high)
-            and (listed is None or value in listed)
-            for value in self.values
-        ]
-        return np.array(inside, dtype=bool)
-
-    def numbers(self) -> FloatArray:
-        """The values as floats; NaN for a blank."""
-        return np.array([np.nan if v is None else float(v) for v in self.values], dtype=np.float64)
+        inside = between(self.values, low, high)
+        if listed is not None:
+            inside &= np.array([value in listed for value in self.values], dtype=bool)
+        return inside
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +90,6 @@ class TableBuckets:
     """One released table with what is known of its noise."""
 
     columns: ColumnSet
-    physical: str  # Name of its table in schema `tables`
     released: tuple[ReleasedValues, ...]  # In the order of `columns`
     # shape (n_rows, n_columns): Distinct synthetic rows: places of their values among the codes.
     rows: Int64Array
@@ -113,9 +100,6 @@ class TableBuckets:
     # blank and the placeholder are boxes by themselves.
     first: Int64Array
     last: Int64Array
-    span: Int64Array  # shape (n_buckets, n_columns): Codes in the box, less 1
-    # shape (n_buckets,): A released bucket of single values; else the filled remainder of a box.
-    measured: BoolArray
     # shape (n_buckets,): Depth of the bucket, or of its box, in the measured tree; -1 where there is none.
     depth: Int64Array
     # Per column: level of its ranges at depth 0. At depth d it is max(top - d, 0). Empty in mode dp.
@@ -123,30 +107,98 @@ class TableBuckets:
     n_depths: int  # Of the measured tree; 0 in mode dp
     card: dict[str, Any]  # Plain values of the generator card
 
-    @property
-    def total(self) -> int:
-        """Rows of the whole table."""
-        return int(self.n.sum())
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stack:
     """Rows of several variants of a table, one below the other.
 
-    index: By column, shape (n_rows,): place of each row's code among `codes`.
+    index: By column, shape (n_rows,): place of each row's code among `codes`, in the smallest type that holds it.
     codes: By column, the distinct codes, ascending.
-    values: By column, their values; None for a blank.
-    variant, n: shape (n_rows,): the variant of each row, ascending from 0, and the number of people or rows.
+    n: shape (n_rows,): Number of people or rows.
     measured: shape (n_rows,): The number of this combination is itself released.
+    sizes: shape (n_variants,): Rows of each variant.
     """
 
-    index: dict[str, Int64Array]
+    index: dict[str, NDArray[Any]]
     codes: dict[str, Int64Array]
-    values: dict[str, list[Any]]
-    variant: Int64Array
     n: Int64Array
     measured: BoolArray
-    n_variants: int
+    sizes: Int64Array
+
+    @property
+    def n_variants(self) -> int:
+        """Number of variants."""
+        return len(self.sizes)
+
+    @property
+    def variant(self) -> Int64Array:
+        """The variant of each row, ascending from 0."""
+        return np.repeat(np.arange(self.n_variants), self.sizes)
+
+    @property
+    def n_bytes(self) -> int:
+        """What the arrays take in memory."""
+        return self.n.nbytes + self.measured.nbytes + sum(of.nbytes for of in self.index.values())
+
+    def rows(self, number: int) -> WeightedRows:
+        """One variant."""
+        end = int(self.sizes[: number + 1].sum())
+        at = slice(end - int(self.sizes[number]), end)
+        codes = {name: self.codes[name][index[at]] for name, index in self.index.items()}
+        return WeightedRows(codes=codes, n=self.n[at], measured=self.measured[at])
+
+
+def stacked(columns: Sequence[str], variants: Sequence[WeightedRows]) -> Stack:
+    """Variants one below the other."""
+    sizes = [len(rows.n) for rows in variants]
+    known = [
+        np.zeros(len(rows.n), dtype=bool) if rows.measured is None else rows.measured
+        for rows in variants
+    ]
+    index, codes = {}, {}
+    for name in columns:
+        every = [np.unique(rows.codes[name], return_inverse=True) for rows in variants]
+        codes[name], index[name] = _together(every)
+    return Stack(
+        index=index,
+        codes=codes,
+        n=np.concatenate([rows.n for rows in variants]),
+        measured=np.concatenate(known),
+        sizes=np.array(sizes, dtype=np.int64),
+    )
+
+
+def joined(*stacks: Stack) -> Stack:
+    """Stacks of the same columns, one below the other."""
+    index, codes = {}, {}
+    for name in stacks[0].codes:
+        codes[name], index[name] = _together([(of.codes[name], of.index[name]) for of in stacks])
+    return Stack(
+        index=index,
+        codes=codes,
+        n=np.concatenate([of.n for of in stacks]),
+        measured=np.concatenate([of.measured for of in stacks]),
+        sizes=np.concatenate([of.sizes for of in stacks]),
+    )
+
+
+def _together(
+    parts: Sequence[tuple[Int64Array, NDArray[Any]]],
+) -> tuple[Int64Array, NDArray[Any]]:
+    """Distinct codes of several lists of codes, and where the rows of each point among them."""
+    codes = np.unique(np.concatenate([own for own, _ in parts]))
+    small = np.min_scalar_type(max(len(codes) - 1, 0))
+    index = [np.searchsorted(codes, own).astype(small)[at.reshape(-1)] for own, at in parts]
+    return codes, np.concatenate(index)
+
+
+def between(values: Sequence[Any], low: Any, high: Any) -> BoolArray:
+    """Which values lie between two ends (None: open)."""
+    inside = [
+        value is not None and (low is None or value >= low) and (high is None or value <= high)
+        for value in values
+    ]
+    return np.array(inside, dtype=bool)
 
 
 def stored_codes(values: ReleasedValues) -> Int64Array:
@@ -235,22 +287,19 @@ def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
             for j in range(1, len(columns) + 1)
         )
         boxes = con.execute(
-            f"SELECT {ends}, measured, coalesce(depth, -1) AS depth FROM catalog.cell_ranges "
+            f"SELECT {ends}, coalesce(depth, -1) AS depth FROM catalog.cell_ranges "
             f"WHERE table_id = {int(table_id)}"
         ).fetchnumpy()
     GeneratorCard.from_json(card)  # refused where it is not one that the writer makes
-    first, last, span = _boxes(boxes, released)
+    first, last = _boxes(boxes, released)
     return TableBuckets(
         columns=columns,
-        physical=physical,
         released=released,
         rows=rows,
         n=n,
         row_measured=row_measured,
         first=first,
         last=last,
-        span=span,
-        measured=np.asarray(boxes["measured"], dtype=bool),
         depth=np.asarray(boxes["depth"], dtype=np.int64),
         tops=tuple(tops),
         n_depths=len(scale or ()),
@@ -281,9 +330,9 @@ def _rows(
 
 def _boxes(
     boxes: dict[str, Any], released: tuple[ReleasedValues, ...]
-) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """First and last code of every box, and the number of codes in it less 1, per column."""
-    ends: tuple[list[Int64Array], ...] = ([], [], [])
+) -> tuple[Int64Array, Int64Array]:
+    """First and last code of every box, per column."""
+    ends: tuple[list[Int64Array], ...] = ([], [])
     for j, column in enumerate(released, 1):
         low, span = (np.asarray(boxes[f"{end}_{j}"], dtype=np.int64) for end in ("low", "span"))
         blank = np.asarray(boxes[f"blank_{j}"], dtype=bool)
@@ -292,9 +341,8 @@ def _boxes(
         low, span = np.where(blank, 0, low), np.where(blank, 0, span)
         ends[0].append(_codes_before(column, kind, low, "left"))
         ends[1].append(_codes_before(column, kind, low + span, "right") - 1)
-        ends[2].append(span)
-    first, last, span = (np.column_stack(end).astype(np.int64) for end in ends)
-    return first, last, span
+    first, last = (np.column_stack(end).astype(np.int64) for end in ends)
+    return first, last
 
 
 def _codes_before(

@@ -14,9 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from engine.errors import StoreError
-from engine.fit.replay import WeightedRows
 from engine.fit.replay_dp import JointMechanism, imagine, joint_of, read, replay
-from engine.schema import KIND_NONNEGATIVE, RANKED_KINDS, Column, ColumnSet
+from engine.schema import KIND_NONNEGATIVE, RANKED_KINDS, Column, ColumnSet, WeightedRows
 from queries.intervals.buckets import ReleasedValues, column_of
 from queries.sql import Session
 
@@ -96,6 +95,7 @@ def columns_of(
                 kind=np.full(n, KIND_NONNEGATIVE, dtype=np.int64),
                 grid=np.arange(n),
                 n=np.zeros(n, dtype=np.int64),
+                hidden=np.zeros(n, dtype=bool),
             )
         )
     return tuple(columns), tuple(values)

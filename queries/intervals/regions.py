@@ -19,6 +19,7 @@ from queries.intervals.buckets import (
     ReleasedValues,
     Stack,
     TableBuckets,
+    between,
     places_in,
     stored_codes,
 )
@@ -52,12 +53,22 @@ class Region:
         ]
         return tuple(zip(*values, strict=True)) if values else ((),)
 
-    def groups(self, table: TableBuckets, stack: Stack) -> Int64Array:
-        """Group of each row of a stack of variants; -1 where it is in none."""
+    def groups(
+        self, table: TableBuckets, stack: Stack, values: Mapping[str, Sequence[Any]]
+    ) -> Int64Array:
+        """Group of each row of a stack of variants; -1 where it is in none.
+
+        values: By column, the value of each of the stack's codes.
+        """
         inside = np.ones(len(stack.n), dtype=bool)
         for j, column in enumerate(table.released):
             if column.name in self.where:
-                of_code = _within(stack, column, self.where[column.name], self.allowed[j])
+                limit, own = self.where[column.name], values[column.name]
+                if isinstance(limit, tuple):  # between its ends also values that are not released
+                    of_code = between(own, *limit)
+                else:
+                    places = _places(stack, column)
+                    of_code = (places >= 0) & self.allowed[j][places]
                 inside &= of_code[stack.index[column.name]]
         rows = np.flatnonzero(inside)
         wanted = np.empty((len(rows), len(self.by)), dtype=np.int64)
@@ -80,19 +91,6 @@ def _places(stack: Stack, column: ReleasedValues) -> Int64Array:
     order = np.argsort(stored, kind="stable")
     at = order[np.minimum(np.searchsorted(stored[order], codes), len(stored) - 1)]
     return np.where(stored[at] == codes, at, -1)
-
-
-def _within(stack: Stack, column: ReleasedValues, limit: Any, allowed: BoolArray) -> BoolArray:
-    """Which codes of a stack are within a limit; between both ends of an interval also values that are not released."""
-    if not isinstance(limit, tuple):
-        places = _places(stack, column)
-        return (places >= 0) & allowed[places]
-    low, high = limit
-    inside = [
-        value is not None and (low is None or value >= low) and (high is None or value <= high)
-        for value in stack.values[column.name]
-    ]
-    return np.array(inside, dtype=bool)
 
 
 def region_of(table: TableBuckets, columns: Sequence[str], where: Mapping[str, Any]) -> Region:

@@ -3,7 +3,7 @@
 Takes an open release and a column set; gives pairs of imagined and replayed rows, all drawn from the release alone: the
 keys follow from its content hash, the table and the number of the replay. Run on both rows of each pair, any statement
 tells how far off its answer is; see README.md. What filling leaves out on average, every replay leaves out alike:
-replays at twice the threshold tell how much a figure changes where twice as much is hidden (`doubled`).
+some are drawn once more at twice the threshold, which tells how much a figure changes where twice as much is hidden.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.errors import DamagedRelease
-from engine.fit.replay import Mechanism, WeightedRows, imagine, replay, stretched
 from engine.params import PrivacyParams
 from engine.schema import (
     KIND_NEGATIVE,
@@ -40,27 +38,33 @@ from engine.schema import (
     Int64Array,
     Support,
     Universe,
+    WeightedRows,
 )
 from engine.store import carrier, decode_values
+from queries.intervals import cache
 from queries.intervals.buckets import (
     ReleasedValues,
     Stack,
     TableBuckets,
     column_of,
     deepest_buckets,
+    joined,
     places_in,
     read_buckets,
+    stacked,
     stored_codes,
 )
-from queries.intervals.dp_mechanism import columns_of, dp_pairs, joint_mechanism, unreplayed
 from queries.intervals.regions import MOST_GROUPS, region_of
 from queries.intervals.spread import Figures
 from queries.intervals.universes import StatedUniverse, ruled_out, stated_universes
 from queries.sql import Session, Variants
 
+if TYPE_CHECKING:
+    from engine.fit.replay import Mechanism
+
 N_REPLAYS, N_DOUBLED = 24, 6
-"""Replays, and those at twice the threshold. With Student's t coverage hardly depends on their number; 24 give steady
-widths."""
+"""Replays, and how many of them are drawn at twice the threshold, too. With Student's t coverage hardly depends on
+their number; 24 give steady widths."""
 MANY_ROWS, N_OF_MANY, N_DOUBLED_OF_MANY = 20_000, 8, 3
 """Distinct rows from which a table has fewer replays, since each takes long, and how many."""
 N_PLACED = 10
@@ -71,53 +75,54 @@ MOST_BYTES = 200 * 2**20
 """What the replays of a release may take in memory; the oldest go first."""
 
 
+KINDS = ("released", "placed", "possible", "imagined", "replayed", "doubled", "extreme")
+"""Kinds of variants of a table, in the order in which they are stacked."""
+N_CHEAP = 3
+"""How many of these need no drawing of replays."""
+Drawn = tuple[Stack, tuple[int, ...]]
+"""Variants of the other kinds, and how many of each."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Replays:
     """The replays of one table; without any, its rows placed anew.
 
+    stack, counts: Variants, and how many there are of each kind. `extreme`: tables that the release does not rule out,
+        with values far beyond the outermost released ones, and with columns as closely associated inside imputed ranges
+        as can be, in the same and in opposite directions. `possible`: every combination that the declared universes of
+        its columns allow, once; none where there are no universes.
     doublings: How often a number of one person doubles up to the threshold. Each doubling of what is hidden moves a
         figure by about as much as the last one, which `doubled` shows.
-    extreme: Tables that the release does not rule out: with values far beyond the outermost released ones, and with
-        columns as closely associated inside imputed ranges as can be, in the same and in opposite directions.
-    reworded: The released rows with other texts for hidden values, for a statement that looks into them.
-    possible: Every combination that the declared universes of its columns allow, once; nothing where there are none.
+    reworded: The released rows with other texts for hidden values, for a statement that looks into them; no replays.
     reason: Why there are no replays, as part of a sentence; empty where there are.
     """
 
-    released: WeightedRows
-    placed: tuple[WeightedRows, ...]
-    imagined: tuple[WeightedRows, ...] = ()
-    replayed: tuple[WeightedRows, ...] = ()
-    doubled: tuple[WeightedRows, ...] = ()
-    extreme: tuple[WeightedRows, ...] = ()
-    reworded: tuple[WeightedRows, ...] = ()
-    possible: tuple[WeightedRows, ...] = ()
+    stack: Stack
+    counts: tuple[int, ...]
+    reworded: Replays | None = None
     doublings: float = 0.0
     reason: str = ""
-    values: tuple[ReleasedValues, ...]
+    released: tuple[ReleasedValues, ...]
     columns: tuple[Column, ...]
 
-    @property
-    def every(self) -> tuple[WeightedRows, ...]:
-        """All variants, in the order that `figures` takes apart."""
-        kinds = (
-            self.placed, self.imagined, self.replayed, self.doubled, self.extreme, self.reworded,
-            self.possible,
-        )  # fmt: skip
-        return (self.released, *(rows for kind in kinds for rows in kind))
+    def of(self, kind: str) -> tuple[WeightedRows, ...]:
+        """The variants of one kind."""
+        begin, n = self.first(kind), self.counts[KINDS.index(kind)]
+        return tuple(self.stack.rows(begin + i) for i in range(n))
+
+    def first(self, kind: str) -> int:
+        """Number of the first variant of a kind."""
+        return sum(self.counts[: KINDS.index(kind)])
 
     def figures(self, on_all: FloatArray, value: FloatArray | None = None) -> Figures:
         """Figures on all variants, shape (n_variants, n_figures), by the kind of variant.
 
         value: The figures as answered; None: those on the released rows.
         """
-        kinds = (
-            self.placed, self.imagined, self.replayed, self.doubled, self.extreme, self.reworded,
-            self.possible,
-        )  # fmt: skip
-        ends = np.cumsum([1, *map(len, kinds)])
+        n_reworded = 0 if self.reworded is None else self.reworded.stack.n_variants
+        ends = np.cumsum([0, *self.counts, n_reworded])
         each = [on_all[begin:end].T for begin, end in pairwise(ends)]
-        placed, imagined, replayed, doubled, extreme, reworded, possible = each
+        _, placed, possible, imagined, replayed, doubled, extreme, reworded = each
         return Figures(
             value=on_all[0] if value is None else value,
             again=on_all[0],
@@ -132,50 +137,33 @@ class Replays:
         )
 
     @cached_property
-    def stack(self) -> Stack:
-        """All variants as arrays."""
-        every = self.every
-        index, codes, values = {}, {}, {}
-        for column, released in zip(self.columns, self.values, strict=True):
-            name = column.name
-            stored = np.concatenate([rows.codes[name] for rows in every])
-            codes[name], at = np.unique(stored, return_inverse=True)
-            index[name] = at.reshape(-1)
-            values[name] = decode_values(_support(column, released, codes[name]))
-        sizes = [len(rows.n) for rows in every]
-        known = [
-            np.zeros(size, dtype=bool) if rows.measured is None else rows.measured
-            for rows, size in zip(every, sizes, strict=True)
-        ]
-        return Stack(
-            index=index,
-            codes=codes,
-            values=values,
-            variant=np.repeat(np.arange(len(every)), sizes),
-            n=np.concatenate([rows.n for rows in every]),
-            measured=np.concatenate(known),
-            n_variants=len(every),
-        )
+    def values(self) -> dict[str, list[Any]]:
+        """By column, the value of each of the stack's codes; None for a blank."""
+        return {
+            column.name: decode_values(_support(column, released, self.stack.codes[column.name]))
+            for column, released in zip(self.columns, self.released, strict=True)
+        }
 
-    def variants(self, *which: tuple[WeightedRows, ...]) -> Variants:
-        """Rows as SQL can read them, one variant after the other."""
-        every = [rows for chosen in which for rows in chosen]
-        sizes = [len(rows.n) for rows in every]
+    def variants(self, begin: int = 0, end: int | None = None) -> Variants:
+        """Variants as SQL can read them, all or some, numbered from 0."""
+        ends = np.cumsum([0, *self.stack.sizes])
+        sizes = self.stack.sizes[begin:end]
+        at = slice(ends[begin], ends[begin + len(sizes)])
         values, expressions = {}, {}
-        for column, released in zip(self.columns, self.values, strict=True):
-            stored = np.concatenate([rows.codes[column.name] for rows in every])
-            values[column.name], expressions[column.name] = _decoded(column, released, stored)
+        for column, released in zip(self.columns, self.released, strict=True):
+            index = self.stack.index[column.name][at]
+            carried = carrier(_support(column, released, self.stack.codes[column.name]))
+            values[column.name] = carried.array[index]
+            if carried.has_nulls and carried.array.dtype != object:
+                is_null = carried.is_null[index]
+                values[column.name] = np.ma.MaskedArray(values[column.name], mask=is_null)
+            expressions[column.name] = f"CAST({carried.expression} AS {released.sql_type})"
         return Variants(
             values=values,
             expressions=expressions,
-            variant=np.repeat(np.arange(len(every)), sizes),
-            n=np.concatenate([rows.n for rows in every]),
+            variant=np.repeat(np.arange(len(sizes)), sizes),
+            n=self.stack.n[at],
         )
-
-    @property
-    def n_bytes(self) -> int:
-        """What they take in memory, with their stack."""
-        return sum(rows.n.nbytes * 2 * (len(rows.codes) + 1) for rows in self.every)
 
 
 def table_of(release: Session, columns: ColumnSet) -> TableBuckets:
@@ -193,49 +181,67 @@ def table_of(release: Session, columns: ColumnSet) -> TableBuckets:
 
 def placements(release: Session, columns: ColumnSet) -> Replays:
     """The rows of one table placed anew, without replays; once as long as the release is open."""
-    key = ("placements", columns)
-    found: Replays | None = release.models.get(key)
-    if found is None:
-        with damage_told(release, columns):
-            table = table_of(release, columns)
-            found = Replays(
-                released=released_rows(table),
-                placed=_placed(
-                    table, np.random.default_rng([*_key(release.content_hash, columns, -1)])
-                ),
-                possible=_possible(release, table),
-                values=table.released,
-                columns=mechanism_of(release, table).columns,
-            )
-        release.models[key] = found
-        _forget(release, "placements")
-    return found
+
+    def made() -> Replays:
+        table = table_of(release, columns)
+        rng = np.random.default_rng([*_key(release.content_hash, columns, -1)])
+        kinds = ((released_rows(table),), _placed(table, rng), _possible(release, table))
+        return Replays(
+            stack=stacked(table.columns, [rows for kind in kinds for rows in kind]),
+            counts=(*map(len, kinds), *[0] * (len(KINDS) - N_CHEAP)),
+            released=table.released,
+            columns=_columns_stated(release, table),
+        )
+
+    return _once(release, "placements", columns, made)
 
 
 def replays(
     release: Session, columns: ColumnSet, check_cancelled: Callable[[], None] | None = None
 ) -> Replays:
-    """Replay one table; once as long as the release is open, and `MOST_BYTES` hold them.
+    """Replay one table; once as long as the release is open, and `MOST_BYTES` hold them, and read from the cache.
 
     check_cancelled: Called before each replay; raises where drawing should end. None: `release.check_cancelled`.
     """
-    key = ("replays", columns)
-    found: Replays | None = release.models.get(key)
+
+    def made() -> Replays:
+        table, placed = table_of(release, columns), placements(release, columns)
+        if table.card["mode"] == "dp":
+            from queries.intervals.dp_mechanism import columns_of, joint_mechanism, unreplayed
+
+            mechanism, why = joint_mechanism(release), unreplayed(release, columns)
+            if mechanism is None or why:
+                return replace(placed, reason=why or "it does not state how it was measured")
+            in_domains, released = columns_of(mechanism, table.released)
+            placed = replace(placed, columns=in_domains, released=released)
+        elif table.card.get("wide"):
+            why = "it is modelled from locked tables, and replays of these are not drawn yet"
+            return replace(placed, reason=why)
+        else:
+            placed = replace(placed, doublings=float(np.log2(table.card["threshold_mean"])))
+        drawn = cache.read(release, columns)
+        if drawn is None:
+            draw = _drawn_dp if table.card["mode"] == "dp" else _drawn
+            kinds = draw(release, table, check_cancelled or release.check_cancelled)
+            drawn = stacked(columns, [rows for of in kinds for rows in of]), tuple(map(len, kinds))
+            cache.write(release, columns, *drawn)
+        stack, counts = drawn
+        stack = joined(placed.stack, stack)
+        return replace(placed, stack=stack, counts=(*placed.counts[:N_CHEAP], *counts))
+
+    return _once(release, "replays", columns, made)
+
+
+def _once(release: Session, kind: str, columns: ColumnSet, made: Callable[[], Replays]) -> Replays:
+    """Make it once as long as the release is open; the oldest is dropped where it is too much for the memory."""
+    found: Replays | None = release.models.get((kind, columns))
     if found is None:
-        placed = placements(release, columns)
         with damage_told(release, columns):
-            table = table_of(release, columns)
-            found = _replayed(release, table, placed, check_cancelled or release.check_cancelled)
-        release.models[key] = found
-        _forget(release, "replays")
+            found = release.models[kind, columns] = made()
+        held = [key for key in release.models if key[0] == kind]
+        while len(held) > 1 and sum(release.models[key].stack.n_bytes for key in held) > MOST_BYTES:
+            release.models.pop(held.pop(0), None)
     return found
-
-
-def _forget(release: Session, kind: str) -> None:
-    """Drop the oldest of what is kept in memory, as far as it is too much."""
-    held = [key for key in release.models if key[0] == kind]
-    while len(held) > 1 and sum(release.models[key].n_bytes for key in held) > MOST_BYTES:
-        release.models.pop(held.pop(0), None)
 
 
 @contextlib.contextmanager
@@ -325,15 +331,13 @@ def _possible(release: Session, table: TableBuckets) -> tuple[WeightedRows, ...]
     return (WeightedRows(codes=codes, n=np.ones(len(rows), dtype=np.int64)),)
 
 
-def _replayed(
-    release: Session, table: TableBuckets, placed: Replays, check_cancelled: Callable[[], None]
-) -> Replays:
-    if table.card["mode"] == "dp":
-        return _replayed_dp(release, table, placed, check_cancelled)
-    if table.card.get("wide"):
-        why = "it is modelled from locked tables, and replays of these are not drawn yet"
-        return replace(placed, reason=why)
-    mechanism, rows = mechanism_of(release, table), placed.released
+def _drawn(
+    release: Session, table: TableBuckets, check_cancelled: Callable[[], None]
+) -> tuple[tuple[WeightedRows, ...], ...]:
+    """Variants that were imagined, replayed, replayed at twice the threshold, and extreme ones."""
+    from engine.fit.replay import imagine, replay, stretched  # slow to import
+
+    mechanism, rows = mechanism_of(release, table), released_rows(table)
     privacy = mechanism.privacy
     twice = replace(
         mechanism,
@@ -347,44 +351,45 @@ def _replayed(
     n_replays = N_OF_MANY if is_large else N_REPLAYS
     n_doubled = N_DOUBLED_OF_MANY if is_large else N_DOUBLED
 
-    def drawn(number: int) -> tuple[WeightedRows, WeightedRows]:
+    def drawn(number: int) -> tuple[WeightedRows, ...]:
         check_cancelled()
         key = _key(release.content_hash, table.columns, number)
-        if number >= n_replays:
-            return rows, replay(rows, twice, table.columns, key)
         rng = np.random.default_rng([*key, 1])  # not the stream of the replay
         own = imagine(rows, table.row_measured, mechanism, rng)
-        return own, replay(own, mechanism, table.columns, key)
+        again = replay(own, mechanism, table.columns, key)
+        if number >= n_doubled:
+            return own, again
+        check_cancelled()
+        return own, again, replay(own, twice, table.columns, key)
 
     with ThreadPoolExecutor(2) as pool:
-        pairs = [*pool.map(drawn, range(n_replays + n_doubled))]
-    return replace(
-        placed,
-        imagined=tuple(own for own, _ in pairs[:n_replays]),
-        replayed=tuple(again for _, again in pairs[:n_replays]),
-        doubled=tuple(again for _, again in pairs[n_replays:]),
-        extreme=(stretched(rows, table.row_measured, mechanism), *_associated(table)),
-        doublings=float(np.log2(privacy.threshold_mean)),
+        each = [*pool.map(drawn, range(n_replays))]
+    return (
+        tuple(own for own, *_ in each),
+        tuple(again for _, again, *_ in each),
+        tuple(hidden for _, _, hidden in each[:n_doubled]),
+        (stretched(rows, table.row_measured, mechanism), *_associated(table)),
     )
 
 
-def _replayed_dp(
-    release: Session, table: TableBuckets, placed: Replays, check_cancelled: Callable[[], None]
-) -> Replays:
+def _drawn_dp(
+    release: Session, table: TableBuckets, check_cancelled: Callable[[], None]
+) -> tuple[tuple[WeightedRows, ...], ...]:
     """The same in mode dp, where nothing is hidden: margins are measured with noise, and rows fitted to them."""
-    mechanism, why = joint_mechanism(release), unreplayed(release, table.columns)
-    if mechanism is None or why:
-        return replace(placed, reason=why or "the release does not state how it was measured")
+    from queries.intervals.dp_mechanism import dp_pairs
+
     keys = [_key(release.content_hash, table.columns, number) for number in range(N_REPLAYS)]
-    imagined, replayed = dp_pairs(
-        release,
-        table.columns,
-        lambda columns: released_rows(table_of(release, columns)),
-        keys,
-        check_cancelled,
+    return (
+        *dp_pairs(
+            release,
+            table.columns,
+            lambda columns: released_rows(table_of(release, columns)),
+            keys,
+            check_cancelled,
+        ),
+        (),
+        (),
     )
-    columns, values = columns_of(mechanism, table.released)
-    return replace(placed, imagined=imagined, replayed=replayed, values=values, columns=columns)
 
 
 def _support(column: Column, released: ReleasedValues, codes: Int64Array) -> Support:
@@ -393,10 +398,12 @@ def _support(column: Column, released: ReleasedValues, codes: Int64Array) -> Sup
     kind = np.where(codes == NULL_CODE, KIND_NULL, kind)
     kind = np.where(codes == OTHER_CODE, KIND_OTHER, kind).astype(np.uint8)
     is_special = (kind == KIND_NULL) | (kind == KIND_OTHER)
-    listed: dict[int, Any] = dict.fromkeys(column.domain or ())
+    # Of ranks that are not released no row is told; any value gives them the type of the others.
+    held = np.flatnonzero(released.valued)
+    some = released.values[held[0]] if len(held) else None
+    listed: dict[int, Any] = dict.fromkeys(column.domain or (), some)
     if column.is_ranked:
-        for at in np.flatnonzero(released.valued):
-            listed[int(released.grid[at])] = released.values[at]
+        listed |= {int(released.grid[at]): released.values[at] for at in held}
     return Support(
         column=column,
         kind=kind,
@@ -405,18 +412,6 @@ def _support(column: Column, released: ReleasedValues, codes: Int64Array) -> Sup
         measured=np.ones(len(codes), dtype=bool),
         values=listed if column.is_ranked else None,
     )
-
-
-def _decoded(
-    column: Column, released: ReleasedValues, stored: Int64Array
-) -> tuple[NDArray[Any], str]:
-    """Values of stored codes as an array, and SQL that gives them the type they have in the release."""
-    codes, place = np.unique(stored, return_inverse=True)
-    carried = carrier(_support(column, released, codes))
-    values = carried.array[place]
-    if carried.has_nulls and values.dtype != object:
-        values = np.ma.MaskedArray(values, mask=carried.is_null[place])
-    return values, f"CAST({carried.expression} AS {released.sql_type})"
 
 
 def _key(content_hash: str, columns: ColumnSet, number: int) -> bytes:
@@ -435,35 +430,48 @@ def released_rows(table: TableBuckets) -> WeightedRows:
 
 def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
     """What the release states of how a table was made."""
+    from engine.fit.replay import Mechanism  # slow to import
+
     with release.cursor() as con:
         (privacy,) = con.execute("SELECT privacy FROM catalog.release").fetchall()[0]
+    stated = json.loads(privacy)
+    columns = _columns_stated(release, table)
+    of_column = {column.name: column.universe for column in columns}
+    return Mechanism(
+        columns=columns,
+        privacy=_privacy(stated) if table.n_depths else PrivacyParams(),
+        limits={
+            name: (int(low), int(high))
+            for name in table.columns
+            for low, high in [stated.get("bounds", {}).get(name, (None, None))]
+            if low is not None and high is not None
+        },
+        universes={
+            one.column: _coded(one, universe, table)
+            for one in stated_universes(release)
+            if (universe := of_column.get(one.column)) is not None
+        },
+        by_prefix=frozenset(v.name for v in table.released if v.hidden.any()),
+    )
+
+
+def _columns_stated(release: Session, table: TableBuckets) -> tuple[Column, ...]:
+    """The columns of a table, of ranked ones the ranks of the released values as their domain."""
+    with release.cursor() as con:
         described = con.execute(
             "SELECT name, kind, value_type, public, placeholder, resolution_base, "
             "resolution_exponent FROM catalog.columns"
         ).fetchall()
     of_name = {name: rest for name, *rest in described}
-    stated = json.loads(privacy)
-    universes = [
-        one
+    kinds = {name: str(kind) for name, (kind, *_) in of_name.items()}
+    universes = {
+        one.column: _universe(one, table, kinds)
         for one in stated_universes(release)
         if one.column in table.columns and one.decided_by in table.columns
-    ]
-    kinds = {name: str(kind) for name, (kind, *_) in of_name.items()}
-    in_ranks = {one.column: _universe(one, table, kinds) for one in universes}
-    return Mechanism(
-        columns=tuple(
-            _column(values, of_name[values.name], in_ranks.get(values.name))
-            for values in table.released
-        ),
-        privacy=_privacy(stated) if table.n_depths else PrivacyParams(),
-        limits={
-            values.name: (int(low), int(high))
-            for values in table.released
-            for low, high in [stated.get("bounds", {}).get(values.name, (None, None))]
-            if low is not None and high is not None
-        },
-        universes={one.column: _coded(one, in_ranks[one.column], table) for one in universes},
-        by_prefix=frozenset(v.name for v in table.released if v.hidden.any()),
+    }
+    return tuple(
+        _column(values, of_name[values.name], universes.get(values.name))
+        for values in table.released
     )
 
 

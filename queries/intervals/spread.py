@@ -44,7 +44,8 @@ class Figures:
     # imagined, replayed: shape (n_rows, n_replays)
     imagined: FloatArray
     replayed: FloatArray
-    doubled: FloatArray  # shape (n_rows, n_doubled)
+    # shape (n_rows, n_doubled): The first replays at twice the threshold, all else the same
+    doubled: FloatArray
     extreme: FloatArray  # shape (n_rows, n_extreme): On tables that the release does not rule out
     reworded: FloatArray  # shape (n_rows, n_reworded): With other texts for hidden values
     possible: FloatArray  # shape (n_rows, 1): With every possible combination once; (n_rows, 0): nothing is ruled out
@@ -141,8 +142,8 @@ def ends_of_figures(
     if figures.extreme.shape[1] and not is_count:
         stretched = np.where(np.isfinite(figures.extreme[:, 0]), figures.extreme[:, 0], value)
         low, high = np.minimum(low, stretched), np.maximum(high, stretched)
-    if is_whole:
-        low, high = np.floor(low + _SAME), np.ceil(high - _SAME)
+    if is_whole:  # inwards: between the ends are the same whole numbers
+        low, high = np.ceil(low - _SAME), np.floor(high + _SAME)
     # 0 in the release and in every replay: nothing is released there, and no replay tells how much that may be.
     is_any = there & ((imagined != 0) | (replayed != 0))
     is_nothing = (value == 0) & ~is_any.any(axis=1)
@@ -185,10 +186,8 @@ def statuses(
 
 def _squared_shift(figures: Figures) -> FloatArray:
     """Square of what hiding moves a figure by on average, less what chance adds to the square of a mean."""
-    doubled, value = (
-        np.where(np.isfinite(of), of, np.nan) for of in (figures.doubled, figures.value)
-    )
-    off = doubled - value[:, None]
+    with np.errstate(invalid="ignore"):
+        off = figures.doubled - figures.replayed[:, : figures.doubled.shape[1]]
     there = np.isfinite(off)
     n = there.sum(axis=1)
     off = np.where(there, off, 0.0)

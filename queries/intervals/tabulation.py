@@ -20,14 +20,13 @@ from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 from engine.texts import html_table, text_table
 from queries.intervals.buckets import Stack, TableBuckets
 from queries.intervals.regions import Region, region_of
+from queries.intervals.replays import Replays, damage_told, replays, table_of
 from queries.intervals.spread import Status, ends_of_figures, most_hidden, statuses
 from queries.intervals.universes import ruled_out
 from queries.sql import Session, near_names
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from queries.intervals.replays import Replays
 
 Measure = Literal["count", "sum", "mean", "share", "median", "quantile", "ratio"]
 _N_SHOWN = 20
@@ -213,8 +212,6 @@ def tabulate(
         over=tuple(columns.index(name) for name in over),
         quantile=0.5 if measure == "median" else quantile,
     )
-    from queries.intervals.replays import table_of  # brings the fit, which is slow to import
-
     table = table_of(release, answering)
     region = region_of(table, columns, where)
     return _tabulated(release, table, region, asked, columns)
@@ -222,8 +219,6 @@ def tabulate(
 
 def measured_counts(release: Session, columns: ColumnSet) -> tuple[Tabulation, Int64Array]:
     """Return the counts of the measured combinations of a released table, and the places of their released values."""
-    from queries.intervals.replays import table_of
-
     table = table_of(release, columns)
     codes = table.rows[table.row_measured]
     everything = tuple(np.ones(len(column.values), dtype=bool) for column in table.released)
@@ -246,8 +241,6 @@ def _tabulated(
     release: Session, table: TableBuckets, region: Region, asked: _Asked, columns: Sequence[str]
 ) -> Tabulation:
     """The figures of all groups of a region."""
-    from queries.intervals.replays import damage_told, replays
-
     place = None if asked.of is None else table.columns.index(asked.of)
     if place is not None and not table.released[place].is_number:
         raise QueryRefused(
@@ -257,7 +250,7 @@ def _tabulated(
     drawn = replays(release, table.columns)
     release.check_cancelled()
     with damage_told(release, table.columns):
-        group = region.groups(table, drawn.stack)
+        group = region.groups(table, drawn.stack, drawn.values)
         of_variant = drawn.stack.variant == 0
         measured = np.zeros(region.n_groups, dtype=bool)
         measured[group[of_variant & drawn.stack.measured & (group >= 0)]] = True
@@ -320,7 +313,7 @@ def _figures(
             figures = counted.reshape(shape) / total
             figures = figures / (1 - figures) if asked.measure == "ratio" else figures
     else:
-        numbers = np.array([_number(v) for v in stack.values[asked.of]], dtype=np.float64)
+        numbers = np.array([_number(v) for v in drawn.values[asked.of]], dtype=np.float64)
         x = numbers[stack.index[asked.of][rows]]
         is_there = np.isfinite(x)
         entry, n, x = entry[is_there], n[is_there], x[is_there]

@@ -145,6 +145,7 @@ def _application(server: Service, resources: ExitStack) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        server.draw_ahead()
         try:
             yield
         finally:

@@ -73,6 +73,7 @@ class Limits:
     waiting_each: int = 50
     wait_s: float = 10.0  # Longest wait in the queue
     cache_bytes: int = 20_000_000
+    ahead: int = 12  # Tables whose replays are drawn before anybody asks
 
 
 class RateLimit:

@@ -10,13 +10,18 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.errors import NotAnswerable, QueryRefused, SpecError, TooLarge
+import duckdb
+
+from engine.errors import NotAnswerable, QueryRefused, SpecError, TablepackError, TooLarge
 from engine.schema import MAX_WIDTH, column_set
 from engine.store import said_of
+from queries.intervals.replays import replays
 from queries.release import Release
 from queries.requests import TableRequest, leave_request, read_requests
 from queries.sandbox import LimitedProcesses
@@ -88,6 +93,24 @@ class Service:
             wait_s=limits.wait_s,
         )
         self.lanes: dict[Kind, Lane] = {"table": Lane(lane), "sql": Lane(lane)}
+        self._is_closed = threading.Event()
+
+    def draw_ahead(self) -> None:
+        """Draw the replays of tables such as the start page charts, single columns and small pairs, in the background.
+
+        Each is drawn once, as long as the server runs and for the next one: see `queries.intervals.cache`.
+        """
+        narrow = [table for table in self.release.tables if len(table) <= 2]
+        n_values = {name: len(variable.values) for name, variable in self.variables.items()}
+        narrow.sort(key=lambda table: (len(table), prod(n_values[name] for name in table)))
+
+        def draw() -> None:
+            release = self.release.until(self._is_closed.is_set)
+            with suppress(TablepackError, duckdb.Error):  # as a request for the table will say
+                for table in narrow[: self.limits.ahead]:
+                    replays(release, table)
+
+        threading.Thread(target=draw, daemon=True).start()
 
     async def reply(
         self, kind: Kind, client: str, question: str, make: Callable[[threading.Event], Reply]
@@ -145,6 +168,7 @@ class Service:
 
     def close(self) -> None:
         """Stop all work."""
+        self._is_closed.set()
         for lane in self.lanes.values():
             lane.close()
 

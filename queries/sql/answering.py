@@ -130,25 +130,33 @@ class Answering:
         self,
         text: str,
         table: ColumnSet,
-        variants: Variants,
+        variants: Callable[[], Variants],
+        n_variants: int,
         *,
         tables: Mapping[str, Any] | None,
         seconds: float,
         is_one_statement: bool = False,
+        is_kept: bool = True,
     ) -> list[list[tuple[Any, ...]]]:
         """Run one statement on each variant of a table; see `Session.on_variants`."""
         budget = Budget(min(seconds, self._timeout_s()), self._is_stopped)
         until = time.monotonic() + budget.left
+        own = self._own(tables)
         answers: list[list[tuple[Any, ...]]] = []
-        with self._connect() as con, watched(con, budget, self._memory_mb):
+        with (
+            self._views.lent_variants(
+                self._connect, table, n_variants, is_kept=is_kept and not own
+            ) as con,
+            watched(con, budget, self._memory_mb),
+        ):
             self._views.put_variants(con, table, variants, is_one_statement=is_one_statement)
-            put(con, self._own(tables))
+            put(con, own)
             if is_one_statement:
-                answers = [[] for _ in range(int(variants.variant[-1]) + 1)]
+                answers = [[] for _ in range(n_variants)]
                 for row in self._rows(con, text):
                     answers[row[-1]].append(row[:-1])
                 return answers
-            for number in range(int(variants.variant[-1]) + 1):
+            for number in range(n_variants):
                 if (
                     time.monotonic() >= until
                 ):  # runs may be too short for the watcher to interrupt one
@@ -234,8 +242,9 @@ class Answering:
         return other
 
     def close(self) -> None:
-        """Close the planner."""
+        """Close the planner, and connections that are kept."""
         self._planner.close()
+        self._views.close()
 
     def _own(self, tables: Mapping[str, Any] | None) -> tuple[OwnTable, ...]:
         """The user's own tables; their names must not hide objects of the release."""

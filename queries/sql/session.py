@@ -233,11 +233,13 @@ class Session:
         self,
         text: str,
         table: ColumnSet,
-        variants: Variants,
+        variants: Callable[[], Variants],
+        n_variants: int,
         *,
         tables: Mapping[str, Any] | None = None,
         seconds: float = TIMEOUT_S,
         is_one_statement: bool = False,
+        is_kept: bool = True,
     ) -> list[list[tuple[Any, ...]]]:
         """Run a statement that was answered before on variants of the table that answered it.
 
@@ -247,14 +249,18 @@ class Session:
             The statement.
         table : ColumnSet
             The released table that answered it.
-        variants : Variants
-            What stands in its place.
+        variants : callable
+            Gives what stands in its place; called once, as all is kept for the next statement.
+        n_variants : int
+            How many there are.
         tables : mapping of str to frame or path, or None
             As in `sql`.
         seconds : float
             Time limit for all variants together.
         is_one_statement : bool
             The statement reads all variants at once, and its last column is `variant_column`.
+        is_kept : bool
+            Another statement on the same table may ask for these variants, too.
 
         Returns
         -------
@@ -271,9 +277,11 @@ class Session:
             text,
             table,
             variants,
+            n_variants,
             tables=tables,
             seconds=seconds,
             is_one_statement=is_one_statement,
+            is_kept=is_kept,
         )
 
     @property

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -32,8 +33,8 @@ A view with the names takes twice as long to create and to plan, so statements f
 
 Connect = Callable[[], duckdb.DuckDBPyConnection]
 GiveBack = Callable[[duckdb.DuckDBPyConnection], None]
-_MOST_KEPT = 32
-"""Connections that are kept, one per table."""
+_MOST_KEPT, _MOST_OF_VARIANTS = 32, 8
+"""Connections that are kept, one per table; those with its variants, which take memory."""
 _CHANCE = random.SystemRandom()
 
 
@@ -79,7 +80,9 @@ class LogicalViews:
         self._is_shared = is_shared and not is_hidden
         self._schemas: dict[tuple[ColumnSet | None, Filling], str] = {}
         self._lock = threading.Lock()
-        self._kept: dict[ColumnSet, duckdb.DuckDBPyConnection] = {}  # least recently used first
+        # _kept, _of_variants: Least recently used first.
+        self._kept: dict[ColumnSet, duckdb.DuckDBPyConnection] = {}
+        self._of_variants: dict[tuple[ColumnSet, int], duckdb.DuckDBPyConnection] = {}
 
     def lent(
         self, connect: Connect, table: ColumnSet
@@ -141,32 +144,61 @@ class LogicalViews:
         """Name of the column that tells variants apart, for statements over all of them at once."""
         return unused_name("variant", self._columns)
 
+    @contextmanager
+    def lent_variants(
+        self, connect: Connect, table: ColumnSet, n_variants: int, *, is_kept: bool
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Provide a connection for statements on the variants of a released table.
+
+        is_kept: It may have the variants already, and the next statement gets it with them, unless this one fails.
+        """
+        key = table, n_variants
+        with self._lock:
+            con = self._of_variants.pop(key, None) if is_kept else None
+        con = con or connect()
+        is_sound = False
+        try:
+            yield con
+            is_sound = is_kept
+        finally:
+            with self._lock:
+                if is_sound:
+                    self._of_variants[key] = con
+                over = [*self._of_variants][:-_MOST_OF_VARIANTS]
+                unused = [self._of_variants.pop(key) for key in over]
+            for one in unused if is_sound else (*unused, con):
+                one.close()
+
     def put_variants(
         self,
         con: duckdb.DuckDBPyConnection,
         table: ColumnSet,
-        variants: Variants,
+        variants: Callable[[], Variants],
         *,
         is_one_statement: bool = False,
     ) -> None:
-        """Give a connection the logical table over variants of a released one.
+        """Give a connection the logical table over variants of a released one, unless it has them.
 
         One view serves all: a variable (`use_variant`) selects the one that it reads; or it has the rows of all, with
         one column more (`variant_column`).
         """
         number, count = quoted(self.variant_column), quoted(unused_name("n", self._columns))
-        arrays = {f"c{j}": variants.values[c] for j, c in enumerate(table)}
-        con.register(_GIVEN, arrays | {"v": variants.variant, "n": variants.n})
-        listed = ", ".join(
-            f"{variants.expressions[c].format(f'c{j}')} AS {quoted(c)}" for j, c in enumerate(table)
-        )
-        try:
-            con.execute(
-                f"CREATE TEMP TABLE {_VARIANTS} AS SELECT {listed}, v AS {number}, n AS {count} "
-                f"FROM {_GIVEN}; USE {ATTACHED}"
+        held = f"SELECT count(*) FROM duckdb_tables() WHERE table_name = '{_VARIANTS}'"
+        if not con.execute(held).fetchall()[0][0]:
+            given = variants()
+            arrays = {f"c{j}": given.values[c] for j, c in enumerate(table)}
+            con.register(_GIVEN, arrays | {"v": given.variant, "n": given.n})
+            listed = ", ".join(
+                f"{given.expressions[c].format(f'c{j}')} AS {quoted(c)}"
+                for j, c in enumerate(table)
             )
-        finally:
-            con.unregister(_GIVEN)
+            try:
+                con.execute(
+                    f"CREATE TEMP TABLE {_VARIANTS} AS SELECT {listed}, v AS {number}, n AS {count} "
+                    f"FROM {_GIVEN}; USE {ATTACHED}"
+                )
+            finally:
+                con.unregister(_GIVEN)
         own = ", ".join(quoted(c) for c in table)
         each = f"SELECT *, unnest(range({count})) FROM {_VARIANTS}"
         more: tuple[str, ...] = ()
@@ -176,7 +208,14 @@ class LogicalViews:
             self.use_variant(con, 0)
             one = f"{each} WHERE {number} = getvariable('{_VARIANT}')"
             rows = f"(SELECT {own} FROM ({one}))"
-        con.execute(self._view_sql(table, "quick", "TEMP", rows, more))
+        con.execute(self._view_sql(table, "quick", "OR REPLACE TEMP", rows, more))
+
+    def close(self) -> None:
+        """Close connections that are kept for variants."""
+        with self._lock:
+            for con in self._of_variants.values():
+                con.close()
+            self._of_variants.clear()
 
     def use_variant(self, con: duckdb.DuckDBPyConnection, number: int) -> None:
         """Select the variant that the connection's logical table reads."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from engine.fit.replay import Mechanism, WeightedRows, imagine, replay
+from engine.fit.replay import Mechanism, imagine, replay
 from engine.params import PROFILES
-from engine.schema import NULL_CODE, OTHER_CODE, Column
+from engine.schema import NULL_CODE, OTHER_CODE, Column, WeightedRows
 
 STANDARD = PROFILES["standard"]
 NUMBER = Column(name="x", kind="integer", value_type="integer")

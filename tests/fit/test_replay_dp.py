@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.fit.replay import WeightedRows
 from engine.fit.replay_dp import JointMechanism, MarginNoise, imagine, read, replay, stated
 from engine.levels import Levels, Margin, StructuralZero
 from engine.params import DPParams
-from engine.schema import Column
+from engine.schema import Column, WeightedRows
 
 KEYS = 200
 

@@ -11,7 +11,7 @@ import pytest
 from fixtures.pipeline import ACCEPTED, CENSUS, make_census, write_spec
 
 import engine
-from queries.intervals import replays
+from queries.intervals import cache
 from queries.intervals.statement import aggregates
 from queries.release import open_release
 
@@ -88,7 +88,9 @@ def test_noise_twice_as_large_as_the_release_says_is_seen(made, monkeypatch):
 def test_fill_that_is_taken_for_measured_is_seen(made, monkeypatch):
     """Nothing is imagined, and what hiding moves is left out."""
     whole = aggregates.ends_of_figures
-    monkeypatch.setattr(replays, "imagine", lambda rows, *_: rows)
+    monkeypatch.setattr(cache, "read", lambda *given: None)
+    monkeypatch.setattr(cache, "write", lambda *given: None)
+    monkeypatch.setattr("engine.fit.replay.imagine", lambda rows, *_: rows)
     monkeypatch.setattr(
         aggregates,
         "ends_of_figures",

@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.intervals import sliced
+from fixtures.replays import digest_alone, digest_of
 
 from engine.errors import TimedOut
+from queries.intervals import cache
+from queries.intervals import replays as module_of_replays
 from queries.intervals.replays import N_REPLAYS, replays
 from queries.intervals.statement import aggregates
 from queries.intervals.statement import answers as module
@@ -39,18 +42,57 @@ def same(one, other) -> bool:
 def test_replays_follow_from_the_released_file_alone(release, tmp_path):
     table = ("age", "sex")
     first = replays(release, table)
-    assert len(first.imagined) == len(first.replayed) == N_REPLAYS
-    assert not same(first.replayed[:1], first.replayed[1:2])
+    replayed = first.of("replayed")
+    assert len(first.of("imagined")) == len(replayed) == N_REPLAYS
+    assert not same(replayed[:1], replayed[1:2])
     copied = tmp_path / release.path.name  # beside it lies no key, no source and no spec
     for ending in ("", ".manifest.json"):
         shutil.copy(f"{release.path}{ending}", f"{copied}{ending}")
     with open_release(copied) as again:
         other = replays(again, table)
         for name in ("imagined", "replayed", "doubled"):
-            assert same(getattr(other, name), getattr(first, name))
+            assert same(other.of(name), first.of(name))
     with open_release(release.path) as other:
         other.content_hash = "another"
-        assert not same(replays(other, table).replayed, first.replayed)
+        assert not same(replays(other, table).of("replayed"), replayed)
+
+
+def test_a_process_that_has_the_file_alone_draws_the_same_bytes(release, tmp_path):
+    for table in (("age", "sex"), ("income",)):
+        assert digest_alone(release, table, tmp_path) == digest_of(release, table)
+
+
+def share_of_one_error(release, table) -> float:
+    """Share of the mean square error of counts that all replays have in common: 1 of 24 where each has its own."""
+    found = replays(release, table)
+    released = [*zip(*(found.of("released")[0].codes[c].tolist() for c in table), strict=True)]
+
+    def counted(rows):
+        n = dict(
+            zip(
+                zip(*(rows.codes[c].tolist() for c in table), strict=True),
+                rows.n.tolist(),
+                strict=True,
+            )
+        )
+        return [n.get(cell, 0) for cell in released]
+
+    imagined, replayed = (
+        np.array([counted(rows) for rows in found.of(kind)]) for kind in ("imagined", "replayed")
+    )
+    errors = replayed - imagined
+    return float((errors.mean(axis=0) ** 2).mean() / (errors**2).mean())
+
+
+def test_replays_that_reuse_one_noise_are_seen(release, monkeypatch):
+    """Planted: all have the noise of one key, as those would that took over the noise of the release."""
+    table = ("region", "sex")
+    assert share_of_one_error(release, table) < 0.25
+    monkeypatch.setattr(cache, "read", lambda *given: None)
+    monkeypatch.setattr(cache, "write", lambda *given: None)
+    monkeypatch.setattr(module_of_replays, "_key", lambda *given: bytes(32))
+    with open_release(release.path) as fresh:
+        assert share_of_one_error(fresh, table) > 0.6
 
 
 ANSWERED = [
@@ -210,6 +252,7 @@ def test_nobody_waiting_ends_the_work(release, monkeypatch):
 )
 def test_replays_that_cost_too_much_are_not_used(release, monkeypatch, where, name, value, why):
     monkeypatch.setattr(where, name, value)
+    monkeypatch.setattr(cache, "read", lambda *given: None)
     with open_release(release.path) as fresh:
         got = fresh.sql("SELECT stddev_samp(age) AS f FROM data", intervals=True)
     assert got.columns == ("f",)
@@ -232,7 +275,9 @@ def test_a_figure_that_differs_when_computed_again_has_none(release, monkeypatch
 
     def other(release, columns):
         drawn = whole(release, columns)
-        return replace(drawn, released=replace(drawn.released, n=np.roll(drawn.released.n, 7)))
+        n, size = drawn.stack.n.copy(), int(drawn.stack.sizes[0])
+        n[:size] = np.roll(n[:size], 7)
+        return replace(drawn, stack=replace(drawn.stack, n=n))
 
     monkeypatch.setattr(aggregates, "drawn_replays", other)
     with open_release(release.path) as fresh:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from engine.errors import NotAnswerable, QueryRefused, TimedOut
+from queries.intervals import cache
 from queries.intervals.buckets import stored_codes
 from queries.intervals.replays import N_REPLAYS, replays, table_of
 from queries.release import open_release
@@ -33,7 +34,7 @@ def test_rows_are_those_of_the_replays_with_the_types_of_the_release(release):
     assert {row[0] for row in got.rows} == {*range(1, N_REPLAYS + 1)}
     for number in (1, 8, N_REPLAYS):
         rows = [dict(zip(got.columns, row, strict=True)) for row in got.rows if row[0] == number]
-        for name, of in (("imagined", drawn.imagined), ("count", drawn.replayed)):
+        for name, of in (("imagined", drawn.of("imagined")), ("count", drawn.of("replayed"))):
             one = of[number - 1]
             named = zip(*(one.codes[c].tolist() for c in ("age", "sex")), strict=True)
             expected = {
@@ -87,7 +88,8 @@ def test_what_has_no_replicates_is_refused(release, text, error, said):
         release.sql(text)
 
 
-def test_drawing_ends_where_nobody_waits(release):
+def test_drawing_ends_where_nobody_waits(release, monkeypatch):
+    monkeypatch.setattr(cache, "read", lambda *given: None)
     with open_release(release.path) as fresh:
         asked = iter([False, False, False])
         leaving = fresh.until(lambda: next(asked, True))

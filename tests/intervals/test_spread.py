@@ -22,7 +22,7 @@ def figures(value, error, doubled=None, *, imagined=10.0, doublings=2.0) -> Figu
         placed=value[:, None].repeat(10, axis=1),
         imagined=base,
         replayed=base + error,
-        doubled=value[:, None].repeat(2, axis=1) if doubled is None else np.atleast_2d(doubled),
+        doubled=(base + error)[:, :2] if doubled is None else np.atleast_2d(doubled),
         extreme=np.zeros((len(value), 0)),
         possible=np.zeros((len(value), 0)),
         doublings=doublings,
@@ -35,7 +35,7 @@ def test_ends_by_hand():
     assert low[0] == pytest.approx(10 - 2.0639 * 2, abs=1e-3)
     assert high[0] == pytest.approx(10 + 2.0639 * 2, abs=1e-3)
     low, high = ends_of_figures(figures(10.0, [-2.0, 2.0] * 12), is_whole=True)
-    assert (low[0], high[0]) == (5.0, 15.0)
+    assert (low[0], high[0]) == (6.0, 14.0)  # inwards: the whole numbers from 5.87 to 14.13
 
 
 def test_an_error_of_one_sign_counts_in_full():
@@ -45,12 +45,12 @@ def test_an_error_of_one_sign_counts_in_full():
 
 
 def test_what_hiding_moves_a_figure_by_is_added_for_each_doubling():
-    """Hiding twice as much lowers it by 3 to 5: mean 4, variance 2, of two replays: 4 ** 2 - 1 = 15, twice doubled."""
-    _, high = ends_of_figures(figures(10.0, [-2.0, 2.0] * 12, [5.0, 7.0]), is_whole=False)
+    """Hiding twice as much lowers 8 by 5 and 12 by 3: mean 4, variance 2, of two: 4 ** 2 - 1 = 15, twice doubled."""
+    _, high = ends_of_figures(figures(10.0, [-2.0, 2.0] * 12, [3.0, 9.0]), is_whole=False)
     half = np.sqrt((2.0639 * 2) ** 2 + 15.0 * 2**2)
     assert high[0] == pytest.approx(10 + half, abs=2e-3)
     # A shift that is within its own noise is none.
-    _, high = ends_of_figures(figures(10.0, [-2.0, 2.0] * 12, [8.0, 12.1]), is_whole=False)
+    _, high = ends_of_figures(figures(10.0, [-2.0, 2.0] * 12, [6.0, 14.1]), is_whole=False)
     assert high[0] == pytest.approx(10 + 2.0639 * 2, abs=1e-3)
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import logging
 import math
+import time
 
 import pytest
 from fixtures.serve import one_worker, served
@@ -238,3 +239,15 @@ def test_the_log_has_no_question_and_no_answer(client, caplog):
     assert "GET /api/query 200" in said
     assert "canary" not in said
     assert "R1" not in said
+
+
+def test_replays_are_drawn_before_anybody_asks(path):
+    """Of single columns first; so the first visitor need not wait for them."""
+    with open_release(path) as release, served(app_of(release, limits=one_worker(ahead=2))):
+        until = time.monotonic() + 120
+        drawn = []
+        while len(drawn) < 2 and time.monotonic() < until:
+            drawn = [key[1] for key in [*release.models] if key[0] == "replays"]
+            time.sleep(0.1)
+        assert len(drawn) == 2
+        assert all(len(table) == 1 for table in drawn)

@@ -36,7 +36,9 @@ def counter(
     secret: Decides which rows of an entity count; None: all of them.
     """
     columns = tuple(c for c in opened.ingested.columns if c.name in params.columns)
-    values = {c.name: dict(enumerate(levels[c.name].values or ())) for c in columns if c.is_ranked}
+    values: dict[str, Mapping[int, object]] = {
+        c.name: dict(enumerate(levels[c.name].values or ())) for c in columns if c.is_ranked
+    }
     # Entities of one row each are bounded already: no need to look at them.
     several = tuple(entity for entity in opened.entities if entity.tokens is not None)
     bounded = several if secret is not None else ()

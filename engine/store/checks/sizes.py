@@ -164,7 +164,7 @@ def _of_column(column: Column) -> Iterator[tuple[str, str]]:
 
 def check_support(support: Support) -> None:
     """Refuse released values of a column that are too long for a release."""
-    texts = (value for value in support.values or () if isinstance(value, str))
+    texts = (value for value in (support.values or {}).values() if isinstance(value, str))
     if any(size(text) > MOST_LENGTH for text in texts):
         raise DataError(
             f"column {support.column.name!r}: a value common enough to be released has more than {MOST_LENGTH:,} "

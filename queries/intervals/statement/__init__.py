@@ -1,6 +1,5 @@
-"""Terms of a statement's figures, read off DuckDB's own parse, so that each is a weighted sum of rows.
+"""Intervals and marks of SQL statements: the text is run again on variants of the table that answers it.
 
-Takes a statement and the table that answers it.
-Gives figures with the noise of each.
+Takes a statement; gives its answer with intervals and statuses beside the figures.
 May import what `queries.intervals` may, and its modules.
 """

@@ -16,6 +16,7 @@ import numpy as np
 
 from engine.errors import StoreError
 from engine.schema import FloatArray
+from queries.intervals.replays import placements, table_of
 from queries.intervals.spread import ends_of_figures, most_hidden, statuses, unfit
 from queries.intervals.statement.answers import (
     MOST_ROWS,
@@ -127,8 +128,6 @@ def _ends(
     release: Session, text: str, plain: Result, tables: Mapping[str, Any] | None
 ) -> tuple[dict[int, Ends], list[str]]:
     """Three columns more for each figure of which replays of the table tell, and the reasons for those without."""
-    from queries.intervals.replays import table_of  # brings the fit, which is slow to import
-
     table = plain.table or ()
     shape = shape_of(release, text, plain.columns, table, tables or ())
     if shape.figures is None and not computes(release, text, tables):
@@ -194,8 +193,6 @@ def _marks(
     release: Session, text: str, plain: Result, rows: Rows, tables: Mapping[str, Any] | None
 ) -> Marks:
     """Statuses of the figures that are shown."""
-    from queries.intervals.replays import placements
-
     table = plain.table or ()
     shape = shape_of(release, text, plain.columns, table, tables or ())
     if shape.figures is None and not computes(release, text, tables):

@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from engine.errors import QueryRefused, StoreError, TimedOut, TooLarge
 from engine.schema import ColumnSet, FloatArray
+from queries.intervals.replays import Replays, replays
 from queries.intervals.spread import ENOUGH, Figures
 from queries.intervals.statement.limits import Shape
 from queries.intervals.statement.nodes import (
@@ -31,9 +32,6 @@ from queries.intervals.statement.nodes import (
 )
 from queries.intervals.statement.tree import Unknown, aggregates_in, group_expressions
 from queries.sql import Session
-
-if TYPE_CHECKING:
-    from queries.intervals.replays import Replays
 
 MOST_S = 10.0
 """Seconds that drawing replays, and running a statement on them, may take."""
@@ -100,8 +98,6 @@ def matched(
 
 def drawn_replays(release: Session, columns: ColumnSet) -> Replays:
     """Return the replays of a table, where there are any."""
-    from queries.intervals.replays import replays  # brings the fit, which is slow to import
-
     try:
         drawn = replays(release, columns, _clock(release))
     except TimedOut:
@@ -158,22 +154,28 @@ def _whole(release: Session, shape: Shape) -> tuple[str, bool]:
     if not has_windows:
         node = {key: value for key, value in node.items() if key not in ("having", "qualify")}
     with release.cursor() as con:
-        if shape.is_of_sets:
+        is_all = node.get("aggregate_handling") == "FORCE_AGGREGATES"  # GROUP BY ALL
+        if shape.is_of_sets or (is_all and has_windows):
             columns = {name.casefold() for name in release.columns}
             named, _ = followed(items, columns)
             groups = group_expressions(node, named, aggregates_in(con, named), columns)
+        if shape.is_of_sets:
             items.append({"class": "OPERATOR", "type": "GROUPING_FUNCTION", "children": groups})
         is_plain = (
             shape.figures is not None
-            and not has_windows
             and not any(one.get("class") == "SUBQUERY" for one in dicts_in(node))
             and _is_logical(node.get("from_table", {}), release)
             and not (node.get("cte_map") or {}).get("map")
             and node.get("aggregate_handling") in ("STANDARD_HANDLING", "FORCE_AGGREGATES")
         )
+        if is_plain and is_all and has_windows:  # a window over variants has a column more
+            bare = [{k: v for k, v in group.items() if k != "alias"} for group in groups]
+            node |= {"aggregate_handling": "STANDARD_HANDLING", "group_expressions": bare}
         if is_plain:
             variant = column_node(release.variant_column)
-            items.append(variant)
+            items = [*_within_variants(items, variant), variant]
+            if "qualify" in node:
+                node["qualify"] = _within_variants(node["qualify"], variant)
             groups = [*node.get("group_expressions", [])]
             if node["aggregate_handling"] == "STANDARD_HANDLING":
                 node["group_expressions"] = [*groups, variant]
@@ -181,6 +183,18 @@ def _whole(release: Session, shape: Shape) -> tuple[str, bool]:
                 node["group_sets"] = [[*one, len(groups)] for one in sets]
             node["modifiers"] = []
         return text_of_select(con, {**node, "select_list": items}), is_plain
+
+
+def _within_variants(node: Any, variant: Node) -> Any:
+    """Expressions whose windows go over the groups of one variant."""
+    if isinstance(node, list):
+        return [_within_variants(one, variant) for one in node]
+    if not isinstance(node, dict):
+        return node
+    out = {key: _within_variants(value, variant) for key, value in node.items()}
+    if out.get("class") == "WINDOW":
+        out["partitions"] = [*out.get("partitions", []), variant]
+    return out
 
 
 def _is_logical(source: Node, release: Session) -> bool:
@@ -224,19 +238,30 @@ def _answers(
 ) -> Answers:
     """Rows of a statement on all variants; short ones are kept for the next time, as the replays are."""
     kept: dict[Any, Answers] = {} if tables else release.models.setdefault(("answers",), {})
-    key = text, shape.places, columns, len(drawn.replayed), len(drawn.reworded)
+    key = text, shape.places, columns, drawn.counts, drawn.reworded is not None
     if key in kept:
         return kept[key]
-    variants = drawn.variants(drawn.every)
     try:
         answers = release.on_variants(
             text,
             columns,
-            variants,
+            drawn.variants,
+            drawn.stack.n_variants,
             tables=tables,
             seconds=MOST_S,
             is_one_statement=is_one_statement,
         )
+        if drawn.reworded is not None:  # of this statement alone
+            answers += release.on_variants(
+                text,
+                columns,
+                drawn.reworded.variants,
+                drawn.reworded.stack.n_variants,
+                tables=tables,
+                seconds=MOST_S,
+                is_one_statement=is_one_statement,
+                is_kept=False,
+            )
     except (TimedOut, TooLarge):
         release.check_cancelled()  # it is another matter where nobody waits any more
         raise Unknown(

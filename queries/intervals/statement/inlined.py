@@ -54,7 +54,7 @@ def _chosen(
     known = _without(known, source)
     found, given = _chosen(inner, known, columns, aggregates)
     if not given:
-        found = _inlined(inner, known, columns, aggregates)
+        found = inlined(inner, known, columns, aggregates)
         if found.get("type") != "SELECT_NODE" or _read(found["from_table"], known)[0] is not None:
             return node, []
         given = [(at, _named(item)) for at, item in enumerate(found["select_list"])]
@@ -82,15 +82,19 @@ def named_selects(node: Node) -> dict[str, Node]:
     return {one["key"].casefold(): one["value"] for one in listed}
 
 
-def _inlined(
+def inlined(
     node: Node, around: Mapping[str, Node], columns: Collection[str], aggregates: Collection[str]
 ) -> Node:
+    """A SELECT over others that only choose and compute rows as the one that it means; else the same.
+
+    around: What each name of the WITH around it stands for.
+    """
     known = {**around, **named_selects(node)}
     source = node.get("from_table", {})
     inner, name = _read(source, known)
     if inner is None or node.get("type") != "SELECT_NODE":
         return node
-    inner = _inlined(inner, _without(known, source), columns, aggregates)
+    inner = inlined(inner, _without(known, source), columns, aggregates)
     meant = _meanings(inner, columns, aggregates)
     if meant is None:
         return node

@@ -16,8 +16,9 @@ from typing import Any
 import duckdb
 
 from engine.schema import ColumnSet
+from queries.intervals.replays import table_of
 from queries.intervals.spread import MEASURED, measured_share
-from queries.intervals.statement.inlined import chosen
+from queries.intervals.statement.inlined import chosen, inlined, named_selects
 from queries.intervals.statement.nodes import (
     Node,
     column_node,
@@ -124,7 +125,9 @@ def shape_of(
     columns = {name.casefold() for name in release.columns}
     with release.cursor() as con:
         tree = parsed_select(con, text)
-        inner, places = chosen(tree, columns, aggregates_in(con, [tree]))
+        aggregates = aggregates_in(con, [tree])
+        inner, places = chosen(tree, columns, aggregates)
+        one_select = inlined(inner, named_selects(tree), columns, aggregates)
         items, _ = followed(inner.get("select_list", []), columns)
         keys = _keys(con, inner, columns)
         outermost = tree
@@ -168,7 +171,7 @@ def shape_of(
         counted=frozenset(at for at in shown if _is_count(items[at])),
         amounts=frozenset(at for at in shown if _is_amount(items[at])),
         is_of_sets=len(inner.get("group_sets", ())) > 1,
-        select=inner,
+        select=one_select,
         places=tuple(places) if places else tuple(range(len(names))),
     )
 
@@ -244,8 +247,6 @@ def _is_amount(node: Node) -> bool:
 
 def refuse_digits(release: Session, table: ColumnSet, tree: Any) -> None:
     """Raise `Unknown` where digits are asked for of a column whose values, or else its table's, were filled in."""
-    from queries.intervals.replays import table_of  # brings the fit, which is slow to import
-
     known = {name.casefold(): name for name in release.columns}
     asked = (one for node in nodes_in(tree) if name_of(node) in _DIGITS for one in columns_in(node))
     for name in asked:
@@ -471,8 +472,6 @@ def _refuse_groups_as_units(
     ]
     if not {*map(name_of, windows)} & _PER_GROUP:
         return
-    from queries.intervals.replays import table_of
-
     share = measured_share(table_of(release, columns))
     if share < MEASURED:
         raise Unknown(

@@ -45,13 +45,18 @@ def text_of_select(con: duckdb.DuckDBPyConnection, node: Node) -> str:
 
 def dicts_in(tree: Any, without: Collection[str] = ()) -> Iterator[Node]:
     """All nodes of a parse, expressions or not; not those that are, or are in, an inner one of some types."""
-    if isinstance(tree, dict):
-        yield tree
-    for value in (
-        tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-    ):
-        if not (isinstance(value, dict) and value.get("type") in without):
-            yield from dicts_in(value, without)
+    left = [tree] if isinstance(tree, dict | list) else []
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            yield one
+            one = one.values()
+        inner = [value for value in one if isinstance(value, dict | list)]
+        left += [
+            value
+            for value in reversed(inner)
+            if not (isinstance(value, dict) and value.get("type") in without)
+        ]
 
 
 def parts(node: Node) -> list[Node]:

@@ -95,10 +95,11 @@ def _frame(release: Session, table: ColumnSet) -> tuple[pd.DataFrame, str]:
         raise QueryRefused(f"There are no replicates of {', '.join(table)}: {why}") from None
     names = ("replicate", "imagined", "count")
     replicate, imagined, count = (unused_name(name, table) for name in names)
-    rows = drawn.variants(drawn.imagined, drawn.replayed)
-    is_replay = rows.variant >= len(drawn.imagined)
+    begin, n = drawn.first("imagined"), len(drawn.of("imagined"))
+    rows = drawn.variants(begin, begin + 2 * n)
+    is_replay = rows.variant >= n
     columns: dict[str, Any] = {
-        replicate: (rows.variant % len(drawn.imagined) + 1).astype(np.int32),
+        replicate: (rows.variant % n + 1).astype(np.int32),
         imagined: np.where(is_replay, 0, rows.n),
         count: np.where(is_replay, rows.n, 0),
     }

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.errors import StoreError
-from engine.schema import KIND_NONNEGATIVE, KIND_OTHER, BoolArray, quoted
+from engine.schema import KIND_NONNEGATIVE, KIND_OTHER, BoolArray, WeightedRows, quoted
 from engine.store import prefix_mark
-from queries.intervals.buckets import ReleasedValues, stored_codes
+from queries.intervals.buckets import ReleasedValues, stacked, stored_codes
 from queries.intervals.statement.nodes import Node, columns_in, dicts_in
 from queries.sql import Session
 
 if TYPE_CHECKING:
-    from engine.fit.replay import WeightedRows
     from queries.intervals.replays import Replays
 
 MOST_NAMED = 10_000
@@ -40,8 +39,8 @@ def with_hidden_texts(
     """Replays with tables more, in which hidden values of columns that the statement looks into have other texts."""
     looked_into = _looked_into(select)
     named: list[str] | None = None
-    values, reworded = list(drawn.values), [drawn.released] * (2 + N_ENDINGS)
-    for j, column in enumerate(drawn.values):
+    values, reworded = list(drawn.released), [*drawn.of("released")] * (2 + N_ENDINGS)
+    for j, column in enumerate(drawn.released):
         is_hidden = column.hidden | (column.kind == KIND_OTHER)
         if column.sql_type != "VARCHAR" or column.name not in looked_into or not is_hidden.any():
             continue
@@ -50,7 +49,13 @@ def with_hidden_texts(
         values[j], reworded = _reworded(column, is_hidden, reworded, named)
     if named is None:
         return drawn
-    return replace(drawn, values=tuple(values), reworded=tuple(reworded))
+    tables_more = replace(
+        drawn,
+        stack=stacked([column.name for column in values], reworded),
+        counts=(len(reworded), *[0] * (len(drawn.counts) - 1)),
+        released=tuple(values),
+    )
+    return replace(drawn, reworded=tables_more)
 
 
 def _looked_into(select: Node) -> set[str]:

@@ -15,6 +15,8 @@ AGGREGATES = (
     *("quantile_cont", "quantile_disc"),
 )
 """Aggregates that most statements have: if these are all, DuckDB's list of functions is not read."""
+_ALL_AGGREGATES: set[str] = set()
+"""All that DuckDB has, with the macros that call one; read when it is first needed, as it takes 80 ms."""
 _CALLED = re.compile(r"(\w+)\s*\(")
 """Names of functions that the definition of a macro calls."""
 _OPERATORS = ("+", "-", "*", "/")
@@ -52,15 +54,17 @@ def aggregates_in(con: duckdb.DuckDBPyConnection, items: Sequence[Node]) -> Coll
     names = {name_of(n) for item in items for n in nodes_in(item)}
     if names <= {"", *AGGREGATES, *_OPERATORS}:
         return AGGREGATES
-    listed = con.execute(
-        "SELECT DISTINCT lower(function_name), lower(coalesce(macro_definition, '')) FROM duckdb_functions() "
-        "WHERE function_type = 'aggregate' OR (function_type = 'macro' AND database_name = 'system')"
-    ).fetchall()
-    known = {name for name, definition in listed if not definition}
-    macros = [(name, {*_CALLED.findall(definition)}) for name, definition in listed if definition]
-    while more := {name for name, called in macros if called & known} - known:
-        known |= more
-    return names & known | {*AGGREGATES}
+    if not _ALL_AGGREGATES:
+        listed = con.execute(
+            "SELECT DISTINCT lower(function_name), lower(coalesce(macro_definition, '')) FROM duckdb_functions() "
+            "WHERE function_type = 'aggregate' OR (function_type = 'macro' AND database_name = 'system')"
+        ).fetchall()
+        known = {name for name, definition in listed if not definition}
+        macros = [(name, {*_CALLED.findall(of)}) for name, of in listed if of]
+        while more := {name for name, called in macros if called & known} - known:
+            known |= more
+        _ALL_AGGREGATES.update(known)
+    return names & _ALL_AGGREGATES | {*AGGREGATES}
 
 
 def group_expressions(
