@@ -24,6 +24,7 @@ def figures(value, error, doubled=None, *, imagined=10.0, doublings=2.0) -> Figu
         replayed=base + error,
         doubled=(base + error)[:, :2] if doubled is None else np.atleast_2d(doubled),
         extreme=np.zeros((len(value), 0)),
+        reworded=np.zeros((len(value), 0)),
         possible=np.zeros((len(value), 0)),
         doublings=doublings,
     )
