@@ -23,6 +23,7 @@ from engine.schema import (
     entity_columns,
     literal,
 )
+from engine.source.detection.code_lists import remarks_on_codes
 from engine.source.detection.holders import Block, by_place, holders, list_cells
 from engine.source.detection.resolution import detected_resolutions
 from engine.source.detection.shape import Shape, outside, shapes_of
@@ -156,6 +157,9 @@ def look_at(
             )
     for name, sentences in remarks_on(block, columns, thresholds, writings).items():
         doubts[name] += sentences
+    coded = [c.name for c in columns if c.kind in ("category", "text", "integer")]
+    for name, sentence in remarks_on_codes(block, shapes, coded, thresholds).items():
+        doubts[name].append(sentence)
     values = _values(block, [c for c in columns if c.kind == "category"], thresholds)
     columns = [_in_bands(column, values) for column in columns]
     return {
