@@ -124,8 +124,8 @@ class View:
     # Standard deviation of the noise of a released cell as the release states it, in rows; NaN: it states none.
     noise_sd: float
     is_suppressed: bool = False  # The release says that it shows no group of fewer than three
-    # Code of what stands for the rare values of a column: no value of the data.
-    others: Mapping[str, int] = field(default_factory=dict)
+    # Codes of what stands for the rare values of a column: no values of the data.
+    others: Mapping[str, Numbers] = field(default_factory=dict)
 
     def variance(self, n: Floats) -> Floats:
         """Variance of the error of released cells of so many people.
@@ -162,9 +162,9 @@ def held(
     views: list[View] = []
     for side, one in zip(sides, group, strict=True):
         others = {
-            c: int(at[0])
-            for c, other in one.placeholders.items()
-            if c in side.values and len(at := np.flatnonzero(side.values[c] == other))
+            c: np.flatnonzero(np.isin(side.values[c].astype(str), texts))
+            for c, texts in one.placeholders.items()
+            if c in side.values
         }
         for columns, table in side.tables.items():
             # Asked again, sticky noise is the same: such a view says nothing more.

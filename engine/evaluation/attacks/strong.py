@@ -462,8 +462,8 @@ def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fin
         if view.is_suppressed and table.measured is not None:
             # Nobody in the data has the placeholder: its cells hold those whose own value is not shown.
             is_other = np.zeros(len(table.n), np.bool_)
-            for name, other in view.others.items():
-                is_other |= table.codes[name] == other
+            for name, others in view.others.items():
+                is_other |= np.isin(table.codes[name], others)
             found = cells(held.aligned, view, table)
             shown = np.unique(found.of[0][table.measured & ~is_other])
             small += int((found.truth[shown] < SMALLEST_SHOWN).sum())

@@ -65,7 +65,7 @@ from engine.source.detection import source_of
 from engine.source.forms.finding import found_form
 from engine.source.levels import add_levels
 from engine.spec import SUFFIXES, ReleaseSpec, format_of, writing_problems
-from engine.store import GeneratorCard, count_names, manifest_path, swap_sentences
+from engine.store import PREFIX_WORD, GeneratorCard, count_names, manifest_path, swap_sentences
 from engine.units import Unit, unit_from_json
 
 # The original as its spec declares it
@@ -260,6 +260,7 @@ class ReleasedColumn:
     # spellings of null that are values of the release. A release that does not say it has how it writes a blank.
     column: Column
     is_told: bool = False  # The release says how it was read
+    prefixes: tuple[str, ...] = ()  # Those that stand for hidden values, as they are shown
 
 
 def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
@@ -292,9 +293,15 @@ def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
         "TRY_CAST(v.value AS DOUBLE) = TRY_CAST(s.text AS DOUBLE))",
         [[name for name, _ in pairs], [text for _, text in pairs]],
     ).fetchall()
+    prefixes: dict[str, list[str]] = {}
+    for name, text in con.execute(
+        "SELECT column_name, value FROM catalog.codes WHERE kind = ?", [PREFIX_WORD]
+    ).fetchall():
+        prefixes.setdefault(name, []).append(text)
     return {
         name: ReleasedColumn(
             sql_type=sql_type,
+            prefixes=tuple(prefixes.get(name, ())),
             column=Column(
                 name=name,
                 kind=cast(ColumnKind, kind),
@@ -699,8 +706,8 @@ class Subject:
     cards: Mapping[ColumnSet, Mapping[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # What was left out in reading, and why
     facts: Facts | None = None  # What a release says of itself
-    # What stands for the rare values of a release's columns of texts.
-    placeholders: Mapping[str, str] = field(default_factory=dict)
+    # What stands for the rare values of a release's columns of texts: the placeholder, and prefixes.
+    placeholders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -954,9 +961,9 @@ def _release(path: Path, release: Released, original: pd.DataFrame, name: str) -
         notes=tuple(notes),
         facts=release.facts,
         placeholders={
-            c: text
+            c: texts
             for c, one in release.columns.items()
-            if (text := one.column.placeholder) is not None
+            if (texts := tuple(t for t in (one.column.placeholder, *one.prefixes) if t is not None))
         },
     )
 

@@ -103,7 +103,7 @@ def test_what_stands_for_rare_values_is_no_group_of_the_data():
         tables={("town",): shown},
         content_hash="",
         cards={("town",): card},
-        placeholders={"town": "(other)"},
+        placeholders={"town": ("(other)",)},
     )
     assert attack(held([release], original, BARE)).values["shown_small"] == 0
     undeclared = replace(release, placeholders={})
