@@ -210,8 +210,10 @@ class Column:
         (5-9 before 10-14); empty: in that of their code points.
     hierarchy : tuple of int
         Text: lengths of the prefixes that are levels of its codes, ascending. Empty: every prefix may be shown.
+    tree : mapping of str to tuple of str
+        Text whose levels are those of a list of codes: of each code its ancestors from the top on, and itself.
     level_of : tuple of (str, int) or None
-        The column whose level this is, and the characters of it that it holds.
+        The column whose level this is, and which: the characters of it, or the depth in the tree.
     release : str
         Why it may be published although it looks like an identifier. Empty: no reason was given.
     writing : Writing
@@ -242,6 +244,7 @@ class Column:
     determines: tuple[str, ...] = ()
     order: str = ""
     hierarchy: tuple[int, ...] = ()
+    tree: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     level_of: tuple[str, int] | None = None
     release: str = ""
     writing: Writing = Writing()
@@ -252,6 +255,11 @@ class Column:
     def spellings(self) -> tuple[str, ...]:
         """Spellings of null, by default the empty text."""
         return ("",) if self.nulls is None else self.nulls
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Its levels above single codes: characters, or depths in the tree."""
+        return self.hierarchy or tuple(range(1, max(map(len, self.tree.values()), default=1)))
 
     @property
     def is_ranked(self) -> bool:

@@ -7,8 +7,9 @@ multiple of 2**k on. Values that too few share have the code of the longest pref
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
 
 import numpy as np
 
@@ -37,29 +38,52 @@ class _Node:
 
 
 def coded_prefixes(
-    cells: Cells, dictionary: Sequence[str], draws: Draws, lengths: Sequence[int] = ()
+    cells: Cells,
+    dictionary: Sequence[str],
+    draws: Draws,
+    lengths: Sequence[int] = (),
+    tree: Mapping[str, tuple[str, ...]] | None = None,
 ) -> dict[int, str | Prefix]:
     """The released values and prefixes of a column by code, ascending.
 
     cells: Of the column alone; codes are positions in `dictionary`, which is sorted by code point.
     lengths: Of the prefixes that there may be, ascending; empty: all.
+    tree: In the place of prefixes, of each value its ancestors from the top on, and itself.
     """
     order = np.argsort(cells.codes[:, 0])
-    codes = cells.codes[order, 0]
-    n_null = int(np.count_nonzero(codes == NULL_CODE))
-    texts = [dictionary[code] for code in codes[n_null:]]
-    shared = _shared(texts)
-    lengths = lengths or range(1, LONGEST_PREFIX + 1)
+    n_null = int(np.count_nonzero(cells.codes == NULL_CODE))
+    texts = [dictionary[code] for code in cells.codes[order[n_null:], 0]]
+    # At depth d values part whose prefixes of that depth differ; below the deepest ones each stands by itself.
+    if tree:
+        paths = [tree.get(text, (text,)) for text in texts]
+        by_path = sorted(range(len(paths)), key=paths.__getitem__)
+        order[n_null:] = order[n_null:][by_path]
+        texts, paths = [texts[at] for at in by_path], [paths[at] for at in by_path]
+        alike = [_n_alike(one, other) for one, other in pairwise(paths)]
+        apart, deepest = np.array(alike, dtype=np.int64) + 1, max(map(len, paths), default=0)
+    else:
+        lengths = lengths or range(1, LONGEST_PREFIX + 1)
+        apart = np.searchsorted(np.array(lengths), _shared(texts), side="right") + 1
+        deepest = len(lengths)
+
+    def prefix_of(at: int, depth: int) -> str:
+        return paths[at][depth - 1] if tree else texts[at][: lengths[depth - 1]]
+
     while True:
-        # Depth d has the prefixes of length d; below the longest ones every value stands by itself.
-        parts = np.zeros(len(codes), dtype=np.int64)
-        parts[n_null + 1 :] = np.searchsorted(np.array(lengths), shared, side="right") + 1
+        parts = np.zeros(len(order), dtype=np.int64)
+        parts[n_null + 1 :] = np.minimum(apart, deepest + 1)
         root = _kept(_tree(cells, order, parts, n_null, draws), cells, order[n_null:], draws)
         if root is None:
             return {}
         if _laid_out(root) <= MOST_CODES:
-            return _by_code(root, texts, parts[n_null:], lengths)
-        lengths = lengths[: len(lengths) // 2]
+            return _by_code(root, texts, parts[n_null:], prefix_of)
+        deepest //= 2
+
+
+def _n_alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many ancestors two values have in common, from the top on."""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return sum(1 for _ in same)
 
 
 def _shared(texts: Sequence[str]) -> Int64Array:
@@ -152,12 +176,12 @@ def _laid_out(root: _Node) -> int:
 
 
 def _by_code(
-    root: _Node, texts: Sequence[str], parts: Int64Array, lengths: Sequence[int]
+    root: _Node, texts: Sequence[str], parts: Int64Array, prefix_of: Callable[[int, int], str]
 ) -> dict[int, str | Prefix]:
     """What each code stands for.
 
     parts: The depth at which each text parts from the one before it.
-    lengths: Characters of the prefixes at depths 1, 2, ...
+    prefix_of: The prefix of the value at a place, at depth 1, 2, ...
     """
     out: dict[int, str | Prefix] = {}
     nodes = [root]
@@ -168,8 +192,8 @@ def _by_code(
             continue
         # All of a run begin alike down to the depth where the first two of them part.
         alike = int(parts[node.first + 1 : node.end].min()) - 1
-        prefix = texts[node.first][: lengths[alike - 1]] if alike else ""
-        if prefix:
+        if alike:
             last = node.children[-1] if node.children else None
-            out[node.code if last is None else last.code + last.size] = Prefix(prefix)
+            code = node.code if last is None else last.code + last.size
+            out[code] = Prefix(prefix_of(node.first, alike))
     return dict(sorted(out.items()))

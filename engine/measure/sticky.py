@@ -88,7 +88,9 @@ def released_values(
     Text is coded so that prefixes are ranges, unless its values have an order of their own.
     """
     if column.value_type == "text" and column.domain is None and not column.order:
-        shown = coded_prefixes(cells, ingested.dictionaries[column.name], draws, column.hierarchy)
+        shown = coded_prefixes(
+            cells, ingested.dictionaries[column.name], draws, column.hierarchy, column.tree
+        )
         return {code: value for code, value in shown.items() if value != column.placeholder}
     return dict(enumerate(_listed(cells, ingested, column, draws)))
 

@@ -376,8 +376,8 @@ def encoding_digest(column: Column) -> str:
         parts.append(column.max_rows)
     if column.order and column.domain is None:
         parts.append(column.order)
-    if column.hierarchy:
-        parts += [column.hierarchy, column.level_of]
+    if column.levels or column.level_of:
+        parts += [column.hierarchy, sorted(column.tree.items()), column.level_of]
     return blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
 
 

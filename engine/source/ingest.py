@@ -88,12 +88,13 @@ class Ingested:
         lengths = sorted(
             {len(one.text) for one in code_of if isinstance(one, Prefix)}, reverse=True
         )
+        tree = next((column.tree for column in self.columns if column.name == name), {})
 
         def code(value: Any) -> int:
             if value in code_of:
                 return code_of[value]
-            begun = (Prefix(value[:n]) for n in lengths if n <= len(value))
-            return next((code_of[one] for one in begun if one in code_of), OTHER_CODE)
+            above = reversed(tree.get(value, ())) if tree else (value[:n] for n in lengths)
+            return next((code_of[one] for one in map(Prefix, above) if one in code_of), OTHER_CODE)
 
         codes = [code(value) for value in self.dictionaries[name]]
         return np.array([*codes, NULL_CODE], dtype=np.int64)

@@ -12,6 +12,8 @@ from engine.schema import Column, quoted
 from engine.source.encoding import cell_sql, value_sql
 from engine.source.relation import Source, fetch
 
+CODE, ABOVE = "tablepack_code", "tablepack_above"
+"""Columns of the lists of codes: named so that no column of the source hides behind one."""
 BELOW = "source_without_levels"
 """What the relation `source` is called that levels were added to."""
 
@@ -35,10 +37,24 @@ def add_levels(con: duckdb.DuckDBPyConnection, source: Source, columns: Sequence
     if problems:
         raise SpecError(problems)
     added = []
-    for name, (base, length) in levels.items():
+    for number, (name, (base, level)) in enumerate(levels.items()):
         column, type_ = by_name[base], source.types[base]
         text = value_sql(column, type_, cell_sql(column, type_))
-        added.append(f"left({text}, {length}) AS {quoted(name)}")
+        if column.tree:
+            above = {
+                code: path[level - 1] for code, path in column.tree.items() if len(path) >= level
+            }
+            fetch(
+                con,
+                f"CREATE OR REPLACE TEMP TABLE level_{number} AS SELECT unnest(?::VARCHAR[]) AS {CODE}, "
+                f"unnest(?::VARCHAR[]) AS {ABOVE}",
+                source.place,
+                [[*above], [*above.values()]],
+            )
+            found = f"(SELECT any_value({ABOVE}) FROM level_{number} WHERE {CODE} = {text})"
+            added.append(f"coalesce({found}, {text}) AS {quoted(name)}")
+        else:
+            added.append(f"left({text}, {level}) AS {quoted(name)}")
     is_view = fetch(
         con,
         "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary",

@@ -280,7 +280,7 @@ def _check_spark(spec: ReleaseSpec) -> None:
         problems.append(
             "privacy.swap: records are exchanged by DuckDB only; leave source.engine out"
         )
-    if any(column.hierarchy for column in spec.columns):
+    if any(column.levels for column in spec.columns):
         problems.append(
             "columns: levels of a hierarchy are made by DuckDB only; leave source.engine out, or add them as columns"
         )

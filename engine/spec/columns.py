@@ -7,11 +7,13 @@ column is fitted after the one that decides its universe, so universes must not 
 
 from __future__ import annotations
 
+import csv
 import datetime
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from engine.params import bad_bound
@@ -56,6 +58,7 @@ def columns_from(
     *,
     knows_null: bool = False,
     entities: Collection[str] = (),
+    folder: Path = Path(),
 ) -> tuple[tuple[str, ...], tuple[Column, ...], frozenset[str]]:
     """Make all columns of a spec.
 
@@ -89,7 +92,7 @@ def columns_from(
                 own = usual_nulls(
                     _value_type(section), knows_null=knows_null, is_entity=name in entities
                 )
-            column = column_from(name, section, own, problems, writing)
+            column = column_from(name, section, own, problems, writing, folder)
             columns += [column] if column else []
         if section is not None and section.universe is not None:
             universes[name] = section.universe
@@ -103,6 +106,7 @@ def column_from(
     nulls: tuple[str, ...],
     problems: list[str],
     writing: Writing = PLAIN,
+    folder: Path = Path(),
 ) -> Column | None:
     """Make one column; None, and sentences added to `problems`, if anything does not fit together."""
     place, n_before = f"columns.{name}", len(problems)
@@ -129,6 +133,9 @@ def column_from(
     if section.order and value_type != "text":
         problems.append(f"{place}.order: only a text column, or a category of texts, has one")
     problems += _hierarchy_problems(section, value_type, place)
+    tree, code_labels = dict[str, tuple[str, ...]](), dict[str, str]()
+    if isinstance(section.hierarchy, str):
+        tree, code_labels = _code_list(folder / section.hierarchy, f"{place}.hierarchy", problems)
     problems += bad_bound(f"{place}.max_rows", section.max_rows)
     placeholder = _placeholder(section, value_type, domain, nulls, place, problems)
     breaks = _breaks(section, value_type, bounds, resolution, place, problems)
@@ -151,14 +158,15 @@ def column_from(
         nulls=nulls,
         placeholder=placeholder,
         label=section.label,
-        labels=tuple(section.labels.items()),
+        labels=tuple((code_labels | section.labels).items()),
         step=section.step,
         breaks=breaks,
         nullable=section.nullable,
         max_rows=section.max_rows,
         determines=tuple(dict.fromkeys(section.determines)),
         order=section.order,
-        hierarchy=tuple(section.hierarchy or ()),
+        hierarchy=() if isinstance(section.hierarchy, str) else tuple(section.hierarchy or ()),
+        tree=tree,
         release=section.release.strip(),
         writing=PLAIN if value_type in ("text", "boolean") else written,
         outside=section.outside,
@@ -175,6 +183,8 @@ def _hierarchy_problems(section: ColumnSection, value_type: ValueType, place: st
         return [
             f"{place}.hierarchy: only a text column, or a category of texts, without domain and order has one"
         ]
+    if isinstance(levels, str):
+        return []
     if (
         not levels
         or levels != sorted({*levels})
@@ -187,13 +197,51 @@ def _hierarchy_problems(section: ColumnSection, value_type: ValueType, place: st
     return []
 
 
+def _code_list(
+    path: Path, place: str, problems: list[str]
+) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Of each code of a public list its ancestors from the top on, and itself; and the labels."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error):
+        problems.append(
+            f"{place}: {path} cannot be read; it wants CSV in UTF-8: code, parent, label"
+        )
+        return {}, {}
+    if not rows or not {"code", "parent"} <= rows[0].keys():
+        problems.append(f"{place}: {path} wants the columns code and parent, and at least one code")
+        return {}, {}
+    parents = {row["code"]: row["parent"] or "" for row in rows}
+    if len(parents) < len(rows) or "" in parents:
+        problems.append(f"{place}: {path} has a code twice, or none in a line")
+    if unknown := sorted({of for of in parents.values() if of and of not in parents}):
+        problems.append(
+            f"{place}: {path} names parents that are no codes of it, such as {unknown[0]!r}"
+        )
+        return {}, {}
+    tree: dict[str, tuple[str, ...]] = {}
+    for code in parents:
+        path_up = [code]
+        while (above := parents[path_up[-1]]) and above not in path_up:
+            path_up.append(above)
+        if above:
+            problems.append(
+                f"{place}: {path} has codes that are ancestors of themselves, such as {code!r}"
+            )
+            return {}, {}
+        tree[code] = tuple(reversed(path_up))
+    labels = {row["code"]: row["label"] for row in rows if row.get("label")}
+    return tree, labels
+
+
 def with_levels(columns: tuple[Column, ...], problems: list[str]) -> tuple[Column, ...]:
     """The columns, and one for each level of those that declare a hierarchy; a finer level implies the coarser ones."""
     out, names = [], {column.name.casefold() for column in columns}
     for column in columns:
         above: tuple[str, ...] = ()
-        for length in column.hierarchy:
-            name = f"{column.name}_{length}"
+        for level in column.levels:
+            name = f"{column.name}_{level}"
             if name.casefold() in names:
                 problems.append(
                     f"columns.{column.name}.hierarchy: its level {name} is another column of the spec; rename that"
@@ -202,14 +250,17 @@ def with_levels(columns: tuple[Column, ...], problems: list[str]) -> tuple[Colum
                 replace(
                     column,
                     name=name,
-                    label=f"{column.label or column.name}, first {length} characters"
-                    if length > 1
+                    label=f"{column.label or column.name}, level {level}"
+                    if column.tree
+                    else f"{column.label or column.name}, first {level} characters"
+                    if level > 1
                     else f"{column.label or column.name}, first character",
-                    labels=(),
+                    labels=column.labels if column.tree else (),
                     universe=None,
                     determines=above,
-                    hierarchy=tuple(one for one in column.hierarchy if one <= length),
-                    level_of=(column.name, length),
+                    hierarchy=tuple(one for one in column.hierarchy if one <= level),
+                    tree={code: of for code, of in column.tree.items() if len(of) <= level},
+                    level_of=(column.name, level),
                     max_rows=None,
                     release="",
                 )

@@ -249,10 +249,11 @@ class ColumnSection(_Section):
         description='Text values without `domain`, which has its own order: "numeric" sorts them by the numbers that '
         "they begin with, as bands such as <5, 5-9, 10-14, 65+ want it; by default by code point",
     )
-    hierarchy: list[int] | None = Field(
+    hierarchy: list[int] | str | None = Field(
         None,
-        description="Text that holds codes, without `domain`: characters of each level, such as [1, 2, 4]. Every level "
-        "is a column (occupation_1, occupation_2, ...) in all tables of this one, locked to it",
+        description="Text that holds codes, without `domain`: characters of each level, such as [1, 2, 4], or a public "
+        'list of codes, "isco.csv" with columns code, parent and, if there are any, label. Every level is a column '
+        "(occupation_1, occupation_2, ...) in all tables of this one, locked to it",
     )
     public: bool = Field(
         False,

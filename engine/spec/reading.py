@@ -175,6 +175,7 @@ def spec_from(
         writing,
         knows_null=source is not None and knows_null(source),
         entities=source.entity_columns if source else (),
+        folder=folder,
     )
     return _assembled(
         {key: raw[key] for key in ("release", "privacy", "dp", "tables") if key in raw},
@@ -244,7 +245,7 @@ def _assembled(
     is_dp = given.get("mode") == "dp"
     if protection and protection[0].swap:
         problems += swap_problems(protection[0].swap, columns, names, entities, is_dp=is_dp)
-    if is_dp and any(column.hierarchy for column in columns):
+    if is_dp and any(column.levels for column in columns):
         problems.append("columns: mode dp does not take a hierarchy; declare the levels as columns")
     columns = with_levels(columns, problems)
     context = table_context(

@@ -26,7 +26,7 @@ def coded(texts):
     rows = [((place[text],), (i,)) for i, text in enumerate(texts)]
     cells = cells_of(rows, ("L",), (tokens_of(max(len(rows), 1)),), (True,))
     released = coded_prefixes(cells, dictionary, HARD)
-    holder = SimpleNamespace(dictionaries={"L": dictionary})
+    holder = SimpleNamespace(dictionaries={"L": dictionary}, columns=())
     codes = Ingested.ranks(holder, "L", released)
     return released, dict(zip((*dictionary, None), codes.tolist(), strict=True))
 

@@ -142,3 +142,76 @@ def test_tables_of_levels_alone_need_no_table_of_the_codes(tmp_path):
     path = spec_in(tmp_path / "a", tables='[[tables]]\ncolumns = ["code_1", "sex"]\n')
     release = engine.build(path, out=tmp_path / "r.duckdb")
     assert release.tables == (("code_1", "sex"),)
+
+
+ISCO = """code,parent,label
+M,,Managers
+P,,Professionals
+11,M,Executives
+12,M,Administrative managers
+21,P,Scientists
+22,P,Health professionals
+1111,11,Legislators
+1112,11,Senior officials
+1211,12,Finance managers
+2111,21,Physicists
+2112,21,Meteorologists
+2211,22,Doctors
+2221,22,Nurses
+"""
+
+
+def coded(folder, listed=ISCO):
+    path = spec_in(folder, code='hierarchy = "isco.csv"', source="")
+    path.with_name("isco.csv").write_text(listed)
+    n = {
+        "1111": 400,
+        "1112": 4,
+        "1211": 300,
+        "2111": 2,
+        "2112": 2,
+        "2211": 500,
+        "2221": 600,
+        "22": 40,
+        "9999": 60,
+    }
+    codes = [code for code, of in n.items() for _ in range(of)]
+    pd.DataFrame({"code": codes, "sex": ["f", "m"] * (len(codes) // 2)}).to_csv(
+        path.with_name("stays.csv"), index=False
+    )
+    return path, n
+
+
+def test_levels_of_a_list_of_codes(tmp_path):
+    path, n = coded(tmp_path / "a")
+    release = engine.build(path, out=tmp_path / "r.duckdb")
+    assert {*release.tables} == {("code", "sex"), ("code_1", "sex"), ("code_2", "sex")}
+    top = dict(release.sql("SELECT code_1, count(*) FROM data GROUP BY 1").rows)
+    assert {*top} == {"M", "P", "9999"}  # a code that the list does not have is its own level
+    assert abs(top["M"] - 704) <= 8
+    assert abs(top["P"] - 1144) <= 8
+    middle = dict(release.sql("SELECT code_2, count(*) FROM data GROUP BY 1").rows)
+    assert abs(middle["22"] - 1140) <= 8
+    assert abs(middle["12"] - n["1211"]) <= 8
+    codes = dict(release.sql("SELECT code, count(*) FROM data GROUP BY 1").rows)
+    assert {"1111", "1211", "2211", "2221", "22", "9999"} <= {*codes}
+    assert "2111" not in codes
+    labels = dict(release.sql("SELECT value, label FROM values_of('code_1')").rows)
+    assert labels == {"M": "Managers", "P": "Professionals", "9999": None}
+
+
+@pytest.mark.parametrize(
+    ("listed", "why"),
+    [
+        ("code,parent\n1,2\n2,1\n", "ancestors of themselves"), ("code,parent\n1,3\n", "no codes of it"),
+        ("code,parent\n1,\n1,\n", "a code twice"), ("a,b\n1,2\n", "the columns code and parent"),
+        ("", "code and parent"),
+    ],
+)  # fmt: skip
+def test_lists_of_codes_that_cannot_be_are_refused(tmp_path, listed, why):
+    path, _ = coded(tmp_path / "a", listed)
+    with pytest.raises(SpecError, match=why):
+        read_spec(path)
+    path.with_name("isco.csv").unlink()
+    with pytest.raises(SpecError, match="cannot be read"):
+        read_spec(path)
