@@ -11,7 +11,6 @@ held against. --with: more baselines, such as mst=PYTHON, a Python that has mbi 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,8 +27,15 @@ from study import NIST, SEED
 
 import engine
 from engine.api.reading import read
+<<<<<<< HEAD
 from engine.evaluation.compare import Comparison, built_in_scratch, marked_as_scratch
 from engine.evaluation.report.page import comparison_table
+=======
+from engine.evaluation.compare import Comparison
+from engine.evaluation.compare.building import built_in_scratch, marked_as_scratch
+from engine.evaluation.findings import FIGURES
+from engine.evaluation.report import comparison_table
+>>>>>>> scr47
 from engine.params import SwapParams
 from engine.release import build
 from engine.spec import ReleaseSpec
@@ -162,30 +167,28 @@ def attacks(given: argparse.Namespace) -> None:
     """All attacks on finished releases, each built with a fresh key."""
     texts = []
     for name in ("million",) if given.million else given.only or ("nist", "sd2011", "census"):
-        found: list[dict[str, Any]] = []
+        found, seconds = list[dict[str, float]](), list[float]()
         with held_out(name, given.data, 1_000_000 if given.million else 20_000) as (spec, others):
             for key in range(1, given.keys + 1):
-                report = others.with_name("attacks.html")
                 with built_in_scratch(marked_as_scratch(spec), partial(build, jobs=2)) as (path, _):
                     start, data = time.perf_counter(), spec.source.path
-                    engine.attack(path, data=data, control=others, out=report, seed=key, force=True)
-                one = json.loads(report.with_suffix(".json").read_text("utf-8"))["subjects"][0]
-                found.append(one | {"seconds": time.perf_counter() - start})
-                print(name, f"key {key}: {found[-1]['seconds']:.0f} s", flush=True)
+                    attacked = engine.attack(path, data=data, control=others, seed=key).results[0]
+                found.append(attacked.figures())
+                seconds.append(time.perf_counter() - start)
+                print(name, f"key {key}: {seconds[-1]:.0f} s", flush=True)
         rows = []
-        for at, figure in enumerate(found[0]["figures"]):
-            values = [one["figures"][at]["value"] for one in found]
-            if figure["headline"] and None not in values:
-                worst = max(values) if figure["better"] == "lower" else min(values)
-                limits = f"{figure['good']} / {figure['poor']}"
-                rows.append([figure["title"], f"{np.median(values):.3f}", f"{worst:.3f}", limits])
-        seconds = [one["seconds"] for one in found]
+        for figure, told in FIGURES.items():
+            values = [one.get(figure, np.nan) for one in found]
+            if told.is_headline and np.isfinite(values).all():
+                worst = max(values) if told.better == "lower" else min(values)
+                limits = f"{told.good} / {told.poor}"
+                rows.append([told.title, f"{np.median(values):.3f}", f"{worst:.3f}", limits])
         rows.append(
             ["seconds of all attacks", f"{np.median(seconds):.0f}", f"{max(seconds):.0f}", ""]
         )
         title = TITLES.get(name, "simulated census")
         heads = [
-            f"{title}, {found[0]['tables']} tables",
+            f"{title}, {len(spec.tables)} tables",
             f"median of {given.keys}",
             "worst",
             "good / poor",
