@@ -27,15 +27,9 @@ from study import NIST, SEED
 
 import engine
 from engine.api.reading import read
-<<<<<<< HEAD
 from engine.evaluation.compare import Comparison, built_in_scratch, marked_as_scratch
-from engine.evaluation.report.page import comparison_table
-=======
-from engine.evaluation.compare import Comparison
-from engine.evaluation.compare.building import built_in_scratch, marked_as_scratch
 from engine.evaluation.findings import FIGURES
-from engine.evaluation.report import comparison_table
->>>>>>> scr47
+from engine.evaluation.report.page import comparison_table
 from engine.params import SwapParams
 from engine.release import build
 from engine.spec import ReleaseSpec
