@@ -333,34 +333,34 @@ def attack(
             for w in (square, square * unknown[one.person])
         )
         noise = np.where(one.size > 0, 4.0 * one.sd**2, one.noise)
-        errors, others = (1 - known) * sampled, known * others
-        all_else = (noise + (errors + others) * one.larger)[one.cell]
+        of_all = (1 - known) * sampled + known * others
+        all_else = (noise + of_all * one.larger)[one.cell]
         mine = known * square
         is_large = (sampled > LARGE)[one.cell]
         alone = is_large * mine / (all_else - mine * unknown[one.person])
         prior += np.bincount(one.person, weights=alone, minlength=n_people)
         kept = np.flatnonzero(~is_large & np.isfinite(noise)[one.cell])
-        person, cell = one.person[kept], one.cell[kept]
-        weight = one.weight[kept] * one.gain
+        inside, rows, cell = one.person[kept], one.weight[kept], one.cell[kept]
+        weights = rows * one.gain
         if one.gain < 1:
-            person = np.concatenate([person, person + n_people * (1 + copies.index(name))])
-            weight = np.concatenate([weight, one.weight[kept] * math.sqrt(1 - known)])
+            of_errors = inside + n_people * (1 + copies.index(name))
+            inside = np.concatenate([inside, of_errors])
+            weights = np.concatenate([weights, rows * math.sqrt(1 - known)])
             cell = np.concatenate([cell, cell])
         edges = np.argsort(cell, kind="stable")
         n_each = np.bincount(cell, minlength=n_cells)
         held = np.flatnonzero(n_each)
         parts.append(
             (
-                person[edges].astype(np.int32),
-                weight[edges].astype(np.float32),
+                inside[edges].astype(np.int32),
+                weights[edges].astype(np.float32),
                 n_each[held],
-                *(each[held] for each in (one.size, noise, (errors + others) * (one.larger - 1))),
+                *(each[held] for each in (one.size, noise, of_all * (one.larger - 1))),
             )
         )
-    person, weight, n_each, size, noise, missing = (
-        np.concatenate(part) for part in zip(*parts, strict=True)
-    )
-    system = np.concatenate([[0], np.cumsum(n_each)]), person, weight
+    held_by: list[Any] = [np.concatenate(part) for part in zip(*parts, strict=True)]
+    person, weight, n_each, size, noise, missing = held_by
+    first = np.concatenate([[0], np.cumsum(n_each)])
     prior = np.append(prior, np.ones(n_people * len(copies)))
     small, told = np.flatnonzero(size), people.patterns(max(one.sd for one in tables))
     left = np.zeros(len(who))
@@ -369,7 +369,7 @@ def attack(
         of_noise = np.repeat(noise[:, None], SIDE_BY_SIDE, axis=1)
         of_noise[small] = _shown(size[small, None], noise[small, None], told, rng)
         precision = (1 / (of_noise + missing[:, None])).astype(np.float32)
-        found = solve(*system, precision, prior, some)[some, np.arange(SIDE_BY_SIDE)]
+        found = solve(first, person, weight, precision, prior, some)[some, np.arange(SIDE_BY_SIDE)]
         left[start : start + SIDE_BY_SIDE] = found[: len(who) - start]
     return 1 / np.clip(left, 1e-9, 1.0) - 1
 
@@ -393,4 +393,4 @@ def _shown(
     # Each count has twice the noise of both; with what it tells that a side is hidden, one observation of the sum.
     news = 1 / told.spread[n, shown] + shown / (2 * noise) - 1 / n
     with np.errstate(divide="ignore"):
-        return 1 / np.maximum(news, 0.0)
+        return np.asarray(1 / np.maximum(news, 0.0), np.float64)

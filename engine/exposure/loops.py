@@ -12,6 +12,7 @@ from engine.kernels import kernel, part
 from engine.schema import FloatArray, Int64Array
 
 Int32Array = NDArray[np.int32]
+Float32Array = NDArray[np.float32]
 
 _MIX = np.int64(-7046029254386353131)  # 2**64 divided by the golden ratio
 
@@ -195,11 +196,11 @@ def reveal(
 def solve(
     first: Int64Array,
     person: Int32Array,
-    weight: NDArray[np.float32],
-    precision: FloatArray,
+    weight: Float32Array,
+    precision: Float32Array,
     prior: FloatArray,
     who: Int64Array,
-) -> FloatArray:
+) -> Float32Array:
     """Columns of the covariance of what noisy sums over cells leave unknown, by conjugate gradients (Jacobi).
 
     first, person, weight: The people of cell k, and their weights, stand from first[k] up to first[k + 1].
@@ -261,9 +262,9 @@ def solve(
 def _gather(
     first: Int64Array,
     person: Int32Array,
-    weight: NDArray[np.float32],
-    of_people: FloatArray,
-    out: FloatArray,
+    weight: Float32Array,
+    of_people: Float32Array,
+    out: Float32Array,
 ) -> None:
     """Sums over the people of some cells."""
     total = np.zeros(SIDE_BY_SIDE, out.dtype)
@@ -280,9 +281,9 @@ def _gather(
 def _scatter(
     first: Int64Array,
     person: Int32Array,
-    weight: NDArray[np.float32],
-    of_cells: FloatArray,
-    out: FloatArray,
+    weight: Float32Array,
+    of_cells: Float32Array,
+    out: Float32Array,
 ) -> None:
     """Add what the sums over cells say to each of their people."""
     for cell in range(len(of_cells)):

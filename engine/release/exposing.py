@@ -50,7 +50,7 @@ from engine.store import EarlierRelease
 
 PLANNED = "(planned)"
 """Whose draws plans and refusals use before a vintage is built; no vintage has this name."""
-MOST_PEOPLE, FEWEST_PEOPLE = 30_000, 2_000
+MOST_PEOPLE, FEWEST_PEOPLE = 100_000, 2_000
 """People who are looked at, of all; ..."""
 MOST_PLACES = 5_000_000
 """... and times the number of tables at most so many, for the sake of memory (about 60 bytes each) and time."""

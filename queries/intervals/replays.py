@@ -88,8 +88,8 @@ class Replays:
     """The replays of one table; without any, its rows placed anew.
 
     stack, counts: Variants, and how many there are of each kind. `extreme`: tables that the release does not rule out,
-        with values far beyond the outermost released ones, and with columns as closely associated inside imputed ranges
-        as can be, in the same and in opposite directions. `possible`: every combination that the declared universes of
+        with values far beyond the outermost released ones, with columns as closely associated inside imputed ranges as
+        can be, in the same and in opposite directions, and with drawn values at the ends of their ranges. `possible`: every combination that the declared universes of
         its columns allow, once; none where there are no universes.
     doublings: How often a number of one person doubles up to the threshold. Each doubling of what is hidden moves a
         figure by about as much as the last one, which `doubled` shows.
@@ -315,6 +315,36 @@ def _associated(table: TableBuckets) -> tuple[WeightedRows, ...]:
     return tuple(out)
 
 
+def _shifted(release: Session, table: TableBuckets) -> tuple[WeightedRows, ...]:
+    """The table with every value that was drawn inside a released range at an end of that range.
+
+    In each of the tables one column has the lower ends and all others the upper ones; of a single column, one table for
+    each end. Where in their ranges people are is not released, so a figure that this moves rests on it.
+    """
+    ends = []
+    for j, (name, values) in enumerate(zip(table.columns, table.released, strict=True)):
+        places = np.arange(len(values.values))
+        low, high = places, places
+        if (name,) in release.tables:
+            own = table_of(release, (name,))
+            bucket = deepest_buckets(own, places[:, None])
+            is_drawn = (bucket >= 0) & ~own.measured[bucket]
+            low = np.where(is_drawn, own.first[bucket, 0], places)
+            high = np.where(is_drawn, np.maximum(own.last[bucket, 0], own.first[bucket, 0]), places)
+        ends.append((low[table.rows[:, j]], high[table.rows[:, j]]))
+    if all((low == high).all() for low, high in ends):
+        return ()
+    sides = [[0], [1]] if len(ends) == 1 else np.where(np.eye(len(ends), dtype=bool), 0, 1).tolist()
+    out = []
+    for chosen in sides:
+        codes = {
+            values.name: stored_codes(values)[of[side]]
+            for values, of, side in zip(table.released, ends, chosen, strict=True)
+        }
+        out.append(WeightedRows(codes=codes, n=table.n))
+    return tuple(out)
+
+
 def _possible(release: Session, table: TableBuckets) -> tuple[WeightedRows, ...]:
     """Every combination of released values that the declared universes allow, if there are any and not too many."""
     of_table = {(one.column, one.decided_by) for one in stated_universes(release)}
@@ -368,7 +398,11 @@ def _drawn(
         tuple(own for own, *_ in each),
         tuple(again for _, again, *_ in each),
         tuple(hidden for _, _, hidden in each[:n_doubled]),
-        (stretched(rows, table.row_measured, mechanism), *_associated(table)),
+        (
+            stretched(rows, table.row_measured, mechanism),
+            *_associated(table),
+            *_shifted(release, table),
+        ),
     )
 
 
