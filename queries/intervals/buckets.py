@@ -52,8 +52,10 @@ class ReleasedValues:
     kind: Int64Array
     grid: Int64Array
     n: Int64Array  # Fitted number of rows
-    # shape (n_values,): The value is a prefix that stands for hidden values.
+    # hidden, measured: shape (n_values,): The value is a prefix that stands for hidden values; it is itself a released
+    # bucket, not drawn inside a range.
     hidden: BoolArray
+    measured: BoolArray
 
     @property
     def is_number(self) -> bool:
@@ -246,17 +248,18 @@ def read_values(con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
         "SELECT sql_type FROM catalog.columns WHERE name = ?", [name]
     ).fetchall()[0]
     codes = con.execute(
-        f"SELECT CAST(value AS {sql_type}), kind, code, n FROM catalog.codes "
+        f"SELECT CAST(value AS {sql_type}), kind, code, n, measured FROM catalog.codes "
         "WHERE column_name = ? ORDER BY position",
         [name],
     ).fetchall()
-    values, kinds, grid, n = zip(*codes, strict=True) if codes else ((), (), (), ())
+    values, kinds, grid, n, measured = zip(*codes, strict=True) if codes else [()] * 5
     return ReleasedValues(
         name=name,
         sql_type=sql_type,
         values=values,
         kind=np.array([kind_of(k) for k in kinds], dtype=np.int64),
         hidden=np.array([k == PREFIX_WORD for k in kinds], dtype=bool),
+        measured=np.array(measured, dtype=bool),
         grid=np.array(grid, dtype=np.int64),
         n=np.array(n, dtype=np.int64),
     )

@@ -96,6 +96,7 @@ def columns_of(
                 grid=np.arange(n),
                 n=np.zeros(n, dtype=np.int64),
                 hidden=np.zeros(n, dtype=bool),
+                measured=np.ones(n, dtype=bool),
             )
         )
     return tuple(columns), tuple(values)

@@ -89,8 +89,8 @@ class Replays:
 
     stack, counts: Variants, and how many there are of each kind. `extreme`: tables that the release does not rule out,
         with values far beyond the outermost released ones, with columns as closely associated inside imputed ranges as
-        can be, in the same and in opposite directions, and with drawn values at the ends of their ranges. `possible`: every combination that the declared universes of
-        its columns allow, once; none where there are no universes.
+        can be, in the same and in opposite directions, and with drawn values at the ends of their ranges.
+        `possible`: every combination that the declared universes of its columns allow, once; none where there are none.
     doublings: How often a number of one person doubles up to the threshold. Each doubling of what is hidden moves a
         figure by about as much as the last one, which `doubled` shows.
     reworded: The released rows with other texts for hidden values, for a statement that looks into them; no replays.
@@ -315,34 +315,51 @@ def _associated(table: TableBuckets) -> tuple[WeightedRows, ...]:
     return tuple(out)
 
 
-def _shifted(release: Session, table: TableBuckets) -> tuple[WeightedRows, ...]:
+def _shifted(
+    release: Session, table: TableBuckets, mechanism: Mechanism
+) -> tuple[WeightedRows, ...]:
     """The table with every value that was drawn inside a released range at an end of that range.
 
     In each of the tables one column has the lower ends and all others the upper ones; of a single column, one table for
     each end. Where in their ranges people are is not released, so a figure that this moves rests on it.
     """
-    ends = []
-    for j, (name, values) in enumerate(zip(table.columns, table.released, strict=True)):
-        places = np.arange(len(values.values))
-        low, high = places, places
-        if (name,) in release.tables:
-            own = table_of(release, (name,))
-            bucket = deepest_buckets(own, places[:, None])
-            is_drawn = (bucket >= 0) & ~own.measured[bucket]
-            low = np.where(is_drawn, own.first[bucket, 0], places)
-            high = np.where(is_drawn, np.maximum(own.last[bucket, 0], own.first[bucket, 0]), places)
-        ends.append((low[table.rows[:, j]], high[table.rows[:, j]]))
-    if all((low == high).all() for low, high in ends):
+    ends = [_ends_of_ranges(release, values, mechanism) for values in table.released]
+    moved = [[end[table.rows[:, j]] for end in of] for j, of in enumerate(ends)]
+    if all((low == high).all() for low, high in moved):
         return ()
-    sides = [[0], [1]] if len(ends) == 1 else np.where(np.eye(len(ends), dtype=bool), 0, 1).tolist()
+    sides = [[0], [1]] if len(ends) == 1 else np.where(np.eye(len(ends)), 0, 1).tolist()
     out = []
     for chosen in sides:
         codes = {
             values.name: stored_codes(values)[of[side]]
-            for values, of, side in zip(table.released, ends, chosen, strict=True)
+            for values, of, side in zip(table.released, moved, chosen, strict=True)
         }
         out.append(WeightedRows(codes=codes, n=table.n))
     return tuple(out)
+
+
+def _ends_of_ranges(
+    release: Session, values: ReleasedValues, mechanism: Mechanism
+) -> tuple[Int64Array, Int64Array]:
+    """Places of the lowest and the highest value in the range that each drawn value of a column was drawn inside.
+
+    Where the table of the column alone is not published, its ranges are not either: a range that was not halved holds
+    fewer than two thresholds of people, so on average its ends are about a threshold of people away.
+    """
+    places = np.arange(len(values.values))
+    if (values.name,) in release.tables:
+        own = table_of(release, (values.name,))
+        bucket = deepest_buckets(own, places[:, None])
+        is_drawn = (bucket >= 0) & ~own.measured[bucket]
+        low, high = own.first[bucket, 0], np.maximum(own.last[bucket, 0], own.first[bucket, 0])
+    else:
+        is_drawn, ends = ~values.measured & values.valued, np.cumsum(values.n)
+        away = mechanism.privacy.threshold_mean
+        low = np.searchsorted(ends, ends - values.n - away, side="right")
+        high = np.minimum(np.searchsorted(ends, ends + away), len(places) - 1)
+        first, last = np.flatnonzero(values.valued)[[0, -1]] if values.valued.any() else (0, 0)
+        low, high = np.clip(low, first, last), np.clip(high, first, last)
+    return np.where(is_drawn, low, places), np.where(is_drawn, high, places)
 
 
 def _possible(release: Session, table: TableBuckets) -> tuple[WeightedRows, ...]:
@@ -401,7 +418,7 @@ def _drawn(
         (
             stretched(rows, table.row_measured, mechanism),
             *_associated(table),
-            *_shifted(release, table),
+            *_shifted(release, table, mechanism),
         ),
     )
 

@@ -136,5 +136,6 @@ def _reworded(
         grid=np.append(column.grid, [*texts.values()]).astype(np.int64),
         n=np.append(column.n, np.zeros(n, dtype=np.int64)),
         hidden=np.append(column.hidden, np.zeros(n, dtype=bool)),
+        measured=np.append(column.measured, np.zeros(n, dtype=bool)),
     )
     return wider, out
