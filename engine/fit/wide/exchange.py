@@ -700,7 +700,8 @@ def _prices(
 #
 # A board of rows and a keyed shuffle in; the board's rows are changed in place. Two kinds of moves. In a matched
 # exchange half of a batch of rows offers a column's levels to the other half: what every exchange between them would
-# gain is read off two short lists of prices, and the best ones are made that share no row. In a block exchange rows
+# gain is read off two short lists of prices, and the best ones are made that share no row; with heat prices are
+# moved by keyed chance, less in each sweep (simulated annealing, Kirkpatrick et al. 1983). In a block exchange rows
 # that agree in a column of the tree exchange all that hangs below it, such as everything that is blank for children.
 # Whole numbers decide.
 
