@@ -257,9 +257,10 @@ def _exchange(
             x[at, i] = rows[at, batch[i]]
     level = x[column] - low
     gained = _gains(x, column, low, high, copies, prices)
-    chance = np.zeros((0, 0) if len(chances) == 0 else gained.shape, dtype=np.int64)
+    size = high - low
+    chance = np.zeros((len(batch) if len(chances) else 0, size), dtype=np.int64)
     for i in range(len(chance)):
-        for j in range(chance.shape[1]):
+        for j in range(size):
             draw = _mixed(draw)
             chance[i, j] = chances[draw & np.uint64(len(chances) - 1)]
         chance[i] -= chance[i, level[i]]
