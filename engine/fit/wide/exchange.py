@@ -257,9 +257,10 @@ def _exchange(
             x[at, i] = rows[at, batch[i]]
     level = x[column] - low
     gained = _gains(x, column, low, high, copies, prices)
-    chance = np.zeros((0, 0) if len(chances) == 0 else gained.shape, dtype=np.int64)
+    size = high - low
+    chance = np.zeros((len(batch) if len(chances) else 0, size), dtype=np.int64)
     for i in range(len(chance)):
-        for j in range(chance.shape[1]):
+        for j in range(size):
             draw = _mixed(draw)
             chance[i, j] = chances[draw & np.uint64(len(chances) - 1)]
         chance[i] -= chance[i, level[i]]
@@ -700,7 +701,8 @@ def _prices(
 #
 # A board of rows and a keyed shuffle in; the board's rows are changed in place. Two kinds of moves. In a matched
 # exchange half of a batch of rows offers a column's levels to the other half: what every exchange between them would
-# gain is read off two short lists of prices, and the best ones are made that share no row. In a block exchange rows
+# gain is read off two short lists of prices, and the best ones are made that share no row; with heat prices are
+# moved by keyed chance, less in each sweep (simulated annealing, Kirkpatrick et al. 1983). In a block exchange rows
 # that agree in a column of the tree exchange all that hangs below it, such as everything that is blank for children.
 # Whole numbers decide.
 

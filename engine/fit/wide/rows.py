@@ -532,8 +532,8 @@ def fit_wide(
     told: Columns known to tell others: by finer and coarser column, the coarser one's position for each
         value.
 
-    Dependencies that no table shows are as weak as the tables allow to start with (Chow and Liu 1968), not exactly
-    those of largest entropy.
+    Dependencies that no table shows come out about as weak as the tables allow: the start is a tree (Chow and Liu
+    1968), and the search with heat comes to rest among rows of about the largest entropy.
     """
     inside = _usable(columns, supports, tables)
     pairs: dict[ColumnSet, SyntheticTable] = {
