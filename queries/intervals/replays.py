@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -201,6 +202,9 @@ def replays(
     """
 
     def made() -> Replays:
+        if release.is_overseen:  # its process opens no file later on
+            for name in ("replay", "replay_dp"):
+                import_module(f"engine.fit.{name}")
         table, placed = table_of(release, columns), placements(release, columns)
         if table.card["mode"] == "dp":
             from queries.intervals.dp_mechanism import columns_of, joint_mechanism, unreplayed
