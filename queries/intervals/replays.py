@@ -202,9 +202,6 @@ def replays(
     """
 
     def made() -> Replays:
-        if release.is_overseen:  # its process opens no file later on
-            for name in ("replay", "replay_dp"):
-                import_module(f"engine.fit.{name}")
         table, placed = table_of(release, columns), placements(release, columns)
         if table.card["mode"] == "dp":
             from queries.intervals.dp_mechanism import columns_of, joint_mechanism, unreplayed
@@ -230,6 +227,12 @@ def replays(
         return replace(placed, stack=stack, counts=(*placed.counts[:N_CHEAP], *counts))
 
     return _once(release, "replays", columns, made)
+
+
+def load_fit() -> None:
+    """Import what draws replays, where no file can be opened or written later on."""
+    for name in ("replay", "replay_dp"):
+        import_module(f"engine.fit.{name}")
 
 
 def _once(release: Session, kind: str, columns: ColumnSet, made: Callable[[], Replays]) -> Replays:

@@ -51,7 +51,7 @@ def main() -> None:
     if first is None:
         return
     # Compiled code is loaded from where it was written at the installation: numba looks whether it may write there.
-    import_module("queries.intervals.replays")
+    import_module("queries.intervals.replays").load_fit()
     deny_writes()  # before DuckDB's threads are started
     start = json.loads(first)
     limits = ProcessLimits(**start["limits"])
