@@ -410,23 +410,31 @@ def asked(path: str, texts: list[str], with_intervals: bool) -> list[float]:
     return took
 
 
-def in_process(path: Path, texts: Sequence[str], *, with_intervals: bool) -> list[float]:
-    """`asked` in a process of its own."""
-    job = json.dumps([str(path.resolve()), texts, with_intervals])
-    words = "import json, sys, bench; print(json.dumps(bench.asked(*json.loads(sys.argv[1]))))"
-    command = [sys.executable, "-c", words, job]
+def drawn(path: str, table: list[str]) -> float:
+    """Milliseconds of processor time until the replays of a table are drawn and kept on disk."""
+    from queries.intervals.replays import replays
+
+    with engine.open(path) as release:
+        start = time.process_time()
+        replays(release, tuple(table))
+        return (time.process_time() - start) * 1000
+
+
+def in_process(what: Callable[..., Any], *given: Any) -> Any:
+    """What a function of this module returns in a process of its own."""
+    words = f"import json, sys, bench; print(json.dumps(bench.{what.__name__}(*json.loads(sys.argv[1]))))"
+    command = [sys.executable, "-c", words, json.dumps(given)]
     out = subprocess.run(
         command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
     )
-    took: list[float] = json.loads(out.stdout)
-    return took
+    return json.loads(out.stdout)
 
 
 def intervals() -> None:
     """What noise intervals cost in processor time: statements with and without them, in processes of their own.
 
-    Of each release the largest table of three columns with numbers is asked; every answer is fetched. The first
-    process draws the replays, the others read them from the cache beside the release.
+    Of each release the largest table of three columns with numbers is asked; every answer is fetched. Replays are
+    drawn once before, and read from the cache beside the release.
     """
     reader = parser(intervals.__doc__, prog="./scripts/bench intervals")
     reader.add_argument("releases", nargs="*", default=[DEMO], type=Path)
@@ -446,14 +454,14 @@ def intervals() -> None:
             copied = Path(folder, "release.duckdb")
             for ending in ("", ".manifest.json"):
                 shutil.copy(f"{path}{ending}", f"{copied}{ending}")
-            drawn, *took = [
-                [in_process(copied, texts, with_intervals=i) for i in (False, True)]
-                for _ in range(1 + chosen.repeat)
-            ]
-        took = np.array(took)
-        first = [of[0] for of in drawn]
-        figures = [*first, first[1] - first[0]]
-        rows.append([" x ".join(table), "first count, drawing", *(f"{x:.1f}" for x in figures)])
+            of_drawing = in_process(drawn, str(copied), table)
+            took = np.array(
+                [
+                    [in_process(asked, str(copied), texts, i) for i in (False, True)]
+                    for _ in range(chosen.repeat)
+                ]
+            )
+        rows.append([" x ".join(table), "drawing, once", "", "", f"{of_drawing:.0f}"])
         sides = np.median(took, axis=0)
         added = np.median(took[:, 1] - took[:, 0], axis=0)
         for kind, *figures in zip(KINDS, *sides, added, strict=True):

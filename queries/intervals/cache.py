@@ -18,6 +18,7 @@ import zipfile
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,12 @@ def write(release: Session, columns: ColumnSet, drawn: Stack, counts: tuple[int,
     if path is None:
         return
     n = drawn.n.astype(np.min_scalar_type(int(drawn.n.max(initial=0))))
-    arrays = {_COUNTS: np.array(counts), _SIZES: drawn.sizes, _N: n, _MEASURED: drawn.measured}
+    arrays: dict[str, Any] = {
+        _COUNTS: np.array(counts),
+        _SIZES: drawn.sizes,
+        _N: n,
+        _MEASURED: drawn.measured,
+    }
     for j, name in enumerate(columns):
         arrays |= {f"index_{j}": drawn.index[name], f"codes_{j}": drawn.codes[name]}
     body = io.BytesIO()

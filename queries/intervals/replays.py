@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -230,6 +231,12 @@ def replays(
         return replace(placed, stack=stack, counts=(*placed.counts[:N_CHEAP], *counts))
 
     return _once(release, "replays", columns, made)
+
+
+def load_fit() -> None:
+    """Import what draws replays, where no file can be opened or written later on."""
+    for name in ("replay", "replay_dp"):
+        import_module(f"engine.fit.{name}")
 
 
 def _once(release: Session, kind: str, columns: ColumnSet, made: Callable[[], Replays]) -> Replays:

@@ -51,7 +51,7 @@ def main() -> None:
     if first is None:
         return
     # Compiled code is loaded from where it was written at the installation: numba looks whether it may write there.
-    import_module("queries.intervals.replays")
+    import_module("queries.intervals.replays").load_fit()
     deny_writes()  # before DuckDB's threads are started
     start = json.loads(first)
     limits = ProcessLimits(**start["limits"])
@@ -111,9 +111,7 @@ def _opened(start: dict[str, Any], limits: ProcessLimits, oversight: Oversight) 
         oversight=oversight,
         timeout_s=limits.start_s,  # not the limit of a statement: loading may be slow on a busy machine
     )
-    # numpy imports the first at its first check for masked arrays, intervals the others where they draw replays.
-    for name in ("numpy.ma", "engine.fit.replay", "engine.fit.replay_dp"):
-        import_module(name)
+    import_module("numpy.ma")  # numpy imports it at its first check for masked arrays
     for text in (
         _ALL_TYPES,
         "SELECT count(*) FROM catalog.cells",

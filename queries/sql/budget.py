@@ -113,7 +113,8 @@ class _Watch:
             self.is_full = True
         is_left = self.is_asked or (self._is_stopped is not None and self._is_stopped())
         if self.is_full or is_left or time.monotonic() >= self._until:
-            self._con.interrupt()
+            with suppress(duckdb.Error):  # it has just been closed
+                self._con.interrupt()
 
 
 class _Watcher:

@@ -50,8 +50,8 @@ def dicts_in(tree: Any, without: Collection[str] = ()) -> Iterator[Node]:
         one = left.pop()
         if isinstance(one, dict):
             yield one
-            one = one.values()
-        inner = [value for value in one if isinstance(value, dict | list)]
+        values = one.values() if isinstance(one, dict) else one
+        inner = [value for value in values if isinstance(value, dict | list)]
         left += [
             value
             for value in reversed(inner)
