@@ -54,6 +54,7 @@ def coded_prefixes(
     n_null = int(np.count_nonzero(cells.codes == NULL_CODE))
     texts = [dictionary[code] for code in cells.codes[order[n_null:], 0]]
     # At depth d values part whose prefixes of that depth differ; below the deepest ones each stands by itself.
+    paths: list[tuple[str, ...]] = []
     if tree:
         paths = [tree.get(text, (text,)) for text in texts]
         by_path = sorted(range(len(paths)), key=paths.__getitem__)

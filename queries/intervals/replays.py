@@ -357,7 +357,7 @@ def _ends_of_ranges(
     if (values.name,) in release.tables:
         own = table_of(release, (values.name,))
         bucket = deepest_buckets(own, places[:, None])
-        is_drawn = (bucket >= 0) & ~own.measured[bucket]
+        is_drawn = ~values.measured & (bucket >= 0)
         low, high = own.first[bucket, 0], np.maximum(own.last[bucket, 0], own.first[bucket, 0])
     else:
         is_drawn, ends = ~values.measured & values.valued, np.cumsum(values.n)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -63,7 +63,7 @@ def sticky_trial(
     refuse_copies(rows)
     declared = rows.declared()
     values = dict(zip(rows.columns, rows.values, strict=True))
-    listed = {name: dict(enumerate(of)) for name, of in values.items()}
+    listed: dict[str, Mapping[int, object]] = {n: dict(enumerate(of)) for n, of in values.items()}
     codes = dict(zip(rows.columns, rows.codes.T, strict=True))
     lanes = row_lanes(codes, values, key, VINTAGE)
     draws = StickyDraws(key, VINTAGE, privacy)
