@@ -244,7 +244,7 @@ class Column:
     determines: tuple[str, ...] = ()
     order: str = ""
     hierarchy: tuple[int, ...] = ()
-    tree: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tree: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     level_of: tuple[str, int] | None = None
     release: str = ""
     writing: Writing = Writing()
