@@ -29,12 +29,18 @@ class _Node:
     first: int
     end: int
     children: list[_Node] = field(default_factory=list)
+    has_hidden: bool = False  # It has a code for values that no longer prefix covers
     size: int = 1  # Codes, a power of two
     code: int = 0
 
     @property
     def is_value(self) -> bool:
         return self.end - self.first == 1
+
+    def take_place_of(self, other: _Node) -> None:
+        """Be another node, which is the only part of this one."""
+        self.first, self.end, self.children = other.first, other.end, other.children
+        self.has_hidden, self.size = other.has_hidden, other.size
 
 
 def coded_prefixes(
@@ -73,10 +79,11 @@ def coded_prefixes(
     while True:
         parts = np.zeros(len(order), dtype=np.int64)
         parts[n_null + 1 :] = np.minimum(apart, deepest + 1)
-        root = _kept(_tree(cells, order, parts, n_null, draws), cells, order[n_null:], draws)
+        root = _tree(cells, order, parts, n_null, draws)
         if root is None:
             return {}
-        if _laid_out(root) <= MOST_CODES:
+        _lay_out(root, cells, order[n_null:], parts[n_null:], draws)
+        if root.size <= MOST_CODES:
             return _by_code(root, texts, parts[n_null:], prefix_of)
         deepest //= 2
 
@@ -129,51 +136,54 @@ def _tree(
     return root
 
 
-def _kept(root: _Node | None, cells: Cells, order: Int64Array, draws: Draws) -> _Node | None:
-    """The tree without prefixes that have a single part which passes: it takes their place.
+def _lay_out(root: _Node, cells: Cells, order: Int64Array, parts: Int64Array, draws: Draws) -> None:
+    """Leave out prefixes of which nothing but one longer part passes, and give the others their codes.
 
-    What else begins like such a prefix is too little to be shown, and whether it is anything must not be seen: not in
-    the tree, nor in the codes that follow from it. The values of a prefix that no longer one covers are a part, if
-    enough entities have them.
+    The codes of a prefix are those of its parts, in the order of the values, and one for values that no part covers,
+    where enough entities have such values or a power of two leaves one free. Otherwise they count as the next shorter
+    prefix. So tree and codes follow from what passes alone: whether few people more begin so cannot be seen.
     """
-    if root is None:
-        return None
-    nodes = [root]
-    for node in nodes:
+    nodes, above, depth = [root], [-1], [0]
+    for number, node in enumerate(nodes):
         nodes += node.children
-    rest_of = np.full(len(cells.codes), len(nodes))
+        above += [number] * len(node.children)
+        depth += [depth[number] + 1] * len(node.children)
+    hidden_in = np.full(len(cells.codes), len(nodes))
     for number, node in enumerate(nodes):  # the longest prefix comes last
-        rest_of[order[node.first : node.end]] = number
-    rests = grouped(cells, rest_of)
-    shown = {*rests.codes[passing(rests, draws), 0].tolist()}
-    for number in range(len(nodes) - 1, -1, -1):
-        node = nodes[number]
-        if len(node.children) == 1 and number not in shown:
-            only = node.children[0]
-            node.first, node.end, node.children = only.first, only.end, only.children
-    return root
-
-
-def _laid_out(root: _Node) -> int:
-    """Give every node its codes, in the order of the values, those of hidden values last; returns how many there are.
-
-    Every prefix has a code for hidden values, whether there are any or not.
-    """
-    nodes = [root]
-    for node in nodes:
-        nodes += node.children
-    for node in reversed(nodes):
-        if not node.is_value:
+        hidden_in[order[node.first : node.end]] = number
+    is_prefix = len(parts) > 1 and int(parts[1:].min()) > 1  # what all values begin with
+    for level in range(max(depth), -1, -1):
+        hidden = grouped(cells, hidden_in)
+        enough = {*hidden.codes[passing(hidden, draws), 0].tolist()}
+        goes_on = np.arange(len(nodes) + 1)
+        for number, node in enumerate(nodes):
+            if depth[number] != level or node.is_value:
+                continue
             taken = 0
             for child in node.children:
                 taken += -taken % child.size
                 child.code = taken  # so far within its parent
                 taken += child.size
-            node.size = 1 << taken.bit_length()  # of `taken` and one more
-    for node in nodes:
+            node.size = 1 << max(taken - 1, 0).bit_length()
+            may_hide = level > 0 or is_prefix
+            node.has_hidden = may_hide and (number in enough or taken < node.size)
+            node.size = 1 << max(taken + node.has_hidden - 1, 0).bit_length()
+            if not node.has_hidden and level > 0:
+                goes_on[number] = above[number]
+            if not node.has_hidden and len(node.children) == 1:
+                node.take_place_of(node.children[0])
+        hidden_in = goes_on[hidden_in]
+    for node in _all_nodes(root):
         for child in node.children:
             child.code += node.code
-    return root.size
+
+
+def _all_nodes(root: _Node) -> list[_Node]:
+    """The nodes of a tree, each before those below it."""
+    nodes = [root]
+    for node in nodes:
+        nodes += node.children
+    return nodes
 
 
 def _by_code(
@@ -185,15 +195,13 @@ def _by_code(
     prefix_of: The prefix of the value at a place, at depth 1, 2, ...
     """
     out: dict[int, str | Prefix] = {}
-    nodes = [root]
-    for node in nodes:
-        nodes += node.children
+    for node in _all_nodes(root):
         if node.is_value:
             out[node.code] = texts[node.first]
             continue
         # All of a run begin alike down to the depth where the first two of them part.
         alike = int(parts[node.first + 1 : node.end].min()) - 1
-        if alike:
+        if node.has_hidden:
             last = node.children[-1] if node.children else None
             code = node.code if last is None else last.code + last.size
             out[code] = Prefix(prefix_of(node.first, alike))

@@ -44,30 +44,39 @@ WORDS = st.text(alphabet="ab*é", max_size=5) | st.sampled_from(
 )
 
 
-def kept_slowly(texts: list[str], prefix: str = "") -> tuple[set, set]:
-    """Released values and prefixes by the definition: a prefix is kept if it has two parts that enough share."""
-    known = [text for text in texts if text.startswith(prefix)]
-    if len(known) < FEWEST:
-        return set(), set()
-    if set(known) == {prefix} or (len(prefix) >= LONGEST and len(set(known)) == 1):
-        return {known[0]}, set()
-    if len(prefix) >= LONGEST:
-        parts = [[t for t in known if t == text] for text in sorted(set(known))]
-    else:
-        starts = sorted({text[: len(prefix) + 1] for text in known})
-        parts = [[t for t in known if t[: len(prefix) + 1] == start] for start in starts]
-    passing = [part for part in parts if len(part) >= FEWEST]
-    rest = sum(len(part) for part in parts if len(part) < FEWEST)
+def kept_slowly(texts: list[str]) -> tuple[set, set]:
+    """Released values and prefixes, by their definition."""
     values, prefixes = set(), set()
-    for part in passing:
-        if len(set(part)) == 1:
-            more = {part[0]}, set()
+
+    def hidden_below(known: list[str], prefix: str) -> tuple[int, int]:
+        """Of the people with values that begin so: how many no prefix as long stands for; and how many codes it has."""
+        if len(prefix) >= LONGEST:
+            parts = [[t for t in known if t == text] for text in sorted(set(known))]
         else:
-            more = kept_slowly(part, part[0][: len(prefix) + 1])
-        values |= more[0]
-        prefixes |= more[1]
-    if prefix and (len(passing) != 1 or rest >= FEWEST):
-        prefixes.add(prefix)
+            starts = sorted({text[: len(prefix) + 1] for text in known})
+            parts = [[t for t in known if t[: len(prefix) + 1] == start] for start in starts]
+        hidden = taken = 0
+        for part in parts:
+            size = 1
+            if len(part) < FEWEST:
+                hidden += len(part)
+                continue
+            if len(set(part)) == 1:
+                values.add(part[0])
+            else:
+                more, size = hidden_below(part, part[0][: len(prefix) + 1])
+                hidden += more
+            taken = (taken + size - 1) // size * size + size
+        is_free = taken & (taken - 1) != 0  # no power of two
+        if prefix and (hidden >= FEWEST or is_free):
+            prefixes.add(prefix)
+            taken, hidden = taken + 1, 0
+        return hidden, 2 ** max(taken - 1, 0).bit_length()
+
+    if len(texts) >= FEWEST and len(set(texts)) == 1:
+        values.add(texts[0])
+    elif len(texts) >= FEWEST:
+        hidden_below(texts, "")
     return values, prefixes
 
 
@@ -91,7 +100,8 @@ def test_what_enough_share_is_a_snapped_range_and_nothing_else_is_shown(texts):
             assert released[code[text]] == Prefix(max(covering, key=len))
         else:
             assert code[text] == OTHER_CODE
-    for prefix in prefixes:
+    starts = {value[:k] for value in values for k in range(1, min(len(value), LONGEST) + 1)}
+    for prefix in prefixes | starts:
         begins = {
             c
             for c, v in released.items()
@@ -111,16 +121,26 @@ def test_codes_follow_from_what_passes_alone(texts, more, n):
 
 
 def test_codes_by_hand():
-    released, code = coded(["E1"] * 3 + ["E11"] * 4 + ["E12", "E13", "I1", "I2", "I3", "K"])
-    # E1 (E is nothing but E1): itself, E11 and the hidden E12 and E13 in one range of four; I: no value is shown.
-    assert released == {0: "E1", 1: "E11", 2: Prefix("E1"), 4: Prefix("I")}
+    released, code = coded(
+        ["E1"] * 3
+        + ["E11"] * 4
+        + ["E12", "E13", "I1", "I2", "I3", "K", "K1"]
+        + ["K2"] * 3
+        + ["K3"] * 3
+        + ["K4"]
+    )
+    # E1 and E11 in a range of two; of I no value is shown; K: two values, and three people with others.
+    assert released == {0: "E1", 1: "E11", 2: Prefix("I"), 4: "K2", 5: "K3", 6: Prefix("K")}
     assert code == {
-        "E1": 0, "E11": 1, "E12": 2, "E13": 2, "I1": 4, "I2": 4, "I3": 4, "K": OTHER_CODE, None: NULL_CODE,
+        "E1": 0, "E11": 1, "E12": OTHER_CODE, "E13": OTHER_CODE, "I1": 2, "I2": 2, "I3": 2,
+        "K": 6, "K1": 6, "K2": 4, "K3": 5, "K4": 6, None: NULL_CODE,
     }  # fmt: skip
 
 
 def test_what_all_begin_with_stands_for_those_whom_nothing_else_covers():
-    released, code = coded(["Street 1"] * 5 + ["Street 2"] * 5 + ["Street 31", "Street 4"])
+    released, code = coded(
+        ["Street 1"] * 5 + ["Street 2"] * 5 + ["Street 31", "Street 4", "Street 5"]
+    )
     assert released[code["Street 31"]] == released[code["Street 4"]] == Prefix("Street ")
 
 
