@@ -64,7 +64,7 @@ def test_a_release_is_read_with_numbers_cards_and_hash(release, rows):
     subject = read_subject(release, original, OF_N, "r")
     assert subject.kind == "release"
     assert set(subject.tables) == set(subject.cards) == set(TABLES)
-    assert subject.placeholders == {"TOWN": "(other)"}
+    assert subject.placeholders == {"TOWN": ("(other)",)}
     record = json.loads(manifest_path(release).read_text())["accepts"][0]
     assert subject.content_hash == record["content_hash"]
     assert subject.cards["AGE", "SEX"]["columns"] == ["AGE", "SEX"]

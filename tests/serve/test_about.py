@@ -63,7 +63,8 @@ def described(path, tmp_path_factory) -> Path:
     """The release, with what stands beside it; R9 has no area, and R0 no people."""
     folder = tmp_path_factory.mktemp("beside")
     for file in path.parent.glob(f"{path.name}*"):
-        os.link(file, folder / file.name)
+        if file.is_file():  # without the replays
+            os.link(file, folder / file.name)
     (folder / "r.about.toml").write_text(ABOUT)
     (folder / "areas.json").write_text(json.dumps(areas("R0", *(f"R{i}" for i in range(1, 9)))))
     ages = areas(*range(100))  # as GIS programs write whole numbers: 30.0

@@ -72,7 +72,7 @@ def test_what_just_fits_is_written_and_opened(tmp_path):
 
 
 def test_a_released_value_that_is_too_long_is_refused_without_telling_it(tmp_path):
-    support = dataclasses.replace(SUPPORTS["TOWN"], values=("Bath", LONG))
+    support = dataclasses.replace(SUPPORTS["TOWN"], values={0: "Bath", 1: LONG})
     with Staging.open(tmp_path / "r.duckdb", HEADER, build_id="1") as staging:
         with pytest.raises(DataError, match=r"column 'TOWN': .*65,536 bytes") as refused:
             staging.put_support(support)
