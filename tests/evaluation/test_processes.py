@@ -117,7 +117,8 @@ ENDLESS = (
     "def entered(self):\n"
     "    real(self); print(*self.pids, flush=True); return self\n"
     "p.Processes.__enter__ = entered\n"
-    "p.Task.do = lambda self, job: (print('at work', flush=True), time.sleep(60))\n"
+    # In short naps: a signal just before a long one would be seen after it.
+    "p.Task.do = lambda self, job: (print('at work', flush=True), [time.sleep(0.05) for _ in range(1200)])\n"
     "engine.evaluate(sys.argv[1], data=sys.argv[2], jobs=3)\n"
 )
 
