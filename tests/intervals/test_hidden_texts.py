@@ -6,6 +6,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.pipeline import put_key
 
 import engine
 from engine.schema import Column
@@ -24,7 +25,7 @@ def stays(n=1_500, seed=1) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
-    engine.new_key(folder / "k")
+    put_key(folder / "k")
     text = Column(name="code", kind="text", value_type="text", placeholder="(other)")
     return engine.build(
         stays(), tables=[["code"], ["code", "sex"]], key=folder / "k", out=folder / "r.duckdb", entities=[],

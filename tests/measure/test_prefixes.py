@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from fixtures.measure import cells_of, tokens_of
 from fixtures.sticky import HARD
@@ -165,10 +164,3 @@ def test_entities_of_many_rows_share_nothing_by_themselves():
     rows = [((0,), (0,))] * 9 + [((1,), (1,))] * 9 + [((2,), (entity,)) for entity in range(2, 6)]
     cells = cells_of(rows, ("L",), (tokens_of(6),), (False,))
     assert coded_prefixes(cells, dictionary, HARD) == {0: "I1"}
-
-
-def test_memory_of_codes_is_that_of_what_is_released():
-    texts = [f"{i % 7}{i}" for i in range(20_000)]
-    released, code = coded(texts)
-    assert len(released) <= 20_000
-    assert np.all([c in released or c in (OTHER_CODE, NULL_CODE) for c in code.values()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.pipeline import put_key
 
 import engine
 from engine.errors import SpecError
@@ -46,7 +47,7 @@ def stays(n=3_000, seed=2) -> pd.DataFrame:
 def spec_in(folder, code="hierarchy = [1, 3]", tables=PAIR, release="", source='nulls = ["NA"]'):
     folder.mkdir(exist_ok=True)
     if not (folder / "k").exists():
-        engine.new_key(folder / "k")
+        put_key(folder / "k")
         stays().to_csv(folder / "stays.csv", index=False)
     path = folder / "spec.toml"
     path.write_text(SPEC.format(code=code, tables=tables, release=release, source=source))

@@ -103,7 +103,7 @@ def _reworded(
     """
     known = {value for value in column.values if value is not None}
     mark = prefix_mark(column.values[at] for at in np.flatnonzero(~is_hidden))
-    shown = [at for at in np.flatnonzero(~is_hidden & column.valued)]
+    shown = np.flatnonzero(~is_hidden & column.valued)
     stored, texts = stored_codes(column), dict[str, int]()
     codes = [rows.codes[column.name].copy() for rows in tables]
     for at in np.flatnonzero(is_hidden):
