@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from engine.api.built import add, drop
     from engine.api.choose import choose
     from engine.api.compare import compare, compare_levers, compare_rivals
+    from engine.api.draft import draft, remove_drafts
     from engine.api.evaluate import attack, evaluate
     from engine.api.publish import publish_pack
     from engine.api.synthesize import synthesize
@@ -71,6 +72,7 @@ __all__ = [
     "compare",
     "compare_levers",
     "compare_rivals",
+    "draft",
     "drop",
     "estimate",
     "evaluate",
@@ -80,6 +82,7 @@ __all__ = [
     "open",
     "plan",
     "publish_pack",
+    "remove_drafts",
     "synthesize",
     "tabulate",
 ]
@@ -96,9 +99,11 @@ _HOMES = dict.fromkeys(_OF_BUILD, "engine.api.build") | {
     "compare": "engine.api.compare",
     "compare_levers": "engine.api.compare",
     "compare_rivals": "engine.api.compare",
+    "draft": "engine.api.draft",
     "drop": "engine.api.built",
     "evaluate": "engine.api.evaluate",
     "publish_pack": "engine.api.publish",
+    "remove_drafts": "engine.api.draft",
     "synthesize": "engine.api.synthesize",
     "tabulate": "queries.intervals.tabulation",
 }

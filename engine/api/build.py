@@ -94,7 +94,7 @@ def build(
     ------
     SpecError, DataError, PrivacyError, StoreError
     """
-    spec, frame = _resolve(
+    spec, frame = resolve(
         what,
         tables=tables,
         key=key,
@@ -150,7 +150,7 @@ def measure_release(
     ------
     SpecError, DataError, PrivacyError, StoreError
     """
-    spec, frame = _resolve(what, **of_source)
+    spec, frame = resolve(what, **of_source)
     return release.measure(spec, Path(folder), frame=frame, force=force, progress=progress)
 
 
@@ -222,7 +222,7 @@ def plan(
     ------
     SpecError, DataError
     """
-    spec, frame = _resolve(what, **of_source)
+    spec, frame = resolve(what, **of_source)
     if spec.mode == "dp":
         return release.plan_dp(spec)
     return release.plan(spec, frame=frame, further=further, progress=progress)
@@ -246,7 +246,7 @@ def estimate(
     ------
     SpecError, DataError
     """
-    spec, frame = _resolve(what, **of_source)
+    spec, frame = resolve(what, **of_source)
     if spec.mode == "dp":
         raise SpecError("mode dp: use plan, which does not read the data")
     return release.estimate(spec, frame=frame, progress=progress)
@@ -296,7 +296,7 @@ def new_key(path: str | Path) -> str:
     return key_id
 
 
-def _resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
+def resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
     """The spec, and the source if it is a frame."""
     is_spec = isinstance(what, ReleaseSpec)
     if is_spec or (isinstance(what, str | Path) and Path(what).suffix == ".toml"):

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from queries.sql import StatementReader
 
 
-def read(path: Path, *, tables: Sequence[Mapping[str, Any]] = ()) -> ReleaseSpec:
-    """Read a spec, including the SQL of its table entries; `tables` as in `engine.spec.read_spec`."""
-    return read_spec(path, sql=_LateReader(), tables=tables)
+def read(
+    path: Path, *, tables: Sequence[Mapping[str, Any]] = (), check_key: bool = True
+) -> ReleaseSpec:
+    """Read a spec, including the SQL of its table entries; parameters as in `engine.spec.read_spec`."""
+    return read_spec(path, sql=_LateReader(), tables=tables, check_key=check_key)
 
 
 class _LateReader:

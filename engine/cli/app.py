@@ -43,6 +43,11 @@ COMMANDS = (
         "Show what a release would contain and cost: tables, cells, noise, exposure, time. Builds nothing.",
     ),
     Command(
+        "draft",
+        "engine.cli.build",
+        "Try a spec out: build under a throw-away key. Nothing is charged or pinned; not for publication.",
+    ),
+    Command(
         "build",
         "engine.cli.build",
         "Build a release. After an interruption, the same command resumes where it stopped.",

@@ -131,6 +131,8 @@ def plan_command(
     if not isinstance(plan, PlanDP) and plan.refused:
         joined = "\n".join(plan.refused)
         print_note(f"a build would be refused: {joined}")
+    if not isinstance(plan, PlanDP):
+        print_note(f"to look at the tables first: tablepack draft {spec} spends nothing of the key")
 
 
 def _print_estimate(wanted: ReleaseSpec, top: int | None, *, as_json: bool) -> None:
@@ -234,6 +236,49 @@ def build_command(
     if wanted.mode == "dp" and not as_json:
         _print_remarks(wanted)
     _print_built(output, was_signed=was_signed, as_json=as_json)
+
+
+@commands.command(
+    "draft", epilog="Examples: `tablepack draft release.toml`; `tablepack draft --clean`"
+)
+def draft_command(
+    spec: Annotated[Path | None, typer.Argument(help="Spec file.", metavar="SPEC")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Draft to write; by default census.draft.duckdb for census.toml."
+        ),
+    ] = None,
+    is_clean: Annotated[
+        bool,
+        typer.Option(
+            "--clean", help="Delete all drafts beside the spec, or in the working folder."
+        ),
+    ] = False,
+    jobs: Jobs = 2,
+    tables: Tables = None,
+    width: Width = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try a spec out: build under a throw-away key. Nothing is charged or pinned; not for publication.
+
+    A draft shows what a spec gives, with other noise than the release will have. Keep it as confidential as the data:
+    one that leaks counts as one more independent release of the same people. It is marked in its title, `tablepack
+    publish` and `sign` refuse it, and a new draft replaces it.
+    """
+    from engine.api.draft import default_draft, draft, remove_drafts
+
+    if is_clean:
+        removed = remove_drafts(Path() if spec is None else spec.absolute().parent)
+        print_note(f"deleted {number(len(removed), 'draft')}")
+        return
+    if spec is None:
+        raise SpecError("give a SPEC to draft, or --clean")
+    target = output or default_draft(spec)
+    with progress_bar(quiet=as_json) as report:
+        wanted = read(spec, tables=entries_of(tables, width), check_key=False)
+        draft(wanted, out=target, jobs=jobs, progress=report).close()
+    _print_built(target, was_signed=False, as_json=as_json)
 
 
 @commands.command("measure", epilog="Example: `tablepack measure release.toml -o measured`")

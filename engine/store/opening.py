@@ -19,6 +19,7 @@ from typing import Literal
 import duckdb
 
 from engine.errors import DamagedRelease, StoreError
+from engine.params import DRAFT_TITLE
 from engine.schema import MEMORY, literal
 from engine.store.checks.contents import check_contents, check_counts
 from engine.store.checks.facts import check_facts
@@ -128,8 +129,13 @@ def check_release(path: str | os.PathLike[str]) -> tuple[ReleaseRecord, tuple[st
 
 
 def sign_release(path: str | os.PathLike[str], key: str | os.PathLike[str]) -> Signature:
-    """Check a release like `check_release`, and write its signature next to it."""
-    record, _ = check_release(path)
+    """Check a release like `check_release`, and write its signature next to it; a draft is refused."""
+    con, record = open_release(path, verify="hash")
+    with con, _readable(path):
+        check_contents(con, Path(path))
+        (title,) = con.execute("SELECT title FROM catalog.release").fetchall()[0]
+    if title.startswith(DRAFT_TITLE):
+        raise StoreError(f"{path}: is a draft; build the release to sign it")
     return sign_record(Path(path), record, Path(key))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.errors import PrivacyError, SpecError
 from engine.guarantee import Guarantee
+from engine.params import DRAFT_TITLE
 from engine.schema import ColumnSet
 from engine.store import UNREVIEWED
 from queries.packs.dimensions import dimension_of
@@ -148,7 +149,9 @@ def _guarantee(release: Release) -> Guarantee | None:
 
 
 def _check_publishable(release: Release, spec: PackSpec, *, accept_detected: bool) -> None:
-    """Refuse a release without a title, and settings detected in the data that nobody reviewed."""
+    """Refuse a draft, a release without a title, and settings detected in the data that nobody reviewed."""
+    if release.title.startswith(DRAFT_TITLE):
+        raise PrivacyError(f"{release.path}: is a draft; build the release to publish it")
     if not release.title.strip() and not any(_stripped(spec.pack.title)):
         raise SpecError(
             f'{release.path}: has no title, and a publication needs one. Set title = "..." in [release] and build '
