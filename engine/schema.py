@@ -144,6 +144,12 @@ class Resolution:
         """The step as a float, for display, never for encoding."""
         return float(self.base) ** self.exponent
 
+    def __str__(self) -> str:
+        """As a spec writes it."""
+        if not self.exponent:
+            return "1"
+        return f"1e{self.exponent}" if self.base == 10 else repr(self.step)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Writing:

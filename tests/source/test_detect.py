@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import tomllib
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -24,9 +25,9 @@ from engine.source.detection import detect_source, spec_text
         ([str(n) for n in range(50)], "integer", "integer"),
         ([f"{n}.0" for n in range(50)], "integer", "integer"),
         ([str(2**63 + n) for n in range(50)], "category", "text"),
-        ([f"{n}.25" for n in range(50)], "decimal", "decimal"),
-        ([f"{n}.5" for n in range(50)] + ["1.125"] * 9, "decimal", "decimal"),
-        ([f"{n}.5" for n in range(50)] + ["1.125"] * 10, "real", "real"),
+        ([f"{n % 30}.25" for n in range(600)], "decimal", "decimal"),
+        ([f"{n % 30}.5" for n in range(600)] + ["1.125"] * 9, "decimal", "decimal"),
+        ([f"{n % 30}.5" for n in range(600)] + ["1.125"] * 10, "real", "real"),
         ([str(n) for n in range(50)] + ["a"] * 9, "integer", "integer"),
         ([str(n) for n in range(50)] + ["a"] * 10, "category", "text"),
         ([str(n) for n in range(50)] + ["0.5"] * 9, "integer", "integer"),
@@ -133,15 +134,29 @@ def test_a_rare_spelling_of_null_is_neither_written_nor_told():
 
 
 def test_resolution_is_what_ten_entities_show():
-    cells = (
-        [f"{n}.5" for n in range(30)]
-        + [f"{n}.25" for n in range(10)]
-        + [f"{n}.125" for n in range(9)]
-    )
+    cells = [f"{n % 40}.5" for n in range(1_200)] + ["0.25"] * 10 + ["0.125"] * 9
     assert one(cells)[0].resolution == Resolution(exponent=-2)
-    fewer = [*cells[:39], *cells[40:]]
+    fewer = [*cells[:1_209], *cells[1_210:]]
     assert one(fewer)[0].resolution == Resolution(exponent=-2), "three digits show two as well"
-    assert one(cells[:39])[0].resolution == Resolution(exponent=-1)
+    assert one(cells[:1_209])[0].resolution == Resolution(exponent=-1)
+
+
+def test_a_resolution_is_coarse_enough_that_values_are_shared():
+    """Amounts in cents: at the step in which they are written nearly every value would be suppressed."""
+    rng = np.random.default_rng(3)
+    amounts = [f"{value:.2f}" for value in np.exp(rng.normal(7, 1, 3_000))]
+    column, detection = one(amounts)
+    step = column.resolution
+    assert step is not None
+    assert step.exponent >= 1
+    finer, own = (
+        sum(n for n in Counter(np.rint(np.array(amounts, float) / s)).values() if n > 10)
+        for s in (step.step / 100, step.step)
+    )
+    assert finer < 1_500 < own
+    assert "as written: resolution = 1e-2" in spec_text(detection)
+    people = found(pd.DataFrame({"v": amounts, "who": [0] * 3_000}), ["who"]).columns[0]
+    assert people.resolution is None or people.resolution != step, "one person shares with nobody"
 
 
 def test_values_are_those_of_ten_entities():

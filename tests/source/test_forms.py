@@ -231,7 +231,7 @@ def test_a_file_as_offices_have_it(tmp_path):
     assert columns["Kosten"].writing == Writing(decimal=",", thousands=".")
     assert columns["Größe"].writing == Writing(decimal=",")
     assert columns["Tag"].writing == Writing(date_format="%d.%m.%Y")
-    assert [columns[n].kind for n in ("Straße", "Kosten", "Tag")] == ["category", "decimal", "date"]
+    assert [columns[n].kind for n in ("Straße", "Kosten", "Tag")] == ["category", "real", "date"]
     (tmp_path / "release.toml").write_text(
         spec_text(detection, spec_path=tmp_path / "release.toml")
     )

@@ -236,8 +236,14 @@ def _columns(
             )
     continuous = {name: kind for name, (kind, _) in kinds.items() if kind in ("real", "decimal")}
     steps = detected_resolutions(block, continuous, thresholds)
-    for name, (step, is_fixed) in steps.items():
-        kinds[name] = kinds[name] if is_fixed else ("real", "real")
+    for name, (step, written) in steps.items():
+        if written is None or step.exponent > 0:
+            kinds[name] = ("real", "real")
+        if written not in (None, step):
+            doubts[name].append(
+                "coarser than the values are written, since hardly anybody shares one; "
+                f"as written: resolution = {written}"
+            )
         if step == Resolution() and not shapes[name].is_whole:
             doubts[name].append(
                 "in doubt: too few rows show decimals; say a finer resolution if it is public"

@@ -287,9 +287,7 @@ def _column_lines(
     if column.kind == "category":
         lines.append(f"type = {toml(column.value_type)}")
     if column.resolution is not None:
-        step = column.resolution
-        exact = f"1e{step.exponent}" if step.base == 10 else repr(step.step)
-        lines.append(f"resolution = {exact if step.exponent else '1'}")
+        lines.append(f"resolution = {column.resolution}")
     if column.max_rows is not None:
         lines.append(f"max_rows = {column.max_rows}  # the same for any one value of this column")
     if column.order:
