@@ -36,9 +36,11 @@ from engine.schema import (
     KIND_NONNEGATIVE,
     KIND_OTHER,
     MAX_WIDTH,
+    BoolArray,
     ColumnSet,
     Measurement,
     Prefix,
+    Resolution,
 )
 from engine.source import open_rows, pinned_vintages
 from engine.spec import ReleaseSpec, WideOptions, Workload
@@ -64,6 +66,8 @@ class PlannedTable:
     suppressed_share: (
         float  # Noisy share of the rows outside of them: to be filled in, or under a placeholder
     )
+    # Of columns with a decimal step: about what share would be suppressed at ten and at a hundred times the step.
+    coarser: Mapping[str, tuple[float, float]]
     noise_sd: float  # Standard deviation of the noise on such a cell, in rows
     seconds: float  # Estimated time to fit and store it
     is_published: bool  # False: only needed by wider tables
@@ -265,6 +269,11 @@ def plan(
         narrow = [tree for name, tree in measured.one_way.items() if name]
         noise = _Noise(spec, fit_order(spec, opened, columns), measured.one_way)
         values = {name: _n_values(tree) for name, tree in measured.one_way.items()}
+        steps = {
+            column.name: column.resolution
+            for column in spec.columns
+            if column.resolution is not None and column.resolution.base == 10
+        }
         prefixes = {
             name: [code for code, value in (tree.values or {}).items() if isinstance(value, Prefix)]
             for name, tree in measured.one_way.items()
@@ -280,7 +289,7 @@ def plan(
                 noise.add(tree)
                 seconds = table_seconds(tree.n_nodes, fine_rows=total * of_fine)
                 tables += _planned(
-                    tree, total, noise, shown.get(tree.columns, []), seconds, prefixes
+                    tree, total, noise, shown.get(tree.columns, []), seconds, prefixes, steps
                 )
             report("planning", done + 1, len(narrow) + len(wider))
         report("exposure", 0, 0)
@@ -295,7 +304,7 @@ def plan(
     return Plan(
         tables=tuple(tables),
         rows=total,
-        warnings=(*_warnings(tables, spec.unit), *_exposed(found.exposure)),
+        warnings=(*_warnings(tables, steps, spec.unit), *_exposed(found.exposure)),
         exposure=found.exposure,
         unit=spec.unit,
         bounded=heavy_notes(spec),
@@ -544,10 +553,11 @@ def _planned(
     published: list[ColumnSet],
     seconds: float,
     prefixes: Mapping[str, list[int]],
+    steps: Mapping[str, Resolution],
 ) -> list[PlannedTable]:
     """Sizes of the tables that one measurement gives: its own, and those whose other columns it tells.
 
-    prefixes: Codes of each column that stand for hidden values.
+    prefixes: Codes of each column that stand for hidden values; steps: Of columns on a decimal grid.
     """
     single = (tree.level == 0).all(axis=1)
     single[tree.parent[tree.parent >= 0]] = False
@@ -557,11 +567,25 @@ def _planned(
         is_shown &= ~(
             (tree.kind[:, j] == KIND_NONNEGATIVE) & np.isin(tree.index[:, j], prefixes[name])
         )
-    released = int(np.maximum(tree.n[is_shown], 0).sum())
+
+    def suppressed(is_shown: BoolArray) -> float:
+        released = int(np.maximum(tree.n[is_shown], 0).sum())
+        return min(max(1 - released / total, 0.0), 1.0)
+
+    coarser = {}
+    for j, name in enumerate(tree.columns):
+        if name in steps:
+            others = (np.delete(tree.level, j, axis=1) == 0).all(axis=1)
+            shares = []
+            for level in (3, 6):  # ranges of 8 and 64 steps, the next below ten and a hundred
+                fits = others & (tree.level[:, j] <= level)
+                shares.append(suppressed(fits & ~(fits[tree.parent] & (tree.parent >= 0))))
+            coarser[name] = shares[0], shares[1]
     own = PlannedTable(
         columns=tree.columns,
         cells=int(single.sum()),
-        suppressed_share=min(max(1 - released / total, 0.0), 1.0),
+        suppressed_share=suppressed(is_shown),
+        coarser=coarser,
         noise_sd=noise.of(tree.columns, tree.columns),
         seconds=seconds,
         is_published=tree.columns in published,
@@ -574,12 +598,23 @@ def _planned(
     return [own, *told]
 
 
-def _warnings(tables: list[PlannedTable], unit: Unit) -> list[str]:
+def _warnings(tables: list[PlannedTable], steps: Mapping[str, Resolution], unit: Unit) -> list[str]:
     """What a custodian should look at before building."""
+
+    def way_out(table: PlannedTable) -> str:
+        ways = [
+            f"with resolution = {ten} of {name} about {shares[0]:.0%}, with {hundred} about {shares[1]:.0%}"
+            for name, shares in table.coarser.items()
+            for ten, hundred in [
+                [replace(steps[name], exponent=steps[name].exponent + more) for more in (1, 2)]
+            ]
+        ]
+        return "; ".join(ways) or "coarser columns or fewer of them would show more"
+
     filled = [t for t in tables if t.is_published and t.suppressed_share > MOSTLY_FILLED]
     out = [
         f"{', '.join(t.columns)}: about {t.suppressed_share:.0%} of the {unit.many} lie in groups too small to show; "
-        "coarser columns or fewer of them would show more"
+        f"{way_out(t)}"
         for t in filled[:5]
     ]
     if len(filled) > 5:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 
+import numpy as np
+import pandas as pd
 import pytest
 from fixtures.pipeline import ACCEPTED, CENSUS, table_hashes, tablepack, write_spec
 
 import engine
 from engine.api import build
+from engine.schema import Column, Resolution
 
 NAMES = [name for name in CENSUS if name != "person_id"]
 PAIRS = [(a, b) for at, a in enumerate(NAMES) for b in NAMES[at + 1 :]][:24]
@@ -98,3 +102,28 @@ def test_plan_and_build_agree_on_the_tables_of_a_workload(asked):
     assert sorted(line for one in plan["workload"]["asked"] for _, line in one["lines"]) == [
         *range(1, 5)
     ]
+
+
+def test_a_warning_of_a_fine_resolution_says_what_the_next_two_would_show(tmp_path):
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {"cost": np.exp(rng.normal(7, 1.2, 4_000)).round(2), "sex": rng.choice(["f", "m"], 4_000)}
+    )
+    engine.new_key(tmp_path / "k.key")
+
+    def planned(resolution):
+        column = Column(name="cost", kind="real", value_type="real", resolution=resolution)
+        given = {"tables": [["cost", "sex"]], "key": tmp_path / "k.key", "entities": []}
+        plan = build.plan(frame, columns=[column], privacy=ACCEPTED, **given)
+        table = next(t for t in plan.tables if t.columns == ("cost", "sex"))
+        return table.suppressed_share, plan.warnings
+
+    share, warnings = planned(Resolution(exponent=-1))
+    (warning,) = [one for one in warnings if "cost, sex" in one]
+    told = re.search(r"resolution = 1 of cost about (\d+)%, with 1e1 about (\d+)%", warning)
+    assert told, warning
+    assert share > 0.95
+    # Ranges of powers of two stand for those of ten: a little finer, so a little more is suppressed.
+    for percent, exponent in zip(told.groups(), (0, 1), strict=True):
+        real, _ = planned(Resolution(exponent=exponent))
+        assert real - 0.05 <= int(percent) / 100 <= real + 0.25

@@ -84,7 +84,7 @@ def _shared(
     for _ in range(_COARSER):
         if not left:
             break
-        at = by_place(float(left.get(name, 0)) for name in block.names)
+        at = by_place(left.get(name, 0) for name in block.names)
         counts = [
             block.fetch(
                 f"SELECT j, sum(greatest(n - {LEAST}, 0)), sum(n) FROM "
