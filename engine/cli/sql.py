@@ -36,7 +36,7 @@ from engine.outputs import check_output, output_file
 from engine.schema import literal
 from engine.texts import figure_text, names_text, text_table
 from queries.release import Release, open_release
-from queries.sql import Result, workbook_of
+from queries.sql import MARK, Result, Unreleased, workbook_of
 
 Form = Literal["table", "csv", "json", "markdown", "parquet", "xlsx"]
 FORMS: dict[str, Form] = {
@@ -96,6 +96,14 @@ def sql_command(
             help="Add a column <name>_status after each figure (reliable, low, unreliable, not released).",
         ),
     ] = False,
+    is_imputed: Annotated[
+        bool,
+        typer.Option(
+            "--imputed",
+            help="CSV, JSON and Parquet: write imputed numbers for figures that are not released, instead of "
+            "nothing, and a column <name>_status.",
+        ),
+    ] = False,
     force: Force = False,
     trust: Trust = None,
 ) -> None:
@@ -104,7 +112,15 @@ def sql_command(
         raise SpecError(f"--format {form} needs --output FILE")
     chosen = form or _form_of(output)
     tables = _own_tables(own)
-    put = partial(_write_result, form=chosen, output=output, force=force, inputs=tables.values())
+    unreleased: Unreleased = "imputed" if is_imputed else "missing"
+    put = partial(
+        _write_result,
+        form=chosen,
+        output=output,
+        unreleased=unreleased,
+        force=force,
+        inputs=tables.values(),
+    )
     if output is not None:
         check_output(output, force=force, inputs=tables.values())
     with open_release(release, trust=trust) as opened:
@@ -115,7 +131,7 @@ def sql_command(
                 return
             result = opened.sql(text, tables=tables, intervals=intervals, status=status)
             put(result)
-            for line in _remarks(result, chosen):
+            for line in _remarks(result, MARK if _is_shown(chosen) else unreleased):
                 print_note(line)
 
         if statement is None and sys.stdin.isatty():
@@ -128,10 +144,13 @@ def sql_command(
             answer(_read() if statement in (None, "-") else str(statement))
 
 
-def _remarks(result: Result, form: Form) -> list[str]:
+def _remarks(result: Result, instead: str) -> list[str]:
     """The notes on an answer: which figures are not released, which table it is from, warnings."""
-    unreleased = result.marks.notes(result.entity, is_marked=_is_shown(form))
-    return [*unreleased, result.source, *(f"warning: {warning}" for warning in result.warnings)]
+    return [
+        *result.marks.notes(result.entity, instead=instead),
+        result.source,
+        *(f"warning: {warning}" for warning in result.warnings),
+    ]
 
 
 def _read() -> str:
@@ -168,15 +187,25 @@ def _own_tables(given: list[str] | None) -> dict[str, Path]:
 
 
 def _write_result(
-    result: Result, form: str, output: Path | None, *, force: bool, inputs: Iterable[Path]
+    result: Result,
+    form: str,
+    output: Path | None,
+    *,
+    unreleased: Unreleased,
+    force: bool,
+    inputs: Iterable[Path],
 ) -> None:
     """Write an answer in one format, to a file or to standard output."""
-    texts = {"csv": result.to_csv, "json": result.to_json, "markdown": lambda: _markdown(result)}
+    texts = {
+        "csv": lambda: result.to_csv(unreleased=unreleased),
+        "json": lambda: result.to_json(unreleased=unreleased),
+        "markdown": lambda: _markdown(result),
+    }
     text = texts.get(form)
     if output is not None:
         with output_file(output, force=force, inputs=inputs) as part:
             if form == "parquet":
-                _write_parquet(result, part)
+                _write_parquet(result, part, unreleased)
             elif form == "xlsx":
                 part.write_bytes(_workbook(result))
             else:
@@ -201,7 +230,7 @@ def _is_shown(form: str) -> bool:
 
 def _whole(result: Result) -> str:
     """An answer as text, with all rows."""
-    notes = result.marks.notes(result.entity, is_marked=True)
+    notes = result.marks.notes(result.entity)
     return text_table(result.columns, result.shown(), [*notes, result.source]) + "\n"
 
 
@@ -227,15 +256,15 @@ def _workbook(result: Result) -> bytes:
             "select fewer rows"
         )
     warned = [("Warning", warning) for warning in result.warnings]
-    unreleased = [("Accuracy", line) for line in result.marks.notes(result.entity, is_marked=True)]
+    unreleased = [("Accuracy", line) for line in result.marks.notes(result.entity)]
     origin = [("Accuracy", result.source), *unreleased, *warned]
     return workbook_of(result.columns, result.shown(), origin)
 
 
-def _write_parquet(result: Result, path: Path) -> None:
+def _write_parquet(result: Result, path: Path, unreleased: Unreleased) -> None:
     """Write an answer as Parquet."""
     with duckdb.connect() as con:
-        con.register("answer", result.df())
+        con.register("answer", result.df(unreleased=unreleased))
         con.execute(f"COPY answer TO {literal(str(path))} (FORMAT parquet)")
 
 

@@ -20,6 +20,7 @@ from queries.sandbox import LimitedProcesses
 from queries.serve.cache import Reply
 from queries.serve.guard import Limits
 from queries.serve.values import key_of
+from queries.sql import marked
 
 _READERS: dict[str, Callable[[str], Any]] = {
     "DECIMAL": Decimal,
@@ -47,7 +48,9 @@ def run(
     result = statements.sql(text, stop=stop, intervals=intervals)
     parts: list[bytes] = []
     size, is_cut = 0, False
-    for row in result.head(limits.rows + 1):
+    head = result.head(limits.rows + 1)
+    hidden = result.marks(len(head)).places()
+    for row in marked(head, hidden, None):
         part = json.dumps([plain(v) for v in row], ensure_ascii=False, allow_nan=False).encode()
         size += len(part) + 1
         if len(parts) == limits.rows or size > limits.answer_bytes:
@@ -61,16 +64,17 @@ def run(
         "types": list(result.types),
         "table": None if result.table is None else list(result.table),
         "source": result.source,
-        "warnings": [*marks.notes(entity, is_marked=False), *warnings],
-        "footnotes": [*marks.notes(entity, is_marked=True), *warnings],
+        "warnings": [*marks.notes(entity, instead="missing"), *warnings],
+        "footnotes": [*marks.notes(entity), *warnings],
         "n_rows": len(parts),
         "is_cut": is_cut,
     }
     rows = b"\n".join(parts)
     name = hashlib.blake2b(rows, digest_size=12).hexdigest()
     text = json.dumps({**body, "answer": name}, ensure_ascii=False)
-    hidden = tuple(marks.places())
-    return Reply(body=text.encode(), rows=rows, n_rows=len(parts), name=name, hidden=hidden)
+    return Reply(
+        body=text.encode(), rows=rows, n_rows=len(parts), name=name, hidden=tuple(marks.places())
+    )
 
 
 def page_of(reply: Reply, page: int, size: int, answer: str | None = None) -> bytes:

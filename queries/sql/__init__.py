@@ -17,7 +17,7 @@ from queries.sql.planner import (
     selected,
 )
 from queries.sql.refusals import near_names
-from queries.sql.result import Form, Result, Statement
+from queries.sql.result import GivenRows, Result, Statement, Unreleased
 from queries.sql.router import nearest
 from queries.sql.session import TIMEOUT_S, Session
 from queries.sql.unreleased import MARK, NOT_RELEASED, Marks, marked
@@ -27,7 +27,7 @@ __all__ = [
     "MARK",
     "NOT_RELEASED",
     "TIMEOUT_S",
-    "Form",
+    "GivenRows",
     "Marks",
     "Oversight",
     "Plan",
@@ -35,6 +35,7 @@ __all__ = [
     "Session",
     "Statement",
     "StatementReader",
+    "Unreleased",
     "Variants",
     "columns_read",
     "export",

@@ -13,7 +13,8 @@ import importlib
 import io
 import json
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -33,7 +34,7 @@ from engine.units import ENTITIES, ROWS, Unit
 from queries.sql.advice import FEW, LOOK_UP
 from queries.sql.budget import Budget, watched
 from queries.sql.refusals import Vocabulary, refusal
-from queries.sql.unreleased import Marks
+from queries.sql.unreleased import Marks, marked
 
 if TYPE_CHECKING:
     import pandas
@@ -43,6 +44,11 @@ Form = Literal["fetchall", "df", "to_arrow_table", "pl"]
 """DuckDB's names for the forms of a result."""
 MENTIONED_FROM = 0.01
 """Imputed share above which an answer mentions it."""
+Mark = Callable[[Callable[[], list[tuple[Any, ...]]]], Marks]
+"""Determines which figures are not released, of rows that are fetched if there are any figures."""
+Unreleased = Literal["missing", "imputed"]
+"""What stands for figures that are not released, in forms for programs."""
+_WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?\Z")
 N_SHOWN = 20
 """Rows shown in a notebook or an interactive session."""
 
@@ -122,6 +128,60 @@ class Statement:
             raise refusal(error, self._known) from None
 
 
+class GivenRows(Statement):
+    """Rows that were put together here, handed over in the forms of a statement."""
+
+    def __init__(
+        self, rows: list[tuple[Any, ...]], columns: tuple[str, ...], types: tuple[str, ...]
+    ) -> None:
+        self.rows, self.columns, self.types = rows, columns, types
+
+    def start(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Nothing is left to run."""
+        return self.columns, self.types
+
+    def fetch(self, form: Form) -> Any:
+        """Return all rows in one form."""
+        if form == "fetchall":
+            return self.rows
+        import pandas
+
+        values = zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns)
+        series = [
+            pandas.Series(
+                list(of), dtype="Int64" if _WHOLE.fullmatch(type_) and None in of else None
+            )
+            for of, type_ in zip(values, self.types, strict=True)
+        ]
+        frame = pandas.concat(series, axis=1, keys=range(len(series)))
+        frame.columns = pandas.Index(_apart(self.columns))
+        if form == "df":
+            return frame
+        if form == "pl":
+            import polars
+
+            return polars.from_pandas(frame)
+        import pyarrow
+
+        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+
+    def head(self, n: int) -> list[tuple[Any, ...]]:
+        """Return the first rows."""
+        return self.rows[:n]
+
+    def close(self) -> None:
+        """There is no connection to give up."""
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names for a frame: what stands there twice gets a number, as DuckDB's own frames have it."""
+    out: list[str] = []
+    for name in names:
+        tries = (name, *(f"{name}_{i}" for i in range(1, len(names) + 1)))
+        out.append(next(t for t in tries if t not in out and (t == name or t not in names)))
+    return out
+
+
 class Result:
     """The answer to a statement.
 
@@ -180,7 +240,7 @@ class Result:
         self.swap: dict[str, Any] = dict(swap or {})
         self.max_rows, self.range_sd = max_rows, range_sd
         self.unit, self.entity = unit, entity
-        self._mark: Callable[[list[tuple[Any, ...]]], Marks] = lambda _: Marks()
+        self._mark: Mark = lambda _: Marks()
         self._warnings = warnings
         self._may_look_up = may_look_up
         self._statement = statement
@@ -203,19 +263,19 @@ class Result:
         rows: list[tuple[Any, ...]] = self._statement.fetch("fetchall")
         return rows
 
-    def marked_by(self, mark: Callable[[list[tuple[Any, ...]]], Marks]) -> Self:
-        """Set the function that determines, when needed, which figures of the first rows are not released."""
+    def marked_by(self, mark: Mark) -> Self:
+        """Set the function that determines, when needed, which figures of some first rows are not released."""
         self._mark = mark
         return self
 
     @cached_property
     def marks(self) -> Marks:
         """Which figures are not released, as far as known; computed at first use."""
-        return self._mark(self.rows)
+        return self._mark(lambda: self.rows)
 
     def marks_of_first(self, n: int) -> Marks:
         """Return which figures of the first `n` rows are not released, without holding the others in memory."""
-        return self._mark(self.head(n))
+        return self._mark(lambda: self.head(n))
 
     def shown(self, n: int | None = None) -> list[tuple[Any, ...]]:
         """Return all rows, or the first `n`, for display: with [c] for figures that are not released."""
@@ -254,32 +314,68 @@ class Result:
         if self._is_whole or "rows" in self.__dict__:
             self._statement.close()
 
-    def df(self) -> pandas.DataFrame:
-        """Return the rows as a pandas DataFrame."""
-        frame: pandas.DataFrame = self._statement.fetch("df")
+    def df(self, *, unreleased: Unreleased = "missing") -> pandas.DataFrame:
+        """Return the rows as a pandas DataFrame.
+
+        Parameters
+        ----------
+        unreleased : "missing" or "imputed"
+            What stands for figures that are not released: nothing (NA), or the imputed numbers, and a column
+            `<name>_status` beside each figure whose status is known.
+        """
+        frame: pandas.DataFrame = self._given(unreleased).fetch("df")
         return frame
 
-    def arrow(self) -> Any:
-        """Return the rows as a pyarrow Table.
+    def arrow(self, *, unreleased: Unreleased = "missing") -> Any:
+        """Return the rows as a pyarrow Table; `unreleased` as for `df`.
 
         Raises
         ------
         MissingPackage
             pyarrow is not installed.
         """
-        return self._fetch_with("to_arrow_table", "pyarrow", extra="arrow")
+        return self._fetch_with("to_arrow_table", "pyarrow", extra="arrow", unreleased=unreleased)
 
-    def pl(self) -> Any:
-        """Return the rows as a polars DataFrame.
+    def pl(self, *, unreleased: Unreleased = "missing") -> Any:
+        """Return the rows as a polars DataFrame; `unreleased` as for `df`.
 
         Raises
         ------
         MissingPackage
             polars or pyarrow is not installed.
         """
-        return self._fetch_with("pl", "polars", "pyarrow", extra="polars")
+        return self._fetch_with("pl", "polars", "pyarrow", extra="polars", unreleased=unreleased)
 
-    def _fetch_with(self, form: Form, *packages: str, extra: str) -> Any:
+    def _given(self, unreleased: Unreleased) -> Statement:
+        """The rows as programs get them."""
+        statuses = self.marks.statuses
+        if unreleased == "missing":
+            if not self.marks.n_unreleased:
+                return self._statement
+            rows = marked(self.rows, self.marks.places(), None)
+            return GivenRows(rows, self.columns, self.types)
+        columns, types = list(self.columns), list(self.types)
+        listed = [list(of) for of in zip(*self.rows, strict=True)] or [[] for _ in columns]
+        for at in sorted(statuses, reverse=True):
+            name = f"{self.columns[at]}_status"
+            if name not in self.columns:
+                columns.insert(at + 1, name)
+                types.insert(at + 1, "VARCHAR")
+                listed.insert(at + 1, list(statuses[at]))
+        if len(columns) == len(self.columns):
+            return self._statement
+        return GivenRows(list(zip(*listed, strict=True)), tuple(columns), tuple(types))
+
+    def _as_rows(self, unreleased: Unreleased) -> GivenRows:
+        """The same, as rows."""
+        given = self._given(unreleased)
+        return (
+            given
+            if isinstance(given, GivenRows)
+            else GivenRows(self.rows, self.columns, self.types)
+        )
+
+    def _fetch_with(self, form: Form, *packages: str, extra: str, unreleased: Unreleased) -> Any:
         for package in packages:
             try:
                 importlib.import_module(package)
@@ -288,13 +384,14 @@ class Result:
                     f".{'arrow' if form == 'to_arrow_table' else form}() requires {package}: "
                     f"pip install 'tablepack[{extra}]'"
                 ) from None
-        return self._statement.fetch(form)
+        return self._given(unreleased).fetch(form)
 
     def to_csv(
         self,
         path: str | os.PathLike[str] | None = None,
         *,
         null: str = "",
+        unreleased: Unreleased = "missing",
         force: bool = False,
     ) -> str:
         """Return the rows as CSV with a header, and write them to a file if a path is given.
@@ -305,6 +402,8 @@ class Result:
             The file to write; None: none.
         null : str
             Text for NULL.
+        unreleased : "missing" or "imputed"
+            As for `df`.
         force : bool
             Replace an existing file, unless it is a key, a release or another file that tablepack needs.
 
@@ -315,19 +414,27 @@ class Result:
         """
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([[null if v is None else _plain(v) for v in row] for row in self.rows])
+        given = self._as_rows(unreleased)
+        writer.writerow(given.columns)
+        writer.writerows([[null if v is None else _plain(v) for v in row] for row in given.rows])
         return _written(out.getvalue(), path, force=force)
 
-    def to_json(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> str:
+    def to_json(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        unreleased: Unreleased = "missing",
+        force: bool = False,
+    ) -> str:
         """Return the rows as JSON with the table that answered and its noise; parameters as `to_csv`.
 
         Columns and rows are lists, so that duplicate names are kept; dates are ISO 8601 text, decimals text.
         """
+        given = self._as_rows(unreleased)
         answer = {
-            "columns": list(self.columns),
-            "types": list(self.types),
-            "rows": [[_finite(v) for v in row] for row in self.rows],
+            "columns": list(given.columns),
+            "types": list(given.types),
+            "rows": [[_finite(v) for v in row] for row in given.rows],
             "table": list(self.table) if self.table is not None else None,
             "noise_sd": self.noise_sd,
             "filled_share": self.filled_share,
@@ -402,7 +509,7 @@ class Result:
         """Return the lines under the rows: number of further rows, source, warnings."""
         hidden = len(self.rows) - N_SHOWN
         more = [f"... and {hidden:,} more {'row' if hidden == 1 else 'rows'}"] if hidden > 0 else []
-        notes = self.marks.notes(self.entity, is_marked=True)
+        notes = self.marks.notes(self.entity)
         return [*more, *notes, self.source, *(f"Warning: {text}" for text in self.warnings)]
 
 

@@ -2,8 +2,9 @@
 
 Takes a plan; gives the constants that columns of the logical table are compared with, and a remark, with similar
 values, on each that equals no released value. Only released values are compared, so a remark reveals nothing about
-people. Takes statuses of figures, as computed by `queries.intervals`; gives marks and footnotes. Figures stay unchanged
-for computation: only in displayed answers does a mark replace them.
+people. Takes statuses of figures, as computed by `queries.intervals`; gives marks and footnotes. A
+mark replaces them in displayed answers, and nothing (None) where programs read them and do not ask for the imputed
+numbers.
 """
 
 from __future__ import annotations
@@ -160,23 +161,23 @@ class Marks:
             if status == NOT_RELEASED
         )
 
-    def notes(self, entity: Unit, *, is_marked: bool) -> list[str]:
+    def notes(self, entity: Unit, *, instead: str = MARK) -> list[str]:
         """Footnotes of an answer.
 
-        is_marked: Unreleased figures were replaced by marks; otherwise they are shown as imputed.
+        instead: What stands for unreleased figures: a mark, "missing" (nothing) or "imputed" (the imputed numbers).
         """
         lines = []
         if self.n_unreleased:
             n, of = self.n_unreleased, self.n_figures
             figures = "figure is" if of == 1 else "figures are"
             why = f"too few {entity.many}, or none: we do not say which"
-            imputed = (
-                ""
-                if is_marked
-                else "; the numbers given were imputed without reference to the data"
-            )
+            given = {
+                "missing": " and left empty",
+                "imputed": "; the numbers given were imputed without reference to the data",
+            }.get(instead, "")
+            mark = "" if given else f"{instead}: "
             lines.append(
-                f"{f'{MARK}: ' if is_marked else ''}{n:,} of {of:,} {figures} not released ({why}){imputed}. Totals "
+                f"{mark}{n:,} of {of:,} {figures} not released ({why}){given}. Totals "
                 "include them, so the figures shown may add up to less."
             )
         lines += [f"It is not known which figures are released: {why}" for why in self.unknown]
@@ -184,11 +185,11 @@ class Marks:
 
 
 def marked(
-    rows: Sequence[Sequence[Any]], places: Collection[tuple[int, int]]
+    rows: Sequence[Sequence[Any]], places: Collection[tuple[int, int]], mark: str | None = MARK
 ) -> list[tuple[Any, ...]]:
-    """Return rows with a mark at some positions."""
+    """Return rows with a mark, or nothing (None), at some positions."""
     hidden = set(places)
     return [
-        tuple(MARK if (i, at) in hidden else value for at, value in enumerate(row))
+        tuple(mark if (i, at) in hidden else value for at, value in enumerate(row))
         for i, row in enumerate(rows)
     ]

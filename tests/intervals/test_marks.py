@@ -53,9 +53,29 @@ def test_figures_that_are_not_released_are_not_shown(release):
     assert f"<td>{MARK}</td>" in release.sql(alone)._repr_html_()
 
 
-def test_numbers_stay_for_programs_and_status_is_asked_for(release):
+def test_programs_get_nothing_for_what_is_not_released_unless_they_ask(release):
+    plain, known = release.sql(WARDS), statuses_of(release)
+    hidden = [known[row[:2]] == NOT_RELEASED for row in plain.rows]
+    assert any(hidden)
+    frame, imputed = plain.df(), plain.df(unreleased="imputed")
+    assert str(frame["n"].dtype) == "Int64"
+    assert frame["n"].isna().tolist() == hidden
+    shown = [row[2] for row, is_hidden in zip(plain.rows, hidden, strict=True) if not is_hidden]
+    assert frame["n"].dropna().tolist() == shown
+    assert imputed.columns.tolist() == ["age", "ward", "n", "n_status"]
+    assert imputed["n"].tolist() == [row[2] for row in plain.rows]
+    assert (imputed["n_status"] == NOT_RELEASED).tolist() == hidden
+    table = plain.arrow()
+    assert table["n"].null_count == sum(hidden)
+    lines = plain.to_csv().splitlines()[1:]
+    assert [line.endswith(",") for line in lines] == hidden
+    assert [row[2] is None for row in json.loads(plain.to_json())["rows"]] == hidden
+    # Rows without figures are what they were, in DuckDB's own frame.
+    assert release.sql("SELECT ward FROM data LIMIT 3").df().shape == (3, 1)
+
+
+def test_a_status_is_asked_for(release):
     plain, wider = release.sql(WARDS), release.sql(WARDS, status=True)
-    assert plain.df()["n"].tolist() == [row[2] for row in plain.rows]
     assert wider.columns == ("age", "ward", "n", "n_status")
     assert [row[:3] for row in wider.rows] == plain.rows
     table = tabulate(release, ["age", "ward"])
@@ -104,7 +124,7 @@ def test_own_tables_have_statuses_and_rows_need_no_word(release):
     assert joined.marks.statuses == {0: ["released"]}
     for text in ("SELECT ward FROM data LIMIT 3", "FROM catalog.notes", 'SELECT * FROM "age.ward"'):
         result = release.sql(text)
-        assert result.marks.notes(release.entity, is_marked=True) == []
+        assert result.marks.notes(release.entity) == []
 
 
 def test_a_result_outlives_its_release_and_says_what_it_cannot_know(release):
@@ -124,7 +144,13 @@ def test_commands_mark_what_people_read(release, form, is_marked):
     assert done.returncode == 0
     assert (MARK in done.stdout) == is_marked
     assert "figures are not released (too few patients" in done.stderr
-    assert ("the numbers given were imputed" in done.stderr) != is_marked
+    assert ("and left empty" in done.stderr) != is_marked
+    if not is_marked:
+        done = tablepack(
+            "sql", release.path, WARDS, "--format", form, "--imputed", cwd=release.path.parent
+        )
+        assert "the numbers given were imputed" in done.stderr
+        assert done.stdout.splitlines()[0] == "age,ward,n,n_status"
 
 
 @pytest.mark.ci

@@ -131,7 +131,9 @@ def test_a_plan_lists_which_variables_can_be_added(client):
 
 def test_sql_in_pages(client, release):
     text = "SELECT age, count(*) AS n FROM data GROUP BY age ORDER BY age"
-    want = [list(row) for row in release.sql(text).rows]
+    answer = release.sql(text)
+    hidden = {i for i, _ in answer.marks.places()}
+    want = [[age, None if i in hidden else n] for i, (age, n) in enumerate(answer.rows)]
     first, second = (client.sql(text, f"&size=20&page={page}").json for page in (1, 2))
     assert first["rows"] + second["rows"] == want[:40]
     assert first["n_rows"] == len(want)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -30,11 +30,10 @@ from queries.intervals.statement.texts import with_hidden_texts
 from queries.intervals.statement.tree import NoFigures, Unknown
 from queries.sql import (
     NOT_RELEASED,
-    Form,
+    GivenRows,
     Marks,
     Result,
     Session,
-    Statement,
     has_stored_figures,
     plan_of,
     selected,
@@ -51,41 +50,6 @@ NOT_KNOWN = "not known"
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?\Z")
 
 
-class _WidenedRows(Statement):
-    """Rows that were put together here, handed over in the forms of a statement."""
-
-    def __init__(self, rows: list[tuple[Any, ...]], columns: tuple[str, ...]) -> None:
-        self._rows, self._columns = rows, columns
-
-    def start(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Nothing is left to run."""
-        return self._columns, ()
-
-    def fetch(self, form: Form) -> Any:
-        """Return all rows in one form."""
-        if form == "fetchall":
-            return self._rows
-        import pandas
-
-        frame = pandas.DataFrame(self._rows, columns=_apart(self._columns))
-        if form == "df":
-            return frame
-        if form == "pl":
-            import polars
-
-            return polars.from_pandas(frame)
-        import pyarrow
-
-        return pyarrow.Table.from_pandas(frame, preserve_index=False)
-
-    def head(self, n: int) -> list[tuple[Any, ...]]:
-        """Return the first rows."""
-        return self._rows[:n]
-
-    def close(self) -> None:
-        """There is no connection to give up."""
-
-
 def annotated(
     release: Session,
     text: str,
@@ -100,7 +64,7 @@ def annotated(
     plain, more, reasons = ends_of(release, text, tables)
     warnings = tuple(_PLAIN + why for why in reasons)
     if "low" not in shown:  # whether a figure is released is known of more of them
-        marks = marks_of(release, text, plain, plain.rows, tables)
+        marks = marks_of(release, text, plain, lambda: plain.rows, tables)
         rest = {at: of for at, of in marks.statuses.items() if at not in more}
         more |= {at: [("status", "VARCHAR", list(of))] for at, of in rest.items()}
         warnings = tuple(f"No status is known for {why}" for why in marks.unknown)
@@ -174,7 +138,11 @@ def kept_ends(ends: Ends | None, word: str) -> list[Any] | None:
 
 
 def marks_of(
-    release: Session, text: str, plain: Result, rows: Rows, tables: Mapping[str, Any] | None = None
+    release: Session,
+    text: str,
+    plain: Result,
+    shown: Callable[[], Rows],
+    tables: Mapping[str, Any] | None = None,
 ) -> Marks:
     """Return which figures of a statement's plain answer are not released: those that imputed rows alone show."""
     try:
@@ -182,7 +150,7 @@ def marks_of(
             with release.cursor() as con:
                 is_by_name = has_stored_figures(plan_of(con, selected(text, con)[0]))
             return Marks(unknown=(_BY_NAME,)) if is_by_name else Marks()
-        return _marks(release, text, plain, rows, tables)
+        return _marks(release, text, plain, shown, tables)
     except NoFigures:
         return Marks()
     except (Unknown, duckdb.Error, StoreError) as error:
@@ -190,13 +158,18 @@ def marks_of(
 
 
 def _marks(
-    release: Session, text: str, plain: Result, rows: Rows, tables: Mapping[str, Any] | None
+    release: Session,
+    text: str,
+    plain: Result,
+    shown: Callable[[], Rows],
+    tables: Mapping[str, Any] | None,
 ) -> Marks:
-    """Statuses of the figures that are shown."""
+    """Statuses of the figures in the rows shown, which are fetched only if there may be any."""
     table = plain.table or ()
     shape = shape_of(release, text, plain.columns, table, tables or ())
     if shape.figures is None and not computes(release, text, tables):
         return Marks()
+    rows = shown()
     if len(rows) > MOST_ROWS:
         raise Unknown(f"it has more than {MOST_ROWS:,} rows")
     drawn = placements(release, table)
@@ -268,22 +241,13 @@ def beside(
         columns=tuple(columns),
         types=tuple(types),
         warnings=(*plain.warnings, *warnings),
-        statement=_WidenedRows(rows, tuple(columns)),
+        statement=GivenRows(rows, tuple(columns), tuple(types)),
         **{name: getattr(plain, name) for name in same},
     )
     plain.close()
     return wider.marked_by(
-        lambda rows: Marks(statuses={at: of[: len(rows)] for at, of in marked.items()})
+        lambda rows: Marks(statuses={at: of[: len(rows())] for at, of in marked.items()})
     )
-
-
-def _apart(names: Sequence[str]) -> list[str]:
-    """Names for a frame: what stands there twice gets a number, as DuckDB's own frames have it."""
-    out: list[str] = []
-    for name in names:
-        tries = (name, *(f"{name}_{i}" for i in range(1, len(names) + 1)))
-        out.append(next(t for t in tries if t not in out and (t == name or t not in names)))
-    return out
 
 
 def _free(names: Sequence[str], taken: set[str]) -> list[str]:

@@ -78,7 +78,7 @@ def differing(
         others = tuple(f"{name}:" for name in plain.columns if name not in told)
         reasons = [why for why in reasons if not why.startswith(others)]
         if not tables:
-            marks = marks_of(release, asked, plain, plain.rows)
+            marks = marks_of(release, asked, plain, lambda: plain.rows)
             more |= {
                 at: [("status", "VARCHAR", list(of))]
                 for at, of in marks.statuses.items()
