@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from engine.api.built import add, drop
     from engine.api.choose import choose
     from engine.api.compare import compare, compare_levers, compare_rivals
-    from engine.api.draft import draft, remove_drafts
+    from engine.api.draft import draft, remove_drafts, synthesize
     from engine.api.evaluate import attack, evaluate
     from engine.api.publish import publish_pack
-    from engine.api.synthesize import synthesize
     from engine.errors import (
         BudgetError,
         DamagedRelease,
@@ -104,7 +103,7 @@ _HOMES = dict.fromkeys(_OF_BUILD, "engine.api.build") | {
     "evaluate": "engine.api.evaluate",
     "publish_pack": "engine.api.publish",
     "remove_drafts": "engine.api.draft",
-    "synthesize": "engine.api.synthesize",
+    "synthesize": "engine.api.draft",
     "tabulate": "queries.intervals.tabulation",
 }
 

@@ -22,8 +22,6 @@ FLOORS = {"low_threshold": 3, "threshold_mean": 5, "layer_sd": 1}
 """The weakest value each parameter may take."""
 MOST_ROWS = 1 << 20
 """Largest limit on the rows of one entity."""
-DRAFT_TITLE = "DRAFT, not for publication"
-"""How the title of a draft begins: it is neither published nor signed."""
 MOST_CHOSEN = 12
 """Number of tables chosen for a wide one by default."""
 MOST_SWAPPED = 0.5

@@ -100,11 +100,11 @@ def test_names_in_place_of_tables_are_refused(folder, tables, advice):
 @pytest.mark.ci
 def test_a_first_release_with_a_temporary_key(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.warns(UserWarning, match="temporary key"):
-        release = engine.synthesize(make_frame(), entity="ID", tables=1)
+    with pytest.warns(UserWarning, match="its key is deleted"):
+        release = engine.synthesize(make_frame(), entities="ID", tables=1)
     assert set(release.columns) == set(make_frame()) - {"ID"}
     assert release.path.parent.stat().st_mode & 0o077 == 0
-    assert not list(tmp_path.glob("tablepack-key-*"))
+    assert not list(tmp_path.glob(".draft-key-*"))
     with pytest.raises(engine.SpecError, match="ID looks like an identifier"):
         engine.synthesize(make_frame())
 

@@ -6,6 +6,7 @@ opens that release or imports the query layer: `engine.api.built` does, for Pyth
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from engine import release as releases
 from engine.api.reading import read
 from engine.errors import SpecError
+from engine.key_files import read_key
 from engine.outputs import SPEC, write_output
 from engine.progress import Progress
 from engine.schema import ColumnSet, column_set
 from engine.source import noted_releases
 from engine.spec import ReleaseSpec, amended, with_entries, without_entries
-from engine.store import EarlierRelease, earlier_release
+from engine.store import EarlierRelease, earlier_release, verify_release
 from engine.texts import names_text, parsed_toml
 
 if TYPE_CHECKING:
@@ -224,15 +226,34 @@ def _spec(release: Release | str | Path, spec: ReleaseSpec | str | Path | None) 
         given = _Given(spec=spec)
     else:
         file = _file_of(release)
-        path = file.with_suffix(".toml") if spec is None else Path(spec)
-        if spec is None and not path.exists():
-            raise SpecError(f"{file}: its spec is not known; give it: --spec (spec=)")
+        path = _beside(file) if spec is None else Path(spec)
         given = _Given(spec=read(path), path=path, text=_text(path))
     if given.spec.mode == "dp":
         raise SpecError(
             "mode dp: add the table to the spec and build again; margins that were measured before cost nothing"
         )
     return given
+
+
+def _beside(release: Path) -> Path:
+    """The spec beside a release: of its name, or the only one with its key and vintage."""
+    path = release.with_suffix(".toml")
+    if path.exists():
+        return path
+    record = verify_release(release)
+    found = []
+    for path in sorted(release.absolute().parent.glob("*.toml")):
+        with contextlib.suppress(SpecError, OSError):
+            spec = read(path)
+            if (read_key(spec.key_path).id, spec.vintage) == (record.key_id, record.vintage):
+                found.append(path)
+    if len(found) == 1:
+        return found[0]
+    several = f"{', '.join(path.name for path in found)} have its key and vintage"
+    raise SpecError(
+        f"{release}: its spec is not known ({several if found else 'no spec beside it has its key and vintage'}); "
+        "give it: --spec (spec=)"
+    )
 
 
 def _text(path: Path) -> str:

@@ -35,7 +35,7 @@ def build(
     tables: Iterable[Iterable[str]] | int | None = None,
     key: str | Path | None = None,
     columns: Mapping[str, Column] | Iterable[Column] | None = None,
-    entities: Iterable[str | Iterable[str]] | None = None,
+    entities: str | Iterable[str | Iterable[str]] | None = None,
     vintage: str = "1",
     previous: str | None = None,
     title: str = "",
@@ -62,10 +62,10 @@ def build(
         For a source: key file; make one with `new_key`.
     columns : iterable or mapping of Column, optional
         For a source: declared columns; the others are detected.
-    entities : iterable of str or of lists of str, optional
-        For a source: columns that identify the protected entities, each one kind of them; a list in the list is one
-        kind that its columns identify together, as in [["household", "person_no"]]. []: each row is one. Required if
-        a column looks like an identifier.
+    entities : str, or iterable of str or of lists of str, optional
+        For a source: column, or columns that identify the protected entities, each one kind of them; a list in the
+        list is one kind that its columns identify together, as in [["household", "person_no"]]. []: each row is one.
+        Required if a column looks like an identifier.
     vintage, previous, title : str
         For a source: as in section `[release]` of a spec.
     unit : str or mapping, optional
@@ -298,6 +298,8 @@ def new_key(path: str | Path) -> str:
 
 def resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
     """The spec, and the source if it is a frame."""
+    if isinstance(of_source.get("entities"), str):
+        of_source["entities"] = [of_source["entities"]]
     is_spec = isinstance(what, ReleaseSpec)
     if is_spec or (isinstance(what, str | Path) and Path(what).suffix == ".toml"):
         doubled = [

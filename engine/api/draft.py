@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import tempfile
+import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +15,21 @@ from engine import release
 from engine.api.build import SpecOrFrame, new_key, resolve
 from engine.api.reading import read
 from engine.errors import StoreError, TablepackError
-from engine.params import DRAFT_TITLE
 from engine.progress import Progress
+from engine.schema import Column
 from engine.spec import ReleaseSpec
+from engine.store import DRAFT_TITLE
 from queries.release import Release, open_release
 
 _ENDING, _KEYS = ".draft.duckdb", ".draft-key-"
 _NOTE = (
     "A draft to try settings out: not for publication. Its noise comes from a key that no longer exists, so it adds an "
     "independent look at the same people to whatever is published; keep it as confidential as the data and delete it."
+)
+_WHAT_IT_MEANS = (
+    "synthesize makes a draft: its key is deleted now. The next call draws fresh noise, and several releases of the "
+    "same people disclose more than one, which no ledger counts. Do not share it. To publish, make a key once with "
+    "new_key(...) and use build(..., key=...)"
 )
 _REASON = "a draft, which stays with its custodian"
 
@@ -82,6 +91,76 @@ def draft(
         )
         target.chmod(0o600)
     return open_release(target)
+
+
+def synthesize(
+    frame: Any,
+    *,
+    entities: str | Iterable[str | Iterable[str]] | None = None,
+    tables: Iterable[Iterable[str]] | int = 2,
+    columns: Mapping[str, Column] | Iterable[Column] | None = None,
+    privacy: str | Mapping[str, Any] = "standard",
+    max_rows: int | None = None,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Draft a release of a frame, to try tablepack: under a throw-away key, not for publication.
+
+    Parameters
+    ----------
+    frame : DataFrame or Arrow table
+        The confidential data.
+    entities : str or iterable of str, optional
+        Column, or columns, that identify the protected entities; [["site", "patient"]]: both together. []: each row
+        is one. Required if a column looks like an identifier.
+    tables : iterable of iterable of str, or int
+        Column sets, or a number: every combination of this many columns.
+    columns, privacy, max_rows
+        As in `build`.
+    out : str or Path, optional
+        File to write; an earlier draft is replaced. By default the draft is in a temporary folder until Python exits.
+    progress
+        As in `build`.
+
+    Returns
+    -------
+    Release
+        It counts rows. Counts of entities (patients instead of stays) need a separate release: give `build` a spec with
+        ``count = "entities"``.
+
+    Warns
+    -----
+    UserWarning
+        What the throw-away key implies.
+
+    Raises
+    ------
+    SpecError, DataError, PrivacyError, StoreError
+
+    Examples
+    --------
+    >>> release = tablepack.synthesize(frame, entities="person_id")  # doctest: +SKIP
+    >>> release["age", "sex"].df()  # doctest: +SKIP
+    """
+    made = draft(
+        frame,
+        out=_temporary() / "release.duckdb" if out is None else out,
+        tables=tables,
+        columns=columns,
+        entities=entities,
+        privacy=privacy,
+        max_rows=max_rows,
+        progress=progress,
+    )
+    warnings.warn(_WHAT_IT_MEANS, stacklevel=2)
+    return made
+
+
+def _temporary() -> Path:
+    """A private folder that is deleted when Python exits."""
+    folder = Path(tempfile.mkdtemp(prefix="tablepack-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def default_draft(what: str | Path) -> Path:

@@ -70,6 +70,20 @@ def header_of(
     )
 
 
+def unpublishable(spec: ReleaseSpec) -> list[str]:
+    """What `publish` will ask for, in time for the release to have it."""
+    out = []
+    if not spec.title.strip():
+        out.append('no title: a publication needs one (title = "..." in [release])')
+    detected = [c.name for c in spec.columns if c.detected]
+    if (detected or spec.counted.detected) and not spec.is_reviewed:
+        out.append(
+            "settings detected in the data are not reviewed: tablepack publish refuses them until a person has, and "
+            f"says so (reviewed = true in [release]). Columns: {_some(tuple(detected)) or 'none, [privacy] only'}"
+        )
+    return out
+
+
 def inputs_of(spec: ReleaseSpec) -> list[str | Path]:
     """Files that a release is made from: never replaced by it."""
     return [spec.key_path, *spec.source.paths]

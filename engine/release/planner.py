@@ -29,7 +29,7 @@ from engine.fit.columns import fit_columns
 from engine.mechanism import StickyDraws, measure_wider
 from engine.progress import Progress, silent
 from engine.release.exposing import PLANNED, Assessment, assess, estimator_of
-from engine.release.header import heavy_notes
+from engine.release.header import heavy_notes, unpublishable
 from engine.release.relating import Columns, added_for, check_added, measure_columns
 from engine.release.sticky import fit_order
 from engine.schema import (
@@ -304,7 +304,11 @@ def plan(
     return Plan(
         tables=tuple(tables),
         rows=total,
-        warnings=(*_warnings(tables, steps, spec.unit), *_exposed(found.exposure)),
+        warnings=(
+            *_warnings(tables, steps, spec.unit),
+            *_exposed(found.exposure),
+            *unpublishable(spec),
+        ),
         exposure=found.exposure,
         unit=spec.unit,
         bounded=heavy_notes(spec),

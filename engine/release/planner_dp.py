@@ -28,6 +28,7 @@ from engine.measure.dp import (
 )
 from engine.params import DPParams
 from engine.release.dp import promised
+from engine.release.header import unpublishable
 from engine.schema import ColumnSet
 from engine.spec import ReleaseSpec, Workload
 from engine.texts import N_SHOWN, html_table, text_table
@@ -197,6 +198,7 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
             *_noise_warnings(tables, rows),
             *_rule_warnings(spec, levels),
             *_relation_warnings(spec),
+            *unpublishable(spec),
         ),
     )
 

@@ -30,6 +30,7 @@ from engine.store.catalogue import (
 from engine.store.decode import Carrier, as_text, carrier, decode_values, grid_value, prefix_mark
 from engine.store.manifest import ATTACHED, ReleaseRecord, manifest_path, verify_release
 from engine.store.opening import (
+    DRAFT_TITLE,
     check_release,
     locked_connection,
     open_release,
@@ -57,6 +58,7 @@ from engine.store.staging import (
 
 __all__ = [
     "ATTACHED",
+    "DRAFT_TITLE",
     "KIND_WORDS",
     "PREFIX_WORD",
     "UNREVIEWED",

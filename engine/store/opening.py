@@ -19,7 +19,6 @@ from typing import Literal
 import duckdb
 
 from engine.errors import DamagedRelease, StoreError
-from engine.params import DRAFT_TITLE
 from engine.schema import MEMORY, literal
 from engine.store.checks.contents import check_contents, check_counts
 from engine.store.checks.facts import check_facts
@@ -34,6 +33,8 @@ from engine.store.checks.structure import (
 from engine.store.manifest import ATTACHED, ReleaseRecord, verify_release
 from engine.store.signature import Signature, checked_signature, sign_record
 
+DRAFT_TITLE = "DRAFT, not for publication"
+"""How the title of a draft begins: it is neither published nor signed."""
 OPENING_S = 30.0
 """Time limit of the checks at opening; they take a fraction of a second."""
 _CLOSED = (

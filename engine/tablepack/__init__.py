@@ -2,15 +2,15 @@
 
 import tablepack as tp
 
-release = tp.synthesize(frame, entity="person_id")    # to try it: a temporary key, not for publication
+release = tp.synthesize(frame, entities="person_id")  # to try it: a throw-away key, not for publication
 release["age", "sex"].df()                            # a released table, one row per synthetic person
 release.sql("SELECT sex, avg(age) FROM data GROUP BY sex", intervals=True).df()
 
 tp.new_key("my.key")                                  # for publication: a key that you keep
-tp.plan(frame, tables=2, key="my.key", entities=["person_id"])
-release = tp.build(frame, tables=2, key="my.key", entities=["person_id"], out="census.duckdb")
+tp.plan(frame, tables=2, key="my.key", entities="person_id")
+release = tp.build(frame, tables=2, key="my.key", entities="person_id", out="census.duckdb")
 
-try         synthesize
+try         synthesize (a frame), draft (a spec, a file or a frame), remove_drafts
 release     new_key, plan, estimate, build (of a frame, a file or a spec), add, drop,
             choose, Column, open; measure_release and fit_release, the two steps of build
 query       Release: [...], .sql, .tabulate, .tables, .columns, .values, .card; tabulate
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         compare,
         compare_levers,
         compare_rivals,
+        draft,
         drop,
         estimate,
         evaluate,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
         open,
         plan,
         publish_pack,
+        remove_drafts,
         synthesize,
         tabulate,
     )

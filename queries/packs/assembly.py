@@ -14,9 +14,8 @@ from typing import Any
 
 from engine.errors import PrivacyError, SpecError
 from engine.guarantee import Guarantee
-from engine.params import DRAFT_TITLE
 from engine.schema import ColumnSet
-from engine.store import UNREVIEWED
+from engine.store import DRAFT_TITLE, UNREVIEWED
 from queries.packs.dimensions import dimension_of
 from queries.packs.model import Dimension, ItemKind, Pack, PackTable
 from queries.packs.sources import Sources

@@ -144,3 +144,15 @@ def test_the_signature_is_removed(spec_path, tmp_path):
     assert done.returncode == 0
     assert "signature" in done.stderr
     assert manifest_path(path).exists()
+
+
+@pytest.mark.ci
+def test_the_spec_of_another_name_is_found_by_key_and_vintage(once, tmp_path):
+    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "r.toml").rename(tmp_path / "census.toml")
+    assert amend.addition(tmp_path / "r.duckdb", [["sex"]], None).spec_path == (
+        tmp_path / "census.toml"
+    )
+    shutil.copy(tmp_path / "census.toml", tmp_path / "again.toml")
+    with pytest.raises(SpecError, match=r"again.toml, census.toml have its key"):
+        amend.addition(tmp_path / "r.duckdb", [["sex"]], None)
