@@ -111,6 +111,8 @@ def test_a_worker_says_the_kind_and_place_and_no_value(monkeypatch, error, kind,
 
 
 ENDLESS = (
+    # A shell ignores Ctrl-C for what it runs in the background, and children inherit that.
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     "import sys, time, engine\n"
     "from engine.evaluation import runner as p\n"
     "real = p.Processes.__enter__\n"
@@ -131,12 +133,16 @@ def test_workers_end_with_their_parent(world, number):
         [sys.executable, "-c", ENDLESS, str(world.release), str(world.data)],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT,
     )  # fmt: skip
-    with run.stdout:
-        pids = [int(pid) for pid in run.stdout.readline().split()]
-        assert run.stdout.readline() == b"at work\n"
-        run.send_signal(number)
-    assert len(pids) == 2
-    assert run.wait(timeout=60) != 0
+    with run:
+        try:
+            pids = [int(pid) for pid in run.stdout.readline().split()]
+            assert run.stdout.readline() == b"at work\n"
+            run.stdout.close()
+            run.send_signal(number)
+            assert len(pids) == 2
+            assert run.wait(timeout=60) != 0
+        finally:
+            run.kill()
     assert all(map(ends, pids))
 
 
