@@ -175,7 +175,9 @@ def test_an_unprotected_duckdb_reveals_them(path, planted):
         con.execute("SET search_path = 'release.main,memory.main'")
         for kind in KINDS:
             if kind.stem not in ("kinds", "process", "faults_of_duckdb"):
-                texts = (filled(sql, planted, path) for sql in statements(kind))
+                # Open files of this process may be pipes to the one that runs the tests.
+                asked = (sql for sql in statements(kind) if "/fd/" not in sql)
+                texts = (filled(sql, planted, path) for sql in asked)
                 found[kind.stem] = sum(_leaks_from(con, text) for text in texts)
     for wal in path.parent.glob("*.wal"):
         wal.unlink()
