@@ -1,9 +1,9 @@
 """Cross tables of values, groups, bands and totals; their percentages. One definition, for the server and for packs.
 
 Takes a `Session` and, per column, the slices that the table displays; gives one `Tabulation`. Every combination of
-slices is one call of `tabulate`, so that a group has the figure that anyone gets who asks for its values. A share is
-`tabulate`'s own where no group takes part; else a figure over its total, and its interval holds every share that the
-intervals of both allow.
+slices is one call of `tabulate`; all are answered from one released table, so that parts add up to their totals. A
+share is `tabulate`'s own where no group takes part; else a figure over its total, and its interval holds every share
+that the intervals of both allow.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class CrossTable:
     """A question for a cross table; `figures` answers it."""
 
     release: Session
+    columns: Sequence[str]  # All that the table displays, whatever part of it is asked for
     # By column; a column that lacks shows each of its values.
     slices: Mapping[str, Sequence[Slice]]
     where: Mapping[str, Limits]  # Limits of the whole table; a slice's own take their place
@@ -107,6 +108,7 @@ class CrossTable:
             of=self.of,
             over=[c for c in free if c in (over or ())],
             quantile=self.quantile,
+            beside=self.columns,
         )
         keys = []
         for key in table.keys:
@@ -115,24 +117,11 @@ class CrossTable:
         return replace(table, columns=tuple(columns), keys=tuple(keys))
 
 
-def adding_up(parts: Tabulation, whole: Tabulation | None) -> str:
-    """Say why the parts of a table do not add up to their totals; nothing where they do, or cannot be added.
-
-    whole: The total of them all, if it is shown.
-    """
-    if parts.measure not in ("count", "sum", "share"):
-        return ""
-    if "not released" in parts.status:
+def adding_up(figures: Tabulation) -> str:
+    """Say why the parts of a table may not add up to their totals; nothing where they do, or cannot be added."""
+    if figures.measure in ("count", "sum", "share") and "not released" in figures.status:
         return "Totals count what is not released, too: the parts shown may add up to less."
-    if whole is None or parts.measure == "share":
-        return ""
-    off = abs(float(np.nansum(parts.value)) - float(whole.value[0]))
-    if off < 0.5:
-        return ""
-    return (
-        "Totals have a released table of their own, and the fitted whole numbers of both differ a little: the parts "
-        "add up to slightly more or less."
-    )
+    return ""
 
 
 def shares_of(

@@ -169,6 +169,7 @@ def tabulate(
     of: str | None = None,
     over: Sequence[str] = (),
     quantile: float = 0.5,
+    beside: Sequence[str] = (),
 ) -> Tabulation:
     """Tabulate one measure over all groups of some columns.
 
@@ -189,6 +190,8 @@ def tabulate(
         limits.
     quantile : float
         Which one, from 0 to 1.
+    beside : sequence of str
+        Columns that the released table which answers has, too: then these figures are totals of a table by them.
 
     Returns
     -------
@@ -205,7 +208,7 @@ def tabulate(
     release.check_cancelled()
     where = dict(where or {})
     _checked(release, columns, where, measure, of, over, quantile)
-    answering = release.route({*columns, *where, *([of] if of else [])})
+    answering = release.route({*columns, *where, *beside, *([of] if of else [])})
     asked = _Asked(
         measure=measure,
         of=of,

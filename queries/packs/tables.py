@@ -157,6 +157,7 @@ def _all_rows(
     """The figures of all combinations of the codes shown."""
     query = CrossTable(
         release=sources.release,
+        columns=entry.names,
         slices=slices,
         where={c: _typed(c, values, dimensions) for c, values in entry.where.items()},
         measure=entry.measure,
@@ -170,39 +171,9 @@ def _all_rows(
         place = {TOTAL.key: 0, **d.place_of_value} | {(p,): p for p in d.places("group")}
         index[:, j] = [place[key[j]] for key in figures.keys]
     if entry.totals or entry.subtotals or entry.percent:
-        note = adding_up(*_parts_and_whole(figures, mine, index))
+        note = adding_up(figures)
         figures = replace(figures, words=f"{figures.words} {note}".strip())
     return _Rows.of(figures, index, 100 if entry.percent else 1)
-
-
-def _parts_and_whole(
-    figures: Tabulation, mine: Sequence[Dimension], index: npt.NDArray[np.int32]
-) -> tuple[Tabulation, Tabulation | None]:
-    """The figures of values (of groups where no values are shown), and the grand total, if shown."""
-    is_total = np.column_stack([index[:, j] == 0 for j in range(len(mine))])
-    kinds = np.column_stack(
-        [np.array([it.kind == "group" for it in d.items])[index[:, j]] for j, d in enumerate(mine)]
-    )
-    has_values = [(~is_total[:, j] & ~kinds[:, j]).any() for j in range(len(mine))]
-    is_part = ~is_total.any(axis=1)
-    for j, has in enumerate(has_values):
-        is_part &= ~kinds[:, j] | (not has)
-    whole = np.flatnonzero(is_total.all(axis=1))
-    return _some_of(figures, np.flatnonzero(is_part)), (
-        _some_of(figures, whole) if len(whole) == 1 else None
-    )
-
-
-def _some_of(figures: Tabulation, rows: npt.NDArray[np.int64]) -> Tabulation:
-    """Some rows of figures."""
-    return replace(
-        figures,
-        keys=tuple(figures.keys[i] for i in rows),
-        value=figures.value[rows],
-        low=figures.low[rows],
-        high=figures.high[rows],
-        status=tuple(figures.status[i] for i in rows),
-    )
 
 
 def _check_plain(sources: Sources, entry: TableSpec, name: str, n_cells: int) -> None:

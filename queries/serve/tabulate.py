@@ -54,7 +54,7 @@ def answer(release: Release, variables: Mapping[str, Variable], question: Questi
     n_rows = len(rows)
     has_total = over is None and question.columns
     total = table.figures(()) if has_total else None
-    note = adding_up(cells, total) if question.columns else ""
+    note = adding_up(cells) if question.columns else ""
     return Answer(
         question=question,
         cells=replace(cells, words=f"{cells.words} {note}".strip()),
@@ -204,6 +204,7 @@ def _cross_table(
         raise QueryRefused("The filters leave no band or group; widen them")
     return CrossTable(
         release=release,
+        columns=question.columns,
         slices=slices,
         where=where,
         measure=question.measure,

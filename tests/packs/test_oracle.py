@@ -149,12 +149,12 @@ def test_percentages_are_those_of_a_slow_oracle(pack, opened):
             assert got == (100, 100, 100)
             continue
         if area == "_T" or area not in AREAS:  # without groups, the share that `tabulate` gives
-            own = tabulate(opened, ["sex"], where=limits(area), measure="share")
+            own = tabulate(opened, ["sex"], where=limits(area), measure="share", beside=["region"])
             i = own.keys.index((sex,))
             expected = [100 * getattr(own, f)[i] for f in FIGURES]
         else:
-            whole = tabulate(opened, ["sex"], where=limits(area))
-            total = tabulate(opened, [], where=limits(area))
+            whole = tabulate(opened, ["sex"], where=limits(area), beside=["region"])
+            total = tabulate(opened, [], where=limits(area), beside=["region", "sex"])
             i = whole.keys.index((sex,))
             part = (whole.value[i], whole.low[i], whole.high[i])
             of = (total.value[0], total.low[0], total.high[0])

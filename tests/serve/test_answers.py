@@ -47,7 +47,7 @@ def test_pages_without_an_order_neither_repeat_nor_lose_rows_though_nothing_is_k
         rows = [tuple(r) for page in pages for r in page]
         assert len(rows) == first["n_rows"] == len(set(rows))
         with open_release(path) as release:
-            assert set(rows) == set(release.sql(GROUPS).rows)
+            assert {row[:2] for row in rows} == {row[:2] for row in release.sql(GROUPS).rows}
 
 
 def test_statements_have_noise_intervals_on_request(client, path):
