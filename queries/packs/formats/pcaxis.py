@@ -39,7 +39,10 @@ def pcaxis(table: PackTable, pack: Pack) -> str:
         *_variables(table, pack),
         *_keyword(pack, "NOTE", _notes(table, pack)),
         f"SOURCE={_long(pack.info.publisher or pack.release['title'])};",
+        f"REFPERIOD={_long(pack.release['vintage'])};",
     ]
+    if pack.info.issued:
+        lines.append(f'LAST-UPDATED="{pack.info.issued:%Y%m%d} 00:00";')
     if pack.info.contact or pack.info.email:
         contact = " ".join(t for t in (pack.info.contact, pack.info.email) if t)
         lines.append(f"CONTACT={_long(contact)};")
