@@ -357,6 +357,53 @@ def _neighbour(
     return Attacker(*who, more, tuple(learns), worst, without, reached)
 
 
+THREE_RISKS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "Singling out": ("a record is recognised as one person's", ("identification", "uniques")),
+    "Linkability": ("a record is connected to a person whom another file describes", ("linkage",)),
+    "Inference": ("a value of a person is derived from others", ("inference", "attribute")),
+}
+"""The risks by which opinion 05/2014 of the Article 29 working party judges anonymisation, with the attacks on each."""
+ADVICE: Mapping[Verdict, str] = {
+    "good": "Nothing further is needed against this risk.",
+    "fair": "Limit who receives the release, or remove the finest tables; then evaluate again.",
+    "poor": "Do not publish it as it is: coarsen columns, drop tables, or use profile strict or mode dp.",
+    "only stated": "Run tablepack attack before deciding.",
+    "not computed": "Run tablepack attack before deciding.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RiskOfThree:
+    """One of the three risks, with what the attacks found."""
+
+    name: str
+    means: str
+    results: tuple[str, ...]
+    standing: Standing
+    advice: str
+
+
+def _three_risks(result: Result, own_lines: Sequence[Line]) -> tuple[RiskOfThree, ...]:
+    """The three risks, each with the attacks that were run."""
+    out = []
+    for name, (means, attacks) in THREE_RISKS.items():
+        ran = {one: result.risks[one] for one in attacks if one in result.risks}
+        found = [
+            f"{TITLES.get(one, one)}: {told(risk) or _why_no_words(risk)}"
+            for one, risk in ran.items()
+        ]
+        worst = _worst(
+            [
+                x.verdict
+                for x in own_lines
+                if x.measure in ran and x.figure.is_headline and x.is_risk
+            ]
+        )
+        results = tuple(found) or ("No attack was run.",)
+        out.append(RiskOfThree(name, means, results, STANDINGS[worst], ADVICE[worst]))
+    return tuple(out)
+
+
 def _worst(verdicts: Sequence[Verdict]) -> Verdict:
     """The worst of several verdicts; what was not computed counts where nothing else is there."""
     order: tuple[Verdict, ...] = ("poor", "fair", "good")
@@ -468,6 +515,7 @@ class Front:
     title: str
     released: tuple[tuple[str, str], ...]  # What is released about whom: a word and what it is
     attackers: tuple[Attacker, ...]
+    risks: tuple[RiskOfThree, ...]
     pictures: tuple[Picture, ...]
     # unknown, accepted: Sentences.
     unknown: tuple[str, ...]
@@ -496,6 +544,7 @@ def front_of(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) 
         title=(facts.title if facts is not None else "") or evaluation.title,
         released=tuple(_released(evaluation, result)),
         attackers=attackers,
+        risks=_three_risks(result, own_lines),
         pictures=tuple(front_pictures(result, gains)),
         unknown=tuple(_unknown(evaluation, result, own_lines)),
         accepted=tuple(_accepted(result)),

@@ -147,3 +147,14 @@ def test_a_release_that_says_something_else_of_itself_is_refused():
         con.execute("CREATE TABLE catalog.notes (position INT, topic VARCHAR, note VARCHAR)")
         with pytest.raises(DamagedRelease, match="says of itself"):
             facts_of(con)
+
+
+def test_the_three_risks_have_a_result_a_meaning_and_advice():
+    """Risks without an attack are not computed, and never called good."""
+    base = released()
+    risks = front(base).risks
+    assert [one.name for one in risks] == ["Singling out", "Linkability", "Inference"]
+    for one in risks:
+        assert one.means
+        ran = "No attack was run." not in one.results
+        assert ran or (one.standing, "attack" in one.advice) == ("not computed", True)
