@@ -88,9 +88,9 @@ def group_arrays(groups: CellGroups, table_id: int) -> dict[str, Any]:
 
 
 KIND_WORDS = ("null", "negative", "value", "other")
+"""Values of `catalog.codes.kind`, by kind of value."""
 PREFIX_WORD = "prefix"
 """A prefix that stands for hidden values: a value by its kind, whose code is in the range of the prefix."""
-"""Values of `catalog.codes.kind`, by kind of value."""
 
 
 def table_name(columns: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ import pytest
 from fixtures.pipeline import put_key
 
 import engine
+from engine.errors import QueryRefused
 from engine.schema import Column
 from queries.intervals import annotated
 
@@ -89,3 +90,26 @@ def test_values_themselves_are_as_sure_as_before(release):
     assert common
     assert all(status == "reliable" for *_, status in common)
     assert any(code.endswith("*") for code, *_ in rows)
+
+
+@pytest.mark.parametrize("cast", ["substr(code, 2, 4)::INT", "hour(code::TIME)"])
+def test_a_cast_that_fails_says_what_is_hidden(release, cast):
+    with pytest.raises(
+        QueryRefused, match=r"% of the rows have a text such as '[EIJ1-9.]+\*'.*domain"
+    ):
+        release.sql(f"SELECT {cast} AS x, count(*) FROM data GROUP BY 1")
+
+
+def test_a_cast_that_gives_null_says_what_is_hidden(release):
+    (warning,) = release.sql("SELECT avg(TRY_CAST(code AS DOUBLE)) FROM data").warnings
+    hidden = "SELECT count(*) FROM data WHERE code SIMILAR TO '.*\\*|\\(other\\)'"
+    share = release.sql(hidden).rows[0][0] / release.sql("SELECT count(*) FROM data").rows[0][0]
+    assert warning.startswith(f"{share:.1%} of the rows")
+    for whole in ("avg((code LIKE 'E%')::INT)", "count(code::VARCHAR)", "avg(length(code))"):
+        assert release.sql(f"SELECT {whole} FROM data").warnings == ()
+
+
+def test_a_text_that_is_compared_with_a_number_needs_no_quotes(release):
+    with pytest.raises(QueryRefused) as refused:
+        release.sql("SELECT count(*) FROM data WHERE code LIKE 4")
+    assert "double quotes" not in str(refused.value)
