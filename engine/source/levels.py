@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import duckdb
 
@@ -66,8 +67,9 @@ def add_levels(con: duckdb.DuckDBPyConnection, source: Source, columns: Sequence
         f"CREATE OR REPLACE TEMP VIEW source AS SELECT *, {', '.join(added)} FROM {BELOW}",
         source.place,
     )
+    below = {c: [name for name, (base, _) in levels.items() if base == c] for c in source.columns}
     return replace(
         source,
-        columns=(*source.columns, *levels),
+        columns=tuple(chain.from_iterable((c, *below[c]) for c in source.columns)),
         types={**source.types, **dict.fromkeys(levels, "VARCHAR")},
     )

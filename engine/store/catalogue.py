@@ -129,12 +129,15 @@ def insert_support(
     }
     src["k"] = np.where(hides(support), len(KIND_WORDS), support.kind)
     words = ", ".join(literal(w) for w in (*KIND_WORDS, PREFIX_WORD))
+    is_prefix, rest = f"k = {len(KIND_WORDS)}", literal(f": {column.placeholder}")
     labels = ", ".join(f"({literal(v)}, {literal(text)})" for v, text in column.labels)
     con.execute(
-        f"INSERT INTO catalog.codes SELECT {literal(column.name)}, p, v, l, list_value({words})[k + 1], "
+        f"INSERT INTO catalog.codes SELECT {literal(column.name)}, p, v, CASE WHEN {is_prefix} THEN l || {rest} ELSE l "
+        f"END, list_value({words})[k + 1], "
         "code, m, n FROM (SELECT *, CASE WHEN NOT z THEN "
         f"CAST({carried.expression.format('c')} AS VARCHAR) END AS v FROM src) "
-        f"LEFT JOIN (VALUES {labels or '(NULL, NULL)'}) AS labels(t, l) ON v = t ORDER BY p"
+        f"LEFT JOIN (VALUES {labels or '(NULL, NULL)'}) AS labels(t, l) ON t = CASE WHEN {is_prefix} THEN "
+        "rtrim(v, '*') ELSE v END ORDER BY p"
     )
     _ = src  # read by name in the statement
     _insert_column(
