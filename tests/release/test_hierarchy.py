@@ -229,5 +229,5 @@ def test_the_page_lists_levels_beside_their_codes(release):
     with served(app_of(release.path, limits=one_worker())) as client:
         said = client.ask("/api/variables").json
     assert [v["name"] for v in said["variables"]] == ["code", "code_1", "code_3", "sex"]
-    assert said["about"] == ["The owner accepted this risk: a test"]
+    assert said["about"] == []
     assert any("code determines code_3" in note for note in said["notes"])
