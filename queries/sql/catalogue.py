@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 
 from engine.schema import KIND_OTHER, ColumnSet, quoted
-from engine.store import KIND_WORDS, PREFIX_WORD
+from engine.store import HIDDEN_WORDS, KIND_WORDS
 from engine.units import ENTITIES, ROWS, Unit, unit_from_json
 
 
@@ -87,7 +87,7 @@ def _hidden(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """Say of each column of texts with hidden values which rows have no such value, as a cast sees it."""
     found = con.execute(
         "SELECT column_name, arg_max(value, n) FILTER (is_hidden), sum(n) FILTER (is_hidden) / sum(n) FROM "
-        f"(SELECT *, kind IN ('{PREFIX_WORD}', '{KIND_WORDS[KIND_OTHER]}') AS is_hidden FROM catalog.codes) "
+        f"(SELECT *, kind IN {(*HIDDEN_WORDS, KIND_WORDS[KIND_OTHER])} AS is_hidden FROM catalog.codes) "
         "GROUP BY column_name HAVING bool_or(is_hidden)"
     ).fetchall()
     return {

@@ -199,7 +199,7 @@ def test_levels_of_a_list_of_codes(tmp_path):
     assert {"1111", "1211", "2211", "2221", "22", "9999"} <= {*codes}
     assert "2111" not in codes
     assert [*release.columns] == ["code", "code_1", "code_2", "sex"]
-    hidden = release.sql("SELECT value, label FROM values_of('code') WHERE kind = 'prefix'").rows
+    hidden = release.sql("SELECT value, label FROM values_of('code') WHERE kind = 'ancestor'").rows
     assert hidden == [("22*", "Health professionals: (other)")]
     labels = dict(release.sql("SELECT value, label FROM values_of('code_1')").rows)
     assert labels == {"M": "Managers", "P": "Professionals", "9999": None}
