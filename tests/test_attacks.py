@@ -9,6 +9,7 @@ from functools import cache
 from itertools import combinations
 
 import numpy as np
+import pandas as pd
 import pytest
 from attacks.cloning import CloneScore, Rate, clone_accuracy, clone_theory
 from attacks.trials import trial_of_rows, trial_of_spec
@@ -20,6 +21,7 @@ from fixtures.pipeline import CENSUS, ROOT, make_census, write_spec
 from engine.evaluation.attacks.protocol import auc
 from engine.evaluation.attacks.strong import Averaging
 from engine.evaluation.attacks.strong import averaged as averaging
+from engine.schema import KIND_NONNEGATIVE, Int64Array
 from engine.spec import read_spec
 
 NIST = ROOT.parent / "shared" / "nist"
@@ -106,6 +108,62 @@ def test_the_noise_that_stays_in_a_one_way_count():
     assert found.exact["alone"] <= 0.36
     none, _ = averaged(2, [(name,) for name in names], names, n_columns=10, draws=EXACT)
     assert (none.sd_alone, none.exact["alone"]) == (0.0, 1.0)
+
+
+CODES = ["1000", "1790", "2010", "2310", "3100", "3101", "4444", "5550", "5559", "7123", "7129"]
+"""Some have no others that begin alike: their prefixes of every length are the same people."""
+
+
+def coded_trial(folder, kind: str, number: int):
+    """The release of 1,500 people's codes, sexes and another column, and what is true."""
+    rng = np.random.default_rng(3)
+    share = 1 / np.arange(1, len(CODES) + 1)
+    frame = pd.DataFrame({"code": rng.choice(CODES, 1500, p=share / share.sum())})
+    frame["sex"], frame["more"] = rng.choice(["f", "m"], 1500), rng.integers(0, 5, 1500)
+    frame.to_csv(folder / "people.csv", index=False)
+    columns = {name: {"kind": kind if name == "code" else "category"} for name in frame}
+    tables = [t for w in (1, 2, 3) for t in combinations(sorted(frame), w) if "code" in t]
+    path = write_spec(
+        folder, "people.csv", columns, tables, entities=(), release={"vintage": f"v{number}"}
+    )
+    return trial_of_spec(read_spec(path)), frame["code"].value_counts()
+
+
+def depths_of(trial, truth) -> list[tuple[int, Int64Array]]:
+    """Of every code its true number, and the noisy counts of all depths that show the same people."""
+    tree, values = trial.measurements["code",], trial.supports["code"].values
+    low = tree.index[:, 0] << tree.level[:, 0].astype(np.int64)
+    high = low + (1 << tree.level[:, 0].astype(np.int64)) - 1
+    found = []
+    for text, n in truth.items():
+        at = next((c for c, v in values.items() if v == text), None) if values else int(text)
+        others = values or {int(one): one for one in truth.index}
+        around = (low <= at) & (at <= high) & (tree.kind[:, 0] == KIND_NONNEGATIVE)
+        held = [sum(lo <= o <= hi for o in others) for lo, hi in zip(low, high, strict=True)]
+        found.append((int(n), tree.n[around & (np.array(held) == 1)]))
+    return found
+
+
+@pytest.mark.ci
+def test_averaging_the_lengths_of_a_prefix_gains_nothing(tmp_path):
+    """Depths that show the same people: few of texts, as one prefix gives way to the other, many of numbers."""
+    deepest, published, spread = {}, [], {}
+    for kind in ("text", "integer"):
+        means, n_depths = [], []
+        for number in range(12):
+            trial, truth = coded_trial(tmp_path, kind, number)
+            of_each = depths_of(trial, truth)
+            means += [counts.mean() - n for n, counts in of_each]
+            n_depths += [len(counts) for _, counts in of_each]
+            if kind == "text":
+                published += [published_figures(trial, ("code",))]
+        deepest[kind], spread[kind] = max(n_depths), float(np.std(means))
+    assert deepest["text"] <= 2 < deepest["integer"]
+    assert spread["text"] >= 1.1  # the half of the noise that the people name stays: 1
+    found = averaging(published)
+    assert found.counts > 100
+    assert found.gain >= 0.99
+    assert found.sd_alone >= 1.1
 
 
 # Cloning: columns constant inside a bucket (A3).

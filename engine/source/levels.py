@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import duckdb
 
@@ -18,16 +19,9 @@ BELOW = "source_without_levels"
 """What the relation `source` is called that levels were added to."""
 
 
-def add_levels(con: duckdb.DuckDBPyConnection, source: Source, columns: Sequence[Column]) -> Source:
-    """Put a view over the relation `source` that has the levels of its hierarchies, too."""
-    by_name = {column.name: column for column in columns}
-    levels = {
-        column.name: column.level_of
-        for column in columns
-        if column.level_of is not None and column.level_of[0] in source.types
-    }
-    if not levels:
-        return source
+def with_levels(source: Source, columns: Sequence[Column]) -> Source:
+    """What is known of a source that has the levels of its hierarchies, each beside its codes."""
+    levels = _levels(columns, source.types)
     taken = {name.casefold() for name in source.columns}
     problems = [
         f"columns.{base}.hierarchy: its level {name} is another column of the source; rename that"
@@ -36,25 +30,44 @@ def add_levels(con: duckdb.DuckDBPyConnection, source: Source, columns: Sequence
     ]
     if problems:
         raise SpecError(problems)
-    added = []
-    for number, (name, (base, level)) in enumerate(levels.items()):
-        column, type_ = by_name[base], source.types[base]
+    below = {c: [name for name, (base, _) in levels.items() if base == c] for c in source.columns}
+    return replace(
+        source,
+        columns=tuple(chain.from_iterable((c, *below[c]) for c in source.columns)),
+        types={**source.types, **dict.fromkeys(levels, "VARCHAR")},
+    )
+
+
+def level_columns(
+    con: duckdb.DuckDBPyConnection, columns: Sequence[Column], types: Mapping[str, str]
+) -> list[str]:
+    """SQL of the levels beside the columns of a relation; lists of codes are put into tables of the connection."""
+    by_name, added = {column.name: column for column in columns}, []
+    for number, (name, (base, level)) in enumerate(_levels(columns, types).items()):
+        column, type_ = by_name[base], types[base]
         text = value_sql(column, type_, cell_sql(column, type_))
         if column.tree:
             above = {
                 code: path[level - 1] for code, path in column.tree.items() if len(path) >= level
             }
-            fetch(
-                con,
+            con.execute(
                 f"CREATE OR REPLACE TEMP TABLE level_{number} AS SELECT unnest(?::VARCHAR[]) AS {CODE}, "
                 f"unnest(?::VARCHAR[]) AS {ABOVE}",
-                source.place,
                 [[*above], [*above.values()]],
             )
             found = f"(SELECT any_value({ABOVE}) FROM level_{number} WHERE {CODE} = {text})"
             added.append(f"coalesce({found}, {text}) AS {quoted(name)}")
         else:
             added.append(f"left({text}, {level}) AS {quoted(name)}")
+    return added
+
+
+def add_levels(con: duckdb.DuckDBPyConnection, source: Source, columns: Sequence[Column]) -> Source:
+    """Put a view over the relation `source` that has the levels of its hierarchies, too."""
+    found = with_levels(source, columns)
+    added = level_columns(con, columns, source.types)
+    if not added:
+        return source
     is_view = fetch(
         con,
         "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary",
@@ -66,8 +79,13 @@ def add_levels(con: duckdb.DuckDBPyConnection, source: Source, columns: Sequence
         f"CREATE OR REPLACE TEMP VIEW source AS SELECT *, {', '.join(added)} FROM {BELOW}",
         source.place,
     )
-    return replace(
-        source,
-        columns=(*source.columns, *levels),
-        types={**source.types, **dict.fromkeys(levels, "VARCHAR")},
-    )
+    return found
+
+
+def _levels(columns: Sequence[Column], types: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    """Of each level the column whose level it is, where the source has that, and which."""
+    return {
+        column.name: column.level_of
+        for column in columns
+        if column.level_of is not None and column.level_of[0] in types
+    }

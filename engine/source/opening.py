@@ -280,10 +280,6 @@ def _check_spark(spec: ReleaseSpec) -> None:
         problems.append(
             "privacy.swap: records are exchanged by DuckDB only; leave source.engine out"
         )
-    if any(column.levels for column in spec.columns):
-        problems.append(
-            "columns: levels of a hierarchy are made by DuckDB only; leave source.engine out, or add them as columns"
-        )
     if spec.count == "entities":
         problems.append(
             "release.count: entities are counted by DuckDB only; leave source.engine out"

@@ -19,8 +19,9 @@ from engine.store.card import (
     written_of,
 )
 from engine.store.catalogue import (
+    ANCESTOR_WORD,
+    HIDDEN_WORDS,
     KIND_WORDS,
-    PREFIX_WORD,
     count_names,
     kind_of,
     physical_name,
@@ -57,10 +58,11 @@ from engine.store.staging import (
 )
 
 __all__ = [
+    "ANCESTOR_WORD",
     "ATTACHED",
     "DRAFT_TITLE",
+    "HIDDEN_WORDS",
     "KIND_WORDS",
-    "PREFIX_WORD",
     "UNREVIEWED",
     "Carrier",
     "EarlierRelease",

@@ -42,7 +42,7 @@ from engine.units import Unit
 
 def kind_of(word: str) -> int:
     """The kind that a word of `catalog.codes` names."""
-    return KIND_NONNEGATIVE if word == PREFIX_WORD else KIND_WORDS.index(word)
+    return KIND_NONNEGATIVE if word in HIDDEN_WORDS else KIND_WORDS.index(word)
 
 
 def table_arrays(
@@ -88,9 +88,10 @@ def group_arrays(groups: CellGroups, table_id: int) -> dict[str, Any]:
 
 
 KIND_WORDS = ("null", "negative", "value", "other")
-PREFIX_WORD = "prefix"
-"""A prefix that stands for hidden values: a value by its kind, whose code is in the range of the prefix."""
 """Values of `catalog.codes.kind`, by kind of value."""
+HIDDEN_WORDS = PREFIX_WORD, ANCESTOR_WORD = "prefix", "ancestor"
+"""What stands for hidden values that begin so, or that a list of codes has below it: a value by its kind, whose code is
+in the range of the others."""
 
 
 def table_name(columns: Iterable[str]) -> str:
@@ -127,14 +128,18 @@ def insert_support(
         "m": support.measured,
         "n": support.n,
     }
-    src["k"] = np.where(hides(support), len(KIND_WORDS), support.kind)
-    words = ", ".join(literal(w) for w in (*KIND_WORDS, PREFIX_WORD))
+    hidden = len(KIND_WORDS) + bool(column.tree)
+    src["k"] = np.where(hides(support), hidden, support.kind)
+    words = ", ".join(literal(w) for w in (*KIND_WORDS, *HIDDEN_WORDS))
+    is_hidden, rest = f"k = {hidden}", literal(f": {column.placeholder}")
     labels = ", ".join(f"({literal(v)}, {literal(text)})" for v, text in column.labels)
     con.execute(
-        f"INSERT INTO catalog.codes SELECT {literal(column.name)}, p, v, l, list_value({words})[k + 1], "
+        f"INSERT INTO catalog.codes SELECT {literal(column.name)}, p, v, CASE WHEN {is_hidden} THEN l || {rest} ELSE l "
+        f"END, list_value({words})[k + 1], "
         "code, m, n FROM (SELECT *, CASE WHEN NOT z THEN "
         f"CAST({carried.expression.format('c')} AS VARCHAR) END AS v FROM src) "
-        f"LEFT JOIN (VALUES {labels or '(NULL, NULL)'}) AS labels(t, l) ON v = t ORDER BY p"
+        f"LEFT JOIN (VALUES {labels or '(NULL, NULL)'}) AS labels(t, l) ON t = CASE WHEN {is_hidden} THEN "
+        "rtrim(v, '*') ELSE v END ORDER BY p"
     )
     _ = src  # read by name in the statement
     _insert_column(

@@ -141,7 +141,7 @@ _TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
             (
                 "kind",
                 "VARCHAR",
-                "null, negative, value, prefix (of hidden values), or other (the placeholder).",
+                "null, negative, value, prefix or ancestor (of hidden values), or other (the placeholder).",
             ),
             (
                 "code",
@@ -224,7 +224,8 @@ NOTES = (
     ("blank", "NULL is a missing value of the source, for example a question that does not apply. It never marks a "
      "suppressed value."),
     ("placeholder", "A placeholder such as (other) stands for all values of a column that are too rare to be shown, "
-     "and a value such as E1* for those that begin with E1 (kind prefix in catalog.codes)."),
+     "and a value such as E1* for those that begin with E1, or that a list of codes has below it (kinds prefix and "
+     "ancestor in catalog.codes)."),
     ("locked margins", "Counts of one column are the same in every table that contains it. Counts of several columns "
      "may differ: from tables with one column fewer by at most the rounding gap on the card, from others by more."),
     ("joins", "Rows of two tables must not be joined: they do not describe the same {entities}. Use one table that has "

@@ -35,7 +35,14 @@ from engine.schema import (
     literal,
     quoted,
 )
-from engine.store import PREFIX_WORD, GeneratorCard, count_names, kind_of, table_name
+from engine.store import (
+    ANCESTOR_WORD,
+    HIDDEN_WORDS,
+    GeneratorCard,
+    count_names,
+    kind_of,
+    table_name,
+)
 from queries.sql import Session
 
 _NUMBER = re.compile(r"BIGINT|INTEGER|DOUBLE|FLOAT|DECIMAL|HUGEINT|SMALLINT|TINYINT")
@@ -56,6 +63,9 @@ class ReleasedValues:
     # bucket, not drawn inside a range.
     hidden: BoolArray
     measured: BoolArray
+    begins: bool = (
+        True  # Hidden values begin as the prefixes do; else these are ancestors in a list of codes
+    )
 
     @property
     def is_number(self) -> bool:
@@ -258,7 +268,8 @@ def read_values(con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
         sql_type=sql_type,
         values=values,
         kind=np.array([kind_of(k) for k in kinds], dtype=np.int64),
-        hidden=np.array([k == PREFIX_WORD for k in kinds], dtype=bool),
+        hidden=np.array([k in HIDDEN_WORDS for k in kinds], dtype=bool),
+        begins=ANCESTOR_WORD not in kinds,
         measured=np.array(measured, dtype=bool),
         grid=np.array(grid, dtype=np.int64),
         n=np.array(n, dtype=np.int64),

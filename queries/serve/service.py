@@ -43,7 +43,8 @@ Kind = Literal["table", "sql"]
 _FEW_VALUES = 60  # longer lists are loaded when needed, to keep the first load small
 _OWN_NOTES = (
     "SELECT note FROM catalog.notes WHERE topic = 'release' AND NOT starts_with(note, 'Universe of ') "
-    "AND NOT starts_with(note, 'Bounds found in the data') ORDER BY position"
+    "AND NOT starts_with(note, 'Bounds found in the data') AND NOT contains(note, ': its tables add up to those of ') "
+    "ORDER BY position"
 )
 """Notes shown on the start page; those that mention source columns are among the notes and definitions."""
 

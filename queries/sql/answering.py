@@ -64,7 +64,10 @@ class Answering:
         tables = tuple(facts.cells)
         self._taken = (facts.logical_name, *map(table_name, tables))
         self._known = Vocabulary(
-            columns=tuple(facts.columns), logical_name=facts.logical_name, tables=tables
+            columns=tuple(facts.columns),
+            logical_name=facts.logical_name,
+            tables=tables,
+            hidden=facts.hidden,
         )
         self._views = LogicalViews(
             facts.columns, facts.logical_name, tables, is_shared=oversight is None
@@ -76,6 +79,7 @@ class Answering:
             tables=tables,
             oversight=oversight,
             of_entities=_of_entities(facts),
+            hidden=facts.hidden,
         )
 
     def route(self, columns: Collection[str], parts: Collection[ColumnSet] = ()) -> ColumnSet:

@@ -13,7 +13,8 @@ from typing import Any
 
 import duckdb
 
-from engine.schema import ColumnSet, quoted
+from engine.schema import KIND_OTHER, ColumnSet, quoted
+from engine.store import HIDDEN_WORDS, KIND_WORDS
 from engine.units import ENTITIES, ROWS, Unit, unit_from_json
 
 
@@ -47,6 +48,8 @@ class Facts:
     # no bound is declared.
     max_rows: int | None = None
     range_sd: float | None = None
+    # By column of texts, what stands in the place of values that are too rare, for those who cast it.
+    hidden: dict[str, str] = field(default_factory=dict)
 
 
 def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
@@ -75,8 +78,24 @@ def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
         is_reviewed=is_reviewed,
         unreviewed={} if is_reviewed else _unreviewed(columns, tables, json.loads(privacy)),
         swap=json.loads(privacy).get("swap"),
+        hidden=_hidden(con),
         **_bound_of(json.loads(privacy)),
     )
+
+
+def _hidden(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Say of each column of texts with hidden values which rows have no such value, as a cast sees it."""
+    found = con.execute(
+        "SELECT column_name, arg_max(value, n) FILTER (is_hidden), sum(n) FILTER (is_hidden) / sum(n) FROM "
+        f"(SELECT *, kind IN {(*HIDDEN_WORDS, KIND_WORDS[KIND_OTHER])} AS is_hidden FROM catalog.codes) "
+        "GROUP BY column_name HAVING bool_or(is_hidden)"
+    ).fetchall()
+    return {
+        column: f"{share:.1%} of the rows have a text such as {text!r} in the place of a value of {column} that is "
+        "too rare to show. Where it is no number or date, a cast fails, and TRY_CAST gives NULL, which figures leave "
+        'out. To show more, the spec can declare a kind such as "integer", a public domain, or a hierarchy.'
+        for column, text, share in found
+    }
 
 
 def _bound_of(privacy: dict[str, Any]) -> dict[str, Any]:

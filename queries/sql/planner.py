@@ -25,7 +25,7 @@ from queries.sql.advice import Advice, advice_of
 from queries.sql.budget import Budget, Oversight, Plan, watched
 from queries.sql.own_tables import OwnTable, put
 from queries.sql.refusals import NO_NAMES, Vocabulary, near_names, refusal
-from queries.sql.unreleased import MOST_REMARKS, Released, compared, released, remark
+from queries.sql.unreleased import MOST_REMARKS, Released, casts, compared, released, remark
 
 __all__ = [
     "NO_ADVICE",
@@ -91,6 +91,7 @@ class StubPlanner:
         tables: tuple[ColumnSet, ...] = (),
         oversight: Oversight | None = None,
         of_entities: str = "",
+        hidden: Mapping[str, str] | None = None,
     ) -> None:
         self._oversight = oversight
         self._names = tuple(columns)
@@ -99,6 +100,7 @@ class StubPlanner:
             logical_name=logical_name,
             tables=tables,
             of_entities=of_entities,
+            hidden=hidden or {},
         )
         typed = ", ".join(f"{_dummy(type_)} AS {quoted(c)}" for c, type_ in columns.items())
         self._stub = (
@@ -175,6 +177,7 @@ class StubPlanner:
             return []
         constants = [(c, v) for c, v in compared(plan, self._is_stub) if c in self._names]
         remarks = [remark(c, v, self._values(c)) for c, v in constants]
+        remarks += [self._known.hidden[c] for c in casts(plan, self._is_stub, self._known.hidden)]
         return [text for text in remarks if text is not None][:MOST_REMARKS]
 
     def _values(self, column: str) -> Released:

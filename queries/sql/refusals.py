@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import duckdb
 
@@ -45,6 +45,8 @@ class Vocabulary:
     logical_name: str = "data"
     tables: tuple[ColumnSet, ...] = ()  # The released tables
     of_entities: str = ""  # How the protected entities are counted, whose names are never released
+    # By column of texts with hidden values, what a cast should know of them.
+    hidden: Mapping[str, str] = field(default_factory=dict)
 
 
 NO_NAMES = Vocabulary(columns=())
@@ -94,6 +96,10 @@ def refusal(error: duckdb.Error, known: Vocabulary, statement: str = "") -> Quer
         )
     if _PARAMETERS in text:
         return QueryRefused("The statement has parameters ($1, ?): replace them by values")
+    if isinstance(error, duckdb.ConversionException):
+        folded = statement.casefold()
+        named = [words for c, words in known.hidden.items() if c.casefold() in folded]
+        return QueryRefused(". ".join([text.rstrip("."), *named]))
     near = _NEAR.search(text)
     word = next(filter(None, near.groups()), "") if near else ""
     advice = (
@@ -140,8 +146,9 @@ def _quoting(word: str, columns: Sequence[str]) -> str:
 
 
 def _before(error: duckdb.Error) -> str:
-    """The word before the place of an error: `at` in `SELECT at, sex`."""
-    excerpt = _EXCERPT.search(str(error))
+    """The word before the place of a syntax error: `at` in `SELECT at, sex`."""
+    is_syntax = isinstance(error, duckdb.ParserException)
+    excerpt = _EXCERPT.search(str(error)) if is_syntax else None
     word = _LAST_WORD.search(excerpt[1][: len(excerpt[2]) - len("LINE 1: ")]) if excerpt else None
     return word[1] if word else ""
 

@@ -84,7 +84,7 @@ class Statement:
             with watched(self._con, self._budget, self._memory_mb):
                 self._con.execute(self._text)
         except duckdb.Error as error:
-            raise refusal(error, self._known) from None
+            raise refusal(error, self._known, self._text) from None
         self._is_fresh = True
         description = self._con.description or []
         return tuple(d[0] for d in description), tuple(str(d[1]) for d in description)
@@ -113,7 +113,7 @@ class Statement:
             with watched(self._con, self._budget, self._memory_mb):
                 return getattr(source, form)()
         except duckdb.Error as error:
-            raise refusal(error, self._known) from None
+            raise refusal(error, self._known, self._text) from None
 
     def head(self, n: int) -> list[tuple[Any, ...]]:
         """Return the first rows of a separate run, which is then abandoned."""
@@ -125,7 +125,7 @@ class Statement:
             with watched(self._con, self._budget, self._memory_mb):
                 return self._con.fetchmany(n)
         except duckdb.Error as error:
-            raise refusal(error, self._known) from None
+            raise refusal(error, self._known, self._text) from None
 
 
 class GivenRows(Statement):

@@ -16,6 +16,7 @@ from typing import Any
 
 import duckdb
 
+from engine.schema import quoted
 from engine.store import ATTACHED
 from engine.units import Unit
 from queries.sql.refusals import near_names
@@ -60,6 +61,14 @@ def compared(
             for constant in _EACH.finditer(listed):
                 pairs[_bare(column, '"'), _bare(constant["constant"], "'")] = None
     return tuple(pairs)
+
+
+def casts(
+    plan: list[dict[str, Any]], is_logical: Callable[[str], bool], columns: Collection[str]
+) -> list[str]:
+    """Return which of some columns a plan casts to another type; `is_logical`: as in `compared`."""
+    text = "\n".join(_expressions(plan, is_logical))
+    return [c for c in columns if f"CAST({c} AS " in text or f"CAST({quoted(c)} AS " in text]
 
 
 def _bare(text: str, quote: str) -> str:

@@ -132,7 +132,7 @@ def _of_release(
         ).fetchall()
         codes = file.sql("SELECT column_name, value, kind, code FROM catalog.codes").df()
         grids = {
-            str(name): _Grid(held[held["kind"] == "value"])
+            str(name): _Grid(held[held["kind"].isin(["value", "prefix"])])
             for name, held in codes.groupby("column_name")
         }
         sides = {
@@ -237,9 +237,14 @@ class _Grid:
             place = np.round(np.where(null, 0, numbers) / self._step).astype(np.int64)
         else:
             which, texts = pd.factorize(values)
-            found = [self._by_text.get(str(t), OTHER) for t in texts]
+            found = [self._at(str(t)) for t in texts]
             place = np.array([*found, NULL], dtype=np.int64)[which]  # the last: null
         return np.where(null, NULL, place)
+
+    def _at(self, text: str) -> int:
+        """Place of a text, or of the longest prefix that stands for it."""
+        shown = [text, *(f"{text[:n]}*" for n in range(len(text) - 1, 0, -1))]
+        return next((self._by_text[t] for t in shown if t in self._by_text), OTHER)
 
 
 def _numbers(values: pd.Series) -> np.ndarray:

@@ -296,6 +296,21 @@ def numbers(k: int, seed: int, people: int) -> Structure:
     return replace(found, frame=data, columns=columns, builds=[tables], secret=secret)
 
 
+def prefixes(k: int, seed: int, people: int) -> Structure:
+    """Texts nobody declared, mostly of three people, released as prefixes."""
+    rng = np.random.default_rng([17, k, seed])
+    found = everybody(1, seed, people)
+    data, names = found.frame[[PERSON, "bit"]].copy(), [f"c{i}" for i in range(k)]
+    for name in names:
+        data[name] = [f"x{code:05d}" for code in rng.integers(0, people // 3, people)]
+    texts = [Column(name=n, kind="text", value_type="text", placeholder="(other)") for n in names]
+    tables: Tables = [("bit", c) for c in names]
+    secret = replace(found.secret, known=data[names])
+    return replace(
+        found, frame=data, columns=[found.columns[0], *texts], builds=[tables], secret=secret
+    )
+
+
 def skewed(seed: int, people: int) -> Structure:
     """Cells of very different sizes: values by a power law."""
     rng = np.random.default_rng([16, seed])
@@ -345,6 +360,7 @@ FURTHER: Mapping[str, Callable[[int, int], Structure]] = {
     "fours, triples and pairs of four columns": fours,
     "rare codes, ten columns": rare_codes,
     "nested and shifted bands": bands,
+    "texts of three people, in three columns": lambda seed, people: prefixes(3, seed, people),
     "cells of 12 people, 4 columns": lambda seed, people: everybody(4, seed, people, cell=12),
     "cells of very different sizes, 5 columns": skewed,
     "dp beside sticky, 4 columns": beside_dp,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from attacks import trying
 from attacks.reconstructing import System, belief, least_squares, linear_program, right_of
-from attacks.structures import everybody, few, recodes
+from attacks.structures import everybody, few, prefixes, recodes
 from attacks.trying import attacked, built, planned
 from exposure import PARTS, merged
 from fixtures.pipeline import ROOT
@@ -41,8 +41,18 @@ def test_as_much_is_guessed_as_is_stated_and_nothing_of_strangers():
 
 
 @pytest.mark.ci
+def test_prefixes_of_texts_tell_no_more_than_is_stated():
+    """Each is a further look at the same people, as ranges of numbers are."""
+    structure = prefixes(3, 1, 3_000)
+    with built(structure) as (stated, paths):
+        found = attacked(paths, structure.secret)
+    best = max(of_all for of_all, _ in found.values())
+    assert 0.6 < best < stated.of_all + WITHIN
+
+
+@pytest.mark.ci
 @pytest.mark.parametrize(
-    ("make", "within", "over"), [(few, 4, 6), (everybody, 3, 6), (recodes, 4, 6)]
+    ("make", "within", "over"), [(few, 4, 6), (everybody, 3, 6), (recodes, 4, 6), (prefixes, 2, 6)]
 )
 def test_a_plan_refuses_where_the_attack_passes_the_bound(make, within, over):
     assert not planned(make(within, 1, 3_000)).is_refused

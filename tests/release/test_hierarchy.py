@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.pipeline import put_key
+from fixtures.serve import one_worker, served
 
 import engine
 from engine.errors import SpecError
@@ -197,6 +198,9 @@ def test_levels_of_a_list_of_codes(tmp_path):
     codes = dict(release.sql("SELECT code, count(*) FROM data GROUP BY 1").rows)
     assert {"1111", "1211", "2211", "2221", "22", "9999"} <= {*codes}
     assert "2111" not in codes
+    assert [*release.columns] == ["code", "code_1", "code_2", "sex"]
+    hidden = release.sql("SELECT value, label FROM values_of('code') WHERE kind = 'ancestor'").rows
+    assert hidden == [("22*", "Health professionals: (other)")]
     labels = dict(release.sql("SELECT value, label FROM values_of('code_1')").rows)
     assert labels == {"M": "Managers", "P": "Professionals", "9999": None}
 
@@ -216,3 +220,14 @@ def test_lists_of_codes_that_cannot_be_are_refused(tmp_path, listed, why):
     path.with_name("isco.csv").unlink()
     with pytest.raises(SpecError, match="cannot be read"):
         read_spec(path)
+
+
+def test_the_page_lists_levels_beside_their_codes(release):
+    pytest.importorskip("fastapi")
+    from queries.serve import app_of
+
+    with served(app_of(release.path, limits=one_worker())) as client:
+        said = client.ask("/api/variables").json
+    assert [v["name"] for v in said["variables"]] == ["code", "code_1", "code_3", "sex"]
+    assert said["about"] == []
+    assert any("code determines code_3" in note for note in said["notes"])

@@ -14,7 +14,15 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
-from fixtures.pipeline import ACCEPTED, CENSUS, KEY, left_over, process, table_hashes
+from fixtures.pipeline import (
+    ACCEPTED,
+    CENSUS,
+    KEY,
+    left_over,
+    process,
+    table_hashes,
+    write_spec,
+)
 from test_equivalence import CASES, TWELVE, hashes_of, spec_in
 
 import engine
@@ -401,3 +409,25 @@ def test_mode_dp_counts_what_duckdb_counts(spark, tmp_path, monkeypatch, max_row
     assert seen["duckdb"] == seen["spark"]
     assert seen["duckdb", "told"] == seen["spark", "told"]
     assert seen["duckdb"][0] > 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hierarchy", [[1, 3], "list.csv"])
+def test_levels_of_codes_are_the_same(spark, tmp_path, hierarchy):
+    codes = [f"{'EI'[i % 2]}{10 + i % 7}.{i % 3}" for i in range(900)]
+    pd.DataFrame({"code": codes, "sex": list("fmmfmffmfm") * 90}).to_csv(
+        tmp_path / "a.csv", index=False
+    )
+    listed = [f"{code},{'low' if code < 'E14' else 'high'}" for code in sorted(set(codes))]
+    (tmp_path / "list.csv").write_text("\n".join(["code,parent", "low,", "high,", *listed]))
+    columns = {"code": {"kind": "text", "hierarchy": hierarchy}, "sex": {"kind": "category"}}
+    hashes = []
+    for engine_ in ("duckdb", "spark"):
+        path = write_spec(
+            tmp_path, "a.csv", columns, [("code", "sex")], entities=(), privacy=ACCEPTED,
+            source={"engine": engine_}, name=f"{engine_}.toml",
+        )  # fmt: skip
+        build(read(path), tmp_path / f"{engine_}.duckdb", jobs=1)
+        hashes.append(table_hashes(tmp_path / f"{engine_}.duckdb"))
+    assert len(hashes[0]) == (3 if hierarchy == [1, 3] else 2)
+    assert hashes[0] == hashes[1]

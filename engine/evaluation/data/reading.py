@@ -65,7 +65,7 @@ from engine.source.detection import source_of
 from engine.source.forms.finding import found_form
 from engine.source.levels import add_levels
 from engine.spec import SUFFIXES, ReleaseSpec, format_of, writing_problems
-from engine.store import PREFIX_WORD, GeneratorCard, count_names, manifest_path, swap_sentences
+from engine.store import HIDDEN_WORDS, GeneratorCard, count_names, manifest_path, swap_sentences
 from engine.units import Unit, unit_from_json
 
 # The original as its spec declares it
@@ -295,7 +295,8 @@ def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
     ).fetchall()
     prefixes: dict[str, list[str]] = {}
     for name, text in con.execute(
-        "SELECT column_name, value FROM catalog.codes WHERE kind = ?", [PREFIX_WORD]
+        "SELECT column_name, value FROM catalog.codes WHERE list_contains(?, kind)",
+        [[*HIDDEN_WORDS]],
     ).fetchall():
         prefixes.setdefault(name, []).append(text)
     return {

@@ -26,6 +26,7 @@ from engine.source.ingest import (
     columns_of_ids,
     list_domain,
 )
+from engine.source.levels import with_levels
 from engine.source.misfits import N_FLAGS
 from engine.source.relation import Source, fetch
 from engine.source.settling import settled_codes, unsettled_counts
@@ -64,8 +65,10 @@ def rows_in_spark(
     """
     with spark_session(spec.master, frame, scratch) as session:
         frame, source = source_frame(session, spec, frame, by_row=settle is not None)
+        source = with_levels(source, columns)
         check_columns(source, columns, spec.entity_columns)
-        chosen = frame.select(*(f"`{c.name.replace('`', '``')}`" for c in columns))
+        read = [column.name for column in columns if column.level_of is None]
+        chosen = frame.select(*(f"`{name.replace('`', '``')}`" for name in read))
         rows = SparkRows(session, chosen, con, source.place)
         try:
             yield source, _ingested(rows, con, source, columns, spec, chosen, settle=settle)
@@ -89,7 +92,7 @@ def _ingested(
     sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
     shorts = {sql_names[c.name]: c for c in data}
     entities = columns_of_ids(spec.entities, by_name)
-    cells = tasks.Cells(types=dict(source.types), is_text=spec.format == "csv")
+    cells = tasks.Cells(types=dict(source.types), is_text=spec.format == "csv", columns=columns)
     ranked = {short: c for short, c in shorts.items() if c.is_ranked}
     listed = {s: c for s, c in ranked.items() if settle and c.domain is not None}
     dictionaries = _dictionaries(rows, con, frame, cells, ranked, listed)

@@ -24,6 +24,7 @@ from engine.schema import Column, Entity, Int64Array, UInt64Array, quoted
 from engine.source.encoding import cell_sql, id_sql, value_sql
 from engine.source.entities import codes_as_words
 from engine.source.ingest import coded_sql
+from engine.source.levels import level_columns
 from engine.source.relation import Source
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.sticky_prf import siphash, siphash128
@@ -108,6 +109,7 @@ class Cells:
 
     types: Mapping[str, str]  # DuckDB type by column
     is_text: bool  # An empty cell is an empty text, which Spark reads as null
+    columns: tuple[Column, ...]  # Those of the spec, of which some may be levels of others
 
     def put(self, con: duckdb.DuckDBPyConnection, batch: pa.RecordBatch) -> None:
         """Make the table `source` of a batch."""
@@ -116,7 +118,10 @@ class Cells:
             for name in batch.schema.names
         )
         con.register("batch", pa.Table.from_batches([batch]))
-        con.execute(f"CREATE OR REPLACE TABLE source AS SELECT {listed} FROM batch")
+        every = ", ".join(["*", *level_columns(con, self.columns, self.types)])
+        con.execute(
+            f"CREATE OR REPLACE TABLE source AS SELECT {every} FROM (SELECT {listed} FROM batch)"
+        )
         con.unregister("batch")
 
 

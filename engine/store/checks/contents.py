@@ -28,7 +28,7 @@ from engine.schema import (
     ValueType,
     quoted,
 )
-from engine.store.catalogue import PREFIX_WORD, count_names, kind_of, physical_name
+from engine.store.catalogue import HIDDEN_WORDS, count_names, kind_of, physical_name
 from engine.store.checks.structure import damaged
 from engine.store.decode import prefix_mark
 from engine.store.manifest import ATTACHED, rows_hash, support_hash
@@ -176,11 +176,11 @@ def _stored(
     if column.kind in RANKED_KINDS:
         mark = prefix_mark(v for v, word in zip(typed, words, strict=True) if word == "value")
         values = {
-            code: Prefix(value.removesuffix(mark)) if word == PREFIX_WORD else value
+            code: Prefix(value.removesuffix(mark)) if word in HIDDEN_WORDS else value
             for code, value, word in sorted(
                 zip(codes, typed, words, strict=True), key=itemgetter(0)
             )
-            if word in ("value", PREFIX_WORD)
+            if word in ("value", *HIDDEN_WORDS)
         }
     support = Support(
         column=column,

@@ -18,7 +18,7 @@ import duckdb
 
 from engine.errors import DamagedRelease
 from engine.schema import ColumnKind, ColumnSet, ValueType
-from engine.store.catalogue import KIND_WORDS, PREFIX_WORD, physical_name, table_name
+from engine.store.catalogue import HIDDEN_WORDS, KIND_WORDS, physical_name, table_name
 from engine.store.checks.sizes import MOST_LENGTH, MOST_LIST, MOST_SQL
 from engine.store.checks.structure import Listed, Outline, damaged
 from engine.store.manifest import (
@@ -267,7 +267,7 @@ def _check_hashes(
 
 def _check_codes(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[_Row]) -> None:
     """Check the released values: positions, kinds, counts, and that each can be cast to its column's type."""
-    words = ", ".join(f"'{w}'" for w in (*KIND_WORDS, PREFIX_WORD))
+    words = ", ".join(f"'{w}'" for w in (*KIND_WORDS, *HIDDEN_WORDS))
     readable = " ".join(
         f"WHEN '{t}' THEN TRY_CAST(k.value AS {t}) IS NOT NULL"
         for t in sorted({str(c["sql_type"]) for c in columns})
@@ -275,7 +275,7 @@ def _check_codes(con: duckdb.DuckDBPyConnection, path: Path, columns: Sequence[_
     rows = con.execute(
         "SELECT k.column_name, count(*), sum(k.position), min(k.position), max(k.position), "
         f"count_if(k.kind IS NULL OR k.kind NOT IN ({words}) OR k.code IS NULL OR k.measured IS NULL "
-        f"OR (k.kind IN ('value', '{PREFIX_WORD}') AND k.code < 0) OR (k.kind = 'negative' AND k.code >= 0) "
+        f"OR (k.kind IN {('value', *HIDDEN_WORDS)} AND k.code < 0) OR (k.kind = 'negative' AND k.code >= 0) "
         f"OR k.n IS NULL OR k.n < 0 OR k.n > {MOST_ROWS} OR strlen(k.value) > {MOST_LENGTH} "
         f"OR strlen(k.label) > {MOST_LENGTH}), "
         f"count_if(k.value IS NOT NULL AND NOT CASE c.sql_type {readable or 'WHEN NULL THEN true'} ELSE false END) "

@@ -8,9 +8,10 @@ such as released values have. A figure that differs among them rests on what is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,6 +91,12 @@ def _own_texts(release: Session, tables: Mapping[str, Any] | None) -> Iterator[s
         yield from islice((one for row in rows for one in row if isinstance(one, str)), MOST_NAMED)
 
 
+def _alike(text: str, known: Collection[str]) -> str:
+    """A text with another last character that no released value is; empty if there is none."""
+    of_class = next((c for c in (digits, ascii_uppercase) if text[-1:] in c), ascii_lowercase)
+    return next((one for c in of_class if (one := text[:-1] + c) not in known), "")
+
+
 def _reworded(
     column: ReleasedValues,
     is_hidden: BoolArray,
@@ -99,7 +106,7 @@ def _reworded(
     """Tables with other texts for the hidden values of a column, and its values with these.
 
     In the first, texts go on as those that are named; in the second, these follow; in each of the others, all go on as
-    one of the released values does.
+    one of the released values does, or are like one where nothing is known of how they begin.
     """
     known = {value for value in column.values if value is not None}
     mark = prefix_mark(column.values[at] for at in np.flatnonzero(~is_hidden))
@@ -107,10 +114,13 @@ def _reworded(
     stored, texts = stored_codes(column), dict[str, int]()
     codes = [rows.codes[column.name].copy() for rows in tables]
     for at in np.flatnonzero(is_hidden):
-        prefix = str(column.values[at]).removesuffix(mark) if column.hidden[at] else ""
+        is_begun = column.hidden[at] and column.begins
+        prefix = str(column.values[at]).removesuffix(mark) if is_begun else ""
         n, endings = len(prefix), Counter[str]()
         for other in shown:
-            if (ending := column.values[other][n:]) and prefix + ending not in known:
+            text = column.values[other]
+            ending = text[n:] if prefix else _alike(text, known)
+            if ending and prefix + ending not in known:
                 endings[ending] += int(column.n[other])
         going_on = [text for text in named if text.startswith(prefix) and text not in known]
         tried = [
