@@ -136,8 +136,9 @@ class Release(Session):
 
     def tabulate(
         self,
-        columns: Sequence[str],
+        columns: Sequence[str] = (),
         *,
+        rows: Sequence[str] = (),
         where: Mapping[str, Sequence[Any] | tuple[Any, Any]] | None = None,
         measure: Measure = "count",
         of: str | None = None,
@@ -150,7 +151,7 @@ class Release(Session):
         ----------
         columns : sequence of str
             Columns whose combinations of values are the groups.
-        where, measure, of, over, quantile
+        rows, where, measure, of, over, quantile
             As `queries.intervals.tabulation.tabulate`.
 
         Returns
@@ -159,7 +160,14 @@ class Release(Session):
             Groups with value, interval and status.
         """
         return tabulate(
-            self, columns, where=where, measure=measure, of=of, over=over, quantile=quantile
+            self,
+            columns,
+            rows=rows,
+            where=where,
+            measure=measure,
+            of=of,
+            over=over,
+            quantile=quantile,
         )
 
 

@@ -111,10 +111,15 @@ class Tabulation:
             )
         return self.keys.index(wanted)
 
-    def df(self) -> pd.DataFrame:
+    def df(self, across: Sequence[str] = ()) -> pd.DataFrame:
         """Return a pandas DataFrame: the columns of the groups, then value, low, high, status.
 
         A column of the groups that is called like one of those four comes first all the same: take it by place.
+
+        Parameters
+        ----------
+        across : sequence of str
+            Columns whose values are columns of the frame; it then holds the figures alone, missing where not released.
         """
         import pandas as pd  # slow to load, and most uses of a tabulation never ask for it
 
@@ -124,6 +129,9 @@ class Tabulation:
         parts = [*listed, self.value, self.low, self.high, list(self.status)]
         frame = pd.concat([pd.Series(part) for part in parts], axis=1)
         frame.columns = pd.Index(names)
+        if across:
+            down = [name for name in self.columns if name not in across]
+            frame = frame.pivot(index=down, columns=list(across), values="value")
         return frame
 
     @property
@@ -162,8 +170,9 @@ def _shown(number: float, *, whole: bool) -> str:
 
 def tabulate(
     release: Session,
-    columns: Sequence[str],
+    columns: Sequence[str] = (),
     *,
+    rows: Sequence[str] = (),
     where: Mapping[str, Sequence[Any] | tuple[Any, Any]] | None = None,
     measure: Measure = "count",
     of: str | None = None,
@@ -177,6 +186,8 @@ def tabulate(
     ----------
     columns : sequence of str
         To group by: all combinations of their released values; none: one group.
+    rows : sequence of str
+        More columns to group by, before those; `.df(across=columns)` then has them as rows.
     where : mapping of str to list or (low, high), optional
         Limits: a list of released values, or a tuple of the smallest and largest value of a column that has an order
         (None: open at that end).
@@ -206,7 +217,7 @@ def tabulate(
         A measure that does not exist or does not suit the column, wrong limits, or too many groups.
     """
     release.check_cancelled()
-    where = dict(where or {})
+    columns, where = (*rows, *columns), dict(where or {})
     _checked(release, columns, where, measure, of, over, quantile)
     answering = release.route({*columns, *where, *beside, *([of] if of else [])})
     asked = _Asked(

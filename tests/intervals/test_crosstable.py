@@ -149,3 +149,12 @@ def test_parts_that_do_not_add_up_say_why():
     assert adding_up(figures([4, 5])) == ""
     assert "not released, too" in adding_up(figures([4, 5], status="not released"))
     assert adding_up(figures([4, 4], measure="mean", status="not released")) == ""
+
+
+def test_a_table_with_rows_and_columns(release):
+    table = release.tabulate(rows=["region"], columns=["sex"])
+    long, wide = table.df(), table.df(across=["sex"])
+    assert table.columns == ("region", "sex")
+    assert wide.shape == (long["region"].nunique(), long["sex"].nunique())
+    for region, sex, value in zip(long["region"], long["sex"], long["value"], strict=True):
+        assert wide.loc[region, sex] == value
