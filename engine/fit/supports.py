@@ -32,6 +32,7 @@ from engine.schema import (
     FloatArray,
     Int64Array,
     Measurement,
+    Sums,
     Support,
     SyntheticTable,
     UInt8Array,
@@ -85,8 +86,14 @@ def fit_support(
     mass, left = share_out(tree, fitted.mass, fitted.remainder, total)
     single = (tree.level[:, 0] == 0) & is_leaf(tree)
     rows = np.where(single, 0, left[1:])
-    kinds, codes = _drawn(tree.kind[:, 0], room_low, room_high, rows, column.step, listed, key)
-    kind = np.concatenate([tree.kind[single, 0], kinds])
+    node, codes = _drawn(tree.kind[:, 0], room_low, room_high, rows, column.step, listed, key)
+    for sums in tree.sums:
+        if not len(sums.n):
+            continue
+        known = (mass[1:] * np.where(is_valued(tree.kind[:, 0]), low - sums.middle[0], 0))[single]
+        ends = room_low[node], room_high[node]
+        codes = _moved(codes, *ends, column.step, int(sums.n[0] - known.sum()), sums)
+    kind = np.concatenate([tree.kind[single, 0], tree.kind[node, 0]])
     code = np.concatenate([low[single], codes])
     n = np.concatenate([mass[1:][single], np.ones(len(codes), dtype=np.int64)])
     measured = np.arange(len(n)) < np.count_nonzero(single)
@@ -235,16 +242,18 @@ def _drawn(
     step: int,
     listed: Int64Array | None,
     key: bytes,
-) -> tuple[UInt8Array, Int64Array]:
+) -> tuple[Int64Array, Int64Array]:
     """Draw a code for each row inside a range, fixed by range and row's number.
 
     Uniform on low, low + step, .., or on the listed codes.
+
+    Returns: node: Of each row; its code.
     """
     rows = np.where(low <= high, rows, 0)
     node = np.repeat(np.arange(len(rows)), rows)
     number = np.arange(len(node)) - np.repeat(np.cumsum(rows) - rows, rows)
     if not len(node):
-        return kind[:0], low[:0]
+        return node, low[:0]
     bits = siphash(
         key,
         [
@@ -258,12 +267,29 @@ def _drawn(
         first, last = np.searchsorted(listed, low)[node], np.searchsorted(listed, high)[node]
         drawn = first + (bits % (last - first + 1).view(np.uint64)).view(np.int64)
         is_value = kind[node] == KIND_NONNEGATIVE
-        return kind[node], np.where(is_value, listed[np.where(is_value, drawn, 0)], low[node])
+        return node, np.where(is_value, listed[np.where(is_value, drawn, 0)], low[node])
     stride = np.where((high - low) % step == 0, step, 1)[node]
     size = (high[node] - low[node]).view(np.uint64) // stride.view(np.uint64) + np.uint64(1)
     # A range of one whole sign wraps the size to 2**63 at most, never to 0.
     offset = (bits % np.maximum(size, np.uint64(1))).view(np.int64)
-    return kind[node], low[node] + offset * stride
+    return node, low[node] + offset * stride
+
+
+def _moved(
+    codes: Int64Array, low: Int64Array, high: Int64Array, step: int, wanted: int, sums: Sums
+) -> Int64Array:
+    """Move codes towards one end of their ranges, all by the same share of the way, up to the measured sum.
+
+    wanted: What they are to be above the middle together.
+    """
+    # Rows beyond the ends, which few are, count as at the ends.
+    short = wanted - int((np.clip(codes, sums.low[0], sums.high[0]) - sums.middle[0]).sum())
+    way = (high - codes if short > 0 else low - codes) // step
+    most = int(way.sum()) * step
+    if not most:
+        return codes
+    share = min(short / most, 1.0)
+    return codes + step * np.floor(way * share + 0.5).astype(np.int64)
 
 
 def with_counts(support: Support, n: Int64Array, noise_sd: float) -> Support:

@@ -18,7 +18,7 @@ from engine.cell_keys import cell_keys
 from engine.mechanism.bounds import RowBounds
 from engine.mechanism.cells import AdditiveEntities, Cells, PairedEntities
 from engine.mechanism.draws import Draws, EntitySets, together
-from engine.ranges import bit_length, code_bounds
+from engine.ranges import bit_length, code_bounds, stored_codes
 from engine.schema import (
     KIND_NONNEGATIVE,
     KIND_NULL,
@@ -57,7 +57,7 @@ def sums_of(cells: Cells, tree: Measurement, name: str, draws: Draws, bounds: Ro
     j = cells.columns.index(name)
     others = [i for i in range(len(cells.columns)) if i != j]
     node = _first_alone(tree, j, others)
-    codes = _stored_codes(tree, node)
+    codes = stored_codes(tree.kind[node], tree.level[node], tree.index[node])
     of_cells, of_nodes = _numbered(cells.codes[:, others], codes[:, others])
     groups, first, group = np.unique(of_nodes, return_index=True, return_inverse=True)
     low, high = _ends(tree, node, j, group, len(groups))
@@ -99,14 +99,6 @@ def _first_alone(tree: Measurement, j: int, others: list[int]) -> Int64Array:
     above = np.where(tree.parent >= 0, alone[tree.parent], False)
     is_number = (tree.kind[:, j] != KIND_NULL) & (tree.kind[:, j] != KIND_OTHER)
     return np.flatnonzero(alone & ~above & is_number)
-
-
-def _stored_codes(tree: Measurement, node: Int64Array) -> Int64Array:
-    """Smallest code of each range of some buckets, null and other by theirs; shape (n_nodes, n_columns)."""
-    kind = tree.kind[node]
-    codes, _ = code_bounds(kind, tree.level[node], tree.index[node])
-    codes = np.where(kind == KIND_NULL, NULL_CODE, codes)
-    return np.where(kind == KIND_OTHER, OTHER_CODE, codes)
 
 
 def _ends(
