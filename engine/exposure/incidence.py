@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -52,6 +52,7 @@ class Cells:
     # is shown of it on average.
     noise: FloatArray
     sd: float  # Of each of two layers of noise in a count
+    n_figures: int = 2  # In a cell: both sides, or a measured sum
     gain: float = 1.0  # Correlation of what the table shows with the secret
 
 
@@ -76,6 +77,7 @@ class _Seen:
     others: tuple[
         _Groups, ...
     ]  # By column: of all others, where several ranges of the column are shown
+    summed: Mapping[str, _Groups]  # By column: of all others, where its sum is measured
     scale: int  # What the noise of the finest buckets is multiplied with
 
 
@@ -136,6 +138,14 @@ class Incidence:
                 self._groups(tree, numbers, [i for i in everything if i != j], 2)
                 for j in everything
             ),
+            summed={
+                one.column: self._groups(
+                    tree.kept(alone), [number[alone] for number in numbers], others, 1
+                )
+                for one in tree.sums
+                for others in [[i for i in everything if tree.columns[i] != one.column]]
+                for alone in [(tree.level[:, others] == 0).all(axis=1)]
+            },
             scale=int(tree.scale[-1]),
         )
 
@@ -259,6 +269,35 @@ class Incidence:
             people = np.concatenate([people, n_inside])
             figures = np.concatenate([figures, np.ones(len(n_inside))])
         return self._cells(seen, row, cell, share * times, people, figures, sd, gain)
+
+    def sums(
+        self,
+        table: ColumnSet,
+        target: str,
+        gain: float = 1.0,
+        times: int = 1,
+        noise_factor: int = 1,
+    ) -> Cells | None:
+        """Groups in which a table shows the sum of a column, besides counts; None: it shows none.
+
+        A value that moves from one end to the other moves a sum by no more than what multiplies its noise: it tells as
+        much as one count. Other parameters as of `cells`.
+        """
+        seen = self._seen[table]
+        if target not in seen.summed:
+            return None
+        of, sd = seen.summed[target], noise_factor * self.privacy.layer_sd * seen.scale
+        row = np.flatnonzero(of.cell)
+        cell = of.cell.astype(np.int32)
+        share = self._news(table, target, of.people, cell)[row] * times
+        found = self._cells(
+            seen, row, cell[row], share, of.people, np.full(len(of.people), 2.0), sd, gain
+        )
+        return replace(found, n_figures=1)
+
+    def n_summed(self, table: ColumnSet) -> int:
+        """Of how many columns a table shows sums."""
+        return len(self._seen[table].summed)
 
     def _small(self, table: ColumnSet, target: str) -> tuple[Int64Array, FloatArray]:
         """Rows in small cells that are not shown as a whole, and what of these is not in those of narrower tables."""
