@@ -281,7 +281,9 @@ class Sums:
     low: Int64Array
     high: Int64Array
     n: Int64Array  # shape (n_groups,): Noisy sum of what the values are above `middle`
-    scale: Int64Array  # shape (n_groups,): The power of two by which both noise layers were multiplied
+    scale: (
+        Int64Array  # shape (n_groups,): The power of two by which both noise layers were multiplied
+    )
 
     @property
     def middle(self) -> Int64Array:

@@ -19,11 +19,10 @@ import numpy as np
 from engine.fit.cells import positions_in
 from engine.fit.supports import is_valued, support_codes
 from engine.fit.tree import Codes
-from engine.kernels import Whole, kernel, part
+from engine.kernels import kernel, part
 from engine.params import NOISE_LAYERS
 from engine.ranges import stored_codes
 from engine.schema import (
-    BoolArray,
     FloatArray,
     Int64Array,
     Measurement,
@@ -46,7 +45,9 @@ class Moments(NamedTuple):
     variance: FloatArray  # shape (n_boxes,): Of the noise of its count; inf: it has none
     sums: FloatArray  # shape (n_groups,): Measured
     noise: FloatArray  # shape (n_groups,): Variance of their noise; inf: not measured
-    parts: Int64Array  # shape (n_tables, n_groups): Group in each narrower table that has the column
+    parts: (
+        Int64Array  # shape (n_tables, n_groups): Group in each narrower table that has the column
+    )
 
 
 def moments_of(

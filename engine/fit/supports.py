@@ -289,7 +289,8 @@ def _moved(
     if not most:
         return codes
     share = min(short / most, 1.0)
-    return codes + step * np.floor(way * share + 0.5).astype(np.int64)
+    codes += step * np.floor(way * share + 0.5).astype(np.int64)
+    return codes
 
 
 def with_counts(support: Support, n: Int64Array, noise_sd: float) -> Support:

@@ -74,7 +74,9 @@ def sums_of(cells: Cells, tree: Measurement, name: str, draws: Draws, bounds: Ro
     at = np.minimum(at, max(len(first) - 1, 0))
     inside = np.isin(of_cells, groups[kept])
     inside &= (cells.codes[:, j] != NULL_CODE) & (cells.codes[:, j] != OTHER_CODE)
-    found = Sums(column=name, node=node[first], low=low, high=high, n=low, scale=np.int64(1) << bits)
+    found = Sums(
+        column=name, node=node[first], low=low, high=high, n=low, scale=np.int64(1) << bits
+    )
     at, x = at[inside], cells.codes[inside, j]
     value = np.clip(x, low[at], high[at]) - found.middle[at]
     sums, sets = _summed(cells, inside, at, value, most, bounds)
