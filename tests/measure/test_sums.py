@@ -110,7 +110,9 @@ def test_people_of_one_row_each_are_summed_as_such(people):
 
 def sums_by_key(n_keys, draws=StickyDraws):
     """Errors of three groups' sums over keys, in units of the noise; and the errors of their counts."""
-    rows = [((g, int(x)), (e,)) for e, (g, x) in enumerate(zip([0, 1, 2] * 40, [0, 63, 31, 8] * 30))]
+    rows = [
+        ((g, int(x)), (e,)) for e, (g, x) in enumerate(zip([0, 1, 2] * 40, [0, 63, 31, 8] * 30))
+    ]
     cells = cells_of(rows, "gx", [tokens_of(len(rows))], [True])
     exact = grow(cells, (2, 6), EXACT, ONE_ROW)
     truth = sums_of(cells, exact, "x", EXACT, ONE_ROW)
@@ -169,7 +171,9 @@ def test_who_has_no_value_changes_no_sum():
 
 def test_noise_grows_with_the_rows_that_count():
     rows = [((0, x), (e,)) for e in range(30) for x in (1, 5, 14)]
-    tree = grown(rows, "gx", (0, 4), [tokens_of(30)], [False], EXACT, RowBounds(most=4, of_values={}))
+    tree = grown(
+        rows, "gx", (0, 4), [tokens_of(30)], [False], EXACT, RowBounds(most=4, of_values={})
+    )
     cells = cells_of(rows, "gx", [tokens_of(30)], [False])
     sums = sums_of(cells, tree, "x", EXACT, RowBounds(most=4, of_values={}))
     assert sums.scale.tolist() == [4 * 16]
