@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.cell_keys import distinct_cells
 from engine.errors import InternalError, SpecError
-from engine.fit.tree import Codes, Placement, fitted_tree, tree_of
+from engine.fit.tree import Codes, FittedTree, Placement, fitted_tree, tree_of
 from engine.params import NOISE_LAYERS
 from engine.ranges import code_bounds
 from engine.relations import Relation, Relations
@@ -32,7 +32,6 @@ from engine.schema import (
     FloatArray,
     Int64Array,
     Measurement,
-    Sums,
     Support,
     SyntheticTable,
     UInt8Array,
@@ -83,16 +82,15 @@ def fit_support(
     fitted = fitted_tree(
         tree_of(tree), noisy_total, float(total), has_room, floor, layer_sd, total_sd**2
     )
-    mass, left = share_out(tree, fitted.mass, fitted.remainder, total)
+    parts, remainders, rate = fitted.mass, fitted.remainder, 0.0
+    if tree.sums:
+        parts, remainders, rate = _calibrated(tree, fitted, room_low, room_high, layer_sd)
+    mass, left = share_out(tree, parts, remainders, total)
     single = (tree.level[:, 0] == 0) & is_leaf(tree)
     rows = np.where(single, 0, left[1:])
     node, codes = _drawn(tree.kind[:, 0], room_low, room_high, rows, column.step, listed, key)
-    for sums in tree.sums:
-        if not len(sums.n):
-            continue
-        known = (mass[1:] * np.where(is_valued(tree.kind[:, 0]), low - sums.middle[0], 0))[single]
-        ends = room_low[node], room_high[node]
-        codes = _moved(codes, *ends, column.step, int(sums.n[0] - known.sum()), sums)
+    if rate:
+        codes = _moved(codes, room_low[node], room_high[node], column.step, rate)
     kind = np.concatenate([tree.kind[single, 0], tree.kind[node, 0]])
     code = np.concatenate([low[single], codes])
     n = np.concatenate([mass[1:][single], np.ones(len(codes), dtype=np.int64)])
@@ -275,22 +273,47 @@ def _drawn(
     return node, low[node] + offset * stride
 
 
-def _moved(
-    codes: Int64Array, low: Int64Array, high: Int64Array, step: int, wanted: int, sums: Sums
-) -> Int64Array:
-    """Move codes towards one end of their ranges, all by the same share of the way, up to the measured sum.
+def _calibrated(
+    tree: Measurement, fitted: FittedTree, low: Int64Array, high: Int64Array, layer_sd: int
+) -> tuple[FloatArray, FloatArray, float]:
+    """Bring fitted rows nearer to the measured sum of the column: linear calibration, as in `engine.fit.sums`.
 
-    wanted: What they are to be above the middle together.
+    low, high: Codes of each node that lie in no released child.
+
+    Returns: mass, remainder: As of `FittedTree`; how much a row inside a range counts for where it lies, by code.
     """
-    # Rows beyond the ends, which few are, count as at the ends.
-    short = wanted - int((np.clip(codes, sums.low[0], sums.high[0]) - sums.middle[0]).sum())
-    way = (high - codes if short > 0 else low - codes) // step
-    most = int(way.sum()) * step
-    if not most:
-        return codes
-    share = min(short / most, 1.0)
-    codes += step * np.floor(way * share + 0.5).astype(np.int64)
-    return codes
+    (sums,) = tree.sums
+    if not len(sums.n):
+        return fitted.mass, fitted.remainder, 0.0
+    rows = np.where(is_valued(tree.kind[:, 0]), fitted.remainder[1:], 0.0)
+    first, last = (np.clip(ends, sums.low[0], sums.high[0]) for ends in (low, high))
+    value = (first - sums.middle[0] + last - sums.middle[0]) / 2
+    width = (last - first).astype(np.float64)
+    gives = np.minimum(rows, NOISE_LAYERS * (layer_sd * tree.scale[tree.depth].astype(np.float64)) ** 2)
+    away = value - _sum(gives * value) / max(_sum(gives), 1e-300)
+    variance = _sum(gives * away * away) + _sum(rows * width * width) / 12
+    noise = NOISE_LAYERS * (layer_sd * float(sums.scale[0])) ** 2
+    rate = (int(sums.n[0]) - _sum(rows * value)) / (variance + noise)
+    remainder = fitted.remainder.copy()
+    remainder[1:] = np.maximum(remainder[1:] + rate * gives * away, remainder[1:] / 4)
+    mass = remainder.copy()
+    for depth in range(int(tree.depth.max(initial=0)), -1, -1):
+        here = np.flatnonzero(tree.depth == depth)
+        np.add.at(mass, tree.parent[here] + 1, mass[here + 1])
+    return mass, remainder, rate
+
+
+def _sum(x: FloatArray) -> float:
+    """Sum in the order of the entries."""
+    return float(np.cumsum(x)[-1]) if len(x) else 0.0
+
+
+def _moved(codes: Int64Array, low: Int64Array, high: Int64Array, step: int, rate: float) -> Int64Array:
+    """Move codes towards one end of their ranges, by a share of the way that grows with the range."""
+    way = (high - codes if rate > 0 else low - codes) // step
+    share = np.minimum(abs(rate) * (high - low) / 6, 1.0)
+    moved: Int64Array = codes + step * np.floor(way * share + 0.5).astype(np.int64)
+    return moved
 
 
 def with_counts(support: Support, n: Int64Array, noise_sd: float) -> Support:

@@ -48,7 +48,7 @@ def true_sums(codes, by) -> dict[tuple, int]:
 
 
 def test_sums_of_groups_come_out_as_measured():
-    """Without noise, but for the doubt that the fit has all the same, whole numbers and clipping: less than a person."""
+    """Without noise, but for what the fit doubts all the same, whole numbers and clipping: less than a person."""
     codes = people(3_000)
     trial = trial_of_rows(codes, [("a", "x"), ("b", "x")], 1, draws=RELEASED)
     for by in ("a", "b"):

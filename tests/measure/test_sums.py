@@ -111,7 +111,8 @@ def test_people_of_one_row_each_are_summed_as_such(people):
 def sums_by_key(n_keys, draws=StickyDraws):
     """Errors of three groups' sums over keys, in units of the noise; and the errors of their counts."""
     rows = [
-        ((g, int(x)), (e,)) for e, (g, x) in enumerate(zip([0, 1, 2] * 40, [0, 63, 31, 8] * 30))
+        ((g, int(x)), (e,))
+        for e, (g, x) in enumerate(zip([0, 1, 2] * 40, [0, 63, 31, 8] * 30, strict=True))
     ]
     cells = cells_of(rows, "gx", [tokens_of(len(rows))], [True])
     exact = grow(cells, (2, 6), EXACT, ONE_ROW)
