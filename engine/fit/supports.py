@@ -66,8 +66,12 @@ def fit_support(
     total_sd: float = 0.0,
     code_limits: tuple[int, int] | None,
     key: bytes,
+    together: int = 1,
 ) -> Support:
     """Fit one column.
+
+    together: Rows that share a value where values are drawn. With as many as a hidden value may have, tables of three
+        columns keep more of what they measured: where each row has a value of its own, two pairs decide it.
 
     code_limits: Smallest and largest code the column can have, where declared (ranked columns: 0 and the last
         rank).
@@ -88,7 +92,9 @@ def fit_support(
     mass, left = share_out(tree, parts, remainders, total)
     single = (tree.level[:, 0] == 0) & is_leaf(tree)
     rows = np.where(single, 0, left[1:])
-    node, codes = _drawn(tree.kind[:, 0], room_low, room_high, rows, column.step, listed, key)
+    node, codes = _drawn(
+        tree.kind[:, 0], room_low, room_high, rows, column.step, listed, key, together
+    )
     if rate:
         codes = _moved(codes, room_low[node], room_high[node], column.step, rate)
     kind = np.concatenate([tree.kind[single, 0], tree.kind[node, 0]])
@@ -240,10 +246,11 @@ def _drawn(
     step: int,
     listed: Int64Array | None,
     key: bytes,
+    together: int,
 ) -> tuple[Int64Array, Int64Array]:
     """Draw a code for each row inside a range, fixed by range and row's number.
 
-    Uniform on low, low + step, .., or on the listed codes.
+    Uniform on low, low + step, .., or on the listed codes; so many rows in turn have the same one.
 
     Returns: node: Of each row; its code.
     """
@@ -258,7 +265,7 @@ def _drawn(
             kind[node].astype(np.uint64),
             low[node].view(np.uint64),
             high[node].view(np.uint64),
-            number.astype(np.uint64),
+            (number // together).astype(np.uint64),
         ],
     )
     if listed is not None and len(listed):

@@ -23,11 +23,14 @@ TABLES = [["region"], ["income", "region"], ["income", "region", "sex"]]
 def people(n=4_000) -> pd.DataFrame:
     rng = np.random.default_rng(8)
     region = rng.choice(list("ABCDE"), n)
-    income = np.exp(rng.normal(10, 0.7, n) + 0.1 * (region == "A")).astype(int)
+    income = np.maximum(rng.normal(30_000, 9_000, n) + 3_000 * (region == "A"), 0).astype(int)
     return pd.DataFrame({"region": region, "sex": rng.choice(["f", "m"], n), "income": income})
 
 
-def built(folder, frame, *, sums=True, **more):
+KEYS = (1, 2, 3)
+
+
+def built(folder, frame, *, sums=True, number=1, **more):
     folder.mkdir(exist_ok=True)
     if not (folder / "k").exists():
         put_key(folder / "k")
@@ -38,6 +41,7 @@ def built(folder, frame, *, sums=True, **more):
         columns=columns,
         key=folder / "k",
         out=folder / f"{sums}.duckdb",
+        vintage=str(number),  # other noise
         privacy={"accept_risk": "a test"},
         **({"entities": []} | more),
     )
@@ -46,22 +50,25 @@ def built(folder, frame, *, sums=True, **more):
 @pytest.fixture(scope="module")
 def releases(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sums")
-    return {sums: built(folder / "a", people(), sums=sums) for sums in (True, False)}
+    return {
+        (sums, number): built(folder / str(number), people(), sums=sums, number=number)
+        for sums in (True, False)
+        for number in KEYS
+    }
 
 
 def test_means_of_groups_are_nearer_to_the_truth(releases):
-    """Half as far off at least: measured, a sixth."""
     true = people().groupby("region").income.mean()
-    off = {}
-    for sums, release in releases.items():
+    off = {True: 0.0, False: 0.0}
+    for (sums, _), release in releases.items():
         found = release.sql("SELECT region, avg(income) AS m FROM data GROUP BY ALL").df()
-        off[sums] = float((found.set_index("region").m / true - 1).abs().mean())
-    assert off[True] < 0.5 * off[False]
+        off[sums] += float((found.set_index("region").m / true - 1).abs().mean()) / len(KEYS)
+    assert off[True] < 0.7 * off[False]
     assert off[True] < 0.01
 
 
 def test_the_release_says_whose_sums_are_measured(releases):
-    for sums, release in releases.items():
+    for (sums, _), release in releases.items():
         with duckdb.connect(str(release.path), read_only=True) as con:
             (privacy,) = con.execute("SELECT privacy FROM catalog.release").fetchone()
         assert json.loads(privacy)["sums"] == (["income"] if sums else [])
@@ -71,15 +78,16 @@ def test_the_release_says_whose_sums_are_measured(releases):
 
 
 def test_replays_measure_the_sums_that_the_release_did(releases):
-    for sums, release in releases.items():
-        mechanism = mechanism_of(release._session, table_of(release._session, ("income", "region")))
+    for (sums, _), release in releases.items():
+        mechanism = mechanism_of(release, table_of(release, ("income", "region")))
         assert {c.name: c.sums for c in mechanism.columns} == {"income": sums, "region": False}
 
 
 def test_intervals_of_means_are_narrower_and_hold(releases):
     true = people().groupby("region").income.mean()
     width = {}
-    for sums, release in releases.items():
+    for sums in (True, False):
+        release = releases[sums, 1]
         asked = "SELECT region, avg(income) AS m FROM data GROUP BY ALL"
         found = release.sql(asked, intervals=True).df().set_index("region")
         assert ((found.m_low <= true) & (true <= found.m_high)).sum() >= len(true) - 1
