@@ -160,8 +160,7 @@ class Estimator:
             if through is not None:
                 found_in = [self.people.cells(table, through, how, n, noise_factor)]
                 gain = 1.0 if how is None else how.gain
-                sums = self.people.sums(table, through, gain, n, noise_factor)
-                found_in += [] if sums is None else [sums]
+                found_in += self.people.sums(table, through, gain, n, noise_factor)
                 names += [table] * len(found_in)
                 by += [through] * len(found_in)
                 cells += found_in

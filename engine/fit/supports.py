@@ -296,7 +296,9 @@ def _calibrated(
     first, last = (np.clip(ends, sums.low[0], sums.high[0]) for ends in (low, high))
     value = (first - sums.middle[0] + last - sums.middle[0]) / 2
     width = (last - first).astype(np.float64)
-    gives = np.minimum(rows, NOISE_LAYERS * (layer_sd * tree.scale[tree.depth].astype(np.float64)) ** 2)
+    gives = np.minimum(
+        rows, NOISE_LAYERS * (layer_sd * tree.scale[tree.depth].astype(np.float64)) ** 2
+    )
     away = value - _sum(gives * value) / max(_sum(gives), 1e-300)
     variance = _sum(gives * away * away) + _sum(rows * width * width) / 12
     noise = NOISE_LAYERS * (layer_sd * float(sums.scale[0])) ** 2
@@ -315,7 +317,9 @@ def _sum(x: FloatArray) -> float:
     return float(np.cumsum(x)[-1]) if len(x) else 0.0
 
 
-def _moved(codes: Int64Array, low: Int64Array, high: Int64Array, step: int, rate: float) -> Int64Array:
+def _moved(
+    codes: Int64Array, low: Int64Array, high: Int64Array, step: int, rate: float
+) -> Int64Array:
     """Move codes towards one end of their ranges, by a share of the way that grows with the range."""
     way = (high - codes if rate > 0 else low - codes) // step
     share = np.minimum(abs(rate) * (high - low) / 6, 1.0)

@@ -12,7 +12,6 @@ from fixtures.pipeline import put_key
 
 import engine
 from engine.schema import Column
-
 from queries.intervals.replays import mechanism_of, table_of
 
 pytestmark = pytest.mark.ci
