@@ -226,7 +226,7 @@ class Incidence:
         groups = np.unique(keys[sums.node])
         place = np.searchsorted(groups, keys)
         place = np.where(np.isin(keys, groups), place + 1, 0)
-        people = np.bincount(
+        people: FloatArray = np.bincount(
             place[: tree.n_nodes][first],
             weights=np.maximum(tree.n[first], 0),
             minlength=len(groups) + 1,
