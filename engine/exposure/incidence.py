@@ -226,11 +226,8 @@ class Incidence:
         groups = np.unique(keys[sums.node])
         place = np.searchsorted(groups, keys)
         place = np.where(np.isin(keys, groups), place + 1, 0)
-        people: FloatArray = np.bincount(
-            place[: tree.n_nodes][first],
-            weights=np.maximum(tree.n[first], 0),
-            minlength=len(groups) + 1,
-        )
+        people = np.zeros(len(groups) + 1)
+        np.add.at(people, place[: tree.n_nodes][first], np.maximum(tree.n[first], 0))
         return place[tree.n_nodes :].astype(np.min_scalar_type(len(people))), people
 
     def _leaves(self, columns: ColumnSet) -> NDArray[np.int32]:
