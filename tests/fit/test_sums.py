@@ -86,13 +86,16 @@ def test_a_sum_is_the_same_in_every_table(seed):
 
 
 def test_sums_of_three_columns_are_near_those_of_two():
-    """As near as rounding comes, which may move a few rows: well below the noise of a group."""
+    """As near as rounding comes, which meets counts first: about 1.4 times what one row can change (2 in squares)."""
     tables = [("a", "b"), ("a", "x"), ("b", "x"), ("a", "b", "x")]
-    trial = trial_of_rows(people(4_000), tables, 1)
-    pairs = sums_in(trial, ("a", "x"), ("a",))
-    wide = sums_in(trial, ("a", "b", "x"), ("a",))
-    scale = trial.measurements["a", "x"].sums[0].scale.max()
-    assert max(abs(pairs[g] - wide[g]) for g in pairs) < scale
+    off = []
+    for seed in range(3):
+        trial = trial_of_rows(people(4_000), tables, seed)
+        pairs = sums_in(trial, ("a", "x"), ("a",))
+        wide = sums_in(trial, ("a", "b", "x"), ("a",))
+        scale = trial.measurements["a", "x"].sums[0].scale.max()
+        off += [(pairs[g] - wide[g]) / scale for g in pairs]
+    assert np.mean(np.square(off)) < 5
 
 
 def test_where_nothing_is_hidden_nothing_changes():
