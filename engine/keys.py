@@ -27,6 +27,8 @@ Purpose = Literal[
     "entity-set",
     "suppression",
     "label",
+    "sum-entity-set",
+    "sum-label",
     "sampling",
     "fingerprint",
     "detection",

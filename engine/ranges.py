@@ -57,6 +57,12 @@ def code_bounds(
     return low, high
 
 
+def stored_codes(kind: UInt8Array, level: UInt8Array, index: Int64Array) -> Int64Array:
+    """Smallest code of each range as it is stored, null and other by theirs."""
+    codes = np.where(kind == KIND_NULL, NULL_CODE, code_bounds(kind, level, index)[0])
+    return np.where(kind == KIND_OTHER, OTHER_CODE, codes)
+
+
 def levels_at(tops: tuple[int, ...], depth: int) -> tuple[int, ...]:
     """Level of each column at a depth of its column set: all ranges are halved together, down to single values."""
     return tuple(max(top - depth, 0) for top in tops)

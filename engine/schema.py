@@ -228,6 +228,8 @@ class Column:
         Mode dp: "clamp" or "drop" values beyond the bounds. None: clamp them, or count them as `other`.
     other : value or None
         Mode dp: value of the domain that stands for all that the domain does not hold. None: such rows are left out.
+    sums : bool
+        Numbers, mode sticky: their sums are measured too.
     """
 
     name: str
@@ -256,6 +258,7 @@ class Column:
     writing: Writing = Writing()
     outside: str | None = None
     other: Any = None
+    sums: bool = True
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -271,6 +274,27 @@ class Column:
     def is_ranked(self) -> bool:
         """Whether values are encoded by rank in a list, not by position on a grid."""
         return self.kind in RANKED_KINDS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sums:
+    """Noisy sums of one column in the groups that the other columns of a table make, each of single values."""
+
+    column: str
+    # shape (n_groups,): Position of a bucket of the table that has the group's values; in the column it is a range.
+    node: Int64Array
+    # low, high: shape (n_groups,): Grid codes; smaller values count as `low`, larger ones as `high`.
+    low: Int64Array
+    high: Int64Array
+    n: Int64Array  # shape (n_groups,): Noisy sum of what the values are above `middle`
+    scale: (
+        Int64Array  # shape (n_groups,): The power of two by which both noise layers were multiplied
+    )
+
+    @property
+    def middle(self) -> Int64Array:
+        """From which values are reckoned, so that a sum hardly depends on how many there are."""
+        return self.low + (self.high - self.low) // 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -296,6 +320,7 @@ class Measurement:
     scale: Int64Array
     # One-way tables of a ranked column only: the released values and prefixes by code, ascending.
     values: Mapping[int, Any] | None = None
+    sums: tuple[Sums, ...] = ()  # Of some of its columns
 
     @property
     def n_nodes(self) -> int:
@@ -303,7 +328,7 @@ class Measurement:
         return len(self.n)
 
     def kept(self, where: BoolArray) -> Measurement:
-        """The measurement restricted to some buckets; each must come with the one that contains it."""
+        """The measurement restricted to some buckets, before sums; each must come with the one that contains it."""
         at, place = np.flatnonzero(where), np.cumsum(where) - 1
         parent = self.parent.take(at)
         return replace(

@@ -1527,7 +1527,7 @@ def generator_card(path: Path) -> Card:
             "key_id": facts.key_id,
             "vintage": facts.vintage,
             "parameters": {
-                k: v for k, v in facts.privacy.items() if k not in ("measured", "bounds")
+                k: v for k, v in facts.privacy.items() if k not in ("measured", "bounds", "sums")
             },
             "modelled": [list(table) for table in claim.tables if table not in shown],
         },

@@ -158,9 +158,12 @@ class Estimator:
         for table, n in times.items():
             through, how = _through(table, column, shared)
             if through is not None:
-                names.append(table)
-                by.append(through)
-                cells.append(self.people.cells(table, through, how, n, noise_factor))
+                found_in = [self.people.cells(table, through, how, n, noise_factor)]
+                gain = 1.0 if how is None else how.gain
+                found_in += self.people.sums(table, through, gain, n, noise_factor)
+                names += [table] * len(found_in)
+                by += [through] * len(found_in)
+                cells += found_in
         n_people = self.people.n_people
         n_most = max(FEWEST, round(MOST_EXPOSED * n_people))
         snr, added = evolve(cells, n_people, before)
@@ -189,8 +192,9 @@ class Estimator:
             snr=ratio_of(max(float(guessed[: max(n_top, 1)].mean()), 0.5)),
             figures=sum(_figures(one, is_top) for one in cells),
             by={
-                table: float(each[is_top].mean()) if n_people else 0.0
-                for table, each in zip(names, added, strict=True)
+                table: float(added[here][:, is_top].sum(axis=0).mean()) if n_people else 0.0
+                for table in dict.fromkeys(names)
+                for here in [[i for i, name in enumerate(names) if name == table]]
             },
         )
 
@@ -256,10 +260,11 @@ def _sampling_error(guessed: FloatArray, share: float, sampled: float) -> float:
 
 
 def _figures(cells: Cells, among: BoolArray) -> float:
-    """Noisy figures a person, of some people, about those who share a cell with each: two a cell."""
+    """Noisy figures a person, of some people, about those who share a cell with each."""
     at = among[cells.person]
     people = np.bincount(cells.cell, minlength=len(cells.larger)) * cells.larger
-    return float((2 * cells.share[at] / people[cells.cell[at]]).sum() / max(among.sum(), 1))
+    shown = cells.n_figures * cells.share[at] / people[cells.cell[at]]
+    return float(shown.sum() / max(among.sum(), 1))
 
 
 def right(snr: FloatArray) -> FloatArray:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.cell_keys import cell_keys
 from engine.params import PrivacyParams
 from engine.ranges import levels_at, split_codes
 from engine.schema import (
@@ -26,6 +27,7 @@ from engine.schema import (
     FloatArray,
     Int64Array,
     Measurement,
+    Sums,
 )
 
 SOME_ROWS = 2_000
@@ -52,6 +54,7 @@ class Cells:
     # is shown of it on average.
     noise: FloatArray
     sd: float  # Of each of two layers of noise in a count
+    n_figures: int = 2  # In a cell: both sides, or a measured sum
     gain: float = 1.0  # Correlation of what the table shows with the secret
 
 
@@ -76,6 +79,9 @@ class _Seen:
     others: tuple[
         _Groups, ...
     ]  # By column: of all others, where several ranges of the column are shown
+    # By column and by one whose sums are measured: groups of the others for which they are, as sampled rows lie in
+    # them, from 1, and the noisy number of rows in each.
+    summed: Mapping[tuple[str, str], tuple[Numbers, FloatArray]]
     scale: int  # What the noise of the finest buckets is multiplied with
 
 
@@ -136,6 +142,13 @@ class Incidence:
                 self._groups(tree, numbers, [i for i in everything if i != j], 2)
                 for j in everything
             ),
+            summed={
+                (target, one.column): self._alone(tree, numbers, target, one)
+                for one in tree.sums
+                for target in tree.columns
+                # What everybody's secrets sum up to tells of nobody.
+                if len(tree.columns) > 2 or target == one.column
+            },
             scale=int(tree.scale[-1]),
         )
 
@@ -192,6 +205,30 @@ class Incidence:
         else:
             n_finer = np.full(len(finer_range), np.inf)
         return _Groups(cell=cell, people=people, figures=figures, finer=finer, n_finer=n_finer)
+
+    def _alone(
+        self, tree: Measurement, numbers: list[Int64Array], target: str, sums: Sums
+    ) -> tuple[Numbers, FloatArray]:
+        """Groups of all columns but two, for which sums of one of these are measured."""
+        others = [i for i, name in enumerate(tree.columns) if name != sums.column]
+        alone = (tree.level[:, others] == 0).all(axis=1)
+        first = alone & ~np.where(tree.parent >= 0, alone[tree.parent], False)
+        by = [i for i in others if tree.columns[i] != target]
+        leaves = [self._ranges[tree.columns[i]].leaf for i in by]
+        keys, _ = cell_keys(
+            [np.append(numbers[i], leaf) for i, leaf in zip(by, leaves, strict=True)],
+            [
+                int(leaf.max(initial=0)) + int(numbers[i].max(initial=0)) + 1
+                for i, leaf in zip(by, leaves, strict=True)
+            ],
+            n=tree.n_nodes + self._n_rows,
+        )
+        groups = np.unique(keys[sums.node])
+        place = np.searchsorted(groups, keys)
+        place = np.where(np.isin(keys, groups), place + 1, 0)
+        people = np.zeros(len(groups) + 1)
+        np.add.at(people, place[: tree.n_nodes][first], np.maximum(tree.n[first], 0))
+        return place[tree.n_nodes :].astype(np.min_scalar_type(len(people))), people
 
     def _leaves(self, columns: ColumnSet) -> NDArray[np.int32]:
         """The finest range of each row in some columns."""
@@ -259,6 +296,36 @@ class Incidence:
             people = np.concatenate([people, n_inside])
             figures = np.concatenate([figures, np.ones(len(n_inside))])
         return self._cells(seen, row, cell, share * times, people, figures, sd, gain)
+
+    def sums(
+        self,
+        table: ColumnSet,
+        target: str,
+        gain: float = 1.0,
+        times: int = 1,
+        noise_factor: int = 1,
+    ) -> Iterator[Cells]:
+        """Groups in which sums that a table shows reveal one column, besides counts.
+
+        Of the column that is summed: a value that moves from one end to the other moves a sum by no more than what
+        multiplies its noise, so it tells as much as one count. Of another column: who is in the one group or the other
+        shifts both sums by no more than half of that. Parameters as of `cells`.
+        """
+        seen = self._seen[table]
+        sd = noise_factor * self.privacy.layer_sd * seen.scale
+        for (revealed, summed), (held, people) in seen.summed.items():
+            if revealed != target:
+                continue
+            row, cell = np.flatnonzero(held), held.astype(np.int32)
+            share = self._news(table, target, people, cell)[row] * times
+            # In units of the noise of a difference of two counts.
+            figures = np.full(len(people), 2.0 if summed == target else 4.0)
+            found = self._cells(seen, row, cell[row], share, people, figures, sd, gain)
+            yield replace(found, n_figures=1 if summed == target else 2)
+
+    def n_summed(self, table: ColumnSet) -> int:
+        """Of how many columns a table shows sums."""
+        return len({summed for _, summed in self._seen[table].summed})
 
     def _small(self, table: ColumnSet, target: str) -> tuple[Int64Array, FloatArray]:
         """Rows in small cells that are not shown as a whole, and what of these is not in those of narrower tables."""

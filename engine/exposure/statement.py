@@ -206,10 +206,13 @@ def tables_mu2(people: Incidence, tables: Iterable[ColumnSet], layer_sd: float) 
     layer_sd: Standard deviation of each of the two noise layers, in rows, before a table's own scale.
 
     One person more shifts one released count of a table by 1 under noise of variance 2 * layer_sd**2; of the shift the
-    table's share is news.
+    table's share is news. A sum is shifted by at most half of what multiplies its noise.
     """
     return sum(
-        people.news(one) / (2 * (layer_sd * float(people.scale(one))) ** 2) for one in tables
+        people.news(one)
+        * (1 + people.n_summed(one) / 4)
+        / (2 * (layer_sd * float(people.scale(one))) ** 2)
+        for one in tables
     )
 
 

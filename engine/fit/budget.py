@@ -16,6 +16,8 @@ class SearchBudget(NamedTuple):
     # Raking: most cycles; cycles in which what the sums are out of bounds must have halved for it to go on.
     raking_cycles: int = 30
     raking_patience: int = 6
+    # Calibration to measured sums, each followed by raking.
+    calibrations: int = 2
     # Controlled rounding, in one walk of units: most rounds, and most of the last ones, which nothing is undone of.
     rounds: int = 400
     last_rounds: int = 8

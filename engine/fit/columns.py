@@ -67,6 +67,7 @@ def fit_columns(
             total_sd=total_scale * unit,
             code_limits=_limits(order, tree),
             key=order.sampling_key_of((name,)),
+            together=max(order.threshold_mean - 1, 1),
         )
         if name in relations.copies:
             copy = relations.copies[name]

@@ -31,6 +31,7 @@ from engine.fit.cells import (
 )
 from engine.fit.fine import fine_pair, is_fine
 from engine.fit.rake import rake
+from engine.fit.sums import aims, calibrate, moments_of
 from engine.fit.supports import Marks, allowed_pairs, classes_of, possible
 from engine.fit.tree import (
     Codes,
@@ -133,6 +134,20 @@ def lock_table(
         margins = lock_margins(cells.codes, cells.at, cells.last, tables, values)
         noise = NOISE_LAYERS * (float(layer_sd) * float(tree.scale[-1])) ** 2
         cycles, error = rake(x, margins, released, noise)
+        if tree.sums:
+            of_columns = [
+                moments_of(
+                    one, tree, supports, cells.codes, node, (locked[j], cells.at[j]), layer_sd
+                )
+                for one in tree.sums
+                for j in [tree.columns.index(one.column)]
+            ]
+            aim = [aims(x, known) for known in of_columns]
+            for _ in range(BUDGET.calibrations):
+                for known, wanted in zip(of_columns, aim, strict=True):
+                    calibrate(x, known, wanted)
+                more, error = rake(x, margins, released, noise)
+                cycles += more
         n, is_met = controlled_rounding(x, cells.codes, cells.last, margins, node, key)
         if is_met:
             order = lexicographic(cells.codes)

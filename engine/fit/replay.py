@@ -28,6 +28,7 @@ from engine.mechanism import (
     measure_wider,
     passing,
     row_bounds,
+    summable,
 )
 from engine.params import PrivacyParams
 from engine.schema import (
@@ -302,7 +303,9 @@ def replay(rows: WeightedRows, mechanism: Mechanism, table: ColumnSet, key: byte
         values[column.name] = dict(enumerate(ranks.tolist()))
     source = ArrayCells(codes, len(rows.n), ((lanes, None),), rows.n)
     names = [column.name for column in mechanism.columns]
-    measured = measure_columns(source, names, values, total, draws, bounds)
+    measured = measure_columns(
+        source, names, values, total, draws, bounds, summable(mechanism.columns)
+    )
     deciders = {universe.declared.column for universe in mechanism.universes.values()}
     order = FitOrder(
         header=_header(mechanism, table),

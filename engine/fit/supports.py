@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.cell_keys import distinct_cells
 from engine.errors import InternalError, SpecError
-from engine.fit.tree import Codes, Placement, fitted_tree, tree_of
+from engine.fit.tree import Codes, FittedTree, Placement, fitted_tree, tree_of
 from engine.params import NOISE_LAYERS
 from engine.ranges import code_bounds
 from engine.relations import Relation, Relations
@@ -66,8 +66,12 @@ def fit_support(
     total_sd: float = 0.0,
     code_limits: tuple[int, int] | None,
     key: bytes,
+    together: int = 1,
 ) -> Support:
     """Fit one column.
+
+    together: Rows that share a value where values are drawn. With as many as a hidden value may have, tables of three
+        columns keep more of what they measured: where each row has a value of its own, two pairs decide it.
 
     code_limits: Smallest and largest code the column can have, where declared (ranked columns: 0 and the last
         rank).
@@ -82,11 +86,18 @@ def fit_support(
     fitted = fitted_tree(
         tree_of(tree), noisy_total, float(total), has_room, floor, layer_sd, total_sd**2
     )
-    mass, left = share_out(tree, fitted.mass, fitted.remainder, total)
+    parts, remainders, rate = fitted.mass, fitted.remainder, 0.0
+    if tree.sums:
+        parts, remainders, rate = _calibrated(tree, fitted, room_low, room_high, layer_sd)
+    mass, left = share_out(tree, parts, remainders, total)
     single = (tree.level[:, 0] == 0) & is_leaf(tree)
     rows = np.where(single, 0, left[1:])
-    kinds, codes = _drawn(tree.kind[:, 0], room_low, room_high, rows, column.step, listed, key)
-    kind = np.concatenate([tree.kind[single, 0], kinds])
+    node, codes = _drawn(
+        tree.kind[:, 0], room_low, room_high, rows, column.step, listed, key, together
+    )
+    if rate:
+        codes = _moved(codes, room_low[node], room_high[node], column.step, rate)
+    kind = np.concatenate([tree.kind[single, 0], tree.kind[node, 0]])
     code = np.concatenate([low[single], codes])
     n = np.concatenate([mass[1:][single], np.ones(len(codes), dtype=np.int64)])
     measured = np.arange(len(n)) < np.count_nonzero(single)
@@ -235,35 +246,85 @@ def _drawn(
     step: int,
     listed: Int64Array | None,
     key: bytes,
-) -> tuple[UInt8Array, Int64Array]:
+    together: int,
+) -> tuple[Int64Array, Int64Array]:
     """Draw a code for each row inside a range, fixed by range and row's number.
 
-    Uniform on low, low + step, .., or on the listed codes.
+    Uniform on low, low + step, .., or on the listed codes; so many rows in turn have the same one.
+
+    Returns: node: Of each row; its code.
     """
     rows = np.where(low <= high, rows, 0)
     node = np.repeat(np.arange(len(rows)), rows)
     number = np.arange(len(node)) - np.repeat(np.cumsum(rows) - rows, rows)
     if not len(node):
-        return kind[:0], low[:0]
+        return node, low[:0]
     bits = siphash(
         key,
         [
             kind[node].astype(np.uint64),
             low[node].view(np.uint64),
             high[node].view(np.uint64),
-            number.astype(np.uint64),
+            (number // together).astype(np.uint64),
         ],
     )
     if listed is not None and len(listed):
         first, last = np.searchsorted(listed, low)[node], np.searchsorted(listed, high)[node]
         drawn = first + (bits % (last - first + 1).view(np.uint64)).view(np.int64)
         is_value = kind[node] == KIND_NONNEGATIVE
-        return kind[node], np.where(is_value, listed[np.where(is_value, drawn, 0)], low[node])
+        return node, np.where(is_value, listed[np.where(is_value, drawn, 0)], low[node])
     stride = np.where((high - low) % step == 0, step, 1)[node]
     size = (high[node] - low[node]).view(np.uint64) // stride.view(np.uint64) + np.uint64(1)
     # A range of one whole sign wraps the size to 2**63 at most, never to 0.
     offset = (bits % np.maximum(size, np.uint64(1))).view(np.int64)
-    return kind[node], low[node] + offset * stride
+    return node, low[node] + offset * stride
+
+
+def _calibrated(
+    tree: Measurement, fitted: FittedTree, low: Int64Array, high: Int64Array, layer_sd: int
+) -> tuple[FloatArray, FloatArray, float]:
+    """Bring fitted rows nearer to the measured sum of the column: linear calibration, as in `engine.fit.sums`.
+
+    low, high: Codes of each node that lie in no released child.
+
+    Returns: mass, remainder: As of `FittedTree`; how much a row inside a range counts for where it lies, by code.
+    """
+    (sums,) = tree.sums
+    if not len(sums.n):
+        return fitted.mass, fitted.remainder, 0.0
+    rows = np.where(is_valued(tree.kind[:, 0]), fitted.remainder[1:], 0.0)
+    first, last = (np.clip(ends, sums.low[0], sums.high[0]) for ends in (low, high))
+    value = (first - sums.middle[0] + last - sums.middle[0]) / 2
+    width = (last - first).astype(np.float64)
+    gives = np.minimum(
+        rows, NOISE_LAYERS * (layer_sd * tree.scale[tree.depth].astype(np.float64)) ** 2
+    )
+    away = value - _sum(gives * value) / max(_sum(gives), 1e-300)
+    variance = _sum(gives * away * away) + _sum(rows * width * width) / 12
+    noise = NOISE_LAYERS * (layer_sd * float(sums.scale[0])) ** 2
+    rate = (int(sums.n[0]) - _sum(rows * value)) / (variance + noise)
+    remainder = fitted.remainder.copy()
+    remainder[1:] = np.maximum(remainder[1:] + rate * gives * away, remainder[1:] / 4)
+    mass = remainder.copy()
+    for depth in range(int(tree.depth.max(initial=0)), -1, -1):
+        here = np.flatnonzero(tree.depth == depth)
+        np.add.at(mass, tree.parent[here] + 1, mass[here + 1])
+    return mass, remainder, rate
+
+
+def _sum(x: FloatArray) -> float:
+    """Sum in the order of the entries."""
+    return float(np.cumsum(x)[-1]) if len(x) else 0.0
+
+
+def _moved(
+    codes: Int64Array, low: Int64Array, high: Int64Array, step: int, rate: float
+) -> Int64Array:
+    """Move codes towards one end of their ranges, by a share of the way that grows with the range."""
+    way = (high - codes if rate > 0 else low - codes) // step
+    share = np.minimum(abs(rate) * (high - low) / 6, 1.0)
+    moved: Int64Array = codes + step * np.floor(way * share + 0.5).astype(np.int64)
+    return moved
 
 
 def with_counts(support: Support, n: Int64Array, noise_sd: float) -> Support:

@@ -18,7 +18,15 @@ from engine.fit.whole import settle
 from engine.kernels import told
 from engine.mechanism.warm import warm as warm_mechanism
 from engine.progress import Progress, silent
-from engine.schema import KIND_NONNEGATIVE, Column, ColumnSet, Measurement, Support, SyntheticTable
+from engine.schema import (
+    KIND_NONNEGATIVE,
+    Column,
+    ColumnSet,
+    Measurement,
+    Sums,
+    Support,
+    SyntheticTable,
+)
 
 _KEY = bytes(16)
 _ALONE = "tables"
@@ -92,6 +100,7 @@ def _tree(columns: ColumnSet) -> Measurement:
         parent=np.array([-1, 0]),
         n=np.array([16, 8]),
         scale=np.ones(2, dtype=np.int64),
+        sums=(Sums(column=columns[0], node=_ONE, low=_NONE, high=_ONE, n=_ONE, scale=_ONE),),
     )
 
 

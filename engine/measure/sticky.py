@@ -20,6 +20,7 @@ from engine.mechanism import (
     measure_total,
     passing,
     row_bounds,
+    summable,
 )
 from engine.schema import NULL_CODE, Column, Int64Array, UInt64Array
 from engine.source import ROWS_WITH_TOKENS, EntityColumn, Ingested
@@ -49,7 +50,7 @@ def measure_one_way(
     for column, cells in zip(hidden, raw.each([(c.name,) for c in hidden]), strict=True):
         values[column.name] = released_values(cells, ingested, column, draws)
     source = coded_cells(ingested, columns, values, entities)
-    return measure_columns(source, _names(columns), values, total, draws, bounds)
+    return measure_columns(source, _names(columns), values, total, draws, bounds, summable(columns))
 
 
 def measure_arrays(
@@ -65,7 +66,7 @@ def measure_arrays(
     total = measure_total(source, draws, bounds)
     if not total.n_nodes:
         raise PrivacyError("fewer rows than privacy.threshold asks for: nothing can be released")
-    return measure_columns(source, _names(columns), values, total, draws, bounds)
+    return measure_columns(source, _names(columns), values, total, draws, bounds, summable(columns))
 
 
 def _names(columns: tuple[Column, ...]) -> list[str]:

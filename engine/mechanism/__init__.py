@@ -28,6 +28,7 @@ from engine.mechanism.measuring import (
     measure_wider,
     passing,
 )
+from engine.mechanism.sums import summable
 
 __all__ = [
     "AdditiveEntities",
@@ -51,4 +52,5 @@ __all__ = [
     "passing_runs",
     "row_bounds",
     "stacked",
+    "summable",
 ]

@@ -8,6 +8,7 @@ keys, so they are independent; draws of one purpose over one entity set are the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -74,6 +75,9 @@ class Draws(Protocol):
     ) -> Int64Array:
         """Noise layer keyed by column set and ranges."""
 
+    def of_sums(self, name: str) -> Draws:
+        """The draws of sums of a column, independent of all others."""
+
 
 class StickyDraws:
     """The keyed draws of one vintage."""
@@ -85,6 +89,7 @@ class StickyDraws:
         self._log2_sd = params.layer_sd.bit_length() - 1
         self._suppression = key.derive("suppression", vintage)
         self._entity_set = key.derive("entity-set", vintage)
+        self._summed: str | None = None  # The column whose sums these are the draws of
 
     @property
     def smallest(self) -> int:
@@ -123,9 +128,20 @@ class StickyDraws:
         log2_scale: int,
     ) -> Int64Array:
         """Integer Gaussian of sd layer_sd * 2**log2_scale, fixed by the bucket's label and the scale."""
-        key = self._key.derive("label", self._vintage, columns)
+        key = (
+            self._key.derive("label", self._vintage, columns)
+            if self._summed is None
+            else self._key.derive("sum-label", self._vintage, (*columns, self._summed))
+        )
         words = [*label_words(kind, level, index), np.full(len(kind), log2_scale, dtype=np.uint64)]
         return integer_gaussian(siphash(key, words), self._log2_sd + log2_scale)
+
+    def of_sums(self, name: str) -> StickyDraws:
+        """Keys of their own for both layers of the sums of a column."""
+        out = copy(self)
+        out._summed = name
+        out._entity_set = self._key.derive("sum-entity-set", self._vintage, (name,))
+        return out
 
 
 def label_words(kind: UInt8Array, level: UInt8Array, index: Int64Array) -> list[UInt64Array]:

@@ -6,7 +6,7 @@ other table asked for, nor the order of asking, changes a bucket.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from engine.mechanism.bounds import RowBounds
 from engine.mechanism.cells import AdditiveEntities, Cells, CellSource, PairedEntities
 from engine.mechanism.draws import Draws, EntitySets
 from engine.mechanism.forest import grow
+from engine.mechanism.sums import has_ranges, sums_of
 from engine.ranges import ROOT_LEVEL
 from engine.schema import (
     KIND_NEGATIVE,
@@ -36,6 +37,7 @@ class Measured:
     # The one-way measurement of each column, and of the total under the empty name.
     one_way: dict[str, Measurement]
     bounds: RowBounds  # How many rows of one entity count
+    summed: frozenset[str] = frozenset()  # Columns of which sums are measured
 
 
 def measure_total(source: CellSource, draws: Draws, bounds: RowBounds) -> Measurement:
@@ -67,17 +69,25 @@ def measure_columns(
     total: Measurement,
     draws: Draws,
     bounds: RowBounds,
+    numbers: Collection[str] = (),
 ) -> Measured:
     """Measure every column, in the order given.
 
     source: Ranked columns are coded by released rank.
     values: The released values of each ranked column, by code.
+    numbers: Columns of which sums are wanted. They are measured where a released range is not shown value by value:
+        else counts say as much.
     """
-    tops, trees, ordered = {}, {"": total}, list(names)
+    tops, trees, ordered, summed = {}, {"": total}, list(names), set[str]()
     for name, cells in zip(ordered, source.each([(name,) for name in ordered]), strict=True):
         tops[name], tree = one_way(cells, draws, bounds)
         trees[name] = replace(tree, values=values.get(name))
-    return Measured(source=source, tops=tops, one_way=trees, bounds=bounds)
+        if name in numbers and has_ranges(tree):
+            summed.add(name)
+            trees[name] = replace(tree, sums=(sums_of(cells, tree, name, draws, bounds),))
+    return Measured(
+        source=source, tops=tops, one_way=trees, bounds=bounds, summed=frozenset(summed)
+    )
 
 
 def one_way(cells: Cells, draws: Draws, bounds: RowBounds) -> tuple[int, Measurement]:
@@ -148,7 +158,10 @@ def measure_wider(
     for cells in measured.source.each(list(column_sets)):
         tops = tuple(measured.tops[name] for name in cells.columns)
         wide = grow(cells, tops, draws, measured.bounds)
-        yield within_one_way(wide, [released[name] for name in cells.columns])
+        tree = within_one_way(wide, [released[name] for name in cells.columns])
+        summed = [name for name in cells.columns if name in measured.summed]
+        sums = (sums_of(cells, tree, name, draws, measured.bounds) for name in summed)
+        yield replace(tree, sums=tuple(sums))
 
 
 def within_one_way(wide: Measurement, released: Sequence[ReleasedRanges]) -> Measurement:

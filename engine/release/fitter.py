@@ -27,11 +27,13 @@ from engine.fit.columns import fit_columns
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.relations import Relation
-from engine.schema import MAX_WIDTH, ColumnSet, Measurement, Support, SyntheticTable
+from engine.schema import MAX_WIDTH, ColumnSet, Measurement, Sums, Support, SyntheticTable
 from engine.store import (
     GeneratorCard,
     Staging,
+    as_text,
     detected_of,
+    grid_value,
     set_note,
     set_path,
     swap_of_table,
@@ -302,7 +304,14 @@ class Fitter:
             words=words_of(header.unit, header.entity),
             detected=detected_of(header, table.columns),
             written=written_of(header, table.columns),
+            sums={one.column: self._ends(one) for one in measurement.sums if len(one.n)},
         )
+
+    def _ends(self, sums: Sums) -> list[str]:
+        """Between what the values of every group count as they are."""
+        column = self._fitted.supports[sums.column].column
+        ends = int(sums.low.max()), int(sums.high.min())
+        return [as_text(grid_value(column, code)) for code in ends]
 
 
 def _derived_card(
@@ -319,6 +328,7 @@ def _derived_card(
         noise_sd=derived.noise_sd,
         cells=len(derived.n),
         told={name: one.finer for name, one in sources.items() if one is not None},
+        sums={name: ends for name, ends in card.sums.items() if name in derived.columns},
     )
 
 

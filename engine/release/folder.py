@@ -17,7 +17,7 @@ import re
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, datetime
 from datetime import time as time_of_day
@@ -42,13 +42,16 @@ from engine.schema import (
     Prefix,
     ReleaseHeader,
     Resolution,
+    Sums,
     Universe,
     Writing,
 )
 from engine.units import Unit, Words
 
-FORMAT = 1
+FORMAT = 2
 """Version of the folder's form."""
+_SUMS = "sums of "
+_OF_SUMS = ("node", "low", "high", "n", "scale")
 _ORDER, _EXPOSURE, _MANIFEST, _README = "order.json", "exposure.json", "manifest.json", "README.txt"
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]{1,40}")
 _LONGEST_NAME = 120
@@ -62,7 +65,10 @@ order.json     how to fit: columns, tables, public parameters, and a sampling ke
 *.npz          noisy counts, one file a column set, named by its number of columns and their names (0.npz: the total).
                In Python: numpy.load(file)["nodes"], one line a released range: its depth, the line of the range that
                holds it (parent), its noisy number of rows (n), and for each column kind, level and index of its range:
-               2**level codes from index * 2**level on. Mode dp: a noisy count for every combination of levels.
+               2**level codes from index * 2**level on. "sums of X": noisy sums of column X, one line a group: a line of
+               nodes that has the group's values of the other columns, the codes that values are clipped to (low, high),
+               and the sum (n) of what they are above the middle of these. Mode dp: a noisy count for every combination
+               of levels.
 exposure.json  mode sticky: what the release says of what it gives away
 manifest.json  comes last: the SHA-256 of every file
 build.json     a keyed digest of what was measured, by which an interrupted build goes on
@@ -166,7 +172,7 @@ class MeasurementFolder:
         arrays = self._arrays(columns)
         with self._understood(file_name(columns)):
             values = self._said["values"].get(columns[0]) if len(columns) == 1 else None
-            return _measurement(columns, arrays["nodes"], arrays["scale"], values)
+            return _measurement(columns, arrays, values)
 
     def margin(self, columns: ColumnSet) -> Margin:
         """What was measured of a column set in mode dp."""
@@ -317,7 +323,16 @@ def _of_nodes(tree: Measurement) -> dict[str, Any]:
     nodes = np.empty(tree.n_nodes, dtype=[(name, _narrow(of)) for name, of in parts.items()])
     for name, of in parts.items():
         nodes[name] = of
-    return {"nodes": nodes, "scale": tree.scale}
+    sums = {f"{_SUMS}{one.column}": _of_sums(one) for one in tree.sums}
+    return {"nodes": nodes, "scale": tree.scale, **sums}
+
+
+def _of_sums(sums: Sums) -> Any:
+    """One line a group."""
+    out = np.empty(len(sums.n), dtype=[(name, np.int64) for name in _OF_SUMS])
+    for name in _OF_SUMS:
+        out[name] = getattr(sums, name)
+    return out
 
 
 def _narrow(values: Any) -> Any:
@@ -327,7 +342,9 @@ def _narrow(values: Any) -> Any:
     return np.promote_types(*(np.min_scalar_type(min(end, -1 - end)) for end in ends))
 
 
-def _measurement(columns: ColumnSet, nodes: Any, scale: Any, values: Any) -> Measurement:
+def _measurement(columns: ColumnSet, arrays: Mapping[str, Any], values: Any) -> Measurement:
+    nodes = arrays["nodes"]
+
     def stacked(what: str, as_type: Any) -> Any:
         found = np.empty((len(nodes), len(columns)), dtype=as_type)
         for j, name in enumerate(columns):
@@ -342,8 +359,16 @@ def _measurement(columns: ColumnSet, nodes: Any, scale: Any, values: Any) -> Mea
         index=stacked("index", np.int64),
         parent=nodes["parent"].astype(np.int64),
         n=nodes["n"].astype(np.int64),
-        scale=scale,
+        scale=arrays["scale"],
         values=values,
+        sums=tuple(
+            Sums(
+                column=name,
+                **{field: np.ascontiguousarray(arrays[_SUMS + name][field]) for field in _OF_SUMS},
+            )
+            for name in columns
+            if _SUMS + name in arrays
+        ),
     )
 
 

@@ -20,6 +20,7 @@ from engine.params import bad_bound
 from engine.schema import (
     DEFAULT_PLACEHOLDER,
     LONGEST_PREFIX,
+    NUMBER_KINDS,
     RANKED_KINDS,
     Column,
     Resolution,
@@ -137,6 +138,8 @@ def column_from(
     if isinstance(section.hierarchy, str):
         tree, code_labels = _code_list(folder / section.hierarchy, f"{place}.hierarchy", problems)
     problems += bad_bound(f"{place}.max_rows", section.max_rows)
+    if not section.sums and section.kind not in NUMBER_KINDS:
+        problems.append(f"{place}.sums: only numbers have sums")
     placeholder = _placeholder(section, value_type, domain, nulls, place, problems)
     breaks = _breaks(section, value_type, bounds, resolution, place, problems)
     if domain is not None:
@@ -171,6 +174,7 @@ def column_from(
         writing=PLAIN if value_type in ("text", "boolean") else written,
         outside=section.outside,
         other=other,
+        sums=section.sums,
     )
 
 

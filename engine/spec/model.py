@@ -309,6 +309,10 @@ class ColumnSection(_Section):
         [], description="Columns implied by this one (functional dependency): ward implies region"
     )
     drop: bool = Field(False, description="Left out of every table")
+    sums: bool = Field(
+        True,
+        description="Numbers in mode sticky: sums in groups are measured too, so that means are as accurate as counts",
+    )
     release: str = Field(
         "",
         description="Why a column that looks like an identifier may be published; shown in the release",

@@ -77,6 +77,9 @@ class GeneratorCard:
     # agree, and the share of records if it is published. Empty: no swapping, or it changes no count of this
     # table.
     swap: dict[str, Any] = field(default_factory=dict)
+    # Mode sticky only: columns whose sums were measured, with the range in which the values of every group counted as
+    # they are, as texts.
+    sums: dict[str, Any] = field(default_factory=dict)
     # Columns that are implied by another one (functional dependency), with that one: the table shows what
     # the one in `sub_tables` shows.
     told: dict[str, str] = field(default_factory=dict)
@@ -152,6 +155,11 @@ class GeneratorCard:
             *swap_sentences(self.swap),
             f"{self.cells_released:,} {were} released; about {_percent(self.suppressed_share, 1)} of the {many} fall "
             "outside released combinations and were imputed without reference to the data.",
+            *(
+                f"Sums of {name} in groups were measured too, with noise. Values below {low} or above {high} may "
+                "count as the end of the ranges that their group shows."
+                for name, (low, high) in self.sums.items()
+            ),
             *(
                 f"{name} is implied by {by}: it adds no further noisy figures about the same {entities}."
                 for name, by in self.told.items()

@@ -493,7 +493,10 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
     with release.cursor() as con:
         (privacy,) = con.execute("SELECT privacy FROM catalog.release").fetchall()[0]
     stated = json.loads(privacy)
-    columns = _columns_stated(release, table)
+    summed = stated.get("sums", ())
+    columns = tuple(
+        replace(column, sums=column.name in summed) for column in _columns_stated(release, table)
+    )
     of_column = {column.name: column.universe for column in columns}
     return Mechanism(
         columns=columns,

@@ -24,14 +24,13 @@ from engine.mechanism import (
     Draws,
     Measured,
     StickyDraws,
-    grow,
+    measure_total,
     measure_wider,
     row_bounds,
 )
-from engine.mechanism.measuring import top_level
+from engine.mechanism.measuring import measure_columns as measure_numbers
 from engine.params import PROFILES
 from engine.progress import silent
-from engine.ranges import ROOT_LEVEL
 from engine.relations import NO_RELATIONS
 from engine.release import Fitter, fit_order, measure_columns
 from engine.schema import (
@@ -167,14 +166,10 @@ def trial_of_spec(spec: ReleaseSpec, *, apart: bool = False) -> Trial:
 def _one_way(source: CellSource, names: tuple[str, ...], draws: Draws) -> Measured:
     """The total and every single column, as `measure_one_way` measures them in DuckDB."""
     bounds = row_bounds(draws.max_rows, ())
-    tops, one_way = {}, {"": grow(source.cells(()), (), draws, bounds)}
-    if not one_way[""].n_nodes:
+    total = measure_total(source, draws, bounds)
+    if not total.n_nodes:
         raise PrivacyError("the trial has too few people: nothing can be released")
-    for name in names:
-        cells = source.cells((name,))
-        tops[name] = top_level(grow(cells, (ROOT_LEVEL,), draws, bounds))
-        one_way[name] = grow(cells, (tops[name],), draws, bounds)
-    return Measured(source=source, tops=tops, one_way=one_way, bounds=bounds)
+    return measure_numbers(source, names, {}, total, draws, bounds, names)
 
 
 def _fitted(measured: Measured, order: FitOrder, draws: Draws) -> Trial:

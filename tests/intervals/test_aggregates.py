@@ -289,7 +289,10 @@ def test_what_is_reckoned_from_figures_that_are_not_released_is_not_released(rel
     assert {(False, False), (True, True)} < {*pairs}  # and some of which one is
     either = [m or f for m, f in pairs]
     assert hidden["r"] == hidden["t"] == either
-    assert not any(d for of_either, d in zip(either, hidden["d"], strict=True) if not of_either)
+    # A difference may be 0 in several variants, and then is not known, only where both are about as large.
+    apart = [abs(d or 0) for d in column(got, "d")]
+    told = zip(either, hidden["d"], apart, strict=True)
+    assert not any(d and far > 5 for of_either, d, far in told if not of_either)
     assert all(p for m, p in zip(hidden["m"], hidden["p"], strict=True) if m)
 
 

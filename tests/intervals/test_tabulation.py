@@ -73,13 +73,16 @@ def test_shares_and_ratios_are_those_of_the_counts(release):
     pairs = n.value.reshape(-1, 2)
     right = (pairs / pairs.sum(axis=1, keepdims=True)).ravel()
     assert share.value == pytest.approx(right, nan_ok=True)
-    assert ratio.value == pytest.approx(right / (1 - right), nan_ok=True)
-    shown = np.isfinite(right)
+    # Where rows of few imputed people may be on one side alone, a ratio is not known though a share is.
+    shown = np.isfinite(ratio.value)
     assert shown.sum() >= 12
+    assert {*np.array(ratio.status)[~shown]} <= {"not released"}
+    assert ratio.value[shown] == pytest.approx((right / (1 - right))[shown])
     for got in (share, ratio):
         assert (got.low <= got.value)[shown].all()
         assert (got.value <= got.high)[shown].all()
-        assert (got.low[~shown] == 0).all()  # from nothing to what suppression hides
+        # From nothing to what suppression hides.
+        assert (got.low[~np.isfinite(got.value)] == 0).all()
     # Both shares of a region are off by the same amount.
     half = ((share.high - share.low) / 2).reshape(-1, 2)
     are_shown = shown.reshape(-1, 2).all(axis=1)
@@ -92,8 +95,9 @@ def test_a_margin_has_the_noise_of_the_narrow_table_however_wide_the_one_that_an
     wide = tabulate(release, ["sex"], where={"age": whole})
     assert wide.table == ("age", "sex")
     assert wide.value.tolist() == narrow.value.tolist()
-    assert wide.low.tolist() == narrow.low.tolist()
-    assert wide.high.tolist() == narrow.high.tolist()
+    # Replays of another table: an end may be rounded to the next whole number.
+    assert np.abs(wide.low - narrow.low).max() <= 1
+    assert np.abs(wide.high - narrow.high).max() <= 1
     most = tabulate(release, ["sex"], where={"age": (1, 1000)})
     assert ((most.high - most.low) <= (wide.high - wide.low) + 4).all()
 

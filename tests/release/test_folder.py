@@ -29,7 +29,7 @@ from engine.release.folder import (
     restored,
     writing_folder,
 )
-from engine.schema import CodedUniverse, Resolution, Universe
+from engine.schema import CodedUniverse, Resolution, Sums, Universe
 from engine.units import unit_of
 
 
@@ -105,7 +105,16 @@ def test_measurements_come_back(tmp_path):
     values = ("a", 1.5, None, True, date(1999, 1, 1), Decimal("0.10"), time(3, 4))
     ranked = measured(("T",), np.arange(7).repeat(9), (3,), threshold=4, values=values)
     far = replace(TREES["A", "B"], columns=("far", "x"), index=TREES["A", "B"].index * (2**60) - 1)
-    trees = TREES | {("T",): ranked, ("far", "x"): far}
+    sums = Sums(
+        column="B",
+        node=np.array([3, 5]),
+        low=np.array([-(2**40), 0]),
+        high=np.array([7, 2**40]),
+        n=np.array([-(2**59), 1]),
+        scale=np.array([2**41, 8]),
+    )
+    summed = replace(TREES["A", "B"], columns=("A", "B"), sums=(sums,))
+    trees = TREES | {("T",): ranked, ("far", "x"): far, ("A", "B"): summed}
     path = folder_at(tmp_path / "m", ORDER, trees)
     folder = MeasurementFolder(path)
     assert same(folder.order(), ORDER)

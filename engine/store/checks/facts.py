@@ -351,6 +351,7 @@ def _check_privacy(path: Path, release: _Row, tables: Sequence[_Row]) -> None:
     bounds = privacy.get("bounds", {})
     fits = fits and isinstance(bounds, dict)
     fits = fits and all(_is_list(b, _is_code) and len(b) == 2 for b in bounds.values())
+    fits = fits and _is_list(privacy.get("sums", []), _is_name)
     if not fits or not all(_is_factor(privacy.get(k)) for k in numbers):
         raise damaged(path, "catalog.release: privacy", "lacks valid parameters for its mode")
 

@@ -1,0 +1,181 @@
+"""Sums of a column in groups of people, clipped to the ranges that the group itself shows, with two layers of noise.
+
+A group is a combination of single values of a table's other columns that the table releases; a column's own table has
+one, everybody. Values are clipped to the released ranges of the group where it first stands alone, from the lowest to
+the highest. They are reckoned from the middle of these, so that a sum hardly depends on how many they are; whoever
+moves from one end to the other changes it by less than the power of two that multiplies the noise of a count. Of an
+entity with more rows than count, each that counts has the mean of all. Public facts alone decide ends and noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from engine.cell_keys import cell_keys
+from engine.mechanism.bounds import RowBounds
+from engine.mechanism.cells import AdditiveEntities, Cells, PairedEntities
+from engine.mechanism.draws import Draws, EntitySets, together
+from engine.ranges import bit_length, code_bounds, stored_codes
+from engine.schema import (
+    KIND_NONNEGATIVE,
+    KIND_NULL,
+    KIND_OTHER,
+    NULL_CODE,
+    NUMBER_KINDS,
+    OTHER_CODE,
+    BoolArray,
+    Column,
+    Int64Array,
+    Measurement,
+    Sums,
+)
+
+MOST_BITS = 60
+"""Sums of more bits are not measured: with their noise they must fit into an int64."""
+
+
+def summable(columns: Iterable[Column]) -> frozenset[str]:
+    """Columns of which sums may be measured: numbers, unless their owner says otherwise."""
+    return frozenset(one.name for one in columns if one.kind in NUMBER_KINDS and one.sums)
+
+
+def has_ranges(tree: Measurement) -> bool:
+    """Whether a column's own table releases a range of numbers, but no part of it."""
+    is_leaf = np.ones(tree.n_nodes, dtype=bool)
+    is_leaf[tree.parent[tree.parent >= 0]] = False
+    return bool((is_leaf & (tree.level[:, 0] > 0)).any())
+
+
+def sums_of(cells: Cells, tree: Measurement, name: str, draws: Draws, bounds: RowBounds) -> Sums:
+    """Measure the sums of a column in all groups that its table releases.
+
+    cells: All of the table. tree: What is released of it.
+    """
+    j = cells.columns.index(name)
+    others = [i for i in range(len(cells.columns)) if i != j]
+    node = _first_alone(tree, j, others)
+    codes = stored_codes(tree.kind[node], tree.level[node], tree.index[node])
+    of_cells, of_nodes = _numbered(cells.codes[:, others], codes[:, others])
+    groups, first, group = np.unique(of_nodes, return_index=True, return_inverse=True)
+    low, high = _ends(tree, node, j, group, len(groups))
+    most = tree.scale[tree.depth[node[first]]]
+    # The noise is as that of a count, times a power of two above what lies between the ends.
+    bits = bit_length((high.view(np.uint64) - low.view(np.uint64)) | np.uint64(1))
+    bits += bit_length(most.view(np.uint64)) - 1
+    # Noisy numbers of rows are public; noise does not hide as many more.
+    rows = np.ones(len(groups), dtype=np.int64)
+    np.add.at(rows, group, np.maximum(2 * tree.n[node], 0))
+    kept = (high > low) & (bits + bit_length(rows.view(np.uint64)) < MOST_BITS)
+    first, low, high, most, bits = (one[kept] for one in (first, low, high, most, bits))
+    at = np.searchsorted(groups[kept], of_cells)
+    at = np.minimum(at, max(len(first) - 1, 0))
+    inside = np.isin(of_cells, groups[kept])
+    inside &= (cells.codes[:, j] != NULL_CODE) & (cells.codes[:, j] != OTHER_CODE)
+    found = Sums(
+        column=name, node=node[first], low=low, high=high, n=low, scale=np.int64(1) << bits
+    )
+    at, x = at[inside], cells.codes[inside, j]
+    value = np.clip(x, low[at], high[at]) - found.middle[at]
+    sums, sets = _summed(cells, inside, at, value, most, bounds)
+    own = draws.of_sums(name)
+    # What names a group: its values, and both ends.
+    kind = np.full((len(first), len(cells.columns) + 1), KIND_NONNEGATIVE, dtype=np.uint8)
+    kind[:, others] = tree.kind[node[first]][:, others]
+    index = np.column_stack([tree.index[node[first]], high])
+    index[:, j] = low
+    for log2_scale in np.unique(bits).tolist():
+        one = np.flatnonzero(bits == log2_scale)
+        sums[one] += own.set_noise(sets.take(one), log2_scale)
+        sums[one] += own.label_noise(
+            cells.columns, kind[one], np.zeros_like(kind[one]), index[one], log2_scale
+        )
+    return replace(found, n=sums)
+
+
+def _first_alone(tree: Measurement, j: int, others: list[int]) -> Int64Array:
+    """Buckets of ranges of numbers of a column, of the first depth at which all other columns have single values."""
+    alone = (tree.level[:, others] == 0).all(axis=1)
+    above = np.where(tree.parent >= 0, alone[tree.parent], False)
+    is_number = (tree.kind[:, j] != KIND_NULL) & (tree.kind[:, j] != KIND_OTHER)
+    return np.flatnonzero(alone & ~above & is_number)
+
+
+def _ends(
+    tree: Measurement, node: Int64Array, j: int, group: Int64Array, n_groups: int
+) -> tuple[Int64Array, Int64Array]:
+    """Smallest and largest code of a column in the buckets of each group."""
+    lows, highs = code_bounds(tree.kind[node, j], tree.level[node, j], tree.index[node, j])
+    ends = np.iinfo(np.int64)
+    low, high = np.full(n_groups, ends.max), np.full(n_groups, ends.min)
+    np.minimum.at(low, group, lows)
+    np.maximum.at(high, group, highs)
+    return low, high
+
+
+def _numbered(one: Int64Array, other: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Number the combinations in two lists of codes, equal ones alike."""
+    both = np.concatenate([one, other])
+    places, sizes = [], []
+    for codes in both.T:
+        distinct, place = np.unique(codes, return_inverse=True)
+        places.append(place)
+        sizes.append(len(distinct))
+    keys, _ = cell_keys(places, sizes, n=len(both))
+    return keys[: len(one)], keys[len(one) :]
+
+
+def _summed(
+    cells: Cells,
+    inside: BoolArray,
+    group: Int64Array,
+    value: Int64Array,
+    most: Int64Array,
+    bounds: RowBounds,
+) -> tuple[Int64Array, EntitySets]:
+    """True sums of groups, and who is in them; of several kinds of entities the sum is that of the fewest rows.
+
+    inside: The cells that count; group, value: of these. most: Rows of an entity that count, by group.
+    """
+    n_groups, sums, fewest = len(most), np.zeros(len(most), dtype=np.int64), None
+    sets = list[EntitySets]()
+    for kind in cells.entities:
+        n_rows, own = np.zeros((2, n_groups), dtype=np.int64)
+        lanes = np.zeros((n_groups, 2), dtype=np.uint64)
+        if isinstance(kind, AdditiveEntities):
+            np.add.at(n_rows, group, cells.n_rows[inside])
+            np.add.at(own, group, cells.n_rows[inside] * value)
+            np.add.at(lanes, group, kind.lanes[inside])
+            size = n_rows
+        else:
+            of_group, entity, rows, total = _by_entity(kind, inside, group, value)
+            counted = np.minimum(rows, most[of_group])
+            np.add.at(n_rows, of_group, counted)
+            # In two steps, so that no product leaves the 64 bits.
+            share = total // rows * counted + total % rows * counted // rows
+            np.add.at(own, of_group, share)
+            np.add.at(lanes, of_group, kind.tokens[entity])
+            size = np.bincount(of_group, minlength=n_groups)
+        sets.append(EntitySets(size=size, lanes=lanes))
+        is_fewer = np.ones(n_groups, dtype=bool) if fewest is None else n_rows < fewest
+        sums = np.where(is_fewer, own, sums)
+        fewest = n_rows if fewest is None else np.minimum(fewest, n_rows)
+    # As in counts: where each row is one entity, the first set names the same people as all do.
+    return sums, together(sets[:1] if bounds.most is None else sets)
+
+
+def _by_entity(
+    kind: PairedEntities, inside: BoolArray, group: Int64Array, value: Int64Array
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    """Of each entity in each group: the group, the entity, its rows, and the sum of their values."""
+    place = np.cumsum(inside) - 1
+    held = inside[kind.cell]
+    cell, entity, n_rows = place[kind.cell[held]], kind.entity[held], kind.n_rows[held]
+    key, at = np.unique(group[cell] * len(kind.tokens) + entity, return_inverse=True)
+    rows, total = np.zeros((2, len(key)), dtype=np.int64)
+    np.add.at(rows, at, n_rows)
+    np.add.at(total, at, n_rows * value[cell])
+    of_group, entity = np.divmod(key, max(len(kind.tokens), 1))
+    return of_group, entity, rows, total
