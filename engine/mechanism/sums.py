@@ -15,9 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from engine.cell_keys import cell_keys
-from engine.mechanism.bounds import RowBounds
 from engine.mechanism.cells import AdditiveEntities, Cells, PairedEntities
-from engine.mechanism.draws import Draws, EntitySets, together
+from engine.mechanism.draws import Draws, EntitySets
 from engine.ranges import bit_length, code_bounds, stored_codes
 from engine.schema import (
     KIND_NONNEGATIVE,
@@ -49,10 +48,10 @@ def has_ranges(tree: Measurement) -> bool:
     return bool((is_leaf & (tree.level[:, 0] > 0)).any())
 
 
-def sums_of(cells: Cells, tree: Measurement, name: str, draws: Draws, bounds: RowBounds) -> Sums:
+def sums_of(cells: Cells, tree: Measurement, name: str, draws: Draws) -> Sums:
     """Measure the sums of a column in all groups that its table releases.
 
-    cells: All of the table. tree: What is released of it.
+    cells: All of the table, of one kind of entities, or of several with one row each. tree: What is released of it.
     """
     j = cells.columns.index(name)
     others = [i for i in range(len(cells.columns)) if i != j]
@@ -79,7 +78,7 @@ def sums_of(cells: Cells, tree: Measurement, name: str, draws: Draws, bounds: Ro
     )
     at, x = at[inside], cells.codes[inside, j]
     value = np.clip(x, low[at], high[at]) - found.middle[at]
-    sums, sets = _summed(cells, inside, at, value, most, bounds)
+    sums, sets = _summed(cells, inside, at, value, cells.codes[:, j].copy(), most)
     own = draws.of_sums(name)
     # What names a group: its values, and both ends.
     kind = np.full((len(first), len(cells.columns) + 1), KIND_NONNEGATIVE, dtype=np.uint8)
@@ -132,44 +131,41 @@ def _summed(
     inside: BoolArray,
     group: Int64Array,
     value: Int64Array,
+    code: Int64Array,
     most: Int64Array,
-    bounds: RowBounds,
 ) -> tuple[Int64Array, EntitySets]:
-    """True sums of groups, and who is in them; of several kinds of entities the sum is that of the fewest rows.
+    """True sums of groups, and who is in them with which values, of the first kind of entities.
 
-    inside: The cells that count; group, value: of these. most: Rows of an entity that count, by group.
+    inside: The cells that count; group, value: of these. code: Of all cells, as the source has it. most: Rows of an
+    entity that count, by group.
     """
-    n_groups, sums, fewest = len(most), np.zeros(len(most), dtype=np.int64), None
-    sets = list[EntitySets]()
-    for kind in cells.entities:
-        n_rows, own = np.zeros((2, n_groups), dtype=np.int64)
-        lanes = np.zeros((n_groups, 2), dtype=np.uint64)
-        if isinstance(kind, AdditiveEntities):
-            np.add.at(n_rows, group, cells.n_rows[inside])
-            np.add.at(own, group, cells.n_rows[inside] * value)
-            np.add.at(lanes, group, kind.lanes[inside])
-            size = n_rows
-        else:
-            of_group, entity, rows, total = _by_entity(kind, inside, group, value)
-            counted = np.minimum(rows, most[of_group])
-            np.add.at(n_rows, of_group, counted)
-            # In two steps, so that no product leaves the 64 bits.
-            share = total // rows * counted + total % rows * counted // rows
-            np.add.at(own, of_group, share)
-            np.add.at(lanes, of_group, kind.tokens[entity])
-            size = np.bincount(of_group, minlength=n_groups)
-        sets.append(EntitySets(size=size, lanes=lanes))
-        is_fewer = np.ones(n_groups, dtype=bool) if fewest is None else n_rows < fewest
-        sums = np.where(is_fewer, own, sums)
-        fewest = n_rows if fewest is None else np.minimum(fewest, n_rows)
-    # As in counts: where each row is one entity, the first set names the same people as all do.
-    return sums, together(sets[:1] if bounds.most is None else sets)
+    n_groups, kind = len(most), cells.entities[0]
+    sums, size = np.zeros((2, n_groups), dtype=np.int64)
+    lanes = np.zeros((n_groups, 2), dtype=np.uint64)
+    # Odd multiples of tokens: noise that knew the people alone would stay, and show by how much, where in another
+    # vintage one of them has another value.
+    times = 2 * code.view(np.uint64)[:, None] + np.uint64(1)
+    if isinstance(kind, AdditiveEntities):
+        np.add.at(size, group, cells.n_rows[inside])
+        np.add.at(sums, group, cells.n_rows[inside] * value)
+        np.add.at(lanes, group, (kind.lanes * times)[inside])
+        return sums, EntitySets(size=size, lanes=lanes)
+    of_group, rows, total = _by_entity(kind, inside, group, value)
+    counted = np.minimum(rows, most[of_group])
+    # In two steps, so that no product leaves the 64 bits.
+    np.add.at(sums, of_group, total // rows * counted + total % rows * counted // rows)
+    held = np.flatnonzero(inside[kind.cell])
+    cell = kind.cell[held]
+    n_rows = kind.n_rows[held].view(np.uint64)[:, None]
+    place = np.cumsum(inside) - 1
+    np.add.at(lanes, group[place[cell]], kind.tokens[kind.entity[held]] * times[cell] * n_rows)
+    return sums, EntitySets(size=np.bincount(of_group, minlength=n_groups), lanes=lanes)
 
 
 def _by_entity(
     kind: PairedEntities, inside: BoolArray, group: Int64Array, value: Int64Array
-) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-    """Of each entity in each group: the group, the entity, its rows, and the sum of their values."""
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Of each entity in each group: the group, its rows, and the sum of their values."""
     place = np.cumsum(inside) - 1
     held = inside[kind.cell]
     cell, entity, n_rows = place[kind.cell[held]], kind.entity[held], kind.n_rows[held]
@@ -177,5 +173,4 @@ def _by_entity(
     rows, total = np.zeros((2, len(key)), dtype=np.int64)
     np.add.at(rows, at, n_rows)
     np.add.at(total, at, n_rows * value[cell])
-    of_group, entity = np.divmod(key, max(len(kind.tokens), 1))
-    return of_group, entity, rows, total
+    return key // max(len(kind.tokens), 1), rows, total

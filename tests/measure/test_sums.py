@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from fixtures.measure import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.mechanism import RowBounds, StickyDraws, grow
+from engine.mechanism import RowBounds, StickyDraws, grow, measure_columns
 from engine.mechanism.sums import sums_of
 from engine.ranges import code_bounds
 from engine.schema import KIND_NULL, KIND_OTHER, NULL_CODE
@@ -66,9 +67,9 @@ def by_hand(rows, tree, j, most):
     return out
 
 
-def by_measuring(cells, tree, name, draws, bounds):
+def by_measuring(cells, tree, name, draws):
     """The same of measured sums."""
-    sums = sums_of(cells, tree, name, draws, bounds)
+    sums = sums_of(cells, tree, name, draws)
     j = tree.columns.index(name)
     out = {}
     for at, node in enumerate(sums.node):
@@ -96,7 +97,7 @@ def test_without_noise_sums_are_those_of_people_clipped_to_what_their_group_show
     cells = cells_of(rows, "axb", [tokens_of(10)], [False])
     bounds = RowBounds(most=most, of_values={})
     tree = grow(cells, (2, 6, 2), Noiseless(threshold=threshold), bounds)
-    assert by_measuring(cells, tree, "x", EXACT, bounds) == by_hand(rows, tree, 1, most)
+    assert by_measuring(cells, tree, "x", EXACT) == by_hand(rows, tree, 1, most)
 
 
 @given(st.lists(st.tuples(GROUPS, NUMBERS), min_size=1, max_size=60))
@@ -105,7 +106,7 @@ def test_people_of_one_row_each_are_summed_as_such(people):
     rows = [(codes, (e,)) for e, codes in enumerate(people)]
     cells = cells_of(rows, "gx", [tokens_of(len(rows))], [True])
     tree = grow(cells, (2, 6), Noiseless(threshold=2), ONE_ROW)
-    assert by_measuring(cells, tree, "x", EXACT, ONE_ROW) == by_hand(rows, tree, 1, 1)
+    assert by_measuring(cells, tree, "x", EXACT) == by_hand(rows, tree, 1, 1)
 
 
 def sums_by_key(n_keys, draws=StickyDraws):
@@ -116,11 +117,11 @@ def sums_by_key(n_keys, draws=StickyDraws):
     ]
     cells = cells_of(rows, "gx", [tokens_of(len(rows))], [True])
     exact = grow(cells, (2, 6), EXACT, ONE_ROW)
-    truth = sums_of(cells, exact, "x", EXACT, ONE_ROW)
+    truth = sums_of(cells, exact, "x", EXACT)
     of_sums, of_counts = [], []
     for number in range(n_keys):
         own = draws(key_number(number), VINTAGE, STANDARD)
-        found = sums_of(cells, exact, "x", own, ONE_ROW)
+        found = sums_of(cells, exact, "x", own)
         of_sums.append((found.n - truth.n) / truth.scale)
         counted = grow(cells, (2, 6), own, ONE_ROW)
         of_counts.append((counted.n - exact.n)[truth.node])
@@ -166,8 +167,40 @@ def test_who_has_no_value_changes_no_sum():
     for people in (rows, more):
         cells = cells_of(people, "gx", [tokens_of(40)], [True])
         tree = grow(cells, (0, 5), draws, ONE_ROW)
-        found.append(by_measuring(cells, tree, "x", draws, ONE_ROW))
+        found.append(by_measuring(cells, tree, "x", draws))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("is_additive", [True, False])
+def test_a_changed_value_does_not_show_by_how_much_it_changed(is_additive):
+    """The same key, people and ranges, as where a vintage goes on from another: the noise is drawn anew."""
+    values = [3, 9, 17, 30, 31] * 8
+    other = [4, *values[1:]]
+    shifts = []
+    for number in range(30):
+        draws, found = StickyDraws(key_number(number), VINTAGE, STANDARD), []
+        for of in (values, other):
+            rows = [((0, x), (e,)) for e, x in enumerate(of)]
+            cells = cells_of(rows, "gx", [tokens_of(40)], [is_additive])
+            tree = grow(cells, (0, 5), EXACT, ONE_ROW)
+            found.append(int(sums_of(cells, tree, "x", draws).n[0]))
+        shifts.append(found[1] - found[0])
+    assert np.std(shifts) > 16  # a layer of noise has 32
+    assert shifts.count(1) < 10
+
+
+@pytest.mark.parametrize(
+    ("additive", "most", "has"), [([True, True], None, True), ([False, False], 4, False)]
+)
+def test_no_sums_where_several_kinds_of_entities_have_several_rows(additive, most, has):
+    """Whose rows are the fewest would turn a sum by more than noise hides."""
+    rows = [((int(x),), (e, e // 2)) for e, x in enumerate(INCOMES[:400])]
+    cells = cells_of(rows, "x", [tokens_of(400), tokens_of(400)], additive)
+    bounds, draws = RowBounds(most=most, of_values={}), StickyDraws(KEY, VINTAGE, STANDARD)
+    source = SimpleNamespace(each=lambda sets: (cells for _ in sets))
+    total = grow(cells_of([((), (0,))] * 9, "", [tokens_of(1)], [False]), (), EXACT, ONE_ROW)
+    run = measure_columns(source, ["x"], {}, total, draws, bounds, ["x"])
+    assert bool(run.one_way["x"].sums) == has
 
 
 def test_noise_grows_with_the_rows_that_count():
@@ -176,7 +209,7 @@ def test_noise_grows_with_the_rows_that_count():
         rows, "gx", (0, 4), [tokens_of(30)], [False], EXACT, RowBounds(most=4, of_values={})
     )
     cells = cells_of(rows, "gx", [tokens_of(30)], [False])
-    sums = sums_of(cells, tree, "x", EXACT, RowBounds(most=4, of_values={}))
+    sums = sums_of(cells, tree, "x", EXACT)
     assert sums.scale.tolist() == [4 * 16]
 
 
@@ -184,7 +217,7 @@ def test_sums_of_values_too_large_for_64_bits_are_not_measured():
     rows = [((0, x), (e,)) for e, x in enumerate([-(2**62), 2**62] * 10)]
     cells = cells_of(rows, "gx", [tokens_of(20)], [True])
     tree = grow(cells, (0, 62), EXACT, NO_BOUND)
-    assert not len(sums_of(cells, tree, "x", EXACT, NO_BOUND).n)
+    assert not len(sums_of(cells, tree, "x", EXACT).n)
 
 
 @pytest.mark.parametrize(
