@@ -71,8 +71,11 @@ def draft(
     target = Path(out) if out is not None else default_draft(what if is_file else "release")
     if target.exists() and not is_draft(target):
         raise StoreError(f"{target}: exists and is no draft; give another output")
+    if not target.absolute().parent.is_dir():
+        raise StoreError(f"{target.parent}: no such folder")
     with tempfile.TemporaryDirectory(prefix=_KEYS, dir=target.absolute().parent) as folder:
-        key = Path(folder, "draft.key")
+        key, made = Path(folder, "draft.key"), Path(folder, "draft") / target.name
+        made.parent.mkdir()
         new_key(key)
         given = read(Path(what), check_key=False) if is_file else what
         if not isinstance(given, ReleaseSpec):
@@ -82,14 +85,15 @@ def draft(
             spec,
             key_path=key,
             previous=None,
-            title=f"{DRAFT_TITLE}: {spec.title}",
+            title=": ".join(filter(None, (DRAFT_TITLE, spec.title.strip()))),
             notes=(_NOTE, *spec.notes),
             bounds=replace(spec.bounds, accept_risk=spec.bounds.accept_risk or _REASON),
         )
-        release.build(
-            spec, target, frame=frame, jobs=jobs, force=target.exists(), progress=progress
-        )
-        target.chmod(0o600)
+        release.build(spec, made, frame=frame, jobs=jobs, progress=progress)
+        _remove(target)
+        for one in made.parent.iterdir():  # the manifest, and further sets of wide tables
+            one.chmod(0o600)
+            one.rename(target.with_name(one.name))
     return open_release(target)
 
 
@@ -191,8 +195,16 @@ def remove_drafts(folder: str | Path) -> list[Path]:
     """
     drafts = [path for path in sorted(Path(folder).glob(f"*{_ENDING}")) if is_draft(path)]
     for path in drafts:
-        for one in [*path.parent.glob(f"{path.name}.*"), path]:
-            shutil.rmtree(one) if one.is_dir() else one.unlink()
+        _remove(path)
     for left in Path(folder).glob(f"{_KEYS}*"):
         shutil.rmtree(left, ignore_errors=True)
     return drafts
+
+
+def _remove(draft: Path) -> None:
+    """Delete a draft with what belongs to it: manifest, replays, further sets of wide tables."""
+    for one in draft.parent.glob(f"{draft.stem}.*"):
+        if one.is_dir():
+            shutil.rmtree(one)
+        else:
+            one.unlink()

@@ -6,6 +6,7 @@ estimates from the number of released buckets.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -67,7 +68,7 @@ class PlannedTable:
         float  # Noisy share of the rows outside of them: to be filled in, or under a placeholder
     )
     # Of columns with a decimal step: about what share would be suppressed at ten and at a hundred times the step.
-    coarser: Mapping[str, tuple[float, float]]
+    coarser: Mapping[str, tuple[float, ...]]
     noise_sd: float  # Standard deviation of the noise on such a cell, in rows
     seconds: float  # Estimated time to fit and store it
     is_published: bool  # False: only needed by wider tables
@@ -576,15 +577,21 @@ def _planned(
         released = int(np.maximum(tree.n[is_shown], 0).sum())
         return min(max(1 - released / total, 0.0), 1.0)
 
-    coarser = {}
+    coarser: dict[str, tuple[float, ...]] = {}
     for j, name in enumerate(tree.columns):
         if name in steps:
             others = (np.delete(tree.level, j, axis=1) == 0).all(axis=1)
-            shares = []
-            for level in (3, 6):  # ranges of 8 and 64 steps, the next below ten and a hundred
+
+            def within(level: int, others: BoolArray = others, j: int = j) -> float:
                 fits = others & (tree.level[:, j] <= level)
-                shares.append(suppressed(fits & ~(fits[tree.parent] & (tree.parent >= 0))))
-            coarser[name] = shares[0], shares[1]
+                return suppressed(fits & ~(fits[tree.parent] & (tree.parent >= 0)))
+
+            # Ten and a hundred steps lie between ranges of 8 and 16, and of 64 and 128 of them.
+            coarser[name] = tuple(
+                (low + 1 - at) * within(low) + (at - low) * within(low + 1)
+                for at in (math.log2(10), math.log2(100))
+                for low in [int(at)]
+            )
     own = PlannedTable(
         columns=tree.columns,
         cells=int(single.sum()),

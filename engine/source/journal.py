@@ -162,7 +162,7 @@ def _refuse_differences(known: dict[str, Any] | None, vintage: str, state: Vinta
         raise PrivacyError(
             f"vintage {vintage!r} is pinned to another state: {'; '.join(differences)} changed since its "
             "first build. Noise drawn for one state must not be used on another: give release.vintage "
-            "a new name. To try settings out, use tablepack draft (engine.draft), which spends nothing"
+            "a new name. To try settings out, use tablepack draft (in Python: draft), which spends nothing"
         )
 
 

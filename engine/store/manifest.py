@@ -143,8 +143,8 @@ def read_manifest(release: Path) -> Manifest:
         manifest = Manifest.from_json(text.decode("utf-8"))
     except FileNotFoundError:
         raise DamagedRelease(
-            f"{release}: not a release, or its manifest {path.name} is missing. Of data, tablepack init and build "
-            "make a release (in Python: build)"
+            f"{release}: not a release, or its manifest {path.name} is missing. To make a release from data, use "
+            "tablepack init, then tablepack build (in Python: build)"
         ) from None
     except (UnicodeError, OSError):
         raise DamagedRelease(f"{release}: its manifest {path.name} cannot be read") from None

@@ -111,14 +111,14 @@ class Tabulation:
             )
         return self.keys.index(wanted)
 
-    def df(self, across: Sequence[str] = ()) -> pd.DataFrame:
+    def df(self, across: str | Sequence[str] = ()) -> pd.DataFrame:
         """Return a pandas DataFrame: the columns of the groups, then value, low, high, status.
 
         A column of the groups that is called like one of those four comes first all the same: take it by place.
 
         Parameters
         ----------
-        across : sequence of str
+        across : str or sequence of str
             Columns whose values are columns of the frame; it then holds the figures alone, missing where not released.
         """
         import pandas as pd  # slow to load, and most uses of a tabulation never ask for it
@@ -130,8 +130,13 @@ class Tabulation:
         frame = pd.concat([pd.Series(part) for part in parts], axis=1)
         frame.columns = pd.Index(names)
         if across:
-            down = [name for name in self.columns if name not in across]
-            frame = frame.pivot(index=down, columns=list(across), values="value")
+            wide = [across] if isinstance(across, str) else list(across)
+            down = [name for name in self.columns if name not in wide]
+            if not down or not {*wide} <= {*self.columns}:
+                raise QueryRefused(
+                    f"across: some of the columns {', '.join(self.columns)}, and not all"
+                )
+            frame = frame.pivot(index=down, columns=wide, values="value")
         return frame
 
     @property

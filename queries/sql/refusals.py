@@ -97,8 +97,11 @@ def refusal(error: duckdb.Error, known: Vocabulary, statement: str = "") -> Quer
     if _PARAMETERS in text:
         return QueryRefused("The statement has parameters ($1, ?): replace them by values")
     if isinstance(error, duckdb.ConversionException):
-        folded = statement.casefold()
-        named = [words for c, words in known.hidden.items() if c.casefold() in folded]
+        named = [
+            words
+            for c, words in known.hidden.items()
+            if re.search(rf"\b{re.escape(c)}\b", statement, re.IGNORECASE)
+        ]
         return QueryRefused(". ".join([text.rstrip("."), *named]))
     near = _NEAR.search(text)
     word = next(filter(None, near.groups()), "") if near else ""

@@ -13,8 +13,8 @@ import importlib
 import io
 import json
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -23,7 +23,7 @@ import duckdb
 from engine.errors import MissingPackage
 from engine.guarantee import Guarantee, bound_sentences
 from engine.outputs import write_output
-from engine.schema import ColumnSet
+from engine.schema import ColumnSet, quoted
 from engine.store import (
     range_words,
     swap_sentences,
@@ -48,7 +48,6 @@ Mark = Callable[[Callable[[], list[tuple[Any, ...]]]], Marks]
 """Determines which figures are not released, of rows that are fetched if there are any figures."""
 Unreleased = Literal["missing", "imputed"]
 """What stands for figures that are not released, in forms for programs."""
-_WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?\Z")
 N_SHOWN = 20
 """Rows shown in a notebook or an interactive session."""
 
@@ -144,26 +143,14 @@ class GivenRows(Statement):
         """Return all rows in one form."""
         if form == "fetchall":
             return self.rows
-        import pandas
-
-        values = zip(*self.rows, strict=True) if self.rows else [()] * len(self.columns)
-        series = [
-            pandas.Series(
-                list(of), dtype="Int64" if _WHOLE.fullmatch(type_) and None in of else None
-            )
-            for of, type_ in zip(values, self.types, strict=True)
-        ]
-        frame = pandas.concat(series, axis=1, keys=range(len(series)))
-        frame.columns = pandas.Index(_apart(self.columns))
-        if form == "df":
-            return frame
-        if form == "pl":
-            import polars
-
-            return polars.from_pandas(frame)
-        import pyarrow
-
-        return pyarrow.Table.from_pandas(frame, preserve_index=False)
+        values = list(zip(*self.rows, strict=True)) if self.rows else [()] * len(self.columns)
+        types = ["VARCHAR" if type_ == '"NULL"' else type_ for type_ in self.types]
+        listed = ", ".join(
+            f"unnest(CAST(? AS {type_}[])) AS {quoted(name)}"
+            for name, type_ in zip(self.columns, types, strict=True)
+        )
+        with duckdb.connect() as con:
+            return getattr(con.sql(f"SELECT {listed}", params=[list(of) for of in values]), form)()
 
     def head(self, n: int) -> list[tuple[Any, ...]]:
         """Return the first rows."""
@@ -171,15 +158,6 @@ class GivenRows(Statement):
 
     def close(self) -> None:
         """There is no connection to give up."""
-
-
-def _apart(names: Sequence[str]) -> list[str]:
-    """Names for a frame: what stands there twice gets a number, as DuckDB's own frames have it."""
-    out: list[str] = []
-    for name in names:
-        tries = (name, *(f"{name}_{i}" for i in range(1, len(names) + 1)))
-        out.append(next(t for t in tries if t not in out and (t == name or t not in names)))
-    return out
 
 
 class Result:
@@ -323,6 +301,7 @@ class Result:
             What stands for figures that are not released: nothing (NA), or the imputed numbers, and a column
             `<name>_status` beside each figure whose status is known.
         """
+        self._warn_of_unknown()
         frame: pandas.DataFrame = self._given(unreleased).fetch("df")
         return frame
 
@@ -384,7 +363,16 @@ class Result:
                     f".{'arrow' if form == 'to_arrow_table' else form}() requires {package}: "
                     f"pip install 'tablepack[{extra}]'"
                 ) from None
+        self._warn_of_unknown()
         return self._given(unreleased).fetch(form)
+
+    def _warn_of_unknown(self) -> None:
+        """Warn whoever takes a frame, which has no room for it."""
+        for why in self.marks.unknown:
+            warnings.warn(
+                f"It is not known which figures are released, so imputed ones may be among them: {why}",
+                stacklevel=3,
+            )
 
     def to_csv(
         self,
@@ -438,7 +426,7 @@ class Result:
             "table": list(self.table) if self.table is not None else None,
             "noise_sd": self.noise_sd,
             "filled_share": self.filled_share,
-            "warnings": list(self.warnings),
+            "warnings": [*self.warnings, *self.marks.notes(self.entity, instead=unreleased)],
         }
         text = json.dumps(answer, default=_plain, ensure_ascii=False, allow_nan=False)
         return _written(text + "\n", path, force=force)

@@ -123,7 +123,6 @@ def test_a_warning_of_a_fine_resolution_says_what_the_next_two_would_show(tmp_pa
     told = re.search(r"resolution = 1 of cost about (\d+)%, with 1e1 about (\d+)%", warning)
     assert told, warning
     assert share > 0.95
-    # Ranges of powers of two stand for those of ten: a little finer, so a little more is suppressed.
     for percent, exponent in zip(told.groups(), (0, 1), strict=True):
         real, _ = planned(Resolution(exponent=exponent))
-        assert real - 0.05 <= int(percent) / 100 <= real + 0.25
+        assert abs(int(percent) / 100 - real) <= 0.1

@@ -156,7 +156,7 @@ def comma(number: object) -> str:
     return f"{number:.2f}".replace(".", ",")
 
 
-@nasty("decimal commas", in_spec=('decimal = ","', 'kind = "decimal"'))
+@nasty("decimal commas", in_spec=('decimal = ","', 'kind = "real"'))
 def decimal_commas(folder):
     return put(folder, "a.csv", text(changed(cost=comma), delimiter=";"))
 

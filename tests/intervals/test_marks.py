@@ -58,7 +58,6 @@ def test_programs_get_nothing_for_what_is_not_released_unless_they_ask(release):
     hidden = [known[row[:2]] == NOT_RELEASED for row in plain.rows]
     assert any(hidden)
     frame, imputed = plain.df(), plain.df(unreleased="imputed")
-    assert str(frame["n"].dtype) == "Int64"
     assert frame["n"].isna().tolist() == hidden
     shown = [row[2] for row, is_hidden in zip(plain.rows, hidden, strict=True) if not is_hidden]
     assert frame["n"].dropna().tolist() == shown
@@ -67,6 +66,12 @@ def test_programs_get_nothing_for_what_is_not_released_unless_they_ask(release):
     assert (imputed["n_status"] == NOT_RELEASED).tolist() == hidden
     table = plain.arrow()
     assert table["n"].null_count == sum(hidden)
+    assert str(table["n"].type) == "int64"
+    # Types are those of the statement, whether or not anything is left out.
+    typed = WARDS.replace("AS n", "* 10::HUGEINT ** 25 AS n, DATE '2020-01-01' AS d, [1] AS l")
+    dated = release.sql("SELECT DATE '2020-01-01' AS d").df()
+    assert release.sql(typed).df()["d"].dtype == dated["d"].dtype
+    assert release.sql(typed).marks.n_unreleased
     lines = plain.to_csv().splitlines()[1:]
     assert [line.endswith(",") for line in lines] == hidden
     assert [row[2] is None for row in json.loads(plain.to_json())["rows"]] == hidden
@@ -114,6 +119,9 @@ def test_intervals_show_the_mark_beside_their_ends(release):
 )  # fmt: skip
 def test_what_is_not_understood_says_that_nothing_is_known(release, text, why):
     result = release.sql(text)
+    with pytest.warns(UserWarning, match="not known which figures are released"):
+        result.df()
+    assert why in " ".join(json.loads(result.to_json())["warnings"])
     assert "not known which figures are released" in repr(result)
     assert why in " ".join(result.marks.unknown)
 

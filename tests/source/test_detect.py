@@ -156,7 +156,11 @@ def test_a_resolution_is_coarse_enough_that_values_are_shared():
     assert finer < 1_500 < own
     assert "as written: resolution = 1e-2" in spec_text(detection)
     people = found(pd.DataFrame({"v": amounts, "who": [0] * 3_000}), ["who"]).columns[0]
-    assert people.resolution is None or people.resolution != step, "one person shares with nobody"
+    assert people.resolution is None, "one person shares with nobody"
+    # Tenths are no binary numbers: neighbours must not be taken for one value, shared by twice as many.
+    nine, twenty = ([f"{n / 10:.1f}" for n in range(1_000)] * times for times in (9, 20))
+    assert one(nine)[0].resolution == Resolution()
+    assert one(twenty)[0].resolution == Resolution(exponent=-1)
 
 
 def test_values_are_those_of_ten_entities():

@@ -54,7 +54,8 @@ def test_results_outlive_the_handle(path):
     with open_release(path) as release:
         result = release.sql("SELECT age FROM data")
     assert len(result.rows) == make_table(("AGE",)).n_rows
-    assert len(result.df()) == len(result.rows)
+    with pytest.warns(UserWarning, match="is closed"):
+        assert len(result.df()) == len(result.rows)
     for ask in (release.sql, release.explain):
         with pytest.raises(StoreError, match="closed"):
             ask("SELECT 1")

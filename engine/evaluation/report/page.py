@@ -366,9 +366,9 @@ THREE_RISKS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 ADVICE: Mapping[Verdict, str] = {
     "good": "Nothing further is needed against this risk.",
     "fair": "Limit who receives the release, or remove the finest tables; then evaluate again.",
-    "poor": "Do not publish it as it is: coarsen columns, drop tables, or use profile strict or mode dp.",
-    "only stated": "Run tablepack attack before deciding.",
-    "not computed": "Run tablepack attack before deciding.",
+    "poor": "Do not publish it as it is: coarsen columns, drop tables, use a stricter profile or a smaller epsilon.",
+    "only stated": "Decide without this figure only if the reason given does not matter.",
+    "not computed": "Run tablepack attack before deciding, with non-members (--control) if there are any.",
 }
 
 

@@ -88,7 +88,7 @@ def _shared(
         counts = [
             block.fetch(
                 f"SELECT j, sum(greatest(n - {LEAST}, 0)), sum(n) FROM "
-                f"(SELECT j, floor(v / 10.0 ** {at}) AS cell, sum(n) AS n FROM ({people}) GROUP BY ALL) GROUP BY j"
+                f"(SELECT j, round(v / 10.0 ** {at}) AS cell, sum(n) AS n FROM ({people}) GROUP BY ALL) GROUP BY j"
             )
             for people in by_kind
         ]
