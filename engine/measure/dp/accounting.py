@@ -23,7 +23,8 @@ from functools import lru_cache
 
 from engine.errors import InternalError, SpecError
 from engine.levels import n_cells, tree_sizes
-from engine.measure.dp.noise import epsilon_of_rho, guarantee_of, variance_of
+from engine.measure.dp.conversion import epsilon_of_rho
+from engine.measure.dp.noise import guarantee_of, variance_of
 from engine.params import LEAST_EPSILON, MOST_EPSILON, DPParams, Noise
 from engine.schema import ColumnSet
 
@@ -109,10 +110,9 @@ def composed(costs: Iterable[Cost], delta: float) -> float:
     and delta is 0.
     """
     # Pure epsilons add, rhos add (Bun and Steinke 2016, arXiv 1605.02065, lemma 2.3). Both together: write the privacy
-    # loss as L = P + Z, P of the pure and Z of the zCDP builds. P <= e surely. Whatever was seen before each build, its
-    # part of Z has moments E exp((a - 1) Z_i) <= exp((a - 1) a rho_i), so in any order, also adaptively, those of Z are
-    # bounded by the sum of the rhos, and the conversion gives E max(0, 1 - exp(z - Z)) <= delta for its epsilon z.
-    # As L <= e + Z, E max(0, 1 - exp(e + z - L)) <= delta: the whole is (e + z, delta)-DP.
+    # loss as L = P + Z, P of the pure and Z of the Gaussian builds. P <= e surely. Each bound of the conversion holds
+    # for Z in any order, also adaptively, whatever else was seen before each build: E max(0, 1 - exp(z - Z)) <= delta
+    # for its epsilon z. As L <= e + Z, E max(0, 1 - exp(e + z - L)) <= delta: the whole is (e + z, delta)-DP.
     pure, rho = Fraction(0), Fraction(0)
     for one in costs:
         if math.isinf(one.epsilon):
