@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -25,7 +25,7 @@ from engine.errors import InternalError, SpecError
 from engine.levels import n_cells, tree_sizes
 from engine.measure.dp.conversion import epsilon_of_rho
 from engine.measure.dp.noise import guarantee_of, variance_of
-from engine.params import LEAST_EPSILON, MOST_EPSILON, DPParams, Noise
+from engine.params import LEAST_EPSILON, MOST_EPSILON, USUAL_DELTA, DPParams, Noise
 from engine.schema import ColumnSet
 
 # Left unspent, and added to scales: no rounding of a figure or of a sum of them can reach over the budget.
@@ -88,6 +88,45 @@ def shares(params: DPParams, sizes: Mapping[str, int]) -> tuple[Share, ...]:
         fan = branching.get(margin, 0)
         out.append(_share(params, params.measured(margin), fan, n, unit * weight))
     return tuple(out)
+
+
+def settled(params: DPParams, sizes: Mapping[str, int]) -> DPParams:
+    """The parameters with the noise that is less at their delta, where the spec leaves the choice.
+
+    sizes: Number of public levels of every column.
+    """
+    if not params.or_laplace:
+        return params
+    return min(alternatives(params), key=lambda one: _squares(one, sizes))
+
+
+def alternatives(params: DPParams) -> tuple[DPParams, DPParams]:
+    """The same for Gaussian and for Laplace noise."""
+    gaussian = replace(
+        params, noise="gaussian", delta=params.delta or USUAL_DELTA, or_laplace=False
+    )
+    return gaussian, replace(gaussian, noise="laplace", delta=0.0)
+
+
+def worst_sd(params: DPParams, sizes: Mapping[str, int]) -> float:
+    """Standard deviation of the noise of a count in the noisiest margin, in rows; infinite where it is refused."""
+    try:
+        found = shares(params, sizes)
+    except SpecError:
+        return math.inf
+    return math.sqrt(max(share.variance for share in found if share.columns))
+
+
+def _squares(params: DPParams, sizes: Mapping[str, int]) -> float:
+    """Variances of all cells of all margins, added up; infinite where they are refused."""
+    try:
+        return sum(
+            n_cells(tuple(sizes[name] for name in share.columns)) * share.variance
+            for share in shares(params, sizes)
+            if share.columns
+        )
+    except SpecError:
+        return math.inf
 
 
 def cost(params: DPParams) -> Cost:

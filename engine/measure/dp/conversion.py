@@ -10,10 +10,11 @@ Draw Y with density proportional to w(y) exp(-y**2 / 2 (1 - t) s**2), where w(y)
 all integers j; then draw X from the integers j in proportion to these terms. X is integer Gaussian of parameter s, for
 the exponents add up to one in x. As w has period 1, the shifted X comes from the shifted Y in the same way. So X is
 post-processed from Y, and Y is continuous Gaussian of variance (1 - t) s**2 but for the factor w, the same for both
-neighbours. By Poisson's sum, w divided by its mean is at most 1 + n with n = 2 q / (1 - q), q = exp(-2 pi**2 t s**2). So
-delta is at most exp(sum of n) times that of continuous noise with mu**2 = sum of v**2 / (1 - t) s**2 = 2 rho / (1 - t).
-Where v is not 0, s**2 >= v**2 / x >= 1 / x, with x = v**2 / s**2, and x adds up to at most 2 rho; exp(-a / x) is convex
-in x up to a / 2 and 0 at 0, so the sum of q is at most exp(-pi**2 t / rho) if rho <= pi**2 t / 2. Every t gives a bound.
+neighbours. By Poisson's sum, w divided by its mean is at most 1 + n with n = 2 q / (1 - q) and
+q = exp(-2 pi**2 t s**2). So delta is at most exp(sum of n) times that of continuous noise with mu**2 = 2 rho / (1 - t),
+the sum of v**2 / (1 - t) s**2. Where v is not 0, s**2 is at least 1 / x with x = v**2 / s**2, and x adds up to at most
+2 rho; exp(-a / x) is convex in x up to a / 2 and 0 at 0, so the sum of q is at most exp(-pi**2 t / rho) if rho is at
+most pi**2 t / 2. Every t gives a bound.
 """
 
 from __future__ import annotations
