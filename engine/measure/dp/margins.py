@@ -3,8 +3,10 @@
 Takes the opened source, the parameters and the public levels; gives margins whose every count carries fresh noise.
 The order is: count, charge the ledger, draw, keep. Noisy counts are kept beside the key, one file a measurement, mode
 0600, with a keyed digest; a build of the same vintage, levels and parameters uses them again, draws nothing and costs
-nothing. Which measurement that is follows from declarations alone: whether anything is measured, charged or refused
-never depends on the data. A source that changed under its vintage's name is told to the custodian in writing.
+nothing. Another build of the same rows and levels takes means, by precision, of its own counts and of those kept
+before it, which is post-processing. Which measurements these are follows from declarations alone: whether anything is
+measured, charged or refused never depends on the data. A source that changed under its vintage's name is told to the
+custodian in writing.
 
 What depends on the data and carries no noise: how long a build takes, and the remarks beside the kept counts, for the
 custodian's eyes only: rows left out, cells that are not as declared, whether the source changed since.
@@ -14,12 +16,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from hmac import compare_digest
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +93,7 @@ def measured_margins(
         return MeasuredMargins(total=total, margins=tuple(margins))
     remarks = remarks_path(key_path, name)
     path, is_reused = measured_folder(key_path) / f"{name}.npz", True
+    rows = _rows_id(opened, params, levels, vintage, secret)
     measured = read_margins(path, name, secret)
     if measured is None:
         count = counter(opened, params, levels, secret)
@@ -102,11 +106,20 @@ def measured_margins(
                 n = len(exact) - 1
                 charge(key_path, params, id=name, vintage=vintage, title=title, margins=n)
                 measured = noisy(exact, planned, params, report)
-                write_margins(path, measured, name, secret)
+                write_margins(path, measured, name, secret, rows)
     mark_measured(key_path, name)
     with locked(path.parent):
         _write_remarks(remarks, opened, is_new=not is_reused)
     held = balance(key_path)
+    earlier = takewhile(
+        lambda other: other != name,
+        (entry.id for entry in held.entries if entry.vintage == vintage),
+    )
+    kept = [
+        read_margins(path.with_name(f"{other}.npz"), other, secret, rows)
+        for other in dict.fromkeys(earlier)
+    ]
+    measured = _pooled(measured, [one for found in kept if found for one in found])
     entries = tuple(entry.public() for entry in held.entries)
     return MeasuredMargins(
         total=measured[0],
@@ -126,6 +139,27 @@ def measurement_id(
     Columns outside `params.columns` do not matter, nor does what happens to the counts afterwards; nor the data, for
     what is measured anew is charged, and that would show.
     """
+    measured = (params.margins, params.strata, params.ranges, params.sensitivity, params.max_rows)
+    split = (params.allocation, params.total_share, params.public_n)
+    budget = (params.noise, params.epsilon, params.delta, *split)
+    data, of_columns, limits = _rows(opened, params, levels, vintage)
+    parts = ["measurement", *map(repr, (data, of_columns, measured, budget)), *limits]
+    return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
+
+
+def _rows_id(
+    opened: Opened, params: DPParams, levels: Mapping[str, Levels], vintage: str, secret: bytes
+) -> str:
+    """Keyed digest of all declarations that decide exact counts: measurements that share it are of the same rows."""
+    data, of_columns, limits = _rows(opened, params, levels, vintage)
+    parts = ["rows", *map(repr, (data, of_columns, params.max_rows)), *limits]
+    return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
+
+
+def _rows(
+    opened: Opened, params: DPParams, levels: Mapping[str, Levels], vintage: str
+) -> tuple[object, object, list[str]]:
+    """What is declared of the source, of its columns and of their levels."""
     state = opened.state
     of_columns = [
         (name, state.encodings[name], level.has_null, level.values, *_reading(level.column))
@@ -136,13 +170,8 @@ def measurement_id(
         for name in params.columns
         for end in ("low", "high")
     ]
-    measured = (params.margins, params.strata, params.ranges, params.sensitivity, params.max_rows)
-    split = (params.allocation, params.total_share, params.public_n)
-    budget = (params.noise, params.epsilon, params.delta, *split)
     own = ("own",) if params.missing_ids == "own" else ()
-    data = (vintage, state.entities, opened.named, *own)
-    parts = ["measurement", *map(repr, (data, of_columns, measured, budget)), *limits]
-    return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
+    return (vintage, state.entities, opened.named, *own), of_columns, limits
 
 
 def _reading(column: Column) -> tuple[object, ...]:
@@ -205,6 +234,30 @@ def noisy(
     return tuple(out)
 
 
+def _pooled(measured: tuple[Margin, ...], kept: Sequence[Margin]) -> tuple[Margin, ...]:
+    """Means of every margin and its earlier measurements by precision, rounded: that adds 1/12 to the variance."""
+    out = []
+    for margin in measured:
+        same = [margin, *(one for one in kept if _shape(one) == _shape(margin))]
+        precisions = [1 / one.variance if one.variance else math.inf for one in same]
+        variance = 1 / sum(precisions) + 1 / 12
+        if variance >= margin.variance:
+            out.append(margin)
+            continue
+        shares_of = [precision / sum(precisions) for precision in precisions]
+        n, *tree = (
+            np.rint(sum(a * b for a, b in zip(shares_of, depth, strict=True))).astype(np.int64)
+            for depth in zip(*((one.n, *one.tree) for one in same), strict=True)
+        )
+        out.append(replace(margin, n=n, tree=tuple(tree), variance=variance))
+    return tuple(out)
+
+
+def _shape(margin: Margin) -> tuple[object, ...]:
+    """What two measurements of the same margin share."""
+    return margin.columns, margin.n.shape, margin.branching, bool(margin.variance)
+
+
 def _drawn(counts: Int64Array, share: Share, params: DPParams) -> Int64Array:
     """Noisy counts of the same shape."""
     return noised(counts.ravel(), params.noise, share.scale).reshape(counts.shape)
@@ -220,14 +273,17 @@ def make_folder(folder: Path) -> None:
         raise StoreError(f"cannot make the folder {folder}: {error.strerror}") from None
 
 
-def write_margins(path: Path, margins: tuple[Margin, ...], name: str, secret: bytes) -> None:
-    """Keep noisy margins: arrays as numpy stores them, then a keyed digest."""
+def write_margins(
+    path: Path, margins: tuple[Margin, ...], name: str, secret: bytes, rows: str
+) -> None:
+    """Keep noisy margins of some rows: arrays as numpy stores them, then a keyed digest."""
     about = [
         {
             "columns": margin.columns,
             "variance": margin.variance,
             "branching": margin.branching,
             "depths": len(margin.tree),
+            "rows": rows,
         }
         for margin in margins
     ]
@@ -238,8 +294,10 @@ def write_margins(path: Path, margins: tuple[Margin, ...], name: str, secret: by
     replace_file(path, data + _digest(data, name, secret), "the measured counts")
 
 
-def read_margins(path: Path, name: str, secret: bytes) -> tuple[Margin, ...] | None:
-    """Noisy margins that were kept; None if there are none."""
+def read_margins(
+    path: Path, name: str, secret: bytes, rows: str | None = None
+) -> tuple[Margin, ...] | None:
+    """Noisy margins that were kept; None if there are none, or they are of other rows than the given ones."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -254,7 +312,9 @@ def read_margins(path: Path, name: str, secret: bytes) -> tuple[Margin, ...] | N
         )
     with np.load(io.BytesIO(data), allow_pickle=False) as held:
         about, *arrays = (held[f"arr_{number}"] for number in range(len(held)))
-    counts = iter(arrays)
+    counts, told = iter(arrays), json.loads(about.tobytes())
+    if rows is not None and any(of.get("rows") != rows for of in told):
+        return None  # or kept by a version that did not note them
     return tuple(
         Margin(
             columns=tuple(of["columns"]),
@@ -263,7 +323,7 @@ def read_margins(path: Path, name: str, secret: bytes) -> tuple[Margin, ...] | N
             branching=of["branching"],
             tree=tuple(islice(counts, of["depths"])),
         )
-        for of in json.loads(about.tobytes())
+        for of in told
     )
 
 
