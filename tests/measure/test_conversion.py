@@ -89,3 +89,10 @@ def test_ends():
     for rho, delta in ((-1.0, 0.1), (math.nan, 0.1), (1.0, 1.0), (1.0, -0.1), (1.0, math.nan)):
         with pytest.raises(InternalError, match="rho"):
             epsilon_of_rho(rho, delta)
+
+
+def test_builds_of_older_ledgers_spend_no_more_than_they_stated():
+    """They hold the rho that OpenDP's conversion gave for epsilon 1 at delta 1e-6."""
+    older = Cost(epsilon=1.0, delta=1e-6, rho=0.02435)
+    assert epsilon_by_moments(older.rho, 1e-6) == pytest.approx(1, rel=1e-3)
+    assert composed([older], 1e-6) == pytest.approx(0.935, rel=5e-3)
