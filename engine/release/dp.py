@@ -15,7 +15,7 @@ from engine.fit.replay_dp import stated
 from engine.guarantee import Guarantee
 from engine.keys import pack_strings
 from engine.levels import Levels
-from engine.measure.dp import MeasuredMargins, cost, levels_of, measured_margins, settled, zeros_of
+from engine.measure.dp import MeasuredMargins, levels_of, measured_margins, settled, zeros_of
 from engine.params import DPParams
 from engine.progress import TimeLeft
 from engine.release.folder import MeasurementFolder
@@ -78,7 +78,7 @@ def joint_order(
     """How these margins are to be fitted."""
     spent = {
         name: value if math.isfinite(value) else None
-        for name, value in asdict(cost(params)).items()
+        for name, value in asdict(measured.spent).items()
     }
     told = promised(spec, params, spent, measured.balance.public() if measured.balance else {})
     columns = tuple(level.column for level in levels.values())

@@ -156,7 +156,8 @@ class PlanDP:
             *self.guarantee.sentences(),
             "A build takes values outside the domains, nulls, missing ids and further rows of an entity as declared: "
             "no row decides whether it succeeds. This plan has read no data; what a source.sql makes of it, only the "
-            "build can tell. The cost is that of measuring anew: what was measured already is used again at no cost.",
+            "build can tell. The cost is that of measuring anew: what was measured already is used again at no cost. "
+            "A build that is averaged with earlier ones of the same rows states the epsilon of all of them.",
         ]
 
     def _priced(self) -> list[str]:

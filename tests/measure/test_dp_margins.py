@@ -293,18 +293,26 @@ def test_a_later_build_takes_means_with_what_was_kept_before(spec):
         depths = zip((got.n, *got.tree), (own.n, *own.tree), (old.n, *old.tree), strict=True)
         for mean, one, other in depths:
             assert np.abs(mean - (a * one + b * other) / (a + b)).max() <= 0.5 + 1e-9
+    assert (first.spent.epsilon, later.spent.epsilon) == (1, 3)  # what the counts rest on
+    gaussian = measure(spec, replace(more, noise="gaussian", delta=1e-6))
+    assert (gaussian.spent.delta, gaussian.spent.rho) == (1e-6, 0)
+    assert gaussian.spent.epsilon == pytest.approx(5, rel=1e-6)
     assert counts_of(measure(spec, params)) == counts_of(first)
     assert counts_of(measure(spec, more)) == counts_of(later)
-    assert balance(spec.key_path).spent == 3
+    assert len(balance(spec.key_path).entries) == 3
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("what", ["vintage", "rows of an entity", "columns", "a public number"])
+@pytest.mark.parametrize(
+    "what", ["vintage", "stability", "rows of an entity", "columns", "a public number"]
+)
 def test_counts_of_other_rows_are_left_alone(spec, what):
     measure(spec, PARAMS)
     params = replace(PARAMS, epsilon=0.5)
     if what == "rows of an entity":
         params = replace(params, max_rows=2)
+    if what == "stability":
+        params = replace(params, stability=1)
     if what == "columns":
         params = replace(params, columns=("AGE", "SEX"), margins=(("AGE",), ("AGE", "SEX")))
     if what == "a public number":

@@ -16,7 +16,7 @@ epsilon (four times rho).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -164,6 +164,15 @@ def composed(costs: Iterable[Cost], delta: float) -> float:
         return _rounded_up(pure)
     converted = epsilon_of_rho(math.nextafter(float(rho), math.inf), delta)
     return converted if math.isinf(converted) else _rounded_up(pure + Fraction(converted))
+
+
+def pooled_cost(own: Cost, others: Sequence[Cost]) -> Cost:
+    """What a build spends together with earlier ones whose counts it uses, at the largest delta."""
+    costs = [own, *others]
+    delta = max(cost.delta for cost in costs)
+    is_gaussian = all(cost.rho > 0 for cost in costs)
+    rho = sum(cost.rho for cost in costs) if is_gaussian else 0.0
+    return Cost(epsilon=composed(costs, delta), delta=delta, rho=rho) if others else own
 
 
 @lru_cache(maxsize=256)

@@ -31,12 +31,13 @@ import numpy as np
 from engine.errors import InternalError, SpecError, StoreError
 from engine.keys import pack_strings
 from engine.levels import Levels, Margin
-from engine.measure.dp.accounting import Share, shares
+from engine.measure.dp.accounting import Cost, Share, cost, pooled_cost, shares
 from engine.measure.dp.counting import counted, counter
 from engine.measure.dp.ledger import (
     Balance,
     balance,
     charge,
+    cost_of,
     mark_measured,
     measured_folder,
     note_exact,
@@ -58,6 +59,8 @@ class MeasuredMargins:
     total: Margin
     # In the order of the parameters' margins, those of the strata's columns included in each.
     margins: tuple[Margin, ...]
+    # By all builds whose counts these are means of; infinite if nothing is protected
+    spent: Cost
     # The ledger, entry by entry, in plain public values; empty if nothing is protected.
     entries: tuple[dict[str, Any], ...] = ()
     # The counts were kept from an earlier build: nothing was drawn and nothing charged.
@@ -90,7 +93,7 @@ def measured_margins(
         count = counter(opened, params, levels, None)
         total, *margins = counted(count, planned, params, n_rows, report)
         note_exact(key_path, id=name, vintage=vintage, title=title, margins=len(margins))
-        return MeasuredMargins(total=total, margins=tuple(margins))
+        return MeasuredMargins(total=total, margins=tuple(margins), spent=cost(params))
     remarks = remarks_path(key_path, name)
     path, is_reused = measured_folder(key_path) / f"{name}.npz", True
     rows = _rows_id(opened, params, levels, vintage, secret)
@@ -111,19 +114,20 @@ def measured_margins(
     with locked(path.parent):
         _write_remarks(remarks, opened, is_new=not is_reused)
     held = balance(key_path)
-    earlier = takewhile(
-        lambda other: other != name,
-        (entry.id for entry in held.entries if entry.vintage == vintage),
-    )
-    kept = [
-        read_margins(path.with_name(f"{other}.npz"), other, secret, rows)
-        for other in dict.fromkeys(earlier)
-    ]
-    measured = _pooled(measured, [one for found in kept if found for one in found])
+    before = takewhile(lambda entry: entry.id != name, held.entries)
+    earlier = {entry.id: entry for entry in before if entry.vintage == vintage}
+    found = {
+        other: read_margins(path.with_name(f"{other}.npz"), other, secret, rows)
+        for other in earlier
+    }
+    kept = {other: margins for other, margins in found.items() if margins}
+    measured = _pooled(measured, [one for margins in kept.values() for one in margins])
+    spent = pooled_cost(cost(params), [cost_of(earlier[other]) for other in kept])
     entries = tuple(entry.public() for entry in held.entries)
     return MeasuredMargins(
         total=measured[0],
         margins=measured[1:],
+        spent=spent,
         entries=entries,
         is_reused=is_reused,
         balance=held,
@@ -150,9 +154,9 @@ def measurement_id(
 def _rows_id(
     opened: Opened, params: DPParams, levels: Mapping[str, Levels], vintage: str, secret: bytes
 ) -> str:
-    """Keyed digest of all declarations that decide exact counts: measurements that share it are of the same rows."""
+    """Keyed digest of all declarations that decide exact counts, and what they may be charged: see `_pooled`."""
     data, of_columns, limits = _rows(opened, params, levels, vintage)
-    parts = ["rows", *map(repr, (data, of_columns, params.max_rows)), *limits]
+    parts = ["rows", *map(repr, (data, of_columns, params.max_rows, params.stability)), *limits]
     return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
 
 
