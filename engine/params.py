@@ -219,6 +219,8 @@ Allocation = Literal["cells", "equal"]
 MissingIds = Literal["drop", "own"]
 MOST_DELTA = 1e-3
 """A larger delta wants a reason."""
+USUAL_DELTA = 1e-9
+"""Far below one over the people of any country: plans price Gaussian noise at it where no delta is given."""
 LEAST_EPSILON, MOST_EPSILON = 1e-9, 500.0
 """Below, noise exceeds any count; above, it rounds to zero, which `Margin.variance` = 0 would call exact."""
 
@@ -232,6 +234,8 @@ class DPParams:
     delta: float = 0.0  # 0 with Laplace noise; above 0 with Gaussian noise
     # "laplace" (pure epsilon) or "gaussian" (zCDP, converted to epsilon at delta).
     noise: Noise = "laplace"
+    # The spec gives a delta and names no noise: Gaussian, or Laplace where that is less (`settled`).
+    or_laplace: bool = False
     # "ipf" (chosen margins) or "catall" (one margin: the full cross-tabulation).
     method: Method = "ipf"
     # Columns of the joint distribution: all columns of published tables, margins and strata.

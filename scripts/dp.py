@@ -163,7 +163,7 @@ def params_for(rows: TrialRows, **parameters: object) -> DPParams:
     way = len(rows.columns) if parameters.get("method") == "catall" else 2
     margins = tuple(column_set(m) for m in combinations(rows.columns, way))
     by_cells = parameters.get("post", "wls") == "wls" and parameters.get("epsilon") is not None
-    # As a spec has it by default, with Laplace noise.
+    # As a spec has it by default.
     allocation = "cells" if by_cells else "equal"
     return DPParams(columns=rows.columns, margins=margins, allocation=allocation, **parameters)
 

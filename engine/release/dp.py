@@ -15,7 +15,7 @@ from engine.fit.replay_dp import stated
 from engine.guarantee import Guarantee
 from engine.keys import pack_strings
 from engine.levels import Levels
-from engine.measure.dp import MeasuredMargins, cost, levels_of, measured_margins, zeros_of
+from engine.measure.dp import MeasuredMargins, levels_of, measured_margins, settled, zeros_of
 from engine.params import DPParams
 from engine.progress import TimeLeft
 from engine.release.folder import MeasurementFolder
@@ -39,10 +39,11 @@ def measure_joint(
     begun: Callable[[str], None] = lambda _: None,
 ) -> MeasuredRelease:
     """Read, charge and measure: all that a fit needs is then in the folder."""
-    params, report = params_of(spec), clock.report
+    report = clock.report
     with open_rows(spec, frame, report) as opened:
-        columns = tuple(c for c in opened.ingested.columns if c.name in params.columns)
+        columns = tuple(c for c in opened.ingested.columns if c.name in params_of(spec).columns)
         levels = {column.name: levels_of(column) for column in columns}
+        params = settled(params_of(spec), {name: len(one) for name, one in levels.items()})
         begun(opened.fingerprint)
         measured = measured_margins(
             opened,
@@ -77,12 +78,13 @@ def joint_order(
     """How these margins are to be fitted."""
     spent = {
         name: value if math.isfinite(value) else None
-        for name, value in asdict(cost(params)).items()
+        for name, value in asdict(measured.spent).items()
     }
     told = promised(spec, params, spent, measured.balance.public() if measured.balance else {})
     columns = tuple(level.column for level in levels.values())
     released = replace(params, budget=None)  # the custodian's, and no matter of this release
-    privacy = {n: value for n, value in asdict(released).items() if n != "is_bound_said"}
+    privacy = asdict(released)
+    del privacy["is_bound_said"], privacy["or_laplace"]
     zeros = zeros_of(spec.columns, spec.zeros, levels)
     told_measured = stated(measured.total, measured.margins, levels, zeros, as_text)
     if len(json.dumps(told_measured)) <= MOST_STATED:

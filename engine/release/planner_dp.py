@@ -18,15 +18,18 @@ from engine.measure.dp import (
     Balance,
     Cost,
     Share,
+    alternatives,
     balance,
     cost,
     decimal_text,
     levels_of,
+    settled,
     shares,
     spent_by,
+    worst_sd,
     zeros_of,
 )
-from engine.params import DPParams
+from engine.params import DPParams, Noise
 from engine.release.dp import promised
 from engine.release.header import unpublishable
 from engine.schema import ColumnSet
@@ -61,6 +64,15 @@ class PlannedTableDP:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Price:
+    """What one kind of noise would cost in accuracy, for the same epsilon."""
+
+    noise: Noise
+    delta: float  # 0 for Laplace noise
+    sd: float  # Standard deviation of the noise of a count in the noisiest margin, in rows
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PlanDP:
     """What a build in mode dp would measure and make."""
 
@@ -72,6 +84,9 @@ class PlanDP:
     spent: float | None
     left: float | None
     delta: float  # At which these are stated
+    noise: Noise
+    # Gaussian, then Laplace; none that would be refused, and none where nothing is protected
+    prices: tuple[Price, ...]
     total_sd: float  # Standard deviation of the noise on the number of rows
     # margins, counts: Margins, and noisy counts in them (inner nodes of trees included).
     margins: int
@@ -101,6 +116,8 @@ class PlanDP:
                 "left": self.left,
                 "delta": self.delta,
             },
+            "noise": self.noise if self.is_protected else None,
+            "prices": [asdict(price) for price in self.prices],
             "total_noise_sd": round(self.total_sd, 3),
             "margins": self.margins,
             "counts": self.counts,
@@ -135,11 +152,21 @@ class PlanDP:
         return [
             f"{self.margins:,} margin{'' if self.margins == 1 else 's'} with {self.counts:,} counts; {price}; "
             f"fit: {self.fit}",
+            *self._priced(),
             *self.guarantee.sentences(),
             "A build takes values outside the domains, nulls, missing ids and further rows of an entity as declared: "
             "no row decides whether it succeeds. This plan has read no data; what a source.sql makes of it, only the "
-            "build can tell. The cost is that of measuring anew: what was measured already is used again at no cost.",
+            "build can tell. The cost is that of measuring anew: what was measured already is used again at no cost. "
+            "A build that is averaged with earlier ones of the same rows states the epsilon of all of them.",
         ]
+
+    def _priced(self) -> list[str]:
+        """Both kinds of noise, the one that a build would draw first."""
+        told = [
+            f"{price.noise} noise{f' with delta = {price.delta:g}' if price.delta else ''}: {price.sd:.1f}"
+            for price in sorted(self.prices, key=lambda price: price.noise != self.noise)
+        ]
+        return [f"sd of a count in the noisiest margin: {'; '.join(told)}"] if told else []
 
     def __repr__(self) -> str:
         return text_table(self.heads, self.rows_of(N_SHOWN), self._below())
@@ -166,9 +193,9 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
     """
     if spec.dp is None:
         raise SpecError("dp: the spec has no section [dp]; there is nothing to plan in mode dp")
-    params = spec.dp
-    levels = {c.name: levels_of(c) for c in spec.columns if c.name in params.columns}
+    levels = {c.name: levels_of(c) for c in spec.columns if c.name in spec.dp.columns}
     sizes = {name: len(of_column) for name, of_column in levels.items()}
+    params = settled(spec.dp, sizes)
     measured = shares(params, sizes)
     margins = tuple(share for share in measured if share.columns)
     tables = tuple(_planned(table, margins, levels) for table in spec.tables)
@@ -184,6 +211,12 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
         spent=spent,
         left=left,
         delta=delta,
+        noise=params.noise,
+        prices=tuple(
+            Price(noise=one.noise, delta=one.delta, sd=sd)
+            for one in (alternatives(spec.dp) if params.is_protected else ())
+            if math.isfinite(sd := worst_sd(one, sizes))
+        ),
         total_sd=next((share.variance**0.5 for share in measured if not share.columns), 0.0),
         margins=len(margins),
         counts=sum(_n_counts(share, params.strata, levels) for share in margins),

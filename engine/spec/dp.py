@@ -22,7 +22,6 @@ from engine.params import (
     LEAST_EPSILON,
     MOST_DELTA,
     MOST_EPSILON,
-    Allocation,
     DPParams,
     ZeroPart,
     ZeroRule,
@@ -89,13 +88,16 @@ def dp_from(
     if len(problems) > n_before:
         return None, ()
     # The keys left out were expanded, or only matter for the checks.
-    left = {"guarantee", "delta", "allocation", "extra", "zeros", "max_rows", *_EXPANDED}
+    left = {"guarantee", "delta", "noise", "allocation", "extra", "zeros", "max_rows", *_EXPANDED}
     left |= {"public_tables", "each_row_from_one_entity", "each_row_is_one_entity"}
     plain = section.model_dump(exclude=left)
     params = DPParams(
         **plain,
-        allocation=section.allocation or _default_allocation(section),
+        # By cells is measured to be better where margins are weighted by their variances.
+        allocation=section.allocation or ("cells" if section.post == "wls" else "equal"),
         delta=section.delta or 0.0,
+        noise=section.noise or ("laplace" if section.delta is None else "gaussian"),
+        or_laplace=section.noise is None and section.delta is not None,
         max_rows=section.max_rows or 1,
         # Ids may come up in several rows: only the data could tell.
         is_bound_said=section.max_rows is not None or bool(context.entities),
@@ -106,11 +108,6 @@ def dp_from(
         ranges=joint.ranges,
     )
     return params, zeros
-
-
-def _default_allocation(section: DPSection) -> Allocation:
-    """By cells if that was measured to be better: Laplace noise, and margins weighted by their variances."""
-    return "cells" if section.post == "wls" and section.noise == "laplace" else "equal"
 
 
 def _budget_mistakes(

@@ -416,9 +416,10 @@ class DPSection(_Section):
         "",
         description=f"Reason for a `delta` above {MOST_DELTA:g}, which is refused otherwise; shown on every card",
     )
-    noise: Noise = Field(
-        "laplace",
-        description='"laplace": pure epsilon-DP. "gaussian": zCDP, converted to epsilon at `delta`',
+    noise: Noise | None = Field(
+        None,
+        description='"laplace": pure epsilon-DP. "gaussian": epsilon at `delta`, less noise where margins are many. '
+        'Default: where `delta` is given, whichever gives less noise; else "laplace"',
     )
     method: Method = Field(
         "ipf", description='"ipf": chosen margins. "catall": one table of all columns'
@@ -447,8 +448,8 @@ class DPSection(_Section):
     )
     allocation: Allocation | None = Field(
         None,
-        description='How margins share the budget: "cells" gives more to larger ones. Default "cells" for Laplace '
-        'noise with `post = "wls"`, else "equal"',
+        description='How margins share the budget: "cells" gives more to larger ones. Default "cells" with '
+        '`post = "wls"`, else "equal"',
     )
     total_share: float = Field(
         0.02, description="Share of the budget for the number of rows, between 0 and 1"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from engine.errors import InternalError, SpecError
 from engine.measure.dp import Cost, accounting, cost, shares
 from engine.measure.dp.accounting import composed, decimal, rho_of
-from engine.measure.dp.noise import epsilon_of_rho, guarantee_of
+from engine.measure.dp.conversion import epsilon_of_rho
+from engine.measure.dp.noise import guarantee_of
 from engine.params import DPParams
 
 PLAIN = DPParams(

@@ -29,6 +29,7 @@ from engine.measure.dp import margins as marginals
 from engine.measure.dp.ledger import measured_folder
 from engine.measure.dp.margins import noisy
 from engine.progress import silent
+from engine.source import open_rows
 
 pytest.importorskip("opendp")
 
@@ -265,3 +266,77 @@ def test_a_margin_or_depth_that_nobody_paid_for_is_never_drawn(spec):
     ):
         with pytest.raises(InternalError, match=r"paid for|shared out"):
             noisy(exact, wrong, tree, silent)
+
+
+def kept(spec, name):
+    """What a measurement drew."""
+    with open_rows(spec, FRAME, silent) as opened:
+        secret = opened.key.derive("fingerprint", spec.vintage)
+    return marginals.read_margins(measured_folder(spec.key_path) / f"{name}.npz", name, secret)
+
+
+def test_a_later_build_takes_means_with_what_was_kept_before(spec):
+    """Means by precision, at no cost; the earlier build, made again, stays as it was."""
+    params = replace(PARAMS, margins=(("AGE",), ("HRS", "SEX")), ranges=(("HRS", 2),))
+    more = replace(params, margins=(("AGE",), ("SEX",)), epsilon=2.0)
+    first, later = measure(spec, params), measure(spec, more)
+    before = {m.columns: m for m in (first.total, *first.margins)}
+    alone = kept(spec, balance(spec.key_path).entries[-1].id)
+    for got, own in zip((later.total, *later.margins), alone, strict=True):
+        if own.columns == ("SEX",):  # measured for the first time
+            assert (got.variance, got.n.tolist()) == (own.variance, own.n.tolist())
+            continue
+        old = before[own.columns]
+        a, b = 1 / own.variance, 1 / old.variance
+        assert got.variance == pytest.approx(1 / (a + b) + 1 / 12)
+        assert got.variance < own.variance
+        depths = zip((got.n, *got.tree), (own.n, *own.tree), (old.n, *old.tree), strict=True)
+        for mean, one, other in depths:
+            assert np.abs(mean - (a * one + b * other) / (a + b)).max() <= 0.5 + 1e-9
+    assert (first.spent.epsilon, later.spent.epsilon) == (1, 3)  # what the counts rest on
+    gaussian = measure(spec, replace(more, noise="gaussian", delta=1e-6))
+    assert (gaussian.spent.delta, gaussian.spent.rho) == (1e-6, 0)
+    assert gaussian.spent.epsilon == pytest.approx(5, rel=1e-6)
+    assert counts_of(measure(spec, params)) == counts_of(first)
+    assert counts_of(measure(spec, more)) == counts_of(later)
+    assert len(balance(spec.key_path).entries) == 3
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "what", ["vintage", "stability", "rows of an entity", "columns", "a public number"]
+)
+def test_counts_of_other_rows_are_left_alone(spec, what):
+    measure(spec, PARAMS)
+    params = replace(PARAMS, epsilon=0.5)
+    if what == "rows of an entity":
+        params = replace(params, max_rows=2)
+    if what == "stability":
+        params = replace(params, stability=1)
+    if what == "columns":
+        params = replace(params, columns=("AGE", "SEX"), margins=(("AGE",), ("AGE", "SEX")))
+    if what == "a public number":
+        params = replace(params, public_n=True)
+    found = measure(replace(spec, vintage="2025") if what == "vintage" else spec, params)
+    planned = marginals.shares(params, {})
+    if what == "a public number":
+        assert found.total.n == len(FRAME)
+        assert all(
+            m.variance < share.variance for m, share in zip(found.margins, planned, strict=True)
+        )
+    else:
+        margins = (found.total, *found.margins)
+        assert [m.variance for m in margins] == [share.variance for share in planned]
+
+
+def test_counts_kept_by_a_version_that_did_not_note_the_rows_are_used_for_their_own_build_only(
+    spec,
+):
+    first = measure(spec, PARAMS)
+    (file,) = measured_folder(spec.key_path).glob("*.npz")
+    with open_rows(spec, FRAME, silent) as opened:
+        secret = opened.key.derive("fingerprint", spec.vintage)
+    marginals.write_margins(file, kept(spec, file.stem), file.stem, secret, "")
+    assert counts_of(measure(spec, PARAMS)) == counts_of(first)
+    other = replace(PARAMS, epsilon=0.5)
+    assert measure(spec, other).total.variance == marginals.shares(other, {})[0].variance

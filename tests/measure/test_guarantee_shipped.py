@@ -162,6 +162,14 @@ def test_half_the_scale_is_caught(spec, monkeypatch, way):
     assert is_refuted(spec, WAYS[way], ONE_CELL, n_runs=8000)
 
 
+def test_half_the_scale_of_gaussian_noise_is_caught(spec, monkeypatch):
+    params = replace(WAYS["gaussian"], epsilon=1.0, delta=0.05)
+    assert not is_refuted(spec, params, ONE_CELL)
+    real = marginals.noised
+    monkeypatch.setattr(marginals, "noised", lambda n, noise, scale: real(n, noise, scale / 2))
+    assert is_refuted(spec, params, ONE_CELL, n_runs=20_000)
+
+
 @pytest.mark.parametrize("what", ["the total", "one depth of a tree"])
 def test_counts_without_noise_are_caught(spec, monkeypatch, what):
     n_counts = 1 if what == "the total" else 6  # three nodes in each of two areas

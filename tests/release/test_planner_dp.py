@@ -106,7 +106,7 @@ def test_what_the_ledger_holds(write, tmp_path):
 
 
 def test_gaussian_noise(write):
-    plan = planned(write, 'epsilon = 1\ndelta = 1e-6\nnoise = "gaussian"')
+    plan = planned(write, 'epsilon = 1\ndelta = 1e-6\nnoise = "gaussian"\nallocation = "equal"')
     assert plan.cost.rho > 0
     assert (plan.delta, plan.cost.delta) == (1e-6, 1e-6)
     scale = math.sqrt(6 / (2 * 0.98 * plan.cost.rho))
@@ -128,3 +128,27 @@ def test_warnings(write):
     many = planned(write, "epsilon = 0.001", rows=1).warnings
     assert len(many) == 6
     assert many[-1] == "... and 5 more warnings like these"
+
+
+def test_the_better_noise_is_taken_where_the_spec_gives_a_delta_and_names_none(write):
+    """Six pairs: Laplace scale 6 / 0.98; Gaussian 2.6 times the root of that at delta 1e-3, 4.3 times at 1e-6."""
+    equal = 'epsilon = 1.0\nallocation = "equal"\n'
+    small, large = (planned(write, f"{equal}delta = {delta}") for delta in ("1e-6", "1e-3"))
+    assert (small.noise, small.cost.delta, small.cost.rho) == ("laplace", 0.0, 0.0)
+    assert (large.noise, large.cost.delta) == ("gaussian", 1e-3)
+    gaussian, laplace = small.prices
+    assert (gaussian.noise, gaussian.delta, laplace.delta) == ("gaussian", 1e-6, 0.0)
+    assert gaussian.sd == pytest.approx(4.256 * math.sqrt(6 / 0.98), rel=1e-3)
+    assert laplace.sd == pytest.approx(math.sqrt(variance_of("laplace", 6 / 0.98)), rel=1e-6)
+    assert of(large, "AGE", "JOB").noise_sd == large.prices[0].sd < laplace.sd
+    assert f"gaussian noise with delta = 0.001: {large.prices[0].sd:.1f}; laplace" in repr(large)
+    assert small.as_dict()["prices"][0]["sd"] == gaussian.sd
+
+
+def test_noise_that_is_named_is_kept_and_pure_privacy_is_the_default(write):
+    named = planned(write, 'epsilon = 1.0\nnoise = "gaussian"\ndelta = 1e-6')
+    assert named.noise == "gaussian"
+    assert named.prices[0].sd > named.prices[1].sd
+    plain = planned(write)
+    assert (plain.noise, plain.cost.delta, plain.prices[0].delta) == ("laplace", 0.0, 1e-9)
+    assert planned(write, "guarantee = false").prices == ()

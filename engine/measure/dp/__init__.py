@@ -7,7 +7,15 @@ May import the engine's root, `engine.spec`, `engine.source`, `engine.measure`.
 
 from __future__ import annotations
 
-from engine.measure.dp.accounting import Cost, Share, cost, shares
+from engine.measure.dp.accounting import (
+    Cost,
+    Share,
+    alternatives,
+    cost,
+    settled,
+    shares,
+    worst_sd,
+)
 from engine.measure.dp.counting import counted
 from engine.measure.dp.domains import levels_of, zeros_of
 from engine.measure.dp.ledger import (
@@ -26,6 +34,7 @@ __all__ = [
     "Cost",
     "MeasuredMargins",
     "Share",
+    "alternatives",
     "balance",
     "cost",
     "counted",
@@ -36,7 +45,9 @@ __all__ = [
     "measured_margins",
     "noisy",
     "set_budget",
+    "settled",
     "shares",
     "spent_by",
+    "worst_sd",
     "zeros_of",
 ]

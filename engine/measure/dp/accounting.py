@@ -16,15 +16,16 @@ epsilon (four times rho).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
 from engine.errors import InternalError, SpecError
 from engine.levels import n_cells, tree_sizes
-from engine.measure.dp.noise import epsilon_of_rho, guarantee_of, variance_of
-from engine.params import LEAST_EPSILON, MOST_EPSILON, DPParams, Noise
+from engine.measure.dp.conversion import epsilon_of_rho
+from engine.measure.dp.noise import guarantee_of, variance_of
+from engine.params import LEAST_EPSILON, MOST_EPSILON, USUAL_DELTA, DPParams, Noise
 from engine.schema import ColumnSet
 
 # Left unspent, and added to scales: no rounding of a figure or of a sum of them can reach over the budget.
@@ -89,6 +90,45 @@ def shares(params: DPParams, sizes: Mapping[str, int]) -> tuple[Share, ...]:
     return tuple(out)
 
 
+def settled(params: DPParams, sizes: Mapping[str, int]) -> DPParams:
+    """The parameters with the noise that is less at their delta, where the spec leaves the choice.
+
+    sizes: Number of public levels of every column.
+    """
+    if not params.or_laplace:
+        return params
+    return min(alternatives(params), key=lambda one: _squares(one, sizes))
+
+
+def alternatives(params: DPParams) -> tuple[DPParams, DPParams]:
+    """The same for Gaussian and for Laplace noise."""
+    gaussian = replace(
+        params, noise="gaussian", delta=params.delta or USUAL_DELTA, or_laplace=False
+    )
+    return gaussian, replace(gaussian, noise="laplace", delta=0.0)
+
+
+def worst_sd(params: DPParams, sizes: Mapping[str, int]) -> float:
+    """Standard deviation of the noise of a count in the noisiest margin, in rows; infinite where it is refused."""
+    try:
+        found = shares(params, sizes)
+    except SpecError:
+        return math.inf
+    return math.sqrt(max(share.variance for share in found if share.columns))
+
+
+def _squares(params: DPParams, sizes: Mapping[str, int]) -> float:
+    """Variances of all cells of all margins, added up; infinite where they are refused."""
+    try:
+        return sum(
+            n_cells(tuple(sizes[name] for name in share.columns)) * share.variance
+            for share in shares(params, sizes)
+            if share.columns
+        )
+    except SpecError:
+        return math.inf
+
+
 def cost(params: DPParams) -> Cost:
     """What a build with these parameters spends."""
     _check(params)
@@ -109,10 +149,9 @@ def composed(costs: Iterable[Cost], delta: float) -> float:
     and delta is 0.
     """
     # Pure epsilons add, rhos add (Bun and Steinke 2016, arXiv 1605.02065, lemma 2.3). Both together: write the privacy
-    # loss as L = P + Z, P of the pure and Z of the zCDP builds. P <= e surely. Whatever was seen before each build, its
-    # part of Z has moments E exp((a - 1) Z_i) <= exp((a - 1) a rho_i), so in any order, also adaptively, those of Z are
-    # bounded by the sum of the rhos, and the conversion gives E max(0, 1 - exp(z - Z)) <= delta for its epsilon z.
-    # As L <= e + Z, E max(0, 1 - exp(e + z - L)) <= delta: the whole is (e + z, delta)-DP.
+    # loss as L = P + Z, P of the pure and Z of the Gaussian builds. P <= e surely. Each bound of the conversion holds
+    # for Z in any order, also adaptively, whatever else was seen before each build: E max(0, 1 - exp(z - Z)) <= delta
+    # for its epsilon z. As L <= e + Z, E max(0, 1 - exp(e + z - L)) <= delta: the whole is (e + z, delta)-DP.
     pure, rho = Fraction(0), Fraction(0)
     for one in costs:
         if math.isinf(one.epsilon):
@@ -125,6 +164,15 @@ def composed(costs: Iterable[Cost], delta: float) -> float:
         return _rounded_up(pure)
     converted = epsilon_of_rho(math.nextafter(float(rho), math.inf), delta)
     return converted if math.isinf(converted) else _rounded_up(pure + Fraction(converted))
+
+
+def pooled_cost(own: Cost, others: Sequence[Cost]) -> Cost:
+    """What a build spends together with earlier ones whose counts it uses, at the largest delta."""
+    costs = [own, *others]
+    delta = max(cost.delta for cost in costs)
+    is_gaussian = all(cost.rho > 0 for cost in costs)
+    rho = sum(cost.rho for cost in costs) if is_gaussian else 0.0
+    return Cost(epsilon=composed(costs, delta), delta=delta, rho=rho) if others else own
 
 
 @lru_cache(maxsize=256)

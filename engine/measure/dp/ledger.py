@@ -244,9 +244,12 @@ def _at(delta: float) -> str:
 def spent_by(entries: Sequence[Entry], delta: float, *more: Cost) -> float:
     """Epsilon of all builds together, and of more that are not written down yet."""
     builds = (e for e in entries if e.state not in _FREE)
-    return composed(
-        [*(Cost(epsilon=e.epsilon, delta=e.delta, rho=e.rho) for e in builds), *more], delta
-    )
+    return composed([*map(cost_of, builds), *more], delta)
+
+
+def cost_of(entry: Entry) -> Cost:
+    """What one build was charged."""
+    return Cost(epsilon=entry.epsilon, delta=entry.delta, rho=entry.rho)
 
 
 def _balance_of(entries: Sequence[Entry], key_path: Path) -> Balance:

@@ -3,8 +3,10 @@
 Takes the opened source, the parameters and the public levels; gives margins whose every count carries fresh noise.
 The order is: count, charge the ledger, draw, keep. Noisy counts are kept beside the key, one file a measurement, mode
 0600, with a keyed digest; a build of the same vintage, levels and parameters uses them again, draws nothing and costs
-nothing. Which measurement that is follows from declarations alone: whether anything is measured, charged or refused
-never depends on the data. A source that changed under its vintage's name is told to the custodian in writing.
+nothing. Another build of the same rows and levels takes means, by precision, of its own counts and of those kept
+before it, which is post-processing. Which measurements these are follows from declarations alone: whether anything is
+measured, charged or refused never depends on the data. A source that changed under its vintage's name is told to the
+custodian in writing.
 
 What depends on the data and carries no noise: how long a build takes, and the remarks beside the kept counts, for the
 custodian's eyes only: rows left out, cells that are not as declared, whether the source changed since.
@@ -14,12 +16,13 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from hmac import compare_digest
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +31,13 @@ import numpy as np
 from engine.errors import InternalError, SpecError, StoreError
 from engine.keys import pack_strings
 from engine.levels import Levels, Margin
-from engine.measure.dp.accounting import Share, shares
+from engine.measure.dp.accounting import Cost, Share, cost, pooled_cost, shares
 from engine.measure.dp.counting import counted, counter
 from engine.measure.dp.ledger import (
     Balance,
     balance,
     charge,
+    cost_of,
     mark_measured,
     measured_folder,
     note_exact,
@@ -55,6 +59,8 @@ class MeasuredMargins:
     total: Margin
     # In the order of the parameters' margins, those of the strata's columns included in each.
     margins: tuple[Margin, ...]
+    # By all builds whose counts these are means of; infinite if nothing is protected
+    spent: Cost
     # The ledger, entry by entry, in plain public values; empty if nothing is protected.
     entries: tuple[dict[str, Any], ...] = ()
     # The counts were kept from an earlier build: nothing was drawn and nothing charged.
@@ -87,9 +93,10 @@ def measured_margins(
         count = counter(opened, params, levels, None)
         total, *margins = counted(count, planned, params, n_rows, report)
         note_exact(key_path, id=name, vintage=vintage, title=title, margins=len(margins))
-        return MeasuredMargins(total=total, margins=tuple(margins))
+        return MeasuredMargins(total=total, margins=tuple(margins), spent=cost(params))
     remarks = remarks_path(key_path, name)
     path, is_reused = measured_folder(key_path) / f"{name}.npz", True
+    rows = _rows_id(opened, params, levels, vintage, secret)
     measured = read_margins(path, name, secret)
     if measured is None:
         count = counter(opened, params, levels, secret)
@@ -102,15 +109,25 @@ def measured_margins(
                 n = len(exact) - 1
                 charge(key_path, params, id=name, vintage=vintage, title=title, margins=n)
                 measured = noisy(exact, planned, params, report)
-                write_margins(path, measured, name, secret)
+                write_margins(path, measured, name, secret, rows)
     mark_measured(key_path, name)
     with locked(path.parent):
         _write_remarks(remarks, opened, is_new=not is_reused)
     held = balance(key_path)
+    before = takewhile(lambda entry: entry.id != name, held.entries)
+    earlier = {entry.id: entry for entry in before if entry.vintage == vintage}
+    found = {
+        other: read_margins(path.with_name(f"{other}.npz"), other, secret, rows)
+        for other in earlier
+    }
+    kept = {other: margins for other, margins in found.items() if margins}
+    measured = _pooled(measured, [one for margins in kept.values() for one in margins])
+    spent = pooled_cost(cost(params), [cost_of(earlier[other]) for other in kept])
     entries = tuple(entry.public() for entry in held.entries)
     return MeasuredMargins(
         total=measured[0],
         margins=measured[1:],
+        spent=spent,
         entries=entries,
         is_reused=is_reused,
         balance=held,
@@ -126,6 +143,27 @@ def measurement_id(
     Columns outside `params.columns` do not matter, nor does what happens to the counts afterwards; nor the data, for
     what is measured anew is charged, and that would show.
     """
+    measured = (params.margins, params.strata, params.ranges, params.sensitivity, params.max_rows)
+    split = (params.allocation, params.total_share, params.public_n)
+    budget = (params.noise, params.epsilon, params.delta, *split)
+    data, of_columns, limits = _rows(opened, params, levels, vintage)
+    parts = ["measurement", *map(repr, (data, of_columns, measured, budget)), *limits]
+    return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
+
+
+def _rows_id(
+    opened: Opened, params: DPParams, levels: Mapping[str, Levels], vintage: str, secret: bytes
+) -> str:
+    """Keyed digest of all declarations that decide exact counts, and what they may be charged: see `_pooled`."""
+    data, of_columns, limits = _rows(opened, params, levels, vintage)
+    parts = ["rows", *map(repr, (data, of_columns, params.max_rows, params.stability)), *limits]
+    return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
+
+
+def _rows(
+    opened: Opened, params: DPParams, levels: Mapping[str, Levels], vintage: str
+) -> tuple[object, object, list[str]]:
+    """What is declared of the source, of its columns and of their levels."""
     state = opened.state
     of_columns = [
         (name, state.encodings[name], level.has_null, level.values, *_reading(level.column))
@@ -136,13 +174,8 @@ def measurement_id(
         for name in params.columns
         for end in ("low", "high")
     ]
-    measured = (params.margins, params.strata, params.ranges, params.sensitivity, params.max_rows)
-    split = (params.allocation, params.total_share, params.public_n)
-    budget = (params.noise, params.epsilon, params.delta, *split)
     own = ("own",) if params.missing_ids == "own" else ()
-    data = (vintage, state.entities, opened.named, *own)
-    parts = ["measurement", *map(repr, (data, of_columns, measured, budget)), *limits]
-    return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
+    return (vintage, state.entities, opened.named, *own), of_columns, limits
 
 
 def _reading(column: Column) -> tuple[object, ...]:
@@ -205,6 +238,30 @@ def noisy(
     return tuple(out)
 
 
+def _pooled(measured: tuple[Margin, ...], kept: Sequence[Margin]) -> tuple[Margin, ...]:
+    """Means of every margin and its earlier measurements by precision, rounded: that adds 1/12 to the variance."""
+    out = []
+    for margin in measured:
+        same = [margin, *(one for one in kept if _shape(one) == _shape(margin))]
+        precisions = [1 / one.variance if one.variance else math.inf for one in same]
+        variance = 1 / sum(precisions) + 1 / 12
+        if variance >= margin.variance:
+            out.append(margin)
+            continue
+        shares_of = [precision / sum(precisions) for precision in precisions]
+        n, *tree = (
+            np.rint(sum(a * b for a, b in zip(shares_of, depth, strict=True))).astype(np.int64)
+            for depth in zip(*((one.n, *one.tree) for one in same), strict=True)
+        )
+        out.append(replace(margin, n=n, tree=tuple(tree), variance=variance))
+    return tuple(out)
+
+
+def _shape(margin: Margin) -> tuple[object, ...]:
+    """What two measurements of the same margin share."""
+    return margin.columns, margin.n.shape, margin.branching, bool(margin.variance)
+
+
 def _drawn(counts: Int64Array, share: Share, params: DPParams) -> Int64Array:
     """Noisy counts of the same shape."""
     return noised(counts.ravel(), params.noise, share.scale).reshape(counts.shape)
@@ -220,14 +277,17 @@ def make_folder(folder: Path) -> None:
         raise StoreError(f"cannot make the folder {folder}: {error.strerror}") from None
 
 
-def write_margins(path: Path, margins: tuple[Margin, ...], name: str, secret: bytes) -> None:
-    """Keep noisy margins: arrays as numpy stores them, then a keyed digest."""
+def write_margins(
+    path: Path, margins: tuple[Margin, ...], name: str, secret: bytes, rows: str
+) -> None:
+    """Keep noisy margins of some rows: arrays as numpy stores them, then a keyed digest."""
     about = [
         {
             "columns": margin.columns,
             "variance": margin.variance,
             "branching": margin.branching,
             "depths": len(margin.tree),
+            "rows": rows,
         }
         for margin in margins
     ]
@@ -238,8 +298,10 @@ def write_margins(path: Path, margins: tuple[Margin, ...], name: str, secret: by
     replace_file(path, data + _digest(data, name, secret), "the measured counts")
 
 
-def read_margins(path: Path, name: str, secret: bytes) -> tuple[Margin, ...] | None:
-    """Noisy margins that were kept; None if there are none."""
+def read_margins(
+    path: Path, name: str, secret: bytes, rows: str | None = None
+) -> tuple[Margin, ...] | None:
+    """Noisy margins that were kept; None if there are none, or they are of other rows than the given ones."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -254,7 +316,9 @@ def read_margins(path: Path, name: str, secret: bytes) -> tuple[Margin, ...] | N
         )
     with np.load(io.BytesIO(data), allow_pickle=False) as held:
         about, *arrays = (held[f"arr_{number}"] for number in range(len(held)))
-    counts = iter(arrays)
+    counts, told = iter(arrays), json.loads(about.tobytes())
+    if rows is not None and any(of.get("rows") != rows for of in told):
+        return None  # or kept by a version that did not note them
     return tuple(
         Margin(
             columns=tuple(of["columns"]),
@@ -263,7 +327,7 @@ def read_margins(path: Path, name: str, secret: bytes) -> tuple[Margin, ...] | N
             branching=of["branching"],
             tree=tuple(islice(counts, of["depths"])),
         )
-        for of in json.loads(about.tobytes())
+        for of in told
     )
 
 

@@ -71,10 +71,8 @@ def guarantee_of(noise: Noise | None, scale: float, sensitivity: int) -> float:
 
 
 @lru_cache(maxsize=1024)
-def epsilon_of_rho(rho: float, delta: float) -> float:
+def epsilon_by_moments(rho: float, delta: float) -> float:
     """Smallest epsilon that OpenDP grants a rho-zCDP release at a delta (rounded up)."""
-    if not rho >= 0 or not 0 <= delta < 1:
-        raise InternalError("rho must be 0 or more, delta at least 0 and below 1")
     if rho == 0:
         return 0.0
     if delta == 0 or math.isinf(rho):
