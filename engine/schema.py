@@ -293,7 +293,7 @@ class Sums:
 
     @property
     def middle(self) -> Int64Array:
-        """From which values are reckoned, so that a sum hardly depends on how many there are."""
+        """Subtracted from each value, so that a sum hardly depends on how many there are."""
         return self.low + (self.high - self.low) // 2
 
 

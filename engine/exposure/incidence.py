@@ -146,7 +146,7 @@ class Incidence:
                 (target, one.column): self._alone(tree, numbers, target, one)
                 for one in tree.sums
                 for target in tree.columns
-                # What everybody's secrets sum up to tells of nobody.
+                # The sum of everybody's secrets reveals nobody's.
                 if len(tree.columns) > 2 or target == one.column
             },
             scale=int(tree.scale[-1]),

@@ -40,7 +40,7 @@ class Moments(NamedTuple):
     """What is known of one column's sums in the groups of a table."""
 
     group: Int64Array  # shape (n_cells,): -1 where the column has no number
-    value: FloatArray  # shape (n_cells,): Clipped, and reckoned from the middle of its group
+    value: FloatArray  # shape (n_cells,): Clipped, less the middle of its group
     box: Int64Array  # shape (n_cells,): The released bucket of the group that holds the cell, or all outside of these
     variance: FloatArray  # shape (n_boxes,): Of the noise of its count; inf: it has none
     sums: FloatArray  # shape (n_groups,): Measured
