@@ -9,7 +9,9 @@ sides of cells suppressed and the others shown with noise as the mechanism does 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -97,11 +99,7 @@ class Estimator:
     ) -> list[ColumnExposure]:
         """Of some columns, or all, most exposed first; parameters as of `exposure`."""
         names = self.columns if columns is None else columns
-        alike: dict[object, ColumnExposure] = {}  # columns that are null together have one secret
-        found = [
-            self._most_exposed(name, times, (before or {}).get(name, 0.0), 1, most_right, alike)
-            for name in names
-        ]
+        found = self._most_exposed(names, times, before or {}, 1, most_right)
         return sorted(found, key=lambda one: (-one.most, one.column))
 
     def exposure(
@@ -120,29 +118,41 @@ class Estimator:
         most_right: Where the bound is above it, the attack decides; not of tables that were measured again, for who was
             together in other vintages is not known.
         """
-        return self._most_exposed(column, times, before, noise_factor, most_right, {})
+        return self._most_exposed([column], times, {column: before}, noise_factor, most_right)[0]
 
     def _most_exposed(
         self,
-        column: str,
+        columns: Collection[str],
         times: Mapping[ColumnSet, int],
-        before: float,
+        before: Mapping[str, float],
         noise_factor: int,
         most_right: float,
-        alike: dict[object, ColumnExposure],
-    ) -> ColumnExposure:
-        """Of its secrets the one that is revealed most; those of the same tables and gains are computed once."""
-        found = []
-        for number, shared in enumerate(self._secrets[column]):
-            gains = {column: 1.0} | {name: one.gain for name, one in shared.proxies.items()}
-            is_alike = shared.own is not None and shared.own.rest is None
-            key = (frozenset(gains.items()), before) if is_alike else (column, number)
-            if key not in alike:
-                alike[key] = self._of_secret(
-                    column, shared, times, before, noise_factor, most_right
-                )
-            found.append(replace(alike[key], column=column))
-        return max(found, key=lambda one: one.most)
+    ) -> list[ColumnExposure]:
+        """Of each column's secrets the one that is revealed most."""
+        keys: dict[str, list[object]] = {}
+        # Secrets of columns that are null together are one: the same tables reveal them, with the same gains.
+        secrets: dict[object, tuple[str, SharedSecret]] = {}
+        for column in columns:
+            for number, shared in enumerate(self._secrets[column]):
+                gains = {column: 1.0} | {name: one.gain for name, one in shared.proxies.items()}
+                is_alike = shared.own is not None and shared.own.rest is None
+                known = before.get(column, 0.0)
+                key = (frozenset(gains.items()), known) if is_alike else (column, number)
+                keys.setdefault(column, []).append(key)
+                secrets.setdefault(key, (column, shared))
+
+        def of(secret: tuple[str, SharedSecret]) -> ColumnExposure:
+            known = before.get(secret[0], 0.0)
+            return self._of_secret(*secret, times, known, noise_factor, most_right)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = dict(zip(secrets, pool.map(of, secrets.values()), strict=True))
+        return [
+            replace(
+                max((found[key] for key in keys[column]), key=lambda one: one.most), column=column
+            )
+            for column in columns
+        ]
 
     def _of_secret(
         self,
