@@ -46,6 +46,9 @@ def fitting(
                 encoding="utf-8",
             )
             spec = read(path)
+            # Whether a column that looks like an identifier may be published is asked by `plan` of the written spec.
+            columns = (replace(c, release=c.release or "asked by plan") for c in spec.columns)
+            spec = replace(spec, columns=tuple(columns))
             pairs = [table for table in spec.tables if len(table) > 1]
             single = [table for table in spec.tables if len(table) == 1]
             if not pairs:
