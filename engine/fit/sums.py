@@ -99,6 +99,26 @@ def moments_of(
     )
 
 
+def beyond(
+    sums: Sums, tree: Measurement, supports: Sequence[Support], table: SyntheticTable
+) -> float:
+    """Share of a column's total in a table that lies beyond the ends to which its measured sums are clipped."""
+    j = tree.columns.index(sums.column)
+    others = [i for i in range(len(supports)) if i != j]
+    stored = stored_codes(tree.kind[sums.node], tree.level[sums.node], tree.index[sums.node])
+    places = [_places(supports[i], stored[:, i]) for i in others]
+    wanted = np.column_stack([np.zeros(len(sums.node)), *places]).astype(np.int32)
+    codes = table.codes.copy()
+    codes[:, j] = 0
+    codes = np.ascontiguousarray(codes[:, [j, *others]])
+    at = positions_in(wanted[np.lexsort(wanted.T[::-1])], codes)
+    at = np.where(at >= 0, np.lexsort(wanted.T[::-1])[at], -1)
+    x = supports[j].grid[table.codes[:, j]].astype(np.float64)
+    n = table.n * is_valued(supports[j].kind)[table.codes[:, j]]
+    over = np.where(at >= 0, np.abs(x - np.clip(x, sums.low[at], sums.high[at])), 0.0)
+    return float((n * over).sum() / max((n * np.abs(x)).sum(), _TINY))
+
+
 def _places(support: Support, wanted: Int64Array) -> Int64Array:
     """Position in a support of each stored code, -1 where it has none."""
     codes = support_codes(support)

@@ -24,6 +24,7 @@ from engine.fit import (
     sub_tables,
 )
 from engine.fit.columns import fit_columns
+from engine.fit.sums import beyond
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.relations import Relation
@@ -304,14 +305,23 @@ class Fitter:
             words=words_of(header.unit, header.entity),
             detected=detected_of(header, table.columns),
             written=written_of(header, table.columns),
-            sums={one.column: self._ends(one) for one in measurement.sums if len(one.n)},
+            sums={
+                one.column: self._clipping(one, measurement, table)
+                for one in measurement.sums
+                if len(one.n)
+            },
         )
 
-    def _ends(self, sums: Sums) -> list[str]:
-        """Between what the values of every group count as they are."""
+    def _clipping(self, sums: Sums, tree: Measurement, table: SyntheticTable) -> dict[str, Any]:
+        """What a card says of the ends to which measured sums are clipped."""
+        supports = [self._fitted.supports[name] for name in table.columns]
         column = self._fitted.supports[sums.column].column
-        ends = int(sums.low.max()), int(sums.high.min())
-        return [as_text(grid_value(column, code)) for code in ends]
+        low, high = (
+            [as_text(grid_value(column, int(code))) for code in (ends.min(), ends.max())]
+            for ends in (sums.low, sums.high)
+        )
+        share = beyond(sums, tree, supports, table)
+        return {"low": low, "high": high, "beyond": round(share, 4)}
 
 
 def _derived_card(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from engine.store.card import (
     UNREVIEWED,
     GeneratorCard,
+    clipped_words,
     detected_of,
     exposure_sentences,
     range_words,
@@ -75,6 +76,7 @@ __all__ = [
     "check_release",
     "check_shared",
     "check_target",
+    "clipped_words",
     "count_names",
     "decode_values",
     "detected_of",

@@ -77,8 +77,8 @@ class GeneratorCard:
     # agree, and the share of records if it is published. Empty: no swapping, or it changes no count of this
     # table.
     swap: dict[str, Any] = field(default_factory=dict)
-    # Mode sticky only: columns whose sums were measured, with the range in which the values of every group counted as
-    # they are, as texts.
+    # Mode sticky only: columns whose sums were measured, with low, high (smallest and largest end to which a group's
+    # values were clipped, as texts) and beyond (the share of the column's total that lies beyond these ends).
     sums: dict[str, Any] = field(default_factory=dict)
     # Columns that are implied by another one (functional dependency), with that one: the table shows what
     # the one in `sub_tables` shows.
@@ -155,11 +155,7 @@ class GeneratorCard:
             *swap_sentences(self.swap),
             f"{self.cells_released:,} {were} released; about {_percent(self.suppressed_share, 1)} of the {many} fall "
             "outside released combinations and were imputed without reference to the data.",
-            *(
-                f"Sums of {name} in groups were measured too, with noise. Values below {low} or above {high} may "
-                "count as the end of the ranges that their group shows."
-                for name, (low, high) in self.sums.items()
-            ),
+            *(clipped_words(name, ends) for name, ends in self.sums.items()),
             *(
                 f"{name} is implied by {by}: it adds no further noisy figures about the same {entities}."
                 for name, by in self.told.items()
@@ -264,6 +260,25 @@ def swap_of_table(swap: dict[str, Any] | None, columns: ColumnSet) -> dict[str, 
     swapped, within = {*swap["columns"]}, {*swap["within"]}
     is_affected = swapped & {*columns} and {*columns} - swapped - within
     return swap if is_affected else {}
+
+
+def clipped_words(name: str, ends: Mapping[str, Any]) -> str:
+    """To what the values in measured sums of a column are clipped, as one sentence; `ends`: of `GeneratorCard.sums`."""
+    low, high = (_between(*ends[side]) for side in ("low", "high"))
+    share = ends["beyond"]
+    lost = (
+        f"about {_percent(share, 1)} of the column's total lies"
+        if share
+        else "none of the rows shown lies"
+    )
+    return (
+        f"Sums of {name} in groups were measured too, with noise. In them values below {low} or above {high} count as "
+        f"these ends, which are those of the ranges that a group shows: {lost} beyond."
+    )
+
+
+def _between(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most} (by group)"
 
 
 def swap_sentences(swap: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ interval.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from engine.errors import NotAnswerable, QueryRefused
 from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
+from engine.store import clipped_words
 from engine.texts import html_table, text_table
 from queries.intervals.buckets import Stack, TableBuckets
 from queries.intervals.regions import Region, region_of
@@ -309,7 +310,16 @@ def _tabulated(
         high=high,
         status=status,
         table=table.columns,
-        words=_words(release, table, drawn),
+        words=" ".join(
+            [
+                _words(release, table, drawn),
+                *(
+                    clipped(table.card, [asked.of])
+                    if asked.of and asked.measure in ("sum", "mean")
+                    else ()
+                ),
+            ]
+        ),
     )
 
 
@@ -390,6 +400,12 @@ def _totals(stack: Stack, region: Region, asked: _Asked, group: Int64Array) -> F
     entry = stack.variant[rows] * n_totals + total_of[group[rows]]
     totals = np.bincount(entry, stack.n[rows], stack.n_variants * n_totals)
     return np.where(totals > 0, totals, np.nan).reshape(stack.n_variants, n_totals)
+
+
+def clipped(card: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """What measured sums leave out of values beyond the ends of their group's range: a sentence a column."""
+    held = {name: card["sums"][name] for name in names if name in card.get("sums", {})}
+    return [clipped_words(name, ends) for name, ends in held.items() if ends["beyond"] > 0]
 
 
 def _words(release: Session, table: TableBuckets, drawn: Replays) -> str:

@@ -273,3 +273,35 @@ def test_a_mean_of_a_column_without_an_end_is_reliable_once_bounds_are_declared(
         with engine.build(spec, out=folder / "r.duckdb", jobs=1) as made:
             statuses += tabulate(made, [], measure="mean", of="x").status
     assert statuses == ["unreliable", "reliable"]
+
+
+def test_answers_say_where_measured_sums_clip(tmp_path):
+    """Small groups show less of a heavy tail than all: who lies beyond counts as the end of the group's range."""
+    rng = np.random.default_rng(3)
+    group = (np.arange(3_000) % 15).astype(str)
+    turnover = np.round(np.exp(rng.normal(6, 1.2, len(group)))).astype(np.int64)
+    engine.new_key(tmp_path / "a.key")
+    engine.build(
+        pd.DataFrame({"group": group, "turnover": turnover}),
+        tables=[["group", "turnover"]],
+        key=tmp_path / "a.key",
+        out=tmp_path / "r.duckdb",
+    )
+    with open_release(tmp_path / "r.duckdb") as release:
+        ends = release.card("group", "turnover").sums["turnover"]
+        least, most = map(int, ends["high"])
+        assert least < most < turnover.max()
+        rows = plain_rows(release, "group", "turnover")
+        some, all_ = ((rows["turnover"] - e).clip(lower=0).sum() for e in (most, least))
+        assert (
+            0.01 < some / rows["turnover"].sum() <= ends["beyond"] <= all_ / rows["turnover"].sum()
+        )
+        said = f"above {least} to {most} (by group) count as these ends"
+        mean = tabulate(release, ["group"], measure="mean", of="turnover")
+        assert said in mean.words
+        by_group = f'SELECT "group", avg(turnover) AS m FROM {release.logical_name} GROUP BY ALL'
+        assert any(said in text for text in release.sql(by_group, intervals=True).warnings)
+        assert "count as these ends" not in tabulate(release, ["group"]).words
+        counted = f"SELECT count(*) AS n FROM {release.logical_name} WHERE turnover > 9"
+        warnings = release.sql(counted, intervals=True).warnings
+        assert not any("count as these ends" in text for text in warnings)

@@ -25,9 +25,10 @@ from queries.intervals.statement.answers import (
     drawn_replays,
     matched,
 )
-from queries.intervals.statement.limits import shape_of
+from queries.intervals.statement.limits import shape_of, summed_columns
 from queries.intervals.statement.texts import with_hidden_texts
 from queries.intervals.statement.tree import NoFigures, Unknown
+from queries.intervals.tabulation import clipped
 from queries.sql import (
     NOT_RELEASED,
     GivenRows,
@@ -63,6 +64,10 @@ def annotated(
     """
     plain, more, reasons = ends_of(release, text, tables)
     warnings = tuple(_PLAIN + why for why in reasons)
+    if plain.table and more:
+        warnings += tuple(
+            clipped(table_of(release, plain.table).card, summed_columns(release, text))
+        )
     if "low" not in shown:  # whether a figure is released is known of more of them
         marks = marks_of(release, text, plain, lambda: plain.rows, tables)
         rest = {at: of for at, of in marks.statuses.items() if at not in more}

@@ -176,6 +176,16 @@ def shape_of(
     )
 
 
+def summed_columns(release: Session, text: str) -> list[str]:
+    """Columns of which a statement takes sums or means."""
+    with release.cursor() as con:
+        tree = parsed_select(con, text)
+    known = {name.casefold(): name for name in release.columns}
+    calls = (node for node in nodes_in(tree) if name_of(node) in _SUMS | {"avg", "mean"})
+    taken = {name.casefold() for node in calls for name in columns_in(node)}
+    return sorted(known[name] for name in taken & known.keys())
+
+
 def _roles(
     con: duckdb.DuckDBPyConnection,
     tree: Node,
