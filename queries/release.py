@@ -17,9 +17,11 @@ from queries.intervals import (
     differing,
     has_differs,
     has_replicates,
+    has_weighted,
     marks_of,
     tabulate,
     with_replicates,
+    with_weights,
 )
 from queries.sql import TIMEOUT_S, Oversight, Result, Session
 
@@ -45,6 +47,8 @@ class Release(Session):
         Labels of the columns; the name if a column has none.
     notes : tuple of str
         How to read the release.
+    weight : str or None
+        The column of survey weights; `weighted_count()` adds them up.
     unit, entity : Unit
         Names of a row and of the protected entity: `.one`, `.many`, and other languages in `.words`.
     is_reviewed : bool
@@ -72,7 +76,8 @@ class Release(Session):
 
         Figures that are not released are shown as [c]; `.marks` of the result has the status of every figure.
         `differs(a, b)` may be selected: see `queries.intervals.statement.differences`. `FROM replicates('age', 'sex')`
-        reads replicates of a table's counts: see `replicates`.
+        reads replicates of a table's counts: see `replicates`. `weighted_count()` adds up the survey weights that the
+        spec names.
 
         Parameters
         ----------
@@ -95,6 +100,8 @@ class Release(Session):
         QueryRefused, NotAnswerable, StoreError
             As `Session.sql`.
         """
+        if has_weighted(text):
+            text = with_weights(self, text)
         if has_replicates(text):
             text, tables = with_replicates(self, text, tables)
         if has_differs(text):

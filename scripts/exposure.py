@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from attacks.cloning import copy_accuracy
+from attacks.contributors import auc, contributor
 from attacks.predicted import membership
 from attacks.structures import CORE, FURTHER, Structure, everybody
 from attacks.trying import (
@@ -47,6 +48,8 @@ SHAPES = ((3, 4, 2), (5, 4, 2), (6, 6, 2), (4, 16, 2), (7, 4, 3), (9, 3, 3), (13
 AGAIN = 6
 """Releases a key of membership: one release of few tables has few cells, and its AUC an sd of up to .03."""
 COPIES = (1, 4, 16, 32)
+CONTRIBUTORS = ((6, 0.5), (6, 1.0), (12, 1.5), (30, 1.5), (30, 2.5))
+"""Groups, and standard deviation of the logarithm of what people contribute."""
 COLUMNS = {"demo": "health", "census": "marital_status", "sd2011": "smoke", "nist": "SEX"}
 """Column of each shipped spec that the secret replaces."""
 WITH = ("age", "sex", "region")
@@ -308,6 +311,23 @@ def who_is_in(run: Run) -> Iterator[str]:
     )
 
 
+def largest_contributors(run: Run) -> Iterator[str]:
+    """Membership of the largest contributor to a sum."""
+    rows = []
+    for groups, sigma in CONTRIBUTORS:
+        tries = [contributor(groups, sigma, key) for key in range(200 * run.keys)]
+        inside, outside, stated = np.array(tries).T
+        error = (1 / 12 / len(tries)) ** 0.5
+        found = f"{auc(inside, outside):.3f} ± {error:.3f}"
+        rows.append((str(groups), f"{sigma:g}", found, f"{stated.mean():.3f}"))
+    yield (
+        f"1,500 people, a lognormal amount; tables of group, amount and both; {200 * run.keys} releases with the "
+        "largest contributor of a group and as many without. The attacker knows everybody else, and weighs counts and "
+        "sums by their noise. Stated: of a typical person.\n\n"
+        + markdown(("groups", "sd of the logarithm", "AUC", "stated"), rows)
+    )
+
+
 def copied(run: Run) -> Iterator[str]:
     """Cloning by copies: half of the releases train the attacker, half are attacked."""
     rows = []
@@ -332,6 +352,7 @@ PARTS: Mapping[str, tuple[str, Callable[[Run], Iterator[str]]]] = {
     "ordinary": ("Ordinary tables of a simulated census, attacked", ordinary),
     "names": ("Names of vintages", names),
     "membership": ("Membership", who_is_in),
+    "contributors": ("Membership of the largest contributor to a sum", largest_contributors),
     "cloning": ("Cloning by relabelled copies of a column", copied),
 }
 EXPLAINED = (

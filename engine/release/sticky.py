@@ -161,7 +161,7 @@ def fit_order(spec: ReleaseSpec, opened: Opened, columns: Columns) -> FitOrder:
             columns.columns,
             privacy=privacy.public()
             | {"noise_layers": NOISE_LAYERS, "bounds": declared}
-            | {"sums": sorted(columns.measured.summed)}
+            | {"sums": sorted(columns.measured.summed), "weight": spec.weight}
             | counted_of(spec),
             notes=(*columns.notes, *bounds_notes(columns.columns, found)),
         ),

@@ -17,7 +17,7 @@ from engine.errors import SpecError
 from engine.schema import MAX_WIDTH, ColumnSet, column_set
 from engine.spec.model import TableEntry
 from engine.spec.reading import ReleaseSpec
-from engine.spec.tables import TableContext, expanded, with_each
+from engine.spec.tables import TableContext, expanded, with_each, with_weight
 from engine.texts import spec_entry
 
 _ENTRY = re.compile(r"^[ \t]*\[\[[ \t]*tables[ \t]*\]\]", re.MULTILINE)
@@ -90,7 +90,7 @@ def amended(
         for i, columns in enumerate(more, 1)
     ]
     tables, _ = expanded(entries, context, problems)
-    added = with_each(tables, spec.each, problems)
+    added = with_weight(with_each(tables, spec.each, problems), spec.weight)
     gone = {column_set(tuple(columns)) for columns in fewer}
     problems += [
         f"{', '.join(c)}: the spec has no such table" for c in sorted(gone - {*spec.tables})

@@ -123,6 +123,11 @@ class ReleaseSection(_Section):
         None,
         description=f"With `each`: how many of its values count for one entity, {_POWER}; default {DEFAULT_MOST}",
     )
+    weight: str | None = Field(
+        None,
+        description="Column of survey weights (mode sticky): every table of one or two columns is measured with it as "
+        "well, so that weighted counts are nearly as accurate as counts",
+    )
     notes: list[str] = Field([], description="Sentences for readers of the release")
     unit: Any = Field(None, description="What a row is, such as a stay")
     entity: Any = Field(

@@ -47,8 +47,10 @@ from engine.spec.tables import (
     WideOptions,
     expanded,
     table_context,
+    weight_problems,
     wide_options,
     with_each,
+    with_weight,
 )
 from engine.spec.workload import SqlReader, Workload
 from engine.texts import parsed_toml
@@ -87,6 +89,7 @@ class ReleaseSpec:
     each: str | None = None
     # With `each`: how many of its values count for one entity; a power of two.
     most: int | None = None
+    weight: str | None = None  # Column of survey weights
     # What the statements of files need; None: there are no such files.
     workload: Workload | None = field(default=None, compare=False)
     # Options of wide tables.
@@ -254,8 +257,12 @@ def _assembled(
     entries = _entries(raw.get("tables", []), problems)
     tables, workload = expanded(entries, context, problems)
     if release is not None:
+        if release.weight is not None and (is_dp or release.count != "rows"):
+            problems.append("release.weight: only in mode sticky, and where rows are counted")
         problems += count_problems(release, context.names, n_kinds, is_dp=is_dp)
         tables = with_each(tables, release.each, problems)
+        problems += weight_problems(release.weight, context)
+        tables = with_weight(tables, release.weight)
     options = wide_options(entries, context, problems)
     dp, zeros = _dp(
         raw, context, n_kinds, tables, source if is_dp else None, problems, is_needed=is_dp
@@ -290,6 +297,7 @@ def _assembled(
         count=release.count,
         each=release.each,
         most=(release.most or DEFAULT_MOST) if release.each is not None else None,
+        weight=release.weight,
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import SpecError, TablepackError
-from engine.schema import MAX_WIDTH, SQL_TYPES, WIDEST, Column, ColumnSet, column_set
+from engine.schema import MAX_WIDTH, NUMBER_KINDS, SQL_TYPES, WIDEST, Column, ColumnSet, column_set
 from engine.spec.model import MOST_SETS, ReleaseSection, TableEntry, did_you_mean
 from engine.spec.workload import (
     Question,
@@ -36,6 +36,8 @@ MANY_TABLES = 2_000
 """From this number on, a warning says what they cost before they are measured."""
 SECONDS_A_TABLE = 0.02
 """Lower bound of what a table costs to fit and store, on one core."""
+MAX_WEIGHTED = 3
+"""Columns of the widest tables that weights are added to by themselves, weights included."""
 _ENTRIES = ("columns", "all", "sql", "file")
 _WIDE_KEYS = ("target", "sets", "max_added")
 
@@ -374,6 +376,24 @@ def with_each(
         if len(table) > MAX_WIDTH
     ]
     return tuple(sorted(wider, key=lambda table: (len(table), table)))
+
+
+def weight_problems(weight: str | None, context: TableContext) -> Iterator[str]:
+    """Say what is wrong with the column of weights."""
+    if weight is not None and weight not in context.names:
+        known = did_you_mean(weight, context.names)
+        yield f"release.weight: no column {weight!r} that tables can have{known}"
+    for column in context.columns or ():
+        if column.name == weight and (column.kind not in NUMBER_KINDS or not column.sums):
+            yield f"release.weight: {weight} needs to be a number, and its sums to be measured"
+
+
+def with_weight(tables: tuple[ColumnSet, ...], weight: str | None) -> tuple[ColumnSet, ...]:
+    """The tables, those of one or two columns once more with the column of weights."""
+    if weight is None:
+        return tables
+    more = {column_set([*{*table, weight}]) for table in tables if len(table) < MAX_WEIGHTED}
+    return tuple(sorted({*tables, (weight,), *more}, key=lambda table: (len(table), table)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,6 +12,7 @@ from queries.intervals.spread import Status
 from queries.intervals.statement.aggregates import annotated, marks_of
 from queries.intervals.statement.differences import differing, has_differs
 from queries.intervals.statement.replicated import has_replicates, with_replicates
+from queries.intervals.statement.weighted import has_weighted, with_weights
 from queries.intervals.tabulation import Measure, Tabulation, measured_counts, tabulate
 
 __all__ = [
@@ -27,8 +28,10 @@ __all__ = [
     "differing",
     "has_differs",
     "has_replicates",
+    "has_weighted",
     "marks_of",
     "measured_counts",
     "tabulate",
     "with_replicates",
+    "with_weights",
 ]

@@ -10,7 +10,7 @@ interval.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -23,13 +23,14 @@ from queries.intervals.buckets import Stack, TableBuckets
 from queries.intervals.regions import Region, region_of
 from queries.intervals.replays import Replays, damage_told, replays, table_of
 from queries.intervals.spread import Status, ends_of_figures, most_hidden, statuses
+from queries.intervals.statement.weighted import weight_of
 from queries.intervals.universes import ruled_out
 from queries.sql import Session, near_names
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Measure = Literal["count", "sum", "mean", "share", "median", "quantile", "ratio"]
+Measure = Literal["count", "weighted_count", "sum", "mean", "share", "median", "quantile", "ratio"]
 _N_SHOWN = 20
 _OF_COLUMN = ("sum", "mean", "median", "quantile")
 _MEASURES: tuple[str, ...] = get_args(Measure)
@@ -199,7 +200,7 @@ def tabulate(
         (None: open at that end).
     measure : str
         "count", "sum", "mean", "share", "median", "quantile"; "ratio": rows of the group over the other rows of its
-        total.
+        total; "weighted_count": the sum of the survey weights that the spec names.
     of : str, optional
         The column that is summed, averaged ...
     over : sequence of str
@@ -224,6 +225,13 @@ def tabulate(
     """
     release.check_cancelled()
     columns, where = (*rows, *columns), dict(where or {})
+    if measure == "weighted_count":
+        if of is not None:
+            raise QueryRefused("measure 'weighted_count' takes no column")
+        summed = tabulate(
+            release, columns, where=where, measure="sum", of=weight_of(release), beside=beside
+        )
+        return replace(summed, measure=measure)
     _checked(release, columns, where, measure, of, over, quantile)
     answering = release.route({*columns, *where, *beside, *([of] if of else [])})
     asked = _Asked(

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.errors import PrivacyError, SpecError
 from engine.guarantee import Guarantee
-from engine.schema import ColumnSet
+from engine.schema import column_set
 from engine.store import DRAFT_TITLE, UNREVIEWED
 from queries.packs.dimensions import dimension_of
 from queries.packs.model import Dimension, ItemKind, Pack, PackTable
@@ -269,10 +269,7 @@ def _ids(entries: Sequence[TableSpec]) -> list[str]:
 
 def _default_tables(release: Release, spec: PackSpec) -> list[TableSpec]:
     """The released tables of few columns, narrowest first, with columns in the source's order."""
-    out = [
-        TableSpec(columns=[c for c in release.columns if c in columns])
-        for columns in _narrow(release, spec)
-    ]
+    out = [*_by_default(release, spec)]
     if not out:
         raise SpecError(
             f"pack.max_width: no released table has at most {spec.pack.max_width} columns; raise it, or list [[tables]]"
@@ -280,14 +277,20 @@ def _default_tables(release: Release, spec: PackSpec) -> list[TableSpec]:
     return out[: spec.pack.max_tables]
 
 
-def _narrow(release: Release, spec: PackSpec) -> list[ColumnSet]:
-    """Released tables of few columns."""
-    return [columns for columns in release.tables if len(columns) <= spec.pack.max_width]
+def _by_default(release: Release, spec: PackSpec) -> Iterator[TableSpec]:
+    """Released tables of few columns; in the place of those that have the survey weights, weighted counts."""
+    weight = release.weight
+    for columns in release.tables:
+        if len(columns) <= spec.pack.max_width and weight not in columns:
+            names = [c for c in release.columns if c in columns]
+            yield TableSpec(columns=names)
+            if weight is not None and column_set((*columns, weight)) in release.tables:
+                yield TableSpec(columns=names, measure="sum", of=weight)
 
 
 def _left_out(release: Release, spec: PackSpec) -> list[str]:
     """A warning where more tables are released than the pack takes."""
-    n = len(_narrow(release, spec))
+    n = len([*_by_default(release, spec)])
     if spec.tables or n <= spec.pack.max_tables:
         return []
     return [

@@ -60,6 +60,8 @@ def table_of(
     except QueryRefused as error:
         raise SpecError(f"tables, {name}: {error}") from None
     of = None if entry.of is None else _label_of(sources, entry.of)
+    if _word_of(sources, entry) == "weighted":
+        of = _units(sources, entry, None)
     is_whole = not entry.percent and rows.is_whole
     decimals = decimals_of(
         rows.value, rows.low, rows.high, is_whole=is_whole, is_percent=bool(entry.percent)
@@ -229,6 +231,12 @@ def _label_of(sources: Sources, column: str) -> Texts:
     return texts(given, sources.languages, sources.label(column))
 
 
+def _word_of(sources: Sources, entry: TableSpec) -> str:
+    """What a table shows: its measure, or weighted counts."""
+    is_weighted = entry.measure == "sum" and entry.of == sources.release.weight
+    return "weighted" if is_weighted else entry.measure
+
+
 def _units(sources: Sources, entry: TableSpec, of: Texts | None) -> Texts:
     """The unit of the figures: per cent, what a row is, or the column of a sum or mean."""
     if entry.percent:
@@ -256,7 +264,7 @@ def _titles(
         first, *rest = [d.labels[i] for d in mine]
         title = by.join([first, *rest]) if len(rest) < 2 else f"{first}{by}{', '.join(rest)}"
         if of is not None:
-            title = f"{words[entry.measure][i]} {of[i]}{by}{', '.join([first, *rest])}"
+            title = f"{words[_word_of(sources, entry)][i]} {of[i]}{by}{', '.join([first, *rest])}"
         for column in entry.where:
             values = _typed(column, entry.where[column], dimensions)
             labels = [it.labels[i] for it in dimensions[column].items if it.value in values]

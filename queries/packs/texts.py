@@ -38,6 +38,7 @@ WORDS = {
     "by": "by",
     "mean": "Mean of",
     "sum": "Sum of",
+    "weighted": "Weighted number of",
     "median": "Median of",
     "quantile": "Quantile of",
     "figure": "Figure",

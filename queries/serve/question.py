@@ -262,7 +262,9 @@ def title_of(question: Question, variables: Mapping[str, Variable], unit: Unit) 
         "ratio": f"{unit.many[:1].upper()}{unit.many[1:]} as a ratio to the rest",
     }
     word = titles.get(question.measure, f"{question.quantile:g} quantile")
-    if not question.is_counted:
+    if question.measure == "sum" and variables[question.of or ""].is_weight:
+        word = f"Weighted number of {unit.many}"
+    elif not question.is_counted:
         word += f" of {variables[question.of or ''].label}"
     filters = []
     for c, keys in question.only.items():

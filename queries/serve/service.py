@@ -206,6 +206,7 @@ class Service:
             "label": variable.label,
             "type": variable.sql_type,
             "is_numeric": variable.is_numeric,
+            "is_weight": variable.is_weight,
             "is_ordered": variable.step is not None,
             "is_released": any(variable.name in t for t in self.release.tables),
             "bands": list(variable.widths),

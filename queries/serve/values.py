@@ -54,6 +54,7 @@ class Variable:
     sql_type: str
     step: Any  # Distance between neighbouring values; None: categorical, without ranges
     values: tuple[Value, ...]  # Released values in order, including the blank
+    is_weight: bool = False  # It holds survey weights
     by_key: Mapping[str, Value] = field(init=False, repr=False, compare=False)  # Values by key
     # Values without the blank.
     known: tuple[Any, ...] = field(init=False, repr=False, compare=False)
@@ -125,7 +126,12 @@ def variables_of(release: Release) -> dict[str, Variable]:
         )
         step = _step(kind, type_, base, exponent)
         out[name] = Variable(
-            name=name, label=label or name, sql_type=type_, step=step, values=values
+            name=name,
+            label=label or name,
+            sql_type=type_,
+            step=step,
+            values=values,
+            is_weight=name == release.weight,
         )
     return out
 

@@ -44,6 +44,7 @@ class Facts:
     unreviewed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # Columns that records swapped before counting, and those in which partners agree; None: no swapping.
     swap: dict[str, Any] | None = None
+    weight: str | None = None  # Column of survey weights
     # max_rows, range_sd: Bound on the rows of one entity, and the noise sd of counts under this bound; None:
     # no bound is declared.
     max_rows: int | None = None
@@ -78,6 +79,7 @@ def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
         is_reviewed=is_reviewed,
         unreviewed={} if is_reviewed else _unreviewed(columns, tables, json.loads(privacy)),
         swap=json.loads(privacy).get("swap"),
+        weight=json.loads(privacy).get("weight"),
         hidden=_hidden(con),
         **_bound_of(json.loads(privacy)),
     )

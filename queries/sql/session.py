@@ -85,6 +85,7 @@ class Session:
         self.notes: tuple[str, ...] = facts.notes
         self.unit, self.entity, self.is_reviewed = facts.unit, facts.entity, facts.is_reviewed
         self.unreviewed: dict[str, tuple[str, ...]] = facts.unreviewed
+        self.weight: str | None = facts.weight
         self.models: dict[Any, Any] = {}
         self._is_stopped: Callable[[], bool] | None = None
         self._lock = threading.Lock()

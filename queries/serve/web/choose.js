@@ -3,8 +3,9 @@
 import { drawPicked } from "./picked.js";
 import { askJson, byId, isMeasured, make, percentages, percentNow, state } from "./state.js";
 import { FEW, find, firstBand, isRanged, variables } from "./variables.js";
-import { number, reason, t } from "./words.js";
+import { number, reason, t, unit } from "./words.js";
 
+const WEIGHTED = "weighted";
 let opened = "", others = new Map(), changed = () => {}, say = () => {};
 
 export function start(whenChanged, whenSaid) {
@@ -15,16 +16,20 @@ export function start(whenChanged, whenSaid) {
   };
   say = whenSaid;
   byId("find-box").hidden = variables().length <= FEW;
-  const numbers = variables().filter((v) => v.is_numeric && v.is_released);
+  const numbers = variables().filter((v) => v.is_numeric && v.is_released && !v.is_weight);
+  if (weight()) byId("measure").options[0].after(make("option", { value: WEIGHTED }, t("Weighted number of {units}", { units: unit.many })));
   byId("of").replaceChildren(...numbers.map((v) => make("option", { value: v.name }, v.label)));
-  for (const option of byId("measure").options) if (!["count", "ratio"].includes(option.value)) option.hidden = option.disabled = !numbers.length;
+  for (const option of byId("measure").options) if (!["count", "ratio", WEIGHTED].includes(option.value)) option.hidden = option.disabled = !numbers.length;
 }
 
 // Called once: connects the page's fields.
 export function listen() {
   byId("find").addEventListener("input", drawVariables);
   byId("measure").addEventListener("change", (e) => {
-    [state.measure, state.quantile = ""] = e.target.value.split(" ");
+    const wasWeighted = isWeighted();
+    [state.measure, state.quantile = ""] = e.target.value === WEIGHTED ? ["sum"] : e.target.value.split(" ");
+    if (e.target.value === WEIGHTED) state.of = weight().name;
+    else if (wasWeighted) state.of = "";
     changed();
   });
   byId("of").addEventListener("change", (e) => { state.of = e.target.value; changed(); });
@@ -37,9 +42,13 @@ export function setOthers(given) {
   drawVariables();
 }
 
+// Weighted counts are sums of the column of weights.
+const weight = () => variables().find((v) => v.is_weight && v.is_released);
+const isWeighted = () => state.measure === "sum" && Boolean(find(state.of)?.is_weight);
+
 // The default column to measure: a numeric one that is not a row or column and is released with those that are.
 function measurable() {
-  const numbers = variables().filter((v) => v.is_numeric && v.is_released && !used().includes(v.name));
+  const numbers = variables().filter((v) => v.is_numeric && v.is_released && !v.is_weight && !used().includes(v.name));
   return (numbers.find((v) => others.get(v.name)?.is_addable ?? true) ?? numbers[0])?.name ?? "";
 }
 
@@ -53,11 +62,11 @@ export function draw() {
 }
 
 function drawShown() {
-  const measure = byId("measure"), wanted = [state.measure, state.measure === "quantile" ? state.quantile || "0.5" : ""].join(" ").trim();
+  const measure = byId("measure"), wanted = isWeighted() ? WEIGHTED : [state.measure, state.measure === "quantile" ? state.quantile || "0.5" : ""].join(" ").trim();
   if (![...measure.options].some((o) => o.value === wanted)) measure.append(make("option", { value: wanted }, wanted)); // possible in links only
   measure.value = wanted;
   const isRatio = state.measure === "ratio", shown = percentNow(), allowed = percentages();
-  byId("of-box").hidden = !isMeasured();
+  byId("of-box").hidden = !isMeasured() || isWeighted();
   for (const option of byId("of").options) option.disabled = [...state.rows, ...state.cols].includes(option.value) && option.value !== state.of;
   if (state.of) byId("of").value = state.of;
   byId("percent").hidden = !isRatio && allowed.length < 2;

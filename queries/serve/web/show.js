@@ -1,7 +1,7 @@
 // The right panel: the table with its noise intervals and statuses, and notes on its accuracy.
 
 import { byId, make } from "./state.js";
-import { listed } from "./variables.js";
+import { find, listed } from "./variables.js";
 import { locale, number, t, unit } from "./words.js";
 
 const FIRST_ROWS = 200;
@@ -48,9 +48,10 @@ export function caption(answer, labels, filters) {
   const by = [...answer.rows, ...answer.cols].map((c) => c.label);
   const word = { count: t("Number of {units}", { units: unit.many }), share: t("Percentage of {units}", { units: unit.many }), mean: t("Average"), median: t("Median"), sum: t("Total"),
     ratio: t("{units} as a ratio to the rest", { units: unit.many[0].toUpperCase() + unit.many.slice(1) }), quantile: QUARTILES[answer.quantile] || t("{q} quantile", { q: answer.quantile }) }[answer.measure];
-  const of = answer.of ? t(" of {variable}", { variable: labels(answer.of) }) : "", isRatio = answer.measure === "ratio";
+  const isWeighted = answer.measure === "sum" && Boolean(find(answer.of)?.is_weight);
+  const of = answer.of && !isWeighted ? t(" of {variable}", { variable: labels(answer.of) }) : "", isRatio = answer.measure === "ratio";
   const percent = { row: t("of each row"), column: t("of each column") }[answer.percent];
-  return word + of + (isRatio && percent ? " " + percent : "") + (isRatio && by.length ? "," : "") + (by.length ? t(" by {variables}", { variables: listed(by) }) : "") + (!isRatio && percent ? ", " + percent : "") + filters.map((f) => t("; only {filter}", { filter: f })).join("");
+  return (isWeighted ? t("Weighted number of {units}", { units: unit.many }) : word) + of + (isRatio && percent ? " " + percent : "") + (isRatio && by.length ? "," : "") + (by.length ? t(" by {variables}", { variables: listed(by) }) : "") + (!isRatio && percent ? ", " + percent : "") + filters.map((f) => t("; only {filter}", { filter: f })).join("");
 }
 
 // Draws the table. `sort` is called with a column's position when its head is pressed, `whenAll` to show all rows.

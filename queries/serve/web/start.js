@@ -23,7 +23,7 @@ export function questions(tables) {
   const ask = (kind, ...pairs) => out[kind].push(new URLSearchParams(pairs).toString());
   const band = (v) => ["band." + v.name, v.bands[0]];
   for (const v of longs) for (const by of shorts) if (by.n_values === 2 && released(v.name, by.name) && v.n_values <= 130) ask("pyramid", ["rows", v.name], ["cols", by.name], band(v));
-  for (const v of known.filter((w) => w.is_numeric)) for (const by of [...shorts].sort((x, y) => (y.n_values > 2) - (x.n_values > 2))) if (released(v.name, by.name)) ask("mean", ["rows", by.name], ["measure", "mean"], ["of", v.name]);
+  for (const v of known.filter((w) => w.is_numeric && !w.is_weight)) for (const by of [...shorts].sort((x, y) => (y.n_values > 2) - (x.n_values > 2))) if (released(v.name, by.name)) ask("mean", ["rows", by.name], ["measure", "mean"], ["of", v.name]);
   for (const v of shorts) for (const by of shorts) if (v !== by && by.n_values > 2 && by.n_values < 7 && v.n_values > 3 && released(v.name, by.name)) ask("parts", ["rows", v.name], ["cols", by.name], ["percent", "row"]);
   for (const v of shorts) if (v.n_values > 2) ask("one", ["rows", v.name]);
   for (const v of dates) ask("time", ["rows", v.name], ["band." + v.name, firstBand(v)]);
