@@ -199,6 +199,7 @@ def plan(
     what: SpecOrFrame,
     *,
     further: bool = False,
+    accuracy: str | None = None,
     progress: Progress | None = None,
     **of_source: Any,
 ) -> release.Plan | release.PlanDP:
@@ -210,6 +211,9 @@ def plan(
         As in `build`.
     further : bool
         Also say what each pair of columns that is not listed would reveal. Mode sticky only.
+    accuracy : str, optional
+        Columns of a table and by how many rows 95 of 100 of its cells may be off, as "region, sex: +-50": also say
+        which epsilon this needs. Mode dp only.
     **of_source
         Parameters of `build` that describe a source.
 
@@ -224,7 +228,9 @@ def plan(
     """
     spec, frame = resolve(what, **of_source)
     if spec.mode == "dp":
-        return release.plan_dp(spec)
+        return release.plan_dp(spec, accuracy=accuracy)
+    if accuracy is not None:
+        raise SpecError("accuracy: asks for an epsilon, which mode sticky does not have")
     return release.plan(spec, frame=frame, further=further, progress=progress)
 
 

@@ -81,6 +81,13 @@ def plan_command(
             help="Also show what each pair of columns that is not in the spec would reveal.",
         ),
     ] = False,
+    accuracy: Annotated[
+        str | None,
+        typer.Option(
+            help='Mode dp: say which epsilon an accuracy needs, such as "region, sex: +-50" (95 of 100 cells off by at '
+            "most 50)."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a release would contain and cost: tables, cells, noise, exposure, time. Builds nothing.
@@ -95,9 +102,9 @@ def plan_command(
     """
     if is_all and top is not None:
         raise SpecError("--all and --top cannot be combined")
-    if is_quick and (is_all or top is not None or is_further):
+    if is_quick and (is_all or top is not None or is_further or accuracy):
         raise SpecError(
-            "--quick shows no tables; it cannot be combined with --all, --top or --further"
+            "--quick shows no tables; it cannot be combined with --all, --top, --further or --accuracy"
         )
     from engine.api.build import plan as planned
     from engine.release import PlanDP, further_pairs
@@ -109,7 +116,7 @@ def plan_command(
         _print_estimate(wanted, shown, as_json=as_json)
         return
     with progress_bar(quiet=as_json) as report:
-        plan = planned(wanted, further=is_further, progress=report)
+        plan = planned(wanted, further=is_further, accuracy=accuracy, progress=report)
     if as_json:
         print_json(plan.as_dict())
         return

@@ -7,8 +7,9 @@ a plan can be shown to anyone who may see the ledger.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from engine.errors import SpecError
@@ -32,7 +33,7 @@ from engine.measure.dp import (
 from engine.params import DPParams, Noise
 from engine.release.dp import promised
 from engine.release.header import unpublishable
-from engine.schema import ColumnSet
+from engine.schema import ColumnSet, column_set
 from engine.spec import ReleaseSpec, Workload
 from engine.texts import N_SHOWN, html_table, text_table
 
@@ -42,6 +43,13 @@ MANY_CELLS = 1_000_000
 """A margin with more cells gets a warning."""
 MOST_WARNINGS = 5
 """Warnings of one kind."""
+LEAST_EPSILON, MOST_EPSILON = 1e-3, 100.0
+"""Between which an epsilon is sought for an accuracy."""
+CURVE = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""Epsilons at which an accuracy is stated."""
+COVERED_SD: dict[Noise, float] = {"gaussian": 1.96, "laplace": math.log(20) / math.sqrt(2)}
+"""Standard deviations within which 95 of 100 draws lie; sums of several Laplace draws lie a little nearer."""
+_QUESTION = re.compile(r"(?P<columns>[^:]+):\s*(\+-|\+/-|±)?\s*(?P<within>\d+(\.\d+)?)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +81,32 @@ class Price:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Accuracy:
+    """How accurate the cells of one table are at several epsilons, and which epsilon an accuracy needs."""
+
+    columns: ColumnSet
+    within: float  # What 95 of 100 figures are to be off by at most, in rows
+    epsilon: (
+        float | None
+    )  # That this needs, rounded up to three digits; None: more than `MOST_EPSILON`
+    curve: tuple[tuple[float, float], ...]  # Epsilon, and what 95 of 100 figures are off by at most
+
+    def sentences(self) -> list[str]:
+        """The answer, and the curve."""
+        named = ", ".join(self.columns)
+        needs = (
+            f"more than epsilon {MOST_EPSILON:g}"
+            if self.epsilon is None
+            else f"epsilon {self.epsilon:g}"
+        )
+        at = "; ".join(f"{epsilon:g}: +-{half:,.3g}" for epsilon, half in self.curve)
+        return [
+            f"{named}: +-{self.within:g} for 95 of 100 cells needs {needs}, all else as in the spec",
+            f"{named}, by epsilon: {at} (as measured; making margins consistent lowers it)",
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PlanDP:
     """What a build in mode dp would measure and make."""
 
@@ -96,6 +130,7 @@ class PlanDP:
     warnings: tuple[str, ...]
     workload: Workload | None = None  # Which statements of files the tables answer
     guarantee: Guarantee
+    accuracy: Accuracy | None = None  # Of the table that was asked for
     heads: ClassVar[tuple[str, ...]] = ("table", "cells", "noise sd")
 
     @property
@@ -134,6 +169,7 @@ class PlanDP:
                 }
                 for t in self.tables
             ],
+            "accuracy": None if self.accuracy is None else asdict(self.accuracy),
         } | ({"workload": self.workload.as_dict()} if self.workload else {})
 
     def rows_of(self, top: int | None = None) -> list[tuple[str, ...]]:
@@ -153,6 +189,7 @@ class PlanDP:
             f"{self.margins:,} margin{'' if self.margins == 1 else 's'} with {self.counts:,} counts; {price}; "
             f"fit: {self.fit}",
             *self._priced(),
+            *(self.accuracy.sentences() if self.accuracy else ()),
             *self.guarantee.sentences(),
             "A build takes values outside the domains, nulls, missing ids and further rows of an entity as declared: "
             "no row decides whether it succeeds. This plan has read no data; what a source.sql makes of it, only the "
@@ -185,9 +222,10 @@ class PlanDP:
         ]
 
 
-def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
+def plan_dp(spec: ReleaseSpec, *, rows: int | None = None, accuracy: str | None = None) -> PlanDP:
     """Plan a build in mode dp.
 
+    accuracy: A question such as "region, sex: +-50": which epsilon does this need?
     rows: Number of rows, where it is known from outside the data: tables whose average cell is smaller than
         its noise are then named.
     """
@@ -224,6 +262,7 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
         fit=_fit(params, levels),
         workload=spec.workload,
         guarantee=Guarantee.of(told),
+        accuracy=None if accuracy is None else _accuracy(spec.dp, levels, accuracy),
         warnings=(
             *_ledger_warnings(params, spends, held, budget, delta),
             *_coverage_warnings(params),
@@ -233,6 +272,44 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None) -> PlanDP:
             *_relation_warnings(spec),
             *unpublishable(spec),
         ),
+    )
+
+
+def _accuracy(given: DPParams, levels: dict[str, Levels], question: str) -> Accuracy:
+    """Answer which epsilon an accuracy needs, by bisection: noise falls with epsilon."""
+    asked = _QUESTION.fullmatch(question.strip())
+    if asked is None:
+        raise SpecError(f'accuracy {question!r}: write it like "region, sex: +-50"')
+    columns = column_set(tuple(name.strip() for name in asked["columns"].split(",")))
+    within = float(asked["within"])
+    sizes = {name: len(of_column) for name, of_column in levels.items()}
+    if unknown := [name for name in columns if name not in levels]:
+        raise SpecError(f"accuracy: no column {unknown[0]!r}; there are {', '.join(levels)}")
+    if not within > 0 or not given.is_protected:
+        raise SpecError("accuracy: needs a positive number of rows, and a spec with an epsilon")
+
+    def half(epsilon: float) -> float:
+        params = settled(replace(given, epsilon=epsilon), sizes)
+        margins = [share for share in shares(params, sizes) if share.columns]
+        sd = _planned(columns, margins, levels).noise_sd
+        if sd is None:
+            named = ", ".join(columns)
+            raise SpecError(
+                f"accuracy: no margin holds {named}; add it to dp.margins, or to [[tables]]"
+            )
+        return COVERED_SD[params.noise] * sd
+
+    low, high = LEAST_EPSILON, MOST_EPSILON
+    while high / low > 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if half(middle) <= within else (middle, high)
+    digits = 2 - math.floor(math.log10(high))
+    needed = math.ceil(high * 10**digits) / 10**digits if half(high) <= within else None
+    return Accuracy(
+        columns=columns,
+        within=within,
+        epsilon=needed,
+        curve=tuple((epsilon, half(epsilon)) for epsilon in CURVE),
     )
 
 

@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 from fixtures.spec_dp import COLUMNS, NAMES, SIZES, spec_writer
 
-from engine.errors import StoreError
+from engine.errors import SpecError, StoreError
 from engine.measure.dp import ledger_path, set_budget
 from engine.measure.dp.ledger import charge
 from engine.measure.dp.noise import variance_of
@@ -55,6 +55,29 @@ def test_a_plan_by_hand(write):
     assert pair.rows_needed == pytest.approx(20 * sd, rel=1e-6)
     assert (plan.cost.epsilon, plan.budget, plan.spent, plan.left) == (1.0, 1.0, 0.0, 1.0)
     assert plan.warnings == ()
+
+
+def test_which_epsilon_an_accuracy_needs(write):
+    """Half-widths of one cell are as 1 / epsilon; the epsilon that is found has the accuracy."""
+    spec = read_spec(write('epsilon = 1.0\nallocation = "equal"\nnoise = "laplace"', tables=TABLES))
+    plan = plan_dp(spec, accuracy="JOB, AGE: +-50")
+    sd = math.sqrt(variance_of("laplace", 6 / 0.98))
+    half = sd * math.log(20) / math.sqrt(2)
+    asked = plan.accuracy
+    assert dict(asked.curve)[1.0] == pytest.approx(half, rel=1e-6)
+    assert asked.columns == ("AGE", "JOB")
+    assert asked.epsilon == pytest.approx(half / 50, rel=0.02)
+    again = replace(spec, dp=replace(spec.dp, epsilon=asked.epsilon))
+    assert of(plan_dp(again), "AGE", "JOB").noise_sd * math.log(20) / math.sqrt(2) <= 50
+    assert f"needs epsilon {asked.epsilon:g}" in "\n".join(plan.sentences())
+    for wrong, said in (
+        ("AGE JOB 50", "write it like"),
+        ("AGE, JOBS: 50", "no column 'JOBS'"),
+        ("AGE, AREA, JOB: 5", "no margin holds"),
+        ("AGE: 0", "positive"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            plan_dp(spec, accuracy=wrong)
 
 
 def test_strata_and_trees(write):
