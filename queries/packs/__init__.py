@@ -1,7 +1,8 @@
 """Packs: publications of a release for the public, in many formats from one model of the metadata.
 
 Takes an open release and a `PackSpec` (pack.toml).
-Returns a folder of files (`publish`), or the model alone (`preview`).
+Returns a folder of files (`publish`), or the model alone (`preview`). `queries.serve` makes single tables of the
+    model (`chosen_table`) and renders them as a pack would.
 May import `engine.errors`, `engine.schema`, `engine.store`, `queries.sql`, `queries.intervals`,
     `queries.release`.
 """

@@ -18,7 +18,6 @@ from queries.packs.model import Pack
 CSV, JSON = "text/csv", "application/json"
 MAX_SHEET = 31
 """UTF-16 units in the name of a sheet."""
-FIGURES = ("value", "low", "high")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,7 +28,7 @@ MEDIA = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 """Content type by format."""
-ENDINGS = {"csv": "csv", "parquet": "parquet", "json-stat": "json", "xlsx": "xlsx"}
+ENDINGS = {"csv": "csv", "parquet": "parquet", "json-stat": "json", "xlsx": "xlsx", "px": "px"}
 FIGURES = ("value", "low", "high", "status")
 Rows = Sequence[Sequence[Any]]
 Formulas = Literal["quote", "keep"]

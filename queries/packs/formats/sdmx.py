@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from engine.store import unused_name
-from queries.packs.files import CSV, FIGURES, File, Format, as_json, number_texts, text_file
-from queries.packs.model import STATUSES, Dimension, Pack, PackTable, Texts
+from queries.packs.files import CSV, File, Format, as_json, number_texts, text_file
+from queries.packs.model import FIGURES, STATUSES, Dimension, Pack, PackTable, Texts
 from queries.packs.texts import status_word
 
 OBS_STATUS = {
