@@ -34,6 +34,7 @@ from queries.serve.px import PATH as PX
 from queries.serve.px import add_px
 from queries.serve.question import Question, mistakes, question_of
 from queries.serve.responses import client_name, response_of
+from queries.serve.sdmx import add_sdmx
 from queries.serve.service import Format, Service, json_reply, values_json
 from queries.serve.values import variable_of
 
@@ -169,6 +170,7 @@ def _application(server: Service, resources: ExitStack) -> FastAPI:
     _add_statements(app, server)
     _add_requests(app, server)
     add_px(app, server)
+    add_sdmx(app, server)
     _add_page(app)
     openapi.without_422(app.openapi())
     return app

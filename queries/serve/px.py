@@ -22,7 +22,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 from engine.errors import NotAnswerable, QueryRefused
 from engine.store import unused_name
 from engine.texts import html_table
-from queries.packs.files import as_json, rounded
+from queries.packs.files import as_json, numbers_of
 from queries.packs.formats.jsonstat import dataset
 from queries.packs.formats.pcaxis import pcaxis
 from queries.packs.model import STATUSES, Content, Contents, Dimension, PackTable, half_width
@@ -46,8 +46,6 @@ _MOST_PATTERNS = 60
 """Most patterns and expressions in a selection of one variable; single codes are not limited."""
 _MOST_PAGE = 10_000
 _EXPRESSION = re.compile(r"(top|bottom|range|from|to)\((.*)\)", re.IGNORECASE | re.DOTALL)
-_LISTED = re.compile(r"\[([^\]]*)\]|((?:[^,(]|\([^)]*\))+)")
-"""Codes in a URL: separated by commas; one with a comma stands in brackets."""
 Name = Annotated[str, Field(max_length=300)]
 Lang = Annotated[str, Query(max_length=20)]
 Root = str
@@ -191,15 +189,27 @@ def _from_link(pairs: Iterable[tuple[str, str]]) -> _Selection:
     for name, text in pairs:
         head, _, rest = name.partition("[")
         if head.lower() in names and rest.endswith("]"):
-            value = (
-                [a or b for a, b in _LISTED.findall(text)] if head.lower() == "valuecodes" else text
-            )
+            value = _listed(text) if head.lower() == "valuecodes" else text
             variable = rest[:-1]
             chosen.setdefault(variable, {"variableCode": variable})[names[head.lower()]] = value
     try:
         return _Selection.model_validate({"selection": list(chosen.values())})
     except ValidationError as error:
         raise QueryRefused(mistakes(error.errors(), names.values())) from None
+
+
+def _listed(text: str) -> list[str]:
+    """Codes of a URL, separated by commas outside brackets; a code with a comma stands in [ ]."""
+    parts: list[list[str]] = [[]]
+    depth = 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth <= 0:
+            parts.append([])
+        else:
+            parts[-1].append(character)
+    codes = ["".join(part) for part in parts]
+    return [c[1:-1] if c.startswith("[") and c.endswith("]") else c for c in codes if c]
 
 
 class _Px:
@@ -312,6 +322,7 @@ class _Px:
         longest = max(map(len, places), default=0)
         index = np.array([np.resize(p, longest) for p in places], dtype=np.int32).T
         table = replace(cube.shell, dimensions=tuple(mine), index=index)
+        table = replace(table, footnotes=tuple((note,) * 2 for note in cubes.pack.reader_notes))
         contents = self._contents(cube, [table] * len(cube.measures), cube.measures)
         return self._jsonstat(asked, cube, table, contents)
 
@@ -571,8 +582,5 @@ def _flat(
     for j, d in enumerate(table.dimensions):
         texts = [said(item.code, item.labels[language]) for item in d.items]
         columns.append([texts[p] for p in table.index[:, j].tolist()])
-    for c in contents.items:
-        numbers, is_known = rounded(c.figures, c.is_whole)
-        pairs = zip(numbers.tolist(), is_known.tolist(), strict=True)
-        columns.append([n if known else None for n, known in pairs])
+    columns += [numbers_of(c.figures, c.is_whole) for c in contents.items]
     return names, list(zip(*columns, strict=True))

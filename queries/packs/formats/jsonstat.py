@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.store import unused_name
-from queries.packs.files import JSON, File, Format, as_json, in_language, rounded, text_file
+from queries.packs.files import JSON, File, Format, as_json, in_language, numbers_of, text_file
 from queries.packs.model import STATUSES, Contents, Dimension, Pack, PackTable
 
 
@@ -38,10 +38,7 @@ def dataset(table: PackTable, pack: Pack, language: int, contents: Contents) -> 
         "unit": {c.code: {"label": c.units[language], "decimals": c.decimals} for c in items},
     }
     dimension[name] = {"label": contents.labels[language], "category": category}
-    columns = [
-        [n if known else None for n, known in zip(*(x.tolist() for x in pair), strict=True)]
-        for pair in (rounded(c.figures, c.is_whole) for c in items)
-    ]
+    columns = [numbers_of(c.figures, c.is_whole) for c in items]
     statuses = [[STATUSES[s] for s in c.status.tolist()] for c in items]
     out: dict[str, Any] = {
         "version": "2.0",
