@@ -162,7 +162,7 @@ class _Rows:
     @classmethod
     def of(cls, figures: Tabulation, index: npt.NDArray[np.int32], scale: float = 1) -> _Rows:
         """Figures with the positions of their codes, sorted by these."""
-        order = np.lexsort(index.T[::-1])
+        order = np.lexsort(index.T[::-1]) if index.shape[1] else np.arange(len(index))
         place = {status: i for i, status in enumerate(STATUSES)}
         return cls(
             index=index[order],

@@ -104,7 +104,6 @@ class _Sdmx:
 
     def __init__(self, server: Service) -> None:
         self._server = server
-        self._lock = threading.Lock()
 
     @cached_property
     def _message(self) -> dict[str, Any]:
@@ -114,8 +113,7 @@ class _Sdmx:
 
     def structure(self, kind: str, parts: Sequence[str], has_references: bool, media: str) -> Reply:
         """Structures of a kind, with those they refer to if these are wanted."""
-        with self._lock:
-            whole = self._message
+        whole = self._message
         agency, name, version = (*parts, "", "", "")[:3]
         kinds = list(_KINDS) if kind in _ANY else [kind]
         if not {*kinds} <= {*_KINDS}:
