@@ -19,13 +19,22 @@ import numpy as np
 
 from engine.errors import NotAnswerable, SpecError, TooLarge
 from engine.store import unused_name
-from queries.packs.assembly import pack_of
-from queries.packs.dimensions import dimension_of
-from queries.packs.model import Dimension, Item, Pack, PackTable
-from queries.packs.sources import Sources, open_sources
-from queries.packs.spec import ColumnSpec, PackInfo, PackSpec
-from queries.packs.tables import chosen_slices, chosen_table
-from queries.packs.texts import translations
+from queries.packs import (
+    ColumnSpec,
+    Dimension,
+    Item,
+    Pack,
+    PackInfo,
+    PackSpec,
+    PackTable,
+    Sources,
+    chosen_slices,
+    chosen_table,
+    dimension_of,
+    open_sources,
+    pack_of,
+    translations,
+)
 from queries.release import Release
 from queries.serve.tabulate import MAX_CELLS, MOST_PIECES
 from queries.sql import near_names

@@ -22,11 +22,19 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 from engine.errors import NotAnswerable, QueryRefused
 from engine.store import unused_name
 from engine.texts import html_table
-from queries.packs.files import as_json, numbers_of
-from queries.packs.formats.jsonstat import dataset
-from queries.packs.formats.pcaxis import pcaxis
-from queries.packs.model import STATUSES, Content, Contents, Dimension, PackTable, half_width
-from queries.packs.texts import status_word
+from queries.packs import (
+    STATUSES,
+    Content,
+    Contents,
+    Dimension,
+    PackTable,
+    as_json,
+    dataset,
+    half_width,
+    numbers_of,
+    pcaxis,
+    status_word,
+)
 from queries.serve.cache import Reply
 from queries.serve.cubes import Cube, Measure
 from queries.serve.question import mistakes

@@ -21,9 +21,15 @@ import numpy as np
 from fastapi import FastAPI, Request, Response
 
 from engine.errors import MissingPackage, NotAnswerable, QueryRefused
-from queries.packs.files import as_json
-from queries.packs.formats.sdmx import dimension_ids, sdmx_csv, sdmx_json, sdmx_structure
-from queries.packs.model import Dimension, PackTable
+from queries.packs import (
+    Dimension,
+    PackTable,
+    as_json,
+    dimension_ids,
+    sdmx_csv,
+    sdmx_json,
+    sdmx_structure,
+)
 from queries.serve.cache import Reply
 from queries.serve.cubes import Cube, Measure
 from queries.serve.responses import client_name, response_of
