@@ -1,4 +1,4 @@
-"""Clients that nobody here wrote, unmodified, against a live server: lists, metadata, figures as `release.sql` has them.
+"""Clients that nobody here wrote, unmodified, against a live server: lists, metadata, figures as of `release.sql`.
 
 The figures are those of the examples in queries/serve/CLIENTS.md, which run as they stand.
 """
