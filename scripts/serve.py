@@ -1,6 +1,7 @@
 """`tablepack serve` under load: steady rates, latencies from the planned start, memory, and a huge join.
 
-    scripts/serve.py RELEASE ROW_COLUMN COLUMN_COLUMN [--seconds 60] [--cached 200] [--distinct 50] [--px TABLE] [--record]
+    scripts/serve.py RELEASE ROW_COLUMN COLUMN_COLUMN [--seconds 60] [--cached 200] [--distinct 50]
+                     [--px TABLE] [--record]
 
 Starts the server as people do, in a process of its own, and sends requests at set moments, whether or not earlier ones
 are answered: a stall counts for every request that it holds up. Prints Markdown; exit code 1 where a limit is missed.
