@@ -106,10 +106,12 @@ class Cubes:
             raise TooLarge(
                 f"The selection has {size:,} cells, the limit is {MAX_CELLS:,}; select fewer values"
             )
-        pieces = math.prod(len(chosen_slices(dimensions[c], p)) for c, p in chosen.items())
+        slices = [len(chosen_slices(dimensions[c], p)) for c, p in chosen.items()]
+        pieces = math.prod([len(measures), *slices])
         if pieces > MOST_PIECES:
             raise TooLarge(
-                f"The selection combines {pieces:,} bands and totals, the limit is {MOST_PIECES}; select fewer"
+                f"The selection combines {pieces:,} bands, totals and measures, the limit is {MOST_PIECES}; "
+                "select fewer"
             )
         sources = replace(self._sources, release=release)
         return [
