@@ -5,9 +5,12 @@ The figures are those of the examples in queries/serve/CLIENTS.md, which run as 
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -24,12 +27,13 @@ pytestmark = pytest.mark.slow
 ADDRESS = "http://localhost:8765/"
 EXAMPLES = dict(
     re.findall(
-        r"^## ([^\n]+)\n[^#]*?```python\n(.*?)```",
+        r"^## ([^\n]+)\n[^#]*?```(?:python|r)\n(.*?)```",
         (ROOT / "queries/serve/CLIENTS.md").read_text("utf-8"),
         re.DOTALL | re.MULTILINE,
     )
 )
 PYTHON = Path(os.environ.get("TABLEPACK_CLIENTS", ROOT / ".venv-clients")) / "bin/python"
+R = os.environ.get("TABLEPACK_R") or shutil.which("Rscript")
 AS_ROWS = """
 import json
 rows = frame.to_dicts() if hasattr(frame, "to_dicts") else frame.reset_index().to_dict("records")
@@ -101,6 +105,12 @@ assert list(opensdmx.get_dimension_values(loaded, "sex")["id"]) == ["_T", "Femal
 """What is called of each besides its example: lists, metadata, other forms of data."""
 
 
+def counted(path):
+    """People by sex, as SQL counts them."""
+    with open_release(path) as release:
+        return dict(release.sql("SELECT sex, count(*) FROM data GROUP BY sex").rows)
+
+
 def run(client, tmp_path, text):
     """Run lines in the environment of the clients against a server; what they print."""
     if not PYTHON.exists():
@@ -120,17 +130,42 @@ def run(client, tmp_path, text):
     return done.stdout
 
 
+def run_r(client, tmp_path, text):
+    """The same for R, whose package rsdmx is one of the system's."""
+    if R is None:
+        pytest.skip("R is not installed")
+    (tmp_path / "lines.R").write_text(text.replace(ADDRESS, client.address))
+    done = subprocess.run([R, tmp_path / "lines.R"], capture_output=True, text=True, timeout=300)
+    if "no package called" in done.stderr:
+        pytest.skip("rsdmx is not installed")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_every_client_has_an_example_of_two_lines():
     assert set(MORE) <= set(EXAMPLES)
     assert {text.count("\n") for text in EXAMPLES.values()} == {2}
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+def test_rsdmx_lists_flows_and_codes_and_gives_what_sql_gives(client, path, tmp_path):
+    more = f"""
+cat("rows\\n")
+write.csv(frame, row.names = FALSE)
+flows <- as.data.frame(readSDMX("{ADDRESS}api/sdmx/dataflow/TABLEPACK"))
+stopifnot("age-sex" %in% flows$id)
+found <- readSDMX("{ADDRESS}api/sdmx/datastructure/TABLEPACK/age-sex/1.0.0?references=all")
+codes <- as.data.frame(slot(found, "codelists"), codelistId = "CL_sex")
+stopifnot(identical(codes$id, c("_T", "Female", "Male")))
+"""
+    out = run_r(client, tmp_path, EXAMPLES["rsdmx (R)"] + more)
+    rows = csv.DictReader(io.StringIO(out.partition("rows\n")[2]))
+    assert {row["sex"]: float(row["obsValue"]) for row in rows} == counted(path)
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "rsdmx (R)"])
 def test_the_example_gives_what_sql_gives(client, path, tmp_path, name):
     out = run(client, tmp_path, EXAMPLES[name] + AS_ROWS + MORE.get(name, ""))
-    with open_release(path) as release:
-        expected = dict(release.sql("SELECT sex, count(*) FROM data GROUP BY sex").rows)
-        everyone = release.sql("SELECT count(*) FROM data").rows[0][0]
+    expected = counted(path)
     (line,) = re.findall(r"^rows (.*)$", out, re.MULTILINE)
     codes = {"Women": "Female", "Men": "Male", "Female": "Female", "Male": "Male"}
     found = {}
@@ -140,4 +175,4 @@ def test_the_example_gives_what_sql_gives(client, path, tmp_path, name):
         found[sex] = float(figure)
     assert found == expected
     for summed in re.findall(r"^sum (.*)$", out, re.MULTILINE):
-        assert float(summed) == everyone
+        assert float(summed) == sum(expected.values())
