@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import html
+import json
 import math
 import re
 import threading
@@ -56,8 +57,6 @@ _MOST_PAGE = 10_000
 _EXPRESSION = re.compile(r"(top|bottom|range|from|to)\((.*)\)", re.IGNORECASE | re.DOTALL)
 Name = Annotated[str, Field(max_length=300)]
 Lang = Annotated[str, Query(max_length=20)]
-Root = str
-"""Where links begin."""
 
 
 class _Chosen(BaseModel):
@@ -81,7 +80,7 @@ class _Asked:
 
     language: int
     code: str
-    root: Root
+    root: str
 
     def link(self, rel: str, path: str) -> dict[str, str]:
         """Return a link."""
@@ -100,7 +99,7 @@ def add_px(app: FastAPI, server: Service) -> None:
         def made(stop: threading.Event) -> Reply:
             return server.limited(make(_asked(px, lang, root), stop))
 
-        key = f"px {what} {format} {lang} {root}"
+        key = json.dumps(["px", what, format, lang, root])
         reply = await server.reply("table", client_name(request), key, made)
         ending = format if format not in ("json-stat2", "html") else ""
         return response_of(request, reply, "table", ending or "json")
@@ -182,7 +181,7 @@ def add_px(app: FastAPI, server: Service) -> None:
         return await data(request, id, selected)
 
 
-def _asked(px: _Px, lang: str, root: Root) -> _Asked:
+def _asked(px: _Px, lang: str, root: str) -> _Asked:
     languages = px.languages
     code = lang or languages[0]
     if code not in languages:
@@ -472,6 +471,10 @@ class _Px:
                 "show": "value",
                 "codeLists": lists,
             }
+        units = out["dimension"][contents.name]["category"]["unit"]
+        for unit in units.values():
+            unit["base"] = unit.pop("label")
+        out["status"] = {str(i): s for i, s in enumerate(out["status"]) if s != STATUSES[0]}
         words = pack.words_in(asked.language)
         numbers = "; ".join(f"{i} = {words[status_word(s)]}" for i, s in enumerate(STATUSES, 1))
         out["note"] = [*filter(None, out["note"]), f"{words['status']}: {numbers}"]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from fixtures.pack import nested_release
 from fixtures.pack_hostile import WORDS, make_hostile
+from fixtures.pipeline import ROOT
 from fixtures.serve import HOSTILE, one_worker, served
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,10 +57,11 @@ def cells(cube):
         assert set(category["label"]) == set(category["index"])
         axes.append(list(category["index"]))
     assert set(cube["dimension"]) == set(cube["id"])
-    assert len(cube["value"]) == len(cube["status"]) == math.prod(cube["size"])
+    assert len(cube["value"]) == math.prod(cube["size"])
+    status = [cube["status"].get(str(i), "reliable") for i in range(len(cube["value"]))]
     places = np.ndindex(*cube["size"])
     keys = [tuple(axis[i] for axis, i in zip(axes, p, strict=True)) for p in places]
-    return dict(zip(keys, zip(cube["value"], cube["status"], strict=True), strict=True))
+    return dict(zip(keys, zip(cube["value"], status, strict=True), strict=True))
 
 
 def test_counts_are_those_computed_by_hand(odd):
@@ -325,6 +327,57 @@ def test_links_begin_where_the_release_is_served(path, tmp_path):
             == f"http://127.0.0.1:{client.port}/two{PX}/tables/age-sex?lang=en"
         )
         assert client.ask(entry["links"][0]["href"].partition(f":{client.port}")[2]).json == entry
+
+
+@pytest.fixture(scope="module")
+def specification():
+    """The answers that the draft of PxWebApi 2 describes."""
+    yaml = pytest.importorskip("yaml")
+    path = ROOT.parent / "shared/api/PxAPI-2.yml"
+    if not path.exists():
+        pytest.skip("the specification is not beside the checkout")
+
+    def plain(part):
+        """OpenAPI 3.0 as JSON Schema: nullable is one more type."""
+        if isinstance(part, list):
+            return [plain(p) for p in part]
+        if not isinstance(part, dict):
+            return part
+        out = {k: plain(v) for k, v in part.items() if k not in ("nullable", "discriminator")}
+        if part.get("nullable") is True and "type" in out:
+            out["type"] = [out["type"], "null"]
+        return out
+
+    return plain(yaml.safe_load(path.read_text("utf-8")))
+
+
+@pytest.mark.parametrize(
+    ("asked", "schema"),
+    [
+        ("config", "ConfigResponse"),
+        ("navigation", "FolderResponse"),
+        ("tables", "TablesResponse"),
+        ("tables/age-sex", "TableResponse"),
+        ("tables/age-sex/metadata", "Dataset"),
+        ("tables/age-sex/data", "Dataset"),
+        ("codelists/agg_age", "CodeListResponse"),
+    ],
+)
+def test_answers_are_as_the_specification_has_them(client, specification, asked, schema):
+    jsonschema = pytest.importorskip("jsonschema")
+    check = jsonschema.Draft7Validator(
+        {"$ref": f"#/components/schemas/{schema}", "components": specification["components"]}
+    )
+    answer = client.ask(f"{PX}/{asked}").json
+    assert [(list(e.path)[:4], e.message[:200]) for e in check.iter_errors(answer)] == []
+    del answer[
+        "language"
+        if "language" in answer
+        else "apiVersion"
+        if schema == "ConfigResponse"
+        else "size"
+    ]
+    assert list(check.iter_errors(answer))
 
 
 @given(st.text(max_size=40), st.sampled_from(["valueCodes", "codelist", "outputValues", "x"]))
