@@ -142,7 +142,9 @@ class Cubes:
         release = self._release
         levels = _levels(release)
         spec = PackSpec(
-            pack=PackInfo(languages=["en", *translations()]),
+            pack=PackInfo(
+                title=release.title or release.logical_name, languages=["en", *translations()]
+            ),
             columns={c: ColumnSpec(parents=list(coarser)) for c, coarser in levels.items()},
         )
         with open_sources(release, spec) as sources:

@@ -329,7 +329,10 @@ class _Px:
         longest = max(map(len, places), default=0)
         index = np.array([np.resize(p, longest) for p in places], dtype=np.int32).T
         table = replace(cube.shell, dimensions=tuple(mine), index=index)
-        table = replace(table, footnotes=tuple((note,) * 2 for note in cubes.pack.reader_notes))
+        table = replace(
+            table,
+            footnotes=tuple((note,) * len(self.languages) for note in cubes.pack.reader_notes),
+        )
         contents = self._contents(cube, [table] * len(cube.measures), cube.measures)
         return self._jsonstat(asked, cube, table, contents)
 
