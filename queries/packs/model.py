@@ -101,15 +101,16 @@ class PackTable:
     high: FloatArray
     status: npt.NDArray[np.uint8]  # Positions in `STATUSES`
     # Dimensions that a cross table shows down (stub) and across; no heading: a long table.
-    stub: tuple[int, ...]
-    heading: tuple[int, ...]
-    measure: str
-    is_whole: bool  # Values are whole numbers
-    decimals: int  # Decimals for readers; files have one more, where figures are not whole
-    is_listed: bool  # Only measured combinations are listed: there are too many to list all
-    answered: ColumnSet  # The widest released table the figures come from
-    footnotes: tuple[Texts, ...]
-    words: str  # How accurate the figures are, and which table they come from
+    stub: tuple[int, ...] = ()
+    heading: tuple[int, ...] = ()
+    measure: str = "count"
+    is_whole: bool = True  # Values are whole numbers
+    decimals: int = 0  # Decimals for readers; files have one more, where figures are not whole
+    # Only measured combinations are listed: there are too many to list all
+    is_listed: bool = False
+    answered: ColumnSet = ()  # The widest released table the figures come from
+    footnotes: tuple[Texts, ...] = ()
+    words: str = ""  # How accurate the figures are, and which table they come from
 
     def __len__(self) -> int:
         return len(self.value)

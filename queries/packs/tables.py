@@ -127,13 +127,10 @@ def chosen_table(
         high=rows.high,
         status=rows.status,
         stub=tuple(range(len(mine))),
-        heading=(),
         measure=measure,
         is_whole=rows.is_whole,
         decimals=decimals_of(rows.value, rows.low, rows.high, is_whole=rows.is_whole),
-        is_listed=False,
         answered=rows.answered,
-        footnotes=(),
         words=f"{rows.words} {adding_up(figures)}".strip(),
     )
 

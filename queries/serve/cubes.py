@@ -240,13 +240,4 @@ def _shell(
         low=none,
         high=none,
         status=none.astype(np.uint8),
-        stub=(),
-        heading=(),
-        measure="count",
-        is_whole=True,
-        decimals=0,
-        is_listed=False,
-        answered=(),
-        footnotes=(),
-        words="",
     )

@@ -474,6 +474,7 @@ class _Px:
                 "show": "value",
                 "codeLists": lists,
             }
+        out["source"] = self._server.source
         units = out["dimension"][contents.name]["category"]["unit"]
         for unit in units.values():
             unit["base"] = unit.pop("label")

@@ -271,6 +271,7 @@ class Service:
                 cells,
                 label=self.release.title,
                 source=self.source,
+                pack=self.cubes.pack,
                 variables=variables_of_answer(question, self.variables),
             )
             return Reply(body=dataset, media_type=downloads.MEDIA[format])
