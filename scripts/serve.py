@@ -1,6 +1,7 @@
 """`tablepack serve` under load: steady rates, latencies from the planned start, memory, and a huge join.
 
-    scripts/serve.py RELEASE ROW_COLUMN COLUMN_COLUMN [--seconds 60] [--cached 200] [--distinct 50] [--record]
+    scripts/serve.py RELEASE ROW_COLUMN COLUMN_COLUMN [--seconds 60] [--cached 200] [--distinct 50]
+                     [--px TABLE] [--record]
 
 Starts the server as people do, in a process of its own, and sends requests at set moments, whether or not earlier ones
 are answered: a stall counts for every request that it holds up. Prints Markdown; exit code 1 where a limit is missed.
@@ -114,6 +115,15 @@ async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:
         text = f'SELECT "{given.rows}", "{given.cols}", count(*) + {i} AS n FROM data GROUP BY ALL'
         return f"/api/query?sql={quote(text)}"
 
+    def selected(i: int) -> str:
+        """The i-th subset of a variable's values, as PxWebApi and SDMX ask for them in turn."""
+        codes = [code for k, code in enumerate(px_codes) if (i + 1) >> k & 1]
+        if i % 2:
+            key = "+".join(codes) + "." * px_dimensions
+            return f"/api/sdmx/data/{given.px}/{quote(key)}?format=csv"
+        chosen = f"valueCodes[{quote(px_variable)}]={quote(','.join(codes))}"
+        return f"/api/px/v2/tables/{given.px}/data?{chosen}"
+
     def watch(i: int) -> None:
         if i % 50 == 0:
             memory.append(memory_mb(pid))
@@ -122,13 +132,20 @@ async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:
         share = given.distinct / (given.cached + given.distinct)
         return distinct(10**6 + i) if int((i + 1) * share) > int(i * share) else table
 
+    if given.px:
+        _, body = await connections.ask(f"/api/px/v2/tables/{given.px}/metadata")
+        about = json.loads(body)
+        px_variable, px_dimensions = about["id"][0], len(about["id"]) - 1
+        px_codes = list(about["dimension"][px_variable]["category"]["index"])
     print(f"load before: {os.getloadavg()[0]:.1f} (1 min), cores shared with this tool\n")
     rows, ok = list[list[object]](), True
-    parts = (
+    parts = [
         (f"cached table, {given.cached}/s", lambda _: table, given.cached),
         (f"distinct queries, {given.distinct}/s", distinct, given.distinct),
         ("both at once", mixed, given.cached + given.distinct),
-    )
+    ]
+    if given.px:
+        parts.append((f"PxWebApi and SDMX in turn, {given.distinct}/s", selected, given.distinct))
     for name, paths, rate in parts:
         memory.clear()
         got = await steady(connections, paths, rate, given.seconds, watch)
@@ -161,6 +178,7 @@ def main() -> None:
     reader.add_argument("--seconds", type=float, default=60.0)
     reader.add_argument("--cached", type=int, default=200)
     reader.add_argument("--distinct", type=int, default=50)
+    reader.add_argument("--px", metavar="TABLE", help="a table of PxWebApi, such as age-sex")
     add_option(reader)
     given = reader.parse_args()
     command = [sys.executable, "-c", START, "serve", given.release, "--port", "0", "--timeout", "3"]

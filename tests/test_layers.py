@@ -73,6 +73,7 @@ MAY_IMPORT = {  # zone -> zones that it may import beside itself; a zone is a pa
         "queries.release",
         "queries.requests",
         "queries.sandbox",
+        "queries.packs",
     },
     **{top: {"*"} for top in ("engine", "engine.api", "engine.cli", "engine.tablepack")},
 }

@@ -1,25 +1,68 @@
 """Packs: publications of a release for the public, in many formats from one model of the metadata.
 
 Takes an open release and a `PackSpec` (pack.toml).
-Returns a folder of files (`publish`), or the model alone (`preview`).
+Returns a folder of files (`publish`), or the model alone (`preview`). `queries.serve` makes single tables of the
+    model (`chosen_table`) and renders them as a pack would.
 May import `engine.errors`, `engine.schema`, `engine.store`, `queries.sql`, `queries.intervals`,
     `queries.release`.
 """
 
 from __future__ import annotations
 
-from queries.packs.model import STATUSES, Pack
+from queries.packs.assembly import pack_of
+from queries.packs.dimensions import dimension_of
+from queries.packs.files import as_json, numbers_of
+from queries.packs.formats.jsonstat import dataset
+from queries.packs.formats.pcaxis import pcaxis
+from queries.packs.formats.sdmx import dimension_ids, sdmx_csv, sdmx_json, sdmx_structure
+from queries.packs.model import (
+    STATUSES,
+    Content,
+    Contents,
+    Dimension,
+    Item,
+    Pack,
+    PackTable,
+    half_width,
+)
 from queries.packs.publication import example_spec, files_by_format, preview, publish
-from queries.packs.spec import PackSpec, pack_spec_from, read_pack_spec
+from queries.packs.sources import Sources, open_sources
+from queries.packs.spec import ColumnSpec, PackInfo, PackSpec, pack_spec_from, read_pack_spec
+from queries.packs.tables import chosen_slices, chosen_table
+from queries.packs.texts import status_word, translations
 
 __all__ = [
     "STATUSES",
+    "ColumnSpec",
+    "Content",
+    "Contents",
+    "Dimension",
+    "Item",
     "Pack",
+    "PackInfo",
     "PackSpec",
+    "PackTable",
+    "Sources",
+    "as_json",
+    "chosen_slices",
+    "chosen_table",
+    "dataset",
+    "dimension_ids",
+    "dimension_of",
     "example_spec",
     "files_by_format",
+    "half_width",
+    "numbers_of",
+    "open_sources",
+    "pack_of",
     "pack_spec_from",
+    "pcaxis",
     "preview",
     "publish",
     "read_pack_spec",
+    "sdmx_csv",
+    "sdmx_json",
+    "sdmx_structure",
+    "status_word",
+    "translations",
 ]

@@ -62,11 +62,17 @@ def assemble(
         if progress is not None:
             progress(number, len(entries))
     _refuse(problems)
-    return _pack(sources, dimensions, tables)
+    warnings = (*_warnings(sources, dimensions), *_left_out(release, spec))
+    return pack_of(sources, dimensions, tables, warnings)
 
 
-def _pack(sources: Sources, dimensions: dict[str, Dimension], tables: Sequence[PackTable]) -> Pack:
-    """Put the pack together, with what all its tables share."""
+def pack_of(
+    sources: Sources,
+    dimensions: Mapping[str, Dimension],
+    tables: Sequence[PackTable],
+    warnings: Sequence[str] = (),
+) -> Pack:
+    """Return a pack of some tables, with what all of them share."""
     release, spec, languages = sources.release, sources.spec, sources.languages
     cards = {t.answered: release.card(*t.answered) for t in tables if t.answered}
     shown = {*dimensions, *(t.of for t in spec.tables if t.of)}
@@ -93,7 +99,7 @@ def _pack(sources: Sources, dimensions: dict[str, Dimension], tables: Sequence[P
         guarantee=_guarantee(release),
         is_unreviewed=_is_unreviewed(release, spec),
         words=sources.words,
-        warnings=(*_warnings(sources, dimensions), *_left_out(release, spec)),
+        warnings=tuple(warnings),
         release={
             "title": release.title,
             "vintage": release.vintage,

@@ -18,7 +18,6 @@ from queries.packs.model import Pack
 CSV, JSON = "text/csv", "application/json"
 MAX_SHEET = 31
 """UTF-16 units in the name of a sheet."""
-FIGURES = ("value", "low", "high")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,11 +113,17 @@ def significant(figures: FloatArray, digits: int = 10) -> FloatArray:
     return out
 
 
-def number_texts(figures: FloatArray, is_whole: bool) -> list[str]:
-    """Return figures as text; empty where unknown."""
+def numbers_of(figures: FloatArray, is_whole: bool) -> list[float | None]:
+    """Return figures as numbers; None where unknown."""
     numbers, is_known = rounded(figures, is_whole)
     pairs = zip(numbers.tolist(), is_known.tolist(), strict=True)
-    return [plain_number(number) if known else "" for number, known in pairs]
+    return [number if known else None for number, known in pairs]
+
+
+def number_texts(figures: FloatArray, is_whole: bool) -> list[str]:
+    """Return figures as text; empty where unknown."""
+    numbers = numbers_of(figures, is_whole)
+    return ["" if number is None else plain_number(number) for number in numbers]
 
 
 def plain_number(number: float) -> str:

@@ -26,6 +26,7 @@ ItemKind = Literal["total", "group", "value", "blank"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 """A table's `status` array has positions in this list."""
 NOT_RELEASED = STATUSES.index("not released")
+FIGURES = ("value", "low", "high")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +63,28 @@ class Dimension:
         return {it.value: i for i, it in enumerate(self.items) if it.kind in ("value", "blank")}
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Content:
+    """One number for every row of a table: a figure, how far it may be off, or a status."""
+
+    code: str
+    labels: Texts
+    units: Texts
+    figures: FloatArray  # NaN where nothing is released
+    status: npt.NDArray[np.uint8]  # Of the figure that it is or describes
+    is_whole: bool
+    decimals: int  # For readers
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contents:
+    """What is shown for every row of a table, as one more axis with a code for each."""
+
+    name: str
+    labels: Texts
+    items: tuple[Content, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PackTable:
     """One table: a figure, its noise interval and its status for combinations of codes."""
@@ -78,15 +101,16 @@ class PackTable:
     high: FloatArray
     status: npt.NDArray[np.uint8]  # Positions in `STATUSES`
     # Dimensions that a cross table shows down (stub) and across; no heading: a long table.
-    stub: tuple[int, ...]
-    heading: tuple[int, ...]
-    measure: str
-    is_whole: bool  # Values are whole numbers
-    decimals: int  # Decimals for readers; files have one more, where figures are not whole
-    is_listed: bool  # Only measured combinations are listed: there are too many to list all
-    answered: ColumnSet  # The widest released table the figures come from
-    footnotes: tuple[Texts, ...]
-    words: str  # How accurate the figures are, and which table they come from
+    stub: tuple[int, ...] = ()
+    heading: tuple[int, ...] = ()
+    measure: str = "count"
+    is_whole: bool = True  # Values are whole numbers
+    decimals: int = 0  # Decimals for readers; files have one more, where figures are not whole
+    # Only measured combinations are listed: there are too many to list all
+    is_listed: bool = False
+    answered: ColumnSet = ()  # The widest released table the figures come from
+    footnotes: tuple[Texts, ...] = ()
+    words: str = ""  # How accurate the figures are, and which table they come from
 
     def __len__(self) -> int:
         return len(self.value)
@@ -109,6 +133,22 @@ class PackTable:
             out.append(0 if item.parent < 0 else out[item.parent] + (item.parent in displayed))
         return out
 
+    def contents(self, words: Mapping[str, Texts]) -> Contents:
+        """The figures of its rows, as formats list them that know one axis of figures: value, low, high."""
+        items = tuple(
+            Content(
+                code=name,
+                labels=words[name],
+                units=self.units,
+                figures=getattr(self, name),
+                status=self.status,
+                is_whole=self.is_whole,
+                decimals=self.decimals,
+            )
+            for name in FIGURES
+        )
+        return Contents(name="figure", labels=words["figure"], items=items)
+
     @property
     def n_by_status(self) -> dict[Status, int]:
         """Number of rows of each status."""
@@ -119,6 +159,12 @@ class PackTable:
     def is_cube(self) -> bool:
         """Whether every combination of its codes has a row, in order."""
         return len(self) == math.prod(self.shape)
+
+
+def half_width(table: PackTable) -> FloatArray:
+    """Return half of each noise interval; NaN where it is unknown."""
+    half: FloatArray = (table.high - table.low) / 2
+    return half
 
 
 def decimals_of(

@@ -32,9 +32,7 @@ class Sources:
 
     def label(self, column: str) -> str:
         """Return the release's label of a column, or its name."""
-        rows = self.con.execute("SELECT label FROM catalog.columns WHERE name = ?", [column])
-        ((label,),) = rows.fetchall()
-        return label or column
+        return self.release.labels[column]
 
     def check_columns(self, names: Iterable[str]) -> None:
         """Refuse names that are not columns of the release, with similar ones."""

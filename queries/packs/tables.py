@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -90,6 +90,62 @@ def table_of(
     )
 
 
+def chosen_table(
+    sources: Sources,
+    columns: Sequence[str],
+    chosen: Mapping[str, Sequence[int]],
+    dimensions: Mapping[str, Dimension],
+    titles: Texts,
+    *,
+    measure: Literal["count", "sum", "mean"] = "count",
+    of: str | None = None,
+) -> PackTable:
+    """Return one measure of a released table for chosen codes.
+
+    columns: The columns of the released table; over those without chosen codes it is added up.
+    chosen: By column, positions among the items of its dimension.
+    """
+    mine = tuple(dimensions[c] for c in columns if c in chosen)
+    entry = TableSpec(columns=list(columns), measure=measure, of=of)
+    query = CrossTable(
+        release=sources.release,
+        columns=columns,
+        slices={d.name: chosen_slices(d, chosen[d.name]) for d in mine},
+        where={},
+        measure=measure,
+        of=of,
+    )
+    figures, index = _answered(query, mine)
+    rows = _Rows.of(figures, index)
+    label = None if of is None else _label_of(sources, of)
+    return PackTable(
+        id=".".join(columns),
+        titles=titles,
+        units=_units(sources, entry, label),
+        dimensions=mine,
+        index=rows.index,
+        value=rows.value,
+        low=rows.low,
+        high=rows.high,
+        status=rows.status,
+        stub=tuple(range(len(mine))),
+        measure=measure,
+        is_whole=rows.is_whole,
+        decimals=decimals_of(rows.value, rows.low, rows.high, is_whole=rows.is_whole),
+        answered=rows.answered,
+        words=f"{rows.words} {adding_up(figures)}".strip(),
+    )
+
+
+def chosen_slices(dimension: Dimension, places: Sequence[int]) -> list[Slice]:
+    """Return what a cross table shows for items of a dimension: the values at once, all others one by one."""
+    items = dimension.items
+    values = [items[p].value for p in places if items[p].kind in ("value", "blank")]
+    wholes = [TOTAL for p in places if items[p].kind == "total"]
+    each = [Slice(limits=values, is_each=True)] if values else []
+    return wholes + [_group(dimension, p) for p in places if items[p].kind == "group"] + each
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Rows:
     """Rows of a table in the order of its codes; the arrays are those of `PackTable`."""
@@ -105,7 +161,7 @@ class _Rows:
     @classmethod
     def of(cls, figures: Tabulation, index: npt.NDArray[np.int32], scale: float = 1) -> _Rows:
         """Figures with the positions of their codes, sorted by these."""
-        order = np.lexsort(index.T[::-1])
+        order = np.lexsort(index.T[::-1]) if index.shape[1] else np.arange(len(index))
         place = {status: i for i, status in enumerate(STATUSES)}
         return cls(
             index=index[order],
@@ -132,16 +188,19 @@ def _slices(dimension: Dimension, entry: TableSpec, table: str, *, has_blanks: b
         raise SpecError(
             f"tables, {table}: {name} has no groups; declare columns.{name}.groups or .parents"
         )
-    items = dimension.items
-    groups = [
-        Slice(key=(p,), limits=items[p].limits or [items[m].value for m in items[p].members])
-        for p in places
-    ]
+    groups = [_group(dimension, p) for p in places]
     total = [TOTAL] if name in entry.totals else []
     if name in entry.only_groups:
         blank = [BLANK] if has_blanks and dimension.places("blank") else []
         return total + groups + blank
     return total + (groups if name in entry.subtotals else []) + [EACH]
+
+
+def _group(dimension: Dimension, place: int) -> Slice:
+    """The values in a group."""
+    item = dimension.items[place]
+    limits = item.limits or [dimension.items[m].value for m in item.members]
+    return Slice(key=(place,), limits=limits)
 
 
 def _n_codes(dimension: Dimension, slices: Sequence[Slice]) -> int:
@@ -167,15 +226,23 @@ def _all_rows(
         quantile=entry.quantile,
     )
     over = {"": None, "total": (), "row": entry.rows, "column": entry.cols}[entry.percent]
-    figures = query.figures(entry.names, over)
-    index = np.empty((len(figures), len(mine)), dtype=np.int32)
-    for j, d in enumerate(mine):
-        place = {TOTAL.key: 0, **d.place_of_value} | {(p,): p for p in d.places("group")}
-        index[:, j] = [place[key[j]] for key in figures.keys]
+    figures, index = _answered(query, mine, over)
     if entry.totals or entry.subtotals or entry.percent:
         note = adding_up(figures)
         figures = replace(figures, words=f"{figures.words} {note}".strip())
     return _Rows.of(figures, index, 100 if entry.percent else 1)
+
+
+def _answered(
+    query: CrossTable, mine: Sequence[Dimension], over: Sequence[str] | None = None
+) -> tuple[Tabulation, npt.NDArray[np.int32]]:
+    """The figures of a query, and the positions of their codes."""
+    figures = query.figures([d.name for d in mine], over)
+    index = np.empty((len(figures), len(mine)), dtype=np.int32)
+    for j, d in enumerate(mine):
+        place = {TOTAL.key: 0, **d.place_of_value} | {(p,): p for p in d.places("group")}
+        index[:, j] = [place[key[j]] for key in figures.keys]
+    return figures, index
 
 
 def _check_plain(sources: Sources, entry: TableSpec, name: str, n_cells: int) -> None:

@@ -46,6 +46,8 @@ WORDS = {
     "low": "Noise interval, low",
     "high": "Noise interval, high",
     "interval": "95 % noise interval",
+    "half interval": "half of the 95 % noise interval",
+    "number of": "Number of {}",
     "status": "Status",
     "reliable": "reliable",
     "low figure": "low",

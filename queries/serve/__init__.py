@@ -3,7 +3,7 @@
 In: a release's path and limits.
 Out: an ASGI application (`app_of`, or `front_of` for a folder of releases) and the uvicorn settings it
 needs (`CONNECTIONS`, `StoppingServer`).
-May import `engine.errors`, `engine.schema`, `engine.store`, and all of `queries` but `packs`.
+May import `engine.errors`, `engine.schema`, `engine.store`, and all of `queries`.
 """
 
 from __future__ import annotations

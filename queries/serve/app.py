@@ -7,7 +7,6 @@ from elsewhere.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -28,10 +27,14 @@ from queries.serve import downloads, openapi
 from queries.serve import sql as statement
 from queries.serve.cache import Reply
 from queries.serve.errors import as_json, status_of
-from queries.serve.guard import Guard, Limits, client_of
+from queries.serve.guard import Guard, Limits
 from queries.serve.lanes import Busy
 from queries.serve.pages import in_language, page_files
+from queries.serve.px import PATH as PX
+from queries.serve.px import add_px
 from queries.serve.question import Question, mistakes, question_of
+from queries.serve.responses import client_name, response_of
+from queries.serve.sdmx import add_sdmx
 from queries.serve.service import Format, Service, json_reply, values_json
 from queries.serve.values import variable_of
 
@@ -166,6 +169,8 @@ def _application(server: Service, resources: ExitStack) -> FastAPI:
     _add_tabulation(app, server)
     _add_statements(app, server)
     _add_requests(app, server)
+    add_px(app, server)
+    add_sdmx(app, server)
     _add_page(app)
     openapi.without_422(app.openapi())
     return app
@@ -177,9 +182,9 @@ def _add_facts(app: FastAPI, server: Service) -> None:
     @app.get("/api/variables", summary="The release and its variables, with labels and values")
     async def variables(request: Request) -> Response:
         reply = await server.reply(
-            "table", _client(request), "variables", lambda _: json_reply(server.about())
+            "table", client_name(request), "variables", lambda _: json_reply(server.about())
         )
-        return _response(request, reply)
+        return response_of(request, reply)
 
     @app.get("/api/values", summary="Released values of one variable, in pages")
     async def values(
@@ -191,14 +196,14 @@ def _add_facts(app: FastAPI, server: Service) -> None:
         variable = variable_of(server.variables, column)
         values = values_json(variable, start, size)
         n_values = len(variable.values)
-        return _response(
+        return response_of(
             request, json_reply({"column": column, "n_values": n_values, "values": values})
         )
 
     @app.get("/api/tables", summary="All released tables")
     async def tables(request: Request) -> Response:
-        reply = await server.reply("table", _client(request), "tables", server.tables)
-        return _response(request, reply)
+        reply = await server.reply("table", client_name(request), "tables", server.tables)
+        return response_of(request, reply)
 
     @app.get(
         "/api/plan",
@@ -210,11 +215,11 @@ def _add_facts(app: FastAPI, server: Service) -> None:
         question = question_of(request.query_params.multi_items())
         reply = await server.reply(
             "table",
-            _client(request),
+            client_name(request),
             f"plan {question.link()}",
             lambda stop: server.plan(question, stop),
         )
-        return _response(request, reply)
+        return response_of(request, reply)
 
 
 def _add_definitions(app: FastAPI, server: Service) -> None:
@@ -227,15 +232,15 @@ def _add_definitions(app: FastAPI, server: Service) -> None:
     async def definition(request: Request, column: str) -> Response:
         reply = await server.reply(
             "table",
-            _client(request),
+            client_name(request),
             f"definition {column}",
             lambda stop: server.definition(column, stop),
         )
-        return _response(request, reply)
+        return response_of(request, reply)
 
     @app.get("/api/map", summary="Outlines of a variable's areas, if the release has a map")
     async def outlines(request: Request, column: str) -> Response:
-        return _response(request, server.outlines(column))
+        return response_of(request, server.outlines(column))
 
 
 def _add_tabulation(app: FastAPI, server: Service) -> None:
@@ -246,11 +251,11 @@ def _add_tabulation(app: FastAPI, server: Service) -> None:
     ) -> Response:
         reply = await server.reply(
             "table",
-            _client(request),
+            client_name(request),
             f"tabulate {format} {layout} {question.link()}",
             lambda stop: server.table(question, format, stop, layout=layout),
         )
-        return _response(request, reply, "table", format)
+        return response_of(request, reply, "table", format)
 
     shape = openapi.answers("table")
 
@@ -280,20 +285,20 @@ def _add_statements(app: FastAPI, server: Service) -> None:
     async def rows(request: Request, query: Statement) -> Response:
         text, intervals, format = query.sql, query.intervals, query.format
         key = f"{intervals:d} {text}"
-        client = _client(request)
+        client = client_name(request)
         answer = await server.reply(
             "sql", client, f"sql {key}", lambda stop: server.sql(text, stop, intervals=intervals)
         )
         if format == "json":
             body = statement.page_of(answer, query.page, query.size, query.answer)
-            return _response(request, Reply(body=body))
+            return response_of(request, Reply(body=body))
         file = await server.reply(
             "sql",
             client,
             f"file {format} {key}",
             lambda stop: server.sql_file(answer, format, stop),
         )
-        return _response(request, file, "answer", format)
+        return response_of(request, file, "answer", format)
 
     page = openapi.answers("page")
 
@@ -319,12 +324,12 @@ def _add_requests(app: FastAPI, server: Service) -> None:
 
     @app.get("/api/requests", summary="Requested tables and the state of each request")
     async def asked(request: Request) -> Response:
-        return _response(request, json_reply({"requests": await kept(server.table_requests)}))
+        return response_of(request, json_reply({"requests": await kept(server.table_requests)}))
 
     @app.post("/api/requests", status_code=201, summary="Request a table that is not released")
     async def ask(request: Request, wanted: RequestedTable) -> Response:
         left = await kept(
-            server.request_table, _client(request), wanted.columns, wanted.reason, wanted.who
+            server.request_table, client_name(request), wanted.columns, wanted.reason, wanted.who
         )
         return JSONResponse({"number": left.number, "columns": list(left.columns)}, 201)
 
@@ -337,7 +342,7 @@ def _add_page(app: FastAPI) -> None:
 
         def page(request: Request, replies: Mapping[str, Reply] = replies) -> Response:
             reply, headers = in_language(replies, *language_preference(request))
-            response = _response(request, reply)
+            response = response_of(request, reply)
             response.headers.update(headers)
             return response
 
@@ -353,14 +358,14 @@ def add_errors(app: FastAPI) -> None:
     """Report every error as JSON."""
 
     @app.exception_handler(TablepackError)
-    async def ours(_: Request, error: TablepackError) -> Response:
-        return JSONResponse(as_json(error), status_of(error))
+    async def ours(request: Request, error: TablepackError) -> Response:
+        return _refused(request, as_json(error), status_of(error))
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:
         body = _BODIES.get(request.url.path, Question)
         message = mistakes(error.errors(), body.model_fields)
-        return JSONResponse({"error": "BadRequest", "message": message}, 400)
+        return _refused(request, {"error": "BadRequest", "message": message}, 400)
 
     @app.exception_handler(Exception)
     async def unexpected(_: Request, error: Exception) -> Response:
@@ -377,21 +382,9 @@ def add_errors(app: FastAPI) -> None:
         return JSONResponse(body, error.status_code, headers=error.headers)
 
 
-def _client(request: Request) -> str:
-    """The client that limits are counted for."""
-    return client_of("?" if request.client is None else request.client.host)
-
-
-def _response(request: Request, reply: Reply, name: str = "", format: str = "json") -> Response:
-    """A reply, or 304 if the client already has it."""
-    tag = '"' + hashlib.blake2b(reply.body, digest_size=12).hexdigest() + '"'
-    headers = {"etag": tag, "cache-control": "private, no-cache"}
-    if format != "json":
-        file = f"{name}.{downloads.ENDINGS[format]}"
-        headers["content-disposition"] = f'attachment; filename="{file}"'
-    if reply.formulas:
-        headers["csv-formulas"] = reply.formulas
-    known = request.headers.get("if-none-match", "").split(",")
-    if {part.strip().removeprefix("W/") for part in known} & {tag, "*"}:
-        return Response(status_code=304, headers=headers)
-    return Response(reply.body, media_type=reply.media_type, headers=headers)
+def _refused(request: Request, body: dict[str, Any], status: int) -> Response:
+    """An error as JSON; clients of PxWebApi read it as RFC 7807 has it."""
+    if not request.scope["path"].startswith(PX):
+        return JSONResponse(body, status)
+    problem = {"title": body["error"], "status": status, "detail": body["message"]}
+    return JSONResponse({**body, **problem}, status, media_type="application/problem+json")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ import numpy as np
 from engine.errors import MissingPackage
 from engine.store import unused_name
 from queries.intervals import Tabulation
+from queries.packs import STATUSES, Dimension, Item, Pack, PackTable, as_json, dataset
 from queries.serve.values import BLANK_LABEL, Variable, key_of
 
 MEDIA = {
@@ -28,7 +28,7 @@ MEDIA = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 """Content type by format."""
-ENDINGS = {"csv": "csv", "parquet": "parquet", "json-stat": "json", "xlsx": "xlsx"}
+ENDINGS = {"csv": "csv", "parquet": "parquet", "json-stat": "json", "xlsx": "xlsx", "px": "px"}
 FIGURES = ("value", "low", "high", "status")
 Rows = Sequence[Sequence[Any]]
 Formulas = Literal["quote", "keep"]
@@ -84,38 +84,31 @@ def parquet_of(names: Sequence[str], rows: Rows) -> bytes:
 
 
 def jsonstat_of(
-    table: Tabulation, *, label: str, source: str, variables: Mapping[str, Variable]
+    table: Tabulation, *, label: str, source: str, pack: Pack, variables: Mapping[str, Variable]
 ) -> bytes:
-    """Return a JSON-stat 2 dataset: one dimension per column, and one for value, low and high."""
+    """Return a JSON-stat 2 dataset, as of a pack: one dimension per column, and one for value, low and high."""
     orders = [_order(j, table, variables[c]) for j, c in enumerate(table.columns)]
-    size = [len(order) for order in orders]
     places = [[order[part] for order, part in zip(orders, key, strict=True)] for key in table.keys]
-    at = [int(np.ravel_multi_index(p, size)) if size else 0 for p in places]
-    figures = np.full((math.prod(size), 3), np.nan)
-    figures[at] = np.stack([table.value, table.low, table.high], axis=1)
-    status = ["structural zero"] * math.prod(size)
-    for i, word in zip(at, table.status, strict=True):
-        status[i] = word
-    dimension = {
-        c: _dimension(variables[c], order) for c, order in zip(table.columns, orders, strict=True)
-    }
-    names = {"value": "Value", "low": "Noise interval, low", "high": "Noise interval, high"}
-    figure = unused_name("figure", table.columns)
-    dimension[figure] = {"label": "Figure", "category": {"index": list(names), "label": names}}
-    dataset = {
-        "version": "2.0",
-        "class": "dataset",
-        "label": label,
-        "source": source,
-        "id": [*table.columns, figure],
-        "size": [*size, 3],
-        "role": {"metric": [figure]},
-        "dimension": dimension,
-        "value": [None if math.isnan(x) else x for x in figures.ravel().tolist()],
-        "status": [word for word in status for _ in names],
-        "note": [table.words],
-    }
-    return (json.dumps(dataset, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    index = np.array(places, dtype=np.int32).reshape(len(table), len(orders))
+    at = np.lexsort(index.T[::-1]) if orders else np.arange(len(table))
+    cube = PackTable(
+        id="",
+        titles=(label,),
+        units=("",),
+        dimensions=tuple(
+            _dimension(variables[c], order) for c, order in zip(table.columns, orders, strict=True)
+        ),
+        index=index[at],
+        value=table.value[at],
+        low=table.low[at],
+        high=table.high[at],
+        status=np.array([STATUSES.index(s) for s in table.status], dtype=np.uint8)[at],
+        is_whole=table.measure == "count",
+        words=table.words,
+    )
+    contents = cube.contents({word: texts[:1] for word, texts in pack.words.items()})
+    out = dataset(cube, pack, 0, contents) | {"source": source}
+    return as_json(out, compact=True).encode()
 
 
 def _order(place: int, table: Tabulation, variable: Variable) -> dict[Any, int]:
@@ -125,11 +118,19 @@ def _order(place: int, table: Tabulation, variable: Variable) -> dict[Any, int]:
     return {v: i for i, v in enumerate(dict.fromkeys([*known, *keys]))}
 
 
-def _dimension(variable: Variable, order: Mapping[Any, int]) -> dict[str, Any]:
+def _dimension(variable: Variable, order: Mapping[Any, int]) -> Dimension:
     """A dimension with the codes and labels of its categories."""
     names = {v.value: v.label for v in variable.values}
-    labels = {key_of(v): names.get(v, BLANK_LABEL if v is None else str(v)) for v in order}
-    return {"label": variable.label, "category": {"index": list(labels), "label": labels}}
+    items = tuple(
+        Item(
+            code=key_of(v),
+            key=key_of(v),
+            labels=(names.get(v, BLANK_LABEL if v is None else str(v)),),
+            kind="value",
+        )
+        for v in order
+    )
+    return Dimension(name=variable.name, key=variable.name, labels=(variable.label,), items=items)
 
 
 def _number_or_text(value: Any) -> Any:

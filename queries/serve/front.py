@@ -23,6 +23,7 @@ from queries.serve.app import LOCAL_HOSTS, add_errors, app_of, language_preferen
 from queries.serve.cache import Reply
 from queries.serve.guard import App, Guard, Limits, Receive, Scope, Send
 from queries.serve.pages import in_language, page_files, page_words
+from queries.serve.responses import BELOW
 from queries.serve.service import json_reply
 
 _MOST = 20
@@ -54,7 +55,7 @@ class Front:
             _, name, *rest = scope["path"].split("/", 2)
             if rest and name in self._below:
                 path = f"/{rest[0]}"
-                inner = {**scope, "path": path, "raw_path": path.encode()}
+                inner = {**scope, "path": path, "raw_path": path.encode(), BELOW: f"/{name}"}
                 await self._below[name](inner, receive, send)
                 return
         await self._own(scope, receive, send)

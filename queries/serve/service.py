@@ -29,6 +29,7 @@ from queries.serve import downloads
 from queries.serve import sql as statement
 from queries.serve.about import About, about_of, definition_of, outlines_of
 from queries.serve.cache import Reply, ReplyCache
+from queries.serve.cubes import Cubes
 from queries.serve.guard import Limits
 from queries.serve.lanes import Lane, LaneLimits
 from queries.serve.question import Question, title_of
@@ -85,6 +86,7 @@ class Service:
             for name, given in self.beside.maps.items()
         }
         self.siblings = siblings
+        self.cubes = Cubes(release)
         self.cache = ReplyCache(limits.cache_bytes)
         lane = LaneLimits(
             places=limits.workers,
@@ -269,7 +271,8 @@ class Service:
             dataset = downloads.jsonstat_of(
                 cells,
                 label=self.release.title,
-                source=self._source(),
+                source=self.source,
+                pack=self.cubes.pack,
                 variables=variables_of_answer(question, self.variables),
             )
             return Reply(body=dataset, media_type=downloads.MEDIA[format])
@@ -281,7 +284,7 @@ class Service:
             title = title_of(question, self.variables, self.release.unit)
             body = as_json(table, self.variables)
             shown = Shown(title=title, body=body, sort=layout[0], has_intervals=layout[1])
-        return self._file(format, names, rows, notes, shown)
+        return self.file(format, names, rows, notes, shown)
 
     def sql(self, text: str, stop: threading.Event, *, intervals: bool = False) -> Reply:
         """Run a statement until it is answered or the client disconnects."""
@@ -298,37 +301,43 @@ class Service:
         """Return a statement's result as a file; workbooks, made for reading, also have marks and notes."""
         names, rows = statement.all_rows(reply, self.release.until(stop.is_set).check_cancelled)
         if format != "xlsx":
-            return self._file(format, names, rows, [])
+            return self.file(format, names, rows, [])
         body = json.loads(reply.body)
         notes = [("Accuracy", line) for line in (*body["footnotes"], body["source"])]
-        return self._file(format, names, marked(rows, reply.hidden), notes)
+        return self.file(format, names, marked(rows, reply.hidden), notes)
 
-    def _file(
+    def file(
         self,
-        format: Format,
+        format: str,
         names: list[str],
         rows: Any,
         notes: list[tuple[str, str]],
         shown: Shown | None = None,
     ) -> Reply:
-        """Rows as CSV, Parquet or a workbook."""
+        """Return rows as CSV, Parquet or a workbook."""
         if format == "csv":
             body = downloads.csv_of(names, rows, self.formulas)
         elif format == "parquet":
             body = downloads.parquet_of(names, rows)
         else:
-            origin = [("Title", self.release.title), ("Source", self._source())]
+            origin = [("Title", self.release.title), ("Source", self.source)]
             general = [("Note", note) for note in self.release.notes]
             cross = None if shown is None else partial(cross_table, shown)
             body = workbook_of(names, rows, [*origin, *notes, *general], first=cross)
-        if len(body) > self.limits.answer_bytes:
+        formulas = self.formulas if format == "csv" else ""
+        return self.limited(Reply(body=body, media_type=downloads.MEDIA[format], formulas=formulas))
+
+    def limited(self, reply: Reply) -> Reply:
+        """Return a reply unless it is too large."""
+        if len(reply.body) > self.limits.answer_bytes:
             raise TooLarge(
                 f"The result is too large: a file can have at most {self.limits.answer_bytes:,} bytes"
             )
-        formulas = self.formulas if format == "csv" else ""
-        return Reply(body=body, media_type=downloads.MEDIA[format], formulas=formulas)
+        return reply
 
-    def _source(self) -> str:
+    @property
+    def source(self) -> str:
+        """Return what to cite."""
         release = self.release
         return f"{release.title}, vintage {release.vintage}, content hash {release.content_hash}"
 

@@ -21,7 +21,8 @@ from queries.serve.question import Question, bands_in, check, sql_of
 from queries.serve.values import BLANK_LABEL, MOST_PERIODS, Band, Variable, bound_of, values_of
 
 MAX_CELLS = 20_000
-_MAX_BANDS = 60
+MOST_PIECES = 60
+"""Most combinations of bands, groups and totals: each is a tabulation."""
 Keys = tuple[tuple[Any, ...], ...]
 
 
@@ -142,7 +143,7 @@ def _check_size(question: Question, variables: Mapping[str, Variable]) -> None:
             f"The table would be too large: {size:,} cells, the limit is {MAX_CELLS:,}; {hint}"
         )
     has_periods = any(isinstance(width, str) for width in question.bands.values())
-    allowed = MOST_PERIODS + 1 if has_periods else _MAX_BANDS  # one more for the blank
+    allowed = MOST_PERIODS + 1 if has_periods else MOST_PIECES  # one more for the blank
     if bands > allowed:
         raise TooLarge(
             f"The table would be too large: {bands} combinations of bands and groups, the limit is "

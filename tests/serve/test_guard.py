@@ -43,14 +43,15 @@ def test_data_needs_the_token_and_the_page_does_not(guarded):
         got = guarded.ask("/api/variables", **headers)
         assert (got.status, got.json["error"]) == (401, "NoToken")
         assert got.headers["www-authenticate"] == "Bearer"
-    assert guarded.ask("/api/openapi.json").status == 401
+    for address in ("/api/openapi.json", "/api/px/v2/config", "/api/sdmx/dataflow"):
+        assert guarded.ask(address).status == 401
     assert guarded.ask("/api/variables", authorization=f"Bearer {TOKEN}").status == 200
     assert guarded.ask("/").status == 200
     assert b"census" not in guarded.ask("/").body
 
 
 def test_every_answer_has_the_headers_and_no_cross_origin_ones(guarded):
-    for address in ("/", "/app.js", "/api/variables", "/none"):
+    for address in ("/", "/app.js", "/api/variables", "/api/px/v2/config", "/api/sdmx/x", "/none"):
         headers = guarded.ask(address).headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -66,7 +67,8 @@ def test_other_host_names_and_other_sites_are_refused(path):
         for host in ("localhost:99", "127.0.0.1", "[::1]:8"):
             assert client.ask("/api/tables", host=host).status == 200
         for host in ("evil.example", "localhost.evil.example", ""):
-            assert client.ask("/api/tables", host=host).status == 403
+            for address in ("/api/tables", "/api/px/v2/tables", "/api/sdmx/dataflow"):
+                assert client.ask(address, host=host).status == 403
         assert client.ask("/api/tables", sec_fetch_site="cross-site").status == 403
         assert client.ask("/api/tables", sec_fetch_site="same-origin").status == 200
 

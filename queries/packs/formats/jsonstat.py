@@ -14,53 +14,49 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.store import unused_name
-from queries.packs.files import (
-    FIGURES,
-    JSON,
-    File,
-    Format,
-    as_json,
-    in_language,
-    rounded,
-    text_file,
-)
-from queries.packs.model import STATUSES, Dimension, Pack, PackTable
+from queries.packs.files import JSON, File, Format, as_json, in_language, numbers_of, text_file
+from queries.packs.model import STATUSES, Contents, Dimension, Pack, PackTable
 
 
 def jsonstat(table: PackTable, pack: Pack, language: int) -> str:
     """Return a table, a full cube, as JSON-stat 2.0 with labels in one language."""
+    return as_json(dataset(table, pack, language, table.contents(pack.words)), compact=True)
+
+
+def dataset(table: PackTable, pack: Pack, language: int, contents: Contents) -> dict[str, Any]:
+    """Return a table, a full cube, and what is shown of it, as JSON-stat 2.0 in plain values."""
     words = pack.words_in(language)
-    figure = unused_name("figure", [d.name for d in table.dimensions])
+    name = unused_name(contents.name, [d.name for d in table.dimensions])
     dimension: dict[str, Any] = {
         d.name: _dimension(d, used, language)
         for d, used in zip(table.dimensions, table.used, strict=True)
     }
+    items = contents.items
     category = {
-        "index": list(FIGURES),
-        "label": {f: words[f] for f in FIGURES},
-        "unit": {f: {"label": table.units[language]} for f in FIGURES},
+        "index": [c.code for c in items],
+        "label": {c.code: c.labels[language] for c in items},
+        "unit": {c.code: {"label": c.units[language], "decimals": c.decimals} for c in items},
     }
-    dimension[figure] = {"label": words["figure"], "category": category}
-    figures = np.stack([table.value, table.low, table.high], axis=1).ravel()
-    numbers, is_known = rounded(figures, table.is_whole)
-    pairs = zip(numbers.tolist(), is_known.tolist(), strict=True)
+    dimension[name] = {"label": contents.labels[language], "category": category}
+    columns = [numbers_of(c.figures, c.is_whole) for c in items]
+    statuses = [[STATUSES[s] for s in c.status.tolist()] for c in items]
     out: dict[str, Any] = {
         "version": "2.0",
         "class": "dataset",
         "label": table.titles[language],
         "source": pack.info.publisher or pack.release["title"],
-        "id": [*(d.name for d in table.dimensions), figure],
-        "size": [*table.shape, len(FIGURES)],
-        "role": {"metric": [figure]},
+        "id": [*(d.name for d in table.dimensions), name],
+        "size": [*table.shape, len(items)],
+        "role": {"metric": [name]},
         "dimension": dimension,
-        "value": [number if known else None for number, known in pairs],
-        "status": [STATUSES[s] for s in table.status.tolist() for _ in FIGURES],
+        "value": [number for row in zip(*columns, strict=True) for number in row],
+        "status": [status for row in zip(*statuses, strict=True) for status in row],
         "note": [table.words, *(note[language] for note in table.footnotes)],
         "extension": {"status": {s: words[f"about {s}"] for s in STATUSES}},
     }
     if pack.info.issued:
         out["updated"] = pack.info.issued.isoformat()
-    return as_json(out, compact=True)
+    return out
 
 
 def _dimension(dimension: Dimension, used: npt.NDArray[np.int64], language: int) -> dict[str, Any]:

@@ -10,15 +10,16 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from engine.store import unused_name
-from queries.packs.files import FIGURES, File, Format, number_texts, text_file
-from queries.packs.model import STATUSES, Pack, PackTable, Texts
+from queries.packs.files import File, Format, number_texts, text_file
+from queries.packs.model import STATUSES, Contents, Pack, PackTable, Texts
 
 MAX_LINE = 250
 """Characters of a string in one line; longer texts continue in the next."""
 
 
-def pcaxis(table: PackTable, pack: Pack) -> str:
-    """Return a table as a PC-Axis file (.px, UTF-8)."""
+def pcaxis(table: PackTable, pack: Pack, contents: Contents | None = None) -> str:
+    """Return a table, with its figures or other contents, as a PC-Axis file (.px, UTF-8)."""
+    contents = contents or table.contents(pack.words)
     matrix = "".join(c for c in table.id if c.isalnum())[:20]
     lines = ['CHARSET="ANSI";', 'AXIS-VERSION="2013";', 'CODEPAGE="utf-8";']
     lines.append(f"LANGUAGE={_q(pack.languages[0])};")
@@ -36,7 +37,7 @@ def pcaxis(table: PackTable, pack: Pack) -> str:
         *_keyword(pack, "TITLE", table.titles),
         "DESCRIPTIONDEFAULT=YES;",
         *_keyword(pack, "UNITS", table.units),
-        *_variables(table, pack),
+        *_variables(table, pack, contents),
         *_keyword(pack, "NOTE", _notes(table, pack)),
         f"SOURCE={_long(pack.info.publisher or pack.release['title'])};",
         f"REFPERIOD={_long(pack.release['vintage'])};",
@@ -46,7 +47,7 @@ def pcaxis(table: PackTable, pack: Pack) -> str:
     if pack.info.contact or pack.info.email:
         contact = " ".join(t for t in (pack.info.contact, pack.info.email) if t)
         lines.append(f"CONTACT={_long(contact)};")
-    return "\n".join([*lines, "DATA=", *_rows(table), ";"]) + "\n"
+    return "\n".join([*lines, "DATA=", *_rows(contents), ";"]) + "\n"
 
 
 def _keyword(pack: Pack, keyword: str, texts: Texts) -> list[str]:
@@ -75,13 +76,13 @@ def _notes(table: PackTable, pack: Pack) -> Texts:
     return tuple(out)
 
 
-def _variables(table: PackTable, pack: Pack) -> Iterator[str]:
+def _variables(table: PackTable, pack: Pack, contents: Contents) -> Iterator[str]:
     """STUB, HEADING, and for every variable its values, codes and total."""
     languages = range(len(pack.languages))
     names, figures = [], []
     for i in languages:
         names.append(_unique([d.labels[i] for d in table.dimensions]))
-        figures.append(unused_name(_plain(pack.words["figure"][i]), names[-1]))
+        figures.append(unused_name(_plain(contents.labels[i]), names[-1]))
     for i in languages:
         yield f"STUB{_in(pack, i)}={_list([names[i][j] for j in table.stub])};"
     for i in languages:
@@ -100,9 +101,10 @@ def _variables(table: PackTable, pack: Pack) -> Iterator[str]:
         yield from every("CODES", variable, [codes for _ in languages])
         if d.items[int(used[0])].kind == "total":  # the variable can be left out
             yield from every("ELIMINATION", variable, [_q(label[0]) for label in labels])
-    words = [_unique([pack.words[f][i] for f in FIGURES]) for i in languages]
+    words = [_unique([c.labels[i] for c in contents.items]) for i in languages]
     yield from every("VALUES", figures, [_list(word) for word in words])
-    yield from every("CODES", figures, [_list(FIGURES) for _ in languages])
+    codes = _list([c.code for c in contents.items])
+    yield from every("CODES", figures, [codes for _ in languages])
 
 
 def _unique(texts: Sequence[str]) -> list[str]:
@@ -118,17 +120,19 @@ def _unique(texts: Sequence[str]) -> list[str]:
     return out
 
 
-def _rows(table: PackTable) -> list[str]:
+def _rows(contents: Contents) -> list[str]:
     """Data lines; `..` where nothing is released, `-` for structural zeros."""
     impossible = STATUSES.index("structural zero")
-    columns = [number_texts(getattr(table, f), table.is_whole) for f in FIGURES]
-    out = []
-    for *figures, status in zip(*columns, table.status.tolist(), strict=True):
-        if status == impossible:
-            out.append('"-" "-" "-"')
-        else:
-            out.append(" ".join(f or '".."' for f in figures))
-    return out
+    columns = [
+        [
+            '"-"' if status == impossible else text or '".."'
+            for text, status in zip(
+                number_texts(c.figures, c.is_whole), c.status.tolist(), strict=True
+            )
+        ]
+        for c in contents.items
+    ]
+    return [" ".join(row) for row in zip(*columns, strict=True)]
 
 
 def _plain(text: str) -> str:

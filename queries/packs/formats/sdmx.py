@@ -2,8 +2,8 @@
 
 Takes a pack and its tables; returns text. The message has the hierarchical code lists, the concepts, and a data
 structure and a dataflow for each table. Interval limits are attributes of an observation. Invariant: the message
-defines every identifier used in a CSV file. We do not use pysdmx 1.21: its model has one language per name, and its
-writer omits the parent of a code.
+defines every identifier used in a CSV file. We do not use pysdmx 1.21 here: its model has one language per
+name, and its writer omits the parent of a code.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from engine.store import unused_name
-from queries.packs.files import CSV, FIGURES, File, Format, as_json, number_texts, text_file
-from queries.packs.model import STATUSES, Dimension, Pack, PackTable, Texts
+from queries.packs.files import CSV, File, Format, as_json, number_texts, numbers_of, text_file
+from queries.packs.model import FIGURES, STATUSES, Dimension, Pack, PackTable, Texts, half_width
 from queries.packs.texts import status_word
 
 OBS_STATUS = {
@@ -34,26 +34,74 @@ _SCHEMA = (
     "https://raw.githubusercontent.com/sdmx-twg/sdmx-json/master/structure-message/tools/schemas/2.0.0/"
     "sdmx-json-structure-schema.json"
 )
+_DATA_SCHEMA = _SCHEMA.replace("structure", "data")
 _STATUS_LIST = "CL_OBS_STATUS"
 _FIXED = ("STRUCTURE", "STRUCTURE_ID", "ACTION")
-_ATTRIBUTES = ("OBS_STATUS", "NOISE_LOW", "NOISE_HIGH")
+_ATTRIBUTES = ("OBS_STATUS", "NOISE_LOW", "NOISE_HIGH", "NOISE_HALF_WIDTH")
 
 
 def sdmx_csv(table: PackTable, pack: Pack) -> str:
     """Return a table as SDMX-CSV 2.0, codes as keys of the code lists."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*_FIXED, *_dimension_ids(table), "OBS_VALUE", *_ATTRIBUTES])
+    writer.writerow([*_FIXED, *dimension_ids(table), "OBS_VALUE", *_ATTRIBUTES])
     keys = [
         np.array([it.key for it in d.items], dtype=object)[table.index[:, j]]
         for j, d in enumerate(table.dimensions)
     ]
     statuses = np.array([OBS_STATUS[s] for s in STATUSES], dtype=object)[table.status]
     value, low, high = (number_texts(getattr(table, f), table.is_whole) for f in FIGURES)
-    fixed = ("dataflow", _reference(pack, _flow_id(table)), "I")
-    rows = zip(*keys, value, statuses, low, high, strict=True)
+    fixed = ("dataflow", _reference(pack, flow_id(table)), "I")
+    half = number_texts(half_width(table), False)
+    rows = zip(*keys, value, statuses, low, high, half, strict=True)
     writer.writerows((*fixed, *row) for row in rows)
     return out.getvalue()
+
+
+def sdmx_json(table: PackTable, pack: Pack) -> str:
+    """Return a table as SDMX-JSON 2.0: codes by their positions in lists, numbers as they are."""
+    words = ("status", "low", "high", "half interval")
+    attributes = [
+        {**_item(pack, key, pack.words[word]), "relationship": {"observation": {}}}
+        for key, word in zip(_ATTRIBUTES, words, strict=True)
+    ]
+    attributes[0]["values"] = [
+        _item(pack, OBS_STATUS[s], pack.words[status_word(s)]) for s in STATUSES
+    ]
+    named = zip(dimension_ids(table), table.dimensions, table.used, strict=True)
+    dimensions = [
+        {
+            **_item(pack, key, d.labels),
+            "keyPosition": j,
+            "values": [_item(pack, d.items[p].key, d.items[p].labels) for p in used],
+        }
+        for j, (key, d, used) in enumerate(named)
+    ]
+    at = [np.searchsorted(used, table.index[:, j]).tolist() for j, used in enumerate(table.used)]
+    value, low, high = (numbers_of(getattr(table, f), table.is_whole) for f in FIGURES)
+    half = numbers_of(half_width(table), False)
+    rows = zip(value, table.status.tolist(), low, high, half, strict=True)
+    observations = {
+        ":".join(map(str, key)): list(row)
+        for key, row in zip(zip(*at, strict=True), rows, strict=True)
+    }
+    flow = {"rel": "dataflow", "urn": _urn(pack, "datastructure.Dataflow", flow_id(table))}
+    structure = {
+        "name": table.titles[0],
+        "dataSets": [0],
+        "links": [flow],
+        "dimensions": {"observation": dimensions},
+        "measures": {"observation": [_item(pack, "OBS_VALUE", pack.words["value"])]},
+        "attributes": {"observation": attributes},
+    }
+    figures = {
+        "structure": 0,
+        "action": "Information",
+        "links": [flow],
+        "observations": observations,
+    }
+    data = {"structures": [structure], "dataSets": [figures]}
+    return as_json({"meta": _meta(pack, _DATA_SCHEMA), "data": data}, compact=True)
 
 
 def version_of(text: str) -> str:
@@ -71,12 +119,12 @@ def sdmx_structure(pack: Pack) -> str:
     ids = {
         d.name: pair for d, pair in zip(dimensions, zip(concepts, lists, strict=True), strict=True)
     }
-    words = ("value", "status", "low", "high")
+    words = ("value", "status", "low", "high", "half interval")
     names = [
         *((concept, d.labels) for concept, d in zip(concepts, dimensions, strict=True)),
         *((n, pack.words[w]) for n, w in zip(("OBS_VALUE", *_ATTRIBUTES), words, strict=True)),
     ]
-    scheme = {"concepts": [_item(pack, key, texts) for key, texts in names]}
+    scheme = {"concepts": [_item(pack, key, texts) | _self(pack, key) for key, texts in names]}
     statuses = [_item(pack, OBS_STATUS[s], pack.words[status_word(s)]) for s in STATUSES]
     data = {
         "codelists": [
@@ -86,29 +134,33 @@ def sdmx_structure(pack: Pack) -> str:
         "conceptSchemes": [_artefact(pack, "CONCEPTS", pack.titles) | scheme],
         "dataStructures": [_data_structure(pack, t, ids) for t in pack.tables],
         "dataflows": [
-            _artefact(pack, _flow_id(t), t.titles)
-            | {"structure": _urn(pack, "datastructure.DataStructure", _flow_id(t))}
+            _artefact(pack, flow_id(t), t.titles)
+            | {"structure": _urn(pack, "datastructure.DataStructure", flow_id(t))}
             for t in pack.tables
         ],
     }
+    return as_json({"meta": _meta(pack, _SCHEMA), "data": data}, compact=True)
+
+
+def _meta(pack: Pack, schema: str) -> dict[str, Any]:
+    """What a message says of itself."""
     day = pack.info.issued.isoformat() if pack.info.issued else "1980-01-01"
-    meta = {
-        "schema": _SCHEMA,
+    return {
+        "schema": schema,
         "id": "structure",
         "prepared": f"{day}T00:00:00Z",  # required by the format; two packs have the same bytes
         "sender": {"id": _agency(pack)},
         "contentLanguages": list(pack.languages),
     }
-    return as_json({"meta": meta, "data": data}, compact=True)
 
 
-def _flow_id(table: PackTable) -> str:
-    """Identifier of a table's data structure and dataflow, unique as table ids are."""
+def flow_id(table: PackTable) -> str:
+    """Return the identifier of a table's data structure and dataflow, unique as table ids are."""
     return table.id.replace(".", "@")
 
 
-def _dimension_ids(table: PackTable) -> list[str]:
-    """Unique identifiers of the dimensions, also different from those of SDMX itself."""
+def dimension_ids(table: PackTable) -> list[str]:
+    """Return unique identifiers of the dimensions, also different from those of SDMX itself."""
     return _distinct([d.key for d in table.dimensions], [*_FIXED, "OBS_VALUE", *_ATTRIBUTES])
 
 
@@ -133,6 +185,16 @@ def _reference(pack: Pack, identifier: str) -> str:
 def _urn(pack: Pack, kind: str, identifier: str, item: str = "") -> str:
     """The URN of another part of the message."""
     return f"urn:sdmx:org.sdmx.infomodel.{kind}={_reference(pack, identifier)}{item}"
+
+
+def _concept(pack: Pack, identifier: str) -> str:
+    """The URN of a concept."""
+    return _urn(pack, "conceptscheme.Concept", "CONCEPTS", f".{identifier}")
+
+
+def _self(pack: Pack, concept: str) -> dict[str, Any]:
+    """The link of a concept to itself, by which pysdmx knows it."""
+    return {"links": [{"rel": "self", "urn": _concept(pack, concept)}]}
 
 
 def _item(pack: Pack, identifier: str, texts: Texts) -> dict[str, Any]:
@@ -165,7 +227,7 @@ def _data_structure(
     """The columns of a table's SDMX-CSV file; `ids`: concept and code list by dimension."""
 
     def component(identifier: str, concept: str, code_list: str = "") -> dict[str, Any]:
-        urn = _urn(pack, "conceptscheme.Concept", "CONCEPTS", f".{concept}")
+        urn = _concept(pack, concept)
         values: dict[str, Any] = {"format": {"dataType": "Double"}}
         if code_list:
             values = {"enumeration": _urn(pack, "codelist.Codelist", code_list)}
@@ -173,7 +235,7 @@ def _data_structure(
 
     dimensions = [
         component(key, *ids[d.name])
-        for key, d in zip(_dimension_ids(table), table.dimensions, strict=True)
+        for key, d in zip(dimension_ids(table), table.dimensions, strict=True)
     ]
     attributes = []
     for name in _ATTRIBUTES:
@@ -189,7 +251,7 @@ def _data_structure(
         "measureList": {"id": "MeasureDescriptor", "measures": measures},
         "attributeList": {"id": "AttributeDescriptor", "attributes": attributes},
     }
-    return _artefact(pack, _flow_id(table), table.titles) | {"dataStructureComponents": components}
+    return _artefact(pack, flow_id(table), table.titles) | {"dataStructureComponents": components}
 
 
 def _files(pack: Pack) -> Iterator[File]:
@@ -202,7 +264,7 @@ def _files(pack: Pack) -> Iterator[File]:
 SDMX = Format(
     name="SDMX",
     path="sdmx/",
-    about="SDMX-CSV 2.0; noise intervals as attributes NOISE_LOW and NOISE_HIGH; structure.json: data structures and "
-    "code lists (SDMX-JSON 2.0)",
+    about="SDMX-CSV 2.0; noise intervals as attributes NOISE_LOW, NOISE_HIGH and NOISE_HALF_WIDTH; structure.json: "
+    "data structures and code lists (SDMX-JSON 2.0)",
     files=_files,
 )

@@ -14,15 +14,17 @@ import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from engine.store import unused_name
 from queries.packs.files import File, Format, in_language, sheet_name
 from queries.packs.model import STATUSES, Pack, PackTable
 from queries.packs.texts import accuracy_notes, status_word
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MARKS = {"not released": "[c]", "low": "[low]", "unreliable": "[u]", "structural zero": "[z]"}
 UNKNOWN = "[x]"
@@ -225,6 +227,8 @@ def _notes(
     pack: Pack, inside: list[PackTable], language: int
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """The notes table, and the reference of each note by its text."""
+    import pandas as pd  # slow to load, and a server needs none of it
+
     listed = [_noise(pack, language)]
     listed += [note[language] for note in pack.footnotes]
     for t in inside:
@@ -335,6 +339,8 @@ def _indents(table: PackTable) -> Iterator[dict[str, Any]]:
 
 def _long(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
     """A sheet with one row per combination of codes."""
+    import pandas as pd  # slow to load, and a server needs none of it
+
     out: dict[str, Any] = {}
     for j, d in enumerate(table.dimensions):
         labels = np.array([_cell(it.labels[language], it.code) for it in d.items], dtype=object)
@@ -353,6 +359,8 @@ def _long(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
 
 def _across(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
     """A sheet as a cross table; marks of cells that have a number are in the last column."""
+    import pandas as pd
+
     n_down = n_rows(table)
     out: dict[str, Any] = {}
     index = table.index.reshape(n_down, -1, len(table.dimensions))
