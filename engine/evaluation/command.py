@@ -98,8 +98,6 @@ def masked(line: str, hide: Collection[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """What a command came to."""
-
     code: int | None  # Of its exit; None: it ran too long and was ended
     said: str  # The end of its output and its errors
 

@@ -121,8 +121,6 @@ RISKS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Generator:
-    """What makes releases, or synthetic tables, that are compared."""
-
     name: str  # For people; unique within a comparison: "sticky", "dp, epsilon 1", "threshold of mean 8"
     # What it has in common with others: a mode, the parameter that is changed, whose generator it is.
     kind: str
@@ -148,8 +146,6 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spread:
-    """One figure over the repeats of one generator."""
-
     median: float
     low: float
     high: float
@@ -158,8 +154,6 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """Generators on the same data, scored and attacked alike."""
-
     view: View
     title: str
     runs: tuple[Run, ...]
@@ -173,7 +167,6 @@ class Comparison:
     version: str  # Of tablepack
 
     def generators(self) -> tuple[Generator, ...]:
-        """Return the generators in the order of tables."""
         return tuple(dict.fromkeys(run.generator for run in self.runs))
 
     def figures(self) -> tuple[Figure, ...]:
@@ -191,11 +184,9 @@ class Comparison:
         return tuple(found)
 
     def weighed(self) -> tuple[Figure, ...]:
-        """Return the loss and those risks that any run has."""
         return tuple(f for f in (LOSS, *RISKS) if any(f.name in r.figures for r in self.runs))
 
     def spread(self, figure: str, generator: str) -> Spread | None:
-        """Return a figure of a generator over the repeats; None where no run has it."""
         return spread_of([run.figures.get(figure) for run in self._of(generator)])
 
     def seconds(self, generator: str) -> tuple[Spread | None, Spread | None]:
@@ -249,7 +240,6 @@ class Comparison:
         )
 
     def about(self) -> dict[str, Any]:
-        """What was compared, as plain values."""
         return {
             "kind": self.view,
             "title": self.title,
@@ -316,7 +306,6 @@ class Scorer:
 
     @property
     def original(self) -> pd.DataFrame:
-        """The original, once a release was read."""
         if self._original is None:
             raise InternalError("the original is read with the first release, and there was none")
         return self._original
@@ -384,13 +373,11 @@ class Scorer:
 
 
 def _scores(aligned: Aligned, study: Study, names: Sequence[str]) -> dict[str, float]:
-    """Those of some figures that could be computed."""
     figures = named(score_all(aligned, study, seed=SEED))
     return {name: figures[name] for name in names if name in figures}
 
 
 def grouped(column: pd.Series, breaks: Sequence[Any]) -> pd.Series:
-    """Return the group of each value as a text, blanks as blanks."""
     is_time = pd.api.types.is_datetime64_any_dtype(column)
     kind = "datetime64[us]" if is_time else "float64"
     at = np.searchsorted(np.array(breaks, dtype=kind), column.to_numpy().astype(kind), "right")
@@ -400,7 +387,6 @@ def grouped(column: pd.Series, breaks: Sequence[Any]) -> pd.Series:
 
 
 def risks_of(attacked: Held, assumptions: Assumptions) -> dict[str, float]:
-    """Attack a release; the figures that could be computed."""
     found = attribute(attacked, assumptions, generator(SEED, "attribute"))
     out = {"attribute": _gain_of(found)}
     if len(found.breakdown):
@@ -528,7 +514,6 @@ class Candidate:
 
 
 def checked_epsilons(given: str | Sequence[float]) -> tuple[float, ...]:
-    """Return a list of epsilons, ascending."""
     listed = given.split(",") if isinstance(given, str) else list(given)
     epsilons = []
     for one in listed:
@@ -550,7 +535,6 @@ def checked_epsilons(given: str | Sequence[float]) -> tuple[float, ...]:
 
 
 def with_defaults(spec: ReleaseSpec) -> ReleaseSpec:
-    """Return a spec without a section `[dp]` with the defaults of that section."""
     problems: list[str] = []
     entities = spec.source.entity_columns
     context = DPContext(
@@ -596,12 +580,10 @@ def variants(spec: ReleaseSpec, epsilons: Sequence[float]) -> tuple[Candidate, .
 
 
 def dp_name(epsilon: float) -> str:
-    """Return what a dp release is called."""
     return f"dp, epsilon {epsilon:g}"
 
 
 def _sticky(narrow: ReleaseSpec) -> Candidate:
-    """The sticky release of a spec."""
     made = Generator(name="sticky", kind="sticky", promise=STICKY, origin=OURS)
     return Candidate(generator=made, spec=replace(narrow, mode="sticky", dp=None))
 
@@ -823,7 +805,6 @@ def built_in_scratch(spec: ReleaseSpec, build: Build) -> Iterator[tuple[Path, fl
 
 
 def refuse_scratch(release: Path) -> None:
-    """Refuse to let out a release that a comparison built."""
     con, _ = open_release(release)
     with con:
         notes = con.execute("SELECT note FROM catalog.notes WHERE topic = 'release'").fetchall()

@@ -53,8 +53,6 @@ class Section(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """What a figure says."""
-
     name: str  # `measure.value`
     title: str  # A few words, for tables
     words: str  # One sentence for a reader who does not know the measure
@@ -269,7 +267,6 @@ def of_frame(measure: str, found: pd.DataFrame) -> Finding:
 
 
 def named(findings: Mapping[str, Finding]) -> dict[str, float]:
-    """Figures of several findings under the names `measure.value`."""
     return {
         f"{m}.{value}": figure
         for m, one in findings.items()
@@ -335,5 +332,4 @@ STRONG = frozenset(name for name, entry in ENTRIES.items() if entry.kind == "str
 
 
 def figures_of(*measures: str) -> tuple[Figure, ...]:
-    """The figures of some measures or attacks, in their order."""
     return tuple(f for name, f in FIGURES.items() if name.partition(".")[0] in measures)

@@ -48,8 +48,6 @@ N_SHOWN = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Result:
-    """Results of one subject."""
-
     subject: Subject
     aligned: Aligned
     scores: Mapping[str, Finding]  # By measure
@@ -63,11 +61,9 @@ class Result:
         return {**self.scores, **self.risks}
 
     def figures(self) -> dict[str, float]:
-        """All figures under `measure.value` and `attack.value`."""
         return named(self.findings)
 
     def why_not(self) -> dict[str, str]:
-        """Why a figure, or a measure as a whole, was not computed."""
         return {
             f"{name}.{figure}".rstrip("."): why
             for name, one in self.findings.items()
@@ -77,8 +73,6 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Evaluation:
-    """Subjects side by side."""
-
     title: str
     study: Study
     # In the order given; the first is the one that the others are compared with.
@@ -162,7 +156,6 @@ class Task:
     _drawn: list[Aligned] = field(default_factory=list)
 
     def jobs(self) -> list[Job]:
-        """All that is to be done, in the order of the report."""
         attacks = ATTACKS if self.study.risks is not None else ()
         return [
             *(Job(stage="measuring", name=name) for name in MEASURES),
@@ -171,7 +164,6 @@ class Task:
         ]
 
     def do(self, job: Job) -> Finding | None:
-        """What a job finds; None where the study does not declare it."""
         if job.stage == "attacking":
             held = Held(aligned=self.aligned, baselines=self.baselines)
             return attack_one(job.name, held, self.study.risks, seed=self.seed)
@@ -363,8 +355,6 @@ def done_safely(task: Task, job: Job) -> Finding | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Given:
-    """What is evaluated, and how its columns and values are called."""
-
     subjects: Sequence[Subject]
     original: pd.DataFrame
     study: Study

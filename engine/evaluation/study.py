@@ -105,7 +105,6 @@ def find_file(name: str, folders: Sequence[Path]) -> Path:
 
 
 def _rules(path: Path) -> tuple[Rule, ...]:
-    """Rules of a JSON file."""
     try:
         return tuple(Rule.model_validate(raw) for raw in parsed_json(path.read_text("utf-8")))
     except (ValueError, TypeError):
@@ -154,7 +153,6 @@ def of_spec(spec: ReleaseSpec, study: Study) -> Study:
 
 
 def _preset(name: str) -> Path:
-    """The file of a preset."""
     there: dict[str, Path] = {}
     # In `releases` here, and beside the installed engine
     for folder in (Path("releases"), Path(__file__).parents[2] / "releases"):
@@ -261,7 +259,6 @@ def _json_columns(path: Path, *, key: str | None = None) -> Mapping[str, Mapping
 
 
 def _json(path: Path) -> Any:
-    """Content of a JSON file."""
     try:
         return parsed_json(path.read_text(encoding="utf-8"))
     except ValueError:
@@ -285,16 +282,12 @@ _ROWS_OF_IDS = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DefaultStudy:
-    """A study that was chosen by rule."""
-
     study: Study
     notes: tuple[str, ...]  # What was chosen and left out, and why; names columns, never values
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Column:
-    """What is seen of a column."""
-
     name: str
     kind: Kind
     n_values: int  # Distinct values, the blank not counted
@@ -307,7 +300,6 @@ class _Column:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all rows are the same."""
         return self.n_values + self.has_blanks < 2
 
 
@@ -403,7 +395,6 @@ def default_study(
 
 
 def _seen(column: pd.Series, column_sets: Sequence[ColumnSet]) -> _Column:
-    """Look at a column of the original."""
     kind, filled = kind_of_column(column), column.dropna()
     counted = filled.value_counts(sort=True) if len(filled) else pd.Series(dtype="int64")
     counted = counted[counted > 0]  # categories that no row has

@@ -65,8 +65,6 @@ _TREES, _HELD_OUT, _FEWEST_PEOPLE, _CONFIDENT = 30, 0.3, 20, 0.1
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Chances:
-    """How likely each value is for each person."""
-
     values: Numbers  # shape (n_values,): Codes, in order
     worth: Floats  # shape (n_people, n_values): Probabilities; each row adds up to 1
     read: tuple[ColumnSet, ...]  # Tables that were read, those that tell most first
@@ -74,8 +72,6 @@ class Chances:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Guess:
-    """What is guessed about people."""
-
     code: Numbers  # shape (n_people,): Of the guessed value
     confidence: Floats  # shape (n_people,): Probability that the attacker gives it, 0 to 1
     read: tuple[ColumnSet, ...]
@@ -125,7 +121,6 @@ def known_sets(aligned: Aligned, target: str, known: Collection[str]) -> list[Co
 
 
 def common_values(table: Coded, target: str) -> Numbers:
-    """The codes of the most frequent values of a column, in order."""
     count = totals(table.codes[target], table.n)
     at = np.argsort(-count, kind="stable")[:MOST_VALUES]
     return np.sort(at[count[at] > 0])
@@ -238,7 +233,6 @@ def _place(values: Numbers, codes: NDArray[np.integer]) -> tuple[Numbers, Flags]
 
 
 def _table(row: Numbers, column: Numbers, n: Numbers, shape: tuple[int, int]) -> Floats:
-    """Sums of n by row and column."""
     flat = np.bincount(row * shape[1] + column, n, minlength=shape[0] * shape[1])
     return np.asarray(flat.reshape(shape), np.float64)
 
@@ -384,7 +378,6 @@ def claims_of(one: Guess, people: Coded, target: str) -> Claims:
 
 
 def _row(name: str, way: str, claims: Mapping[str, Claims]) -> dict[str, Any]:
-    """Figures of one column; those that do not exist are blank."""
     mean = {k: float(of.right.mean()) for k, of in claims.items()}
     sure, whole = (
         {k: at_share(claims[k], share) for k in ("attack", "baseline")}

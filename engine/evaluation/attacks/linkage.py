@@ -66,8 +66,6 @@ _FIRST_SHARE, _FIRST_M = 0.1, 0.9
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Model:
-    """The fitted model of pairs."""
-
     # m, u: shape (n_columns, n_levels): Probability of each level of agreement among matches, and other pairs.
     m: Floats
     u: Floats
@@ -129,8 +127,6 @@ def posterior(weight: Floats, share: float) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Sides:
-    """What is linked."""
-
     people: Coded
     table: Coded
     rows: Numbers  # shape (n_people,): Row of the table that was made from each person, or -1
@@ -195,7 +191,6 @@ def counted(sides: Sides, block: Collection[str], *, n_values: dict[str, int]) -
 
 
 def levels_of(pattern: Numbers | pd.Series, n_columns: int) -> Numbers:
-    """Levels of agreement of patterns: shape (n_patterns, n_columns)."""
     return (np.asarray(pattern, np.int64)[:, None] >> (2 * np.arange(n_columns))) & 3
 
 
@@ -216,7 +211,6 @@ def by_chance(sides: Sides, n_values: dict[str, int]) -> Floats:
 
 
 def n_pairs(sides: Sides, block: Collection[str]) -> int:
-    """How many pairs of distinct records agree in some columns."""
     names = list(block)
     left, right = (
         pd.DataFrame({c: t.codes[c] for c in block}).value_counts(names)
@@ -353,7 +347,6 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
 
 
 def _chosen(aligned: Aligned, attacker: Attacker) -> tuple[Coded | None, str]:
-    """Table that people are linked to, or why there is none."""
     if not len(aligned.original.n):
         return None, "the original has no rows"
     wanted = attacker.linkage.columns or attacker.quasi_identifiers
@@ -383,7 +376,6 @@ def _linked(
     *,
     row_by_row: bool,
 ) -> _Links:
-    """Link a sample of people."""
     if not row_by_row:
         table = table.rows(np.flatnonzero(table.n > 0))  # a row that counts 0 is no record
     wanted = attacker.linkage.columns or attacker.quasi_identifiers

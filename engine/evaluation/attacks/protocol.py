@@ -193,8 +193,6 @@ def held(
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Cells:
-    """Cells of a view that it shows, or that people are in."""
-
     shown: Floats  # shown, truth: shape (n_cells,): Published and true number of rows; 0 where there are none
     truth: Floats
     is_released: Flags  # shape (n_cells,)
@@ -355,8 +353,6 @@ def _thinned(table: Coded, share: float, rng: np.random.Generator) -> Coded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Control:
-    """The same attack on non-members."""
-
     rate: Rate | None  # None: there is none, and `note` says why
     # How much oftener the attack is right about people of the data, chance set aside
     gain: float | None
@@ -406,7 +402,6 @@ def excess(members: Rate, non_members: Rate) -> float:
 
 
 def against(members: Rate, non_members: Rate) -> str:
-    """What `excess` was taken from."""
     return (
         f"above non-members: {members.value:.2%} of {members.n} less {non_members.value:.2%} of {non_members.n}, as "
         "many people and records on both sides; an excess that chance may explain counts as none"
@@ -605,7 +600,6 @@ def attack_all(
     names: tuple[str, ...] = ATTACKS,
     progress: Progress | None = None,
 ) -> dict[str, Finding]:
-    """Run attacks, by default the quick ones."""
     found = {}
     for done, name in enumerate(names):
         if progress is not None:

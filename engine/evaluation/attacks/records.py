@@ -69,7 +69,6 @@ def key_sets(attacker: Attacker) -> list[KeySet]:
 
 
 def _uniques(aligned: Aligned, table: Coded, columns: KeySet) -> dict[str, float]:
-    """Unique records of one set of columns, as counts and percentages."""
     (left, right), size = row_ids(aligned, [aligned.original, table], columns)
     original, synthetic = (
         totals(ids, t.n, size) for ids, t in ((left, aligned.original), (right, table))
@@ -614,7 +613,6 @@ def _attributed(
 
 
 def _claims(found: pd.DataFrame) -> Rate | None:
-    """Share of claims that are right, of all targets and tables together."""
     return wilson(int(found["right"].sum()), int(found["disclosed"].sum()))
 
 

@@ -565,7 +565,6 @@ def _combinations(held: Held, view: View, rng: np.random.Generator) -> Coded:
 
 
 def _weighted(areas: Sequence[Rate], n: Sequence[int]) -> Rate:
-    """Mean area over tables, by their small cells, with its interval."""
     weight = np.array(n, np.float64) / sum(n)
     value = float(weight @ [a.value for a in areas])
     below, above = (
@@ -594,14 +593,11 @@ TOLD = 0.8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """A group and a secret."""
-
     columns: ColumnSet  # Columns that single the group out
     codes: tuple[int, ...]  # Its codes in these
     secret: str
 
     def inside(self, table: Coded) -> Flags:
-        """Rows of a table that are of the group."""
         inside = np.ones(len(table.n), np.bool_)
         for name, code in zip(self.columns, self.codes, strict=True):
             inside &= table.codes[name] == code
@@ -762,7 +758,6 @@ class System:
     released: Numbers  # shape (n_equations,): Released cells in each equation
 
     def of_views(self, wanted: Flags) -> System:
-        """The equations of some views."""
         kept = np.flatnonzero(wanted[self.view])
         names = ("matrix", "shown", "variance", "view", "released")
         return replace(self, **{name: getattr(self, name)[kept] for name in names})

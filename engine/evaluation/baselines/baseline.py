@@ -29,19 +29,15 @@ _WHOLE = 2.0**53
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Levels:
-    """A column of categories as codes."""
-
     codes: Codes  # shape (n_rows,): Of each row; a blank is a level of its own, the last one
     rows: Codes  # shape (n_levels,): A row that has each level
 
     @property
     def n(self) -> int:
-        """Number of levels."""
         return len(self.rows)
 
 
 def levels_of(column: pd.Series) -> Levels:
-    """Return a column as codes, its values in their order."""
     codes, _ = pd.factorize(column, sort=True, use_na_sentinel=True)
     # Categories that no row has are no levels, and a blank is the last.
     filled = np.where(codes < 0, codes.max(initial=-1) + 1, codes)
@@ -106,7 +102,6 @@ class Schema:
     zeros: tuple[ZeroRule, ...] = ()
 
     def changed(self, frame: pd.DataFrame) -> list[str]:
-        """Return the columns of a frame that are to be synthesised, in their order."""
         names = [str(c) for c in frame.columns]
         named = (*self.kept, *self.known, *self.areas, *self.alike)
         require_columns(names, named, "the schema")
@@ -131,7 +126,6 @@ class Baseline:
 
 
 def require_columns(there: Sequence[str], wanted: Iterable[str], who: str) -> None:
-    """Refuse names of columns that are not there."""
     if missing := [c for c in dict.fromkeys(wanted) if c not in there]:
         raise SpecError(
             f"{who}: names {', '.join(missing)}, which the data lacks; it has {', '.join(there)}"
@@ -195,7 +189,6 @@ def schema_of(
 
 
 def _is_number(column: pd.Series, declared: Column | None) -> bool:
-    """Whether a column is of numbers, or of times."""
     if pd.api.types.is_datetime64_any_dtype(column):
         return True
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
@@ -258,7 +251,6 @@ def fits(column: pd.Series, part: ZeroPart) -> Flags:
 
 
 def impossible(frame: pd.DataFrame, zeros: Sequence[ZeroRule]) -> Flags:
-    """Whether each row is declared impossible."""
     found = np.zeros(len(frame), np.bool_)
     for rule in zeros:
         found |= np.logical_and.reduce([fits(frame[p.column], p) for p in rule.parts])
@@ -266,5 +258,4 @@ def impossible(frame: pd.DataFrame, zeros: Sequence[ZeroRule]) -> Flags:
 
 
 def _values(column: pd.Series) -> list[object]:
-    """Distinct values, a blank as None."""
     return [None if pd.isna(v) else v for v in column.unique()]

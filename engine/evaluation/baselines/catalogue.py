@@ -50,7 +50,6 @@ WARNING = (
 
 
 def partial_synthesis(baseline: Baseline, columns: tuple[str, ...]) -> Baseline:
-    """A baseline that changes some columns only."""
     if not columns:
         raise SpecError(f"{baseline.name}: partial synthesis wants columns")
     name = f"{baseline.name}:{'+'.join(columns)}"
@@ -85,8 +84,6 @@ SECONDS = 3600.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """How to run a published generator that is no dependency of ours."""
-
     module: str  # By which one sees that an interpreter can run it
     packages: str  # What `pip install` wants
     promise: str
@@ -135,7 +132,6 @@ def command_of(
 
 
 def recipe_of(name: str, python: str | None = None) -> Baseline:
-    """A recipe as a baseline."""
     recipe = RECIPES[name]
     how = (
         f"make an environment for it (python -m venv .venv-{name}; .venv-{name}/bin/pip install {recipe.packages}) and "
@@ -153,7 +149,6 @@ def recipe_of(name: str, python: str | None = None) -> Baseline:
 
 
 def _whole(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with whole numbers written as such."""
     out = frame.copy()
     for name in frame.columns:
         column = frame[name]
@@ -165,7 +160,6 @@ def _whole(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read(path: Path, frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """What a command wrote, as the data is read."""
     try:
         return read_like(str(path), frame, Study(title=""), name=name)
     except DataError as error:
@@ -221,7 +215,6 @@ class Listed:
     plugin: EntryPoint | None = None
 
     def made(self, name: str, number: str | None) -> Baseline:
-        """Return the baseline, with the number that stands behind its name."""
         if self.plugin is not None:
             other: Baseline = self.plugin.load()()
             return other
@@ -260,14 +253,12 @@ class Entrant:
 
     @property
     def promise(self) -> str:
-        """What it promises."""
         if self.baseline is not None:
             return self.baseline.promise
         return "What its makers promise; tablepack knows nothing of how it was made."
 
     @property
     def origin(self) -> str:
-        """Whose code made it."""
         return "theirs: a file" if self.baseline is None else self.baseline.origin
 
 
@@ -296,7 +287,6 @@ def entrants(given: Sequence[str]) -> tuple[Entrant, ...]:
 
 
 def entrant(entry: str) -> Entrant:
-    """Return one of them; see `entrants`."""
     before, _, after = entry.partition("=")
     if "{" in entry:
         named = bool(after) and re.fullmatch(r"[\w.-]+", before) is not None
@@ -317,7 +307,6 @@ def entrant(entry: str) -> Entrant:
 
 
 def baseline_of(name: str) -> Baseline:
-    """Return a baseline by its name."""
     catalogue, match = _catalogue(), _NAMED.match(name)
     if name in catalogue:
         return catalogue[name].made(name, None)
@@ -329,7 +318,6 @@ def baseline_of(name: str) -> Baseline:
 
 
 def allowed() -> str:
-    """What may be typed, in words."""
     catalogue = _catalogue()
     return "; ".join(
         [

@@ -48,8 +48,6 @@ Rules = Sequence[Sequence[tuple[int, Flags]]]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Mixture:
-    """Parameters of the model, and the class of each row."""
-
     weights: Floats  # shape (n_classes,)
     chances: list[Floats]  # shape (n_classes, n_levels): One array a column
     classes: Codes  # shape (n_rows,)
@@ -101,7 +99,6 @@ def _coded(column: pd.Series, *, is_number: bool) -> Codes:
 def fitted(
     codes: Codes, rules: Rules, n_classes: int, sweeps: int, rng: np.random.Generator
 ) -> Mixture:
-    """Run the Gibbs sampler; return its last state."""
     n = len(codes)
     sizes = (codes.max(axis=0) + 1).tolist()
     classes = rng.integers(n_classes, size=n)
@@ -144,7 +141,6 @@ def _levels(
 
 
 def _classes(codes: Codes, mixture: Mixture, rng: np.random.Generator) -> Codes:
-    """The class of each row, drawn given the parameters."""
     likely = np.tile(np.log(mixture.weights + _TINY).astype(np.float32), (len(codes), 1))
     for j, chances in enumerate(mixture.chances):
         likely += np.log(chances).T.astype(np.float32)[codes[:, j]]
@@ -215,7 +211,6 @@ def _redrawn(
 
 
 def _broken(rows: Codes, rules: Rules) -> Flags:
-    """Which rows are impossible."""
     found = np.zeros(len(rows), np.bool_)
     for rule in rules:
         found |= np.logical_and.reduce([meant[rows[:, j]] for j, meant in rule])

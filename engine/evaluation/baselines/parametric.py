@@ -36,7 +36,6 @@ _STEPS = 100
 
 
 def parametric(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-    """Sequential regressions."""
     n = len(frame)
 
     def drawn(column: pd.Series, before: list[Floats], is_number: bool) -> pd.Series:
@@ -102,7 +101,6 @@ def _normal(y: Floats, learn: Floats, apply: Floats, rng: np.random.Generator) -
 
 
 def _poisson(y: Floats, learn: Floats, apply: Floats, rng: np.random.Generator) -> Floats:
-    """Counts from a Poisson regression with drawn coefficients."""
     model = optional("sklearn.linear_model", "synthetic rows by regression").PoissonRegressor(
         alpha=_PENALTY / len(y), fit_intercept=False, max_iter=_STEPS
     )
@@ -157,7 +155,6 @@ def _chances(target: Codes, learn: Floats, apply: Floats, rng: np.random.Generat
 
 
 def _fitted(model: Any, learn: Floats, target: Codes) -> Any:
-    """A model, fitted."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a fit that is not quite finished tells as much
         return model.fit(learn, target)

@@ -239,7 +239,6 @@ def _commonest(codes: Codes, classes: Codes) -> Codes:
 
 
 def _features(x: Floats) -> list[Floats]:
-    """A column standardised, with a mark for blanks where there are any."""
     blank = np.isnan(x)
     if blank.all():
         return [np.zeros(len(x))]

@@ -72,11 +72,9 @@ class Coded:
 
     @property
     def total(self) -> int:
-        """Number of rows, repeated ones counted."""
         return int(self.n.sum())
 
     def rows(self, at: NDArray[np.integer]) -> Coded:
-        """Some rows."""
         measured = None if self.measured is None else self.measured[at]
         codes = {name: code[at] for name, code in self.codes.items()}
         return Coded(columns=self.columns, codes=codes, n=self.n[at], measured=measured)
@@ -88,16 +86,12 @@ class Coded:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Grouping:
-    """Groups of a column's codes."""
-
     group: Numbers  # shape (n_values + 1,): Group of each code; -1: none, left out
     n_groups: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Aligned:
-    """An original and synthetic tables of it. Confidential."""
-
     original: Coded
     tables: Mapping[ColumnSet, Coded]  # By width, then name
     values: Mapping[str, NDArray[np.generic]]  # Of each column in their order, without the blank
@@ -341,7 +335,6 @@ def counts(
 
 
 def totals(ids: NDArray[np.integer], n: NDArray[np.generic], size: int = 0) -> Numbers:
-    """Sums of whole numbers by id; exact, as they are far below 2 ** 53."""
     return np.bincount(ids, n.astype(np.float64), minlength=size).astype(np.int64)
 
 
@@ -515,7 +508,6 @@ def matching(values: NDArray[np.generic], wanted: Collection[float | str]) -> Fl
 def chosen_rows(
     aligned: Aligned, table: Coded, where: Mapping[str, Collection[float | str]]
 ) -> Flags:
-    """Which rows have one of the listed values in every column of `where`."""
     chosen = np.ones(len(table.n), np.bool_)
     for name, allowed in where.items():
         chosen &= matching(aligned.values[name], allowed)[table.codes[name]]

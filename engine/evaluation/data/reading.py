@@ -76,8 +76,6 @@ _SHAPED = "declared_rows"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declared:
-    """A source that is read as its spec says."""
-
     source: SourceSpec
     columns: tuple[Column, ...]  # Those whose numbers or dates are not written plainly
 
@@ -146,8 +144,6 @@ INDEX = "Unnamed: 0"
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Relation:
-    """Rows that are ready to be read."""
-
     con: duckdb.DuckDBPyConnection  # Holds the relation `source`
     # DuckDB type of each column that can be read; VARCHAR for every column of a text file.
     types: dict[str, str]
@@ -216,7 +212,6 @@ def opened(
 
 
 def form_of_file(path: Path) -> str:
-    """The format of a file, as in a spec."""
     if not path.exists():
         raise StoreError(f"{path}: there is no such file")
     if not path.is_file():
@@ -253,8 +248,6 @@ def _read_text(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleasedColumn:
-    """A column of a release."""
-
     sql_type: str  # Of its values
     # Its name, kind, resolution and placeholder; as `writing` and `nulls` how it was read from the source, but for
     # spellings of null that are values of the release. A release that does not say it has how it writes a blank.
@@ -264,7 +257,6 @@ class ReleasedColumn:
 
 
 def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
-    """Read them from the catalogue of an open release, in the source's order."""
     listed = con.execute(
         "SELECT name, sql_type, kind, value_type, placeholder, resolution_base, resolution_exponent, null_spelling "
         "FROM catalog.columns ORDER BY position"
@@ -360,7 +352,6 @@ class Facts:
 
 
 def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
-    """Read them from the catalogue of an open release."""
     row = con.execute(
         "SELECT title, vintage, mode, key_id, engine_version, unit, entity, privacy, reviewed FROM catalog.release"
     ).fetchone()
@@ -434,7 +425,6 @@ def kind_of_type(sql_type: str) -> Kind | None:
 
 
 def kind_of_column(column: pd.Series) -> Kind:
-    """Return the kind of a frame's column."""
     if pd.api.types.is_datetime64_any_dtype(column):
         return "time"
     if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
@@ -569,7 +559,6 @@ def like_texts(column: pd.Series, original: pd.Series) -> pd.Series:
 
 
 def _like(text: str, known: Collection[str]) -> str | None:
-    """One text as the original spells it."""
     if text in known:
         return text
     if (short := _NEEDLESS.sub(r"\1", text)) in known:
@@ -615,7 +604,6 @@ def _odd(relation: Relation) -> list[str]:
 
 
 def _expression(name: str, sql_type: str, kind: Kind, nulls: Sequence[str]) -> str:
-    """SQL that reads a column as its kind, which its values are known to be."""
     if kind == "text":
         return _text_sql(name, sql_type, nulls)
     value = quoted(name)
@@ -660,7 +648,6 @@ def _number(value: str) -> str:
 
 
 def moment_of_clock(clock: str) -> str:
-    """SQL for a time of day as a moment, for these have differences."""
     return f"(DATE '1970-01-01' + {clock})"
 
 
@@ -674,7 +661,6 @@ def _time(value: str, sql_type: str = "VARCHAR") -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether a spelling of a blank is that of a number."""
     try:
         return bool(np.isfinite(float(text)))
     except ValueError:
@@ -682,7 +668,6 @@ def is_number(text: str) -> bool:
 
 
 def _usual_note(names: Sequence[str]) -> list[str]:
-    """Say where usual spellings of a blank were taken for blanks."""
     meaning = "nan, NA, None, infinite numbers and the like are read as blanks"
     return [f"{', '.join(names)}: {meaning}"] if names else []
 
@@ -697,8 +682,6 @@ _FEW_TEXTS = 2_000
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Subject:
-    """What is evaluated: a release, or one synthetic table of any tool."""
-
     name: str  # For people; unique within an evaluation
     kind: Literal["release", "table"]  # "release" or "table"
     tables: Mapping[ColumnSet, Distinct]  # One for a synthetic table; all of a release
@@ -726,7 +709,6 @@ class Released:
 
 
 def is_release(what: Any) -> bool:
-    """Whether something is the path of a release."""
     return isinstance(what, str | Path) and engine.store.manifest.manifest_path(Path(what)).exists()
 
 
@@ -777,7 +759,6 @@ def read_release(path: Path) -> Released:
 
 
 def released_columns(path: Path) -> dict[str, ReleasedColumn]:
-    """Return every column of a release; see `read_release` for what it raises."""
     con, _ = engine.store.opening.open_release(path)
     with con:
         return columns_in(con)
@@ -850,7 +831,6 @@ def read_original(
 
 
 def notes_of(original: pd.DataFrame) -> tuple[str, ...]:
-    """Return what was left out when the original was read."""
     return tuple(original.attrs.get("notes", ()))
 
 

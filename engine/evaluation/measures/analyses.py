@@ -335,7 +335,6 @@ def overlaps(first: tuple[float, float], second: tuple[float, float]) -> tuple[f
 
 
 def _row(several: Sequence[Aligned], estimate: Estimate, rule: Rule) -> tuple[object, ...]:
-    """One row of the breakdown."""
     if estimate.kind == "slope" and estimate.on is None:
         raise _NotEstimable("a slope needs `on`")
     if estimate.kind == "share" and estimate.value is None:
@@ -362,7 +361,6 @@ def _row(several: Sequence[Aligned], estimate: Estimate, rule: Rule) -> tuple[ob
 def _estimate(
     aligned: Aligned, table: Coded | None, estimate: Estimate, needed: set[str]
 ) -> tuple[float, float]:
-    """Estimate and variance from one table."""
     if table is None:
         raise _NotEstimable("no table has its columns")
     if absent := sorted(needed - set(table.columns)):

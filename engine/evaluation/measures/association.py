@@ -187,7 +187,6 @@ def correlations(aligned: Aligned, options: Correlations) -> Finding:
 def _coefficients(
     aligned: Aligned, pair: Pair, options: Correlations, kinds: list[str]
 ) -> dict[str, str | float]:
-    """All coefficients of a pair of columns, on both sides."""
     out: dict[str, str | float] = {"first": pair[0], "second": pair[1]}
     table = covering(aligned, pair)
     if table is None:  # left out before

@@ -123,7 +123,6 @@ def propensity(aligned: Aligned, options: Propensity) -> Finding:
 def _distinct(
     side: Coded, columns: ColumnSet, of_codes: list[Numbers]
 ) -> tuple[NDArray[np.float32], Floats]:
-    """Distinct rows of ranks, in order, and how often each is there."""
     present = side.n > 0
     weights = side.n[present].astype(np.float64)
     own = [ranks[side.codes[c][present]] for c, ranks in zip(columns, of_codes, strict=True)]
@@ -158,7 +157,6 @@ class Propensities:
 
     @property
     def share(self) -> float:
-        """Share of synthetic records, c."""
         return float(self.synthetic.sum() / (self.original.sum() + self.synthetic.sum()))
 
     @property

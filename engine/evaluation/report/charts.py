@@ -50,7 +50,6 @@ def plain(text: object) -> str:
 
 
 def short(text: object, most: int = LONGEST) -> str:
-    """Return a text as a label: plain, and cut where it is long."""
     whole = plain(text)
     return whole if len(whole) <= most else whole[: most - 1].rstrip() + "…"
 
@@ -76,7 +75,6 @@ class Scale:
     has_grid: bool = False
 
     def share(self, values: Any) -> Floats:
-        """Return where values lie between the ends, 0 to 1."""
         low, high, at = self.low, self.high, np.asarray(values, np.float64)
         if self.is_log:
             low, high, at = math.log10(low), math.log10(high), np.log10(at)
@@ -130,8 +128,6 @@ Entry = tuple[str, str, str]
 
 
 class Chart:
-    """A chart under construction."""
-
     def __init__(
         self,
         title: str,
@@ -193,11 +189,9 @@ class Chart:
             self._text(12, middle, self.y.name, ink="quiet", anchor="middle", turned=True)
 
     def px(self, values: Any) -> Floats:
-        """Return pixels across."""
         return np.asarray(self.frame[0] + self.x.share(values) * (self.frame[2] - self.frame[0]))
 
     def py(self, values: Any) -> Floats:
-        """Return pixels down."""
         return np.asarray(self.frame[3] - self.y.share(values) * (self.frame[3] - self.frame[1]))
 
     # --- marks
@@ -205,7 +199,6 @@ class Chart:
     def marks(
         self, x: Any, y: Any, ink: str, mark: str = "o", *, size: float = 3.5, alpha: float = 0.9
     ) -> None:
-        """Draw a mark a point."""
         points = [(a, b) for a, b in zip(self.px(x), self.py(y), strict=True) if np.isfinite(a + b)]
         self._path("".join(_mark(a, b, mark, size) for a, b in points), ink, alpha=alpha)
 
@@ -218,7 +211,6 @@ class Chart:
     def line(
         self, x: Any, y: Any, ink: str, *, stroke: float = 1.8, dash: str = "", alpha: float = 1
     ) -> None:
-        """Draw a line through points."""
         points = " ".join(f"{a:.1f} {b:.1f}" for a, b in zip(self.px(x), self.py(y), strict=True))
         self._path(f"M{points}", ink, stroke=stroke, alpha=alpha, dash=dash)
 
@@ -242,11 +234,9 @@ class Chart:
         self._path(d, ink, stroke=stroke, alpha=alpha, dash=dash)
 
     def across(self, y: float, ink: str, *, stroke: float = 1.0, dash: str = "") -> None:
-        """Draw a line over the whole width."""
         self.segments([self.x.low], [y], [self.x.high], [y], ink, stroke=stroke, dash=dash)
 
     def down(self, x: float, ink: str, *, stroke: float = 1.0, dash: str = "") -> None:
-        """Draw a line over the whole height."""
         self.segments([x], [self.y.low], [x], [self.y.high], ink, stroke=stroke, dash=dash)
 
     def boxes(self, x0: Any, y0: Any, x1: Any, y1: Any, ink: str, *, alpha: float = 1) -> None:
@@ -262,7 +252,6 @@ class Chart:
         self._path(d, ink, alpha=alpha)
 
     def area(self, x: Any, low: Any, high: Any, ink: str, *, alpha: float = 0.3) -> None:
-        """Fill what lies between two lines."""
         there = np.concatenate([self.px(x), self.px(x)[::-1]])
         back = np.concatenate([self.py(high), self.py(low)[::-1]])
         points = " ".join(f"{a:.1f} {b:.1f}" for a, b in zip(there, back, strict=True))
@@ -304,7 +293,6 @@ class Chart:
         dash: str = "",
         more: str = "",
     ) -> None:
-        """Add a path, filled or as a line."""
         if not d:
             return
         colour = f"fill:none;stroke:var(--{ink})" if stroke else f"fill:var(--{ink})"
@@ -368,7 +356,6 @@ def rows(
 
 
 def _mark(x: float, y: float, mark: str, size: float) -> str:
-    """A mark as a closed path."""
     if mark == "o":
         d = 2 * size
         return f"M{x - size:.1f} {y:.1f}a{size:g} {size:g} 0 1 0 {d:g} 0a{size:g} {size:g} 0 1 0 -{d:g} 0"
@@ -377,5 +364,4 @@ def _mark(x: float, y: float, mark: str, size: float) -> str:
 
 
 def _meet(one: Box, other: Box) -> bool:
-    """Whether two boxes overlap."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

@@ -69,8 +69,6 @@ class Picture:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """Pictures that belong together."""
-
     title: str
     words: str
     pictures: tuple[Picture, ...]
@@ -88,18 +86,15 @@ class Names:
         return cls(labels=evaluation.labels, value_labels=evaluation.value_labels)
 
     def column(self, name: str) -> str:
-        """Return a column's name, and its label where it has another."""
         label = self.labels.get(name, "")
         return f"{name}: {label}" if label and label != name else name
 
     def value(self, column: str, value: object) -> str:
-        """Return a value, and its label."""
         label = self.value_labels.get(column, {}).get(str(value), "")
         return f"{value} {label}" if label and label != str(value) else str(value)
 
 
 def breakdown(result: Result, measure: str, columns: Sequence[str]) -> pd.DataFrame:
-    """Return the breakdown of a measure; it has some columns and a row."""
     score = result.scores.get(measure)
     return _needed(None if score is None else score.breakdown, columns)
 
@@ -113,7 +108,6 @@ def _needed(frame: pd.DataFrame | None, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def numbers(column: Any) -> NDArray[np.float64]:
-    """Return a column as floats; what is no number is NaN."""
     return np.asarray(pd.to_numeric(column, errors="coerce"), np.float64)
 
 
@@ -212,7 +206,6 @@ def noise_against_count(result: Result, _: Names) -> list[Picture]:
 
 
 def _by_size(frame: pd.DataFrame) -> pd.DataFrame:
-    """Errors by size of the count."""
     edges = [-1, 0, 9, 99, 999, 9_999, np.inf]
     words = ["0", "1 to 9", "10 to 99", "100 to 999", "1,000 to 9,999", "10,000 and more"]
     size = pd.cut(frame["original"], edges, labels=words)
@@ -284,7 +277,6 @@ def groups_of_marginals(frame: pd.DataFrame) -> list[str]:
 
 
 def group_names(frame: pd.DataFrame, names: Names) -> list[str]:
-    """Return what the groups of a breakdown by groups are called."""
     group = groups_of_marginals(frame)
     return [
         " · ".join(names.value(str(c), v) for c, v in zip(group, row, strict=True))
@@ -300,7 +292,6 @@ def _bars(
     name: str,
     table: pd.DataFrame,
 ) -> Picture:
-    """One bar a row."""
     chart = rows(title, labels, scale(lengths, zero=True, name=name))
     at = -np.arange(len(labels))
     chart.boxes(np.minimum(lengths, 0), at + 0.31, np.maximum(lengths, 0), at - 0.31, "synthetic")
@@ -653,8 +644,6 @@ class Use(NamedTuple):
 
 
 class Distortion(NamedTuple):
-    """Something that a release shows otherwise than it is."""
-
     size: float  # Share of the whole that is off: 0 to 1
     kind: str
     words: str

@@ -64,7 +64,6 @@ class Line:
 
     @property
     def measure(self) -> str:
-        """Name of the measure, or attack."""
         return self.figure.name.partition(".")[0]
 
     @property
@@ -79,13 +78,16 @@ class Line:
         return cell(value) if self.is_rounded else shown(value, self.figure.digits)
 
     @property
+    def fixed(self) -> str:
+        """Its value with as many digits as the figure is shown with."""
+        return f"{self.value:.{self.figure.digits}f}"
+
+    @property
     def direction(self) -> str:
-        """Which direction is good, in words."""
         return DIRECTION[self.figure.better]
 
     @property
     def threshold(self) -> str:
-        """What is good and what is poor, in words."""
         if self.reach:
             return f"{self.reach.replace('<=', '≤').replace('>=', '≥')} (wanted by the study)"
         if self.is_judged and self.figure.good is None and self.figure.poor is None:
@@ -124,7 +126,6 @@ def towards(figure: Figure, value: float) -> float:
 
 
 def distance(figure: Figure, value: float) -> float:
-    """Return how far a value is from perfect, which the figure must have."""
     return abs(towards(figure, value) - (figure.perfect or 0.0))
 
 
@@ -218,7 +219,6 @@ def verdict(
 
 
 def _reaches(value: float, reach: str) -> bool:
-    """Whether a value is what a study wants."""
     sign, _, bound = reach.partition(" ")
     return value <= float(bound) if sign == "<=" else value >= float(bound)
 
@@ -236,7 +236,6 @@ def _against_sample(figure: Figure, value: float, scale: float | None) -> Verdic
 
 
 def _is_worse(figure: Figure, value: float, threshold: float) -> bool:
-    """Whether a value lies on the bad side of a threshold."""
     return value > threshold if figure.better == "lower" else value < threshold
 
 
@@ -261,7 +260,6 @@ class Improvement:
 
     @property
     def text(self) -> str:
-        """The factor in words."""
         if self.why_not:
             return f"not comparable: {self.why_not}"
         if self.factor == 1:
@@ -352,8 +350,6 @@ _OF_BREAKDOWNS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grid:
-    """A table of texts."""
-
     heads: tuple[str, ...]
     is_number: tuple[bool, ...]  # A column is numbers, and set to the right
     rows: tuple[tuple[str, ...], ...]
@@ -387,7 +383,6 @@ def worst_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_number(column: pd.Series) -> bool:
-    """Whether a column is set to the right."""
     if pd.api.types.is_bool_dtype(column):
         return False
     if pd.api.types.is_numeric_dtype(column):
@@ -397,7 +392,6 @@ def _is_number(column: pd.Series) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value is none."""
     return (
         value is None
         or value is pd.NaT
@@ -463,7 +457,6 @@ def every_table(result: Result) -> pd.DataFrame:
 def _largest_by_table(
     result: Result, measure: str, value: str, keys: Sequence[str] = ("table", "columns")
 ) -> Mapping[str, float]:
-    """Largest figure of each table in a breakdown."""
     score = result.scores.get(measure)
     if score is None or value not in score.breakdown.columns:
         return {}
@@ -535,7 +528,6 @@ def json_of(frame: pd.DataFrame, *, confidential: bool = True, **about: Any) -> 
 
 
 def json_text(document: dict[str, Any]) -> str:
-    """A JSON document with a line break at its end."""
     return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
@@ -579,7 +571,6 @@ def is_confidential(path: Path) -> bool:
 
 
 def refuse_confidential(paths: Iterable[Path]) -> None:
-    """Refuse to let confidential reports out; folders are looked through."""
     for given in paths:
         for path in sorted(given.rglob("*")) if given.is_dir() else [given]:
             if path.is_file() and is_confidential(path):
@@ -603,7 +594,6 @@ def write_both(
 
 
 def _about(evaluation: Evaluation) -> dict[str, Any]:
-    """What a file of an evaluation is about."""
     subjects = [one.subject for one in evaluation.results]
     return {
         "kind": "evaluation",
@@ -794,7 +784,6 @@ def _of_several(
 
 
 def _threshold(line: Line) -> str:
-    """Thresholds, briefly."""
     if line.reach:
         return line.threshold.partition(" (")[0]
     figure = line.figure
