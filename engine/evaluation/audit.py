@@ -398,12 +398,7 @@ class Extremal:
 
 
 def start_of(
-    codes: Int64Array,
-    safe: SafeStatistics,
-    *,
-    rows: int,
-    least: int,
-    rng: np.random.Generator,
+    codes: Int64Array, safe: SafeStatistics, *, rows: int, least: int, rng: np.random.Generator
 ) -> Start:
     """Return data whose safe counts are all large enough, and about so many rows once repeated.
 
@@ -429,9 +424,7 @@ def start_of(
             f"no row lies in safe counts of {least} rows and more: audit coarser columns, or more rows (--rows)"
         )
     return Start(
-        cells=cells_of(kept, safe.domain.sizes),
-        repeats=repeats,
-        left_out=1 - len(kept) / n_before,
+        cells=cells_of(kept, safe.domain.sizes), repeats=repeats, left_out=1 - len(kept) / n_before
     )
 
 
@@ -1444,7 +1437,7 @@ def _sections(release: Released, claim: Claim) -> Mapping[str, list[str]]:
             *facts.notes,
         ],
         "Evaluation data": [
-            "None is part of the release. `tablepack evaluate` and `tablepack audit` need the data; confidential.",
+            "None is part of the release. `tablepack evaluate` and `tablepack audit` need the data; confidential."
         ],
         "Quantitative analyses": list(exposure_sentences(first.get("exposure") or {}))
         if facts.mode == "sticky"

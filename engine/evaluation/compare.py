@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import os
 import time
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from importlib.resources import files
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
@@ -52,71 +54,15 @@ from engine.version import ENGINE_VERSION
 
 View = Literal["modes", "sweep", "generators"]
 """What is compared: the two modes, settings of sticky mode one at a time, or our modes with other generators."""
-CHOSEN = (
-    "tables.s_pmse_2",
-    "tables.s_pmse_3",
-    "tables.s_pmse_1",
-    "univariate.scaled_median_composite_error",
-    "marginals.score",
-    "correlations.median_difference",
-    "correlations.cramers_v_median",
-    "propensity.pmse",
-)
-"""Figures that a comparison of modes has, the first ones first."""
+TEXTS = tomllib.loads(files("engine.evaluation").joinpath("comparison.toml").read_text("utf-8"))
+NOTES, CHOSEN = TEXTS["notes"], TEXTS["first"]
 IN_GROUPS = "groups/"
 """Stands before figures that were scored by the groups that breaks make."""
 CHOSEN_IN_GROUPS = ("tables.s_pmse_2", "tables.s_pmse_3", "marginals.score")
-LOSS = Figure(
-    name="misplaced",
-    title="rows misplaced",
-    words=(
-        "Mean over the tables of the spec of the share of rows that would have to move for the released table to be "
-        "the true one; a table that is not released is put together from the widest released ones as if their columns "
-        "were independent. Lower is better."
-    ),
-    better="lower",
-    high=1.0,
-    perfect=0.0,
+LOSS, *RISKS = (
+    Figure(name=name, better="lower", **fields) for name, fields in TEXTS["figures"].items()
 )
-
-
-def _risk_figure(
-    name: str, title: str, words: str, low: float = -1.0, perfect: float = 0.0
-) -> Figure:
-    words = f"{words} Lower is better."
-    return Figure(
-        name=name, title=title, words=words, better="lower", low=low, high=1.0, perfect=perfect
-    )
-
-
-RISKS = (
-    _risk_figure(
-        "attribute",
-        "attribute gain",
-        "Share of columns guessed right of people of the data, less that of the control; the attacker knows all other "
-        "columns.",
-    ),
-    _risk_figure(
-        "attribute_unusual",
-        "attribute gain, unusual",
-        "The attribute gain of the twentieth of people whose values are the rarest.",
-    ),
-    _risk_figure(
-        "reconstruction",
-        "small group gain",
-        "Share of one column of small groups that is solved right from all tables, less that without the tables that "
-        "split the group.",
-    ),
-    _risk_figure(
-        "membership",
-        "membership AUC",
-        "How often a person of the data is ranked above a non-member by who knows the population only (area under the "
-        "curve): 0.5 is a coin. It needs control rows.",
-        low=0.0,
-        perfect=0.5,
-    ),
-)
-"""What attackers get, first the ones that are looked at first."""
+"""The loss of an analyst, and what attackers get."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -325,11 +271,7 @@ class Scorer:
             chosen = Study(title=self.study.title, **sections)
             figures = _scores(found.aligned, chosen, CHOSEN) | self._by_groups(subject, chosen)
         lost = [misplaced(found.aligned, columns) for columns in self._spec.tables]
-        return {
-            **figures,
-            "misplaced": float(np.mean(lost)),
-            **risks_of(found, self._assumptions),
-        }
+        return {**figures, "misplaced": float(np.mean(lost)), **risks_of(found, self._assumptions)}
 
     def _read(self, made: Any, name: str) -> Subject:
         """What was made, beside the original; the first one settles how that is read, and the study."""
@@ -473,30 +415,6 @@ SWAPPED = (0.5, 2.0)
 """With what it multiplies the share of exchanged records."""
 THE_SPEC = "the spec"
 OURS = "ours: tablepack"
-STICKY = (
-    "Only counts of tables leave, with keyed noise; small cells are left out, and nobody's row. No guarantee against "
-    "every attacker; what known ones get is measured."
-)
-DP = "({epsilon})-differential privacy of a person, as its card states it."
-EXACT = "Nothing: it is what the model of dp mode could reach."
-HOW = (
-    "All releases are scored by the values that they hold, as in evaluate: numbers of many values in groups of equal "
-    "share; only the tables that the spec publishes count."
-)
-GROUPED = (
-    "Columns with breaks are scored twice: by their values, and by the groups that breaks make, in which dp mode "
-    "counts and inside which it can know nothing; figures by groups say so. Rows misplaced are counted by values."
-)
-NO_CONTROL = (
-    "No control rows were given: attributes are held against exact tables of all other people, and membership "
-    "is left out."
-)
-WHOLE = (
-    "A release has several tables, a baseline one of all columns. Figures of one to four columns are of the same "
-    "columns for both; figures of whole tables (propensity, models, components, attacks on records) are of the tables "
-    "that each has: a release's say little beside a baseline's."
-)
-SAMPLES = "A sample has fewer rows than the data: counts of it are too low by that factor; scaled figures are not."
 Build = Callable[[ReleaseSpec, Path], object]
 """Builds a release of a spec at a path."""
 
@@ -568,7 +486,7 @@ def variants(spec: ReleaseSpec, epsilons: Sequence[float]) -> tuple[Candidate, .
             generator=Generator(
                 name=name,
                 kind=kind,
-                promise=EXACT if e is None else DP.format(epsilon=f"epsilon = {e:g}"),
+                promise=TEXTS["promises"][kind].format(epsilon=f"epsilon = {e:g}" if e else ""),
                 origin=OURS,
                 epsilon=e,
             ),
@@ -584,7 +502,7 @@ def dp_name(epsilon: float) -> str:
 
 
 def _sticky(narrow: ReleaseSpec) -> Candidate:
-    made = Generator(name="sticky", kind="sticky", promise=STICKY, origin=OURS)
+    made = Generator(name="sticky", kind="sticky", promise=TEXTS["promises"]["sticky"], origin=OURS)
     return Candidate(generator=made, spec=replace(narrow, mode="sticky", dp=None))
 
 
@@ -637,7 +555,12 @@ def settings_of(spec: ReleaseSpec) -> tuple[Candidate, ...]:
         tables = tuple(t for t in own.tables if len(t) <= width)
         found.append(("tables", name, replace(own, tables=tables)))
     return tuple(
-        Candidate(generator=Generator(name=name, kind=kind, promise=STICKY, origin=OURS), spec=one)
+        Candidate(
+            generator=Generator(
+                name=name, kind=kind, promise=TEXTS["promises"]["sticky"], origin=OURS
+            ),
+            spec=one,
+        )
         for kind, name, one in found
     )
 
@@ -739,28 +662,19 @@ def compare_all(
     elif spec.mode == "dp" and spec.dp is not None:
         own = "dp without noise" if spec.dp.epsilon is None else dp_name(spec.dp.epsilon)
     names = {run.generator.name for run in runs}
-    told = []  # What a reader must know
-    if view == "generators":
-        told += [WHOLE, *([SAMPLES] if any(name.startswith("sample") for name in names) else [])]
-    if view == "modes":
-        told += [HOW, *([GROUPED] if any(c.breaks for c in spec.columns) else [])]
-        told.append(
-            "Attacks know the same and look at the same people in all releases: up to "
-            f"{assumed.people:,} of the data, drawn once, and as many non-members, where they are given. "
-            "The figures say what these attacks get; only dp mode bounds what any other can."
-        )
-    if view == "sweep" and spec.privacy.swap is None:
-        told.append("The spec declares no swap in [privacy]: swapping is not swept.")
-    if control is None:
-        told.append(NO_CONTROL)
-    if left_out := len(spec.tables) - len(built.tables):
-        told.append(
-            f"Tables of more than {MAX_WIDTH} columns, which sticky mode does not build, are left out: {left_out}."
-        )
-    if view == "modes" and own not in names:
-        told.append(
-            "The epsilon of the spec is not among those compared: no point is the spec's own."
-        )
+    left_out = len(spec.tables) - len(built.tables)
+    said = {  # What a reader must know
+        "whole": view == "generators",
+        "samples": view == "generators" and any(name.startswith("sample") for name in names),
+        "scored": view == "modes",
+        "grouped": view == "modes" and any(c.breaks for c in spec.columns),
+        "alike": view == "modes",
+        "no_swap": view == "sweep" and spec.privacy.swap is None,
+        "no_control": control is None,
+        "wide": left_out,
+        "not_own": view == "modes" and own not in names,
+    }
+    values = {"people": assumed.people, "width": MAX_WIDTH, "n": left_out}
     return Comparison(
         view=view,
         title=spec.title,
@@ -771,7 +685,7 @@ def compare_all(
         n_rows=len(scorer.original),
         has_control=control is not None,
         study=study.title if study is not None else "chosen by what the columns look like",
-        notes=(*told, *notes),
+        notes=(*(NOTES[name].format(**values) for name, is_so in said.items() if is_so), *notes),
         version=ENGINE_VERSION,
     )
 

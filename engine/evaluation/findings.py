@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
@@ -79,19 +79,14 @@ class Entry:
     name: str
     title: str
     words: str = ""  # Of an attack: what the attacker knows, wants and does
-    rates: tuple[str, str, str] = (
-        RATE_NAMES  # What rate, baseline and control of an attack are called
-    )
+    rates: tuple[str, str, str] = RATE_NAMES  # Of an attack: rate, baseline and control
     kind: Kind = "measure"
     run: str = ""  # module:function
     options: str = ""  # Section of a study that it reads; empty: none, it runs in any case
-    of_several: bool = (
-        False  # It is about what several tables tell together; one table alone has none
-    )
-    on_sample: bool = (
-        True  # A sample of the original in the place of the release says something about it
-    )
+    of_several: bool = False  # It is about what several tables tell together
+    on_sample: bool = True  # A sample in the place of the release says something about it
     plugin: EntryPoint | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)  # Notes and verdicts, to be filled in
 
     def function(self) -> Any:
         if self.plugin is not None:
@@ -132,19 +127,19 @@ def rate_of(right: Any) -> Rate:
     return wilson(float(right.sum()), len(right)) or NO_RATE
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Finding:
     """What a measure or attack found."""
 
     measure: str
     values: Mapping[str, float] = field(default_factory=dict)  # Figures by name
     breakdown: pd.DataFrame = field(default_factory=pd.DataFrame)  # What they are made of
+    _: KW_ONLY
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # Further tables, for pictures
-    why_not: Mapping[str, str] = field(
-        default_factory=dict
-    )  # Figure, or `WHOLE` -> why it was not computed
+    # Figure, or `WHOLE` -> why it was not computed.
+    why_not: Mapping[str, str] = field(default_factory=dict)
     # What a reader must know: rows left out, columns that are constant, samples taken.
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()  # Held as a tuple
     # How many columns of one table its figures over "all" columns read; 0: it has none such.
     over: int = 0
     # Of attacks:
@@ -153,6 +148,9 @@ class Finding:
     control: Rate | None = None  # How often the same attack is right about non-members
     control_note: str = ""  # Who the non-members are, or why there is no control
     verdict: str = ""  # What it comes to, in a sentence; empty: the figures speak for themselves
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", tuple(self.notes))
 
     @property
     def entry(self) -> Entry:
@@ -170,7 +168,7 @@ class Finding:
 
 
 def not_computed(measure: str, why: str, *notes: str) -> Finding:
-    return Finding(measure=measure, why_not={WHOLE: why}, notes=notes)
+    return Finding(measure, why_not={WHOLE: why}, notes=notes)
 
 
 def frame(findings: Mapping[str, Finding], subject: str) -> pd.DataFrame:
@@ -256,8 +254,8 @@ def of_frame(measure: str, found: pd.DataFrame) -> Finding:
     missing = table[is_whole & ~has_value & (table["measure"] != "")]
     details = table[~is_whole]
     return Finding(
-        measure=measure,
-        values=dict(zip(figures["measure"], figures["value"].astype(float), strict=True)),
+        measure,
+        dict(zip(figures["measure"], figures["value"].astype(float), strict=True)),
         why_not=dict(zip(missing["measure"], missing["note"], strict=True)),
         notes=tuple(table.loc[table["measure"] == "", "note"]),
         breakdown=details[["measure", "columns", "by", "value", "low", "high", "note"]]
@@ -285,7 +283,7 @@ def _read(
     entries: dict[str, Entry] = {}
     for measure, table in tomllib.loads(text).items():
         own = {k: table.pop(k) for k in ("title", "words", "kind", "run", "options") if k in table}
-        own |= {k: table.pop(k) for k in ("of_several", "on_sample") if k in table}
+        own |= {k: table.pop(k) for k in ("of_several", "on_sample", "texts") if k in table}
         if rates := table.pop("rates", None):
             own["rates"] = tuple(rates)
         entries[measure] = Entry(name=measure, plugin=plugin, **own)
@@ -327,6 +325,13 @@ for _point in entry_points(group=GROUP_OF_MEASURES):
             name=_point.name, title=_point.name.replace("_", " "), plugin=_point
         )
 TITLES = {name: entry.title for name, entry in ENTRIES.items()}
+
+
+def say(measure: str, text: str, **values: Any) -> str:
+    """A text of the catalogue with some values in it."""
+    return ENTRIES[measure].texts[text].format(**values)
+
+
 STRONG = frozenset(name for name, entry in ENTRIES.items() if entry.kind == "strong attack")
 """Attacks that `tablepack attack` runs, and `evaluate` does not."""
 

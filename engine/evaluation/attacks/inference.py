@@ -50,7 +50,7 @@ from engine.evaluation.data.aligned import (
     row_ids,
     totals,
 )
-from engine.evaluation.findings import Finding, Rate, not_computed, optional, rate_of, wilson
+from engine.evaluation.findings import Finding, Rate, not_computed, optional, rate_of, say, wilson
 from engine.schema import ColumnSet, column_set
 
 MOST_VALUES = 100
@@ -310,7 +310,7 @@ def inference(held: Held, attacker: Attacker, rng: np.random.Generator) -> Findi
     values |= {k: float(v) for k, v in several.items() if not math.isnan(v)}
     nothing = "the baseline is always right, so that there is nothing to gain"
     return Finding(
-        measure="inference",
+        "inference",
         rate=rates["attack"],
         baseline=rates["baseline"],
         control=rates["control"],
@@ -497,8 +497,16 @@ def attribute(held: Held, assumptions: Assumptions, rng: np.random.Generator) ->
     }
     whole_rates, few_rates, worst = both["whole"], both["few"], table.iloc[0]
     n_guesses = len(rows) * n_people
+    counted = {
+        "people": n_people,
+        "controls": len(controls.n),
+        "columns": len(rows),
+        "fewest": FEWEST_KNOWN,
+        "most": MOST_KNOWN,
+        "part": UNUSUAL,
+    }
     return Finding(
-        measure="attribute",
+        "attribute",
         rate=whole_rates[0],
         baseline=wilson(float(np.mean(commonest)) * n_guesses, n_guesses),
         control=whole_rates[1],
@@ -513,16 +521,14 @@ def attribute(held: Held, assumptions: Assumptions, rng: np.random.Generator) ->
         },
         breakdown=table,
         control_note=note,
-        notes=(
-            f"{n_people:,} people of the data and {len(controls.n):,} of the control, {len(rows)} columns, all others "
-            f"known, or {FEWEST_KNOWN} to {MOST_KNOWN} drawn by the seed; unusual: the {UNUSUAL:.0%} whose values are "
-            "the rarest",
-            INDEPENDENT.format("guesses"),
-        ),
-        verdict=(
-            f"Who knows all other columns of a person guesses {whole_rates[0].value:.0%} of the columns right, and "
-            f"{whole_rates[1].value:.0%} of the control's; most goes beyond it for {worst['column']} "
-            f"({worst['right']:.0%} and {worst['control']:.0%}). Knowing {FEWEST_KNOWN} to {MOST_KNOWN} columns: "
-            f"{few_rates[0].value:.0%} and {few_rates[1].value:.0%}."
+        notes=(say("attribute", "drawn", **counted), INDEPENDENT.format("guesses")),
+        verdict=say(
+            "attribute",
+            "verdict",
+            right=whole_rates[0].value,
+            control=whole_rates[1].value,
+            worst=worst,
+            few=few_rates,
+            **counted,
         ),
     )

@@ -326,7 +326,7 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
         by_column.append((name, *levels, at[EQUAL], at[0]))
     heads = ["column", "m", "m_near", "u", "u_near", "weight_equal", "weight_different"]
     return Finding(
-        measure="linkage",
+        "linkage",
         rate=rate,
         baseline=blind,
         control=control,
@@ -500,7 +500,7 @@ def _pooled_linkage(
         for name, (one, blind, n_tables) in told.items()
     ]
     return Finding(
-        measure="linkage",
+        "linkage",
         rate=rate,
         baseline=wilson(float(surest.sum()), len(surest)),
         control=control.rate,

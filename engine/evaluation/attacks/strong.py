@@ -55,7 +55,7 @@ from engine.evaluation.data.aligned import (
     row_ids,
     totals,
 )
-from engine.evaluation.findings import Finding, Rate, not_computed, optional, rate_of, wilson
+from engine.evaluation.findings import Finding, Rate, not_computed, optional, rate_of, say, wilson
 from engine.evaluation.measures.counts import Repeated, repeated_counts
 from engine.schema import ColumnSet, column_set
 
@@ -65,10 +65,6 @@ if TYPE_CHECKING:
 # Membership: is somebody in the data at all?
 
 
-NO_CONTROL = (
-    "no control: give people of the same population whom the release is not made from (--control); the closed form of "
-    "the attacker who knows everybody else needs none"
-)
 UNUSUAL = 0.1
 """Share of people who count as unusual."""
 SPREAD = 1.0
@@ -106,56 +102,44 @@ def membership(held: Held, assumptions: Assumptions, rng: np.random.Generator) -
         "cells": float(mine["cells"].mean()),
     }
     n_others = "" if others is None else f" and {len(others.n):,} non-members"
-    notes = (
-        f"{len(members.n):,} people of the data{n_others}, {len(views):,} tables; drawn by the seed",
-        "the closed form takes the noise of all cells as independent, and leaves out what suppressed cells and ranges "
-        "say",
+    drawn_by = (
+        f"{len(members.n):,} people of the data{n_others}, {len(views):,} tables; drawn by the seed"
     )
+    notes = (drawn_by, say("membership", "independent"))
     if others is None or not len(others.n):
+        none = say("membership", "no_control")
         return Finding(
-            measure="membership",
-            values=values,
-            why_not=dict.fromkeys((*_ATTACKERS, "caught", "caught_population"), NO_CONTROL),
-            control_note=NO_CONTROL,
+            "membership",
+            values,
+            why_not=dict.fromkeys((*_ATTACKERS, "caught", "caught_population"), none),
+            control_note=none,
             notes=notes,
-            verdict=(
-                "Who knows everybody else in the data can be expected to tell whether a person is in it in "
-                f"{values['predicted_auc']:.1%} of comparisons with a non-member (a coin: 50%), and to catch "
-                f"{values['predicted_caught']:.1%} of people at one false alarm in 100."
-            ),
+            verdict=say("membership", "predicted", **values),
         )
     theirs = _scored(aligned, views, others, is_member=False)
     areas = {name: auc(mine[name], theirs[name]) for name in _ATTACKERS}
     ranked = {name: rate for name, rate in areas.items() if rate is not None}
     values |= {name: rate.value for name, rate in ranked.items()}
     both, by_population = (caught(mine[name], theirs[name]) for name in ("auc", "auc_population"))
-    why_not = {}
+    why_not, catches = {}, ""
     if both is not None and by_population is not None:
         values |= {"caught": both[0].value, "caught_population": by_population[0].value}
+        catches = say("membership", "catches", **values)
     else:
         few = "there are fewer than 100 non-members"
         why_not = dict.fromkeys(("caught", "caught_population"), few)
-    told = ranked["auc"]
-    verdict = (
-        f"Who knows everybody else in the data ranks a person of the data above a non-member in {told.value:.1%} of "
-        f"comparisons ({told.low:.1%} to {told.high:.1%}; a coin: 50%)"
-    )
-    if "caught" in values:
-        verdict += f", and catches {values['caught']:.1%} of people at one false alarm in 100"
+    ends = {"low": ranked["auc"].low, "high": ranked["auc"].high}
     breakdown = [(_ATTACKERS[k], r.value, r.low, r.high, r.n) for k, r in ranked.items()]
     return Finding(
-        measure="membership",
+        "membership",
+        values,
+        pd.DataFrame(breakdown, columns=["attacker", "auc", "low", "high", "people"]),
         rate=None if both is None else both[0],
         control=None if both is None else both[1],
-        values=values,
-        breakdown=pd.DataFrame(breakdown, columns=["attacker", "auc", "low", "high", "people"]),
         why_not=why_not,
-        control_note="control: the control rows that were given; 1 in 100 of them at most is taken for one of the data",
+        control_note=say("membership", "control"),
         notes=notes,
-        verdict=(
-            f"{verdict}. Who knows only the population: {values['auc_population']:.1%}, about unusual people "
-            f"{values['auc_population_unusual']:.1%}."
-        ),
+        verdict=say("membership", "measured", catches=catches, **ends, **values),
     )
 
 
@@ -217,26 +201,17 @@ def averages(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
     rate, alone = (wilson(round(exact[way] * n), n) for way in (best, "alone"))
     ways = [(way, rmse[way], exact[way]) for way in rmse]
     ways[0] = ("own table alone", *ways[0][1:])
-    again = (
-        f"Of the tables that show a column again {values['differ']:.0%} show other counts."
-        if differing
-        else "All tables show the same counts: there is nothing to average."
-    )
+    again = say("averages", "differ" if differing else "same", **values)
+    off = {"best": min(rmse[best], rmse["alone"]), "alone": rmse["alone"]}
     return Finding(
-        measure="averages",
+        "averages",
+        values,
+        pd.DataFrame(ways, columns=["estimate", "rmse", "exact"]),
         rate=rate,
         control=alone,
-        values=values,
-        breakdown=pd.DataFrame(ways, columns=["estimate", "rmse", "exact"]),
-        control_note="control: the same counts from the column's own table alone",
-        notes=(
-            f"{n:,} released counts of {len(found)} columns, {shown:,} further views of a column",
-        ),
-        verdict=(
-            f"From all tables a count of one column is off by {min(rmse[best], rmse['alone']):.2f} rows, "
-            f"from its own table by {rmse['alone']:.2f}; {values['exact']:.0%} and {values['exact_alone']:.0%} of "
-            f"the counts are right to the unit. {again}"
-        ),
+        control_note=say("averages", "control"),
+        notes=(say("averages", "counted", n=n, columns=len(found), shown=shown),),
+        verdict=say("averages", "verdict", again=again, **off, **values),
     )
 
 
@@ -357,22 +332,22 @@ def cloning(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> F
         return not_computed("cloning", why)
     together, alone = (rate_of(np.concatenate(right[way])) for way in ("together", "alone"))
     table = pd.DataFrame(rows).sort_values("gain", ascending=False, kind="stable")
+    counted = {"copies": copies, "people": len(people.n), "secrets": len(rows)}
     return Finding(
-        measure="cloning",
-        rate=together,
-        control=alone,
-        values={
+        "cloning",
+        {
             "right": together.value,
             "gain": excess(together, alone),
             "worst": float(table["gain"].max()),
             "copies": float(sum(map(len, found))),
         },
-        breakdown=table,
-        control_note="control: the same attack by the tables of one of the columns alone; a coin is right in 50 %",
-        notes=(f"copies: {copies}; {len(people.n):,} people, {len(rows)} secrets",),
-        verdict=(
-            f"{copies}: nearly the same columns. Who knows everybody else tells two values of a person's other column "
-            f"apart in {together.value:.0%} of cases by the tables of all copies, {alone.value:.0%} by one's."
+        table,
+        rate=together,
+        control=alone,
+        control_note=say("cloning", "control"),
+        notes=(say("cloning", "counted", **counted),),
+        verdict=say(
+            "cloning", "verdict", copies=copies, together=together.value, alone=alone.value
         ),
     )
 
@@ -478,9 +453,8 @@ def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fin
             if rates is not None:
                 rows.append((", ".join(view.columns), *rates))
     if not rows:
-        why = "no table says which of its cells were released, or has both empty and small cells that were not"
-        lacking = dict.fromkeys(("auc", "auc_one_way", "gain", "tables"), why)
-        return Finding(measure="empty", values=values, why_not={**lacking, **why_not})
+        lacking = dict.fromkeys(("auc", "auc_one_way", "gain", "tables"), say("empty", "none"))
+        return Finding("empty", values, why_not={**lacking, **why_not})
     n_small = [row[1] for row in rows]
     filled = _weighted([row[2] for row in rows], n_small)
     expected = _weighted([row[3] for row in rows], n_small)
@@ -495,26 +469,21 @@ def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fin
         [(name, n, f.n - n, f.value, e.value) for name, n, f, e in rows],
         columns=["table", "small_cells", "empty_cells", "auc", "auc_one_way"],
     )
-    verdict = (
-        f"Of an empty and a small cell that were not released the table shows more in the small one in "
-        f"{filled.value:.0%} of cases (a coin: 50%; one-way counts alone: {expected.value:.0%})."
-    )
-    if n_shown and not small:
-        verdict += f" No group of fewer than {SMALLEST_SHOWN} is shown."
-    elif small:
-        verdict += f" {small:,} released cells hold fewer than {SMALLEST_SHOWN}: the release breaks its own rule."
+    verdict = say("empty", "verdict", filled=filled.value, expected=expected.value)
+    counted = {"small": small, "shown": n_shown, "smallest": SMALLEST_SHOWN}
+    if n_shown or small:
+        verdict += say("empty", "broken" if small else "kept", **counted)
     return Finding(
-        measure="empty",
+        "empty",
+        values,
+        breakdown.sort_values("auc", ascending=False, kind="stable"),
         rate=filled,
         control=expected,
-        values=values,
-        breakdown=breakdown.sort_values("auc", ascending=False, kind="stable"),
         why_not=why_not,
-        control_note="control: the same cells ranked by the one-way counts alone",
+        control_note=say("empty", "control"),
         notes=(
-            f"{len(rows)} tables; of one with more than {MOST_CELLS:,} combinations a sample drawn by the seed, beside "
-            "all that hold somebody",
-            f"{n_shown:,} released cells were looked at for groups of fewer than {SMALLEST_SHOWN}",
+            say("empty", "tables", tables=len(rows), most=MOST_CELLS),
+            say("empty", "looked_at", **counted),
         ),
         verdict=verdict,
     )
@@ -950,11 +919,8 @@ def reconstruction(held: Held, assumptions: Assumptions, rng: np.random.Generato
         one for target in all_targets(held, assumptions) if (one := solve(held, target)) is not None
     ]
     if not solved:
-        why = (
-            f"no bucket of one or two columns holds {assumptions.smallest} to {assumptions.largest:,} rows and is "
-            "split by a column that an attacker could want"
-        )
-        return not_computed("reconstruction", why)
+        sizes = {"smallest": assumptions.smallest, "largest": assumptions.largest}
+        return not_computed("reconstruction", say("reconstruction", "none", **sizes))
     right = np.concatenate([one.right["squares"] for one in solved])
     unguided = np.concatenate([one.control for one in solved])
     surety = np.concatenate([one.surety for one in solved])
@@ -991,28 +957,21 @@ def reconstruction(held: Held, assumptions: Assumptions, rng: np.random.Generato
     else:
         why_not["program"] = f"every group has more than {MOST_UNKNOWN:,} unknowns"
     groups = "a small group" if len(solved) == 1 else f"{len(solved)} small groups"
+    told = {"groups": groups, "right": squares, "control": control.value, "surest": sure.value}
     return Finding(
-        measure="reconstruction",
+        "reconstruction",
+        values,
+        table,
         rate=squares,
         baseline=rate_of(np.concatenate([one.right["guess"] for one in solved])),
         control=control,
-        values=values,
-        breakdown=table,
         why_not=why_not,
-        control_note=(
-            "control: the better, group by group, of the group's commonest value and a model from the tables that do "
-            "not split the group"
-        ),
+        control_note=say("reconstruction", "control"),
         notes=(
-            f"{len(solved)} pairs of a group and a secret, {len(right):,} secrets: those with most released counts a "
-            "person, a few of each secret and set of columns, beside those declared",
-            "the interval takes members of a group as independent, which they are not",
+            say("reconstruction", "chosen", pairs=len(solved), secrets=len(right)),
+            say("reconstruction", "independent"),
         ),
-        verdict=(
-            f"Who knows everything but one column of {groups} gets {squares.value:.0%} of that column right "
-            f"({squares.low:.0%} to {squares.high:.0%}); without the tables that split the group it is "
-            f"{control.value:.0%}. Of the surest {SUREST:.0%} of claims {sure.value:.0%} are right."
-        ),
+        verdict=say("reconstruction", "verdict", part=SUREST, **told),
     )
 
 
@@ -1097,26 +1056,20 @@ def adaptive(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
     last, none = rate_of(until(len(held.views) + MOST_ASKED)), rate_of(until(0))
     few = float(until(5).mean())
     return Finding(
-        measure="adaptive",
-        rate=last,
-        control=none,
-        values={
+        "adaptive",
+        {
             "right": last.value,
             "gain": excess(last, none),
             "few": few,
             "random": float(until(5, "random").mean()),
             "groups": float(len(asked)),
         },
-        breakdown=pd.DataFrame(curve),
-        control_note="control: the group's commonest value, from the table that does not split it",
-        notes=(
-            f"groups: {'; '.join(names)}",
-            f"a group that fewer tables split counts with all of them; after {MOST_ASKED} tables come all others",
-        ),
-        verdict=(
-            f"Who asks for tables about a small group, the most telling first, gets {few:.0%} of a secret column "
-            f"right with 5 tables and {last.value:.0%} with all ({none.value:.0%} by the commonest value)."
-        ),
+        pd.DataFrame(curve),
+        rate=last,
+        control=none,
+        control_note=say("adaptive", "control"),
+        notes=(f"groups: {'; '.join(names)}", say("adaptive", "after", most=MOST_ASKED)),
+        verdict=say("adaptive", "verdict", few=few, right=last.value, control=none.value),
     )
 
 
@@ -1194,10 +1147,7 @@ def linear(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fi
     """
     aligned, n_people = held.aligned, len(held.aligned.original.n)
     if n_people > MOST_PEOPLE:
-        why = (
-            f"the data have more than {MOST_PEOPLE:,} rows, and a part of them makes no whole cell"
-        )
-        return not_computed("linear", why)
+        return not_computed("linear", say("linear", "many", most=MOST_PEOPLE))
     control = aligned.control
     if control is not None and len(control.n) > assumptions.people:
         control = drawn(control, assumptions.people, rng)
@@ -1206,29 +1156,20 @@ def linear(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fi
         found = _solved_linearly(held, secret, control, rng)
         rows += [] if found is None else [{"column": secret, **found}]
     if not rows:
-        why = (
-            "no table of two and more columns shows a column of 2 to 100 values among enough people"
-        )
-        return not_computed("linear", why)
+        return not_computed("linear", say("linear", "none"))
     table = pd.DataFrame(rows).sort_values("surest", ascending=False, kind="stable")
     worst, gains = table.iloc[0], table["gain"].dropna()
     values = {name: float(table[name].max()) for name in ("right", "surest")}
-    why_not = {}
+    why_not = {} if len(gains) else {"gain": say("linear", "no_control")}
     if len(gains):
         values["gain"] = float(gains.max())
-    else:
-        none = "no control rows were given: what the population reveals about anybody is not known"
-        why_not["gain"] = none
     return Finding(
-        measure="linear",
+        "linear",
+        values,
+        table,
         rate=wilson(float(worst["right"]) * ROUNDS * n_people, ROUNDS * n_people),
-        values=values,
-        breakdown=table,
         why_not=why_not,
-        verdict=(
-            f"Who knows all other columns of everybody gets an even secret in the place of {worst['column']} right for "
-            f"{worst['right']:.0%} of all and for {worst['surest']:.0%} of the surest 1 %; a coin is right in 50%"
-        ),
+        verdict=say("linear", "verdict", **worst[["column", "right", "surest"]]),
     )
 
 

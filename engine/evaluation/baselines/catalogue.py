@@ -99,7 +99,7 @@ RECIPES: Mapping[str, Recipe] = {
             "column are public; the recipe takes them from the data, which is outside of the guarantee."
         ),
         origin="theirs: estimation by Private-PGM (mbi); selection after McKenna, Miklau and Sheldon, arXiv:2108.04978",
-    ),
+    )
 }
 
 

@@ -110,9 +110,7 @@ def regression(aligned: Aligned, options: Regression) -> Finding:
     }
     values, why_not = finite(figures, "no group has rows with two values of x on both sides")
     notes = (f"no line in these groups, on a side: {listed(without)}",) if without else ()
-    return Finding(
-        measure="regression", values=values, breakdown=whole, why_not=why_not, notes=notes
-    )
+    return Finding("regression", values, whole, why_not=why_not, notes=notes)
 
 
 def _line(
@@ -195,15 +193,15 @@ def components(aligned: Aligned, options: Components) -> Finding:
         )
     number = np.arange(1, len(distance) + 1)
     return Finding(
-        measure="components",
-        values={
+        "components",
+        {
             "mean_ks": float(distance.mean()),
             "largest_ks": float(distance.max()),
             "explained": min(float(explained.sum()), 1.0),
             "columns": float(len(columns)),
         },
-        breakdown=pd.DataFrame({"component": number, "ks": distance, "explained": explained}),
-        notes=tuple(notes),
+        pd.DataFrame({"component": number, "ks": distance, "explained": explained}),
+        notes=notes,
         over=len(columns),
     )
 
@@ -292,7 +290,7 @@ def combined_estimates(
         "n": float(len(whole)),
         "missing": float(len(notes)),
     }
-    return Finding(measure="estimates", values=values, breakdown=whole, notes=tuple(notes))
+    return Finding("estimates", values, whole, notes=notes)
 
 
 def combine(q: Sequence[float], v: Sequence[float], *, rule: Rule = "partial") -> Combined:

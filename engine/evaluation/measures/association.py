@@ -176,9 +176,9 @@ def correlations(aligned: Aligned, options: Correlations) -> Finding:
         figures[f"{kind}_n"] = float(off.notna().sum())
     values, why_not = finite(figures, "no pair of columns has it")
     return Finding(
-        measure="correlations",
-        values=values,
-        breakdown=whole,
+        "correlations",
+        values,
+        whole,
         why_not=why_not,
         notes=_notes(aligned, options, whole, sum(n_missing.values())),
     )

@@ -148,12 +148,12 @@ def k_marginals(
     if missing:
         notes.append(f"no table has the grouping column {listed(missing)}: combined without it")
     return Finding(
-        measure="marginals",
-        values=values,
-        breakdown=whole,
+        "marginals",
+        values,
+        whole,
         more={"by_group": _by_group(aligned, group, distances), "shares": shares},
         why_not=why_not,
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
@@ -355,11 +355,7 @@ def table_fit(aligned: Aligned, options: Tables, rng: np.random.Generator) -> Fi
             )
     names_of_rows = ["columns", "width", "cells", "df", "pmse", "s_pmse", "one_sided"]
     return Finding(
-        measure="tables",
-        values=values,
-        breakdown=pd.DataFrame(rows, columns=names_of_rows),
-        why_not=why_not,
-        notes=tuple(notes),
+        "tables", values, pd.DataFrame(rows, columns=names_of_rows), why_not=why_not, notes=notes
     )
 
 
@@ -430,7 +426,7 @@ def gaps(aligned: Aligned, options: Sequence[Gap]) -> Finding:
         "n": float(len(whole)),
     }
     notes += [f"left out: {why}" for why in whys]
-    return Finding(measure="gaps", values=values, breakdown=whole, notes=tuple(notes))
+    return Finding("gaps", values, whole, notes=notes)
 
 
 def _gap_cells(
@@ -507,11 +503,11 @@ def density_rmse(aligned: Aligned, options: Tables, rng: np.random.Generator) ->
     else:
         why_not = {WHOLE: none.format("columns")}
     return Finding(
-        measure="density_rmse",
-        values=values,
-        breakdown=pd.DataFrame(rows, columns=["columns", "width", "rmse"]),
+        "density_rmse",
+        values,
+        pd.DataFrame(rows, columns=["columns", "width", "rmse"]),
         why_not=why_not,
-        notes=tuple(notes),
+        notes=notes,
     )
 
 

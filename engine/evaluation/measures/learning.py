@@ -275,9 +275,9 @@ def learning(aligned: Aligned, options: Sequence[Learning], rng: np.random.Gener
         else:
             why_not[name] = why
     return Finding(
-        measure="learning",
-        values=values,
-        breakdown=whole,
+        "learning",
+        values,
+        whole,
         more={"importances": importance},
         why_not=why_not,
         notes=(*notes, *(f"left out: {why}" for why in whys)),

@@ -111,9 +111,9 @@ def propensity(aligned: Aligned, options: Propensity) -> Finding:
     values, why_not = finite(figures, "all values lie outside the declared groups")
     absent = len(aligned.tables) - len(whole)
     return Finding(
-        measure="propensity",
-        values=values,
-        breakdown=whole.drop(columns="is_widest"),
+        "propensity",
+        values,
+        whole.drop(columns="is_widest"),
         why_not=why_not,
         notes=(f"{absent:,} tables are left out, as they have no rows",) if absent else (),
         over=len(widest),
@@ -253,11 +253,11 @@ def propensity_models(aligned: Aligned, options: Models, rng: np.random.Generato
         notes.append(f"of several tables the one of {', '.join(table.columns)} is looked at")
     rows = [(n, values[f"{n}_pmse"], values[f"{n}_auc"]) for n in ("logistic", "cart")]
     return Finding(
-        measure="models",
-        values=values,
-        breakdown=pd.DataFrame(rows, columns=["model", "pmse", "auc"]),
+        "models",
+        values,
+        pd.DataFrame(rows, columns=["model", "pmse", "auc"]),
         why_not=why_not,
-        notes=tuple(notes),
+        notes=notes,
         over=len(columns),
     )
 

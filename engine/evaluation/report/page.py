@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from engine.errors import StoreError
 from engine.evaluation.attacks.protocol import excess
-from engine.evaluation.compare import LOSS, Comparison, Spread
+from engine.evaluation.compare import LOSS, TEXTS, Comparison, Spread
 from engine.evaluation.data.aligned import listed
 from engine.evaluation.findings import FIGURES, STRONG, TITLES, Figure, Finding, Rate
 from engine.evaluation.report.charts import WIDE, Chart, Scale, scale, short
@@ -402,10 +402,7 @@ def _population(result: Result, exposure: Mapping[str, Any], bound: list[Verdict
 
 
 def _everybody(
-    result: Result,
-    exposure: Mapping[str, Any],
-    guarantee: Guarantee | None,
-    bound: list[Verdict],
+    result: Result, exposure: Mapping[str, Any], guarantee: Guarantee | None, bound: list[Verdict]
 ) -> Attacker:
     """Who knows everybody else."""
     verdicts = list(bound)
@@ -498,36 +495,7 @@ def front_of(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) 
 # The page of a comparison
 
 
-KINDS: Mapping[str, tuple[str, str, str]] = {
-    "sticky": ("sticky", "more", "s"),
-    "dp": ("dp", "synthetic", "o"),
-    "exact": ("dp without noise", "quiet", "D"),
-    "baseline": ("baselines", "quiet", "^"),
-    "outside": ("outside commands", "third", "v"),
-    "file": ("files", "fourth", "D"),
-    "spec": ("the spec", "ink", "o"),
-    "threshold": ("threshold", "synthetic", "s"),
-    "noise": ("noise", "more", "^"),
-    "profile": ("profile", "third", "D"),
-    "tables": ("fewer tables", "fourth", "v"),
-    "swapping": ("swapping", "less", "P"),
-}
-"""What the kinds of generators are called, and their colour and mark."""
-FIRST = (
-    "groups/tables.s_pmse_2",
-    "tables.s_pmse_2",
-    "tables.s_pmse_3",
-    "univariate.scaled_median_composite_error",
-    "marginals.score",
-    "correlations.median_difference",
-    "estimates.mean_overlap",
-)
-"""Figures of utility that a screen shows, beside the loss and the risks."""
-TITLES_OF_VIEWS = {
-    "modes": ("comparison", "Sticky and dp releases"),
-    "sweep": ("parameter sweep", "Settings of a sticky release"),
-    "generators": ("and baselines", "Our two modes and other generators"),
-}
+KINDS: Mapping[str, tuple[str, str, str]] = TEXTS["kinds"]
 _LOG_FROM = 8
 """A scale is logarithmic where the largest value is so many times the smallest; that of the loss sooner."""
 Cell = tuple[str, str]
@@ -549,7 +517,10 @@ def comparison_json(comparison: Comparison) -> str:
 def comparison_table(comparison: Comparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return heads and rows for a screen: a row a generator; few figures of utility, the loss and the risks."""
     there = {figure.name: figure for figure in comparison.figures()}
-    figures = [*comparison.weighed(), *(there[name] for name in FIRST if name in there)]
+    figures = [
+        *comparison.weighed(),
+        *(there[name] for name in TEXTS["on_screen"] if name in there),
+    ]
     heads = ("generator", *(_headed(figure) for figure in figures))
     rows = [
         (
@@ -691,7 +662,7 @@ def comparison_page(comparison: Comparison) -> str:
         ]
         blocks.setdefault(block, []).append((_headed(figure), figure.words, cells))
     own, beside = comparison.beside()
-    kicker, heading = TITLES_OF_VIEWS[comparison.view]
+    kicker, heading = TEXTS["views"][comparison.view]
     return render(
         "comparison.html.j2",
         comparison=comparison,
