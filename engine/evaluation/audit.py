@@ -1314,7 +1314,7 @@ def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
         density = np.exp(-0.5 * ((at[:, None] - lot[None, :]) / width) ** 2).sum(axis=1)
         height = density / density.max()
         chart.area(at, np.full(len(at), 0.1), 0.1 + height, colour, alpha=0.35)
-        chart.marks(lot, np.full(len(lot), row), colour, mark, size=3, alpha=0.85)
+        chart.marks(lot, np.full(len(lot), row), colour, mark, size=3)
     words = (
         "Each mark is one run. If the card is true, both lots lie alike; what uses more pulls those of D+ towards 1 "
         "and those of D- towards 0."

@@ -644,7 +644,8 @@ def _against_epsilon(comparison: Comparison, figure: Figure, *, is_wide: bool) -
     points = sorted((g.epsilon, s) for g, s in found.items() if g.epsilon is not None)
     if points:
         at, spreads = [e for e, _ in points], [s for _, s in points]
-        chart.segments(at, [s.low for s in spreads], at, [s.high for s in spreads], "synthetic")
+        lows, highs = [s.low for s in spreads], [s.high for s in spreads]
+        chart.segments((at, lows), (at, highs), "synthetic")
         chart.line(at, [s.median for s in spreads], "synthetic")
         chart.marks(at, [s.median for s in spreads], "synthetic")
     better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(figure.better, "")
