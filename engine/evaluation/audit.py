@@ -17,10 +17,12 @@ column set, which is always possible, by inclusion and exclusion.
 from __future__ import annotations
 
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from importlib.resources import files
 from itertools import chain, combinations
 from math import isfinite, prod
 from pathlib import Path
@@ -71,21 +73,16 @@ class AuditColumn:
         """Levels of a column's rows; -1: a value that none has, -2: no value where none is without one."""
         is_null = column.isna().to_numpy()
         has_null = self.values[-1] is None
-        out = np.full(len(column), len(self.values) - 1 if has_null else -2, dtype=np.int64)
-        held = column[~is_null]
+        known = self.values[:-1] if has_null else self.values
         if self.starts is not None:
-            numbers = pd.to_numeric(held, errors="coerce").to_numpy(dtype=np.float64)
+            numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
             found = np.searchsorted(np.array(self.starts[1:]), numbers, side="right")
             found[np.isnan(numbers)] = -1
+        elif all(isinstance(v, int | float) for v in known):
+            found = pd.Index(known).get_indexer(pd.to_numeric(column, errors="coerce"))
         else:
-            known = self.values[:-1] if has_null else self.values
-            if known and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known):
-                held = pd.to_numeric(held, errors="coerce")
-            else:
-                held, known = held.astype(str), tuple(str(v) for v in known)
-            found = pd.Index(known).get_indexer(held.to_numpy())
-        out[~is_null] = found
-        return out
+            found = pd.Index(map(str, known)).get_indexer(pd.Index(column.astype(str)))
+        return np.where(is_null, len(known) if has_null else -2, found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,28 +171,24 @@ def _column_of(name: str, column: pd.Series[Any]) -> AuditColumn:
     if held.empty:
         raise DataError(f"column {name!r} has no value: leave it out")
     none = (None,) if len(held) < len(column) else ()
-    is_number = pd.api.types.is_numeric_dtype(held) and not pd.api.types.is_bool_dtype(held)
-    if is_number and held.nunique() > MOST_VALUES:
+    if not pd.api.types.is_numeric_dtype(held) or pd.api.types.is_bool_dtype(held):
+        values = sorted({str(v) for v in held})
+        if len(values) > MOST_VALUES:
+            raise SpecError(
+                f"column {name!r} has more than {MOST_VALUES} values: leave it out, or group it beforehand"
+            )
+        return AuditColumn(name=name, values=(*values, *none))
+    ordered, starts = np.sort(held.to_numpy(dtype=np.float64)), None
+    numbers = np.unique(ordered)
+    if len(numbers) > MOST_VALUES:
         # In groups, each stood for by its median row
-        ordered = np.sort(held.to_numpy(dtype=np.float64))
         starts = np.unique(ordered[[len(ordered) * group // GROUPS for group in range(GROUPS)]])
         ends = np.append(np.searchsorted(ordered, starts[1:]), len(ordered))
         begins = np.append(0, ends[:-1])
-        medians = [_plain(float(v)) for v in ordered[begins + (ends - begins) // 2]]
-        return AuditColumn(name=name, values=(*medians, *none), starts=tuple(map(float, starts)))
-    if is_number:
-        numbers = sorted({float(v) for v in held})
-        return AuditColumn(name=name, values=(*map(_plain, numbers), *none))
-    values = sorted({str(v) for v in held})
-    if len(values) > MOST_VALUES:
-        raise SpecError(
-            f"column {name!r} has more than {MOST_VALUES} values: leave it out, or group it beforehand"
-        )
-    return AuditColumn(name=name, values=(*values, *none))
-
-
-def _plain(number: float) -> int | float:
-    return int(number) if number.is_integer() else number
+        numbers = ordered[begins + (ends - begins) // 2]
+    plain = [int(v) if v.is_integer() else v for v in numbers.tolist()]
+    bounds = None if starts is None else tuple(map(float, starts))
+    return AuditColumn(name=name, values=(*plain, *none), starts=bounds)
 
 
 # Safe statistics: the margins that a generator may use, and what is left beside them
@@ -714,26 +707,27 @@ def raked(wanted: Mapping[Axes, FloatArray], sizes: Sequence[int]) -> FloatArray
     Source: Deming and Stephan 1940, doi:10.1214/aoms/1177731829.
     """
     # Combinations that some margin rules out stay empty: only the others are looked at.
-    open_ = np.ones(tuple(sizes), dtype=bool)
-    for axes, n in wanted.items():
-        open_ &= (n > 0).reshape([sizes[a] if a in axes else 1 for a in range(len(sizes))])
-    at = np.flatnonzero(open_)
-    codes = np.unravel_index(at, tuple(sizes))
     aims = [
-        (np.ravel_multi_index([codes[axis] for axis in axes], n.shape), n.ravel().astype(float))
+        n.reshape([sizes[a] if a in axes else 1 for a in range(len(sizes))]).astype(float)
         for axes, n in wanted.items()
     ]
-    shares = np.ones(len(at))
+    possible = np.logical_and.reduce([np.broadcast_to(aim > 0, sizes) for aim in aims])
+    at = np.nonzero(possible)
+    places = [
+        np.ravel_multi_index([at[axis] for axis in axes], n.shape) for axes, n in wanted.items()
+    ]
+    shares = np.ones(len(at[0]))
     for _ in range(CYCLES):
         worst = 0.0
-        for place, aim in aims:
+        for place, n in zip(places, wanted.values(), strict=True):
+            aim = n.ravel().astype(float)
             held = np.bincount(place, shares, len(aim))
             shares *= np.divide(aim, held, out=np.zeros_like(held), where=held > 0)[place]
             worst = max(worst, float(np.abs(aim - held).max() / max(aim.sum(), 1.0)))
         if worst < ENOUGH:
             break
     table = np.zeros(tuple(sizes))
-    table.ravel()[at] = shares
+    table[at] = shares
     return table
 
 
@@ -1359,14 +1353,16 @@ def generator_card(path: Path) -> Card:
     release, claim = read_release(path), claim_of_release(path)
     facts = release.facts
     con, record = open_release(path)
-    with con:
-        listed = con.execute(
-            "SELECT columns, rows, cells, content_hash, noise_sd FROM catalog.tables ORDER BY width, name"
-        ).fetchall()
     names, shown = ("columns", "rows", "cells", "content_hash", "noise_sd"), set(claim.margins)
+    with con:
+        listed_tables = con.execute(
+            f"SELECT {', '.join(names)} FROM catalog.tables ORDER BY width, name"
+        ).fetchall()
     tables = [
-        dict(zip(names, one, strict=True)) | {"measured": tuple(one[0]) in shown} for one in listed
+        dict(zip(names, one, strict=True)) | {"measured": tuple(one[0]) in shown}
+        for one in listed_tables
     ]
+    sections = _sections(release, claim).items()
     return {
         "confidential": False,
         "kind": "generator card",
@@ -1384,76 +1380,48 @@ def generator_card(path: Path) -> Card:
             },
             "modelled": [list(table) for table in claim.tables if table not in shown],
         },
-        "sections": [
-            {"heading": heading, "sentences": sentences}
-            for heading, sentences in _sections(release, claim).items()
-            if sentences
-        ],
+        "sections": [{"heading": h, "sentences": told} for h, told in sections if told],
     }
 
 
-def _sections(release: Released, claim: Claim) -> Mapping[str, list[str]]:
+def _sections(release: Released, claim: Claim) -> dict[str, list[str]]:
     """The headings of a model card, with what a release says under each."""
-    facts, cards = release.facts, release.cards
+    texts = tomllib.loads(
+        files("engine.evaluation.report").joinpath("card.toml").read_text("utf-8")
+    )
+    words, facts, cards = texts.pop("words"), release.facts, release.cards
     first = next(iter(cards.values()), {})
-    many, modelled, errors = facts.unit.many, [], []
-    if claim.modelled:
-        told = ", ".join(f"{len(table)} columns" for table in claim.modelled)
-        modelled.append(
-            f"Modelled from the tables of two and three of their columns that are named here, and nothing else: "
-            f"tables of {told}."
-        )
-    if noise := [float(card["noise_sd"]) for card in cards.values() if not card.get("wide")]:
-        errors.append(
-            f"Standard deviation of the noise of a count: {min(noise):.2f} to {max(noise):.2f}."
-        )
-    if gaps := [int(card["rounding_gap"]) for card in cards.values()]:
-        errors.append(f"Largest difference between the same margin in two tables: {max(gaps)}.")
-    dp = [] if facts.mode == "sticky" else Guarantee.of(first.get("dp") or {}).sentences()
+    noise = [float(card["noise_sd"]) for card in cards.values() if not card.get("wide")]
+    gaps = [int(card["rounding_gap"]) for card in cards.values()]
+    reviewed = "reviewed" if facts.is_reviewed else "not reviewed"
+    if facts.mode == "sticky":
+        analyses: Sequence[str] = list(exposure_sentences(first.get("exposure") or {}))
+        promise = words["sticky"]["promise"].format_map(facts.privacy)
+    else:
+        guarantee = Guarantee.of(first.get("dp") or {})
+        analyses = guarantee.sentences()[1:] or guarantee.sentences()[:1]
+        promise = guarantee.promise()
+    modelled = ", ".join(f"{len(table)} columns" for table in claim.modelled)
+    # One or several sentences in the place of each name.
+    several: dict[str, Sequence[str]] = {
+        "{modelled}": [words["modelled"].format(modelled)] if modelled else [],
+        "{found}": [
+            words["found"].format(column, ", ".join(settings), reviewed)
+            for column, settings in facts.detected.items()
+        ],
+        "{noise}": [words["noise"].format(min(noise), max(noise))] if noise else [],
+        "{gap}": [words["gap"].format(max(gaps))] if gaps else [],
+        "{notes}": facts.notes,
+        "{analyses}": analyses,
+        "{promise}": [promise],
+        "{known}": [words["sticky" if facts.mode == "sticky" else "dp"]["known"]],
+    }
+    known = {"facts": facts, "tables": len(claim.tables), "margins": len(claim.margins)}
     return {
-        "Generator details": [
-            f"Made by tablepack {facts.version} in mode {facts.mode}, vintage {facts.vintage}, key {facts.key_id}.",
-            f"{len(claim.tables):,} tables are published; {len(claim.margins):,} margins were measured for them (Phi, "
-            "with all narrower ones).",
-            *modelled,
-        ],
-        "Intended use": [
-            f"Counts, and what follows from counts, of {many} in the published tables.",
-            "Not meant for looking up one person, for joining tables row by row, or for combinations of columns that "
-            "no table holds.",
-        ],
-        "Factors": [
-            f"What is counted are {many}; what is protected are {facts.entity.many}.",
-            *(
-                f"{column}: {', '.join(settings)} found in the data, "
-                + ("reviewed" if facts.is_reviewed else "not reviewed")
-                for column, settings in facts.detected.items()
-            ),
-        ],
-        "Metrics": errors,
-        "Training data": [
-            "The real data was read by the measuring step alone; all else was made from the noisy counts of Phi, "
-            "which are psi, named below by their digests.",
-            *facts.notes,
-        ],
-        "Evaluation data": [
-            "None is part of the release. `tablepack evaluate` and `tablepack audit` need the data; confidential."
-        ],
-        "Quantitative analyses": list(exposure_sentences(first.get("exposure") or {}))
-        if facts.mode == "sticky"
-        else dp[1:] or dp[:1],
-        "Ethical considerations": [
-            f"No count of fewer than {facts.privacy['low_threshold']} entities is shown; the threshold is drawn around "
-            f"{facts.privacy['threshold_mean']}; each count has two layers of noise, fixed for the same entities."
-            if facts.mode == "sticky"
-            else Guarantee.of(first.get("dp") or {}).promise(),
-            "Who knows nearly everything of a small group may learn of its members: see the exposure above."
-            if facts.mode == "sticky"
-            else "The guarantee holds whatever an attacker knows, at the epsilon stated.",
-        ],
-        "Caveats and recommendations": [
-            "The card says what the release was made from; `tablepack audit RELEASE --data DATA` tests whether the "
-            "engine keeps to it.",
-            "Which ranges and values are shown depends on how many there are, decided with noise: it is part of psi.",
-        ],
+        heading: [
+            sentence
+            for text in sentences
+            for sentence in (several[text] if text in several else [text.format(**known)])
+        ]
+        for heading, sentences in texts.items()
     }

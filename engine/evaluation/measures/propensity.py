@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import prod
 
 import numpy as np
 import pandas as pd
@@ -19,13 +18,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from engine.evaluation.data.aligned import (
-    LARGEST_KEY,
     Aligned,
     Coded,
     Floats,
     Numbers,
     covering,
     finite,
+    joint_ids,
     nothing_to_compare,
     positions,
 )
@@ -126,22 +125,13 @@ def _distinct(
     present = side.n > 0
     weights = side.n[present].astype(np.float64)
     own = [ranks[side.codes[c][present]] for c, ranks in zip(columns, of_codes, strict=True)]
-    widths = [int(one.max()) + 2 for one in of_codes]
-    if prod(widths) <= 16 * len(weights):  # counting is faster than sorting
-        key = np.ravel_multi_index([one + 1 for one in own], widths)
-        n = np.bincount(key, weights)
-        there = np.flatnonzero(np.bincount(key))
-        ranks = np.column_stack(np.unravel_index(there, widths)) - 1
-        return ranks.astype(np.float32), np.asarray(n[there], np.float64)
-    key, size = np.zeros(len(weights), np.int64), 1
-    for one, width in zip(own, widths, strict=True):
-        if size * width > LARGEST_KEY:
-            found, key = np.unique(key, return_inverse=True)
-            size = len(found)
-        key, size = key * width + one + 1, size * width
-    _, first, place = np.unique(key, return_index=True, return_inverse=True)
-    n = np.bincount(place, weights)
-    return np.column_stack(own)[first].astype(np.float32), np.asarray(n, np.float64)
+    each = ((one + 1, int(one.max(initial=0)) + 2) for one in own)
+    ids, size = joint_ids(each, len(weights))
+    first = np.zeros(size, np.int64)
+    first[ids[::-1]] = np.arange(len(ids))[::-1]
+    return np.column_stack(own)[first].astype(np.float32), np.bincount(ids, weights).astype(
+        np.float64
+    )
 
 
 # Models of the widest table
