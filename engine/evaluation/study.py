@@ -12,10 +12,10 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from engine.errors import SpecError
 from engine.evaluation.attacks.protocol import Assumptions, Attacker
@@ -89,7 +89,8 @@ def read_study(path: Path, *, beside: Sequence[Path] = ()) -> Study:
     declared = study.inconsistencies
     if declared is None or declared.file is None:
         return study
-    more = _rules(find_file(declared.file, [path.parent, *beside]))
+    file = find_file(declared.file, [path.parent, *beside])
+    more = _json(file, "a JSON list of rules", tuple[Rule, ...])
     whole = declared.model_copy(update={"rules": declared.rules + more, "file": None})
     return study.model_copy(update={"inconsistencies": whole})
 
@@ -102,13 +103,6 @@ def find_file(name: str, folders: Sequence[Path]) -> Path:
             return path
     places = ", ".join(dict.fromkeys(str(path.parent) for path in tried))
     raise SpecError(f"the study names the file {Path(name).name}, which is not in {places}")
-
-
-def _rules(path: Path) -> tuple[Rule, ...]:
-    try:
-        return tuple(Rule.model_validate(raw) for raw in parsed_json(path.read_text("utf-8")))
-    except (ValueError, TypeError):
-        raise SpecError(f"file of rules {path}: is not a JSON list of rules") from None
 
 
 # Finding the study that somebody names
@@ -167,6 +161,21 @@ def _preset(name: str) -> Path:
 # Files that a study names beside its own
 
 
+class _SchemaColumn(BaseModel):
+    dtype: Any = None
+    values: list[Any] = []
+    null_value: Any = None
+
+
+class _SchemaFile(BaseModel):
+    columns: dict[str, _SchemaColumn] = Field(alias="schema")
+
+
+class _Described(BaseModel):
+    description: Any = None
+    values: dict[str, Any] = {}
+
+
 BLANK_LABEL = ""
 """Key, among the labels of a column's values, of the blank."""
 
@@ -180,16 +189,14 @@ def with_files(study: Study, folders: Sequence[Path]) -> Study:
     if study.schema_file is None:
         return study
     path = find_file(study.schema_file, folders)
-    schema = _json_columns(path, key="schema")
+    what = "a JSON object of one object a column under 'schema', whose values are a list"
+    schema = _json(path, what, _SchemaFile).columns
     order, texts, nulls = dict(study.order), list(study.texts), list(study.nulls)
     for name, entry in schema.items():
-        null = entry.get("null_value")
+        null = entry.null_value
         nulls += [str(null)] if null is not None else []
-        values = entry.get("values", [])
-        if not isinstance(values, list):
-            raise SpecError(f"schema {path}: values are not a list")
-        values = [str(v) for v in values if v != null]
-        if entry.get("dtype") == "object" and not all(map(is_number, values)):
+        values = [str(v) for v in entry.values if v != null]
+        if entry.dtype == "object" and not all(map(is_number, values)):
             texts.append(name)
             order.setdefault(name, values)
     once = {"texts": tuple(dict.fromkeys(texts)), "nulls": tuple(dict.fromkeys(nulls))}
@@ -216,16 +223,14 @@ def labels_of(
     if study.dictionary is not None:
         path = find_file(study.dictionary, folders)
         blanks = {"", *with_files(study, folders).nulls}
-        for name, entry in _json_columns(path).items():
-            if entry.get("description"):
-                named[name] = str(entry["description"])
-            listed = entry.get("values", {})
-            if not isinstance(listed, dict):
-                raise SpecError(f"dictionary {path}: {name}.values is not an object")
+        what = "a JSON object of one object a column, whose values are one, too"
+        for name, entry in _json(path, what, dict[str, _Described]).items():
+            if entry.description:
+                named[name] = str(entry.description)
             # "min" and "max" are limits, not values: what they have are numbers.
             texts = {
-                BLANK_LABEL if str(value) in blanks else str(value): text
-                for value, text in listed.items()
+                BLANK_LABEL if value in blanks else value: text
+                for value, text in entry.values.items()
                 if isinstance(text, str)
             }
             if texts:
@@ -238,31 +243,17 @@ def read_baselines(study: Study, folders: Sequence[Path]) -> dict[str, float] | 
     if study.risks is None or study.risks.baselines is None:
         return None
     path = find_file(study.risks.baselines, folders)
-    content = _json(path)
-    if not isinstance(content, dict) or not all(
-        isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v <= 1
-        for v in content.values()
-    ):
-        raise SpecError(f"baselines {path}: is not a JSON object of numbers from 0 to 1")
-    return {str(name): float(value) for name, value in content.items()}
+    share = Annotated[StrictFloat | StrictInt, Field(ge=0, le=1)]
+    found = _json(path, "a JSON object of numbers from 0 to 1", dict[str, share])
+    return {name: float(value) for name, value in found.items()}
 
 
-def _json_columns(path: Path, *, key: str | None = None) -> Mapping[str, Mapping[str, Any]]:
-    """An object of one object a column, in a JSON file."""
-    content = _json(path)
-    if key is not None:
-        content = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
-        where = f" under {key!r}" if key else ""
-        raise SpecError(f"{path}: is not a JSON object of one object a column{where}")
-    return content
-
-
-def _json(path: Path) -> Any:
+def _json(path: Path, what: str, kind: Any) -> Any:
+    """The content of a JSON file, of some type."""
     try:
-        return parsed_json(path.read_text(encoding="utf-8"))
+        return TypeAdapter(kind).validate_python(parsed_json(path.read_text(encoding="utf-8")))
     except ValueError:
-        raise SpecError(f"{path}: is not JSON") from None
+        raise SpecError(f"{path}: is not {what}") from None
 
 
 # The study of data that nobody has declared one for
