@@ -90,17 +90,10 @@ class Recipe:
     origin: str
 
 
-RECIPES: Mapping[str, Recipe] = {
-    "mst": Recipe(
-        module="mbi",
-        packages="mbi==2.0.0 pandas",
-        promise=(
-            "(epsilon, delta)-differential privacy of a person's row, epsilon 1 and delta 1e-9, if the values of each "
-            "column are public; the recipe takes them from the data, which is outside of the guarantee."
-        ),
-        origin="theirs: estimation by Private-PGM (mbi); selection after McKenna, Miklau and Sheldon, arXiv:2108.04978",
-    )
-}
+TEXTS = tomllib.loads(
+    files("engine.evaluation.baselines").joinpath("baselines.toml").read_text("utf-8")
+)
+RECIPES = {name: Recipe(**fields) for name, fields in TEXTS.pop("recipes").items()}
 
 
 def command_of(
@@ -236,8 +229,7 @@ class Listed:
 
 def _catalogue() -> Mapping[str, Listed]:
     """Baselines by name; our own come before those of other packages."""
-    told = files("engine.evaluation.baselines").joinpath("baselines.toml").read_text("utf-8")
-    own = {name: Listed(**fields) for name, fields in tomllib.loads(told).items()}
+    own = {name: Listed(**fields) for name, fields in TEXTS.items()}
     others = {point.name: Listed(plugin=point) for point in entry_points(group=GROUP)}
     return own | {name: one for name, one in others.items() if name not in own}
 

@@ -37,8 +37,6 @@ GROUPS = 100
 PRIOR = 1.0
 """Weight of the prior of a column's levels in a class, in rows, spread over the levels."""
 _TINY = 1e-30
-_STEPS = 256
-"""Of the table that levels are looked up in; a power of 2, so that no step is rounded."""
 _TRIES = 400
 """So often rows are drawn again that are impossible."""
 _MOST_IMPOSSIBLE = 0.99
@@ -156,13 +154,7 @@ def _drawn(chances: Floats, classes: Codes, rng: np.random.Generator) -> Codes:
     line = np.minimum(chances.cumsum(axis=1), 1.0) + np.arange(n_classes)[:, None]
     ends = np.append(line.ravel(), np.inf)
     wanted = classes + rng.random(len(classes))
-    # The first end above, from where a table of equal steps says that it is at the earliest (Chen and Asau 1974).
-    starts = np.searchsorted(ends, np.arange(n_classes * _STEPS + 1) / _STEPS, side="right")
-    at = starts[(wanted * _STEPS).astype(np.int64)]
-    behind = np.flatnonzero(ends[at] <= wanted)
-    while len(behind):
-        at[behind] += 1
-        behind = behind[ends[at[behind]] <= wanted[behind]]
+    at = np.searchsorted(ends, wanted, side="right")  # the first end above
     return np.asarray(np.clip(at - classes * size, 0, size - 1), np.int64)
 
 

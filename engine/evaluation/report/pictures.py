@@ -713,27 +713,29 @@ def _groups_off(result: Result, names: Names) -> Iterator[Distortion]:
         yield Distortion(size=distance[i] / 2, kind="combinations", words=words)
 
 
-def _estimates_off(result: Result, _: Names) -> Iterator[Distortion]:
-    """Declared estimates, as a share of the true one, and in standard errors of it."""
-    frame = breakdown(result, "estimates", ["name", "original", "synthetic", "se_original"])
-    true, shown, error = (numbers(frame[c]) for c in ("original", "synthetic", "se_original"))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share, sds = np.minimum(np.abs(shown - true) / np.abs(true), 1), (shown - true) / error
-    for i in _largest(share):
-        words = f"{frame['name'].iloc[i]}: shown {cell(shown[i])}, true {cell(true[i])}"
-        apart = f", {abs(sds[i]):.1f} standard errors apart." if np.isfinite(sds[i]) else "."
-        yield Distortion(size=float(share[i]), kind="estimate", words=words + apart)
-
-
-def _slopes_off(result: Result, _: Names) -> Iterator[Distortion]:
-    """Slopes by group, as a share of the true one."""
-    frame = breakdown(result, "regression", ["group", "original", "synthetic"])
+def _off(result: Result, measure: str, of: str) -> Iterator[tuple[float, pd.Series]]:
+    """The rows of a breakdown that are furthest off, as a share of the true figure."""
+    frame = breakdown(result, measure, [of, "original", "synthetic"])
     true, shown = numbers(frame["original"]), numbers(frame["synthetic"])
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.minimum(np.abs(shown - true) / np.abs(true), 1)
-    for i in _largest(share):
-        words = f"Slope in {frame['group'].iloc[i]}: shown {cell(shown[i])}, true {cell(true[i])}."
-        yield Distortion(size=float(share[i]), kind="slope", words=words)
+    return ((float(share[i]), frame.iloc[i]) for i in _largest(share))
+
+
+def _estimates_off(result: Result, _: Names) -> Iterator[Distortion]:
+    """Declared estimates, as a share of the true one, and in standard errors of it."""
+    for share, row in _off(result, "estimates", "name"):
+        words = f"{row['name']}: shown {cell(row['synthetic'])}, true {cell(row['original'])}"
+        error = row["se_original"]
+        apart = abs(row["synthetic"] - row["original"]) / error if error else np.nan
+        words += f", {apart:.1f} standard errors apart." if np.isfinite(apart) else "."
+        yield Distortion(size=share, kind="estimate", words=words)
+
+
+def _slopes_off(result: Result, _: Names) -> Iterator[Distortion]:
+    for share, row in _off(result, "regression", "group"):
+        words = f"Slope in {row['group']}: shown {cell(row['synthetic'])}, true {cell(row['original'])}."
+        yield Distortion(size=share, kind="slope", words=words)
 
 
 def _largest(size: np.ndarray) -> list[int]:
