@@ -393,10 +393,7 @@ class Extremal:
 def start_of(
     codes: Int64Array, safe: SafeStatistics, *, rows: int, least: int, rng: np.random.Generator
 ) -> Start:
-    """Return data whose safe counts are all large enough, and about so many rows once repeated.
-
-    rows: Of a larger data set a sample is taken; rows of a smaller one are repeated.
-    """
+    """Return data whose safe counts are all large enough, and about so many rows once repeated."""
     if len(codes) > rows:
         codes = codes[np.sort(rng.choice(len(codes), size=rows, replace=False))]
     repeats = max(1, -(-rows // max(len(codes), 1)))
@@ -444,10 +441,7 @@ def candidates_of(start: Start, safe: SafeStatistics, rng: np.random.Generator) 
 def extremal_data(
     start: Start, safe: SafeStatistics, direction: Direction, candidates: Int64Array
 ) -> Extremal | None:
-    """Find two data sets with the margins of the start, farthest apart along a direction.
-
-    Returns: None: the margins leave no room along this direction.
-    """
+    """Find two data sets with the margins of the start, farthest apart along a direction."""
     weights, sizes = direction.of(candidates), safe.domain.sizes
     ends = [_solved(start, safe, candidates, sign * weights) for sign in (-1.0, 1.0)]
     if float(weights @ (ends[0] - ends[1])) <= _WHOLE * max(float(np.abs(weights).max()), _WHOLE):
@@ -583,10 +577,7 @@ def frame_generator(domain: Domain, function: Function, words: str = "") -> Gene
 
 
 def command_generator(domain: Domain, command: str, *, seconds: float = 600) -> Generator:
-    """A command that reads a CSV file and writes another, run in a scratch folder on shuffled rows.
-
-    command: With `{in}` and `{out}` where the paths of the files go; split as a shell does, run without one.
-    """
+    """A command that reads a CSV file and writes another, run in a scratch folder on shuffled rows."""
     words = command_words(command, "--generator")
     texts = [c.name for c in domain.columns if any(isinstance(value, str) for value in c.values)]
     # Texts as they stand, so that 01 stays 01, and NA is blank only where no value is NA.
@@ -636,10 +627,7 @@ SURE_ABOVE = 9
 def sticky_generator(
     domain: Domain, tables: Sequence[ColumnSet], privacy: PrivacyParams
 ) -> Generator:
-    """A release of mode sticky, each with a fresh key, drawn from the generator, so that an audit can be repeated.
-
-    tables: Tables of the release. What counts as safe is not its business.
-    """
+    """A release of mode sticky, each with a fresh key, drawn from the generator, so that an audit can be repeated."""
     tables = tuple(column_set(table) for table in tables)
     privacy = replace(privacy, max_rows=None, swap=None)
 
@@ -863,13 +851,7 @@ def chosen_domain(
 def open_sets(
     sizes: Mapping[str, int], margins: Sequence[ColumnSet], width: int, most: int
 ) -> Iterator[tuple[int, ColumnSet]]:
-    """Sets of columns that no margin holds, although margins hold all of them but one, whichever that is.
-
-    sizes: Values of each column; those of more than `MOST_VALUES` count as one more than that. Of more than
-        `LOOKED_AT` columns those are looked at that most margins name.
-    width: 2 at least.
-    most: Combinations of their values at most.
-    """
+    """Sets of columns that no margin holds, although margins hold all of them but one, whichever that is."""
     named = Counter(name for margin in margins for name in margin if name in sizes)
     names = column_set(sorted(named, key=lambda name: (-named[name], name))[:LOOKED_AT])
     inside = [[name for name in names if name in margin] for margin in map(set, margins)]
@@ -1040,8 +1022,6 @@ def two_sample(
 ) -> DirectionTest:
     """Student's two-sided t-test of two lots of as many runs, as in Houssiau et al., its power and what it finds.
 
-    ends: The statistic of the two data sets that they were made of; not the same.
-
     Where nothing varies, p is 1 if both are the same and 0 if not.
     """
     one, other = (np.asarray(lot, dtype=np.float64) for lot in (plus, minus))
@@ -1125,11 +1105,7 @@ MOST_RUNS, MOST_DIRECTIONS = 1_000, 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """How an audit is made.
-
-    runs: K: runs of each extremal data set, to choose a direction and again to test it.
-    seed: Fixes what the audit draws; not what a generator draws by itself.
-    """
+    """How an audit is made."""
 
     runs: int = 10
     directions: int = 1

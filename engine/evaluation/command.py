@@ -85,10 +85,7 @@ def texts_of(frame: pd.DataFrame) -> set[str]:
 
 
 def masked(line: str, hide: Collection[str]) -> str:
-    """Return a line of foreign output without what may be a value of the data.
-
-    hide: Texts of the data, in small letters. Numbers and quoted texts go in any case.
-    """
+    """Return a line of foreign output without what may be a value of the data."""
     low = line.lower()
     for text in sorted((t for t in hide if t in low), key=len, reverse=True):
         line = re.sub(rf"(?<!\w){re.escape(text)}(?!\w)", "[...]", line, flags=re.IGNORECASE)

@@ -224,13 +224,7 @@ Floats = NDArray[np.float64]
 
 
 class Scorer:
-    """The original, read once the first release says of what types its columns are, and the study chosen for all.
-
-    frame, control: The source, where the spec's is a frame; people whom it does not hold. None: there are
-        none.
-    study: How the data is read and grouped, and what is measured; by default as the spec says, and by what the
-        columns look like.
-    """
+    """The original, read once the first release says of what types its columns are, and the study chosen for all."""
 
     def __init__(
         self,
@@ -360,8 +354,6 @@ def misplaced(aligned: Aligned, columns: ColumnSet) -> float:
 
     A table that is not released is put together from released ones of separate columns, the widest first, as if they
     were independent. Columns are counted in the study's groups, where it has any.
-
-    Returns: 0 to 1; NaN if no table has any of the columns.
     """
     # Separate columns, and the smallest released table of each
     left, pieces = list(columns), list[tuple[ColumnSet, Coded]]()
@@ -606,12 +598,7 @@ def compare_all(
     assumptions: Assumptions | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Make every candidate several times; score and attack each result against the original.
-
-    candidates: The first is a release.
-    control: People of the same population whom the source does not hold.
-    areas: Columns that record swapping exchanges; by default those of the spec's own swapping.
-    """
+    """Make every candidate several times; score and attack each result against the original."""
     if not 1 <= repeats <= MOST_REPEATS:
         raise SpecError(f"seeds: wants 1 to {MOST_REPEATS}, not {repeats}")
     built = candidates[0].spec
@@ -704,10 +691,7 @@ def _cpu() -> float:
 
 @contextmanager
 def built_in_scratch(spec: ReleaseSpec, build: Build) -> Iterator[tuple[Path, float]]:
-    """Build a release in a scratch folder, with a key of its own, and let the folder go at the end.
-
-    Yields: release; seconds: To build it.
-    """
+    """Build a release in a scratch folder, with a key of its own, and let the folder go at the end."""
     with scratch_directory() as folder:
         key = folder / "scratch.key"
         new_key(key)

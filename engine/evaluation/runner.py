@@ -176,10 +176,7 @@ class Task:
 
 
 def default_jobs(size: int) -> int:
-    """Processes where nobody says how many: one a processor that we may use, as memory allows, not too many.
-
-    size: Bytes of the files that are compared, of which each process has a copy.
-    """
+    """Processes where nobody says how many: one a processor that we may use, as memory allows, not too many."""
     processors = os.cpu_count() or 1
     with contextlib.suppress(AttributeError):  # not everywhere
         processors = len(os.sched_getaffinity(0))
@@ -217,10 +214,7 @@ def one_thread() -> Iterator[None]:
 
 
 class Processes:
-    """Processes beside this one, which works, too. Use as a context manager: none is left when it is over.
-
-    jobs: Processes, this one with them.
-    """
+    """Processes beside this one, which works, too. Use as a context manager: none is left when it is over."""
 
     def __init__(self, jobs: int) -> None:
         self._count = jobs - 1
@@ -248,10 +242,7 @@ class Processes:
     def run(
         self, task: Task, jobs: Sequence[Job], tell: Callable[[Job, int, int], None]
     ) -> list[Finding | None]:
-        """Do all jobs, here and in the workers; after an error none is begun, and it is raised.
-
-        tell: Called from here with a job that begins here, how many are done, and how many there are.
-        """
+        """Do all jobs, here and in the workers; after an error none is begun, and it is raised."""
         order = {name: i for i, name in enumerate(reversed(LONG), 1)}
         todo = deque(sorted(range(len(jobs)), key=lambda i: -order.get(jobs[i].name, 0)))
         found: dict[int, Finding | None] = {}
@@ -475,10 +466,7 @@ def attack_subjects(
     together: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Attack finished releases, or tables of any tool, one by one or, together, as one attacker holds them.
-
-    study: Says what attackers know who run the quick attacks on one subject, too.
-    """
+    """Attack finished releases, or tables of any tool, one by one or, together, as one attacker holds them."""
     if not given.subjects:
         raise SpecError("attack needs at least one release or synthetic table")
     results, tell = [], progress or silent

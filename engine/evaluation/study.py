@@ -71,10 +71,7 @@ class Study(Reading, Sections):
 
 
 def read_study(path: Path, *, beside: Sequence[Path] = ()) -> Study:
-    """Read a study.
-
-    beside: Folders where files that the study names are looked for, after its own.
-    """
+    """Read a study."""
     try:
         study = Study.model_validate(parsed_toml(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -115,10 +112,7 @@ OF_A_RELEASE = frozenset({"release", "source", "privacy"})
 def named_study(
     what: str | Path, *, beside: Sequence[Path], read_spec: Callable[[Path], ReleaseSpec]
 ) -> tuple[Study | None, ReleaseSpec | None]:
-    """Return the study, or the spec of a release, that somebody names.
-
-    beside: Folders where files that the study names are looked for, after its own.
-    """
+    """Return the study, or the spec of a release, that somebody names."""
     path = Path(what)
     if not path.is_file():
         path = _preset(str(what))
@@ -297,13 +291,7 @@ class _Column:
 def default_study(
     original: pd.DataFrame, tables: Mapping[ColumnSet, Distinct], *, title: str
 ) -> DefaultStudy:
-    """Choose a study by what the columns look like.
-
-    tables: Synthetic tables; columns that the original lacks do not count.
-
-    Returns: Columns in which nearly every row has a value of its own are left out of most sections, constant
-    ones of those that they say nothing to.
-    """
+    """Choose a study by what the columns look like."""
     seen = [
         _seen(original[name], sets)
         for name in original.columns

@@ -270,10 +270,7 @@ def targets_of(aligned: Aligned, attacker: Attacker, keys: Collection[str]) -> K
 
 
 def usable(aligned: Aligned, keys: KeySet, target: str | None = None) -> list[KeySet]:
-    """The known columns that an attacker can use together: all, or else the largest sets that a table has.
-
-    target: A column that the table must have, too.
-    """
+    """The known columns that an attacker can use together: all, or else the largest sets that a table has."""
     wanted = () if target is None else (target,)
     if keys and covering(aligned, (*keys, *wanted)) is not None:
         return [keys]
@@ -369,10 +366,7 @@ class Control:
 def controlled(
     aligned: Aligned, rng: np.random.Generator, attack: Callable[[Aligned], Rate | str]
 ) -> Control:
-    """Run an attack on people of the data and on non-members, under like conditions.
-
-    attack: Gives its rate, or says why there is none.
-    """
+    """Run an attack on people of the data and on non-members, under like conditions."""
     both = alike(aligned, rng)
     rates = []
     for side in (both.members, both.non_members):

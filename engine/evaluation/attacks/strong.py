@@ -232,10 +232,7 @@ class Averaging(NamedTuple):
 
 
 def averaged(figures: Iterable[Repeated]) -> Averaging:
-    """Estimate every count from all tables that show it; pooled over columns, tables and releases.
-
-    figures: All of narrowest tables of the same width.
-    """
+    """Estimate every count from all tables that show it; pooled over columns, tables and releases."""
     found = [one for one in figures if len(one.truth)]
     truth = np.concatenate([f.truth for f in found]).astype(np.float64)
     widths = np.unique(np.concatenate([f.width for f in found]))
@@ -863,8 +860,6 @@ def prior_of(system: System, believed: Floats | None = None) -> Floats:
     """Chances beforehand: the group's published shares, or a model's moved towards them.
 
     Taken is what agrees better with the published counts, which an attacker can see.
-
-    believed: What a model that does not read the group's own tables gives each member; above 0.
     """
     n = system.matrix.shape[1]
     plain = np.broadcast_to(system.share, (n, len(system.share))).copy()

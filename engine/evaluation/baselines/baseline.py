@@ -59,10 +59,7 @@ def floats_of(column: pd.Series) -> Floats:
 
 
 def column_of(values: Floats, like: pd.Series) -> pd.Series:
-    """Return computed floats as a column of another's type, whole where all of that column's values are.
-
-    values: NaN is a blank; only where the other column can hold one.
-    """
+    """Return computed floats as a column of another's type, whole where all of that column's values are."""
     there = floats_of(like)
     there = there[~np.isnan(there)]
     if len(there) and (np.abs(there) < _WHOLE).all() and (there == np.round(there)).all():

@@ -161,10 +161,7 @@ def _read(path: Path, frame: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def require_alike(found: Any, frame: pd.DataFrame, name: str, *, as_many: bool = False) -> None:
-    """Refuse a synthetic table that is none of the data's.
-
-    as_many: It must have exactly as many rows, not at least.
-    """
+    """Refuse a synthetic table that is none of the data's."""
     if not isinstance(found, pd.DataFrame):
         raise DataError(f"{name}: gave a {type(found).__name__} and no table")
     there, wanted = [str(c) for c in found.columns], [str(c) for c in frame.columns]
@@ -255,11 +252,7 @@ class Entrant:
 
 
 def entrants(given: Sequence[str]) -> tuple[Entrant, ...]:
-    """Return what is to be compared.
-
-    given: Lists with commas between, of names, files, `NAME:COLUMN+COLUMN` (partial synthesis),
-        `RECIPE=INTERPRETER`; or one command, `NAME=cmd {in} {out}`.
-    """
+    """Return what is to be compared."""
     entries: list[str] = []
     for one in given:
         entries += [one] if "{" in one else [part.strip() for part in one.split(",")]

@@ -161,11 +161,7 @@ def _drawn(chances: Floats, classes: Codes, rng: np.random.Generator) -> Codes:
 def possible_rows(
     mixture: Mixture, n: int, rules: Rules, rng: np.random.Generator
 ) -> tuple[Codes, tuple[Codes, Codes]]:
-    """Draw rows until n are possible.
-
-    Returns: rows; impossible: Rows that were drawn before the last of them and are impossible, and their
-    classes.
-    """
+    """Draw rows until n are possible."""
     kept: list[Codes] = []
     cut: list[Codes] = []
     cut_classes: list[Codes] = []

@@ -120,10 +120,7 @@ def swapping(
 
 
 def partners(group: Codes, rate: float, rng: np.random.Generator) -> Codes:
-    """Return for each record the one whose values it gets: its own, or that of its partner.
-
-    group: Partners are of one group; of an odd number drawn in a group one stays.
-    """
+    """Return for each record the one whose values it gets: its own, or that of its partner."""
     n = len(group)
     drawn = rng.permutation(n)[: round(rate * n)]
     drawn = drawn[np.argsort(group[drawn], kind="stable")]
@@ -188,10 +185,7 @@ def _require(frame: pd.DataFrame, columns: Sequence[str], name: str, k: int, why
 
 
 def mondrian(codes: Codes, k: int) -> Codes:
-    """Split records into classes of at least k, each cut at the median of the column that spreads most.
-
-    codes: Places of values in their order; at least k rows.
-    """
+    """Split records into classes of at least k, each cut at the median of the column that spreads most."""
     scale = np.maximum(codes.max(axis=0) - codes.min(axis=0), 1)
     classes = np.zeros(len(codes), np.int64)
     todo, n_classes = [np.arange(len(codes))], 0

@@ -423,11 +423,7 @@ def column_sets(
     beside: Collection[str] = (),
     most_listed: int = 500_000,
 ) -> tuple[list[ColumnSet], int]:
-    """Sets of some columns that a table shows, and how many there are; some are drawn where there are more.
-
-    beside: Columns that the table must have, too.
-    most_listed: Of more sets that the tables show, each counted as often as shown, some are drawn one by one.
-    """
+    """Sets of some columns that a table shows, and how many there are; some are drawn where there are more."""
     free = [[c for c in t if c in columns] for t in aligned.tables if set(beside) <= set(t)]
     n_shown = np.array([comb(len(c), width) for c in free], dtype=np.float64)
     if n_shown.sum() <= most_listed:

@@ -81,11 +81,7 @@ class Declared:
 
 
 def data_of(spec: ReleaseSpec, data: Any = None) -> Any:
-    """What is to be read: what is given, or the spec's source as it says, where that is more than one plain file.
-
-    data: A path or frame given in place of the source; by default, or where it is one of the source's files,
-        all of it.
-    """
+    """What is to be read: what is given, or the spec's source as it says, where that is more than one plain file."""
     source, path = spec.source, spec.source.path
     if data is not None:
         files = (
@@ -107,10 +103,7 @@ def data_of(spec: ReleaseSpec, data: Any = None) -> Any:
 def write_plainly(
     con: duckdb.DuckDBPyConnection, declared: Sequence[Column], types: dict[str, str], place: str
 ) -> list[str]:
-    """Put the numbers and dates that the cells of `source` say in their place, and change their types accordingly.
-
-    Returns: Columns that are left as they are, for they have cells that are not written as is declared.
-    """
+    """Put the numbers and dates that the cells of `source` say in their place, and change their types accordingly."""
     columns = [c for c in declared if types.get(c.name) == "VARCHAR" and c.writing != Writing()]
     if not columns:
         return []
@@ -497,10 +490,7 @@ def read_kinds(
     nulls: Sequence[str],
     grids: Mapping[str, Column] | None = None,
 ) -> pd.DataFrame:
-    """Read columns as their kinds say.
-
-    grids: Columns on whose grids numbers and times are put, and whose `nulls` are read as blanks, too.
-    """
+    """Read columns as their kinds say."""
     known = grids or {}
     spelled = {c: (*nulls, *(known[c].spellings if c in known else ("",))) for c in kinds}
     listed = []
@@ -842,10 +832,7 @@ def read_like(
     name: str = "the table",
     is_control: bool = False,
 ) -> pd.DataFrame:
-    """Read other rows, synthetic ones or control rows, with the kinds of the original and on its grids.
-
-    is_control: They are written as the original is.
-    """
+    """Read other rows, synthetic ones or control rows, with the kinds of the original and on its grids."""
     wanted: dict[str, Kind] = {str(c): kind_of_column(original[c]) for c in original.columns}
     written = list(original.attrs.get("grids", {}).values()) if is_control else []
     with opened(what, name=name, wanted=wanted, written=written) as relation:

@@ -56,10 +56,7 @@ class Ranges(Section):
 
 
 def one_way(aligned: Aligned, table: Coded, column: str, *, is_known: bool = False) -> Counts:
-    """Count one column in the original and a table, in the study's groups where it has any.
-
-    is_known: Only values that the original has, blanks not.
-    """
+    """Count one column in the original and a table, in the study's groups where it has any."""
     both = counts(aligned, aligned.original, table, [column], binned=[column])
     if not is_known:
         return both

@@ -104,10 +104,7 @@ class Encoder:
 
 
 class Learner:
-    """A model on codes; where there is one class only, or nothing to learn from, it tells the shares of the classes.
-
-    kind: One of `LEARNERS`: logistic regression (ridge penalty, C = 1), or a random forest (Breiman 2001).
-    """
+    """A model on codes; where there is one class only, or nothing to learn from, it tells the shares of the classes."""
 
     def __init__(
         self,

@@ -66,10 +66,7 @@ NO_RATE = "not computed"
 def page(
     evaluation: Evaluation, *, publishable: bool = False, catalogue: Catalogue | None = None
 ) -> str:
-    """Return the report.
-
-    publishable: A short one of rounded scores, without anything of the original.
-    """
+    """Return the report."""
     all_lines = lines(evaluation, catalogue)
     if publishable:
         all_lines = publishable_lines(all_lines, evaluation.n_rows)
@@ -189,12 +186,7 @@ def write_report(
     force: bool = False,
     catalogue: Catalogue | None = None,
 ) -> tuple[Path, Path]:
-    """Write the report, and JSON beside it.
-
-    path: Ends in .html; the JSON file has the same stem.
-    publishable: Rounded scores only; files may be read by all that the umask lets. Otherwise they have mode
-        0600.
-    """
+    """Write the report, and JSON beside it."""
     check_target(path, force=force)
     return write_both(
         path,

@@ -552,10 +552,7 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, Draw], ...]], ...] = (
 
 
 def groups_of(result: Result, names: Names, *, most: int | None = None) -> list[Group]:
-    """Return the pictures of a subject.
-
-    most: Of a kind, the worst; None: as many as there are.
-    """
+    """Return the pictures of a subject."""
     return [
         Group(
             title=title,

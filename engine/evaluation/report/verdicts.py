@@ -130,11 +130,7 @@ def distance(figure: Figure, value: float) -> float:
 
 
 def lines(evaluation: Evaluation, catalogue: Catalogue | None = None) -> list[Line]:
-    """Lay out all figures of all subjects, in the order of the catalogue; headline figures of unmeasured ones too.
-
-    catalogue: By default that of all measures and attacks that the same command could have run; a figure that it
-        lacks is only stated.
-    """
+    """Lay out all figures of all subjects, in the order of the catalogue; headline figures of unmeasured ones too."""
     reaches = {row.measure: row.reach for row in reversed(evaluation.study.rows) if row.reach}
     if catalogue is None:
         ran = {name for one in evaluation.results for name in one.findings}
@@ -194,8 +190,6 @@ def verdict(
 
     What a study wants reached counts for good in the place of the catalogue's threshold. A figure without thresholds is
     compared with a sample of the original.
-
-    scale: The same figure of a sample of the original.
     """
     if value is None or not isfinite(value):
         return "not computed"
@@ -287,8 +281,6 @@ def improvements(all_lines: Sequence[Line]) -> list[Improvement]:
     """Hold every other subject against the first, in all figures that have a perfect value and that both have.
 
     Figures of tables that differ much in their number of columns have a reason in the place of a factor.
-
-    Returns: By number of columns that a figure looks at, then in the order of the lines; utility before risk.
     """
     if not all_lines:
         return []
@@ -488,10 +480,7 @@ MOST_DIGITS_OF_COUNTS = 1
 
 
 def check_target(path: Path, *, force: bool = False, inputs: Iterable[object] = ()) -> None:
-    """Refuse a path that no report can be written to, before anything is measured.
-
-    inputs: What is read to make it; paths among them are never replaced.
-    """
+    """Refuse a path that no report can be written to, before anything is measured."""
     if path.suffix.lower() not in ENDINGS:
         raise StoreError(f"{path}: a report ends in .html; JSON goes beside it")
     read = [what for what in inputs if isinstance(what, str | Path)]
@@ -504,10 +493,7 @@ def check_target(path: Path, *, force: bool = False, inputs: Iterable[object] = 
 def as_json(
     evaluation: Evaluation, *, publishable: bool = False, catalogue: Catalogue | None = None
 ) -> str:
-    """The figures of an evaluation as JSON, with a line break at its end.
-
-    publishable: Rounded scores only.
-    """
+    """The figures of an evaluation as JSON, with a line break at its end."""
     all_lines, about = lines(evaluation, catalogue), _about(evaluation)
     if publishable:
         rows = [
@@ -644,11 +630,7 @@ def is_publishable(line: Line) -> bool:
 
 
 def published(figure: Figure, value: float | None, n_rows: int) -> float | None:
-    """Return a figure as it may be published: two significant digits, and no share that would give away a count.
-
-    figure: Shares are known by their upper bound, 1 or 100: they are rounded to the power of ten that is
-        worth ten people at least.
-    """
+    """Return a figure as it may be published: two significant digits, and no share that would give away a count."""
     if value is None:
         return None
     if figure.high in (1, 100):
