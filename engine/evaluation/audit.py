@@ -319,7 +319,7 @@ class Subspace:
         return Direction(parts=tuple(parts))
 
     def critical(self, plus: Sequence[Cells], minus: Sequence[Cells]) -> Direction | None:
-        """The direction in which two lots of synthetic data differ most on average; None: they do not differ.
+        """The direction in which two samples of synthetic data differ most on average; None: they do not differ.
 
         The mean difference of all statistics, projected: its coefficients in an orthonormal basis are the slopes of the
         paper's equation 5 but for one factor.
@@ -365,7 +365,7 @@ def subspace_of(safe: SafeStatistics, rng: np.random.Generator) -> Subspace:
 MOST_LISTED = 20_000
 """Of a larger domain, those of the data and others like them are looked at."""
 MOST_MULTIPLES = 12
-"""Tries to find a number of copies that makes all rows whole."""
+"""Tries to find a multiple that makes all rows whole."""
 _WHOLE = 1e-6
 
 
@@ -566,8 +566,8 @@ def frame_generator(domain: Domain, function: Function, words: str = "") -> Gene
         try:
             made = function(frame)
         except Exception as error:  # noqa: BLE001  # of whatever kind: it is not our code
-            told = masked(str(error), texts_of(frame))
-            raise DataError(f"the generator failed: {type(error).__name__}: {told}") from None
+            message = masked(str(error), texts_of(frame))
+            raise DataError(f"the generator failed: {type(error).__name__}: {message}") from None
         if not isinstance(made, pd.DataFrame):
             raise DataError(f"the generator gave {type(made).__name__}, not a data frame")
         return checked(made, domain, n_rows=len(frame))
@@ -603,9 +603,9 @@ def checked(made: pd.DataFrame, domain: Domain, *, n_rows: int) -> Cells:
     strange = [str(name) for name in made.columns if name not in domain.names]
     missing = [name for name in domain.names if name not in made.columns]
     if strange or missing:
-        told = [f"lacks {', '.join(missing)}"] if missing else []
-        told += [f"has {len(strange)} that were not given"] if strange else []
-        raise DataError(f"the generator gave other columns: {' and '.join(told)}")
+        problems = [f"lacks {', '.join(missing)}"] if missing else []
+        problems += [f"has {len(strange)} that were not given"] if strange else []
+        raise DataError(f"the generator gave other columns: {' and '.join(problems)}")
     if len(made) < FEWEST * n_rows:
         raise DataError(
             f"the generator gave {len(made):,} rows of {n_rows:,}: an audit wants about as many as it gives"
@@ -747,7 +747,7 @@ class Claim:
     title: str
     tables: tuple[ColumnSet, ...]  # That it publishes
     # Those of mode sticky that nothing was measured of as such. A table of five columns is measured where
-    # one of them tells another: a release says so, a spec as far as it is declared.
+    # one of them determines another: a release says so, a spec as far as it is declared.
     modelled: tuple[ColumnSet, ...]
     privacy: PrivacyParams  # Of mode sticky
     dp: DPParams | None  # Of mode dp
@@ -778,13 +778,13 @@ class Claim:
 
 
 def claim_of_spec(spec: ReleaseSpec) -> Claim:
-    tells = {column.name: column.determines for column in spec.columns}
+    determined = {column.name: column.determines for column in spec.columns}
     modelled = []
     for table in spec.tables if spec.mode != "dp" else ():
-        # Whether too many columns are left without those that others of the table are declared to tell
+        # Whether too many columns are left without those that others of the table are declared to determine
         left = list(table)
         for name in table:
-            if any(name in tells.get(other, ()) for other in left if other != name):
+            if any(name in determined.get(other, ()) for other in left if other != name):
                 left.remove(name)
         if len(left) > MAX_WIDTH:
             modelled.append(table)
@@ -799,17 +799,17 @@ def claim_of_spec(spec: ReleaseSpec) -> Claim:
 
 def claim_of_release(path: Path) -> Claim:
     release = read_release(path)
-    told = release.facts.privacy
+    stated = release.facts.privacy
     dp, privacy = None, PROFILES["standard"]
     try:
         if release.facts.mode == "dp":
-            values = {k.name: told[k.name] for k in fields(DPParams) if k.name in told}
-            values |= {k: tuple(told[k]) for k in ("columns", "strata")} | {"ranges": ()}
-            values["margins"] = tuple(tuple(margin) for margin in told["margins"])
+            values = {k.name: stated[k.name] for k in fields(DPParams) if k.name in stated}
+            values |= {k: tuple(stated[k]) for k in ("columns", "strata")} | {"ranges": ()}
+            values["margins"] = tuple(tuple(margin) for margin in stated["margins"])
             dp = DPParams(**values)
         else:
             names = ("profile", "low_threshold", "threshold_mean", "layer_sd")
-            privacy = PrivacyParams(**{name: told[name] for name in names})
+            privacy = PrivacyParams(**{name: stated[name] for name in names})
     except (TypeError, KeyError, ValueError):
         raise DamagedRelease(f"{path}: its parameters are not what tablepack wrote") from None
     return Claim(
@@ -1020,7 +1020,7 @@ def two_sample(
     put_back: int,
     smallest: int,
 ) -> DirectionTest:
-    """Student's two-sided t-test of two lots of as many runs, as in Houssiau et al., its power and what it finds.
+    """Student's two-sided t-test of two samples of as many runs, as in Houssiau et al., its power and what it finds.
 
     Where nothing varies, p is 1 if both are the same and 0 if not.
     """
@@ -1197,17 +1197,19 @@ def run_audit(
         )
         rows = max(rows, int(ends.plus.n.sum()))
     corrected = holm([test.p for test in tests])
-    told = list(notes)
+    remarks = list(notes)
     if start.left_out:
-        told.append(
+        remarks.append(
             f"{100 * start.left_out:.2g} % of the rows lie in safe counts of too few, and were left out: suppression "
-            "depends on who they are, which no margin tells."
+            "depends on who they are, which no margin says."
         )
     smallest = min((test.smallest for test in tests), default=settings.least)
     if smallest < settings.least:
-        told.append(f"The smallest safe count is {smallest}, where {settings.least} were wanted.")
+        remarks.append(
+            f"The smallest safe count is {smallest}, where {settings.least} were wanted."
+        )
     if tests and all(test.t is None for test in tests):
-        told.append("All runs of the same data gave the same: the generator draws nothing anew.")
+        remarks.append("All runs of the same data gave the same: the generator draws nothing anew.")
     return replace(
         found,
         looked_at=space.dimension,
@@ -1215,7 +1217,7 @@ def run_audit(
         left_out=start.left_out,
         tests=tuple(replace(t, p_holm=p) for t, p in zip(tests, corrected, strict=True)),
         why_nothing="" if tests else NO_ROOM,
-        notes=tuple(told),
+        notes=tuple(remarks),
         seconds=time.perf_counter() - begun,
     )
 
@@ -1286,7 +1288,7 @@ def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
         chart.area(at, np.full(len(at), 0.1), 0.1 + height, colour, alpha=0.35)
         chart.marks(lot, np.full(len(lot), row), colour, mark, size=3)
     words = (
-        "Each mark is one run. If the card is true, both lots lie alike; what uses more pulls those of D+ towards 1 "
+        "Each mark is one run. If the card is true, both samples lie alike; what uses more pulls those of D+ towards 1 "
         "and those of D- towards 0."
         if is_wide
         else "Marks as above."

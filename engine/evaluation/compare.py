@@ -158,9 +158,9 @@ class Comparison:
             if one is not None and other is not None
         }
         cost = f"{LOSS.title} {by[LOSS]:+.3f}; " if LOSS in by else ""
-        told = {f: round(v, 3) for f, v in by.items() if f != LOSS}
-        less = [f"{f.title} {v:+.3f}" for f, v in told.items() if v < 0]
-        more = [f"{f.title} {v:+.3f}" for f, v in told.items() if v > 0]
+        changes = {f: round(v, 3) for f, v in by.items() if f != LOSS}
+        less = [f"{f.title} {v:+.3f}" for f, v in changes.items() if v < 0]
+        more = [f"{f.title} {v:+.3f}" for f, v in changes.items() if v > 0]
         parts = [f"lower: {', '.join(less)}"] if less else []
         parts += [f"higher: {', '.join(more)}"] if more else []
         return cost + ("; ".join(parts) or "no risk changed")
@@ -509,7 +509,7 @@ def _narrow(spec: ReleaseSpec) -> ReleaseSpec:
 
 
 def marked_as_scratch(spec: ReleaseSpec) -> ReleaseSpec:
-    """Return a spec whose releases say that they must not be published, and are built whatever they tell."""
+    """Return a spec whose releases say that they must not be published, and are built whatever they reveal."""
     return replace(
         spec,
         title=f"SCRATCH: {spec.title}".rstrip(": "),

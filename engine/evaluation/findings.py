@@ -60,7 +60,7 @@ class Figure:
     better: Literal["lower", "higher", "neither"]
     low: float = 0.0  # low, high: Bounds of what it can be
     high: float = math.inf
-    # What a copy of the original scores (utility), or a release that tells nothing (risk).
+    # What a copy of the original scores (utility), or a release without information about persons (risk).
     perfect: float | None = None
     # How many columns it looks at together: "1", "2", "3", "all", or "" where that says nothing.
     columns: str = ""
@@ -83,7 +83,7 @@ class Entry:
     kind: Kind = "measure"
     run: str = ""  # module:function
     options: str = ""  # Section of a study that it reads; empty: none, it runs in any case
-    of_several: bool = False  # It is about what several tables tell together
+    of_several: bool = False  # It is about several tables together
     on_sample: bool = True  # A sample in the place of the release says something about it
     plugin: EntryPoint | None = None
     texts: Mapping[str, str] = field(default_factory=dict)  # Notes and verdicts, to be filled in

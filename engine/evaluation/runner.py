@@ -186,18 +186,18 @@ def default_jobs(size: int) -> int:
 
 
 def free_memory() -> int | None:
-    """Bytes that this process could have, of the system and of its control group; None where Linux does not tell."""
-    told = []
+    """Bytes that this process could have, of the system and of its control group; None where Linux does not say."""
+    limits = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         text = Path("/proc/meminfo").read_text("utf-8")
-        told.append(int(text.partition("MemAvailable:")[2].split()[0]) << 10)
+        limits.append(int(text.partition("MemAvailable:")[2].split()[0]) << 10)
     groups = Path("/sys/fs/cgroup")
     names = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
     for folder, (limit, used) in zip((groups, groups / "memory"), names, strict=True):
         with contextlib.suppress(OSError, ValueError):  # "max": no limit
             most, has = (int((folder / name).read_text("utf-8")) for name in (limit, used))
-            told.append(max(most - has, 0))
-    return min(told, default=None)
+            limits.append(max(most - has, 0))
+    return min(limits, default=None)
 
 
 @contextlib.contextmanager
@@ -323,8 +323,8 @@ def _do(number: int, job: Job) -> Finding | None:
     """Do a job of a task, which is received where it is new; each worker takes one copy."""
     global _task  # a worker's own
     while _task is None or _task[0] != number:
-        told, packed = _given.get()
-        _task = told, pickle.loads(packed)  # noqa: S301  # from our own parent, over our own pipe
+        number_given, packed = _given.get()
+        _task = number_given, pickle.loads(packed)  # noqa: S301  # from our own parent, over our own pipe
     with one_thread():
         return done_safely(_task[1], job)
 
@@ -525,7 +525,7 @@ def as_one(results: Sequence[Result], study: Study, combining: Rule = "partial")
 
 
 def names_of(subjects: Sequence[object]) -> list[str]:
-    """Names for subjects, each of its own: two files of one name are told apart by their folders."""
+    """Names for subjects, each of its own: two files of one name are distinguished by their folders."""
 
     def name_of(what: object, number: int) -> str:
         if not isinstance(what, str | Path):

@@ -1,8 +1,8 @@
-"""Inference: what does a release tell about a person's unknown columns, given the known ones?
+"""Inference: what does a release reveal about a person's unknown columns, given the known ones?
 
 `inference` is for who knows the quasi-identifiers: classification-based attribute risk of Choi et al., MLHC 2017
 (arXiv:1703.06490), with a random forest. `attribute` is for who knows all other columns, or 3 to 7 of them. Where no
-table holds all that is known, the tables that tell a column from some of it are joined as a tree: each that adds known
+table holds all that is known, the tables that have a column with some of it are joined as a tree: each that adds known
 columns is read given what it shares with one before (Chow and Liu 1968, doi:10.1109/TIT.1968.1054142; with one shared
 column, the tree-augmented naive Bayes of Friedman, Geiger and Goldszmidt 1997, doi:10.1023/A:1007465528199).
 Invariant: only the released tables are read, and of people only the known columns.
@@ -54,7 +54,7 @@ from engine.evaluation.findings import Finding, Rate, not_computed, optional, ra
 from engine.schema import ColumnSet, column_set
 
 MOST_VALUES = 100
-"""Values of a column that are told apart in guessing; a rarer one is guessed only where all who agree have it."""
+"""Values of a column that are distinguished in guessing; a rarer one is guessed only where all who agree have it."""
 BACK_OFF = 1.0
 """Records' worth of what is known without a table that each of its cells is mixed with."""
 _TREES, _HELD_OUT, _FEWEST_PEOPLE, _CONFIDENT = 30, 0.3, 20, 0.1
@@ -67,7 +67,7 @@ _TREES, _HELD_OUT, _FEWEST_PEOPLE, _CONFIDENT = 30, 0.3, 20, 0.1
 class Chances:
     values: Numbers  # shape (n_values,): Codes, in order
     worth: Floats  # shape (n_people, n_values): Probabilities; each row adds up to 1
-    read: tuple[ColumnSet, ...]  # Tables that were read, those that tell most first
+    read: tuple[ColumnSet, ...]  # Tables that were read, the most informative first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -150,7 +150,7 @@ def _share_among(
 def _tree(
     aligned: Aligned, target: str, sets: list[ColumnSet]
 ) -> list[tuple[ColumnSet, ColumnSet]]:
-    """Order the sets, each with what it shares with one before: next comes the one that tells most of the target
+    """Order the sets, each with what it shares with one before: next comes the one most informative about the target
     beyond that."""
 
     @cache
@@ -321,7 +321,7 @@ def inference(held: Held, attacker: Attacker, rng: np.random.Generator) -> Findi
             f"{n_people} people; baseline: the same attack with exact tables of all others of the original, or a "
             "forest on their rows, whichever does better",
             INDEPENDENT.format("guesses"),
-            f"the {MOST_VALUES} most frequent values of a column are told apart by the models",
+            f"the {MOST_VALUES} most frequent values of a column are distinguished by the models",
             *left_out,
         ),
         control_note="control: the control rows that were given"

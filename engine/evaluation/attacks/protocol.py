@@ -518,7 +518,7 @@ def anonymity_loss(attack: Claims, baseline: Claims) -> tuple[float, bool] | Non
 FALSE_ALARMS = 0.01
 """Share of non-members whom an attacker may take for people of the data."""
 FEWEST_NON_MEMBERS = 100
-"""Non-members, below which one false alarm in a hundred cannot be told."""
+"""Non-members, below which a rate of one false alarm in a hundred cannot be estimated."""
 
 
 def _below(scores: Floats, ordered: Floats) -> Floats:

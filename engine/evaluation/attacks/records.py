@@ -614,7 +614,7 @@ def _claims(found: pd.DataFrame) -> Rate | None:
 
 
 def _worst(main: pd.DataFrame) -> pd.DataFrame:
-    """The table of each target that tells most of it."""
+    """The most informative table of each target."""
     return main.loc[main.groupby("target", sort=False)["dcap"].idxmax()]
 
 

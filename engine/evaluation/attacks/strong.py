@@ -78,7 +78,7 @@ _ATTACKERS = {
 
 
 def membership(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Finding:
-    """Tell people of the data from non-members.
+    """Distinguish people of the data from non-members.
 
     Who knows everybody else holds the published count of each cell that a person would stand in against the count
     without the person and with them; who knows the population only, against what the one-way tables predict. Both add
@@ -220,7 +220,7 @@ class Averaging(NamedTuple):
 
     counts: int  # Number of counts attacked
     # Root mean square error, and share right to the unit once rounded, by estimate: "alone", the narrowest table;
-    # "mean"; "weighted" by inverse mean square error of each width, which the attacker is told; "median"; "apart", the
+    # "mean"; "weighted" by inverse mean square error of each width, which the attacker knows; "median"; "apart", the
     # mean of those that differ; "trained", the best weights by width, learnt from half of the counts and scored on the
     # other half.
     rmse: dict[str, float]
@@ -280,7 +280,7 @@ def _rms(off: Floats) -> float:
     return float(np.sqrt(np.mean(np.square(off)))) if len(off) else math.nan
 
 
-# Cloning: columns of the data that are copies of each other, each a fresh measurement of the same people
+# Cloning: duplicate columns of the data, each a fresh measurement of the same people
 
 
 NEARLY = 0.95
@@ -307,7 +307,7 @@ def cloning(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> F
         for secret in secrets_of(held.aligned, assumptions.secrets):
             if secret in columns:
                 continue
-            one = _told_apart(held, people, columns, secret, rng)
+            one = _distinguished(held, people, columns, secret, rng)
             if one is None:
                 continue
             rates = {way: rate_of(answers) for way, answers in one[0].items()}
@@ -362,26 +362,26 @@ def copies_of(aligned: Aligned, rng: np.random.Generator) -> list[tuple[str, ...
 
 
 def _is_copy(aligned: Aligned, people: Coded, one: str, other: str) -> bool:
-    """Whether each of two columns tells the other of nearly anybody whose value somebody shares.
+    """Whether each of two columns determines the other of nearly anybody whose value somebody shares.
 
-    A value that one person has tells all of that person: two columns of such values need not be copies.
+    A value that one person has determines all of that person: two columns of such values need not be copies.
     """
     size = n_codes(aligned, other)
     joint = people.codes[one].astype(np.int64) * size + people.codes[other]
     pairs, n = np.unique(joint, return_counts=True)
-    for key, told in ((pairs // size, pairs % size), (pairs % size, pairs // size)):
+    for key, other_column in ((pairs // size, pairs % size), (pairs % size, pairs // size)):
         is_shared = np.bincount(key, n)[key] > 1
         of_key, held = key[is_shared], n[is_shared]
         most = np.zeros(int(of_key.max(initial=-1)) + 1)
         np.maximum.at(most, of_key, held)
-        commonest = float(np.bincount(told[is_shared], held).max(initial=0))
+        commonest = float(np.bincount(other_column[is_shared], held).max(initial=0))
         wrong = held.sum() - commonest
         if wrong == 0 or most.sum() - commonest < NEARLY * wrong:
             return False
     return True
 
 
-def _told_apart(
+def _distinguished(
     held: Held, people: Coded, copies: Sequence[str], secret: str, rng: np.random.Generator
 ) -> tuple[dict[str, Floats], tuple[int, int]] | None:
     """Right answers (a half for a tie) by one copy's tables and by all, and how many there are; None: no table."""
@@ -398,15 +398,15 @@ def _told_apart(
     sums = {way: np.zeros(len(people.n)) for way in ("alone", "together")}
     for view in views:
         found = cells(held.aligned, view, people, replace(people, codes=other))
-        told = np.zeros(len(people.n))
+        score = np.zeros(len(people.n))
         for at, sign in ((found.of[0], 1), (found.of[1], -1)):
             without = found.truth[at] - (sign > 0)
             shift = (found.shown[at] - without - 0.5) / found.variance[at]
-            told += sign * np.where(found.is_released[at], shift, 0.0)
-        sums["together"] += told
+            score += sign * np.where(found.is_released[at], shift, 0.0)
+        sums["together"] += score
         if first in view.columns:
-            sums["alone"] += told
-    right = {way: (np.sign(told) + 1) / 2 for way, told in sums.items()}
+            sums["alone"] += score
+    right = {way: (np.sign(score) + 1) / 2 for way, score in sums.items()}
     return right, (len(by_copy[first]), len(views))
 
 
@@ -422,7 +422,7 @@ SMALLEST_SHOWN = 3
 
 
 def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Finding:
-    """Tell empty unreleased cells from small ones, table by table; and look for released cells of too few.
+    """Distinguish empty unreleased cells from small ones, table by table; and look for released cells of too few.
 
     A cell that was not released is published as filled without looking, from what stands around it. The attacker takes
     a higher filled count for "somebody is there"; the control expects people by the one-way counts alone.
@@ -553,8 +553,8 @@ MOST_OF_ONE = 4
 """Targets with one secret, or one set of columns that single them out."""
 TOO_COMMON = 0.9
 """Share of the commonest value in a group beyond which there is little to find out."""
-TOLD = 0.8
-"""Share of what guessing gets wrong that another column sets right, beyond which it tells a secret."""
+DETERMINED = 0.8
+"""Share of what guessing gets wrong that another column sets right, beyond which it determines a secret."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -686,9 +686,9 @@ def settled(aligned: Aligned) -> set[str]:
                 keys, at = np.unique(key_of(aligned, table, (known, secret)), return_inverse=True)
                 n = totals(at.reshape(-1), table.n)
                 of_known = np.flatnonzero(np.diff(keys // n_codes(aligned, secret), prepend=-1))
-                told = float(np.maximum.reduceat(n, of_known).sum())
+                explained = float(np.maximum.reduceat(n, of_known).sum())
                 commonest = float(totals(table.codes[secret], table.n).max())
-                if told - commonest > TOLD * (table.total - commonest):
+                if explained - commonest > DETERMINED * (table.total - commonest):
                     found.add(secret)
     return found
 
@@ -696,10 +696,10 @@ def settled(aligned: Aligned) -> set[str]:
 # The system of a group
 
 
-MOST_TOLD = 8
-"""Values of a secret that are told apart; rarer ones are one more."""
+MOST_DISTINGUISHED = 8
+"""Values of a secret that are distinguished; rarer ones are one more."""
 FIRMNESS = 0.2
-"""How firmly chances beforehand hold, beside what their own variance says: counts of noise of sd 1 tell more."""
+"""How firmly chances beforehand hold, beside what their own variance says: noisy counts are more informative."""
 LEAST_CHANCE = 0.02
 """Chance below which a value is not taken to be for anybody beforehand."""
 _FIRM = 3.0
@@ -717,9 +717,7 @@ class System:
     view: Numbers  # shape (n_equations,): Which view says it
     truth: Numbers  # shape (n_people,): Which value each member has
     share: Floats  # shape (n_values,): Share of each value in the group, as published
-    values: (
-        Numbers  # shape (n_told,): Codes of the values told apart; any further value is the last
-    )
+    values: Numbers  # shape (n_distinguished,): Codes of the values distinguished; any further value is the last
     members: Coded
     released: Numbers  # shape (n_equations,): Released cells in each equation
 
@@ -741,11 +739,11 @@ def system_of(held: Held, target: Target) -> System | None:
     inside = target.inside(narrowest)
     size = n_codes(held.aligned, target.secret)
     n = totals(narrowest.codes[target.secret][inside], narrowest.n[inside], size)
-    chosen = np.argsort(-n, kind="stable")[:MOST_TOLD]
+    chosen = np.argsort(-n, kind="stable")[:MOST_DISTINGUISHED]
     values = np.sort(chosen[n[chosen] > 0])
     if not len(values):
         return None
-    told = np.append(n[values], n.sum() - n[values].sum()) + 0.5
+    shown_of_each = np.append(n[values], n.sum() - n[values].sum()) + 0.5
     parts = [_equations(held.aligned, held.views[i], members, target, values) for i in at]
     matrices, shown, variances, released = zip(*parts, strict=True)
     return System(
@@ -754,7 +752,7 @@ def system_of(held: Held, target: Target) -> System | None:
         variance=np.concatenate(variances),
         view=np.repeat(np.array(at, np.int64), [len(n) for n in shown]),
         truth=_place(values, members.codes[target.secret]),
-        share=told / told.sum(),
+        share=shown_of_each / shown_of_each.sum(),
         values=values,
         members=members,
         released=np.concatenate(released),
@@ -995,7 +993,7 @@ def solve(held: Held, target: Target) -> Solved | None:
 
 
 def _believed(held: Held, target: Target, system: System) -> Floats | None:
-    """What a model gives each member that reads only tables which do not split the group; None: no table tells."""
+    """What a model gives each member that reads only tables which do not split the group; None: no table shows it."""
     aligned = held.aligned
     wanted = {*target.columns, target.secret}
     others = {c: t for c, t in aligned.tables.items() if not wanted <= set(c)}
@@ -1010,7 +1008,7 @@ def _believed(held: Held, target: Target, system: System) -> Floats | None:
     return np.asarray(mixed / mixed.sum(axis=1, keepdims=True), np.float64)
 
 
-# Adaptive: one released table asked for after the other, each time the one that would tell most of a small group
+# Adaptive: one released table asked for after the other, each time the most informative about a small group
 
 
 MOST_GROUPS = 6
@@ -1109,12 +1107,12 @@ def order_of(system: System, views: Sequence[int]) -> list[int]:
         updates = []
         for view in open_views:
             rows = np.flatnonzero(system.view == view)
-            told = np.asarray(system.matrix[rows] @ left, np.float64)
-            inner = np.asarray(system.matrix[rows] @ told.T) + np.diag(noise[rows])
-            updates.append((told, np.asarray(np.linalg.solve(inner, told), np.float64)))
-        best = int(np.argmax([float((told * gained).sum()) for told, gained in updates]))
-        told, gained = updates[best]
-        left = left - told.T @ gained
+            cross = np.asarray(system.matrix[rows] @ left, np.float64)
+            inner = np.asarray(system.matrix[rows] @ cross.T) + np.diag(noise[rows])
+            updates.append((cross, np.asarray(np.linalg.solve(inner, cross), np.float64)))
+        best = int(np.argmax([float((cross * gained).sum()) for cross, gained in updates]))
+        cross, gained = updates[best]
+        left = left - cross.T @ gained
         order.append(open_views.pop(best))
     return [*order, *open_views]
 
@@ -1219,8 +1217,8 @@ def _solved_linearly(
     }
     if control is not None:
         # What the equations say of a non-member in the same cells: the weights are those of the solution.
-        told = np.sign(share + sides[1].T @ (off - matrix @ guess))
-        other = told == half[control.codes[secret]]
+        guessed = np.sign(share + sides[1].T @ (off - matrix @ guess))
+        other = guessed == half[control.codes[secret]]
         out |= {"non_members": float(other.mean()), "gain": excess(rate_of(real), rate_of(other))}
     return out
 

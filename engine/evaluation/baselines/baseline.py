@@ -86,7 +86,7 @@ FEW = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schema:
-    """What a baseline is told of the columns, beside the rows."""
+    """What a baseline is given about the columns, beside the rows."""
 
     # Columns of numbers or times; all others are categories, whatever their values look like.
     numbers: frozenset[str] = frozenset()
@@ -208,7 +208,7 @@ def _of_universe(frame: pd.DataFrame, column: Column) -> list[ZeroRule]:
     universe = column.universe
     if universe is None:
         return []
-    decides, told = frame[universe.column], frame[column.name]
+    decides, dependent = frame[universe.column], frame[column.name]
     inside = decides.notna()
     if universe.values is not None:
         inside &= decides.isin(universe.values)
@@ -217,7 +217,7 @@ def _of_universe(frame: pd.DataFrame, column: Column) -> list[ZeroRule]:
     if universe.high is not None:
         inside &= floats_of(decides) <= float(universe.high)
     without = [None, universe.outside] if universe.outside is not None else [None]
-    values = _values(told)
+    values = _values(dependent)
     sides = {False: [v for v in values if v not in without], True: without}
     rules = []
     for is_inside, wrong in sides.items():

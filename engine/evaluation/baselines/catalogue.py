@@ -156,8 +156,8 @@ def _read(path: Path, frame: pd.DataFrame, name: str) -> pd.DataFrame:
     try:
         return read_like(str(path), frame, Study(title=""), name=name)
     except DataError as error:
-        told = str(error).replace(str(path), "the table that it wrote")
-        raise DataError(f"{name}: {told}") from None
+        reason = str(error).replace(str(path), "the table that it wrote")
+        raise DataError(f"{name}: {reason}") from None
 
 
 def require_alike(found: Any, frame: pd.DataFrame, name: str, *, as_many: bool = False) -> None:

@@ -162,9 +162,9 @@ def opened(
     remarks: tuple[str, ...] = ()
     if is_file and (form := form_of_file(Path(what))) == "csv":
         # A text that is not plain UTF-8 from its first line on is read as `init` finds it.
-        source, told = found_form(source_of(str(what), None))
+        source, found_remarks = found_form(source_of(str(what), None))
         if source.encoding or source.skip:
-            what, remarks = Declared(source=source, columns=()), told
+            what, remarks = Declared(source=source, columns=()), found_remarks
     with ExitStack() as stack:
         if isinstance(what, Declared):
             scratch = stack.enter_context(scratch_directory())
@@ -255,20 +255,20 @@ def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
         "FROM catalog.columns ORDER BY position"
     ).fetchall()
     # How columns were read from the source, as the cards say it, which may be anybody's; earlier versions do not.
-    told: dict[str, Mapping[str, Any]] = {}
+    stated: dict[str, Mapping[str, Any]] = {}
     cards = con.execute("SELECT columns, card FROM catalog.tables ORDER BY width").fetchall()
     for columns, card in cards:
-        if not told.keys() >= set(columns):
+        if not stated.keys() >= set(columns):
             written = GeneratorCard.from_json(card).written
-            told |= {name: written[name] for name in columns if name in written}
+            stated |= {name: written[name] for name in columns if name in written}
     keys = [key.name for key in fields(Writing)]
-    writings = {c: Writing(**{k: of[k] for k in keys if k in of}) for c, of in told.items()}
+    writings = {c: Writing(**{k: of[k] for k in keys if k in of}) for c, of in stated.items()}
     if any(writing_problems(writing, "card") for writing in writings.values()):
         raise DamagedRelease("a card of the release was not written by tablepack")
     # How columns spell a blank, as the release says or, of earlier versions, writes it; never as one of its values:
     # typed files (Parquet) have blanks of their own, and there the spelling may be a value, which is then shown.
     nulls = {
-        name: tuple(told[name].get("nulls", ("",))) if name in told else (blank, "")
+        name: tuple(stated[name].get("nulls", ("",))) if name in stated else (blank, "")
         for name, *_, blank in listed
     }
     pairs = [(name, text) for name, texts in nulls.items() for text in dict.fromkeys(texts)]
@@ -297,7 +297,7 @@ def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
                 nulls=tuple(t for c, t in pairs if c == name and (c, t) not in set(shown)),
                 writing=writings.get(name, Writing()),
             ),
-            is_told=name in told,
+            is_told=name in stated,
         )
         for name, sql_type, kind, value_type, placeholder, base, exponent, _ in listed
     }
@@ -355,9 +355,9 @@ def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
     groups: list[Mapping[str, Any]] = []
     has_groups = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'catalog' AND table_name = 'exposure'"
     if row is not None and row[2] == "sticky" and con.execute(has_groups).fetchone():
-        told = con.execute("FROM catalog.exposure")
-        names = [column[0] for column in told.description]
-        groups = [dict(zip(names, values, strict=True)) for values in told.fetchall()]
+        exposed = con.execute("FROM catalog.exposure")
+        names = [column[0] for column in exposed.description]
+        groups = [dict(zip(names, values, strict=True)) for values in exposed.fetchall()]
     try:
         title, vintage, mode, key_id, version, unit, entity, privacy, is_reviewed = row or ()
         counted = json.loads(privacy).get("counted") or {"by": None, "each": None}
@@ -943,16 +943,16 @@ def _refuse_rows(path: Path, counted: tuple[Entity, ...], original: pd.DataFrame
     place = original.attrs.get("place", "the data")
     names = entity_columns(counted)
     wanted = f"give as data one row for each {' and '.join(names)}, with what the tables show"
-    told = f"{path} counts each {entity_name(counted[0])} once" + "".join(
+    counts_once = f"{path} counts each {entity_name(counted[0])} once" + "".join(
         f" in each {entity_name(c)}" for c in counted[1:]
     )
     if missing := [name for name in names if name not in original.columns]:
         raise DataError(
-            f"{told}, and {place} has no column {', '.join(missing)}: whether it does, too, cannot be told; {wanted}, "
+            f"{counts_once}, and {place} has no column {', '.join(missing)}: whether it does, too, is not known; {wanted}, "
             f"and the column {', '.join(missing)}"
         )
     if original.duplicated(list(names)).any():
-        raise DataError(f"{told}, but {place} has several rows of some: {wanted}")
+        raise DataError(f"{counts_once}, but {place} has several rows of some: {wanted}")
 
 
 def _frame(

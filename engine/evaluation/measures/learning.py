@@ -104,7 +104,7 @@ class Encoder:
 
 
 class Learner:
-    """A model on codes; where there is one class only, or nothing to learn from, it tells the shares of the classes."""
+    """A model on codes; with one class only, or nothing to learn from, it predicts the shares of the classes."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""How well models tell synthetic records from original ones: a tree on every table, and two models of the widest one.
+"""How well models distinguish synthetic records from original ones: a tree on every table, two models of the widest.
 
 The propensity score is Snoke et al. 2018, doi:10.1111/rssa.12358; the tree on every table and the mean over them are
 those of SDNIST and of P. Francis, arXiv:2403.08463, section 4.6; logistic regression with interactions and the tree of
@@ -41,7 +41,7 @@ _MOST_PARAMETERS, _RECORDS_A_PARAMETER = 600, 10
 
 
 class Propensity(Section):
-    """How well a decision tree tells synthetic rows from original ones."""
+    """How well a decision tree distinguishes synthetic rows from original ones."""
 
     depth: int = 6  # Depth of the tree
     binned: tuple[str, ...] = ()  # Columns that are binned first
@@ -65,8 +65,8 @@ class Models(Section):
 def propensity(aligned: Aligned, options: Propensity) -> Finding:
     """Mean squared distance of a tree's guess "this row is synthetic" from the share of synthetic rows.
 
-    A decision tree is grown on the rows of the original and of one table; 0 if it cannot tell them apart. Where two
-    splits are equally good a tree takes either: on the widest table several are grown, and the one that tells most
+    A decision tree is grown on the rows of the original and of one table; 0 if it cannot distinguish them. Where two
+    splits are equally good a tree takes either: on the widest table several are grown, and the one that separates best
     counts.
     """
     if (why := nothing_to_compare(aligned)) is not None:
@@ -190,7 +190,7 @@ def expected_pmse(share: float, n: float, n_parameters: int) -> float:
 
 
 def propensity_models(aligned: Aligned, options: Models, rng: np.random.Generator) -> Finding:
-    """Measure how well two models tell synthetic records from original ones, on the records that they learn from.
+    """Measure how well two models distinguish synthetic from original records, on the records that they learn from.
 
     The logistic regression reads columns as groups (numbers at quantiles, rarer values together), and all products of
     two columns; where these are more than 600 parameters, or one for 10 records, of coarser groups. The tree reads

@@ -165,7 +165,7 @@ def _measured(name: str, one: Finding, own_lines: Sequence[Line]) -> dict[str, A
         "notes": one.all_notes,
         "breakdown": grid(worst_first(one.breakdown)) if len(one.breakdown) else None,
         "is_risk": one.entry.kind != "measure",
-        "told": told(one) if one.rate is not None else "",
+        "told": gain_sentence(one) if one.rate is not None else "",
         "beside": beside,
     }
 
@@ -215,7 +215,7 @@ def render(template: str, **context: object) -> str:
     environment.globals |= {
         "shown": shown,
         "grid": grid,
-        "told": told,
+        "gain_sentence": gain_sentence,
         "titles": TITLES,
         "listed": listed,
     }
@@ -274,7 +274,7 @@ class Attacker:
         return STANDINGS[self.verdict]
 
 
-def told(risk: Finding) -> str:
+def gain_sentence(risk: Finding) -> str:
     """Return what an attack is worth in one sentence: its rate, that of the control, and what lies between."""
     if risk.rate is None:
         why = "; ".join(dict.fromkeys(risk.why_not.values())) or "it gave no figure"
@@ -355,7 +355,9 @@ def _three_risks(result: Result, own_lines: Sequence[Line]) -> list[dict[str, An
             {
                 "name": name,
                 "means": means,
-                "results": [f"{TITLES.get(one, one)}: {told(risk)}" for one, risk in ran.items()]
+                "results": [
+                    f"{TITLES.get(one, one)}: {gain_sentence(risk)}" for one, risk in ran.items()
+                ]
                 or ["No attack was run."],
                 "standing": STANDINGS[worst],
                 "advice": ADVICE[worst],

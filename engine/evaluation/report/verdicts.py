@@ -366,7 +366,7 @@ def grid(frame: pd.DataFrame, *, most: int = MOST_ROWS, as_is: bool = False) -> 
 
 
 def worst_first(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a breakdown with its worst rows on top, where it has a column that tells."""
+    """Return a breakdown with its worst rows on top, where it has a column to rank them by."""
     by = next((c for c in WORST_FIRST if c in frame.columns), None)
     if by is None or not pd.api.types.is_numeric_dtype(frame[by]):
         return frame
@@ -594,7 +594,7 @@ def _about(evaluation: Evaluation) -> dict[str, Any]:
 
 def _with_verdicts(frame: pd.DataFrame, all_lines: Sequence[Line]) -> pd.DataFrame:
     """A frame with the verdict on each figure, and its threshold, as its note."""
-    told = {
+    verdicts = {
         (line.subject, line.figure.name): f"{line.verdict}: {line.threshold}".removesuffix(": ")
         for line in all_lines
         if line.value is not None
@@ -602,7 +602,7 @@ def _with_verdicts(frame: pd.DataFrame, all_lines: Sequence[Line]) -> pd.DataFra
     is_figure = (frame["columns"] == "") & (frame["by"] == "") & (frame["note"] == "")
     keys = zip(frame["subject"], frame["measure"], strict=True)
     notes = [
-        told.get(key, "") if own else note
+        verdicts.get(key, "") if own else note
         for key, own, note in zip(keys, is_figure, frame["note"], strict=True)
     ]
     return frame.assign(note=notes)
