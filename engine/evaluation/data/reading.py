@@ -947,9 +947,10 @@ def _refuse_rows(path: Path, counted: tuple[Entity, ...], original: pd.DataFrame
         f" in each {entity_name(c)}" for c in counted[1:]
     )
     if missing := [name for name in names if name not in original.columns]:
+        lacking = ", ".join(missing)
         raise DataError(
-            f"{counts_once}, and {place} has no column {', '.join(missing)}: whether it does, too, is not known; {wanted}, "
-            f"and the column {', '.join(missing)}"
+            f"{counts_once}, and {place} has no column {lacking}: whether it does, too, is not known; {wanted}, "
+            f"and the column {lacking}"
         )
     if original.duplicated(list(names)).any():
         raise DataError(f"{counts_once}, but {place} has several rows of some: {wanted}")

@@ -236,7 +236,8 @@ def fitted_line(x: Floats, y: Floats, n: NDArray[Any]) -> Line:
     across, up = (x - middle[0]) / reach, y - middle[1]
     spread = float(np.sum(n * across**2))
     slope = float(np.sum(n * across * up)) / spread
-    square = float(np.sum(n * (up - slope * across) ** 2))
+    with np.errstate(over="ignore"):  # huge values, whose slope is asked for alone
+        square = float(np.sum(n * (up - slope * across) ** 2))
     slope /= reach
     return Line(slope, middle[1] - slope * middle[0], square, spread * reach**2)
 
