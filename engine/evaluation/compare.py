@@ -31,7 +31,15 @@ from engine.evaluation.attacks.protocol import Assumptions, Held, attack_all, he
 from engine.evaluation.attacks.strong import membership, reconstruction
 from engine.evaluation.baselines.baseline import schema_of
 from engine.evaluation.baselines.catalogue import Entrant
-from engine.evaluation.data.aligned import Aligned, Coded, align, covering, generator, key_of
+from engine.evaluation.data.aligned import (
+    Aligned,
+    Coded,
+    align,
+    covering,
+    generator,
+    key_of,
+    places,
+)
 from engine.evaluation.data.reading import (
     Subject,
     data_of,
@@ -387,8 +395,7 @@ def _shares(
     wanted = key_of(aligned, aligned.original, columns, binned=columns)[rows]
     keys, place = np.unique(shown, return_inverse=True)
     counts = np.bincount(place, table.n.astype(np.float64), minlength=len(keys))
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    found = np.where(keys[at] == wanted, counts[at], 0.0)
+    found = np.append(counts, 0.0)[places(keys, wanted)]
     return np.asarray(found / max(float(counts[keys >= 0].sum()), 1.0), np.float64)
 
 

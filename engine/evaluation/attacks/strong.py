@@ -45,6 +45,7 @@ from engine.evaluation.attacks.protocol import (
 from engine.evaluation.data.aligned import (
     Aligned,
     Coded,
+    Codes,
     Flags,
     Floats,
     Numbers,
@@ -52,6 +53,7 @@ from engine.evaluation.data.aligned import (
     drawn,
     key_of,
     n_codes,
+    places,
     row_ids,
     totals,
 )
@@ -354,31 +356,36 @@ def copies_of(aligned: Aligned, rng: np.random.Generator) -> list[tuple[str, ...
     people = drawn(aligned.original, MOST_LOOKED_AT, rng)
     group = {c: c for c in aligned.values}
     for one, other in combinations(aligned.values, 2):
-        if group[one] != group[other] and _is_copy(aligned, people, one, other):
+        if group[one] != group[other] and _is_copy(people, one, other):
             old, new = group[other], group[one]
             group = {c: new if of == old else of for c, of in group.items()}
     sets = [tuple(c for c in group if group[c] == of) for of in dict.fromkeys(group.values())]
     return [columns for columns in sets if len(columns) > 1]
 
 
-def _is_copy(aligned: Aligned, people: Coded, one: str, other: str) -> bool:
+def _is_copy(people: Coded, one: str, other: str) -> bool:
     """Whether each of two columns determines the other of nearly anybody whose value somebody shares.
 
     A value that one person has determines all of that person: two columns of such values need not be copies.
     """
-    size = n_codes(aligned, other)
-    joint = people.codes[one].astype(np.int64) * size + people.codes[other]
-    pairs, n = np.unique(joint, return_counts=True)
-    for key, other_column in ((pairs // size, pairs % size), (pairs % size, pairs // size)):
-        is_shared = np.bincount(key, n)[key] > 1
-        of_key, held = key[is_shared], n[is_shared]
-        most = np.zeros(int(of_key.max(initial=-1)) + 1)
-        np.maximum.at(most, of_key, held)
-        commonest = float(np.bincount(other_column[is_shared], held).max(initial=0))
-        wrong = held.sum() - commonest
-        if wrong == 0 or most.sum() - commonest < NEARLY * wrong:
+    codes = people.codes[one], people.codes[other]
+    for known, secret in (codes, codes[::-1]):
+        is_shared = np.bincount(known)[known] > 1
+        if determined(known[is_shared], secret[is_shared]) < NEARLY:
             return False
     return True
+
+
+def determined(known: Codes, secret: Codes, n: Numbers | None = None) -> float:
+    """Share of what guessing one column gets wrong that another one sets right; 0 where nothing is wrong.
+
+    Goodman and Kruskal's lambda (1954), doi:10.1080/01621459.1954.10501231.
+    """
+    rows = pd.DataFrame({"known": known, "secret": secret, "n": 1 if n is None else n})
+    table = rows.groupby(["known", "secret"])["n"].sum()
+    commonest = int(table.groupby("secret").sum().max()) if len(table) else 0
+    wrong = int(table.sum()) - commonest
+    return (int(table.groupby("known").max().sum()) - commonest) / wrong if wrong else 0.0
 
 
 def _distinguished(
@@ -642,8 +649,7 @@ def chosen_targets(held: Held, assumptions: Assumptions) -> list[Target]:
         if (table := covering(aligned, columns)) is not None:
             known, of = np.unique(key_of(aligned, table, columns), return_inverse=True)
             counted = totals(of.reshape(-1), table.n, len(known))
-            place = np.minimum(np.searchsorted(known, cell), len(known) - 1)
-            size = np.where(known[place] == cell, counted[place], 0)
+            size = np.append(counted, 0)[places(known, cell)]
         fit = np.flatnonzero((size >= assumptions.smallest) & (size <= assumptions.largest))
         exposure = figures[fit] / size[fit]
         for i in np.argsort(-exposure, kind="stable")[:MOST_OF_ONE].tolist():
@@ -683,13 +689,8 @@ def settled(aligned: Aligned) -> set[str]:
     for columns, table in aligned.tables.items():
         if len(columns) == 2 and table.total:
             for known, secret in (columns, columns[::-1]):
-                keys, at = np.unique(key_of(aligned, table, (known, secret)), return_inverse=True)
-                n = totals(at.reshape(-1), table.n)
-                of_known = np.flatnonzero(np.diff(keys // n_codes(aligned, secret), prepend=-1))
-                explained = float(np.maximum.reduceat(n, of_known).sum())
-                commonest = float(totals(table.codes[secret], table.n).max())
-                if explained - commonest > DETERMINED * (table.total - commonest):
-                    found.add(secret)
+                share = determined(table.codes[known], table.codes[secret], table.n)
+                found |= {secret} if share > DETERMINED else set()
     return found
 
 
@@ -751,18 +752,12 @@ def system_of(held: Held, target: Target) -> System | None:
         shown=np.concatenate(shown),
         variance=np.concatenate(variances),
         view=np.repeat(np.array(at, np.int64), [len(n) for n in shown]),
-        truth=_place(values, members.codes[target.secret]),
+        truth=places(values, members.codes[target.secret]),
         share=shown_of_each / shown_of_each.sum(),
         values=values,
         members=members,
         released=np.concatenate(released),
     )
-
-
-def _place(values: Numbers, codes: Numbers | np.ndarray) -> Numbers:
-    """Place of codes among some values; that after the last for any other."""
-    at = np.minimum(np.searchsorted(values, codes), len(values) - 1)
-    return np.where(values[at] == codes, at, len(values)).astype(np.int64)
 
 
 def _equations(
@@ -773,10 +768,10 @@ def _equations(
     rest = [c for c in view.columns if c not in (*target.columns, target.secret)]
     (person, row), _ = row_ids(aligned, [members, rows], rest)
     cells, person = np.unique(person, return_inverse=True)
-    at = _place(cells, row)
+    at = places(cells, row)
     counted = at < len(cells)
     shape = (len(cells), len(values) + 1)
-    flat = (at * shape[1] + _place(values, rows.codes[target.secret]))[counted]
+    flat = (at * shape[1] + places(values, rows.codes[target.secret]))[counted]
     shown = totals(flat, rows.n[counted], shape[0] * shape[1]).astype(np.float64)
     is_released = np.ones(len(rows.n)) if rows.measured is None else rows.measured
     released = totals(flat, is_released[counted], len(shown))
@@ -1002,7 +997,7 @@ def _believed(held: Held, target: Target, system: System) -> Floats | None:
     if found is None:
         return None
     out = np.zeros((len(system.truth), len(system.share)))
-    for value, place in enumerate(_place(system.values, found.values).tolist()):
+    for value, place in enumerate(places(system.values, found.values).tolist()):
         out[:, place] += found.worth[:, value]
     mixed = out + LEAST_CHANCE * system.share
     return np.asarray(mixed / mixed.sum(axis=1, keepdims=True), np.float64)

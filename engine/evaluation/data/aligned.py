@@ -328,6 +328,12 @@ def counts(
     return Counts(keys=every[occurs], left=first[occurs], right=second[occurs])
 
 
+def places(values: Numbers, wanted: NDArray[np.integer]) -> Numbers:
+    """Places in ordered values; that after the last for what is not among them."""
+    at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+    return np.where(values[at] == wanted, at, len(values)).astype(np.int64)
+
+
 def totals(ids: NDArray[np.integer], n: NDArray[np.generic], size: int = 0) -> Numbers:
     return np.bincount(ids, n.astype(np.float64), minlength=size).astype(np.int64)
 
