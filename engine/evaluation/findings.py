@@ -286,7 +286,8 @@ def _read(
         own |= {k: table.pop(k) for k in ("of_several", "on_sample", "texts") if k in table}
         if rates := table.pop("rates", None):
             own["rates"] = tuple(rates)
-        entries[measure] = Entry(name=measure, plugin=plugin, **own)
+        named = {"name": measure, "title": measure.replace("_", " ")}
+        entries[measure] = Entry(plugin=plugin, **named | own)
         shared = {key: value for key, value in table.items() if not isinstance(value, dict)}
         listed = [(key, value) for key, value in table.items() if isinstance(value, dict)]
         for name, fields in _of_each_width(listed):
@@ -319,11 +320,9 @@ FIGURES, ENTRIES = _read(files("engine.evaluation").joinpath("figures.toml").rea
 for _point in entry_points(group=GROUP_OF_MEASURES):
     if _point.name not in ENTRIES:
         _texts = files(_point.module.partition(".")[0]).joinpath("figures.toml")
-        _told = _read(_texts.read_text("utf-8"), _point) if _texts.is_file() else ({}, {})
-        FIGURES |= {n: f for n, f in _told[0].items() if n.partition(".")[0] == _point.name}
-        ENTRIES[_point.name] = _told[1].get(_point.name) or Entry(
-            name=_point.name, title=_point.name.replace("_", " "), plugin=_point
-        )
+        _figures, _entries = _read(_texts.read_text("utf-8") if _texts.is_file() else "", _point)
+        FIGURES |= {n: f for n, f in _figures.items() if n.partition(".")[0] == _point.name}
+        ENTRIES[_point.name] = (_read(f"[{_point.name}]", _point)[1] | _entries)[_point.name]
 TITLES = {name: entry.title for name, entry in ENTRIES.items()}
 
 
