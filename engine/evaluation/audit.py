@@ -37,13 +37,12 @@ from engine.evaluation.command import command_words, made_by, masked, texts_of
 from engine.evaluation.data.aligned import listed
 from engine.evaluation.data.reading import Released, read_release
 from engine.evaluation.findings import FRAME, notes_frame, optional
-from engine.evaluation.report.charts import WIDE, WIDTH, Chart, Scale
+from engine.evaluation.report.charts import WIDE, WIDTH, Chart, Scale, percent
 from engine.evaluation.report.page import render
 from engine.evaluation.report.pictures import Picture
 from engine.evaluation.report.verdicts import check_target, json_of, json_text, write_both
 from engine.guarantee import Guarantee
 from engine.keys import MasterKey
-from engine.outputs import write_output
 from engine.params import PROFILES, DPParams, PrivacyParams
 from engine.progress import Progress, silent
 from engine.release.trials import TrialRows, TrialTable, joint_trial, sticky_trial
@@ -951,13 +950,13 @@ class Audit:
             return [
                 said,
                 f"The card is refuted: of two data sets with the same safe margins it makes data that differ, p = "
-                f"{p_text(self.p)}. Along the direction tested, {share_text(best.copied)} of what is not safe comes "
-                f"through (95 % interval {share_text(best.copied_low)} to {share_text(best.copied_high)}).",
+                f"{p_text(self.p)}. Along the direction tested, {percent(best.copied)} of what is not safe comes "
+                f"through (95 % interval {percent(best.copied_low)} to {percent(best.copied_high)}).",
             ]
         found = (
             "not even a whole copy of it would be found, so the audit says nothing: more runs (--runs) say more"
             if best.found_from is None
-            else f"a generator that copied {share_text(best.found_from)} of it would be found 8 times of 10"
+            else f"a generator that copied {percent(best.found_from)} of it would be found 8 times of 10"
         )
         return [
             said,
@@ -1089,10 +1088,6 @@ def p_text(p: float) -> str:
     if p == 0:
         return "0 (exactly: nothing varies)"
     return f"{p:.1e}" if p < 0.001 else f"{p:.2g}"
-
-
-def share_text(share: float) -> str:
-    return f"{100 * share:.2g} %" if abs(share) < 0.995 else f"{100 * share:.0f} %"
 
 
 # The procedure
@@ -1254,9 +1249,9 @@ def audit_rows(audit: Audit) -> list[tuple[str, ...]]:
             "–" if test.t is None else f"{test.t:.2f}",
             p_text(test.p),
             p_text(test.p_holm),
-            share_text(test.copied),
-            f"{share_text(test.copied_low)} to {share_text(test.copied_high)}",
-            "–" if test.found_from is None else share_text(test.found_from),
+            percent(test.copied),
+            f"{percent(test.copied_low)} to {percent(test.copied_high)}",
+            "–" if test.found_from is None else percent(test.found_from),
             f"{test.power[0.01]:.2f}",
             f"{test.power[0.1]:.2f}",
         )
@@ -1319,12 +1314,8 @@ Card = dict[str, Any]
 def write_card(release: Path, out: Path, *, force: bool = False) -> tuple[Path, Path]:
     check_target(out, force=force, inputs=(release,))
     card = generator_card(release)
-    beside = out.with_suffix(".json")
     page = render("card.html.j2", card=card, version=ENGINE_VERSION)
-    texts = {out: page, beside: json_text(card)}
-    for file, text in texts.items():
-        write_output(file, text, force=force)
-    return out, beside
+    return write_both(out, page=page, json=json_text(card), force=force, private=False)
 
 
 def generator_card(path: Path) -> Card:

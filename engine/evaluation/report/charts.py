@@ -66,6 +66,11 @@ def compact(value: float) -> str:
     return f"{value:.3g}".replace("-", "−")
 
 
+def percent(share: float) -> str:
+    """Return a share with two digits, as a percentage."""
+    return f"{100 * share:.2g} %" if abs(share) < 0.995 else f"{100 * share:.0f} %"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scale:
     """One axis: its range, its ticks (by default round numbers) and its name."""

@@ -26,6 +26,7 @@ from engine.evaluation.report.charts import (
     Chart,
     Scale,
     compact,
+    percent,
     rows,
     scale,
     short,
@@ -680,7 +681,7 @@ def _columns_off(result: Result, names: Names) -> Iterator[Distortion]:
         worst = mine.iloc[int(off.argmax())]
         value = names.value(str(column), worst["label"])
         words = (
-            f"{names.column(str(column))}: {_percent(share)} of the rows are in a wrong value; furthest off: {value}, "
+            f"{names.column(str(column))}: {percent(share)} of the rows are in a wrong value; furthest off: {value}, "
             f"shown {cell(worst['synthetic'])}, true {cell(worst['original'])}."
         )
         yield Distortion(size=float(share), kind="counts", words=words)
@@ -706,7 +707,7 @@ def _groups_off(result: Result, names: Names) -> Iterator[Distortion]:
         return
     distance, called = numbers(frame["distance"]), group_names(frame, names)
     for i in _largest(distance):
-        words = f"{called[i]}: {_percent(distance[i] / 2)} of its people stand in a wrong combination of columns."
+        words = f"{called[i]}: {percent(distance[i] / 2)} of its people stand in a wrong combination of columns."
         yield Distortion(size=distance[i] / 2, kind="combinations", words=words)
 
 
@@ -739,7 +740,3 @@ def _largest(size: np.ndarray) -> list[int]:
     """Where the largest numbers stand, the largest first; what is no number is left out."""
     order = np.argsort(-np.nan_to_num(size, nan=-1.0), kind="stable")
     return [int(i) for i in order[:MOST_OF_A_KIND] if np.isfinite(size[i])]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
