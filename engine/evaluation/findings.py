@@ -171,7 +171,9 @@ def not_computed(measure: str, why: str, *notes: str) -> Finding:
     return Finding(measure, why_not={WHOLE: why}, notes=notes)
 
 
-def frame(findings: Mapping[str, Finding], subject: str) -> pd.DataFrame:
+def frame(
+    findings: Mapping[str, Finding], subject: str, *, breakdowns: bool = True
+) -> pd.DataFrame:
     """Findings as a tidy frame: a row a figure, with `columns` and `by` empty, then a row a figure of breakdowns.
 
     Without a value a row is a note: about a figure, why it was not computed; about a measure, what a reader must know.
@@ -195,7 +197,8 @@ def frame(findings: Mapping[str, Finding], subject: str) -> pd.DataFrame:
             )
         notes = (*([one.verdict] if one.verdict else []), *one.all_notes)
         rows += [(subject, name, "", "", None, None, None, "", note) for note in notes]
-        parts.append(_details(one).assign(subject=subject))
+        if breakdowns:
+            parts.append(_details(one).assign(subject=subject))
     whole = pd.DataFrame(rows, columns=list(FRAME))
     parts = [whole, *(part for part in parts if len(part))]
     return pd.concat(parts, ignore_index=True)[list(FRAME)] if len(parts) > 1 else whole

@@ -88,19 +88,20 @@ class Evaluation:
     seed: int = 0
     version: str = ""  # Of tablepack
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self, *, breakdowns: bool = True) -> pd.DataFrame:
         """All results as a tidy frame: subject, measure, columns, by, value, low, high, better, note.
 
         The sample that is the scale is a subject of its own, "40 % sample"; what is said of breakdowns stands under
         `measure/column`. Notes about a subject have no measure, those about the evaluation no subject.
         """
-        parts = [frame(one.findings, one.subject.name) for one in self.results]
+        parts = [
+            frame(one.findings, one.subject.name, breakdowns=breakdowns) for one in self.results
+        ]
         parts.append(notes_frame("", self.notes))
         parts += [notes_frame(one.subject.name, one.subject.notes) for one in self.results]
         if self.results and self.results[0].scale:
             scale = {n: f for n, f in self.results[0].scale.items() if f.values}
-            sample = frame(scale, f"{self.share:.0%} sample")
-            parts.append(sample[(sample["columns"] == "") & (sample["by"] == "")])
+            parts.append(frame(scale, f"{self.share:.0%} sample", breakdowns=False))
         return pd.concat([p for p in parts if len(p)], ignore_index=True)
 
     def __repr__(self) -> str:

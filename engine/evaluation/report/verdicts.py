@@ -502,8 +502,7 @@ def as_json(
         ]
         return json_of(pd.DataFrame(rows, columns=list(FRAME)), confidential=False, **about)
     about |= {"data": evaluation.data, "rows": evaluation.n_rows, "seed": evaluation.seed}
-    whole = _with_verdicts(evaluation.frame(), all_lines)
-    return json_of(whole[(whole["columns"] == "") & (whole["by"] == "")], **about)
+    return json_of(_with_verdicts(evaluation.frame(breakdowns=False), all_lines), **about)
 
 
 def json_of(frame: pd.DataFrame, *, confidential: bool = True, **about: Any) -> str:
