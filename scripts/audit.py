@@ -50,7 +50,6 @@ COMMAND = ".venv/bin/python scripts/audit.py"
 
 
 def simulated(people: int) -> pd.DataFrame:
-    """A simulated census."""
     with tempfile.TemporaryDirectory() as folder:
         return pd.read_parquet(study.census_file(Path(folder) / "census", people, SEED))
 
@@ -87,7 +86,6 @@ class Mixed:
 
     @property
     def words(self) -> str:
-        """What it is."""
         honest, cheat = self._parts
         return f"{1 - self._share:.0%} {honest.words}, {self._share:.0%} {cheat.words}"
 
@@ -121,7 +119,6 @@ def audited(frame: pd.DataFrame, job: tuple[str, float, int]) -> tuple[float, fl
 
 
 def row_of(kind: str, share: float, found: np.ndarray) -> tuple[str, ...]:
-    """A row of the table."""
     p, copied, one_percent = found.T
     names = {"ipf": "IPF", "dp": "dp, epsilon 1", "cart": "sequential CART"}
     said = {0.0: "honest", 1.0: "uses the 3-way margin"}
@@ -138,7 +135,6 @@ def row_of(kind: str, share: float, found: np.ndarray) -> tuple[str, ...]:
 
 
 def repeated(given: argparse.Namespace) -> None:
-    """Honest generators, ones that cheat, cheats by a share, CART."""
     people = simulated(2_000 if given.quick else PEOPLE)
     frame = people[list(AUDITED_COLUMNS)].dropna().astype(str)
     audits, mixed = (1, 1) if given.quick else (given.audits, given.mixed)
@@ -275,7 +271,6 @@ def rows_of(cells: Cells, n_rows: int, rng: np.random.Generator) -> Int64Array:
 
 
 def shares_of(cells: Cells, sizes: Sequence[int]) -> FloatArray:
-    """Shares of all combinations, one axis a column."""
     place = np.ravel_multi_index(tuple(cells.codes.T), tuple(sizes))
     return np.bincount(place, cells.n / cells.n.sum(), int(np.prod(sizes))).reshape(tuple(sizes))
 
@@ -365,7 +360,6 @@ def utility(frame: pd.DataFrame, kind: str, seed: int) -> dict[str, float]:
 
 
 def applications(given: argparse.Namespace) -> None:
-    """Tables 1 and 4 of the paper."""
     frame = recoded(simulated(given.people))
     kinds = [name for name in OURS if name != WHOLE]
     rows = []
@@ -410,7 +404,6 @@ def applications(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run a part."""
     reader = study.parser(__doc__)
     reader.formatter_class = argparse.RawDescriptionHelpFormatter
     reader.add_argument("part", nargs="?", choices=("repeated", "applications"), default="repeated")

@@ -95,7 +95,6 @@ class Peak(threading.Thread):
 
 
 def _memory(pid: int) -> int:
-    """Resident bytes of a process and all its descendants."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
         listed = [p.read_text() for p in Path(f"/proc/{pid}/task").glob("*/children")]
@@ -107,7 +106,6 @@ def _memory(pid: int) -> int:
 
 
 def _bytes_below(folder: Path) -> int:
-    """Bytes of files below a folder."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -160,7 +158,6 @@ def census_spec(
 
 
 def shipped_spec(name: str, data: Path | None, folder: Path) -> Path:
-    """A shipped spec beside its data."""
     folder.mkdir(parents=True, exist_ok=True)
     return spec_of(f"{name}.toml", folder, source=data_file(name, data), key="bench.key")
 
@@ -210,7 +207,6 @@ def builds() -> None:
 
 
 def content_hash(path: Path) -> str:
-    """Of a release."""
     with engine.open(path) as release:
         return release.content_hash
 
@@ -303,7 +299,6 @@ def syndiffix() -> None:
 
 
 def milliseconds(work: Callable[[], object]) -> tuple[float, Any]:
-    """Time of one call, and what it gave."""
     start = time.perf_counter()
     gave = work()
     return 1e3 * (time.perf_counter() - start), gave

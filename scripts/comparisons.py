@@ -38,7 +38,6 @@ COMMAND = ".venv/bin/python scripts/comparisons.py"
 
 
 def told(what: str, done: int, of: int) -> None:
-    """Progress as lines."""
     print(f"{done} of {of}: {what}", flush=True)
 
 
@@ -196,7 +195,6 @@ def attacks(given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Run one part."""
     reader = study.parser(__doc__)
     reader.formatter_class = argparse.RawDescriptionHelpFormatter
     parts = {

@@ -49,7 +49,6 @@ def patterns() -> pd.DataFrame:
 
 
 def ours(folder: Path) -> None:
-    """Write the data and our figures."""
     people, rows = made(folder)
     pairs = patterns()
     people.to_csv(folder / "people.csv", index=False)
@@ -85,7 +84,6 @@ def cycle_of_ipf(path: Path) -> None:
 
 
 def of_pairs(pairs: pd.DataFrame) -> dict[str, float]:
-    """What EM finds in pairs."""
     from engine.evaluation.attacks.linkage import estimate
 
     levels, n = np.unique(pairs.to_numpy(), axis=0, return_counts=True)
@@ -96,7 +94,6 @@ def of_pairs(pairs: pd.DataFrame) -> dict[str, float]:
 
 
 def of_tables(people: pd.DataFrame, rows: pd.DataFrame) -> dict[str, float]:
-    """What measures and attacks find."""
     from engine.evaluation.attacks.protocol import Attacker, Held
     from engine.evaluation.attacks.records import attribution
     from engine.evaluation.data.aligned import align, distinct

@@ -57,7 +57,6 @@ def theirs(folder: Path) -> int:
 
 
 def of_recordlinkage(pairs: pd.DataFrame) -> Found:
-    """Estimate m, u and the share of matches."""
     from recordlinkage import ECMClassifier
 
     found = ECMClassifier(init="jaro", max_iter=2_000, atol=1e-8)
@@ -69,7 +68,6 @@ def of_recordlinkage(pairs: pd.DataFrame) -> Found:
 
 
 def of_splink(people: pd.DataFrame, rows: pd.DataFrame) -> Found:
-    """Estimate u from pairs of all, m from pairs of a block."""
     import splink
     import splink.comparison_library as library
 
@@ -123,7 +121,6 @@ def of_sdmetrics(people: pd.DataFrame, rows: pd.DataFrame) -> Found:
 
 
 def of_statsmodels(people: pd.DataFrame, rows: pd.DataFrame) -> Found:
-    """Propensity scores by logistic regression with interactions."""
     import statsmodels.formula.api as formula
     from statsmodels.genmod.families import Binomial
 

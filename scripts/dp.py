@@ -113,7 +113,6 @@ def nist7(folder: Path) -> TrialRows:
 
 
 def sizes_of(rows: TrialRows) -> list[int]:
-    """Levels of each column."""
     return [len(values) for values in rows.values]
 
 
@@ -133,7 +132,6 @@ def replicated_uniques(rows: TrialRows, made: TrialTable) -> float:
 
 
 def mean_s_pmse(rows: TrialRows, made: TrialTable, way: int) -> float:
-    """Mean S_pMSE over all tables of so many columns."""
     found = []
     for at in combinations(range(len(rows.columns)), way):
         sizes = [len(rows.values[i]) for i in at]
@@ -194,7 +192,6 @@ def figures(
 
 
 def with_error(value: tuple[float, float]) -> str:
-    """A mean with its standard error."""
     mean, error = value
     return f"{mean:.2f} ± {error:.2f}" if error == error else f"{mean:.2f}"
 
@@ -298,7 +295,6 @@ PARTS = {"sd2011": (part_sd2011, 10), "nist7": (part_nist7, 5), "nist24": (part_
 
 
 def main() -> None:
-    """Run one part."""
     reader = study.parser(__doc__, prog="./scripts/dp")
     reader.add_argument("part", choices=PARTS)
     reader.add_argument("data", nargs="?", type=Path, help="folder that holds the data")

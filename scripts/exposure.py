@@ -103,7 +103,6 @@ def row_of(
 
 
 def core(run: Run, profile: str = "standard") -> Iterator[str]:
-    """The structures that beat the formulas over schemas."""
     rows = []
     for name, (make, ks) in CORE.items():
         for k in ks[profile]:
@@ -115,7 +114,6 @@ def core(run: Run, profile: str = "standard") -> Iterator[str]:
 
 
 def largest(run: Run) -> Iterator[str]:
-    """The largest number of tables that is built."""
     rows = []
     for name, (make, _) in CORE.items():
         row = [name]
@@ -135,7 +133,6 @@ def largest(run: Run) -> Iterator[str]:
 
 
 def further(run: Run) -> Iterator[str]:
-    """Other structures."""
     rows = []
     for name, make in FURTHER.items():
         of_people = partial(make, people=run.people)
@@ -150,7 +147,6 @@ def further(run: Run) -> Iterator[str]:
 
 
 def programs(_: Run) -> Iterator[str]:
-    """Least squares against a linear program."""
     rows = []
     for k in (4, 10):
         stated, found, _ = attacked_all(lambda key, k=k: everybody(k, key, 1_500), 1, lp=True)
@@ -160,7 +156,6 @@ def programs(_: Run) -> Iterator[str]:
 
 
 def shipped(run: Run) -> Iterator[str]:
-    """The shipped specs, and NIST's pairs."""
     rows, missing = [], []
     jobs = [(name, column, ()) for name, column in COLUMNS.items() if run.all or name != "nist"]
     if why_not("nist") is None:
@@ -184,7 +179,6 @@ def shipped(run: Run) -> Iterator[str]:
 
 
 def alarms(_: Run) -> Iterator[str]:
-    """Ordinary specs: how many are refused."""
     rows = []
     text = (RELEASES / "census.toml").read_text("utf-8")
     columns = [c for c in re.findall(r"(?m)^\[columns\.(\w+)\]", text) if c != "person_id"]
@@ -218,7 +212,6 @@ def alarms(_: Run) -> Iterator[str]:
 
 
 def ordinary(_: Run) -> Iterator[str]:
-    """Ordinary specs that are refused: how far the attack gets."""
     text = (RELEASES / "census.toml").read_text("utf-8")
     columns = [c for c in re.findall(r"(?m)^\[columns\.(\w+)\]", text) if c != "person_id"]
     rows = []
@@ -294,7 +287,6 @@ def names(_: Run) -> Iterator[str]:
 
 
 def who_is_in(run: Run) -> Iterator[str]:
-    """Membership."""
     rows = []
     for columns, levels, width in SHAPES if run.all else SHAPES[:4]:
         pairs = [membership(columns, levels, width, key) for key in range(AGAIN * run.keys)]
@@ -366,7 +358,6 @@ EXPLAINED = (
 
 
 def main() -> None:
-    """Run it."""
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--all", action="store_true", help="5 keys, more people")
     reader.add_argument("--keys", type=int)

@@ -83,8 +83,6 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stratum:
-    """What intervals have in common."""
-
     data: str
     statistic: str
     columns: int  # Of the table that answers
@@ -194,7 +192,6 @@ def data_of(
 
 
 def census_data(folder: Path, people: int, columns: list[str], seed: int = SEED) -> pd.DataFrame:
-    """The simulated census, None for blanks."""
     if not (folder / "people.parquet").exists():
         simulate_census(folder, people=people, seed=seed)
     frame = pd.read_parquet(folder / "people.parquet")[columns]
@@ -233,7 +230,6 @@ class Truth:
         self.of = cache(self._of)
 
     def _of(self, text: str) -> dict[tuple[Any, ...], float]:
-        """Figure by key; what is null has none."""
         rows = self._con.execute(text).fetchall()
         return {row[:-1]: float(row[-1]) for row in rows if row[-1] is not None}
 
@@ -568,7 +564,6 @@ FILLED = ((0.01, "under 1 %"), (0.1, "1 to 9 %"), (0.4, "10 to 39 %"))
 
 
 def step(x: float, steps: tuple[tuple[float, str], ...], last: str) -> str:
-    """The name of the step that a number is in."""
     return next((word for most, word in steps if x < most), last)
 
 
@@ -582,7 +577,6 @@ def by_size(base: Stratum, found: np.ndarray) -> Iterator[tuple[Stratum, np.ndar
 def strata(
     name: str, folder: Path, chosen: argparse.Namespace
 ) -> Iterator[tuple[Stratum, np.ndarray]]:
-    """All strata of one set of data."""
     key = Keys(f"{chosen.key_seed} {name}")
     if name == EVENTS:
         frame = hospital(chosen.patients, chosen.stays, seed=chosen.seed)
@@ -620,7 +614,6 @@ def strata(
 
 
 def texts_of(part: str, name: str) -> dict[str, str]:
-    """Statements of a data set."""
     found = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     texts: dict[str, str] = found[part][name]
     return texts
@@ -638,7 +631,6 @@ def wider(stratum: Stratum, found: np.ndarray) -> tuple[str, bool]:
 
 
 def table_of(found: Mapping[Stratum, np.ndarray]) -> str:
-    """The strata as a table, worst first, and how many hold."""
     rows, short, wide, few = [], 0, 0, []
     for stratum, got in found.items():
         n = got.shape[1]
@@ -698,7 +690,6 @@ def unlisted(name: str, folder: Path, chosen: argparse.Namespace) -> str:
 
 
 def main() -> None:
-    """Run it."""
     names = (*TABLES, EVENTS, ALIKE)
     reader = study.parser(__doc__, keys=6, data=names, seed=SEED)
     reader.add_argument("--replays", type=int, default=3, help="keys of them asked statements, too")

@@ -50,8 +50,6 @@ Marks = dict[tuple[str, str], float]
 
 
 class Ratio(NamedTuple):
-    """What models trained on a wide table reach of what real rows do."""
-
     target: str
     learner: str
     mark: str
@@ -59,7 +57,6 @@ class Ratio(NamedTuple):
 
 
 def parted(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows to build from, and those held out."""
     order = np.random.default_rng(SEED).permutation(len(rows))
     n = len(rows) // HELD_OUT
     return rows.iloc[np.sort(order[n:])], rows.iloc[np.sort(order[:n])]
@@ -128,7 +125,6 @@ def features(rows: pd.DataFrame, like: pd.DataFrame, target: str) -> np.ndarray:
 
 
 def models() -> dict[str, Any]:
-    """Models that are not fitted yet, by name."""
     fresh = (
         make_pipeline(StandardScaler(), LogisticRegression(max_iter=300, tol=1e-3)),
         RandomForestClassifier(n_estimators=200, min_samples_leaf=5, random_state=SEED, n_jobs=2),
@@ -219,7 +215,6 @@ def figures(ways: dict[str, list[Ratio]]) -> str:
 
 
 def main() -> None:
-    """Build, train, test, print, record."""
     parser = shared.parser(__doc__, prog="./scripts/learners")
     parser.add_argument("--study", choices=STUDIES, action="append", help="one study only")
     parser.add_argument("--data", type=Path, help="folder that holds the study's data")

@@ -84,7 +84,6 @@ def in_adbc(path: str) -> str:
 
 
 def in_frames(path: str) -> str:
-    """pandas, polars and pyarrow, through DuckDB."""
     with duckdb.connect(path, read_only=True) as con:
         frame = con.sql(COUNTS).df()
         assert con.sql(COUNTS).pl().height == len(frame)
@@ -93,7 +92,6 @@ def in_frames(path: str) -> str:
 
 
 def in_ibis(path: str) -> str:
-    """Ibis: tables as expressions."""
     import ibis
 
     con = ibis.duckdb.connect(path, read_only=True)
@@ -122,7 +120,6 @@ def in_sqlalchemy(path: str) -> str:
 
 
 def main(path: str) -> None:
-    """Try all recipes whose packages are here."""
     print(in_the_shell(path))
     shell = Path(sys.executable).parent / "duckdb"
     if shell.exists():

@@ -27,7 +27,6 @@ _TYPES = {str: "text", int: "whole number", float: "number", bool: "`true`, `fal
 
 
 def api(folder: Path) -> None:
-    """The pages of the API, of the names that users import, by pdoc."""
     pdoc = import_module("pdoc")
     for package in USERS:
         module = import_module(package)
@@ -38,7 +37,6 @@ def api(folder: Path) -> None:
 
 
 def spec_reference() -> str:
-    """The page of the spec: every section with its keys."""
     model = import_module("engine.spec.model")
     heads = {"columns": "[columns.NAME]", "tables": "[[tables]]"}
     parts = [
@@ -56,7 +54,6 @@ def spec_reference() -> str:
 
 
 def _section(name: str, section: type[BaseModel]) -> Iterator[str]:
-    """The help of a section, and the table of its keys."""
     from engine.spec.model import shape_of
 
     yield inspect.getdoc(section) or ""
@@ -71,7 +68,6 @@ def _section(name: str, section: type[BaseModel]) -> Iterator[str]:
 
 
 def held(kind: Any) -> str:
-    """What a key of a type holds, in words."""
     from engine.spec.model import NESTED, Scalar
 
     arms = [one for one in get_args(kind) or (kind,) if one is not NoneType]
@@ -101,7 +97,6 @@ def default_text(value: Any) -> str:
 
 
 def _formats(suffixes: dict[str, str]) -> Iterator[str]:
-    """Which format a file name implies."""
     yield "## Formats by file name"
     rows = ["| format | suffixes |", "| --- | --- |"]
     for form in dict.fromkeys(suffixes.values()):

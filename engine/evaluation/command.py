@@ -85,10 +85,7 @@ def texts_of(frame: pd.DataFrame) -> set[str]:
 
 
 def masked(line: str, hide: Collection[str]) -> str:
-    """Return a line of foreign output without what may be a value of the data.
-
-    hide: Texts of the data, in small letters. Numbers and quoted texts go in any case.
-    """
+    """Return a line of foreign output without what may be a value of the data."""
     low = line.lower()
     for text in sorted((t for t in hide if t in low), key=len, reverse=True):
         line = re.sub(rf"(?<!\w){re.escape(text)}(?!\w)", "[...]", line, flags=re.IGNORECASE)
@@ -98,8 +95,6 @@ def masked(line: str, hide: Collection[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """What a command came to."""
-
     code: int | None  # Of its exit; None: it ran too long and was ended
     said: str  # The end of its output and its errors
 

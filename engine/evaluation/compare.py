@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import os
 import time
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from importlib.resources import files
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
@@ -29,7 +31,15 @@ from engine.evaluation.attacks.protocol import Assumptions, Held, attack_all, he
 from engine.evaluation.attacks.strong import membership, reconstruction
 from engine.evaluation.baselines.baseline import schema_of
 from engine.evaluation.baselines.catalogue import Entrant
-from engine.evaluation.data.aligned import Aligned, Coded, align, covering, generator, key_of
+from engine.evaluation.data.aligned import (
+    Aligned,
+    Coded,
+    align,
+    covering,
+    generator,
+    key_of,
+    places,
+)
 from engine.evaluation.data.reading import (
     Subject,
     data_of,
@@ -52,77 +62,19 @@ from engine.version import ENGINE_VERSION
 
 View = Literal["modes", "sweep", "generators"]
 """What is compared: the two modes, settings of sticky mode one at a time, or our modes with other generators."""
-CHOSEN = (
-    "tables.s_pmse_2",
-    "tables.s_pmse_3",
-    "tables.s_pmse_1",
-    "univariate.scaled_median_composite_error",
-    "marginals.score",
-    "correlations.median_difference",
-    "correlations.cramers_v_median",
-    "propensity.pmse",
-)
-"""Figures that a comparison of modes has, the first ones first."""
+TEXTS = tomllib.loads(files("engine.evaluation").joinpath("comparison.toml").read_text("utf-8"))
+NOTES, CHOSEN = TEXTS["notes"], TEXTS["first"]
 IN_GROUPS = "groups/"
 """Stands before figures that were scored by the groups that breaks make."""
 CHOSEN_IN_GROUPS = ("tables.s_pmse_2", "tables.s_pmse_3", "marginals.score")
-LOSS = Figure(
-    name="misplaced",
-    title="rows misplaced",
-    words=(
-        "Mean over the tables of the spec of the share of rows that would have to move for the released table to be "
-        "the true one; a table that is not released is put together from the widest released ones as if their columns "
-        "were independent. Lower is better."
-    ),
-    better="lower",
-    high=1.0,
-    perfect=0.0,
+LOSS, *RISKS = (
+    Figure(name=name, better="lower", **fields) for name, fields in TEXTS["figures"].items()
 )
-
-
-def _risk_figure(
-    name: str, title: str, words: str, low: float = -1.0, perfect: float = 0.0
-) -> Figure:
-    words = f"{words} Lower is better."
-    return Figure(
-        name=name, title=title, words=words, better="lower", low=low, high=1.0, perfect=perfect
-    )
-
-
-RISKS = (
-    _risk_figure(
-        "attribute",
-        "attribute gain",
-        "Share of columns guessed right of people of the data, less that of the control; the attacker knows all other "
-        "columns.",
-    ),
-    _risk_figure(
-        "attribute_unusual",
-        "attribute gain, unusual",
-        "The attribute gain of the twentieth of people whose values are the rarest.",
-    ),
-    _risk_figure(
-        "reconstruction",
-        "small group gain",
-        "Share of one column of small groups that is solved right from all tables, less that without the tables that "
-        "split the group.",
-    ),
-    _risk_figure(
-        "membership",
-        "membership AUC",
-        "How often a person of the data is ranked above a non-member by who knows the population only (area under the "
-        "curve): 0.5 is a coin. It needs control rows.",
-        low=0.0,
-        perfect=0.5,
-    ),
-)
-"""What attackers get, first the ones that are looked at first."""
+"""The loss of an analyst, and what attackers get."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Generator:
-    """What makes releases, or synthetic tables, that are compared."""
-
     name: str  # For people; unique within a comparison: "sticky", "dp, epsilon 1", "threshold of mean 8"
     # What it has in common with others: a mode, the parameter that is changed, whose generator it is.
     kind: str
@@ -148,8 +100,6 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spread:
-    """One figure over the repeats of one generator."""
-
     median: float
     low: float
     high: float
@@ -158,8 +108,6 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """Generators on the same data, scored and attacked alike."""
-
     view: View
     title: str
     runs: tuple[Run, ...]
@@ -173,7 +121,6 @@ class Comparison:
     version: str  # Of tablepack
 
     def generators(self) -> tuple[Generator, ...]:
-        """Return the generators in the order of tables."""
         return tuple(dict.fromkeys(run.generator for run in self.runs))
 
     def figures(self) -> tuple[Figure, ...]:
@@ -191,11 +138,9 @@ class Comparison:
         return tuple(found)
 
     def weighed(self) -> tuple[Figure, ...]:
-        """Return the loss and those risks that any run has."""
         return tuple(f for f in (LOSS, *RISKS) if any(f.name in r.figures for r in self.runs))
 
     def spread(self, figure: str, generator: str) -> Spread | None:
-        """Return a figure of a generator over the repeats; None where no run has it."""
         return spread_of([run.figures.get(figure) for run in self._of(generator)])
 
     def seconds(self, generator: str) -> tuple[Spread | None, Spread | None]:
@@ -221,9 +166,9 @@ class Comparison:
             if one is not None and other is not None
         }
         cost = f"{LOSS.title} {by[LOSS]:+.3f}; " if LOSS in by else ""
-        told = {f: round(v, 3) for f, v in by.items() if f != LOSS}
-        less = [f"{f.title} {v:+.3f}" for f, v in told.items() if v < 0]
-        more = [f"{f.title} {v:+.3f}" for f, v in told.items() if v > 0]
+        changes = {f: round(v, 3) for f, v in by.items() if f != LOSS}
+        less = [f"{f.title} {v:+.3f}" for f, v in changes.items() if v < 0]
+        more = [f"{f.title} {v:+.3f}" for f, v in changes.items() if v > 0]
         parts = [f"lower: {', '.join(less)}"] if less else []
         parts += [f"higher: {', '.join(more)}"] if more else []
         return cost + ("; ".join(parts) or "no risk changed")
@@ -249,7 +194,6 @@ class Comparison:
         )
 
     def about(self) -> dict[str, Any]:
-        """What was compared, as plain values."""
         return {
             "kind": self.view,
             "title": self.title,
@@ -288,13 +232,7 @@ Floats = NDArray[np.float64]
 
 
 class Scorer:
-    """The original, read once the first release says of what types its columns are, and the study chosen for all.
-
-    frame, control: The source, where the spec's is a frame; people whom it does not hold. None: there are
-        none.
-    study: How the data is read and grouped, and what is measured; by default as the spec says, and by what the
-        columns look like.
-    """
+    """The original, read once the first release says of what types its columns are, and the study chosen for all."""
 
     def __init__(
         self,
@@ -316,7 +254,6 @@ class Scorer:
 
     @property
     def original(self) -> pd.DataFrame:
-        """The original, once a release was read."""
         if self._original is None:
             raise InternalError("the original is read with the first release, and there was none")
         return self._original
@@ -336,11 +273,7 @@ class Scorer:
             chosen = Study(title=self.study.title, **sections)
             figures = _scores(found.aligned, chosen, CHOSEN) | self._by_groups(subject, chosen)
         lost = [misplaced(found.aligned, columns) for columns in self._spec.tables]
-        return {
-            **figures,
-            "misplaced": float(np.mean(lost)),
-            **risks_of(found, self._assumptions),
-        }
+        return {**figures, "misplaced": float(np.mean(lost)), **risks_of(found, self._assumptions)}
 
     def _read(self, made: Any, name: str) -> Subject:
         """What was made, beside the original; the first one settles how that is read, and the study."""
@@ -384,13 +317,11 @@ class Scorer:
 
 
 def _scores(aligned: Aligned, study: Study, names: Sequence[str]) -> dict[str, float]:
-    """Those of some figures that could be computed."""
     figures = named(score_all(aligned, study, seed=SEED))
     return {name: figures[name] for name in names if name in figures}
 
 
 def grouped(column: pd.Series, breaks: Sequence[Any]) -> pd.Series:
-    """Return the group of each value as a text, blanks as blanks."""
     is_time = pd.api.types.is_datetime64_any_dtype(column)
     kind = "datetime64[us]" if is_time else "float64"
     at = np.searchsorted(np.array(breaks, dtype=kind), column.to_numpy().astype(kind), "right")
@@ -400,7 +331,6 @@ def grouped(column: pd.Series, breaks: Sequence[Any]) -> pd.Series:
 
 
 def risks_of(attacked: Held, assumptions: Assumptions) -> dict[str, float]:
-    """Attack a release; the figures that could be computed."""
     found = attribute(attacked, assumptions, generator(SEED, "attribute"))
     out = {"attribute": _gain_of(found)}
     if len(found.breakdown):
@@ -432,8 +362,6 @@ def misplaced(aligned: Aligned, columns: ColumnSet) -> float:
 
     A table that is not released is put together from released ones of separate columns, the widest first, as if they
     were independent. Columns are counted in the study's groups, where it has any.
-
-    Returns: 0 to 1; NaN if no table has any of the columns.
     """
     # Separate columns, and the smallest released table of each
     left, pieces = list(columns), list[tuple[ColumnSet, Coded]]()
@@ -467,8 +395,7 @@ def _shares(
     wanted = key_of(aligned, aligned.original, columns, binned=columns)[rows]
     keys, place = np.unique(shown, return_inverse=True)
     counts = np.bincount(place, table.n.astype(np.float64), minlength=len(keys))
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    found = np.where(keys[at] == wanted, counts[at], 0.0)
+    found = np.append(counts, 0.0)[places(keys, wanted)]
     return np.asarray(found / max(float(counts[keys >= 0].sum()), 1.0), np.float64)
 
 
@@ -487,30 +414,6 @@ SWAPPED = (0.5, 2.0)
 """With what it multiplies the share of exchanged records."""
 THE_SPEC = "the spec"
 OURS = "ours: tablepack"
-STICKY = (
-    "Only counts of tables leave, with keyed noise; small cells are left out, and nobody's row. No guarantee against "
-    "every attacker; what known ones get is measured."
-)
-DP = "({epsilon})-differential privacy of a person, as its card states it."
-EXACT = "Nothing: it is what the model of dp mode could reach."
-HOW = (
-    "All releases are scored by the values that they hold, as in evaluate: numbers of many values in groups of equal "
-    "share; only the tables that the spec publishes count."
-)
-GROUPED = (
-    "Columns with breaks are scored twice: by their values, and by the groups that breaks make, in which dp mode "
-    "counts and inside which it can know nothing; figures by groups say so. Rows misplaced are counted by values."
-)
-NO_CONTROL = (
-    "No control rows were given: attributes are held against exact tables of all other people, and membership "
-    "is left out."
-)
-WHOLE = (
-    "A release has several tables, a baseline one of all columns. Figures of one to four columns are of the same "
-    "columns for both; figures of whole tables (propensity, models, components, attacks on records) are of the tables "
-    "that each has: a release's say little beside a baseline's."
-)
-SAMPLES = "A sample has fewer rows than the data: counts of it are too low by that factor; scaled figures are not."
 Build = Callable[[ReleaseSpec, Path], object]
 """Builds a release of a spec at a path."""
 
@@ -528,7 +431,6 @@ class Candidate:
 
 
 def checked_epsilons(given: str | Sequence[float]) -> tuple[float, ...]:
-    """Return a list of epsilons, ascending."""
     listed = given.split(",") if isinstance(given, str) else list(given)
     epsilons = []
     for one in listed:
@@ -550,7 +452,6 @@ def checked_epsilons(given: str | Sequence[float]) -> tuple[float, ...]:
 
 
 def with_defaults(spec: ReleaseSpec) -> ReleaseSpec:
-    """Return a spec without a section `[dp]` with the defaults of that section."""
     problems: list[str] = []
     entities = spec.source.entity_columns
     context = DPContext(
@@ -584,7 +485,7 @@ def variants(spec: ReleaseSpec, epsilons: Sequence[float]) -> tuple[Candidate, .
             generator=Generator(
                 name=name,
                 kind=kind,
-                promise=EXACT if e is None else DP.format(epsilon=f"epsilon = {e:g}"),
+                promise=TEXTS["promises"][kind].format(epsilon=f"epsilon = {e:g}" if e else ""),
                 origin=OURS,
                 epsilon=e,
             ),
@@ -596,13 +497,11 @@ def variants(spec: ReleaseSpec, epsilons: Sequence[float]) -> tuple[Candidate, .
 
 
 def dp_name(epsilon: float) -> str:
-    """Return what a dp release is called."""
     return f"dp, epsilon {epsilon:g}"
 
 
 def _sticky(narrow: ReleaseSpec) -> Candidate:
-    """The sticky release of a spec."""
-    made = Generator(name="sticky", kind="sticky", promise=STICKY, origin=OURS)
+    made = Generator(name="sticky", kind="sticky", promise=TEXTS["promises"]["sticky"], origin=OURS)
     return Candidate(generator=made, spec=replace(narrow, mode="sticky", dp=None))
 
 
@@ -617,7 +516,7 @@ def _narrow(spec: ReleaseSpec) -> ReleaseSpec:
 
 
 def marked_as_scratch(spec: ReleaseSpec) -> ReleaseSpec:
-    """Return a spec whose releases say that they must not be published, and are built whatever they tell."""
+    """Return a spec whose releases say that they must not be published, and are built whatever they reveal."""
     return replace(
         spec,
         title=f"SCRATCH: {spec.title}".rstrip(": "),
@@ -655,7 +554,12 @@ def settings_of(spec: ReleaseSpec) -> tuple[Candidate, ...]:
         tables = tuple(t for t in own.tables if len(t) <= width)
         found.append(("tables", name, replace(own, tables=tables)))
     return tuple(
-        Candidate(generator=Generator(name=name, kind=kind, promise=STICKY, origin=OURS), spec=one)
+        Candidate(
+            generator=Generator(
+                name=name, kind=kind, promise=TEXTS["promises"]["sticky"], origin=OURS
+            ),
+            spec=one,
+        )
         for kind, name, one in found
     )
 
@@ -701,12 +605,7 @@ def compare_all(
     assumptions: Assumptions | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Make every candidate several times; score and attack each result against the original.
-
-    candidates: The first is a release.
-    control: People of the same population whom the source does not hold.
-    areas: Columns that record swapping exchanges; by default those of the spec's own swapping.
-    """
+    """Make every candidate several times; score and attack each result against the original."""
     if not 1 <= repeats <= MOST_REPEATS:
         raise SpecError(f"seeds: wants 1 to {MOST_REPEATS}, not {repeats}")
     built = candidates[0].spec
@@ -757,28 +656,19 @@ def compare_all(
     elif spec.mode == "dp" and spec.dp is not None:
         own = "dp without noise" if spec.dp.epsilon is None else dp_name(spec.dp.epsilon)
     names = {run.generator.name for run in runs}
-    told = []  # What a reader must know
-    if view == "generators":
-        told += [WHOLE, *([SAMPLES] if any(name.startswith("sample") for name in names) else [])]
-    if view == "modes":
-        told += [HOW, *([GROUPED] if any(c.breaks for c in spec.columns) else [])]
-        told.append(
-            "Attacks know the same and look at the same people in all releases: up to "
-            f"{assumed.people:,} of the data, drawn once, and as many non-members, where they are given. "
-            "The figures say what these attacks get; only dp mode bounds what any other can."
-        )
-    if view == "sweep" and spec.privacy.swap is None:
-        told.append("The spec declares no swap in [privacy]: swapping is not swept.")
-    if control is None:
-        told.append(NO_CONTROL)
-    if left_out := len(spec.tables) - len(built.tables):
-        told.append(
-            f"Tables of more than {MAX_WIDTH} columns, which sticky mode does not build, are left out: {left_out}."
-        )
-    if view == "modes" and own not in names:
-        told.append(
-            "The epsilon of the spec is not among those compared: no point is the spec's own."
-        )
+    left_out = len(spec.tables) - len(built.tables)
+    said = {  # What a reader must know
+        "whole": view == "generators",
+        "samples": view == "generators" and any(name.startswith("sample") for name in names),
+        "scored": view == "modes",
+        "grouped": view == "modes" and any(c.breaks for c in spec.columns),
+        "alike": view == "modes",
+        "no_swap": view == "sweep" and spec.privacy.swap is None,
+        "no_control": control is None,
+        "wide": left_out,
+        "not_own": view == "modes" and own not in names,
+    }
+    values = {"people": assumed.people, "width": MAX_WIDTH, "n": left_out}
     return Comparison(
         view=view,
         title=spec.title,
@@ -789,7 +679,7 @@ def compare_all(
         n_rows=len(scorer.original),
         has_control=control is not None,
         study=study.title if study is not None else "chosen by what the columns look like",
-        notes=(*told, *notes),
+        notes=(*(NOTES[name].format(**values) for name, is_so in said.items() if is_so), *notes),
         version=ENGINE_VERSION,
     )
 
@@ -808,10 +698,7 @@ def _cpu() -> float:
 
 @contextmanager
 def built_in_scratch(spec: ReleaseSpec, build: Build) -> Iterator[tuple[Path, float]]:
-    """Build a release in a scratch folder, with a key of its own, and let the folder go at the end.
-
-    Yields: release; seconds: To build it.
-    """
+    """Build a release in a scratch folder, with a key of its own, and let the folder go at the end."""
     with scratch_directory() as folder:
         key = folder / "scratch.key"
         new_key(key)
@@ -823,7 +710,6 @@ def built_in_scratch(spec: ReleaseSpec, build: Build) -> Iterator[tuple[Path, fl
 
 
 def refuse_scratch(release: Path) -> None:
-    """Refuse to let out a release that a comparison built."""
     con, _ = open_release(release)
     with con:
         notes = con.execute("SELECT note FROM catalog.notes WHERE topic = 'release'").fetchall()

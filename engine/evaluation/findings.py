@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
@@ -53,8 +53,6 @@ class Section(BaseModel):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """What a figure says."""
-
     name: str  # `measure.value`
     title: str  # A few words, for tables
     words: str  # One sentence for a reader who does not know the measure
@@ -62,7 +60,7 @@ class Figure:
     better: Literal["lower", "higher", "neither"]
     low: float = 0.0  # low, high: Bounds of what it can be
     high: float = math.inf
-    # What a copy of the original scores (utility), or a release that tells nothing (risk).
+    # What a copy of the original scores (utility), or a release without information about persons (risk).
     perfect: float | None = None
     # How many columns it looks at together: "1", "2", "3", "all", or "" where that says nothing.
     columns: str = ""
@@ -81,19 +79,14 @@ class Entry:
     name: str
     title: str
     words: str = ""  # Of an attack: what the attacker knows, wants and does
-    rates: tuple[str, str, str] = (
-        RATE_NAMES  # What rate, baseline and control of an attack are called
-    )
+    rates: tuple[str, str, str] = RATE_NAMES  # Of an attack: rate, baseline and control
     kind: Kind = "measure"
     run: str = ""  # module:function
     options: str = ""  # Section of a study that it reads; empty: none, it runs in any case
-    of_several: bool = (
-        False  # It is about what several tables tell together; one table alone has none
-    )
-    on_sample: bool = (
-        True  # A sample of the original in the place of the release says something about it
-    )
+    of_several: bool = False  # It is about several tables together
+    on_sample: bool = True  # A sample in the place of the release says something about it
     plugin: EntryPoint | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)  # Notes and verdicts, to be filled in
 
     def function(self) -> Any:
         if self.plugin is not None:
@@ -134,19 +127,19 @@ def rate_of(right: Any) -> Rate:
     return wilson(float(right.sum()), len(right)) or NO_RATE
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Finding:
     """What a measure or attack found."""
 
     measure: str
     values: Mapping[str, float] = field(default_factory=dict)  # Figures by name
     breakdown: pd.DataFrame = field(default_factory=pd.DataFrame)  # What they are made of
+    _: KW_ONLY
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # Further tables, for pictures
-    why_not: Mapping[str, str] = field(
-        default_factory=dict
-    )  # Figure, or `WHOLE` -> why it was not computed
+    # Figure, or `WHOLE` -> why it was not computed.
+    why_not: Mapping[str, str] = field(default_factory=dict)
     # What a reader must know: rows left out, columns that are constant, samples taken.
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()  # Held as a tuple
     # How many columns of one table its figures over "all" columns read; 0: it has none such.
     over: int = 0
     # Of attacks:
@@ -155,6 +148,9 @@ class Finding:
     control: Rate | None = None  # How often the same attack is right about non-members
     control_note: str = ""  # Who the non-members are, or why there is no control
     verdict: str = ""  # What it comes to, in a sentence; empty: the figures speak for themselves
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", tuple(self.notes))
 
     @property
     def entry(self) -> Entry:
@@ -172,10 +168,12 @@ class Finding:
 
 
 def not_computed(measure: str, why: str, *notes: str) -> Finding:
-    return Finding(measure=measure, why_not={WHOLE: why}, notes=notes)
+    return Finding(measure, why_not={WHOLE: why}, notes=notes)
 
 
-def frame(findings: Mapping[str, Finding], subject: str) -> pd.DataFrame:
+def frame(
+    findings: Mapping[str, Finding], subject: str, *, breakdowns: bool = True
+) -> pd.DataFrame:
     """Findings as a tidy frame: a row a figure, with `columns` and `by` empty, then a row a figure of breakdowns.
 
     Without a value a row is a note: about a figure, why it was not computed; about a measure, what a reader must know.
@@ -199,7 +197,8 @@ def frame(findings: Mapping[str, Finding], subject: str) -> pd.DataFrame:
             )
         notes = (*([one.verdict] if one.verdict else []), *one.all_notes)
         rows += [(subject, name, "", "", None, None, None, "", note) for note in notes]
-        parts.append(_details(one).assign(subject=subject))
+        if breakdowns:
+            parts.append(_details(one).assign(subject=subject))
     whole = pd.DataFrame(rows, columns=list(FRAME))
     parts = [whole, *(part for part in parts if len(part))]
     return pd.concat(parts, ignore_index=True)[list(FRAME)] if len(parts) > 1 else whole
@@ -258,8 +257,8 @@ def of_frame(measure: str, found: pd.DataFrame) -> Finding:
     missing = table[is_whole & ~has_value & (table["measure"] != "")]
     details = table[~is_whole]
     return Finding(
-        measure=measure,
-        values=dict(zip(figures["measure"], figures["value"].astype(float), strict=True)),
+        measure,
+        dict(zip(figures["measure"], figures["value"].astype(float), strict=True)),
         why_not=dict(zip(missing["measure"], missing["note"], strict=True)),
         notes=tuple(table.loc[table["measure"] == "", "note"]),
         breakdown=details[["measure", "columns", "by", "value", "low", "high", "note"]]
@@ -269,7 +268,6 @@ def of_frame(measure: str, found: pd.DataFrame) -> Finding:
 
 
 def named(findings: Mapping[str, Finding]) -> dict[str, float]:
-    """Figures of several findings under the names `measure.value`."""
     return {
         f"{m}.{value}": figure
         for m, one in findings.items()
@@ -288,10 +286,11 @@ def _read(
     entries: dict[str, Entry] = {}
     for measure, table in tomllib.loads(text).items():
         own = {k: table.pop(k) for k in ("title", "words", "kind", "run", "options") if k in table}
-        own |= {k: table.pop(k) for k in ("of_several", "on_sample") if k in table}
+        own |= {k: table.pop(k) for k in ("of_several", "on_sample", "texts") if k in table}
         if rates := table.pop("rates", None):
             own["rates"] = tuple(rates)
-        entries[measure] = Entry(name=measure, plugin=plugin, **own)
+        named = {"name": measure, "title": measure.replace("_", " ")}
+        entries[measure] = Entry(plugin=plugin, **named | own)
         shared = {key: value for key, value in table.items() if not isinstance(value, dict)}
         listed = [(key, value) for key, value in table.items() if isinstance(value, dict)]
         for name, fields in _of_each_width(listed):
@@ -324,16 +323,20 @@ FIGURES, ENTRIES = _read(files("engine.evaluation").joinpath("figures.toml").rea
 for _point in entry_points(group=GROUP_OF_MEASURES):
     if _point.name not in ENTRIES:
         _texts = files(_point.module.partition(".")[0]).joinpath("figures.toml")
-        _told = _read(_texts.read_text("utf-8"), _point) if _texts.is_file() else ({}, {})
-        FIGURES |= {n: f for n, f in _told[0].items() if n.partition(".")[0] == _point.name}
-        ENTRIES[_point.name] = _told[1].get(_point.name) or Entry(
-            name=_point.name, title=_point.name.replace("_", " "), plugin=_point
-        )
+        _figures, _entries = _read(_texts.read_text("utf-8") if _texts.is_file() else "", _point)
+        FIGURES |= {n: f for n, f in _figures.items() if n.partition(".")[0] == _point.name}
+        ENTRIES[_point.name] = (_read(f"[{_point.name}]", _point)[1] | _entries)[_point.name]
 TITLES = {name: entry.title for name, entry in ENTRIES.items()}
+
+
+def say(measure: str, text: str, **values: Any) -> str:
+    """A text of the catalogue with some values in it."""
+    return ENTRIES[measure].texts[text].format(**values)
+
+
 STRONG = frozenset(name for name, entry in ENTRIES.items() if entry.kind == "strong attack")
 """Attacks that `tablepack attack` runs, and `evaluate` does not."""
 
 
 def figures_of(*measures: str) -> tuple[Figure, ...]:
-    """The figures of some measures or attacks, in their order."""
     return tuple(f for name, f in FIGURES.items() if name.partition(".")[0] in measures)

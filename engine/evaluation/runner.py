@@ -48,8 +48,6 @@ N_SHOWN = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Result:
-    """Results of one subject."""
-
     subject: Subject
     aligned: Aligned
     scores: Mapping[str, Finding]  # By measure
@@ -63,11 +61,9 @@ class Result:
         return {**self.scores, **self.risks}
 
     def figures(self) -> dict[str, float]:
-        """All figures under `measure.value` and `attack.value`."""
         return named(self.findings)
 
     def why_not(self) -> dict[str, str]:
-        """Why a figure, or a measure as a whole, was not computed."""
         return {
             f"{name}.{figure}".rstrip("."): why
             for name, one in self.findings.items()
@@ -77,8 +73,6 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Evaluation:
-    """Subjects side by side."""
-
     title: str
     study: Study
     # In the order given; the first is the one that the others are compared with.
@@ -94,19 +88,20 @@ class Evaluation:
     seed: int = 0
     version: str = ""  # Of tablepack
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self, *, breakdowns: bool = True) -> pd.DataFrame:
         """All results as a tidy frame: subject, measure, columns, by, value, low, high, better, note.
 
         The sample that is the scale is a subject of its own, "40 % sample"; what is said of breakdowns stands under
         `measure/column`. Notes about a subject have no measure, those about the evaluation no subject.
         """
-        parts = [frame(one.findings, one.subject.name) for one in self.results]
+        parts = [
+            frame(one.findings, one.subject.name, breakdowns=breakdowns) for one in self.results
+        ]
         parts.append(notes_frame("", self.notes))
         parts += [notes_frame(one.subject.name, one.subject.notes) for one in self.results]
         if self.results and self.results[0].scale:
             scale = {n: f for n, f in self.results[0].scale.items() if f.values}
-            sample = frame(scale, f"{self.share:.0%} sample")
-            parts.append(sample[(sample["columns"] == "") & (sample["by"] == "")])
+            parts.append(frame(scale, f"{self.share:.0%} sample", breakdowns=False))
         return pd.concat([p for p in parts if len(p)], ignore_index=True)
 
     def __repr__(self) -> str:
@@ -162,7 +157,6 @@ class Task:
     _drawn: list[Aligned] = field(default_factory=list)
 
     def jobs(self) -> list[Job]:
-        """All that is to be done, in the order of the report."""
         attacks = ATTACKS if self.study.risks is not None else ()
         return [
             *(Job(stage="measuring", name=name) for name in MEASURES),
@@ -171,7 +165,6 @@ class Task:
         ]
 
     def do(self, job: Job) -> Finding | None:
-        """What a job finds; None where the study does not declare it."""
         if job.stage == "attacking":
             held = Held(aligned=self.aligned, baselines=self.baselines)
             return attack_one(job.name, held, self.study.risks, seed=self.seed)
@@ -184,10 +177,7 @@ class Task:
 
 
 def default_jobs(size: int) -> int:
-    """Processes where nobody says how many: one a processor that we may use, as memory allows, not too many.
-
-    size: Bytes of the files that are compared, of which each process has a copy.
-    """
+    """Processes where nobody says how many: one a processor that we may use, as memory allows, not too many."""
     processors = os.cpu_count() or 1
     with contextlib.suppress(AttributeError):  # not everywhere
         processors = len(os.sched_getaffinity(0))
@@ -197,18 +187,18 @@ def default_jobs(size: int) -> int:
 
 
 def free_memory() -> int | None:
-    """Bytes that this process could have, of the system and of its control group; None where Linux does not tell."""
-    told = []
+    """Bytes that this process could have, of the system and of its control group; None where Linux does not say."""
+    limits = []
     with contextlib.suppress(OSError, ValueError, IndexError):
         text = Path("/proc/meminfo").read_text("utf-8")
-        told.append(int(text.partition("MemAvailable:")[2].split()[0]) << 10)
+        limits.append(int(text.partition("MemAvailable:")[2].split()[0]) << 10)
     groups = Path("/sys/fs/cgroup")
     names = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
     for folder, (limit, used) in zip((groups, groups / "memory"), names, strict=True):
         with contextlib.suppress(OSError, ValueError):  # "max": no limit
             most, has = (int((folder / name).read_text("utf-8")) for name in (limit, used))
-            told.append(max(most - has, 0))
-    return min(told, default=None)
+            limits.append(max(most - has, 0))
+    return min(limits, default=None)
 
 
 @contextlib.contextmanager
@@ -225,10 +215,7 @@ def one_thread() -> Iterator[None]:
 
 
 class Processes:
-    """Processes beside this one, which works, too. Use as a context manager: none is left when it is over.
-
-    jobs: Processes, this one with them.
-    """
+    """Processes beside this one, which works, too. Use as a context manager: none is left when it is over."""
 
     def __init__(self, jobs: int) -> None:
         self._count = jobs - 1
@@ -256,10 +243,7 @@ class Processes:
     def run(
         self, task: Task, jobs: Sequence[Job], tell: Callable[[Job, int, int], None]
     ) -> list[Finding | None]:
-        """Do all jobs, here and in the workers; after an error none is begun, and it is raised.
-
-        tell: Called from here with a job that begins here, how many are done, and how many there are.
-        """
+        """Do all jobs, here and in the workers; after an error none is begun, and it is raised."""
         order = {name: i for i, name in enumerate(reversed(LONG), 1)}
         todo = deque(sorted(range(len(jobs)), key=lambda i: -order.get(jobs[i].name, 0)))
         found: dict[int, Finding | None] = {}
@@ -340,8 +324,8 @@ def _do(number: int, job: Job) -> Finding | None:
     """Do a job of a task, which is received where it is new; each worker takes one copy."""
     global _task  # a worker's own
     while _task is None or _task[0] != number:
-        told, packed = _given.get()
-        _task = told, pickle.loads(packed)  # noqa: S301  # from our own parent, over our own pipe
+        number_given, packed = _given.get()
+        _task = number_given, pickle.loads(packed)  # noqa: S301  # from our own parent, over our own pipe
     with one_thread():
         return done_safely(_task[1], job)
 
@@ -363,8 +347,6 @@ def done_safely(task: Task, job: Job) -> Finding | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Given:
-    """What is evaluated, and how its columns and values are called."""
-
     subjects: Sequence[Subject]
     original: pd.DataFrame
     study: Study
@@ -485,10 +467,7 @@ def attack_subjects(
     together: bool = False,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Attack finished releases, or tables of any tool, one by one or, together, as one attacker holds them.
-
-    study: Says what attackers know who run the quick attacks on one subject, too.
-    """
+    """Attack finished releases, or tables of any tool, one by one or, together, as one attacker holds them."""
     if not given.subjects:
         raise SpecError("attack needs at least one release or synthetic table")
     results, tell = [], progress or silent
@@ -547,7 +526,7 @@ def as_one(results: Sequence[Result], study: Study, combining: Rule = "partial")
 
 
 def names_of(subjects: Sequence[object]) -> list[str]:
-    """Names for subjects, each of its own: two files of one name are told apart by their folders."""
+    """Names for subjects, each of its own: two files of one name are distinguished by their folders."""
 
     def name_of(what: object, number: int) -> str:
         if not isinstance(what, str | Path):

@@ -12,10 +12,10 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from engine.errors import SpecError
 from engine.evaluation.attacks.protocol import Assumptions, Attacker
@@ -71,10 +71,7 @@ class Study(Reading, Sections):
 
 
 def read_study(path: Path, *, beside: Sequence[Path] = ()) -> Study:
-    """Read a study.
-
-    beside: Folders where files that the study names are looked for, after its own.
-    """
+    """Read a study."""
     try:
         study = Study.model_validate(parsed_toml(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -89,7 +86,8 @@ def read_study(path: Path, *, beside: Sequence[Path] = ()) -> Study:
     declared = study.inconsistencies
     if declared is None or declared.file is None:
         return study
-    more = _rules(find_file(declared.file, [path.parent, *beside]))
+    file = find_file(declared.file, [path.parent, *beside])
+    more = _json(file, "a JSON list of rules", tuple[Rule, ...])
     whole = declared.model_copy(update={"rules": declared.rules + more, "file": None})
     return study.model_copy(update={"inconsistencies": whole})
 
@@ -104,14 +102,6 @@ def find_file(name: str, folders: Sequence[Path]) -> Path:
     raise SpecError(f"the study names the file {Path(name).name}, which is not in {places}")
 
 
-def _rules(path: Path) -> tuple[Rule, ...]:
-    """Rules of a JSON file."""
-    try:
-        return tuple(Rule.model_validate(raw) for raw in parsed_json(path.read_text("utf-8")))
-    except (ValueError, TypeError):
-        raise SpecError(f"file of rules {path}: is not a JSON list of rules") from None
-
-
 # Finding the study that somebody names
 
 
@@ -122,10 +112,7 @@ OF_A_RELEASE = frozenset({"release", "source", "privacy"})
 def named_study(
     what: str | Path, *, beside: Sequence[Path], read_spec: Callable[[Path], ReleaseSpec]
 ) -> tuple[Study | None, ReleaseSpec | None]:
-    """Return the study, or the spec of a release, that somebody names.
-
-    beside: Folders where files that the study names are looked for, after its own.
-    """
+    """Return the study, or the spec of a release, that somebody names."""
     path = Path(what)
     if not path.is_file():
         path = _preset(str(what))
@@ -154,7 +141,6 @@ def of_spec(spec: ReleaseSpec, study: Study) -> Study:
 
 
 def _preset(name: str) -> Path:
-    """The file of a preset."""
     there: dict[str, Path] = {}
     # In `releases` here, and beside the installed engine
     for folder in (Path("releases"), Path(__file__).parents[2] / "releases"):
@@ -167,6 +153,21 @@ def _preset(name: str) -> Path:
 
 
 # Files that a study names beside its own
+
+
+class _SchemaColumn(BaseModel):
+    dtype: Any = None
+    values: list[Any] = []
+    null_value: Any = None
+
+
+class _SchemaFile(BaseModel):
+    columns: dict[str, _SchemaColumn] = Field(alias="schema")
+
+
+class _Described(BaseModel):
+    description: Any = None
+    values: dict[str, Any] = {}
 
 
 BLANK_LABEL = ""
@@ -182,16 +183,14 @@ def with_files(study: Study, folders: Sequence[Path]) -> Study:
     if study.schema_file is None:
         return study
     path = find_file(study.schema_file, folders)
-    schema = _json_columns(path, key="schema")
+    what = "a JSON object of one object a column under 'schema', whose values are a list"
+    schema = _json(path, what, _SchemaFile).columns
     order, texts, nulls = dict(study.order), list(study.texts), list(study.nulls)
     for name, entry in schema.items():
-        null = entry.get("null_value")
+        null = entry.null_value
         nulls += [str(null)] if null is not None else []
-        values = entry.get("values", [])
-        if not isinstance(values, list):
-            raise SpecError(f"schema {path}: values are not a list")
-        values = [str(v) for v in values if v != null]
-        if entry.get("dtype") == "object" and not all(map(is_number, values)):
+        values = [str(v) for v in entry.values if v != null]
+        if entry.dtype == "object" and not all(map(is_number, values)):
             texts.append(name)
             order.setdefault(name, values)
     once = {"texts": tuple(dict.fromkeys(texts)), "nulls": tuple(dict.fromkeys(nulls))}
@@ -218,16 +217,14 @@ def labels_of(
     if study.dictionary is not None:
         path = find_file(study.dictionary, folders)
         blanks = {"", *with_files(study, folders).nulls}
-        for name, entry in _json_columns(path).items():
-            if entry.get("description"):
-                named[name] = str(entry["description"])
-            listed = entry.get("values", {})
-            if not isinstance(listed, dict):
-                raise SpecError(f"dictionary {path}: {name}.values is not an object")
+        what = "a JSON object of one object a column, whose values are one, too"
+        for name, entry in _json(path, what, dict[str, _Described]).items():
+            if entry.description:
+                named[name] = str(entry.description)
             # "min" and "max" are limits, not values: what they have are numbers.
             texts = {
-                BLANK_LABEL if str(value) in blanks else str(value): text
-                for value, text in listed.items()
+                BLANK_LABEL if value in blanks else value: text
+                for value, text in entry.values.items()
                 if isinstance(text, str)
             }
             if texts:
@@ -240,32 +237,17 @@ def read_baselines(study: Study, folders: Sequence[Path]) -> dict[str, float] | 
     if study.risks is None or study.risks.baselines is None:
         return None
     path = find_file(study.risks.baselines, folders)
-    content = _json(path)
-    if not isinstance(content, dict) or not all(
-        isinstance(v, int | float) and not isinstance(v, bool) and 0 <= v <= 1
-        for v in content.values()
-    ):
-        raise SpecError(f"baselines {path}: is not a JSON object of numbers from 0 to 1")
-    return {str(name): float(value) for name, value in content.items()}
+    share = Annotated[StrictFloat | StrictInt, Field(ge=0, le=1)]
+    found = _json(path, "a JSON object of numbers from 0 to 1", dict[str, share])
+    return {name: float(value) for name, value in found.items()}
 
 
-def _json_columns(path: Path, *, key: str | None = None) -> Mapping[str, Mapping[str, Any]]:
-    """An object of one object a column, in a JSON file."""
-    content = _json(path)
-    if key is not None:
-        content = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(content, dict) or not all(isinstance(v, dict) for v in content.values()):
-        where = f" under {key!r}" if key else ""
-        raise SpecError(f"{path}: is not a JSON object of one object a column{where}")
-    return content
-
-
-def _json(path: Path) -> Any:
-    """Content of a JSON file."""
+def _json(path: Path, what: str, kind: Any) -> Any:
+    """The content of a JSON file, of some type."""
     try:
-        return parsed_json(path.read_text(encoding="utf-8"))
+        return TypeAdapter(kind).validate_python(parsed_json(path.read_text(encoding="utf-8")))
     except ValueError:
-        raise SpecError(f"{path}: is not JSON") from None
+        raise SpecError(f"{path}: is not {what}") from None
 
 
 # The study of data that nobody has declared one for
@@ -285,16 +267,12 @@ _ROWS_OF_IDS = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DefaultStudy:
-    """A study that was chosen by rule."""
-
     study: Study
     notes: tuple[str, ...]  # What was chosen and left out, and why; names columns, never values
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Column:
-    """What is seen of a column."""
-
     name: str
     kind: Kind
     n_values: int  # Distinct values, the blank not counted
@@ -307,20 +285,13 @@ class _Column:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all rows are the same."""
         return self.n_values + self.has_blanks < 2
 
 
 def default_study(
     original: pd.DataFrame, tables: Mapping[ColumnSet, Distinct], *, title: str
 ) -> DefaultStudy:
-    """Choose a study by what the columns look like.
-
-    tables: Synthetic tables; columns that the original lacks do not count.
-
-    Returns: Columns in which nearly every row has a value of its own are left out of most sections, constant
-    ones of those that they say nothing to.
-    """
+    """Choose a study by what the columns look like."""
     seen = [
         _seen(original[name], sets)
         for name in original.columns
@@ -403,7 +374,6 @@ def default_study(
 
 
 def _seen(column: pd.Series, column_sets: Sequence[ColumnSet]) -> _Column:
-    """Look at a column of the original."""
     kind, filled = kind_of_column(column), column.dropna()
     counted = filled.value_counts(sort=True) if len(filled) else pd.Series(dtype="int64")
     counted = counted[counted > 0]  # categories that no row has

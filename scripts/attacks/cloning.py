@@ -44,7 +44,6 @@ class Rate:
 
     @property
     def share(self) -> float:
-        """Hits over trials."""
         return self.hits / self.trials
 
     @property
@@ -58,8 +57,6 @@ class Rate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CloneScore:
-    """How often the secret is guessed."""
-
     clones: int  # Columns that are constant inside every bucket
     locked: Rate  # From the published tables
     unlocked: Rate  # From the measurements before the fit: the positive control
@@ -148,7 +145,6 @@ def _features(world: _World, table: Callable[[ColumnSet], FloatArray]) -> FloatA
 
 
 def _published(trial: Trial, columns: ColumnSet) -> FloatArray:
-    """A published table as a dense array over codes."""
     table = trial.tables[columns]
     codes = [trial.supports[c].grid[table.codes[:, j]] for j, c in enumerate(columns)]
     return _dense(trial, columns, codes, table.n)
@@ -184,7 +180,6 @@ def likelihood_ratio(features: FloatArray, secret: BoolArray) -> Rate:
 
 
 def _log_ratio(train: tuple[FloatArray, BoolArray], test: FloatArray, common: bool) -> FloatArray:
-    """Log of the density given the secret 1 over that given 0."""
     x, secret = train
     classes = [x[~secret], x[secret]]
     pooled = _covariance(np.concatenate([c - c.mean(axis=0) for c in classes]))

@@ -19,7 +19,6 @@ LEAST_SHOWN = 10
 
 
 def seen(trial: Trial, codes: dict[str, np.ndarray]) -> Incidence:
-    """Everybody in the cells of a trial's tables."""
     people = Incidence(codes, None, 1.0, PrivacyParams())
     for columns in sorted(trial.measurements, key=len):
         people.add(trial.measurements[columns])
@@ -27,7 +26,6 @@ def seen(trial: Trial, codes: dict[str, np.ndarray]) -> Incidence:
 
 
 def told_of(trial: Trial, codes: dict[str, np.ndarray], column: str) -> ColumnExposure:
-    """What is predicted of one column."""
     cells = seen(trial, codes)
     return Estimator(cells, tuple(codes)).exposure(column, dict.fromkeys(cells.tables, 1))
 

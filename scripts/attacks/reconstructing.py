@@ -55,8 +55,6 @@ class Secret:
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """Equations, each divided by the sd of its noise."""
-
     matrix: csr_matrix
     shown: np.ndarray
 
@@ -124,7 +122,6 @@ def belief(system: System, rounds: int = 120) -> np.ndarray:
 def _of_release(
     path: Path, secret: Secret, thresholds: bool
 ) -> Iterator[tuple[csr_matrix, np.ndarray]]:
-    """Equations of every table that shows the secret."""
     with duckdb.connect(str(path), read_only=True) as file:
         tables = file.sql(
             "SELECT table_id, physical, columns, tops, noise_sd, CAST(card ->> 'threshold_mean' AS DOUBLE) "
@@ -229,7 +226,6 @@ class _Grid:
         )
 
     def of(self, values: pd.Series) -> np.ndarray:
-        """Place of each value."""
         null = values.isna().to_numpy()
         if self._step is not None:
             numbers = _numbers(values)
@@ -248,7 +244,6 @@ class _Grid:
 
 
 def _numbers(values: pd.Series) -> np.ndarray:
-    """Values as numbers, dates as days; NaN: no number."""
     numbers = pd.to_numeric(values, errors="coerce") if values.dtype.kind != "M" else None
     if numbers is None or numbers.notna().sum() < values.notna().sum():
         days = pd.to_datetime(values, errors="coerce", format="%Y-%m-%d")

@@ -24,8 +24,6 @@ BIT = Shown(side={"0": -1, "1": 1})
 
 @dataclass(frozen=True, kw_only=True)
 class Structure:
-    """What is released of whom, and what is attacked."""
-
     frame: pd.DataFrame
     columns: Sequence[Column]
     builds: Sequence[Tables]  # Tables of each build of one key; of most one
@@ -52,7 +50,6 @@ def category(name: str, values: Sequence[str], *, nullable: bool = False) -> Col
 
 
 def number(name: str) -> Column:
-    """A column of integers."""
     return Column(name=name, kind="integer", value_type="integer")
 
 

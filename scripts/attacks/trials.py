@@ -92,11 +92,9 @@ class _Shelf:
         return frozenset()
 
     def put_support(self, support: Support) -> None:
-        """Keep the codes of a column."""
         self.supports[support.column.name] = support
 
     def put_table(self, table: SyntheticTable, card: GeneratorCard) -> None:
-        """Keep a table."""
         self.tables[table.columns], self.cards[table.columns] = table, card
 
 

@@ -47,21 +47,17 @@ def unrounded() -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class Stated:
-    """What is stated of one column."""
-
     most: float
     of_all: float
     is_refused: bool
 
 
 def key_at(path: Path) -> Path:
-    """A fresh key."""
     engine.new_key(path)
     return path
 
 
 def given(found: Structure, key: Path, profile: str, **more: Any) -> dict[str, Any]:
-    """Parameters of `engine.build` and `engine.plan`."""
     privacy = {"profile": profile, **found.privacy, **more.pop("privacy", {})}
     known = {"max_rows": found.max_rows} if found.max_rows else {}
     return {
@@ -75,14 +71,12 @@ def given(found: Structure, key: Path, profile: str, **more: Any) -> dict[str, A
 
 
 def stated_of(exposure: Any, told: str) -> Stated:
-    """What a plan states of a column, earlier builds counted."""
     groups = exposure.together or exposure.groups  # most exposed first
     one = next(group for group in groups if told in ("", group.told))
     return Stated(most=one.guessed, of_all=one.guessed_all, is_refused=exposure.is_refused)
 
 
 def planned(found: Structure, profile: str = "standard") -> Stated:
-    """What is stated of all tables of a structure, by one build."""
     with tempfile.TemporaryDirectory() as folder, unrounded():
         tables = [t for build in found.builds for t in build]
         key = key_at(Path(folder) / "trial.key")
@@ -158,7 +152,6 @@ def attacked(
 
 
 def means(found: Sequence[Mapping[str, tuple[float, float]]]) -> dict[str, tuple[float, float]]:
-    """Mean over keys."""
     return {
         name: tuple(float(np.mean([one[name][j] for one in found])) for j in (0, 1))  # type: ignore[misc]
         for name in found[0]
@@ -183,20 +176,17 @@ class Shipped:
     secret: Secret
 
     def plan(self, text: str) -> engine.release.Plan:  # type: ignore[name-defined]
-        """Plan a changed spec."""
         path = self.home / "spec.toml"
         path.write_text(text, "utf-8")
         return engine.plan(path)
 
 
 def why_not(name: str) -> str | None:
-    """Why a data set cannot be attacked."""
     file = FILES.get(name)
     return None if file is None or file.exists() else f"{file.name} is not in ../shared"
 
 
 def frame_of(name: str, folder: Path, people: int, seed: int = 2021) -> pd.DataFrame:
-    """The data of a shipped spec."""
     if name in FILES:
         return pd.read_csv(FILES[name], dtype=str, keep_default_na=False)
     return pd.read_parquet(study.census_file(folder / "simulated", people, seed))

@@ -1,8 +1,8 @@
-"""Inference: what does a release tell about a person's unknown columns, given the known ones?
+"""Inference: what does a release reveal about a person's unknown columns, given the known ones?
 
 `inference` is for who knows the quasi-identifiers: classification-based attribute risk of Choi et al., MLHC 2017
 (arXiv:1703.06490), with a random forest. `attribute` is for who knows all other columns, or 3 to 7 of them. Where no
-table holds all that is known, the tables that tell a column from some of it are joined as a tree: each that adds known
+table holds all that is known, the tables that have a column with some of it are joined as a tree: each that adds known
 columns is read given what it shares with one before (Chow and Liu 1968, doi:10.1109/TIT.1968.1054142; with one shared
 column, the tree-augmented naive Bayes of Friedman, Geiger and Goldszmidt 1997, doi:10.1023/A:1007465528199).
 Invariant: only the released tables are read, and of people only the known columns.
@@ -50,11 +50,11 @@ from engine.evaluation.data.aligned import (
     row_ids,
     totals,
 )
-from engine.evaluation.findings import Finding, Rate, not_computed, optional, rate_of, wilson
+from engine.evaluation.findings import Finding, Rate, not_computed, optional, rate_of, say, wilson
 from engine.schema import ColumnSet, column_set
 
 MOST_VALUES = 100
-"""Values of a column that are told apart in guessing; a rarer one is guessed only where all who agree have it."""
+"""Values of a column that are distinguished in guessing; a rarer one is guessed only where all who agree have it."""
 BACK_OFF = 1.0
 """Records' worth of what is known without a table that each of its cells is mixed with."""
 _TREES, _HELD_OUT, _FEWEST_PEOPLE, _CONFIDENT = 30, 0.3, 20, 0.1
@@ -65,17 +65,13 @@ _TREES, _HELD_OUT, _FEWEST_PEOPLE, _CONFIDENT = 30, 0.3, 20, 0.1
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Chances:
-    """How likely each value is for each person."""
-
     values: Numbers  # shape (n_values,): Codes, in order
     worth: Floats  # shape (n_people, n_values): Probabilities; each row adds up to 1
-    read: tuple[ColumnSet, ...]  # Tables that were read, those that tell most first
+    read: tuple[ColumnSet, ...]  # Tables that were read, the most informative first
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Guess:
-    """What is guessed about people."""
-
     code: Numbers  # shape (n_people,): Of the guessed value
     confidence: Floats  # shape (n_people,): Probability that the attacker gives it, 0 to 1
     read: tuple[ColumnSet, ...]
@@ -125,7 +121,6 @@ def known_sets(aligned: Aligned, target: str, known: Collection[str]) -> list[Co
 
 
 def common_values(table: Coded, target: str) -> Numbers:
-    """The codes of the most frequent values of a column, in order."""
     count = totals(table.codes[target], table.n)
     at = np.argsort(-count, kind="stable")[:MOST_VALUES]
     return np.sort(at[count[at] > 0])
@@ -155,7 +150,7 @@ def _share_among(
 def _tree(
     aligned: Aligned, target: str, sets: list[ColumnSet]
 ) -> list[tuple[ColumnSet, ColumnSet]]:
-    """Order the sets, each with what it shares with one before: next comes the one that tells most of the target
+    """Order the sets, each with what it shares with one before: next comes the one most informative about the target
     beyond that."""
 
     @cache
@@ -238,7 +233,6 @@ def _place(values: Numbers, codes: NDArray[np.integer]) -> tuple[Numbers, Flags]
 
 
 def _table(row: Numbers, column: Numbers, n: Numbers, shape: tuple[int, int]) -> Floats:
-    """Sums of n by row and column."""
     flat = np.bincount(row * shape[1] + column, n, minlength=shape[0] * shape[1])
     return np.asarray(flat.reshape(shape), np.float64)
 
@@ -316,7 +310,7 @@ def inference(held: Held, attacker: Attacker, rng: np.random.Generator) -> Findi
     values |= {k: float(v) for k, v in several.items() if not math.isnan(v)}
     nothing = "the baseline is always right, so that there is nothing to gain"
     return Finding(
-        measure="inference",
+        "inference",
         rate=rates["attack"],
         baseline=rates["baseline"],
         control=rates["control"],
@@ -327,7 +321,7 @@ def inference(held: Held, attacker: Attacker, rng: np.random.Generator) -> Findi
             f"{n_people} people; baseline: the same attack with exact tables of all others of the original, or a "
             "forest on their rows, whichever does better",
             INDEPENDENT.format("guesses"),
-            f"the {MOST_VALUES} most frequent values of a column are told apart by the models",
+            f"the {MOST_VALUES} most frequent values of a column are distinguished by the models",
             *left_out,
         ),
         control_note="control: the control rows that were given"
@@ -384,7 +378,6 @@ def claims_of(one: Guess, people: Coded, target: str) -> Claims:
 
 
 def _row(name: str, way: str, claims: Mapping[str, Claims]) -> dict[str, Any]:
-    """Figures of one column; those that do not exist are blank."""
     mean = {k: float(of.right.mean()) for k, of in claims.items()}
     sure, whole = (
         {k: at_share(claims[k], share) for k in ("attack", "baseline")}
@@ -504,8 +497,16 @@ def attribute(held: Held, assumptions: Assumptions, rng: np.random.Generator) ->
     }
     whole_rates, few_rates, worst = both["whole"], both["few"], table.iloc[0]
     n_guesses = len(rows) * n_people
+    counted = {
+        "people": n_people,
+        "controls": len(controls.n),
+        "columns": len(rows),
+        "fewest": FEWEST_KNOWN,
+        "most": MOST_KNOWN,
+        "part": UNUSUAL,
+    }
     return Finding(
-        measure="attribute",
+        "attribute",
         rate=whole_rates[0],
         baseline=wilson(float(np.mean(commonest)) * n_guesses, n_guesses),
         control=whole_rates[1],
@@ -520,16 +521,14 @@ def attribute(held: Held, assumptions: Assumptions, rng: np.random.Generator) ->
         },
         breakdown=table,
         control_note=note,
-        notes=(
-            f"{n_people:,} people of the data and {len(controls.n):,} of the control, {len(rows)} columns, all others "
-            f"known, or {FEWEST_KNOWN} to {MOST_KNOWN} drawn by the seed; unusual: the {UNUSUAL:.0%} whose values are "
-            "the rarest",
-            INDEPENDENT.format("guesses"),
-        ),
-        verdict=(
-            f"Who knows all other columns of a person guesses {whole_rates[0].value:.0%} of the columns right, and "
-            f"{whole_rates[1].value:.0%} of the control's; most goes beyond it for {worst['column']} "
-            f"({worst['right']:.0%} and {worst['control']:.0%}). Knowing {FEWEST_KNOWN} to {MOST_KNOWN} columns: "
-            f"{few_rates[0].value:.0%} and {few_rates[1].value:.0%}."
+        notes=(say("attribute", "drawn", **counted), INDEPENDENT.format("guesses")),
+        verdict=say(
+            "attribute",
+            "verdict",
+            right=whole_rates[0].value,
+            control=whole_rates[1].value,
+            worst=worst,
+            few=few_rates,
+            **counted,
         ),
     )

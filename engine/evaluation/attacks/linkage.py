@@ -66,8 +66,6 @@ _FIRST_SHARE, _FIRST_M = 0.1, 0.9
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Model:
-    """The fitted model of pairs."""
-
     # m, u: shape (n_columns, n_levels): Probability of each level of agreement among matches, and other pairs.
     m: Floats
     u: Floats
@@ -129,8 +127,6 @@ def posterior(weight: Floats, share: float) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Sides:
-    """What is linked."""
-
     people: Coded
     table: Coded
     rows: Numbers  # shape (n_people,): Row of the table that was made from each person, or -1
@@ -195,7 +191,6 @@ def counted(sides: Sides, block: Collection[str], *, n_values: dict[str, int]) -
 
 
 def levels_of(pattern: Numbers | pd.Series, n_columns: int) -> Numbers:
-    """Levels of agreement of patterns: shape (n_patterns, n_columns)."""
     return (np.asarray(pattern, np.int64)[:, None] >> (2 * np.arange(n_columns))) & 3
 
 
@@ -216,7 +211,6 @@ def by_chance(sides: Sides, n_values: dict[str, int]) -> Floats:
 
 
 def n_pairs(sides: Sides, block: Collection[str]) -> int:
-    """How many pairs of distinct records agree in some columns."""
     names = list(block)
     left, right = (
         pd.DataFrame({c: t.codes[c] for c in block}).value_counts(names)
@@ -276,12 +270,12 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
     aligned = held.aligned
     table, why = _chosen(aligned, attacker)
     if why == _ONE_COLUMN and not attacker.linkage.block and not attacker.aligned:
-        # The known columns, and those that tables tell from two or more of them, though none alone does.
+        # The known columns, and those that tables predict from two or more of them, though from none alone.
         known = shown_of(aligned, attacker.linkage.columns or attacker.quasi_identifiers)
         every = attacker.model_copy(update={"targets": ()})
         wanted = targets_of(aligned, attacker, known) or targets_of(aligned, every, known)
-        told = {t: {c for keys in known_sets(aligned, t, known) for c in keys} for t in wanted}
-        if secrets := tuple(t for t in wanted if len(told[t]) > 1):
+        by_secret = {t: {c for keys in known_sets(aligned, t, known) for c in keys} for t in wanted}
+        if secrets := tuple(t for t in wanted if len(by_secret[t]) > 1):
             return _pooled_linkage(aligned, known, secrets, attacker, rng)
     if table is None:
         return not_computed("linkage", why)
@@ -332,7 +326,7 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
         by_column.append((name, *levels, at[EQUAL], at[0]))
     heads = ["column", "m", "m_near", "u", "u_near", "weight_equal", "weight_different"]
     return Finding(
-        measure="linkage",
+        "linkage",
         rate=rate,
         baseline=blind,
         control=control,
@@ -353,7 +347,6 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
 
 
 def _chosen(aligned: Aligned, attacker: Attacker) -> tuple[Coded | None, str]:
-    """Table that people are linked to, or why there is none."""
     if not len(aligned.original.n):
         return None, "the original has no rows"
     wanted = attacker.linkage.columns or attacker.quasi_identifiers
@@ -383,7 +376,6 @@ def _linked(
     *,
     row_by_row: bool,
 ) -> _Links:
-    """Link a sample of people."""
     if not row_by_row:
         table = table.rows(np.flatnonzero(table.n > 0))  # a row that counts 0 is no record
     wanted = attacker.linkage.columns or attacker.quasi_identifiers
@@ -442,7 +434,7 @@ def _model(
 ) -> Model:
     """Estimate m from the columns that a pass leaves free, u being that of all pairs, and the share of matches of all.
 
-    A column that every pass blocks on tells nothing: its m is set to its u. Agreement in the block has raised the share
+    A column that every pass blocks on says nothing: its m is set to its u. Agreement in the block has raised the share
     of matches there.
     """
     n = len(sides.compared)
@@ -479,15 +471,15 @@ def _pooled_linkage(
     aligned: Aligned, known: KeySet, secrets: KeySet, attacker: Attacker, rng: np.random.Generator
 ) -> Finding:
     """How often what all tables together say of a person is right; a link is a claim about one secret column."""
-    told = _told(aligned, known, secrets, attacker, rng)
-    claims = pooled([one for one, _, _ in told.values()])
+    claimed = _claimed(aligned, known, secrets, attacker, rng)
+    claims = pooled([one for one, _, _ in claimed.values()])
     found = best(claims)
     if found is None:
         return not_computed("linkage", "the tables with known columns have no rows")
     rate, prediction_rate = found
-    blind = np.concatenate([blind for _, blind, _ in told.values()])
+    blind = np.concatenate([blind for _, blind, _ in claimed.values()])
     surest = blind[claims.confidence >= np.sort(claims.confidence)[-rate.n]]
-    right = np.stack([one.right for one, _, _ in told.values()])
+    right = np.stack([one.right for one, _, _ in claimed.values()])
     values = {"correct": rate.value, "prediction_rate": prediction_rate, "linked": 1.0}
     values |= {"correct_all": float(right.mean()), "secrets_share": float(right.mean())}
     values["secrets_equal"] = float(right.all(axis=0).mean())
@@ -497,18 +489,18 @@ def _pooled_linkage(
     def best_right(side: Aligned) -> Rate | str:
         if missing := [c for c in (*known, *secrets) if c not in side.original.codes]:
             return f"the control rows lack {', '.join(missing)}"
-        told = _told(side, known, secrets, attacker, rng) if len(side.original.n) else {}
-        found = best(pooled([one for one, _, _ in told.values()]))
+        claimed = _claimed(side, known, secrets, attacker, rng) if len(side.original.n) else {}
+        found = best(pooled([one for one, _, _ in claimed.values()]))
         return "there are too few rows for a control" if found is None else found[0]
 
     control = controlled(aligned, rng, best_right)
     control.add_to(values, why_not)
     by_secret = [
         (name, n_tables, float(one.right.mean()), float(blind.mean()))
-        for name, (one, blind, n_tables) in told.items()
+        for name, (one, blind, n_tables) in claimed.items()
     ]
     return Finding(
-        measure="linkage",
+        "linkage",
         rate=rate,
         baseline=wilson(float(surest.sum()), len(surest)),
         control=control.rate,
@@ -526,7 +518,7 @@ def _pooled_linkage(
     )
 
 
-def _told(
+def _claimed(
     aligned: Aligned, known: KeySet, secrets: KeySet, attacker: Attacker, rng: np.random.Generator
 ) -> dict[str, tuple[Claims, Floats, int]]:
     """Claims about each secret of a sample of people, the chance that any record has their value, and tables read."""

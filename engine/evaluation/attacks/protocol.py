@@ -193,8 +193,6 @@ def held(
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Cells:
-    """Cells of a view that it shows, or that people are in."""
-
     shown: Floats  # shown, truth: shape (n_cells,): Published and true number of rows; 0 where there are none
     truth: Floats
     is_released: Flags  # shape (n_cells,)
@@ -272,10 +270,7 @@ def targets_of(aligned: Aligned, attacker: Attacker, keys: Collection[str]) -> K
 
 
 def usable(aligned: Aligned, keys: KeySet, target: str | None = None) -> list[KeySet]:
-    """The known columns that an attacker can use together: all, or else the largest sets that a table has.
-
-    target: A column that the table must have, too.
-    """
+    """The known columns that an attacker can use together: all, or else the largest sets that a table has."""
     wanted = () if target is None else (target,)
     if keys and covering(aligned, (*keys, *wanted)) is not None:
         return [keys]
@@ -355,8 +350,6 @@ def _thinned(table: Coded, share: float, rng: np.random.Generator) -> Coded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Control:
-    """The same attack on non-members."""
-
     rate: Rate | None  # None: there is none, and `note` says why
     # How much oftener the attack is right about people of the data, chance set aside
     gain: float | None
@@ -373,10 +366,7 @@ class Control:
 def controlled(
     aligned: Aligned, rng: np.random.Generator, attack: Callable[[Aligned], Rate | str]
 ) -> Control:
-    """Run an attack on people of the data and on non-members, under like conditions.
-
-    attack: Gives its rate, or says why there is none.
-    """
+    """Run an attack on people of the data and on non-members, under like conditions."""
     both = alike(aligned, rng)
     rates = []
     for side in (both.members, both.non_members):
@@ -406,7 +396,6 @@ def excess(members: Rate, non_members: Rate) -> float:
 
 
 def against(members: Rate, non_members: Rate) -> str:
-    """What `excess` was taken from."""
     return (
         f"above non-members: {members.value:.2%} of {members.n} less {non_members.value:.2%} of {non_members.n}, as "
         "many people and records on both sides; an excess that chance may explain counts as none"
@@ -529,7 +518,7 @@ def anonymity_loss(attack: Claims, baseline: Claims) -> tuple[float, bool] | Non
 FALSE_ALARMS = 0.01
 """Share of non-members whom an attacker may take for people of the data."""
 FEWEST_NON_MEMBERS = 100
-"""Non-members, below which one false alarm in a hundred cannot be told."""
+"""Non-members, below which a rate of one false alarm in a hundred cannot be estimated."""
 
 
 def _below(scores: Floats, ordered: Floats) -> Floats:
@@ -605,7 +594,6 @@ def attack_all(
     names: tuple[str, ...] = ATTACKS,
     progress: Progress | None = None,
 ) -> dict[str, Finding]:
-    """Run attacks, by default the quick ones."""
     found = {}
     for done, name in enumerate(names):
         if progress is not None:

@@ -69,7 +69,6 @@ def key_sets(attacker: Attacker) -> list[KeySet]:
 
 
 def _uniques(aligned: Aligned, table: Coded, columns: KeySet) -> dict[str, float]:
-    """Unique records of one set of columns, as counts and percentages."""
     (left, right), size = row_ids(aligned, [aligned.original, table], columns)
     original, synthetic = (
         totals(ids, t.n, size) for ids, t in ((left, aligned.original), (right, table))
@@ -168,13 +167,13 @@ def uniques(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
             ", ".join(c) for c in (row["columns"], row["table"].columns)
         )
     return Finding(
-        measure="uniques",
+        "uniques",
         rate=rate,
         control=control,
         values=values,
         breakdown=pd.DataFrame(rows),
         why_not=why_not,
-        notes=tuple(notes),
+        notes=notes,
         control_note=note,
     )
 
@@ -266,17 +265,14 @@ def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
     based = by_target[by_target["baseline"].notna() & (by_target["matches"] > 0)]
     guessed = float((based["baseline"] * based["matches"]).sum())
     return Finding(
-        measure="apparent_match",
+        "apparent_match",
         rate=wilson(int(by_target["right"].sum()), int(by_target["matches"].sum())),
         baseline=wilson(guessed, int(based["matches"].sum())),
         control=control,
         values=values,
         breakdown=by_target,
         why_not=why_not,
-        notes=(
-            *notes,
-            INDEPENDENT.format("values").replace("interval takes", "intervals take"),
-        ),
+        notes=(*notes, INDEPENDENT.format("values").replace("interval takes", "intervals take")),
         control_note=who,
     )
 
@@ -507,7 +503,7 @@ def attribution(held: Held, attacker: Attacker, rng: np.random.Generator) -> Fin
     lacking = [k for k in (EXCESS, "tcap_gain") if k not in values]
     why_not |= dict.fromkeys(lacking, (note, *more_notes)[-1])
     return Finding(
-        measure="attribution",
+        "attribution",
         rate=claims,
         baseline=baseline,
         control=control,
@@ -614,12 +610,11 @@ def _attributed(
 
 
 def _claims(found: pd.DataFrame) -> Rate | None:
-    """Share of claims that are right, of all targets and tables together."""
     return wilson(int(found["right"].sum()), int(found["disclosed"].sum()))
 
 
 def _worst(main: pd.DataFrame) -> pd.DataFrame:
-    """The table of each target that tells most of it."""
+    """The most informative table of each target."""
     return main.loc[main.groupby("target", sort=False)["dcap"].idxmax()]
 
 
@@ -739,7 +734,7 @@ def identification(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
             "rows were said to correspond, but there is not one table with a row for each of the original"
         )
     return Finding(
-        measure="identification",
+        "identification",
         rate=rate,
         baseline=by_chance,
         control=control,
@@ -753,7 +748,7 @@ def identification(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
             }
         ),
         why_not=why_not,
-        notes=tuple(notes),
+        notes=notes,
         control_note=note,
     )
 

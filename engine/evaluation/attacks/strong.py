@@ -45,6 +45,7 @@ from engine.evaluation.attacks.protocol import (
 from engine.evaluation.data.aligned import (
     Aligned,
     Coded,
+    Codes,
     Flags,
     Floats,
     Numbers,
@@ -52,10 +53,11 @@ from engine.evaluation.data.aligned import (
     drawn,
     key_of,
     n_codes,
+    places,
     row_ids,
     totals,
 )
-from engine.evaluation.findings import Finding, Rate, not_computed, optional, rate_of, wilson
+from engine.evaluation.findings import Finding, Rate, not_computed, optional, rate_of, say, wilson
 from engine.evaluation.measures.counts import Repeated, repeated_counts
 from engine.schema import ColumnSet, column_set
 
@@ -65,10 +67,6 @@ if TYPE_CHECKING:
 # Membership: is somebody in the data at all?
 
 
-NO_CONTROL = (
-    "no control: give people of the same population whom the release is not made from (--control); the closed form of "
-    "the attacker who knows everybody else needs none"
-)
 UNUSUAL = 0.1
 """Share of people who count as unusual."""
 SPREAD = 1.0
@@ -82,7 +80,7 @@ _ATTACKERS = {
 
 
 def membership(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Finding:
-    """Tell people of the data from non-members.
+    """Distinguish people of the data from non-members.
 
     Who knows everybody else holds the published count of each cell that a person would stand in against the count
     without the person and with them; who knows the population only, against what the one-way tables predict. Both add
@@ -106,56 +104,44 @@ def membership(held: Held, assumptions: Assumptions, rng: np.random.Generator) -
         "cells": float(mine["cells"].mean()),
     }
     n_others = "" if others is None else f" and {len(others.n):,} non-members"
-    notes = (
-        f"{len(members.n):,} people of the data{n_others}, {len(views):,} tables; drawn by the seed",
-        "the closed form takes the noise of all cells as independent, and leaves out what suppressed cells and ranges "
-        "say",
+    drawn_by = (
+        f"{len(members.n):,} people of the data{n_others}, {len(views):,} tables; drawn by the seed"
     )
+    notes = (drawn_by, say("membership", "independent"))
     if others is None or not len(others.n):
+        none = say("membership", "no_control")
         return Finding(
-            measure="membership",
-            values=values,
-            why_not=dict.fromkeys((*_ATTACKERS, "caught", "caught_population"), NO_CONTROL),
-            control_note=NO_CONTROL,
+            "membership",
+            values,
+            why_not=dict.fromkeys((*_ATTACKERS, "caught", "caught_population"), none),
+            control_note=none,
             notes=notes,
-            verdict=(
-                "Who knows everybody else in the data can be expected to tell whether a person is in it in "
-                f"{values['predicted_auc']:.1%} of comparisons with a non-member (a coin: 50%), and to catch "
-                f"{values['predicted_caught']:.1%} of people at one false alarm in 100."
-            ),
+            verdict=say("membership", "predicted", **values),
         )
     theirs = _scored(aligned, views, others, is_member=False)
     areas = {name: auc(mine[name], theirs[name]) for name in _ATTACKERS}
     ranked = {name: rate for name, rate in areas.items() if rate is not None}
     values |= {name: rate.value for name, rate in ranked.items()}
     both, by_population = (caught(mine[name], theirs[name]) for name in ("auc", "auc_population"))
-    why_not = {}
+    why_not, catches = {}, ""
     if both is not None and by_population is not None:
         values |= {"caught": both[0].value, "caught_population": by_population[0].value}
+        catches = say("membership", "catches", **values)
     else:
         few = "there are fewer than 100 non-members"
         why_not = dict.fromkeys(("caught", "caught_population"), few)
-    told = ranked["auc"]
-    verdict = (
-        f"Who knows everybody else in the data ranks a person of the data above a non-member in {told.value:.1%} of "
-        f"comparisons ({told.low:.1%} to {told.high:.1%}; a coin: 50%)"
-    )
-    if "caught" in values:
-        verdict += f", and catches {values['caught']:.1%} of people at one false alarm in 100"
+    ends = {"low": ranked["auc"].low, "high": ranked["auc"].high}
     breakdown = [(_ATTACKERS[k], r.value, r.low, r.high, r.n) for k, r in ranked.items()]
     return Finding(
-        measure="membership",
+        "membership",
+        values,
+        pd.DataFrame(breakdown, columns=["attacker", "auc", "low", "high", "people"]),
         rate=None if both is None else both[0],
         control=None if both is None else both[1],
-        values=values,
-        breakdown=pd.DataFrame(breakdown, columns=["attacker", "auc", "low", "high", "people"]),
         why_not=why_not,
-        control_note="control: the control rows that were given; 1 in 100 of them at most is taken for one of the data",
+        control_note=say("membership", "control"),
         notes=notes,
-        verdict=(
-            f"{verdict}. Who knows only the population: {values['auc_population']:.1%}, about unusual people "
-            f"{values['auc_population_unusual']:.1%}."
-        ),
+        verdict=say("membership", "measured", catches=catches, **ends, **values),
     )
 
 
@@ -217,26 +203,17 @@ def averages(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
     rate, alone = (wilson(round(exact[way] * n), n) for way in (best, "alone"))
     ways = [(way, rmse[way], exact[way]) for way in rmse]
     ways[0] = ("own table alone", *ways[0][1:])
-    again = (
-        f"Of the tables that show a column again {values['differ']:.0%} show other counts."
-        if differing
-        else "All tables show the same counts: there is nothing to average."
-    )
+    again = say("averages", "differ" if differing else "same", **values)
+    off = {"best": min(rmse[best], rmse["alone"]), "alone": rmse["alone"]}
     return Finding(
-        measure="averages",
+        "averages",
+        values,
+        pd.DataFrame(ways, columns=["estimate", "rmse", "exact"]),
         rate=rate,
         control=alone,
-        values=values,
-        breakdown=pd.DataFrame(ways, columns=["estimate", "rmse", "exact"]),
-        control_note="control: the same counts from the column's own table alone",
-        notes=(
-            f"{n:,} released counts of {len(found)} columns, {shown:,} further views of a column",
-        ),
-        verdict=(
-            f"From all tables a count of one column is off by {min(rmse[best], rmse['alone']):.2f} rows, "
-            f"from its own table by {rmse['alone']:.2f}; {values['exact']:.0%} and {values['exact_alone']:.0%} of "
-            f"the counts are right to the unit. {again}"
-        ),
+        control_note=say("averages", "control"),
+        notes=(say("averages", "counted", n=n, columns=len(found), shown=shown),),
+        verdict=say("averages", "verdict", again=again, **off, **values),
     )
 
 
@@ -245,7 +222,7 @@ class Averaging(NamedTuple):
 
     counts: int  # Number of counts attacked
     # Root mean square error, and share right to the unit once rounded, by estimate: "alone", the narrowest table;
-    # "mean"; "weighted" by inverse mean square error of each width, which the attacker is told; "median"; "apart", the
+    # "mean"; "weighted" by inverse mean square error of each width, which the attacker knows; "median"; "apart", the
     # mean of those that differ; "trained", the best weights by width, learnt from half of the counts and scored on the
     # other half.
     rmse: dict[str, float]
@@ -257,10 +234,7 @@ class Averaging(NamedTuple):
 
 
 def averaged(figures: Iterable[Repeated]) -> Averaging:
-    """Estimate every count from all tables that show it; pooled over columns, tables and releases.
-
-    figures: All of narrowest tables of the same width.
-    """
+    """Estimate every count from all tables that show it; pooled over columns, tables and releases."""
     found = [one for one in figures if len(one.truth)]
     truth = np.concatenate([f.truth for f in found]).astype(np.float64)
     widths = np.unique(np.concatenate([f.width for f in found]))
@@ -308,7 +282,7 @@ def _rms(off: Floats) -> float:
     return float(np.sqrt(np.mean(np.square(off)))) if len(off) else math.nan
 
 
-# Cloning: columns of the data that are copies of each other, each a fresh measurement of the same people
+# Cloning: duplicate columns of the data, each a fresh measurement of the same people
 
 
 NEARLY = 0.95
@@ -335,7 +309,7 @@ def cloning(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> F
         for secret in secrets_of(held.aligned, assumptions.secrets):
             if secret in columns:
                 continue
-            one = _told_apart(held, people, columns, secret, rng)
+            one = _distinguished(held, people, columns, secret, rng)
             if one is None:
                 continue
             rates = {way: rate_of(answers) for way, answers in one[0].items()}
@@ -357,22 +331,22 @@ def cloning(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> F
         return not_computed("cloning", why)
     together, alone = (rate_of(np.concatenate(right[way])) for way in ("together", "alone"))
     table = pd.DataFrame(rows).sort_values("gain", ascending=False, kind="stable")
+    counted = {"copies": copies, "people": len(people.n), "secrets": len(rows)}
     return Finding(
-        measure="cloning",
-        rate=together,
-        control=alone,
-        values={
+        "cloning",
+        {
             "right": together.value,
             "gain": excess(together, alone),
             "worst": float(table["gain"].max()),
             "copies": float(sum(map(len, found))),
         },
-        breakdown=table,
-        control_note="control: the same attack by the tables of one of the columns alone; a coin is right in 50 %",
-        notes=(f"copies: {copies}; {len(people.n):,} people, {len(rows)} secrets",),
-        verdict=(
-            f"{copies}: nearly the same columns. Who knows everybody else tells two values of a person's other column "
-            f"apart in {together.value:.0%} of cases by the tables of all copies, {alone.value:.0%} by one's."
+        table,
+        rate=together,
+        control=alone,
+        control_note=say("cloning", "control"),
+        notes=(say("cloning", "counted", **counted),),
+        verdict=say(
+            "cloning", "verdict", copies=copies, together=together.value, alone=alone.value
         ),
     )
 
@@ -382,34 +356,39 @@ def copies_of(aligned: Aligned, rng: np.random.Generator) -> list[tuple[str, ...
     people = drawn(aligned.original, MOST_LOOKED_AT, rng)
     group = {c: c for c in aligned.values}
     for one, other in combinations(aligned.values, 2):
-        if group[one] != group[other] and _is_copy(aligned, people, one, other):
+        if group[one] != group[other] and _is_copy(people, one, other):
             old, new = group[other], group[one]
             group = {c: new if of == old else of for c, of in group.items()}
     sets = [tuple(c for c in group if group[c] == of) for of in dict.fromkeys(group.values())]
     return [columns for columns in sets if len(columns) > 1]
 
 
-def _is_copy(aligned: Aligned, people: Coded, one: str, other: str) -> bool:
-    """Whether each of two columns tells the other of nearly anybody whose value somebody shares.
+def _is_copy(people: Coded, one: str, other: str) -> bool:
+    """Whether each of two columns determines the other of nearly anybody whose value somebody shares.
 
-    A value that one person has tells all of that person: two columns of such values need not be copies.
+    A value that one person has determines all of that person: two columns of such values need not be copies.
     """
-    size = n_codes(aligned, other)
-    joint = people.codes[one].astype(np.int64) * size + people.codes[other]
-    pairs, n = np.unique(joint, return_counts=True)
-    for key, told in ((pairs // size, pairs % size), (pairs % size, pairs // size)):
-        is_shared = np.bincount(key, n)[key] > 1
-        of_key, held = key[is_shared], n[is_shared]
-        most = np.zeros(int(of_key.max(initial=-1)) + 1)
-        np.maximum.at(most, of_key, held)
-        commonest = float(np.bincount(told[is_shared], held).max(initial=0))
-        wrong = held.sum() - commonest
-        if wrong == 0 or most.sum() - commonest < NEARLY * wrong:
+    codes = people.codes[one], people.codes[other]
+    for known, secret in (codes, codes[::-1]):
+        is_shared = np.bincount(known)[known] > 1
+        if determined(known[is_shared], secret[is_shared]) < NEARLY:
             return False
     return True
 
 
-def _told_apart(
+def determined(known: Codes, secret: Codes, n: Numbers | None = None) -> float:
+    """Share of what guessing one column gets wrong that another one sets right; 0 where nothing is wrong.
+
+    Goodman and Kruskal's lambda (1954), doi:10.1080/01621459.1954.10501231.
+    """
+    rows = pd.DataFrame({"known": known, "secret": secret, "n": 1 if n is None else n})
+    table = rows.groupby(["known", "secret"])["n"].sum()
+    commonest = int(table.groupby("secret").sum().max()) if len(table) else 0
+    wrong = int(table.sum()) - commonest
+    return (int(table.groupby("known").max().sum()) - commonest) / wrong if wrong else 0.0
+
+
+def _distinguished(
     held: Held, people: Coded, copies: Sequence[str], secret: str, rng: np.random.Generator
 ) -> tuple[dict[str, Floats], tuple[int, int]] | None:
     """Right answers (a half for a tie) by one copy's tables and by all, and how many there are; None: no table."""
@@ -426,15 +405,15 @@ def _told_apart(
     sums = {way: np.zeros(len(people.n)) for way in ("alone", "together")}
     for view in views:
         found = cells(held.aligned, view, people, replace(people, codes=other))
-        told = np.zeros(len(people.n))
+        score = np.zeros(len(people.n))
         for at, sign in ((found.of[0], 1), (found.of[1], -1)):
             without = found.truth[at] - (sign > 0)
             shift = (found.shown[at] - without - 0.5) / found.variance[at]
-            told += sign * np.where(found.is_released[at], shift, 0.0)
-        sums["together"] += told
+            score += sign * np.where(found.is_released[at], shift, 0.0)
+        sums["together"] += score
         if first in view.columns:
-            sums["alone"] += told
-    right = {way: (np.sign(told) + 1) / 2 for way, told in sums.items()}
+            sums["alone"] += score
+    right = {way: (np.sign(score) + 1) / 2 for way, score in sums.items()}
     return right, (len(by_copy[first]), len(views))
 
 
@@ -450,7 +429,7 @@ SMALLEST_SHOWN = 3
 
 
 def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Finding:
-    """Tell empty unreleased cells from small ones, table by table; and look for released cells of too few.
+    """Distinguish empty unreleased cells from small ones, table by table; and look for released cells of too few.
 
     A cell that was not released is published as filled without looking, from what stands around it. The attacker takes
     a higher filled count for "somebody is there"; the control expects people by the one-way counts alone.
@@ -478,9 +457,8 @@ def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fin
             if rates is not None:
                 rows.append((", ".join(view.columns), *rates))
     if not rows:
-        why = "no table says which of its cells were released, or has both empty and small cells that were not"
-        lacking = dict.fromkeys(("auc", "auc_one_way", "gain", "tables"), why)
-        return Finding(measure="empty", values=values, why_not={**lacking, **why_not})
+        lacking = dict.fromkeys(("auc", "auc_one_way", "gain", "tables"), say("empty", "none"))
+        return Finding("empty", values, why_not={**lacking, **why_not})
     n_small = [row[1] for row in rows]
     filled = _weighted([row[2] for row in rows], n_small)
     expected = _weighted([row[3] for row in rows], n_small)
@@ -495,26 +473,21 @@ def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fin
         [(name, n, f.n - n, f.value, e.value) for name, n, f, e in rows],
         columns=["table", "small_cells", "empty_cells", "auc", "auc_one_way"],
     )
-    verdict = (
-        f"Of an empty and a small cell that were not released the table shows more in the small one in "
-        f"{filled.value:.0%} of cases (a coin: 50%; one-way counts alone: {expected.value:.0%})."
-    )
-    if n_shown and not small:
-        verdict += f" No group of fewer than {SMALLEST_SHOWN} is shown."
-    elif small:
-        verdict += f" {small:,} released cells hold fewer than {SMALLEST_SHOWN}: the release breaks its own rule."
+    verdict = say("empty", "verdict", filled=filled.value, expected=expected.value)
+    counted = {"small": small, "shown": n_shown, "smallest": SMALLEST_SHOWN}
+    if n_shown or small:
+        verdict += say("empty", "broken" if small else "kept", **counted)
     return Finding(
-        measure="empty",
+        "empty",
+        values,
+        breakdown.sort_values("auc", ascending=False, kind="stable"),
         rate=filled,
         control=expected,
-        values=values,
-        breakdown=breakdown.sort_values("auc", ascending=False, kind="stable"),
         why_not=why_not,
-        control_note="control: the same cells ranked by the one-way counts alone",
+        control_note=say("empty", "control"),
         notes=(
-            f"{len(rows)} tables; of one with more than {MOST_CELLS:,} combinations a sample drawn by the seed, beside "
-            "all that hold somebody",
-            f"{n_shown:,} released cells were looked at for groups of fewer than {SMALLEST_SHOWN}",
+            say("empty", "tables", tables=len(rows), most=MOST_CELLS),
+            say("empty", "looked_at", **counted),
         ),
         verdict=verdict,
     )
@@ -565,7 +538,6 @@ def _combinations(held: Held, view: View, rng: np.random.Generator) -> Coded:
 
 
 def _weighted(areas: Sequence[Rate], n: Sequence[int]) -> Rate:
-    """Mean area over tables, by their small cells, with its interval."""
     weight = np.array(n, np.float64) / sum(n)
     value = float(weight @ [a.value for a in areas])
     below, above = (
@@ -588,20 +560,17 @@ MOST_OF_ONE = 4
 """Targets with one secret, or one set of columns that single them out."""
 TOO_COMMON = 0.9
 """Share of the commonest value in a group beyond which there is little to find out."""
-TOLD = 0.8
-"""Share of what guessing gets wrong that another column sets right, beyond which it tells a secret."""
+DETERMINED = 0.8
+"""Share of what guessing gets wrong that another column sets right, beyond which it determines a secret."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """A group and a secret."""
-
     columns: ColumnSet  # Columns that single the group out
     codes: tuple[int, ...]  # Its codes in these
     secret: str
 
     def inside(self, table: Coded) -> Flags:
-        """Rows of a table that are of the group."""
         inside = np.ones(len(table.n), np.bool_)
         for name, code in zip(self.columns, self.codes, strict=True):
             inside &= table.codes[name] == code
@@ -680,8 +649,7 @@ def chosen_targets(held: Held, assumptions: Assumptions) -> list[Target]:
         if (table := covering(aligned, columns)) is not None:
             known, of = np.unique(key_of(aligned, table, columns), return_inverse=True)
             counted = totals(of.reshape(-1), table.n, len(known))
-            place = np.minimum(np.searchsorted(known, cell), len(known) - 1)
-            size = np.where(known[place] == cell, counted[place], 0)
+            size = np.append(counted, 0)[places(known, cell)]
         fit = np.flatnonzero((size >= assumptions.smallest) & (size <= assumptions.largest))
         exposure = figures[fit] / size[fit]
         for i in np.argsort(-exposure, kind="stable")[:MOST_OF_ONE].tolist():
@@ -721,23 +689,18 @@ def settled(aligned: Aligned) -> set[str]:
     for columns, table in aligned.tables.items():
         if len(columns) == 2 and table.total:
             for known, secret in (columns, columns[::-1]):
-                keys, at = np.unique(key_of(aligned, table, (known, secret)), return_inverse=True)
-                n = totals(at.reshape(-1), table.n)
-                of_known = np.flatnonzero(np.diff(keys // n_codes(aligned, secret), prepend=-1))
-                told = float(np.maximum.reduceat(n, of_known).sum())
-                commonest = float(totals(table.codes[secret], table.n).max())
-                if told - commonest > TOLD * (table.total - commonest):
-                    found.add(secret)
+                share = determined(table.codes[known], table.codes[secret], table.n)
+                found |= {secret} if share > DETERMINED else set()
     return found
 
 
 # The system of a group
 
 
-MOST_TOLD = 8
-"""Values of a secret that are told apart; rarer ones are one more."""
+MOST_DISTINGUISHED = 8
+"""Values of a secret that are distinguished; rarer ones are one more."""
 FIRMNESS = 0.2
-"""How firmly chances beforehand hold, beside what their own variance says: counts of noise of sd 1 tell more."""
+"""How firmly chances beforehand hold, beside what their own variance says: noisy counts are more informative."""
 LEAST_CHANCE = 0.02
 """Chance below which a value is not taken to be for anybody beforehand."""
 _FIRM = 3.0
@@ -755,14 +718,11 @@ class System:
     view: Numbers  # shape (n_equations,): Which view says it
     truth: Numbers  # shape (n_people,): Which value each member has
     share: Floats  # shape (n_values,): Share of each value in the group, as published
-    values: (
-        Numbers  # shape (n_told,): Codes of the values told apart; any further value is the last
-    )
+    values: Numbers  # shape (n_distinguished,): Codes of the values distinguished; any further value is the last
     members: Coded
     released: Numbers  # shape (n_equations,): Released cells in each equation
 
     def of_views(self, wanted: Flags) -> System:
-        """The equations of some views."""
         kept = np.flatnonzero(wanted[self.view])
         names = ("matrix", "shown", "variance", "view", "released")
         return replace(self, **{name: getattr(self, name)[kept] for name in names})
@@ -780,11 +740,11 @@ def system_of(held: Held, target: Target) -> System | None:
     inside = target.inside(narrowest)
     size = n_codes(held.aligned, target.secret)
     n = totals(narrowest.codes[target.secret][inside], narrowest.n[inside], size)
-    chosen = np.argsort(-n, kind="stable")[:MOST_TOLD]
+    chosen = np.argsort(-n, kind="stable")[:MOST_DISTINGUISHED]
     values = np.sort(chosen[n[chosen] > 0])
     if not len(values):
         return None
-    told = np.append(n[values], n.sum() - n[values].sum()) + 0.5
+    shown_of_each = np.append(n[values], n.sum() - n[values].sum()) + 0.5
     parts = [_equations(held.aligned, held.views[i], members, target, values) for i in at]
     matrices, shown, variances, released = zip(*parts, strict=True)
     return System(
@@ -792,18 +752,12 @@ def system_of(held: Held, target: Target) -> System | None:
         shown=np.concatenate(shown),
         variance=np.concatenate(variances),
         view=np.repeat(np.array(at, np.int64), [len(n) for n in shown]),
-        truth=_place(values, members.codes[target.secret]),
-        share=told / told.sum(),
+        truth=places(values, members.codes[target.secret]),
+        share=shown_of_each / shown_of_each.sum(),
         values=values,
         members=members,
         released=np.concatenate(released),
     )
-
-
-def _place(values: Numbers, codes: Numbers | np.ndarray) -> Numbers:
-    """Place of codes among some values; that after the last for any other."""
-    at = np.minimum(np.searchsorted(values, codes), len(values) - 1)
-    return np.where(values[at] == codes, at, len(values)).astype(np.int64)
 
 
 def _equations(
@@ -814,10 +768,10 @@ def _equations(
     rest = [c for c in view.columns if c not in (*target.columns, target.secret)]
     (person, row), _ = row_ids(aligned, [members, rows], rest)
     cells, person = np.unique(person, return_inverse=True)
-    at = _place(cells, row)
+    at = places(cells, row)
     counted = at < len(cells)
     shape = (len(cells), len(values) + 1)
-    flat = (at * shape[1] + _place(values, rows.codes[target.secret]))[counted]
+    flat = (at * shape[1] + places(values, rows.codes[target.secret]))[counted]
     shown = totals(flat, rows.n[counted], shape[0] * shape[1]).astype(np.float64)
     is_released = np.ones(len(rows.n)) if rows.measured is None else rows.measured
     released = totals(flat, is_released[counted], len(shown))
@@ -899,8 +853,6 @@ def prior_of(system: System, believed: Floats | None = None) -> Floats:
     """Chances beforehand: the group's published shares, or a model's moved towards them.
 
     Taken is what agrees better with the published counts, which an attacker can see.
-
-    believed: What a model that does not read the group's own tables gives each member; above 0.
     """
     n = system.matrix.shape[1]
     plain = np.broadcast_to(system.share, (n, len(system.share))).copy()
@@ -955,11 +907,8 @@ def reconstruction(held: Held, assumptions: Assumptions, rng: np.random.Generato
         one for target in all_targets(held, assumptions) if (one := solve(held, target)) is not None
     ]
     if not solved:
-        why = (
-            f"no bucket of one or two columns holds {assumptions.smallest} to {assumptions.largest:,} rows and is "
-            "split by a column that an attacker could want"
-        )
-        return not_computed("reconstruction", why)
+        sizes = {"smallest": assumptions.smallest, "largest": assumptions.largest}
+        return not_computed("reconstruction", say("reconstruction", "none", **sizes))
     right = np.concatenate([one.right["squares"] for one in solved])
     unguided = np.concatenate([one.control for one in solved])
     surety = np.concatenate([one.surety for one in solved])
@@ -996,28 +945,21 @@ def reconstruction(held: Held, assumptions: Assumptions, rng: np.random.Generato
     else:
         why_not["program"] = f"every group has more than {MOST_UNKNOWN:,} unknowns"
     groups = "a small group" if len(solved) == 1 else f"{len(solved)} small groups"
+    told = {"groups": groups, "right": squares, "control": control.value, "surest": sure.value}
     return Finding(
-        measure="reconstruction",
+        "reconstruction",
+        values,
+        table,
         rate=squares,
         baseline=rate_of(np.concatenate([one.right["guess"] for one in solved])),
         control=control,
-        values=values,
-        breakdown=table,
         why_not=why_not,
-        control_note=(
-            "control: the better, group by group, of the group's commonest value and a model from the tables that do "
-            "not split the group"
-        ),
+        control_note=say("reconstruction", "control"),
         notes=(
-            f"{len(solved)} pairs of a group and a secret, {len(right):,} secrets: those with most released counts a "
-            "person, a few of each secret and set of columns, beside those declared",
-            "the interval takes members of a group as independent, which they are not",
+            say("reconstruction", "chosen", pairs=len(solved), secrets=len(right)),
+            say("reconstruction", "independent"),
         ),
-        verdict=(
-            f"Who knows everything but one column of {groups} gets {squares.value:.0%} of that column right "
-            f"({squares.low:.0%} to {squares.high:.0%}); without the tables that split the group it is "
-            f"{control.value:.0%}. Of the surest {SUREST:.0%} of claims {sure.value:.0%} are right."
-        ),
+        verdict=say("reconstruction", "verdict", part=SUREST, **told),
     )
 
 
@@ -1046,7 +988,7 @@ def solve(held: Held, target: Target) -> Solved | None:
 
 
 def _believed(held: Held, target: Target, system: System) -> Floats | None:
-    """What a model gives each member that reads only tables which do not split the group; None: no table tells."""
+    """What a model gives each member that reads only tables which do not split the group; None: no table shows it."""
     aligned = held.aligned
     wanted = {*target.columns, target.secret}
     others = {c: t for c, t in aligned.tables.items() if not wanted <= set(c)}
@@ -1055,13 +997,13 @@ def _believed(held: Held, target: Target, system: System) -> Floats | None:
     if found is None:
         return None
     out = np.zeros((len(system.truth), len(system.share)))
-    for value, place in enumerate(_place(system.values, found.values).tolist()):
+    for value, place in enumerate(places(system.values, found.values).tolist()):
         out[:, place] += found.worth[:, value]
     mixed = out + LEAST_CHANCE * system.share
     return np.asarray(mixed / mixed.sum(axis=1, keepdims=True), np.float64)
 
 
-# Adaptive: one released table asked for after the other, each time the one that would tell most of a small group
+# Adaptive: one released table asked for after the other, each time the most informative about a small group
 
 
 MOST_GROUPS = 6
@@ -1102,26 +1044,20 @@ def adaptive(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
     last, none = rate_of(until(len(held.views) + MOST_ASKED)), rate_of(until(0))
     few = float(until(5).mean())
     return Finding(
-        measure="adaptive",
-        rate=last,
-        control=none,
-        values={
+        "adaptive",
+        {
             "right": last.value,
             "gain": excess(last, none),
             "few": few,
             "random": float(until(5, "random").mean()),
             "groups": float(len(asked)),
         },
-        breakdown=pd.DataFrame(curve),
-        control_note="control: the group's commonest value, from the table that does not split it",
-        notes=(
-            f"groups: {'; '.join(names)}",
-            f"a group that fewer tables split counts with all of them; after {MOST_ASKED} tables come all others",
-        ),
-        verdict=(
-            f"Who asks for tables about a small group, the most telling first, gets {few:.0%} of a secret column "
-            f"right with 5 tables and {last.value:.0%} with all ({none.value:.0%} by the commonest value)."
-        ),
+        pd.DataFrame(curve),
+        rate=last,
+        control=none,
+        control_note=say("adaptive", "control"),
+        notes=(f"groups: {'; '.join(names)}", say("adaptive", "after", most=MOST_ASKED)),
+        verdict=say("adaptive", "verdict", few=few, right=last.value, control=none.value),
     )
 
 
@@ -1166,12 +1102,12 @@ def order_of(system: System, views: Sequence[int]) -> list[int]:
         updates = []
         for view in open_views:
             rows = np.flatnonzero(system.view == view)
-            told = np.asarray(system.matrix[rows] @ left, np.float64)
-            inner = np.asarray(system.matrix[rows] @ told.T) + np.diag(noise[rows])
-            updates.append((told, np.asarray(np.linalg.solve(inner, told), np.float64)))
-        best = int(np.argmax([float((told * gained).sum()) for told, gained in updates]))
-        told, gained = updates[best]
-        left = left - told.T @ gained
+            cross = np.asarray(system.matrix[rows] @ left, np.float64)
+            inner = np.asarray(system.matrix[rows] @ cross.T) + np.diag(noise[rows])
+            updates.append((cross, np.asarray(np.linalg.solve(inner, cross), np.float64)))
+        best = int(np.argmax([float((cross * gained).sum()) for cross, gained in updates]))
+        cross, gained = updates[best]
+        left = left - cross.T @ gained
         order.append(open_views.pop(best))
     return [*order, *open_views]
 
@@ -1199,10 +1135,7 @@ def linear(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fi
     """
     aligned, n_people = held.aligned, len(held.aligned.original.n)
     if n_people > MOST_PEOPLE:
-        why = (
-            f"the data have more than {MOST_PEOPLE:,} rows, and a part of them makes no whole cell"
-        )
-        return not_computed("linear", why)
+        return not_computed("linear", say("linear", "many", most=MOST_PEOPLE))
     control = aligned.control
     if control is not None and len(control.n) > assumptions.people:
         control = drawn(control, assumptions.people, rng)
@@ -1211,29 +1144,20 @@ def linear(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fi
         found = _solved_linearly(held, secret, control, rng)
         rows += [] if found is None else [{"column": secret, **found}]
     if not rows:
-        why = (
-            "no table of two and more columns shows a column of 2 to 100 values among enough people"
-        )
-        return not_computed("linear", why)
+        return not_computed("linear", say("linear", "none"))
     table = pd.DataFrame(rows).sort_values("surest", ascending=False, kind="stable")
     worst, gains = table.iloc[0], table["gain"].dropna()
     values = {name: float(table[name].max()) for name in ("right", "surest")}
-    why_not = {}
+    why_not = {} if len(gains) else {"gain": say("linear", "no_control")}
     if len(gains):
         values["gain"] = float(gains.max())
-    else:
-        none = "no control rows were given: what the population reveals about anybody is not known"
-        why_not["gain"] = none
     return Finding(
-        measure="linear",
+        "linear",
+        values,
+        table,
         rate=wilson(float(worst["right"]) * ROUNDS * n_people, ROUNDS * n_people),
-        values=values,
-        breakdown=table,
         why_not=why_not,
-        verdict=(
-            f"Who knows all other columns of everybody gets an even secret in the place of {worst['column']} right for "
-            f"{worst['right']:.0%} of all and for {worst['surest']:.0%} of the surest 1 %; a coin is right in 50%"
-        ),
+        verdict=say("linear", "verdict", **worst[["column", "right", "surest"]]),
     )
 
 
@@ -1288,8 +1212,8 @@ def _solved_linearly(
     }
     if control is not None:
         # What the equations say of a non-member in the same cells: the weights are those of the solution.
-        told = np.sign(share + sides[1].T @ (off - matrix @ guess))
-        other = told == half[control.codes[secret]]
+        guessed = np.sign(share + sides[1].T @ (off - matrix @ guess))
+        other = guessed == half[control.codes[secret]]
         out |= {"non_members": float(other.mean()), "gain": excess(rate_of(real), rate_of(other))}
     return out
 

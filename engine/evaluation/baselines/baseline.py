@@ -29,19 +29,15 @@ _WHOLE = 2.0**53
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Levels:
-    """A column of categories as codes."""
-
     codes: Codes  # shape (n_rows,): Of each row; a blank is a level of its own, the last one
     rows: Codes  # shape (n_levels,): A row that has each level
 
     @property
     def n(self) -> int:
-        """Number of levels."""
         return len(self.rows)
 
 
 def levels_of(column: pd.Series) -> Levels:
-    """Return a column as codes, its values in their order."""
     codes, _ = pd.factorize(column, sort=True, use_na_sentinel=True)
     # Categories that no row has are no levels, and a blank is the last.
     filled = np.where(codes < 0, codes.max(initial=-1) + 1, codes)
@@ -63,10 +59,7 @@ def floats_of(column: pd.Series) -> Floats:
 
 
 def column_of(values: Floats, like: pd.Series) -> pd.Series:
-    """Return computed floats as a column of another's type, whole where all of that column's values are.
-
-    values: NaN is a blank; only where the other column can hold one.
-    """
+    """Return computed floats as a column of another's type, whole where all of that column's values are."""
     there = floats_of(like)
     there = there[~np.isnan(there)]
     if len(there) and (np.abs(there) < _WHOLE).all() and (there == np.round(there)).all():
@@ -93,7 +86,7 @@ FEW = 20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schema:
-    """What a baseline is told of the columns, beside the rows."""
+    """What a baseline is given about the columns, beside the rows."""
 
     # Columns of numbers or times; all others are categories, whatever their values look like.
     numbers: frozenset[str] = frozenset()
@@ -106,7 +99,6 @@ class Schema:
     zeros: tuple[ZeroRule, ...] = ()
 
     def changed(self, frame: pd.DataFrame) -> list[str]:
-        """Return the columns of a frame that are to be synthesised, in their order."""
         names = [str(c) for c in frame.columns]
         named = (*self.kept, *self.known, *self.areas, *self.alike)
         require_columns(names, named, "the schema")
@@ -131,7 +123,6 @@ class Baseline:
 
 
 def require_columns(there: Sequence[str], wanted: Iterable[str], who: str) -> None:
-    """Refuse names of columns that are not there."""
     if missing := [c for c in dict.fromkeys(wanted) if c not in there]:
         raise SpecError(
             f"{who}: names {', '.join(missing)}, which the data lacks; it has {', '.join(there)}"
@@ -195,7 +186,6 @@ def schema_of(
 
 
 def _is_number(column: pd.Series, declared: Column | None) -> bool:
-    """Whether a column is of numbers, or of times."""
     if pd.api.types.is_datetime64_any_dtype(column):
         return True
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
@@ -218,7 +208,7 @@ def _of_universe(frame: pd.DataFrame, column: Column) -> list[ZeroRule]:
     universe = column.universe
     if universe is None:
         return []
-    decides, told = frame[universe.column], frame[column.name]
+    decides, dependent = frame[universe.column], frame[column.name]
     inside = decides.notna()
     if universe.values is not None:
         inside &= decides.isin(universe.values)
@@ -227,7 +217,7 @@ def _of_universe(frame: pd.DataFrame, column: Column) -> list[ZeroRule]:
     if universe.high is not None:
         inside &= floats_of(decides) <= float(universe.high)
     without = [None, universe.outside] if universe.outside is not None else [None]
-    values = _values(told)
+    values = _values(dependent)
     sides = {False: [v for v in values if v not in without], True: without}
     rules = []
     for is_inside, wrong in sides.items():
@@ -258,7 +248,6 @@ def fits(column: pd.Series, part: ZeroPart) -> Flags:
 
 
 def impossible(frame: pd.DataFrame, zeros: Sequence[ZeroRule]) -> Flags:
-    """Whether each row is declared impossible."""
     found = np.zeros(len(frame), np.bool_)
     for rule in zeros:
         found |= np.logical_and.reduce([fits(frame[p.column], p) for p in rule.parts])
@@ -266,5 +255,4 @@ def impossible(frame: pd.DataFrame, zeros: Sequence[ZeroRule]) -> Flags:
 
 
 def _values(column: pd.Series) -> list[object]:
-    """Distinct values, a blank as None."""
     return [None if pd.isna(v) else v for v in column.unique()]

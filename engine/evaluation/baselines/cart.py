@@ -42,7 +42,6 @@ class _Predictor:
 
 
 def cart(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-    """Sequential CART."""
 
     def drawn(column: pd.Series, grown: list[_Predictor], is_number: bool) -> pd.Series:
         n = len(column)
@@ -98,7 +97,6 @@ def _donors(
 
 
 def _tree(target: Floats | Codes, n_classes: int, rng: np.random.Generator) -> Any:
-    """A tree that is not grown yet."""
     trees = optional("sklearn.tree", "synthetic rows by CART")
     if n_classes:
         shares = np.bincount(target.astype(np.int64), minlength=n_classes) / len(target)
@@ -123,7 +121,6 @@ def leaf_draws(learned: Codes, wanted: Codes, rng: np.random.Generator) -> Codes
 
 
 def _predictor(column: pd.Series, synthetic: pd.Series, is_number: bool) -> _Predictor:
-    """A column and its synthetic one, as later trees read them."""
     if is_number:
         return _Predictor(numbers=(floats_of(column), floats_of(synthetic)))
     both = levels_of(pd.concat([column, synthetic], ignore_index=True)).codes

@@ -50,7 +50,6 @@ WARNING = (
 
 
 def partial_synthesis(baseline: Baseline, columns: tuple[str, ...]) -> Baseline:
-    """A baseline that changes some columns only."""
     if not columns:
         raise SpecError(f"{baseline.name}: partial synthesis wants columns")
     name = f"{baseline.name}:{'+'.join(columns)}"
@@ -85,25 +84,16 @@ SECONDS = 3600.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
-    """How to run a published generator that is no dependency of ours."""
-
     module: str  # By which one sees that an interpreter can run it
     packages: str  # What `pip install` wants
     promise: str
     origin: str
 
 
-RECIPES: Mapping[str, Recipe] = {
-    "mst": Recipe(
-        module="mbi",
-        packages="mbi==2.0.0 pandas",
-        promise=(
-            "(epsilon, delta)-differential privacy of a person's row, epsilon 1 and delta 1e-9, if the values of each "
-            "column are public; the recipe takes them from the data, which is outside of the guarantee."
-        ),
-        origin="theirs: estimation by Private-PGM (mbi); selection after McKenna, Miklau and Sheldon, arXiv:2108.04978",
-    ),
-}
+TEXTS = tomllib.loads(
+    files("engine.evaluation.baselines").joinpath("baselines.toml").read_text("utf-8")
+)
+RECIPES = {name: Recipe(**fields) for name, fields in TEXTS.pop("recipes").items()}
 
 
 def command_of(
@@ -135,7 +125,6 @@ def command_of(
 
 
 def recipe_of(name: str, python: str | None = None) -> Baseline:
-    """A recipe as a baseline."""
     recipe = RECIPES[name]
     how = (
         f"make an environment for it (python -m venv .venv-{name}; .venv-{name}/bin/pip install {recipe.packages}) and "
@@ -153,7 +142,6 @@ def recipe_of(name: str, python: str | None = None) -> Baseline:
 
 
 def _whole(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with whole numbers written as such."""
     out = frame.copy()
     for name in frame.columns:
         column = frame[name]
@@ -165,19 +153,15 @@ def _whole(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read(path: Path, frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """What a command wrote, as the data is read."""
     try:
         return read_like(str(path), frame, Study(title=""), name=name)
     except DataError as error:
-        told = str(error).replace(str(path), "the table that it wrote")
-        raise DataError(f"{name}: {told}") from None
+        reason = str(error).replace(str(path), "the table that it wrote")
+        raise DataError(f"{name}: {reason}") from None
 
 
 def require_alike(found: Any, frame: pd.DataFrame, name: str, *, as_many: bool = False) -> None:
-    """Refuse a synthetic table that is none of the data's.
-
-    as_many: It must have exactly as many rows, not at least.
-    """
+    """Refuse a synthetic table that is none of the data's."""
     if not isinstance(found, pd.DataFrame):
         raise DataError(f"{name}: gave a {type(found).__name__} and no table")
     there, wanted = [str(c) for c in found.columns], [str(c) for c in frame.columns]
@@ -221,7 +205,6 @@ class Listed:
     plugin: EntryPoint | None = None
 
     def made(self, name: str, number: str | None) -> Baseline:
-        """Return the baseline, with the number that stands behind its name."""
         if self.plugin is not None:
             other: Baseline = self.plugin.load()()
             return other
@@ -243,8 +226,7 @@ class Listed:
 
 def _catalogue() -> Mapping[str, Listed]:
     """Baselines by name; our own come before those of other packages."""
-    told = files("engine.evaluation.baselines").joinpath("baselines.toml").read_text("utf-8")
-    own = {name: Listed(**fields) for name, fields in tomllib.loads(told).items()}
+    own = {name: Listed(**fields) for name, fields in TEXTS.items()}
     others = {point.name: Listed(plugin=point) for point in entry_points(group=GROUP)}
     return own | {name: one for name, one in others.items() if name not in own}
 
@@ -260,23 +242,17 @@ class Entrant:
 
     @property
     def promise(self) -> str:
-        """What it promises."""
         if self.baseline is not None:
             return self.baseline.promise
         return "What its makers promise; tablepack knows nothing of how it was made."
 
     @property
     def origin(self) -> str:
-        """Whose code made it."""
         return "theirs: a file" if self.baseline is None else self.baseline.origin
 
 
 def entrants(given: Sequence[str]) -> tuple[Entrant, ...]:
-    """Return what is to be compared.
-
-    given: Lists with commas between, of names, files, `NAME:COLUMN+COLUMN` (partial synthesis),
-        `RECIPE=INTERPRETER`; or one command, `NAME=cmd {in} {out}`.
-    """
+    """Return what is to be compared."""
     entries: list[str] = []
     for one in given:
         entries += [one] if "{" in one else [part.strip() for part in one.split(",")]
@@ -296,7 +272,6 @@ def entrants(given: Sequence[str]) -> tuple[Entrant, ...]:
 
 
 def entrant(entry: str) -> Entrant:
-    """Return one of them; see `entrants`."""
     before, _, after = entry.partition("=")
     if "{" in entry:
         named = bool(after) and re.fullmatch(r"[\w.-]+", before) is not None
@@ -317,7 +292,6 @@ def entrant(entry: str) -> Entrant:
 
 
 def baseline_of(name: str) -> Baseline:
-    """Return a baseline by its name."""
     catalogue, match = _catalogue(), _NAMED.match(name)
     if name in catalogue:
         return catalogue[name].made(name, None)
@@ -329,7 +303,6 @@ def baseline_of(name: str) -> Baseline:
 
 
 def allowed() -> str:
-    """What may be typed, in words."""
     catalogue = _catalogue()
     return "; ".join(
         [

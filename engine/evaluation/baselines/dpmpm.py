@@ -37,8 +37,6 @@ GROUPS = 100
 PRIOR = 1.0
 """Weight of the prior of a column's levels in a class, in rows, spread over the levels."""
 _TINY = 1e-30
-_STEPS = 256
-"""Of the table that levels are looked up in; a power of 2, so that no step is rounded."""
 _TRIES = 400
 """So often rows are drawn again that are impossible."""
 _MOST_IMPOSSIBLE = 0.99
@@ -48,8 +46,6 @@ Rules = Sequence[Sequence[tuple[int, Flags]]]
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Mixture:
-    """Parameters of the model, and the class of each row."""
-
     weights: Floats  # shape (n_classes,)
     chances: list[Floats]  # shape (n_classes, n_levels): One array a column
     classes: Codes  # shape (n_rows,)
@@ -101,7 +97,6 @@ def _coded(column: pd.Series, *, is_number: bool) -> Codes:
 def fitted(
     codes: Codes, rules: Rules, n_classes: int, sweeps: int, rng: np.random.Generator
 ) -> Mixture:
-    """Run the Gibbs sampler; return its last state."""
     n = len(codes)
     sizes = (codes.max(axis=0) + 1).tolist()
     classes = rng.integers(n_classes, size=n)
@@ -144,7 +139,6 @@ def _levels(
 
 
 def _classes(codes: Codes, mixture: Mixture, rng: np.random.Generator) -> Codes:
-    """The class of each row, drawn given the parameters."""
     likely = np.tile(np.log(mixture.weights + _TINY).astype(np.float32), (len(codes), 1))
     for j, chances in enumerate(mixture.chances):
         likely += np.log(chances).T.astype(np.float32)[codes[:, j]]
@@ -160,24 +154,14 @@ def _drawn(chances: Floats, classes: Codes, rng: np.random.Generator) -> Codes:
     line = np.minimum(chances.cumsum(axis=1), 1.0) + np.arange(n_classes)[:, None]
     ends = np.append(line.ravel(), np.inf)
     wanted = classes + rng.random(len(classes))
-    # The first end above, from where a table of equal steps says that it is at the earliest (Chen and Asau 1974).
-    starts = np.searchsorted(ends, np.arange(n_classes * _STEPS + 1) / _STEPS, side="right")
-    at = starts[(wanted * _STEPS).astype(np.int64)]
-    behind = np.flatnonzero(ends[at] <= wanted)
-    while len(behind):
-        at[behind] += 1
-        behind = behind[ends[at[behind]] <= wanted[behind]]
+    at = np.searchsorted(ends, wanted, side="right")  # the first end above
     return np.asarray(np.clip(at - classes * size, 0, size - 1), np.int64)
 
 
 def possible_rows(
     mixture: Mixture, n: int, rules: Rules, rng: np.random.Generator
 ) -> tuple[Codes, tuple[Codes, Codes]]:
-    """Draw rows until n are possible.
-
-    Returns: rows; impossible: Rows that were drawn before the last of them and are impossible, and their
-    classes.
-    """
+    """Draw rows until n are possible."""
     kept: list[Codes] = []
     cut: list[Codes] = []
     cut_classes: list[Codes] = []
@@ -215,7 +199,6 @@ def _redrawn(
 
 
 def _broken(rows: Codes, rules: Rules) -> Flags:
-    """Which rows are impossible."""
     found = np.zeros(len(rows), np.bool_)
     for rule in rules:
         found |= np.logical_and.reduce([meant[rows[:, j]] for j, meant in rule])

@@ -28,7 +28,7 @@ from engine.evaluation.baselines.baseline import (
 from engine.evaluation.findings import optional
 
 MOST_LEVELS = 50
-"""So many of the commonest levels of a column are told apart; others are one, and drawn by their shares."""
+"""So many of the commonest levels of a column are distinguished; others are one, and drawn by their shares."""
 _PENALTY = 1.0
 """Precision of the normal prior of a coefficient, scikit-learn's C = 1; of a normal regression in units of its
 variance. Without it, coefficients of columns that determine each other are drawn at will."""
@@ -36,7 +36,6 @@ _STEPS = 100
 
 
 def parametric(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-    """Sequential regressions."""
     n = len(frame)
 
     def drawn(column: pd.Series, before: list[Floats], is_number: bool) -> pd.Series:
@@ -86,8 +85,8 @@ def _features(column: pd.Series, synthetic: pd.Series, is_number: bool) -> Float
     scale = max(float(np.abs(own).max(initial=0.0)), 1e-300)
     own = own / scale
     middle, spread = (float(own.mean()), float(own.std())) if len(own) else (0.0, 0.0)
-    told = np.where(blank, 0.0, (x / scale - middle) / (spread if spread > 0 else 1.0))
-    return np.column_stack([told, *[blank][: int(blank.any())]])
+    scaled = np.where(blank, 0.0, (x / scale - middle) / (spread if spread > 0 else 1.0))
+    return np.column_stack([scaled, *[blank][: int(blank.any())]])
 
 
 def _normal(y: Floats, learn: Floats, apply: Floats, rng: np.random.Generator) -> Floats:
@@ -102,12 +101,11 @@ def _normal(y: Floats, learn: Floats, apply: Floats, rng: np.random.Generator) -
 
 
 def _poisson(y: Floats, learn: Floats, apply: Floats, rng: np.random.Generator) -> Floats:
-    """Counts from a Poisson regression with drawn coefficients."""
     model = optional("sklearn.linear_model", "synthetic rows by regression").PoissonRegressor(
         alpha=_PENALTY / len(y), fit_intercept=False, max_iter=_STEPS
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fit that is not quite finished tells as much
+        warnings.simplefilter("ignore")  # a fit that is not quite finished serves as well
         found = np.asarray(model.fit(learn, y).coef_, np.float64)
     weights = np.exp(np.clip(learn @ found, -30, 30))
     drawn = _drawn(found, learn, weights, rng)
@@ -157,9 +155,8 @@ def _chances(target: Codes, learn: Floats, apply: Floats, rng: np.random.Generat
 
 
 def _fitted(model: Any, learn: Floats, target: Codes) -> Any:
-    """A model, fitted."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fit that is not quite finished tells as much
+        warnings.simplefilter("ignore")  # a fit that is not quite finished serves as well
         return model.fit(learn, target)
 
 

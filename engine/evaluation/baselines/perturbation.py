@@ -115,15 +115,16 @@ def swapping(
             "swap: exchanges areas, and none is named that it may change: name columns (--areas region), or "
             "declare swapping in the spec's section [privacy]"
         )
-    rows = partners(_groups_alike(frame, schema.alike), rate, rng)
+    group = np.zeros(len(frame), np.int64)
+    if schema.alike:
+        by = frame.groupby(list(schema.alike), dropna=False, observed=True)
+        group = np.asarray(by.ngroup(), np.int64)
+    rows = partners(group, rate, rng)
     return assembled(frame, {c: taken(frame[c], rows) for c in exchanged})
 
 
 def partners(group: Codes, rate: float, rng: np.random.Generator) -> Codes:
-    """Return for each record the one whose values it gets: its own, or that of its partner.
-
-    group: Partners are of one group; of an odd number drawn in a group one stays.
-    """
+    """Return for each record the one whose values it gets: its own, or that of its partner."""
     n = len(group)
     drawn = rng.permutation(n)[: round(rate * n)]
     drawn = drawn[np.argsort(group[drawn], kind="stable")]
@@ -137,14 +138,6 @@ def partners(group: Codes, rate: float, rng: np.random.Generator) -> Codes:
     return rows
 
 
-def _groups_alike(frame: pd.DataFrame, columns: tuple[str, ...]) -> Codes:
-    """The group of each record: those that agree in some columns."""
-    if not columns:
-        return np.zeros(len(frame), np.int64)
-    codes = np.column_stack([levels_of(frame[c]).codes for c in columns])
-    return np.asarray(np.unique(codes, axis=0, return_inverse=True)[1].ravel(), np.int64)
-
-
 # Records made alike in groups of at least k
 
 
@@ -155,13 +148,17 @@ def k_anonymity(
     changed = schema.changed(frame)
     known = [c for c in (schema.known or changed) if c in changed]
     _require(frame, known, "kanon", k, "every quasi-identifier is kept")
-    levels = [levels_of(frame[c]) for c in known]
-    codes = np.column_stack([one.codes for one in levels])
-    classes = mondrian(codes, k)
+    levels = {c: levels_of(frame[c]) for c in known}
+    codes = pd.DataFrame({c: one.codes for c, one in levels.items()})
+    classes = mondrian(codes.to_numpy(), k)
     shown = {}
-    for i, column in enumerate(known):
-        value = _middle if column in schema.numbers else _commonest
-        shown[column] = taken(frame[column], levels[i].rows[value(codes[:, i], classes)])
+    for column, one in levels.items():
+        own = codes[column].groupby(classes)
+        if column in schema.numbers:
+            value = own.quantile(0.5, interpolation="lower")
+        else:  # the commonest, the first of several
+            value = own.agg(lambda held: np.bincount(held).argmax())
+        shown[column] = taken(frame[column], one.rows[value.to_numpy(np.int64)[classes]])
     return assembled(frame, shown)
 
 
@@ -174,10 +171,15 @@ def microaggregation(
     """
     names = [c for c in schema.changed(frame) if c in schema.numbers]
     _require(frame, names, "mdav", k, "there is no column of numbers that it may change")
-    numbers = [floats_of(frame[c]) for c in names]
-    groups = mdav(np.column_stack([f for x in numbers for f in _features(x)]), k)
-    shown = {c: column_of(_means(x, groups), frame[c]) for c, x in zip(names, numbers, strict=True)}
-    return assembled(frame, shown)
+    numbers = pd.DataFrame({c: floats_of(frame[c]) for c in names})
+    points = [part for c in names for part in _features(numbers[c].to_numpy())]
+    groups = numbers.groupby(mdav(np.column_stack(points), k))
+    is_shown = (
+        2 * groups.transform("count").to_numpy()
+        >= groups[names[0]].transform("size").to_numpy()[:, None]
+    )
+    means = groups.transform("mean").where(is_shown)
+    return assembled(frame, {c: column_of(means[c].to_numpy(), frame[c]) for c in names})
 
 
 def _require(frame: pd.DataFrame, columns: Sequence[str], name: str, k: int, why: str) -> None:
@@ -188,10 +190,7 @@ def _require(frame: pd.DataFrame, columns: Sequence[str], name: str, k: int, why
 
 
 def mondrian(codes: Codes, k: int) -> Codes:
-    """Split records into classes of at least k, each cut at the median of the column that spreads most.
-
-    codes: Places of values in their order; at least k rows.
-    """
+    """Split records into classes of at least k, each cut at the median of the column that spreads most."""
     scale = np.maximum(codes.max(axis=0) - codes.min(axis=0), 1)
     classes = np.zeros(len(codes), np.int64)
     todo, n_classes = [np.arange(len(codes))], 0
@@ -223,23 +222,7 @@ def _cut(part: Codes, scale: Codes, k: int) -> np.ndarray | None:
     return None
 
 
-def _middle(codes: Codes, classes: Codes) -> Codes:
-    """For each record the lower median of its class."""
-    order = np.lexsort((codes, classes))
-    _, start, size = np.unique(classes[order], return_index=True, return_counts=True)
-    return np.asarray(codes[order][start + (size - 1) // 2][classes], np.int64)
-
-
-def _commonest(codes: Codes, classes: Codes) -> Codes:
-    """For each record the commonest level of its class; the first of several."""
-    pairs, counts = np.unique(np.stack([classes, codes]), axis=1, return_counts=True)
-    order = np.lexsort((pairs[1], -counts, pairs[0]))
-    _, first = np.unique(pairs[0][order], return_index=True)
-    return np.asarray(pairs[1][order][first][classes], np.int64)
-
-
 def _features(x: Floats) -> list[Floats]:
-    """A column standardised, with a mark for blanks where there are any."""
     blank = np.isnan(x)
     if blank.all():
         return [np.zeros(len(x))]
@@ -247,16 +230,6 @@ def _features(x: Floats) -> list[Floats]:
     spread = float(centred[~blank].std())
     out = [centred / (spread if spread > 0 else 1.0)]
     return [*out, blank.astype(np.float64)] if blank.any() else out
-
-
-def _means(x: Floats, groups: Codes) -> Floats:
-    """The mean of each record's group; a blank where more than half of it has one."""
-    filled = ~np.isnan(x)
-    n = np.bincount(groups)
-    there = np.bincount(groups, filled)
-    sums = np.bincount(groups, np.where(filled, x, 0.0))
-    means = np.where(2 * there >= n, sums / np.maximum(there, 1), np.nan)
-    return np.asarray(means[groups], np.float64)
 
 
 def mdav(points: Floats, k: int) -> Codes:

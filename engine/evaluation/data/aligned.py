@@ -6,7 +6,7 @@ Invariant: a value has the same code in the original and in every table; a blank
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from math import comb, isfinite, prod
@@ -72,11 +72,9 @@ class Coded:
 
     @property
     def total(self) -> int:
-        """Number of rows, repeated ones counted."""
         return int(self.n.sum())
 
     def rows(self, at: NDArray[np.integer]) -> Coded:
-        """Some rows."""
         measured = None if self.measured is None else self.measured[at]
         codes = {name: code[at] for name, code in self.codes.items()}
         return Coded(columns=self.columns, codes=codes, n=self.n[at], measured=measured)
@@ -88,16 +86,12 @@ class Coded:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Grouping:
-    """Groups of a column's codes."""
-
     group: Numbers  # shape (n_values + 1,): Group of each code; -1: none, left out
     n_groups: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Aligned:
-    """An original and synthetic tables of it. Confidential."""
-
     original: Coded
     tables: Mapping[ColumnSet, Coded]  # By width, then name
     values: Mapping[str, NDArray[np.generic]]  # Of each column in their order, without the blank
@@ -144,28 +138,37 @@ def align_several(
     names = list(original.columns)
     if strange := {c for tables in several for columns in tables for c in columns} - set(names):
         raise InternalError(f"the original lacks {', '.join(sorted(strange))}")
-    listed = [(columns, t) for tables in several for columns, t in tables.items()]
-    of_tables = {c: [t.frame[c] for columns, t in listed if c in columns] for c in names}
-    others = {c: [] if control is None or c not in control else [control[c]] for c in names}
+    every = [(columns, t) for tables in several for columns, t in tables.items()]
+    of_tables = {c: [t.frame[c] for columns, t in every if c in columns] for c in names}
+    sides = [original] if control is None else [original, control]
     values = {
-        c: _values([original[c], *others[c], *of_tables[c]], reading.order.get(c, []))
+        c: _values(
+            [_plain(v) for v in (*(side[c] for side in sides if c in side), *of_tables[c])],
+            reading.order.get(c, []),
+        )
         for c in names
         if of_tables[c]
     }
     index = {c: pd.Index(v) for c, v in values.items()}
-    coded = _coded(distinct(original[list(values)]), index)
-    known = None if control is None else distinct(control[[c for c in index if c in control]])
-    non_members = None if known is None else _coded(known, index)
+
+    def rows(frame: pd.DataFrame) -> Coded:
+        known = frame[[c for c in index if c in frame]]
+        return _coded(known, index, np.ones(len(frame), np.int64))
+
+    coded = rows(original)
     groupings = {
         c: _grouping(c, b, values[c], coded.codes[c])
         for c, b in reading.bins.items()
         if c in values
     }
+    non_members = None if control is None else rows(control)
     return [
         Aligned(
             original=coded,
             tables={
-                columns: _coded(tables[columns], index)
+                columns: _coded(
+                    tables[columns].frame, index, tables[columns].n, tables[columns].measured
+                )
                 for columns in sorted(tables, key=lambda columns: (len(columns), columns))
             },
             values=values,
@@ -177,8 +180,11 @@ def align_several(
 
 
 def _plain(column: pd.Series) -> pd.Series:
-    """A column as numbers (truth values too), times, or texts; categoricals of texts stay such."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
+    """A column as numbers (truth values too), times, or categories of texts."""
+    dtype = column.dtype
+    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+        return column.astype("float64")
+    if isinstance(dtype, pd.CategoricalDtype):
         is_text = pd.api.types.infer_dtype(column.cat.categories) in ("string", "empty")
         return column if is_text else _plain(column.astype("object").infer_objects())
     if pd.api.types.is_datetime64_any_dtype(column):
@@ -187,60 +193,42 @@ def _plain(column: pd.Series) -> pd.Series:
         return column.astype("float64")
     if pd.api.types.infer_dtype(column, skipna=True) == "boolean":
         return column.map({True: 1.0, False: 0.0}).astype("float64")
-    return column.astype("object")
+    codes, texts = pd.factorize(column.astype("object"))
+    return pd.Series(pd.Categorical.from_codes(codes, pd.Index(texts, dtype=object)))
 
 
-def _floats(column: pd.Series) -> Floats | None:
-    """A column as `_plain` has it, where that takes no look at its values; a release has thousands of such."""
-    dtype = column.dtype
-    is_number = isinstance(dtype, np.dtype) and dtype.kind in "biuf"
-    return column.to_numpy(np.float64) if is_number else None
-
-
-def _used(column: pd.Series) -> tuple[NDArray[np.generic], Numbers]:
-    """Categories of a categorical that are used, and each row's place among them, -1 where it is blank."""
-    codes = column.cat.codes.to_numpy(np.int64)
-    is_used = np.bincount(codes + 1, minlength=len(column.cat.categories) + 1)[1:] > 0
-    place = np.append(np.cumsum(is_used) - 1, -1)
-    return column.cat.categories.to_numpy(object)[is_used], place[codes]
-
-
-def _values(columns: list[pd.Series], order: list[str]) -> NDArray[np.generic]:
-    """All values of a column in their order."""
-    floats = [_floats(c) for c in columns]
-    if all(f is not None for f in floats):
-        found = np.concatenate([pd.unique(f) for f in floats if f is not None])
-        return np.sort(pd.unique(found[~np.isnan(found)]))
-    plain = [_plain(c) for c in columns]
-    listed = [
-        pd.Series(
-            _used(c)[0] if isinstance(c.dtype, pd.CategoricalDtype) else pd.unique(c.dropna())
-        )
-        for c in plain
-    ]
-    filled = pd.concat(used) if (used := [v for v in listed if len(v)]) else plain[0].dropna()
-    unique = pd.unique(filled)
-    if pd.api.types.is_numeric_dtype(filled) or pd.api.types.is_datetime64_any_dtype(filled):
-        return np.sort(np.asarray(unique))
+def _values(columns: Sequence[pd.Series], order: Sequence[str]) -> NDArray[np.generic]:
+    """All values of plain columns in their order."""
+    listed = []
+    for column in columns:
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            is_used = np.bincount(column.cat.codes + 1, minlength=len(column.cat.categories) + 1)
+            listed.append(column.cat.categories.to_numpy(object)[is_used[1:] > 0])
+        else:
+            listed.append(column.to_numpy()[column.notna().to_numpy()])
+    filled = [values for values in listed if len(values)] or listed[:1]
+    if all(values.dtype.kind == filled[0].dtype.kind != "O" for values in filled):
+        return np.unique(np.concatenate([np.unique(values) for values in filled]))
+    unique = pd.unique(np.concatenate([values.astype(object) for values in filled]))
     place = {text: i for i, text in enumerate(order)}
     ordered = sorted(unique, key=lambda v: (place.get(v, len(place)), str(v)))
     return np.array(ordered, dtype=object)
 
 
-def _coded(table: Distinct, index: Mapping[str, pd.Index]) -> Coded:
+def _coded(
+    frame: pd.DataFrame, index: Mapping[str, pd.Index], n: Numbers, measured: Flags | None = None
+) -> Coded:
+    """The columns of a frame as places in an index of values, blanks after the last."""
     codes = {}
-    for name in table.frame.columns:
-        if (floats := _floats(table.frame[name])) is not None:
-            place = index[name].get_indexer(pd.Index(floats))
+    for name in frame.columns:
+        plain = _plain(frame[name])
+        if isinstance(plain.dtype, pd.CategoricalDtype):
+            place = index[name].get_indexer(pd.Index(plain.cat.categories, dtype=object))
+            place = np.append(place, -1)[plain.cat.codes.to_numpy(np.int64)]
         else:
-            plain = _plain(table.frame[name])
-            if isinstance(plain.dtype, pd.CategoricalDtype):
-                used, at = _used(plain)
-                place = np.append(index[name].get_indexer(pd.Index(used, dtype=object)), -1)[at]
-            else:
-                place = index[name].get_indexer(pd.Index(plain))
+            place = index[name].get_indexer(pd.Index(plain))
         codes[name] = np.where(place < 0, len(index[name]), place).astype(np.int32)
-    return Coded(columns=column_set(list(codes)), codes=codes, n=table.n, measured=table.measured)
+    return Coded(columns=column_set(list(codes)), codes=codes, n=n, measured=measured)
 
 
 def _grouping(
@@ -340,27 +328,42 @@ def counts(
     return Counts(keys=every[occurs], left=first[occurs], right=second[occurs])
 
 
+def places(values: Numbers, wanted: NDArray[np.integer]) -> Numbers:
+    """Places in ordered values; that after the last for what is not among them."""
+    at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+    return np.where(values[at] == wanted, at, len(values)).astype(np.int64)
+
+
 def totals(ids: NDArray[np.integer], n: NDArray[np.generic], size: int = 0) -> Numbers:
-    """Sums of whole numbers by id; exact, as they are far below 2 ** 53."""
     return np.bincount(ids, n.astype(np.float64), minlength=size).astype(np.int64)
+
+
+def joint_ids(codes: Iterable[tuple[Numbers, int]], n_rows: int) -> tuple[Numbers, int]:
+    """Number rows by the values of several columns, from 0 without gaps in their order; and how many numbers.
+
+    codes: For each column its codes, and a number that is larger than any.
+    """
+    ids, size = np.zeros(n_rows, np.int64), 1
+    for code, n in codes:
+        if size > LARGEST_KEY // n:
+            ids, size = dense(ids, size)
+        ids, size = ids * n + code, size * n
+    return dense(ids, size)
 
 
 def row_ids(
     aligned: Aligned, tables: Sequence[Coded], columns: Collection[str]
 ) -> tuple[list[Numbers], int]:
-    """Number the rows of several tables by their values in some columns, from 0 without gaps; and how many numbers.
+    """Number the rows of several tables by their values in some columns, as `joint_ids` does.
 
     Rows of any of the tables have the same number if and only if they are equal in all of the columns.
     """
     ends = np.cumsum([len(table.n) for table in tables])
-    ids, size = np.zeros(int(ends[-1]), np.int64), 1
-    for name in columns:
-        n = n_codes(aligned, name)
-        if size > LARGEST_KEY // n:
-            ids, size = dense(ids, size)
-        code = np.concatenate([table.codes[name] for table in tables])
-        ids, size = ids * n + code, size * n
-    ids, size = dense(ids, size)
+    codes = (
+        (np.concatenate([table.codes[name] for table in tables]), n_codes(aligned, name))
+        for name in columns
+    )
+    ids, size = joint_ids(codes, int(ends[-1]))
     return np.split(ids, ends[:-1]), size
 
 
@@ -426,11 +429,7 @@ def column_sets(
     beside: Collection[str] = (),
     most_listed: int = 500_000,
 ) -> tuple[list[ColumnSet], int]:
-    """Sets of some columns that a table shows, and how many there are; some are drawn where there are more.
-
-    beside: Columns that the table must have, too.
-    most_listed: Of more sets that the tables show, each counted as often as shown, some are drawn one by one.
-    """
+    """Sets of some columns that a table shows, and how many there are; some are drawn where there are more."""
     free = [[c for c in t if c in columns] for t in aligned.tables if set(beside) <= set(t)]
     n_shown = np.array([comb(len(c), width) for c in free], dtype=np.float64)
     if n_shown.sum() <= most_listed:
@@ -480,14 +479,12 @@ def combination_labels(
     aligned: Aligned, columns: Sequence[str], keys: Numbers, *, binned: Collection[str] = ()
 ) -> list[str]:
     """What combinations of codes, as `key_of` numbers them, are called; "everybody" where there is no column."""
-    parts: list[list[str]] = []
-    for column in reversed(columns):
-        names = labels(aligned, column, binned=binned)
-        keys, code = np.divmod(keys, len(names))
-        parts.append([names[i] for i in code.tolist()])
-    if not parts:
+    if not columns:
         return ["everybody"] * len(keys)
-    return [" · ".join(cell) for cell in zip(*reversed(parts), strict=True)]
+    names = [labels(aligned, column, binned=binned) for column in columns]
+    codes = np.unravel_index(keys, [len(of_column) for of_column in names])
+    parts = [[names[i][at] for at in code.tolist()] for i, code in enumerate(codes)]
+    return [" · ".join(cell) for cell in zip(*parts, strict=True)]
 
 
 def as_numbers(values: NDArray[np.generic]) -> Floats:
@@ -515,7 +512,6 @@ def matching(values: NDArray[np.generic], wanted: Collection[float | str]) -> Fl
 def chosen_rows(
     aligned: Aligned, table: Coded, where: Mapping[str, Collection[float | str]]
 ) -> Flags:
-    """Which rows have one of the listed values in every column of `where`."""
     chosen = np.ones(len(table.n), np.bool_)
     for name, allowed in where.items():
         chosen &= matching(aligned.values[name], allowed)[table.codes[name]]

@@ -76,18 +76,12 @@ _SHAPED = "declared_rows"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declared:
-    """A source that is read as its spec says."""
-
     source: SourceSpec
     columns: tuple[Column, ...]  # Those whose numbers or dates are not written plainly
 
 
 def data_of(spec: ReleaseSpec, data: Any = None) -> Any:
-    """What is to be read: what is given, or the spec's source as it says, where that is more than one plain file.
-
-    data: A path or frame given in place of the source; by default, or where it is one of the source's files,
-        all of it.
-    """
+    """What is to be read: what is given, or the spec's source as it says, where that is more than one plain file."""
     source, path = spec.source, spec.source.path
     if data is not None:
         files = (
@@ -109,10 +103,7 @@ def data_of(spec: ReleaseSpec, data: Any = None) -> Any:
 def write_plainly(
     con: duckdb.DuckDBPyConnection, declared: Sequence[Column], types: dict[str, str], place: str
 ) -> list[str]:
-    """Put the numbers and dates that the cells of `source` say in their place, and change their types accordingly.
-
-    Returns: Columns that are left as they are, for they have cells that are not written as is declared.
-    """
+    """Put the numbers and dates that the cells of `source` say in their place, and change their types accordingly."""
     columns = [c for c in declared if types.get(c.name) == "VARCHAR" and c.writing != Writing()]
     if not columns:
         return []
@@ -146,8 +137,6 @@ INDEX = "Unnamed: 0"
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Relation:
-    """Rows that are ready to be read."""
-
     con: duckdb.DuckDBPyConnection  # Holds the relation `source`
     # DuckDB type of each column that can be read; VARCHAR for every column of a text file.
     types: dict[str, str]
@@ -173,9 +162,9 @@ def opened(
     remarks: tuple[str, ...] = ()
     if is_file and (form := form_of_file(Path(what))) == "csv":
         # A text that is not plain UTF-8 from its first line on is read as `init` finds it.
-        source, told = found_form(source_of(str(what), None))
+        source, found_remarks = found_form(source_of(str(what), None))
         if source.encoding or source.skip:
-            what, remarks = Declared(source=source, columns=()), told
+            what, remarks = Declared(source=source, columns=()), found_remarks
     with ExitStack() as stack:
         if isinstance(what, Declared):
             scratch = stack.enter_context(scratch_directory())
@@ -216,7 +205,6 @@ def opened(
 
 
 def form_of_file(path: Path) -> str:
-    """The format of a file, as in a spec."""
     if not path.exists():
         raise StoreError(f"{path}: there is no such file")
     if not path.is_file():
@@ -253,8 +241,6 @@ def _read_text(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleasedColumn:
-    """A column of a release."""
-
     sql_type: str  # Of its values
     # Its name, kind, resolution and placeholder; as `writing` and `nulls` how it was read from the source, but for
     # spellings of null that are values of the release. A release that does not say it has how it writes a blank.
@@ -264,26 +250,25 @@ class ReleasedColumn:
 
 
 def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
-    """Read them from the catalogue of an open release, in the source's order."""
     listed = con.execute(
         "SELECT name, sql_type, kind, value_type, placeholder, resolution_base, resolution_exponent, null_spelling "
         "FROM catalog.columns ORDER BY position"
     ).fetchall()
     # How columns were read from the source, as the cards say it, which may be anybody's; earlier versions do not.
-    told: dict[str, Mapping[str, Any]] = {}
+    stated: dict[str, Mapping[str, Any]] = {}
     cards = con.execute("SELECT columns, card FROM catalog.tables ORDER BY width").fetchall()
     for columns, card in cards:
-        if not told.keys() >= set(columns):
+        if not stated.keys() >= set(columns):
             written = GeneratorCard.from_json(card).written
-            told |= {name: written[name] for name in columns if name in written}
+            stated |= {name: written[name] for name in columns if name in written}
     keys = [key.name for key in fields(Writing)]
-    writings = {c: Writing(**{k: of[k] for k in keys if k in of}) for c, of in told.items()}
+    writings = {c: Writing(**{k: of[k] for k in keys if k in of}) for c, of in stated.items()}
     if any(writing_problems(writing, "card") for writing in writings.values()):
         raise DamagedRelease("a card of the release was not written by tablepack")
     # How columns spell a blank, as the release says or, of earlier versions, writes it; never as one of its values:
     # typed files (Parquet) have blanks of their own, and there the spelling may be a value, which is then shown.
     nulls = {
-        name: tuple(told[name].get("nulls", ("",))) if name in told else (blank, "")
+        name: tuple(stated[name].get("nulls", ("",))) if name in stated else (blank, "")
         for name, *_, blank in listed
     }
     pairs = [(name, text) for name, texts in nulls.items() for text in dict.fromkeys(texts)]
@@ -312,7 +297,7 @@ def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
                 nulls=tuple(t for c, t in pairs if c == name and (c, t) not in set(shown)),
                 writing=writings.get(name, Writing()),
             ),
-            is_told=name in told,
+            is_told=name in stated,
         )
         for name, sql_type, kind, value_type, placeholder, base, exponent, _ in listed
     }
@@ -360,7 +345,6 @@ class Facts:
 
 
 def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
-    """Read them from the catalogue of an open release."""
     row = con.execute(
         "SELECT title, vintage, mode, key_id, engine_version, unit, entity, privacy, reviewed FROM catalog.release"
     ).fetchone()
@@ -371,9 +355,9 @@ def facts_of(con: duckdb.DuckDBPyConnection) -> Facts:
     groups: list[Mapping[str, Any]] = []
     has_groups = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'catalog' AND table_name = 'exposure'"
     if row is not None and row[2] == "sticky" and con.execute(has_groups).fetchone():
-        told = con.execute("FROM catalog.exposure")
-        names = [column[0] for column in told.description]
-        groups = [dict(zip(names, values, strict=True)) for values in told.fetchall()]
+        exposed = con.execute("FROM catalog.exposure")
+        names = [column[0] for column in exposed.description]
+        groups = [dict(zip(names, values, strict=True)) for values in exposed.fetchall()]
     try:
         title, vintage, mode, key_id, version, unit, entity, privacy, is_reviewed = row or ()
         counted = json.loads(privacy).get("counted") or {"by": None, "each": None}
@@ -434,7 +418,6 @@ def kind_of_type(sql_type: str) -> Kind | None:
 
 
 def kind_of_column(column: pd.Series) -> Kind:
-    """Return the kind of a frame's column."""
     if pd.api.types.is_datetime64_any_dtype(column):
         return "time"
     if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
@@ -507,10 +490,7 @@ def read_kinds(
     nulls: Sequence[str],
     grids: Mapping[str, Column] | None = None,
 ) -> pd.DataFrame:
-    """Read columns as their kinds say.
-
-    grids: Columns on whose grids numbers and times are put, and whose `nulls` are read as blanks, too.
-    """
+    """Read columns as their kinds say."""
     known = grids or {}
     spelled = {c: (*nulls, *(known[c].spellings if c in known else ("",))) for c in kinds}
     listed = []
@@ -569,7 +549,6 @@ def like_texts(column: pd.Series, original: pd.Series) -> pd.Series:
 
 
 def _like(text: str, known: Collection[str]) -> str | None:
-    """One text as the original spells it."""
     if text in known:
         return text
     if (short := _NEEDLESS.sub(r"\1", text)) in known:
@@ -615,7 +594,6 @@ def _odd(relation: Relation) -> list[str]:
 
 
 def _expression(name: str, sql_type: str, kind: Kind, nulls: Sequence[str]) -> str:
-    """SQL that reads a column as its kind, which its values are known to be."""
     if kind == "text":
         return _text_sql(name, sql_type, nulls)
     value = quoted(name)
@@ -660,7 +638,6 @@ def _number(value: str) -> str:
 
 
 def moment_of_clock(clock: str) -> str:
-    """SQL for a time of day as a moment, for these have differences."""
     return f"(DATE '1970-01-01' + {clock})"
 
 
@@ -674,7 +651,6 @@ def _time(value: str, sql_type: str = "VARCHAR") -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether a spelling of a blank is that of a number."""
     try:
         return bool(np.isfinite(float(text)))
     except ValueError:
@@ -682,7 +658,6 @@ def is_number(text: str) -> bool:
 
 
 def _usual_note(names: Sequence[str]) -> list[str]:
-    """Say where usual spellings of a blank were taken for blanks."""
     meaning = "nan, NA, None, infinite numbers and the like are read as blanks"
     return [f"{', '.join(names)}: {meaning}"] if names else []
 
@@ -697,8 +672,6 @@ _FEW_TEXTS = 2_000
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Subject:
-    """What is evaluated: a release, or one synthetic table of any tool."""
-
     name: str  # For people; unique within an evaluation
     kind: Literal["release", "table"]  # "release" or "table"
     tables: Mapping[ColumnSet, Distinct]  # One for a synthetic table; all of a release
@@ -726,7 +699,6 @@ class Released:
 
 
 def is_release(what: Any) -> bool:
-    """Whether something is the path of a release."""
     return isinstance(what, str | Path) and engine.store.manifest.manifest_path(Path(what)).exists()
 
 
@@ -777,7 +749,6 @@ def read_release(path: Path) -> Released:
 
 
 def released_columns(path: Path) -> dict[str, ReleasedColumn]:
-    """Return every column of a release; see `read_release` for what it raises."""
     con, _ = engine.store.opening.open_release(path)
     with con:
         return columns_in(con)
@@ -850,7 +821,6 @@ def read_original(
 
 
 def notes_of(original: pd.DataFrame) -> tuple[str, ...]:
-    """Return what was left out when the original was read."""
     return tuple(original.attrs.get("notes", ()))
 
 
@@ -862,10 +832,7 @@ def read_like(
     name: str = "the table",
     is_control: bool = False,
 ) -> pd.DataFrame:
-    """Read other rows, synthetic ones or control rows, with the kinds of the original and on its grids.
-
-    is_control: They are written as the original is.
-    """
+    """Read other rows, synthetic ones or control rows, with the kinds of the original and on its grids."""
     wanted: dict[str, Kind] = {str(c): kind_of_column(original[c]) for c in original.columns}
     written = list(original.attrs.get("grids", {}).values()) if is_control else []
     with opened(what, name=name, wanted=wanted, written=written) as relation:
@@ -976,16 +943,17 @@ def _refuse_rows(path: Path, counted: tuple[Entity, ...], original: pd.DataFrame
     place = original.attrs.get("place", "the data")
     names = entity_columns(counted)
     wanted = f"give as data one row for each {' and '.join(names)}, with what the tables show"
-    told = f"{path} counts each {entity_name(counted[0])} once" + "".join(
+    counts_once = f"{path} counts each {entity_name(counted[0])} once" + "".join(
         f" in each {entity_name(c)}" for c in counted[1:]
     )
     if missing := [name for name in names if name not in original.columns]:
+        lacking = ", ".join(missing)
         raise DataError(
-            f"{told}, and {place} has no column {', '.join(missing)}: whether it does, too, cannot be told; {wanted}, "
-            f"and the column {', '.join(missing)}"
+            f"{counts_once}, and {place} has no column {lacking}: whether it does, too, is not known; {wanted}, "
+            f"and the column {lacking}"
         )
     if original.duplicated(list(names)).any():
-        raise DataError(f"{told}, but {place} has several rows of some: {wanted}")
+        raise DataError(f"{counts_once}, but {place} has several rows of some: {wanted}")
 
 
 def _frame(

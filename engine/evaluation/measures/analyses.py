@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pydantic import Field
 
 from engine.evaluation.data.aligned import (
@@ -29,8 +30,10 @@ from engine.evaluation.data.aligned import (
     listed,
     matching,
     nothing_to_compare,
+    totals,
 )
 from engine.evaluation.findings import Finding, Section, not_computed, optional
+from engine.evaluation.measures.counts import apart
 
 Rule = Literal["partial", "full"]
 """How sets are combined: of people with synthetic values, or each a sample of a synthetic population of its own."""
@@ -110,30 +113,24 @@ def regression(aligned: Aligned, options: Regression) -> Finding:
     }
     values, why_not = finite(figures, "no group has rows with two values of x on both sides")
     notes = (f"no line in these groups, on a side: {listed(without)}",) if without else ()
-    return Finding(
-        measure="regression", values=values, breakdown=whole, why_not=why_not, notes=notes
-    )
+    return Finding("regression", values, whole, why_not=why_not, notes=notes)
 
 
 def _line(
     aligned: Aligned, table: Coded, options: Regression, group: RegressionGroup
 ) -> tuple[float, float, int]:
     """Slope, intercept and number of rows of a line of least squares over a group; NaN where there is none."""
-    chosen = chosen_rows(aligned, table, group.where)
+    chosen = chosen_rows(aligned, table, group.where) & (table.n > 0)
     sides = []
     for name in (options.x, options.y):
         chosen &= table.codes[name] < len(aligned.values[name])
         sides.append(np.append(as_numbers(aligned.values[name]), np.nan)[table.codes[name]])
-    chosen &= table.n > 0
     x, y, n = sides[0][chosen], sides[1][chosen], table.n[chosen]
     total = int(n.sum())
     if not total or not np.isfinite(x).all() or not np.isfinite(y).all() or x.min() == x.max():
         return np.nan, np.nan, total
-    middle = [float(np.average(side, weights=n)) for side in (x, y)]
-    reach = float(np.abs(x - middle[0]).max())  # scaled, squares neither overflow nor vanish
-    apart = (x - middle[0]) / reach
-    slope = float(np.sum(n * apart * (y - middle[1]))) / float(np.sum(n * apart**2)) / reach
-    return slope, middle[1] - slope * middle[0], total
+    line = fitted_line(x, y, n)
+    return line.slope, line.intercept, total
 
 
 # Principal components
@@ -195,15 +192,15 @@ def components(aligned: Aligned, options: Components) -> Finding:
         )
     number = np.arange(1, len(distance) + 1)
     return Finding(
-        measure="components",
-        values={
+        "components",
+        {
             "mean_ks": float(distance.mean()),
             "largest_ks": float(distance.max()),
             "explained": min(float(explained.sum()), 1.0),
             "columns": float(len(columns)),
         },
-        breakdown=pd.DataFrame({"component": number, "ks": distance, "explained": explained}),
-        notes=tuple(notes),
+        pd.DataFrame({"component": number, "ks": distance, "explained": explained}),
+        notes=notes,
         over=len(columns),
     )
 
@@ -219,11 +216,30 @@ def _component_numbers(aligned: Aligned, column: str, options: Components) -> Fl
 def ks_distance(first: Floats, second: Floats, n_first: Numbers, n_second: Numbers) -> float:
     """Largest difference of two empirical distribution functions of weighted values, 0 to 1."""
     _, place = np.unique(np.concatenate([first, second]), return_inverse=True)
-    steps = [
-        np.cumsum(np.bincount(p, n.astype(np.float64), minlength=int(place.max()) + 1)) / n.sum()
-        for p, n in zip(np.split(place, [len(first)]), (n_first, n_second), strict=True)
-    ]
-    return float(np.abs(steps[0] - steps[1]).max())
+    sides = zip(np.split(place, [len(first)]), (n_first, n_second), strict=True)
+    return apart(*(totals(at, n, int(place.max()) + 1) for at, n in sides))[0]
+
+
+class Line(NamedTuple):
+    """A line of least squares."""
+
+    slope: float
+    intercept: float
+    square: float  # Sum of the squares of what it leaves
+    spread: float  # Sum of the squares of x about its mean
+
+
+def fitted_line(x: Floats, y: Floats, n: NDArray[Any]) -> Line:
+    """Fit a line to points, each n times; not all x are the same."""
+    middle = [float(np.average(side, weights=n)) for side in (x, y)]
+    reach = float(np.abs(x - middle[0]).max())  # scaled, squares neither overflow nor vanish
+    across, up = (x - middle[0]) / reach, y - middle[1]
+    spread = float(np.sum(n * across**2))
+    slope = float(np.sum(n * across * up)) / spread
+    with np.errstate(over="ignore"):  # huge values, whose slope is asked for alone
+        square = float(np.sum(n * (up - slope * across) ** 2))
+    slope /= reach
+    return Line(slope, middle[1] - slope * middle[0], square, spread * reach**2)
 
 
 # Estimates
@@ -292,7 +308,7 @@ def combined_estimates(
         "n": float(len(whole)),
         "missing": float(len(notes)),
     }
-    return Finding(measure="estimates", values=values, breakdown=whole, notes=tuple(notes))
+    return Finding("estimates", values, whole, notes=notes)
 
 
 def combine(q: Sequence[float], v: Sequence[float], *, rule: Rule = "partial") -> Combined:
@@ -335,7 +351,6 @@ def overlaps(first: tuple[float, float], second: tuple[float, float]) -> tuple[f
 
 
 def _row(several: Sequence[Aligned], estimate: Estimate, rule: Rule) -> tuple[object, ...]:
-    """One row of the breakdown."""
     if estimate.kind == "slope" and estimate.on is None:
         raise _NotEstimable("a slope needs `on`")
     if estimate.kind == "share" and estimate.value is None:
@@ -362,7 +377,6 @@ def _row(several: Sequence[Aligned], estimate: Estimate, rule: Rule) -> tuple[ob
 def _estimate(
     aligned: Aligned, table: Coded | None, estimate: Estimate, needed: set[str]
 ) -> tuple[float, float]:
-    """Estimate and variance from one table."""
     if table is None:
         raise _NotEstimable("no table has its columns")
     if absent := sorted(needed - set(table.columns)):
@@ -398,13 +412,11 @@ def _mean(y: Floats, table: Coded, chosen: Flags) -> tuple[float, float]:
 
 def _slope(x: Floats, y: Floats, table: Coded, chosen: Flags) -> tuple[float, float]:
     """Slope by least squares and its classical variance."""
-    x, y, n = x[chosen], y[chosen], table.n[chosen].astype(np.float64)
+    x, y, n = x[chosen], y[chosen], table.n[chosen]
     total = float(n.sum())
     if total < 3:
         raise _NotEstimable("fewer than 3 records on one side")
     if x.min() == x.max():
         raise _NotEstimable("it is a slope on a column that is constant on one side")
-    x, y = x - n @ x / total, y - n @ y / total
-    spread = float(n @ x**2)
-    slope = float(n @ (x * y)) / spread
-    return slope, float(n @ (y - slope * x) ** 2) / (total - 2) / spread
+    line = fitted_line(x, y, n)
+    return line.slope, line.square / (total - 2) / line.spread

@@ -176,9 +176,9 @@ def correlations(aligned: Aligned, options: Correlations) -> Finding:
         figures[f"{kind}_n"] = float(off.notna().sum())
     values, why_not = finite(figures, "no pair of columns has it")
     return Finding(
-        measure="correlations",
-        values=values,
-        breakdown=whole,
+        "correlations",
+        values,
+        whole,
         why_not=why_not,
         notes=_notes(aligned, options, whole, sum(n_missing.values())),
     )
@@ -187,7 +187,6 @@ def correlations(aligned: Aligned, options: Correlations) -> Finding:
 def _coefficients(
     aligned: Aligned, pair: Pair, options: Correlations, kinds: list[str]
 ) -> dict[str, str | float]:
-    """All coefficients of a pair of columns, on both sides."""
     out: dict[str, str | float] = {"first": pair[0], "second": pair[1]}
     table = covering(aligned, pair)
     if table is None:  # left out before

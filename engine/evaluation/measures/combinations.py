@@ -148,12 +148,12 @@ def k_marginals(
     if missing:
         notes.append(f"no table has the grouping column {listed(missing)}: combined without it")
     return Finding(
-        measure="marginals",
-        values=values,
-        breakdown=whole,
+        "marginals",
+        values,
+        whole,
         more={"by_group": _by_group(aligned, group, distances), "shares": shares},
         why_not=why_not,
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
@@ -190,16 +190,15 @@ def _by_group(aligned: Aligned, group: ColumnSet, distances: list[_Distance]) ->
         return pd.DataFrame(columns=["n", "distance", "score"])
     keys, place = np.unique(np.concatenate([d.groups for d in distances]), return_inverse=True)
     distance = np.bincount(place, np.concatenate([d.by_group for d in distances])) / len(distances)
-    parts: dict[str, list[str]] = {}
-    rest = keys
-    for name in reversed(group):
-        names = labels(aligned, name, binned=group)
-        rest, code = np.divmod(rest, n_codes(aligned, name, binned=group))
-        parts[name] = [names[i] for i in code.tolist()]
+    names = [labels(aligned, name, binned=group) for name in group]
+    codes = np.unravel_index(keys, [len(of_column) for of_column in names])
     here = counts(aligned, aligned.original, aligned.original, group, binned=group)
     n = pd.Series(here.left, index=here.keys).reindex(keys, fill_value=0).to_numpy()
-    out = {name: parts[name] for name in group}
-    return pd.DataFrame({**out, "n": n, "distance": distance, "score": 1000 * (1 - distance)})
+    parts = {
+        name: np.array(of_column, dtype=object)[code]
+        for name, of_column, code in zip(group, names, codes, strict=True)
+    }
+    return pd.DataFrame({**parts, "n": n, "distance": distance, "score": 1000 * (1 - distance)})
 
 
 def _samples(
@@ -355,11 +354,7 @@ def table_fit(aligned: Aligned, options: Tables, rng: np.random.Generator) -> Fi
             )
     names_of_rows = ["columns", "width", "cells", "df", "pmse", "s_pmse", "one_sided"]
     return Finding(
-        measure="tables",
-        values=values,
-        breakdown=pd.DataFrame(rows, columns=names_of_rows),
-        why_not=why_not,
-        notes=tuple(notes),
+        "tables", values, pd.DataFrame(rows, columns=names_of_rows), why_not=why_not, notes=notes
     )
 
 
@@ -430,7 +425,7 @@ def gaps(aligned: Aligned, options: Sequence[Gap]) -> Finding:
         "n": float(len(whole)),
     }
     notes += [f"left out: {why}" for why in whys]
-    return Finding(measure="gaps", values=values, breakdown=whole, notes=tuple(notes))
+    return Finding("gaps", values, whole, notes=notes)
 
 
 def _gap_cells(
@@ -507,11 +502,11 @@ def density_rmse(aligned: Aligned, options: Tables, rng: np.random.Generator) ->
     else:
         why_not = {WHOLE: none.format("columns")}
     return Finding(
-        measure="density_rmse",
-        values=values,
-        breakdown=pd.DataFrame(rows, columns=["columns", "width", "rmse"]),
+        "density_rmse",
+        values,
+        pd.DataFrame(rows, columns=["columns", "width", "rmse"]),
         why_not=why_not,
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
@@ -519,8 +514,6 @@ def _rmse(aligned: Aligned, table: Coded, columns: Sequence[str], binned: Collec
     """Root mean square of the differences of densities, over the cross product of the values that occur."""
     both = counts(aligned, aligned.original, table, columns, binned=binned)
     apart = both.left / max(both.left.sum(), 1) - both.right / max(both.right.sum(), 1)
-    keys, n_cells = both.keys, 1
-    for name in reversed(columns):
-        keys, code = np.divmod(keys, n_codes(aligned, name, binned=binned))
-        n_cells *= int(np.count_nonzero(np.bincount(code)))
+    codes = np.unravel_index(both.keys, [n_codes(aligned, c, binned=binned) for c in columns])
+    n_cells = prod(len(np.unique(code)) for code in codes)
     return float(np.sqrt((apart**2).sum() / max(n_cells, 1)))

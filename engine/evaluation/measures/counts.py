@@ -56,10 +56,7 @@ class Ranges(Section):
 
 
 def one_way(aligned: Aligned, table: Coded, column: str, *, is_known: bool = False) -> Counts:
-    """Count one column in the original and a table, in the study's groups where it has any.
-
-    is_known: Only values that the original has, blanks not.
-    """
+    """Count one column in the original and a table, in the study's groups where it has any."""
     both = counts(aligned, aligned.original, table, [column], binned=[column])
     if not is_known:
         return both
@@ -112,9 +109,7 @@ def univariate(aligned: Aligned, options: Univariate) -> Finding:
         "n": float(len(whole)),
     }
     values, why_not = finite(figures, "no count could be compared")
-    return Finding(
-        measure="univariate", values=values, breakdown=whole, why_not=why_not, notes=tuple(notes)
-    )
+    return Finding("univariate", values, whole, why_not=why_not, notes=notes)
 
 
 def distributions(aligned: Aligned, options: Distributions) -> Finding:
@@ -148,7 +143,7 @@ def distributions(aligned: Aligned, options: Distributions) -> Finding:
         "largest_u_a": float(whole["u_a"].max()),
         "n": float(len(whole)),
     }
-    return Finding(measure="distributions", values=values, breakdown=whole, notes=tuple(notes))
+    return Finding("distributions", values, whole, notes=notes)
 
 
 def apart(original: Numbers | Floats, synthetic: Numbers | Floats) -> tuple[float, float]:
@@ -186,7 +181,7 @@ def margin_gaps(aligned: Aligned) -> Finding:
         "share_within_1_above_2": (above["gap"] <= 1).mean(),
     }
     values, why_not = finite(figures, "there is no pair of tables of these widths")
-    return Finding(measure="margins", values=values, breakdown=whole, why_not=why_not)
+    return Finding("margins", values, whole, why_not=why_not)
 
 
 def _narrower(aligned: Aligned, columns: ColumnSet) -> list[ColumnSet]:
@@ -232,7 +227,7 @@ def one_way_from_wider(aligned: Aligned, options: Univariate, *, width: int = 3)
         "n": float(n_counts),
     }
     whole["rmse"] = np.sqrt(whole.pop("squares") / whole["n"])
-    return Finding(measure=name, values=values, breakdown=whole)
+    return Finding(name, values, whole)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -301,7 +296,7 @@ def averaging(aligned: Aligned) -> Finding:
     }
     why = {"ratio": "the tables of one column are exact", "sd_alone": "there is one count only"}
     values, why_not = finite(figures, why)
-    return Finding(measure="averaging", values=values, breakdown=whole, why_not=why_not)
+    return Finding("averaging", values, whole, why_not=why_not)
 
 
 def range_errors(aligned: Aligned, options: Ranges, rng: np.random.Generator) -> Finding:
@@ -347,13 +342,7 @@ def range_errors(aligned: Aligned, options: Ranges, rng: np.random.Generator) ->
     }
     values, why_not = finite(figures, "the column has no table of its own")
     grouped = whole.assign(sd=squares).groupby(["width", "table", "length"])["sd"].mean()
-    return Finding(
-        measure="ranges",
-        values=values,
-        breakdown=(grouped**0.5).reset_index(),
-        why_not=why_not,
-        notes=notes,
-    )
+    return Finding("ranges", values, (grouped**0.5).reset_index(), why_not=why_not, notes=notes)
 
 
 def _ranges(

@@ -104,10 +104,7 @@ class Encoder:
 
 
 class Learner:
-    """A model on codes; where there is one class only, or nothing to learn from, it tells the shares of the classes.
-
-    kind: One of `LEARNERS`: logistic regression (ridge penalty, C = 1), or a random forest (Breiman 2001).
-    """
+    """A model on codes; with one class only, or nothing to learn from, it predicts the shares of the classes."""
 
     def __init__(
         self,
@@ -275,9 +272,9 @@ def learning(aligned: Aligned, options: Sequence[Learning], rng: np.random.Gener
         else:
             why_not[name] = why
     return Finding(
-        measure="learning",
-        values=values,
-        breakdown=whole,
+        "learning",
+        values,
+        whole,
         more={"importances": importance},
         why_not=why_not,
         notes=(*notes, *(f"left out: {why}" for why in whys)),

@@ -1,4 +1,4 @@
-"""How well models tell synthetic records from original ones: a tree on every table, and two models of the widest one.
+"""How well models distinguish synthetic records from original ones: a tree on every table, two models of the widest.
 
 The propensity score is Snoke et al. 2018, doi:10.1111/rssa.12358; the tree on every table and the mean over them are
 those of SDNIST and of P. Francis, arXiv:2403.08463, section 4.6; logistic regression with interactions and the tree of
@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import prod
 
 import numpy as np
 import pandas as pd
@@ -19,13 +18,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from engine.evaluation.data.aligned import (
-    LARGEST_KEY,
     Aligned,
     Coded,
     Floats,
     Numbers,
     covering,
     finite,
+    joint_ids,
     nothing_to_compare,
     positions,
 )
@@ -42,7 +41,7 @@ _MOST_PARAMETERS, _RECORDS_A_PARAMETER = 600, 10
 
 
 class Propensity(Section):
-    """How well a decision tree tells synthetic rows from original ones."""
+    """How well a decision tree distinguishes synthetic rows from original ones."""
 
     depth: int = 6  # Depth of the tree
     binned: tuple[str, ...] = ()  # Columns that are binned first
@@ -66,8 +65,8 @@ class Models(Section):
 def propensity(aligned: Aligned, options: Propensity) -> Finding:
     """Mean squared distance of a tree's guess "this row is synthetic" from the share of synthetic rows.
 
-    A decision tree is grown on the rows of the original and of one table; 0 if it cannot tell them apart. Where two
-    splits are equally good a tree takes either: on the widest table several are grown, and the one that tells most
+    A decision tree is grown on the rows of the original and of one table; 0 if it cannot distinguish them. Where two
+    splits are equally good a tree takes either: on the widest table several are grown, and the one that separates best
     counts.
     """
     if (why := nothing_to_compare(aligned)) is not None:
@@ -111,9 +110,9 @@ def propensity(aligned: Aligned, options: Propensity) -> Finding:
     values, why_not = finite(figures, "all values lie outside the declared groups")
     absent = len(aligned.tables) - len(whole)
     return Finding(
-        measure="propensity",
-        values=values,
-        breakdown=whole.drop(columns="is_widest"),
+        "propensity",
+        values,
+        whole.drop(columns="is_widest"),
         why_not=why_not,
         notes=(f"{absent:,} tables are left out, as they have no rows",) if absent else (),
         over=len(widest),
@@ -123,26 +122,16 @@ def propensity(aligned: Aligned, options: Propensity) -> Finding:
 def _distinct(
     side: Coded, columns: ColumnSet, of_codes: list[Numbers]
 ) -> tuple[NDArray[np.float32], Floats]:
-    """Distinct rows of ranks, in order, and how often each is there."""
     present = side.n > 0
     weights = side.n[present].astype(np.float64)
     own = [ranks[side.codes[c][present]] for c, ranks in zip(columns, of_codes, strict=True)]
-    widths = [int(one.max()) + 2 for one in of_codes]
-    if prod(widths) <= 16 * len(weights):  # counting is faster than sorting
-        key = np.ravel_multi_index([one + 1 for one in own], widths)
-        n = np.bincount(key, weights)
-        there = np.flatnonzero(np.bincount(key))
-        ranks = np.column_stack(np.unravel_index(there, widths)) - 1
-        return ranks.astype(np.float32), np.asarray(n[there], np.float64)
-    key, size = np.zeros(len(weights), np.int64), 1
-    for one, width in zip(own, widths, strict=True):
-        if size * width > LARGEST_KEY:
-            found, key = np.unique(key, return_inverse=True)
-            size = len(found)
-        key, size = key * width + one + 1, size * width
-    _, first, place = np.unique(key, return_index=True, return_inverse=True)
-    n = np.bincount(place, weights)
-    return np.column_stack(own)[first].astype(np.float32), np.asarray(n, np.float64)
+    each = ((one + 1, int(one.max(initial=0)) + 2) for one in own)
+    ids, size = joint_ids(each, len(weights))
+    first = np.zeros(size, np.int64)
+    first[ids[::-1]] = np.arange(len(ids))[::-1]
+    return np.column_stack(own)[first].astype(np.float32), np.bincount(ids, weights).astype(
+        np.float64
+    )
 
 
 # Models of the widest table
@@ -158,7 +147,6 @@ class Propensities:
 
     @property
     def share(self) -> float:
-        """Share of synthetic records, c."""
         return float(self.synthetic.sum() / (self.original.sum() + self.synthetic.sum()))
 
     @property
@@ -202,7 +190,7 @@ def expected_pmse(share: float, n: float, n_parameters: int) -> float:
 
 
 def propensity_models(aligned: Aligned, options: Models, rng: np.random.Generator) -> Finding:
-    """Measure how well two models tell synthetic records from original ones, on the records that they learn from.
+    """Measure how well two models distinguish synthetic from original records, on the records that they learn from.
 
     The logistic regression reads columns as groups (numbers at quantiles, rarer values together), and all products of
     two columns; where these are more than 600 parameters, or one for 10 records, of coarser groups. The tree reads
@@ -255,11 +243,11 @@ def propensity_models(aligned: Aligned, options: Models, rng: np.random.Generato
         notes.append(f"of several tables the one of {', '.join(table.columns)} is looked at")
     rows = [(n, values[f"{n}_pmse"], values[f"{n}_auc"]) for n in ("logistic", "cart")]
     return Finding(
-        measure="models",
-        values=values,
-        breakdown=pd.DataFrame(rows, columns=["model", "pmse", "auc"]),
+        "models",
+        values,
+        pd.DataFrame(rows, columns=["model", "pmse", "auc"]),
         why_not=why_not,
-        notes=tuple(notes),
+        notes=notes,
         over=len(columns),
     )
 

@@ -91,7 +91,7 @@ def inconsistencies(aligned: Aligned, options: Inconsistencies) -> Finding:
             f"not computed, as synthetic values are of other types than expected: {listed(strange)}"
         )
     whole = pd.DataFrame(rows, columns=["group", "rule", "table", "records"])
-    return Finding(measure=NAME, values=values, breakdown=whole, notes=tuple(notes))
+    return Finding(NAME, values, whole, notes=notes)
 
 
 def _why_none(options: Inconsistencies, is_placed: bool, without: dict[str, str]) -> str:

@@ -10,7 +10,7 @@ import html
 import math
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,11 @@ LONGEST = 24
 """Characters of a label in a chart."""
 INKS = ("synthetic", "more", "third", "fourth", "less", "original")
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
-_LETTER = 0.56
-"""Width of a letter, about, as a share of the font's size."""
+_SIZE = 10.5  # Of the font
+_LETTER = 0.56 * _SIZE
+"""Width of a letter, about."""
+_RIGHT, _BOTTOM = 16, 40
+"""Margins of a chart beside its frame."""
 _CORNERS: dict[str, tuple[tuple[float, float], ...]] = {
     "s": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
     "D": ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
@@ -50,7 +53,6 @@ def plain(text: object) -> str:
 
 
 def short(text: object, most: int = LONGEST) -> str:
-    """Return a text as a label: plain, and cut where it is long."""
     whole = plain(text)
     return whole if len(whole) <= most else whole[: most - 1].rstrip() + "…"
 
@@ -62,6 +64,11 @@ def compact(value: float) -> str:
         if size >= bound:
             return f"{value / bound:.3g}{unit}".replace("-", "−")
     return f"{value:.3g}".replace("-", "−")
+
+
+def percent(share: float) -> str:
+    """Return a share with two digits, as a percentage."""
+    return f"{100 * share:.2g} %" if abs(share) < 0.995 else f"{100 * share:.0f} %"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +83,6 @@ class Scale:
     has_grid: bool = False
 
     def share(self, values: Any) -> Floats:
-        """Return where values lie between the ends, 0 to 1."""
         low, high, at = self.low, self.high, np.asarray(values, np.float64)
         if self.is_log:
             low, high, at = math.log10(low), math.log10(high), np.log10(at)
@@ -129,38 +135,31 @@ Entry = tuple[str, str, str]
 """Words, colour and mark of an entry of a legend; the mark "-" is a line."""
 
 
+@dataclass
 class Chart:
-    """A chart under construction."""
+    title: str
+    x: Scale
+    y: Scale
+    width: float = WIDTH
+    height: float = 240  # Without the lines of the legend
+    left: float = 48
+    legend: Sequence[Entry] = ()
+    parts: list[str] = field(default_factory=list)
 
-    def __init__(
-        self,
-        title: str,
-        x: Scale,
-        y: Scale,
-        *,
-        width: float = WIDTH,
-        height: float = 240,
-        left: float = 48,
-        right: float = 16,
-        bottom: float = 40,
-        legend: Sequence[Entry] = (),
-        size: float = 10.5,
-    ) -> None:
+    def __post_init__(self) -> None:
         """Lay out frame, axes and legend, which makes the chart higher by its lines."""
-        self.title, self.x, self.y, self.width, self.size = title, x, y, width, size
-        self.parts: list[str] = []
-        top = 10 + self._legend(legend)
-        self.height = height + top - 10
-        self.frame: Box = (left, top, width - right, self.height - bottom)
+        top = 10 + self._legend()
+        self.height += top - 10
+        self.frame: Box = (self.left, top, self.width - _RIGHT, self.height - _BOTTOM)
         self._axes()
 
     # --- layout
 
-    def _legend(self, entries: Sequence[Entry]) -> float:
+    def _legend(self) -> float:
         """Write entries one after the other in as many lines as they need; their height."""
         at, line = 8.0, 0
-        for words, ink, mark in entries:
-            wide = 30 + _LETTER * self.size * len(words)
+        for words, ink, mark in self.legend:
+            wide = 30 + _LETTER * len(words)
             if at > 8 and at + wide > self.width:
                 at, line = 8.0, line + 1
             y = 8.0 + 17 * line
@@ -170,7 +169,7 @@ class Chart:
                 self._path(_mark(at + 6, y, mark, 4), ink)
             self._text(at + 17, y + 3.5, words)
             at += wide
-        return 17.0 * (line + 1) if entries else 0.0
+        return 17.0 * (line + 1) if self.legend else 0.0
 
     def _axes(self) -> None:
         left, top, right, bottom = self.frame
@@ -189,67 +188,54 @@ class Chart:
         if self.x.name:
             self._text(right, bottom + 31, self.x.name, ink="quiet", anchor="end")
         if self.y.name:
-            middle = (top + bottom) / 2
-            self._text(12, middle, self.y.name, ink="quiet", anchor="middle", turned=True)
+            at = (top + bottom) / 2
+            turned = f' transform="rotate(-90 12.0 {at:.1f})"'
+            self._text(12, at, self.y.name, ink="quiet", anchor="middle", more=turned)
 
     def px(self, values: Any) -> Floats:
-        """Return pixels across."""
         return np.asarray(self.frame[0] + self.x.share(values) * (self.frame[2] - self.frame[0]))
 
     def py(self, values: Any) -> Floats:
-        """Return pixels down."""
         return np.asarray(self.frame[3] - self.y.share(values) * (self.frame[3] - self.frame[1]))
 
-    # --- marks
+    def _points(self, x: Any, y: Any) -> list[tuple[float, float]]:
+        """Points in pixels, without those that are no numbers."""
+        return [(a, b) for a, b in zip(self.px(x), self.py(y), strict=True) if np.isfinite(a + b)]
 
-    def marks(
-        self, x: Any, y: Any, ink: str, mark: str = "o", *, size: float = 3.5, alpha: float = 0.9
-    ) -> None:
-        """Draw a mark a point."""
-        points = [(a, b) for a, b in zip(self.px(x), self.py(y), strict=True) if np.isfinite(a + b)]
-        self._path("".join(_mark(a, b, mark, size) for a, b in points), ink, alpha=alpha)
+    # --- marks; `look` is `stroke`, the width of a line, `alpha`, or `dash`
 
-    def dots(self, x: Any, y: Any, ink: str, *, size: float = 4, alpha: float = 0.55) -> None:
+    def marks(self, x: Any, y: Any, ink: str, mark: str = "o", size: float = 3.5) -> None:
+        self._path("".join(_mark(a, b, mark, size) for a, b in self._points(x, y)), ink, alpha=0.9)
+
+    def dots(self, x: Any, y: Any, ink: str) -> None:
         """Draw many points as round strokes of one path: few bytes each."""
-        points = [(a, b) for a, b in zip(self.px(x), self.py(y), strict=True) if np.isfinite(a + b)]
-        d = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in points)
-        self._path(d, ink, stroke=size, alpha=alpha, more=' stroke-linecap="round"')
+        d = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in self._points(x, y))
+        self._path(d, ink, stroke=4, alpha=0.55, more=' stroke-linecap="round"')
 
-    def line(
-        self, x: Any, y: Any, ink: str, *, stroke: float = 1.8, dash: str = "", alpha: float = 1
-    ) -> None:
-        """Draw a line through points."""
-        points = " ".join(f"{a:.1f} {b:.1f}" for a, b in zip(self.px(x), self.py(y), strict=True))
-        self._path(f"M{points}", ink, stroke=stroke, alpha=alpha, dash=dash)
+    def line(self, x: Any, y: Any, ink: str, stroke: float = 1.8) -> None:
+        points = " ".join(f"{a:.1f} {b:.1f}" for a, b in self._points(x, y))
+        self._path(f"M{points}", ink, stroke=stroke)
 
-    def segments(
-        self,
-        x0: Any,
-        y0: Any,
-        x1: Any,
-        y1: Any,
-        ink: str,
-        *,
-        stroke: float = 2.4,
-        alpha: float = 1,
-        dash: str = "",
-    ) -> None:
-        """Draw lines from points to points; those with an end that is no number are left out."""
-        ends = zip(self.px(x0), self.py(y0), self.px(x1), self.py(y1), strict=True)
+    def segments(self, begin: tuple[Any, Any], end: tuple[Any, Any], ink: str, **look: Any) -> None:
+        """Draw lines from points (x, y) to points; those with an end that is no number are left out."""
+        ends = zip(
+            *(f(v) for side in (begin, end) for f, v in zip((self.px, self.py), side, strict=True)),
+            strict=True,
+        )
         d = "".join(
             f"M{a:.1f} {b:.1f}L{c:.1f} {e:.1f}" for a, b, c, e in ends if np.isfinite(a + b + c + e)
         )
-        self._path(d, ink, stroke=stroke, alpha=alpha, dash=dash)
+        self._path(d, ink, **{"stroke": 2.4, **look})
 
-    def across(self, y: float, ink: str, *, stroke: float = 1.0, dash: str = "") -> None:
+    def across(self, y: float, ink: str, **look: Any) -> None:
         """Draw a line over the whole width."""
-        self.segments([self.x.low], [y], [self.x.high], [y], ink, stroke=stroke, dash=dash)
+        self.segments(([self.x.low], [y]), ([self.x.high], [y]), ink, **{"stroke": 1, **look})
 
-    def down(self, x: float, ink: str, *, stroke: float = 1.0, dash: str = "") -> None:
+    def down(self, x: float, ink: str, **look: Any) -> None:
         """Draw a line over the whole height."""
-        self.segments([x], [self.y.low], [x], [self.y.high], ink, stroke=stroke, dash=dash)
+        self.segments(([x], [self.y.low]), ([x], [self.y.high]), ink, **{"stroke": 1, **look})
 
-    def boxes(self, x0: Any, y0: Any, x1: Any, y1: Any, ink: str, *, alpha: float = 1) -> None:
+    def boxes(self, x0: Any, y0: Any, x1: Any, y1: Any, ink: str, alpha: float = 1) -> None:
         """Fill rectangles, those beyond the frame cut off there."""
         left, top, right, bottom = self.frame
         xs = [np.clip(self.px(v), left, right) for v in (x0, x1)]
@@ -261,7 +247,7 @@ class Chart:
         )
         self._path(d, ink, alpha=alpha)
 
-    def area(self, x: Any, low: Any, high: Any, ink: str, *, alpha: float = 0.3) -> None:
+    def area(self, x: Any, low: Any, high: Any, ink: str, alpha: float = 0.3) -> None:
         """Fill what lies between two lines."""
         there = np.concatenate([self.px(x), self.px(x)[::-1]])
         back = np.concatenate([self.py(high), self.py(low)[::-1]])
@@ -272,22 +258,26 @@ class Chart:
         """Write names beside points in their order, each where no other name or point is, while there is room."""
         points = list(zip(self.px(x), self.py(y), strict=True))
         taken: list[Box] = [(a - 6, b - 6, a + 6, b + 6) for a, b in points]
+
+        def is_free(box: Box) -> bool:
+            return (
+                self.frame[0] <= box[0]
+                and box[2] <= self.frame[2]
+                and not any(
+                    box[0] < t[2] and t[0] < box[2] and box[1] < t[3] and t[1] < box[3]
+                    for t in taken
+                )
+            )
+
         for text, (a, b), is_bold in zip(names, points, bold, strict=True):
-            wide = _LETTER * self.size * len(text)
+            wide = _LETTER * len(text)
             boxes = [
                 (a + side, b + up - 5, a + side + wide, b + up + 6)
                 for far in (0, 14, 28, 42)
                 for up in ((-far, far) if far else (0,))
                 for side in (10, -10 - wide)
             ]
-            free = [
-                box
-                for box in boxes
-                if self.frame[0] <= box[0]
-                and box[2] <= self.frame[2]
-                and not any(_meet(box, t) for t in taken)
-            ]
-            box = free[0] if free else boxes[0]
+            box = next(filter(is_free, boxes), boxes[0])
             taken.append(box)
             ink = "ink" if is_bold else "quiet"
             self._text(box[0], box[3] - 2, text, ink=ink, more=' font-weight="bold"' * is_bold)
@@ -304,7 +294,6 @@ class Chart:
         dash: str = "",
         more: str = "",
     ) -> None:
-        """Add a path, filled or as a line."""
         if not d:
             return
         colour = f"fill:none;stroke:var(--{ink})" if stroke else f"fill:var(--{ink})"
@@ -321,23 +310,20 @@ class Chart:
         *,
         ink: str = "ink",
         anchor: str = "start",
-        turned: bool = False,
         more: str = "",
     ) -> None:
         """Add a text, moved inwards where it would run over a side."""
         shown = plain(text)
         wide = sum(1.7 if unicodedata.east_asian_width(c) in "WF" else 1.0 for c in shown)
-        room = _LETTER * self.size * wide
-        if turned:
-            more += f' transform="rotate(-90 {x:.1f} {y:.1f})"'
-        elif anchor == "middle":
+        room = _LETTER * wide
+        if anchor == "middle" and not more:
             x = min(max(x, room / 2), self.width - room / 2)
         elif anchor == "end" and room > x:
             more += f' textLength="{x:.1f}" lengthAdjust="spacingAndGlyphs"'
         elif anchor == "start" and x + room > self.width:
             more += f' textLength="{self.width - x:.1f}" lengthAdjust="spacingAndGlyphs"'
         self.parts.append(
-            f'<text style="fill:var(--{ink})" x="{x:.1f}" y="{y:.1f}" font-size="{self.size:g}" '
+            f'<text style="fill:var(--{ink})" x="{x:.1f}" y="{y:.1f}" font-size="{_SIZE:g}" '
             f'text-anchor="{anchor}"{more}>{html.escape(shown)}</text>'
         )
 
@@ -368,14 +354,8 @@ def rows(
 
 
 def _mark(x: float, y: float, mark: str, size: float) -> str:
-    """A mark as a closed path."""
     if mark == "o":
         d = 2 * size
         return f"M{x - size:.1f} {y:.1f}a{size:g} {size:g} 0 1 0 {d:g} 0a{size:g} {size:g} 0 1 0 -{d:g} 0"
     corners = " ".join(f"{x + size * a:.1f} {y + size * b:.1f}" for a, b in _CORNERS[mark])
     return f"M{corners}Z"
-
-
-def _meet(one: Box, other: Box) -> bool:
-    """Whether two boxes overlap."""
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

@@ -13,14 +13,15 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import StoreError
 from engine.evaluation.attacks.protocol import excess
-from engine.evaluation.compare import LOSS, Comparison, Spread
+from engine.evaluation.compare import LOSS, TEXTS, Comparison, Spread
+from engine.evaluation.data.aligned import listed
 from engine.evaluation.findings import FIGURES, STRONG, TITLES, Figure, Finding, Rate
 from engine.evaluation.report.charts import WIDE, Chart, Scale, scale, short
 from engine.evaluation.report.pictures import (
@@ -65,10 +66,7 @@ NO_RATE = "not computed"
 def page(
     evaluation: Evaluation, *, publishable: bool = False, catalogue: Catalogue | None = None
 ) -> str:
-    """Return the report.
-
-    publishable: A short one of rounded scores, without anything of the original.
-    """
+    """Return the report."""
     all_lines = lines(evaluation, catalogue)
     if publishable:
         all_lines = publishable_lines(all_lines, evaluation.n_rows)
@@ -112,7 +110,6 @@ def page(
 def _part(
     number: int, evaluation: Evaluation, result: Result, own_lines: Sequence[Line]
 ) -> dict[str, Any]:
-    """One subject as the page shows it."""
     headlines = [line for line in own_lines if line.figure.is_headline]
     declared = [line for line in headlines if line.is_declared]
     tally = Counter(line.verdict for line in declared)
@@ -153,7 +150,6 @@ def _part(
 
 
 def _measured(name: str, one: Finding, own_lines: Sequence[Line]) -> dict[str, Any]:
-    """One measure, or attack, as the page shows it."""
     beside = {}  # Figure that is the attack's rate -> what the same attack gets elsewhere
     if one.rate is not None:
         which = one.entry.rates[1 if one.control is None and one.baseline is not None else 2]
@@ -169,7 +165,7 @@ def _measured(name: str, one: Finding, own_lines: Sequence[Line]) -> dict[str, A
         "notes": one.all_notes,
         "breakdown": grid(worst_first(one.breakdown)) if len(one.breakdown) else None,
         "is_risk": one.entry.kind != "measure",
-        "told": told(one),
+        "told": gain_sentence(one) if one.rate is not None else "",
         "beside": beside,
     }
 
@@ -190,12 +186,7 @@ def write_report(
     force: bool = False,
     catalogue: Catalogue | None = None,
 ) -> tuple[Path, Path]:
-    """Write the report, and JSON beside it.
-
-    path: Ends in .html; the JSON file has the same stem.
-    publishable: Rounded scores only; files may be read by all that the umask lets. Otherwise they have mode
-        0600.
-    """
+    """Write the report, and JSON beside it."""
     check_target(path, force=force)
     return write_both(
         path,
@@ -207,7 +198,6 @@ def write_report(
 
 
 def render(template: str, **context: object) -> str:
-    """Fill a template of this package: all is escaped, what is undefined fails."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError:
@@ -222,7 +212,13 @@ def render(template: str, **context: object) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals |= {"shown": shown, "grid": grid}
+    environment.globals |= {
+        "shown": shown,
+        "grid": grid,
+        "gain_sentence": gain_sentence,
+        "titles": TITLES,
+        "listed": listed,
+    }
     # Written by `Chart`, which escapes every text in it.
     environment.filters["drawn"] = lambda picture: Markup(picture.svg)  # noqa: S704
     files = resources.files("engine.evaluation.report")
@@ -238,16 +234,10 @@ def render(template: str, **context: object) -> str:
 # The first page: what a data protection officer signs
 
 
-MOST_NAMED = 24
-"""Columns that the page names."""
 CONTROL = "--control"
 """The option that names non-members; reasons that want them say so."""
 RELEASED_IDENTIFIER = " may look like an identifier. The owner released it: "
 """In the note of a release about a column that its owner released all the same."""
-UNSEEN = (
-    "The bound sees groups that one or two columns single out, and what this key released; not groups of three and "
-    "more columns, the same {many} under another key, or what is known from elsewhere."
-)
 
 
 Standing = Literal["holds", "holds in part", "does not hold", "not computed"]
@@ -266,32 +256,29 @@ GAINS = {
 }
 """What such attacks gain depends on the numbers of people and records: the figure that held as many against as many,
 and what makes a share of it."""
-NOT_RUN = "no strong attack was run; `tablepack evaluate --attacks` and `tablepack attack` run them"
 
 
 @dataclass(frozen=True, slots=True)
 class Attacker:
-    """One attacker, as a data protection officer reads it."""
+    """What the release gives one kind of attacker; `front.html.j2` says it in words."""
 
     short: str  # For a picture
-    knows: str  # Who it is
-    more: str  # What they know beforehand
-    learns: tuple[str, ...]  # What the release tells them
     verdict: Verdict
     # How often they are right without the release, and with it; None: not known.
     without: float | None = None
     with_release: float | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def standing(self) -> Standing:
-        """What the protection comes to."""
         return STANDINGS[self.verdict]
 
 
-def told(risk: Finding) -> str:
+def gain_sentence(risk: Finding) -> str:
     """Return what an attack is worth in one sentence: its rate, that of the control, and what lies between."""
     if risk.rate is None:
-        return ""
+        why = "; ".join(dict.fromkeys(risk.why_not.values())) or "it gave no figure"
+        return f"not computed: {why}"
     mine, by_guessing, non_members = risk.entry.rates
     parts = [f"{mine}: {share_text(risk.rate.value)}"]
     other = risk.control or risk.baseline
@@ -318,7 +305,6 @@ def told(risk: Finding) -> str:
 
 
 def share_text(share: float) -> str:
-    """Return a share in percent, small ones with two digits."""
     percent = 100 * share
     return f"{percent:.1f} %" if percent >= 1 or percent < 1e-9 else f"{percent:.2g} %"
 
@@ -326,17 +312,9 @@ def share_text(share: float) -> str:
 # --- the three attackers
 
 
-def _neighbour(
-    result: Result, own_lines: Sequence[Line], known: Sequence[str], many: str
-) -> Attacker:
+def _neighbour(result: Result, own_lines: Sequence[Line]) -> Attacker:
     """Who knows some things about some people."""
-    who = "some things known", f"Knows some things about some of the {many}"
-    more = "A neighbour, a colleague, a search engine."
-    more += f" Here they know {', '.join(known)}." if known else ""
     ran = {name: risk for name, risk in result.risks.items() if name not in STRONG}
-    if not ran:
-        none = ("Not attacked here: `tablepack evaluate` does.",)
-        return Attacker(*who, more, none, "not computed")
     mine = [x for x in own_lines if x.is_risk and x.measure in ran and x.figure.is_headline]
     worst = _worst([line.verdict for line in mine])
     # Inference, or the attack whose rate is furthest above that of its control.
@@ -346,15 +324,10 @@ def _neighbour(
         if risk.rate is not None and (other := risk.control or risk.baseline) is not None
     ]
     *_, rated, without, reached = max(gains, default=(None, None, None))
-    learns = [f"{TITLES.get(rated, rated)}: {told(ran[rated])}"] if rated is not None else []
-    computed = len({line.measure for line in mine if line.verdict != "not computed"})
-    learns.append(f"{computed} of {len(ran)} attacks could be computed.")
-    learns += [
-        f"{line.title}: {line.value:.{line.figure.digits}f}, {line.verdict} ({line.threshold})."
-        for line in mine
-        if line.value is not None and line.verdict == worst and worst in ("fair", "poor")
-    ][:2]
-    return Attacker(*who, more, tuple(learns), worst, without, reached)
+    computed = {line.measure for line in mine if line.verdict != "not computed"}
+    bad = [x for x in mine if x.value is not None and x.verdict == worst and worst != "good"]
+    facts = {"rated": rated, "computed": len(computed), "ran": len(ran), "bad": bad[:2]}
+    return Attacker("some things known", worst, without, reached, facts)
 
 
 THREE_RISKS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -372,36 +345,25 @@ ADVICE: Mapping[Verdict, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RiskOfThree:
-    """One of the three risks, with what the attacks found."""
-
-    name: str
-    means: str
-    results: tuple[str, ...]
-    standing: Standing
-    advice: str
-
-
-def _three_risks(result: Result, own_lines: Sequence[Line]) -> tuple[RiskOfThree, ...]:
-    """The three risks, each with the attacks that were run."""
+def _three_risks(result: Result, own_lines: Sequence[Line]) -> list[dict[str, Any]]:
     out = []
     for name, (means, attacks) in THREE_RISKS.items():
         ran = {one: result.risks[one] for one in attacks if one in result.risks}
-        found = [
-            f"{TITLES.get(one, one)}: {told(risk) or _why_no_words(risk)}"
-            for one, risk in ran.items()
-        ]
-        worst = _worst(
-            [
-                x.verdict
-                for x in own_lines
-                if x.measure in ran and x.figure.is_headline and x.is_risk
-            ]
+        mine = [x for x in own_lines if x.measure in ran and x.figure.is_headline and x.is_risk]
+        worst = _worst([x.verdict for x in mine])
+        out.append(
+            {
+                "name": name,
+                "means": means,
+                "results": [
+                    f"{TITLES.get(one, one)}: {gain_sentence(risk)}" for one, risk in ran.items()
+                ]
+                or ["No attack was run."],
+                "standing": STANDINGS[worst],
+                "advice": ADVICE[worst],
+            }
         )
-        results = tuple(found) or ("No attack was run.",)
-        out.append(RiskOfThree(name, means, results, STANDINGS[worst], ADVICE[worst]))
-    return tuple(out)
+    return out
 
 
 def _worst(verdicts: Sequence[Verdict]) -> Verdict:
@@ -410,12 +372,10 @@ def _worst(verdicts: Sequence[Verdict]) -> Verdict:
     return next((one for one in order if one in verdicts), "not computed")
 
 
-def _population(
-    result: Result, exposure: Mapping[str, Any], dp: Mapping[str, Any], many: str
-) -> Attacker:
+def _population(result: Result, exposure: Mapping[str, Any], bound: list[Verdict]) -> Attacker:
     """Who knows, of a small group, all columns but one."""
-    learns, verdicts = _bounded(dp)
-    without, reached = None, None
+    verdicts = list(bound)
+    worst: Mapping[str, Any] | None = None
     if exposure:
         # The most exposed people beside the bounds of the release; earlier releases state figures a person.
         most = max(exposure["figures_a_person"], exposure["with_earlier_builds"])
@@ -423,274 +383,113 @@ def _population(
             most = round(2 * exposure["guessed_with_earlier_builds"] - 1, 6)
         is_fair = most <= exposure["refuse_at"]
         verdicts.append("good" if most <= exposure["warn_at"] else "fair" if is_fair else "poor")
-        predicted = []
         groups = () if result.subject.facts is None else result.subject.facts.groups
         worst = max(groups, key=lambda group: float(group["guessed"]), default=None)
-        if worst is not None:
-            without, reached = COIN, float(worst["guessed"])
-            predicted.append(
-                f"Predicted: an even yes-or-no in the place of {worst['told']} of the {worst['people']:,} most exposed "
-                f"{many} is guessed up to {reached:.0%} right; a coin is right in 50%."
-            )
-        if "refused_above" in exposure:
-            predicted.append(f"Refused above {exposure['refused_above']:.0%} unless accepted.")
-        learns = [*predicted, *learns]
-    for name in ("reconstruction", "attribute"):
-        if (risk := result.risks.get(name)) is not None:
-            learns.append(f"{TITLES[name]}: {told(risk) or _why_no_words(risk)}")
-            verdicts.append(verdict(FIGURES[f"{name}.gain"], risk.values.get("gain")))
-    if not exposure and not dp and not verdicts:
-        learns.append(f"Not computed: {NOT_RUN}.")
-    more = f"Of a small group of the {many} everything but one column."
-    who = "a small group known", "Knows the population"
-    return Attacker(*who, more, tuple(learns), _worst(verdicts), without, reached)
+    ran = [name for name in ("reconstruction", "attribute") if name in result.risks]
+    for name in ran:
+        gain = result.risks[name].values.get("gain")
+        verdicts.append(verdict(FIGURES[f"{name}.gain"], gain))
+    reached = None if worst is None else float(worst["guessed"])
+    without = None if worst is None else COIN
+    facts = {"worst": worst, "ran": ran, "is_known": bool(verdicts)}
+    return Attacker("a small group known", _worst(verdicts), without, reached, facts)
 
 
 def _everybody(
-    result: Result, exposure: Mapping[str, Any], dp: Mapping[str, Any], many: str
+    result: Result, exposure: Mapping[str, Any], guarantee: Guarantee | None, bound: list[Verdict]
 ) -> Attacker:
     """Who knows everybody else."""
-    learns, verdicts = _bounded(dp)
+    verdicts = list(bound)
     reached: float | None = None
     if exposure:
         reached = float(exposure["membership_auc"])
         verdicts.append(verdict(FIGURES["membership.auc"], reached))
-        predicted = (
-            f"Predicted: distinguishes a person of the data from one who is not in {reached:.0%} of cases (a coin: "
-            f"50%), and is sure of {exposure['membership_caught']:.0%} of them at 1 false alarm in 100."
-        )
-        learns = [predicted, *learns]
-    if dp and dp.get("epsilon") is not None:
-        reached = Guarantee.of(dp).most_sure()
+    if guarantee is not None and guarantee.epsilon is not None:
+        reached = guarantee.most_sure()
     risk = result.risks.get("membership")
-    if risk is not None and ("auc" in risk.values or not exposure):
-        learns.append(f"Measured: {risk.verdict or _why_no_words(risk)}")
+    is_measured = risk is not None and ("auc" in risk.values or not exposure)
+    if risk is not None and is_measured:
         measured = risk.values.get("auc", risk.values.get("predicted_auc"))
         if measured is not None:
             reached = measured
             verdicts.append(verdict(FIGURES["membership.auc"], measured))
-    if not learns:
-        learns.append(f"Not computed: {NOT_RUN}.")
-    worst = _worst(verdicts)
-    if worst == "poor":
-        learns.append("Who must be safe from this one takes mode dp.")
-    more = f"All other {many} in the data, and asks whether one more is there."
-    who, without = (
-        ("everybody else known", "Knows everybody else"),
-        None if reached is None else COIN,
-    )
-    return Attacker(*who, more, tuple(learns), worst, without, reached)
-
-
-def _why_no_words(risk: Finding) -> str:
-    """Why an attack has no verdict in words."""
-    return f"not computed: {'; '.join(dict.fromkeys(risk.why_not.values())) or 'it gave no figure'}"
-
-
-def _bounded(dp: Mapping[str, Any]) -> tuple[list[str], list[Verdict]]:
-    """What differential privacy promises against any attacker, and its worth by the thresholds of measured attacks."""
-    if not dp:
-        return [], []
-    held = Guarantee.of(dp)
-    worth: Verdict = "poor"
-    if dp.get("epsilon") is not None:
-        worth = verdict(FIGURES["membership.auc"], held.most_sure())
-    if not held.is_protected:
-        return [held.promise()], [worth]
-    guaranteed = (
-        f"Guaranteed: who held even chances beforehand guesses right with at most {held.most_sure():.0%} afterwards, "
-        f"whether one {held.entity} is in the data."
-    )
-    return [guaranteed, *(held.together() or [f"This build: {held.brief()}."])], [worth]
+    without = None if reached is None else COIN
+    facts = {"is_measured": is_measured}
+    return Attacker("everybody else known", _worst(verdicts), without, reached, facts)
 
 
 # --- the page
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Front:
-    """The first page about one subject."""
-
-    name: str
-    title: str
-    released: tuple[tuple[str, str], ...]  # What is released about whom: a word and what it is
-    attackers: tuple[Attacker, ...]
-    risks: tuple[RiskOfThree, ...]
-    pictures: tuple[Picture, ...]
-    # unknown, accepted: Sentences.
-    unknown: tuple[str, ...]
-    accepted: tuple[str, ...]
-
-
-def front_of(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) -> Front:
-    """Return the first page about a subject."""
-    risks, facts = evaluation.study.risks, result.subject.facts
-    known = () if risks is None else risks.quasi_identifiers
-    card: Mapping[str, Any] = next(iter(result.subject.cards.values()), {})
+def front_of(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) -> dict[str, Any]:
+    """What the first page about a subject is made of."""
+    subject, cards = result.subject, result.subject.cards
+    facts, risks = subject.facts, evaluation.study.risks
+    card: Mapping[str, Any] = next(iter(cards.values()), {})
     dp, exposure = card.get("dp") or {}, card.get("exposure") or {}
-    many = facts.entity.many if facts is not None else "people"
+    guarantee = Guarantee.of(dp) if dp or (facts is not None and facts.mode == "dp") else None
+    # What differential privacy promises against any attacker, by the thresholds of measured attacks.
+    bound: list[Verdict] = []
+    if guarantee is not None and dp:
+        sure = None if guarantee.epsilon is None else guarantee.most_sure()
+        bound = ["poor" if sure is None else verdict(FIGURES["membership.auc"], sure)]
     attackers = (
-        _neighbour(result, own_lines, known, many),
-        _population(result, exposure, dp, many),
-        _everybody(result, exposure, dp, many),
+        _neighbour(result, own_lines),
+        _population(result, exposure, bound),
+        _everybody(result, exposure, guarantee, bound),
     )
     gains = [
         (one.short, one.without, one.with_release)
         for one in attackers
         if one.without is not None and one.with_release is not None
     ]
-    return Front(
-        name=result.subject.name,
-        title=(facts.title if facts is not None else "") or evaluation.title,
-        released=tuple(_released(evaluation, result)),
-        attackers=attackers,
-        risks=_three_risks(result, own_lines),
-        pictures=tuple(front_pictures(result, gains)),
-        unknown=tuple(_unknown(evaluation, result, own_lines)),
-        accepted=tuple(_accepted(result)),
-    )
-
-
-def _released(evaluation: Evaluation, result: Result) -> list[tuple[str, str]]:
-    """What is released about whom, and how it was made."""
-    subject, cards = result.subject, result.subject.cards
-    columns = sorted({name for table in subject.tables for name in table})
-    widths = Counter(len(table) for table in subject.tables)
-    by_width = ", ".join(f"{n:,} of {w}" for w, n in sorted(widths.items()))
-    tables = f"{len(subject.tables):,} (by number of columns: {by_width})"
-    more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
-    named = f"{len(columns)}: {', '.join(columns[:MOST_NAMED])}{more}"
-    made_from = f"{evaluation.data}, {evaluation.n_rows:,} rows"
-    facts, listed = subject.facts, [("tables", tables), ("columns", named)]
-    if facts is None:
-        how = "a synthetic table of another tool: how it was protected is not known here"
-        return [("about whom", f"rows of {made_from}"), *listed, ("made how", how)]
-    card: Mapping[str, Any] = next(iter(cards.values()), {})
-    rows = max((int(one["rows"]) for one in cards.values()), default=0)
-    whom = (
-        f"{facts.unit.counted(rows)} as released; protected: {facts.entity.many}; data: {made_from}"
-    )
-    if facts.mode == "dp":
-        held = Guarantee.of(card.get("dp") or {})
-        noise = f", {card['dp'].get('noise')} noise" if held.is_protected else ""
-        made = f"mode dp, {held.brief()}{noise}"
-    else:
-        swapped = "; some records exchanged values first" if card.get("swap") else ""
-        made = (
-            f"mode sticky (rules, no proof), profile {card.get('profile')}: nothing about fewer than "
-            f"{card.get('low_threshold')} {facts.entity.many}, noisy threshold of mean {card.get('threshold_mean')}"
-            f"{swapped}"
-        )
-    stated = [float(one["noise_sd"]) for one in cards.values() if not one.get("wide")]
-    ends = [f"{end(stated, default=0.0):.2f}" for end in (min, max)]
-    kind = "drawn once" if card.get("dp") else "always the same for the same ones"
-    noise = (
-        f"sd {' to '.join(dict.fromkeys(ends))} {facts.unit.many} in each released count, {kind}"
-    )
-    this = f"vintage {facts.vintage}, key {facts.key_id}, tablepack {facts.version}, content {subject.content_hash}"
-    return [
-        ("about whom", whom),
-        *listed,
-        ("made how", made),
-        ("noise", noise),
-        ("this release", this),
-    ]
-
-
-def _unknown(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) -> list[str]:
-    """What nobody knows, and why."""
-    by_reason: dict[str, list[str]] = {}
+    # Why attacks were not computed -> which; reasons that want non-members are said together.
+    by_reason: dict[str, dict[str, None]] = {}
     for line in own_lines:
         if line.is_risk and line.figure.is_headline and line.value is None:
-            named = by_reason.setdefault(line.why, [])
-            title = TITLES.get(line.measure, line.measure)
-            named += [title] if title not in named else []
-    unmeasured = [", ".join(names) for why, names in by_reason.items() if CONTROL in why]
-    lines = [
-        f"Not computed: {', '.join(names)}: {why}."
-        for why, names in by_reason.items()
-        if CONTROL not in why
-    ]
-    if not set(result.risks) - STRONG:
-        lines.append("Linkage and inference by who knows some things: not attacked here.")
-    if not set(result.risks) & STRONG:
-        lines.append(f"Small groups and membership: {NOT_RUN}.")
-    if result.aligned.control is None:
-        missing = f", and {', '.join(unmeasured)} is not measured" if unmeasured else ""
-        lines.append(
-            f"No non-members were given ({CONTROL}): a part of the data stands for them, which dilutes the figures"
-            f"{missing}."
-        )
-    if evaluation.study.risks is not None and any("chosen by rule" in n for n in evaluation.notes):
-        lines.append("What an attacker knows was chosen by rule; a study declares it.")
-    facts = result.subject.facts
-    if facts is not None and facts.mode == "sticky":
-        lines.append(UNSEEN.format(many=facts.entity.many))
-    return lines
-
-
-def _accepted(result: Result) -> list[str]:
-    """What the owner of the release accepted."""
-    facts = result.subject.facts
-    if facts is None:
-        return ["Not known: another tool made this table."]
-    card: Mapping[str, Any] = next(iter(result.subject.cards.values()), {})
-    lines: list[str] = []
-    if reason := (card.get("exposure") or {}).get("accept_risk"):
-        lines.append(f"More exposure than the bound, because: “{reason}”.")
-    dp = card.get("dp") or {}
-    if dp:
-        held = Guarantee.of(dp)
-        lines += held.warnings() if held.is_protected else [held.promise()]
-    for note in facts.notes:
-        column, is_one, why = note.partition(RELEASED_IDENTIFIER)
-        if is_one:
-            lines.append(f"{column} is published although it may identify, because: “{why}”.")
-    found = [f"{', '.join(settings)} of {name}" for name, settings in facts.detected.items()]
-    found += [f"{setting} (privacy)" for setting in facts.privacy.get("detected") or ()]
-    if found and facts.is_reviewed:
-        lines.append(
-            f"Settings found in the data, which a person says were reviewed: {'; '.join(found)}."
-        )
-    elif found:
-        lines.append(f"Settings found in the data and reviewed by NOBODY: {'; '.join(found)}.")
-    by = f"By who holds the key {facts.key_id} and wrote the spec; a release names no person."
-    return [*lines, by] if lines else ["Nothing beyond the rules of the profile."]
+            by_reason.setdefault(line.why, {})[TITLES.get(line.measure, line.measure)] = None
+    stated = [float(one["noise_sd"]) for one in cards.values() if not one.get("wide")] or [0.0]
+    notes = () if facts is None else facts.notes
+    found = {} if facts is None else facts.detected
+    settings = [f"{', '.join(of_column)} of {name}" for name, of_column in found.items()]
+    if facts is not None:
+        settings += [f"{setting} (privacy)" for setting in facts.privacy.get("detected") or ()]
+    return {
+        "subject": subject,
+        "facts": facts,
+        "card": card,
+        "exposure": exposure,
+        "guarantee": guarantee,
+        "many": facts.entity.many if facts is not None else "people",
+        "known": () if risks is None else risks.quasi_identifiers,
+        "made_from": f"{evaluation.data}, {evaluation.n_rows:,} rows",
+        "rows": max((int(one["rows"]) for one in cards.values()), default=0),
+        "columns": sorted({name for table in subject.tables for name in table}),
+        "widths": sorted(Counter(len(table) for table in subject.tables).items()),
+        "noise": list(dict.fromkeys(f"{end(stated):.2f}" for end in (min, max))),
+        "attackers": attackers,
+        "risks": _three_risks(result, own_lines),
+        "attacks": result.risks,
+        "pictures": front_pictures(result, gains),
+        "absent": [(", ".join(n), why) for why, n in by_reason.items() if CONTROL not in why],
+        "unmeasured": [", ".join(n) for why, n in by_reason.items() if CONTROL in why],
+        "is_attacked": bool(set(result.risks) - STRONG),
+        "is_strongly_attacked": bool(set(result.risks) & STRONG),
+        "has_control": result.aligned.control is not None,
+        "is_by_rule": risks is not None and any("chosen by rule" in n for n in evaluation.notes),
+        "identifiers": [
+            (column, why)
+            for column, is_one, why in (note.partition(RELEASED_IDENTIFIER) for note in notes)
+            if is_one
+        ],
+        "settings": settings,
+    }
 
 
 # The page of a comparison
 
 
-KINDS: Mapping[str, tuple[str, str, str]] = {
-    "sticky": ("sticky", "more", "s"),
-    "dp": ("dp", "synthetic", "o"),
-    "exact": ("dp without noise", "quiet", "D"),
-    "baseline": ("baselines", "quiet", "^"),
-    "outside": ("outside commands", "third", "v"),
-    "file": ("files", "fourth", "D"),
-    "spec": ("the spec", "ink", "o"),
-    "threshold": ("threshold", "synthetic", "s"),
-    "noise": ("noise", "more", "^"),
-    "profile": ("profile", "third", "D"),
-    "tables": ("fewer tables", "fourth", "v"),
-    "swapping": ("swapping", "less", "P"),
-}
-"""What the kinds of generators are called, and their colour and mark."""
-FIRST = (
-    "groups/tables.s_pmse_2",
-    "tables.s_pmse_2",
-    "tables.s_pmse_3",
-    "univariate.scaled_median_composite_error",
-    "marginals.score",
-    "correlations.median_difference",
-    "estimates.mean_overlap",
-)
-"""Figures of utility that a screen shows, beside the loss and the risks."""
-TITLES_OF_VIEWS = {
-    "modes": ("comparison", "Sticky and dp releases"),
-    "sweep": ("parameter sweep", "Settings of a sticky release"),
-    "generators": ("and baselines", "Our two modes and other generators"),
-}
+KINDS: Mapping[str, tuple[str, str, str]] = TEXTS["kinds"]
 _LOG_FROM = 8
 """A scale is logarithmic where the largest value is so many times the smallest; that of the loss sooner."""
 Cell = tuple[str, str]
@@ -699,7 +498,6 @@ Cell = tuple[str, str]
 def write_comparison(
     comparison: Comparison, path: Path, *, force: bool = False
 ) -> tuple[Path, Path]:
-    """Write the page, and JSON beside it; see `write_both`."""
     check_target(path, force=force)
     return write_both(
         path, force=force, page=comparison_page(comparison), json=comparison_json(comparison)
@@ -707,14 +505,16 @@ def write_comparison(
 
 
 def comparison_json(comparison: Comparison) -> str:
-    """All figures as JSON, with a line break at its end."""
     return json_of(comparison.frame(), **comparison.about())
 
 
 def comparison_table(comparison: Comparison) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return heads and rows for a screen: a row a generator; few figures of utility, the loss and the risks."""
     there = {figure.name: figure for figure in comparison.figures()}
-    figures = [*comparison.weighed(), *(there[name] for name in FIRST if name in there)]
+    figures = [
+        *comparison.weighed(),
+        *(there[name] for name in TEXTS["on_screen"] if name in there),
+    ]
     heads = ("generator", *(_headed(figure) for figure in figures))
     rows = [
         (
@@ -838,7 +638,8 @@ def _against_epsilon(comparison: Comparison, figure: Figure, *, is_wide: bool) -
     points = sorted((g.epsilon, s) for g, s in found.items() if g.epsilon is not None)
     if points:
         at, spreads = [e for e, _ in points], [s for _, s in points]
-        chart.segments(at, [s.low for s in spreads], at, [s.high for s in spreads], "synthetic")
+        lows, highs = [s.low for s in spreads], [s.high for s in spreads]
+        chart.segments((at, lows), (at, highs), "synthetic")
         chart.line(at, [s.median for s in spreads], "synthetic")
         chart.marks(at, [s.median for s in spreads], "synthetic")
     better = {"lower": " Lower is better.", "higher": " Higher is better."}.get(figure.better, "")
@@ -846,7 +647,6 @@ def _against_epsilon(comparison: Comparison, figure: Figure, *, is_wide: bool) -
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Return the HTML page."""
     blocks: dict[str, list[tuple[str, str, list[Cell]]]] = {}
     for figure in (*comparison.weighed(), *comparison.figures()):
         measure = figure.name.partition("/")[2] or figure.name
@@ -857,7 +657,7 @@ def comparison_page(comparison: Comparison) -> str:
         ]
         blocks.setdefault(block, []).append((_headed(figure), figure.words, cells))
     own, beside = comparison.beside()
-    kicker, heading = TITLES_OF_VIEWS[comparison.view]
+    kicker, heading = TEXTS["views"][comparison.view]
     return render(
         "comparison.html.j2",
         comparison=comparison,

@@ -8,7 +8,7 @@ the whole that is off, and each names what is shown and what is true.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from math import isfinite
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from engine.evaluation.report.charts import (
     Chart,
     Scale,
     compact,
+    percent,
     rows,
     scale,
     short,
@@ -42,6 +43,7 @@ MOST_TABLES, MOST_POINTS = 120, 1_500
 BOTH = (("original", "original", "s"), ("synthetic", "synthetic", "s"))
 DASH = "3 3"
 PERCENT = tuple((p / 100, f"{p} %" if p else "0") for p in (0, 25, 50, 75, 100))
+SHARE = Scale(low=-0.02, high=1.02, ticks=PERCENT, has_grid=True)
 
 
 class NothingToDraw(Exception):
@@ -61,16 +63,14 @@ class Picture:
 
     @classmethod
     def of(
-        cls, chart: Chart, words: str, table: pd.DataFrame | None = None, *, is_wide: bool = False
+        cls, chart: Chart, words: str, table: pd.DataFrame | None = None, **more: Any
     ) -> Picture:
         behind = pd.DataFrame() if table is None else table
-        return cls(title=chart.title, words=words, svg=chart.svg(), table=behind, is_wide=is_wide)
+        return cls(title=chart.title, words=words, svg=chart.svg(), table=behind, **more)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """Pictures that belong together."""
-
     title: str
     words: str
     pictures: tuple[Picture, ...]
@@ -88,18 +88,15 @@ class Names:
         return cls(labels=evaluation.labels, value_labels=evaluation.value_labels)
 
     def column(self, name: str) -> str:
-        """Return a column's name, and its label where it has another."""
         label = self.labels.get(name, "")
         return f"{name}: {label}" if label and label != name else name
 
     def value(self, column: str, value: object) -> str:
-        """Return a value, and its label."""
         label = self.value_labels.get(column, {}).get(str(value), "")
         return f"{value} {label}" if label and label != str(value) else str(value)
 
 
 def breakdown(result: Result, measure: str, columns: Sequence[str]) -> pd.DataFrame:
-    """Return the breakdown of a measure; it has some columns and a row."""
     score = result.scores.get(measure)
     return _needed(None if score is None else score.breakdown, columns)
 
@@ -113,7 +110,6 @@ def _needed(frame: pd.DataFrame | None, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def numbers(column: Any) -> NDArray[np.float64]:
-    """Return a column as floats; what is no number is NaN."""
     return np.asarray(pd.to_numeric(column, errors="coerce"), np.float64)
 
 
@@ -142,24 +138,22 @@ def _one_column(names: Names, column: str, frame: pd.DataFrame, share: float) ->
     table = frame[["original", "synthetic"]].reset_index(drop=True)
     table.insert(0, "value", [short(names.value(column, label)) for label in frame["label"]])
     title, n = f"{names.column(column)}: counts", len(table)
-    at = np.arange(n)
+    at, zeros = np.arange(n), np.zeros(n)
+    counted = scale(table[["original", "synthetic"]], zero=True, name="rows")
     if n <= MOST_VALUES:
-        x = scale(table[["original", "synthetic"]], zero=True, name="rows")
-        chart = rows(title, list(table["value"]), x, step=24, legend=BOTH)
+        chart = rows(title, list(table["value"]), counted, step=24, legend=BOTH)
         for side, shift in (("original", 0.37), ("synthetic", -0.01)):
-            chart.boxes(np.zeros(n), shift - at, table[side], shift - at - 0.36, side)
+            chart.boxes(zeros, shift - at, table[side], shift - at - 0.36, side)
     else:
         ends = [(i, short(table["value"].iloc[i], 22)) for i in (0, n - 1)]
         x = Scale(low=-0.5, high=n - 0.5, ticks=ends, name=f"{n:,} values in their order")
-        y = scale(table[["original", "synthetic"]], zero=True, name="rows")
-        entries = (("original", "original", "s"), ("synthetic", "synthetic", "-"))
-        chart = Chart(title, x, y, height=220, left=58, legend=entries)
-        zeros = np.zeros(n)
+        entries = (BOTH[0], ("synthetic", "synthetic", "-"))
+        chart = Chart(title, x, counted, height=220, left=58, legend=entries)
         chart.boxes(at - 0.5, zeros, at + 0.5, table["original"], "original", alpha=0.55)
         edges = np.repeat(np.arange(n + 1) - 0.5, 2)[1:-1]
         chart.line(edges, np.repeat(table["synthetic"], 2), "synthetic", stroke=1.4)
     words = f"{share:.2%} of the rows would have to move for the two to be equal."
-    return Picture(title=names.column(column), words=words, svg=chart.svg(), table=table)
+    return replace(Picture.of(chart, words, table), title=names.column(column))
 
 
 def noise_against_count(result: Result, _: Names) -> list[Picture]:
@@ -192,27 +186,22 @@ def noise_against_count(result: Result, _: Names) -> list[Picture]:
         every = by_size.iloc[:: max(len(by_size) // MOST_POINTS, 1)]
         few = pd.concat([every, by_size.iloc[furthest]])
         log = np.log10(numbers(few["original"]) + 1)
-        top = float(log.max())
+        top, name = float(log.max()), "count in the original (log scale)"
         ticks = [(e, compact(10**e if e else 0)) for e in range(int(top) + 1)]
-        x = Scale(
-            low=-0.1, high=max(1.03 * top, 1), ticks=ticks, name="count in the original (log scale)"
-        )
+        x = Scale(low=-0.1, high=max(1.03 * top, 1), ticks=ticks, name=name)
         y = scale([*few["off"], 2 * sd, -2 * sd], room=0.05, name="synthetic − original")
         chart = Chart(title, x, y)
         chart.across(0, "quiet", stroke=0.8)
         if sd:
             chart.boxes([x.low], [2 * sd], [x.high], [-2 * sd], "third", alpha=0.16)
         chart.dots(log, few["off"], "synthetic")
-        words = (
-            f"{len(frame):,} counts; standard deviation of the error "
-            f"{float(np.sqrt((off**2).mean())):.2f} rows{stated}."
-        )
+        rms = float(np.sqrt((off**2).mean()))
+        words = f"{len(frame):,} counts; standard deviation of the error {rms:.2f} rows{stated}."
         pictures.append(Picture.of(chart, words, _by_size(frame)))
     return pictures
 
 
 def _by_size(frame: pd.DataFrame) -> pd.DataFrame:
-    """Errors by size of the count."""
     edges = [-1, 0, 9, 99, 999, 9_999, np.inf]
     words = ["0", "1 to 9", "10 to 99", "100 to 999", "1,000 to 9,999", "10,000 and more"]
     size = pd.cut(frame["original"], edges, labels=words)
@@ -240,24 +229,17 @@ def correlation_gaps(result: Result, _: Names) -> list[Picture]:
     frame = frame[frame["first"].isin(columns) & frame["second"].isin(columns)]
     apart = numbers(frame["synthetic"]) - numbers(frame["original"])
     largest = float(np.nanmax(np.abs(apart), initial=0)) or 1.0
-    title, labels = "Kendall's tau of all pairs: synthetic − original", [short(c) for c in columns]
-    x = Scale(
-        low=-0.6, high=len(columns) - 0.4, ticks=[(i, f"{i + 1}") for i in range(len(columns))]
-    )
-    chart = rows(title, [f"{c} {i + 1}" for i, c in enumerate(labels)], x, step=14)
+    ticks = [(i, f"{i + 1}") for i in range(len(columns))]
+    x = Scale(low=-0.6, high=len(columns) - 0.4, ticks=ticks)
+    labels = [f"{short(c)} {i + 1}" for i, c in enumerate(columns)]
+    chart = rows("Kendall's tau of all pairs: synthetic − original", labels, x, step=14)
     at, below = (frame[c].map(columns.index).to_numpy() for c in ("first", "second"))
     strength = np.nan_to_num(np.round(8 * apart / largest))
     for level in range(-8, 9):
         own = strength == level
         across, down = np.r_[at[own], below[own]], -np.r_[below[own], at[own]]
-        chart.boxes(
-            across - 0.47,
-            down + 0.47,
-            across + 0.47,
-            down - 0.47,
-            "more" if level >= 0 else "less",
-            alpha=0.04 + 0.96 * abs(level) / 8,
-        )
+        tiles = across - 0.47, down + 0.47, across + 0.47, down - 0.47
+        chart.boxes(*tiles, "more" if level >= 0 else "less", alpha=0.04 + 0.12 * abs(level))
     table = frame.assign(difference=apart)
     table = table.iloc[np.argsort(-np.nan_to_num(np.abs(apart)), kind="stable")]
     words = f"Orange: too high, blue: too low; the full colour is ±{largest:.2g}."
@@ -269,13 +251,12 @@ def marginals_by_group(result: Result, names: Names) -> list[Picture]:
     score = result.scores.get("marginals")
     frame = _needed(None if score is None else score.more.get("by_group"), ["distance"])
     ordered = frame.sort_values("distance", ascending=False, kind="stable")
-    shown, group = ordered.iloc[:MOST_ROWS], groups_of_marginals(frame)
-    labels = [short(text) for text in group_names(shown, names)]
-    title = "Combinations of columns by " + ", ".join(map(str, group))
+    shown = ordered.iloc[:MOST_ROWS]
+    title = "Combinations of columns by " + ", ".join(map(str, groups_of_marginals(frame)))
     few = f" Of {len(ordered):,} groups the furthest." if len(shown) < len(ordered) else ""
     words = "Long bars: the tables are far from the original there." + few
-    name = "mean distance as a share of its people"
-    return [_bars(title, words, labels, numbers(shown["distance"]), name, ordered)]
+    lengths = pd.Series(numbers(shown["distance"]), index=group_names(shown, names))
+    return [_bars(title, words, lengths, "mean distance as a share of its people", ordered)]
 
 
 def groups_of_marginals(frame: pd.DataFrame) -> list[str]:
@@ -284,7 +265,6 @@ def groups_of_marginals(frame: pd.DataFrame) -> list[str]:
 
 
 def group_names(frame: pd.DataFrame, names: Names) -> list[str]:
-    """Return what the groups of a breakdown by groups are called."""
     group = groups_of_marginals(frame)
     return [
         " · ".join(names.value(str(c), v) for c, v in zip(group, row, strict=True))
@@ -292,17 +272,12 @@ def group_names(frame: pd.DataFrame, names: Names) -> list[str]:
     ]
 
 
-def _bars(
-    title: str,
-    words: str,
-    labels: Sequence[str],
-    lengths: NDArray[np.float64],
-    name: str,
-    table: pd.DataFrame,
-) -> Picture:
-    """One bar a row."""
-    chart = rows(title, labels, scale(lengths, zero=True, name=name))
-    at = -np.arange(len(labels))
+def _bars(title: str, words: str, lengths: pd.Series, name: str, table: pd.DataFrame) -> Picture:
+    """One bar a row, as long as a number that is indexed by its label."""
+    chart = rows(
+        title, [short(label) for label in lengths.index], scale(lengths, zero=True, name=name)
+    )
+    at = -np.arange(len(lengths))
     chart.boxes(np.minimum(lengths, 0), at + 0.31, np.maximum(lengths, 0), at - 0.31, "synthetic")
     chart.down(0, "quiet", stroke=0.8)
     return Picture.of(chart, words, table)
@@ -328,7 +303,7 @@ def tables_by_width(result: Result, _: Names) -> list[Picture]:
         floor = np.full(len(n), -i - 0.4)
         chart.boxes(edges[:-1], floor + 0.85 * n / n.max(), edges[1:], floor, "synthetic")
         middle = np.median(logs[of == width])
-        chart.segments([middle], [-i - 0.4], [middle], [-i + 0.45], "ink", stroke=1.4)
+        chart.segments(([middle], [-i - 0.4]), ([middle], [-i + 0.45]), "ink", stroke=1.4)
     for bound in (3, 10):
         if low <= np.log10(bound) <= high:
             chart.down(float(np.log10(bound)), "more", dash=DASH)
@@ -347,53 +322,74 @@ def estimate_overlaps(result: Result, _: Names) -> list[Picture]:
     if frame.empty:
         raise NothingToDraw("no estimate has an interval on both sides")
     worst = frame.sort_values("overlap_signed", kind="stable").iloc[:MOST_ROWS]
-    lengths = numbers(worst["overlap_signed"]).clip(-1)
-    title = "Estimates: overlap of the 95 % intervals"
+    lengths = worst.set_index("name")["overlap_signed"].astype("float64").clip(-1)
     words = "1: the same interval; 0: they touch; below: apart (cut at −1)."
-    name = "overlap of the confidence intervals"
-    return [_bars(title, words, [short(v) for v in worst["name"]], lengths, name, frame)]
+    title, name = "Estimates: overlap of the 95 % intervals", "overlap of the confidence intervals"
+    return [_bars(title, words, lengths, name, frame)]
 
 
 # --- attacks
 
 
-def rates_table(result: Result) -> pd.DataFrame:
-    """Return the rates of attacks, one row an attack that has any."""
-    found = []
-    for name, risk in result.risks.items():
-        parts: dict[str, Rate | None] = {
-            part: getattr(risk, part) for part in ("rate", "baseline", "control")
-        }
-        if any(parts.values()):
-            row: dict[str, object] = {"attack": name.replace("_", " ")}
-            for part, rate in parts.items():
-                row[part] = None if rate is None else rate.value
-                for of in ("low", "high", "n"):
-                    row[f"{part}: {of}"] = None if rate is None else getattr(rate, of)
-            found.append(row)
-    return pd.DataFrame(found)
+class Dots(NamedTuple):
+    """Marks, one a row, with a line between two ends."""
+
+    at: Any
+    ink: str
+    mark: str = "o"
+    size: float = 3.5
+    ends: tuple[Any, Any] | None = None
+    shift: float = 0.0  # Above the middle of the row
+
+
+def dotted(
+    title: str, labels: Iterable[object], x: Scale, series: Sequence[Dots], **more: Any
+) -> Chart:
+    """One or several marks a row."""
+    chart = rows(title, [short(label) for label in labels], x, **more)
+    for one in series:
+        at = one.shift - np.arange(len(one.at))
+        if one.ends is not None:
+            chart.segments((one.ends[0], at), (one.ends[1], at), one.ink, alpha=0.55)
+        chart.marks(one.at, at, one.ink, one.mark, one.size)
+    return chart
 
 
 def attack_rates(result: Result, _: Names) -> list[Picture]:
     """How often attacks are right, beside guessing and beside their control."""
-    frame = rates_table(result)
-    if frame.empty:
+    found = []
+    for name, risk in result.risks.items():
+        row: dict[str, object] = {"attack": name.replace("_", " ")}
+        for part in ("rate", "baseline", "control"):
+            rate: Rate | None = getattr(risk, part)
+            row[part] = None if rate is None else rate.value
+            row |= {f"{part}: {of}": getattr(rate, of, None) for of in ("low", "high", "n")}
+        found += [row] * any(v is not None for k, v in row.items() if k != "attack")
+    if not found:
         raise NothingToDraw("no attack has a rate")
-    title = "How often each attack is right"
+    frame = pd.DataFrame(found)
+    looks = {
+        "rate": ("more", "o", 0.0),
+        "baseline": ("quiet", "D", -0.22),
+        "control": ("less", "s", 0.22),
+    }
+    series = [
+        Dots(
+            numbers(frame[part]),
+            ink,
+            mark,
+            3 if shift else 3.8,
+            (numbers(frame[f"{part}: low"]), numbers(frame[f"{part}: high"])),
+            shift,
+        )
+        for part, (ink, mark, shift) in looks.items()
+    ]
     entries = (("attack", "more", "o"), ("guessing", "quiet", "D"), ("control", "less", "s"))
-    x = Scale(
-        low=-0.02, high=1.02, ticks=PERCENT, name="share of attempts that are right", has_grid=True
+    title, x = (
+        "How often each attack is right",
+        replace(SHARE, name="share of attempts that are right"),
     )
-    chart = rows(title, [short(a) for a in frame["attack"]], x, step=44, legend=entries)
-    for part, ink, mark, shift in (
-        ("rate", "more", "o", 0.0),
-        ("baseline", "quiet", "D", -0.22),
-        ("control", "less", "s", 0.22),
-    ):
-        at = shift - np.arange(len(frame))
-        low, high = (numbers(frame[f"{part}: {end}"]) for end in ("low", "high"))
-        chart.segments(low, at, high, at, ink, alpha=0.55)
-        chart.marks(numbers(frame[part]), at, ink, mark, size=3 if shift else 3.8)
+    chart = dotted(title, frame["attack"], x, series, step=44, legend=entries)
     words = (
         "With 95 % intervals. The control is most often the same attack on non-members, whom the release was not made "
         "from: an attack that does no better than its control learns about the population, not about a person."
@@ -414,22 +410,18 @@ def gains_by_target(result: Result, names: Names) -> list[Picture]:
         if with_gain.empty:
             continue
         worst = with_gain.sort_values(gain, ascending=False, kind="stable").iloc[:MOST_ROWS]
-        shown, at = numbers(worst[gain]).clip(-1, 1), -np.arange(len(worst))
-        title = f"{name.replace('_', ' ').capitalize()}: gain by target"
+        shown = numbers(worst[gain]).clip(-1, 1)
         low = min(float(shown.min()), -0.1) - 0.05
         x = Scale(low=low, high=1.03, name="precision improvement over the baseline", has_grid=True)
-        chart = rows(title, [short(names.column(str(t))) for t in worst[target]], x)
-        chart.segments(np.zeros(len(at)), at, shown, at, "rule")
-        chart.marks(shown, at, "more")
+        title = f"{name.replace('_', ' ').capitalize()}: gain by target"
+        labels = [names.column(str(t)) for t in worst[target]]
+        series = [Dots(shown, "more", ends=(np.zeros(len(shown)), shown))]
+        chart = dotted(title, labels, x, series)
         chart.down(0, "quiet", stroke=0.8)
         chart.down(0.5, "more", dash=DASH)
-        few = (
-            f" The {len(worst)} largest of {len(with_gain)}." if len(worst) < len(with_gain) else ""
-        )
-        words = (
-            "0: no better than without the release; beyond 0.5 (dashed) is weak protection; cut at −1."
-            + few
-        )
+        is_cut = len(worst) < len(with_gain)
+        few = f" The {len(worst)} largest of {len(with_gain)}." if is_cut else ""
+        words = f"0: no better than without the release; beyond 0.5 (dashed) is weak protection; cut at −1.{few}"
         pictures.append(Picture.of(chart, words, with_gain))
     if not pictures and not set(result.risks) <= STRONG:
         raise NothingToDraw("no attack gives its gain by target")
@@ -449,9 +441,8 @@ def tables_asked_for(result: Result, _: Names) -> list[Picture]:
     x = Scale(low=-0.2, high=len(at) - 0.8, ticks=ticks, name="tables asked for")
     least = min(float(low.min()), 0.5) - 0.02
     y = Scale(low=least, high=1.02, name="secrets right", has_grid=True)
-    title = "Tables asked for about small groups"
     entries = (("most telling first", "more", "-"), ("in any order", "quiet", "-"))
-    chart = Chart(title, x, y, legend=entries)
+    chart = Chart("Tables asked for about small groups", x, y, legend=entries)
     chart.area(places, low, high, "more", alpha=0.18)
     for values, ink, mark in ((right, "more", "o"), (drawn, "quiet", "s")):
         chart.line(places, values, ink)
@@ -464,18 +455,14 @@ def tables_asked_for(result: Result, _: Names) -> list[Picture]:
 
 
 def shares_before_and_after(
-    title: str, words: str, pairs: Sequence[tuple[str, float, float]], names: tuple[str, str]
+    title: str, words: str, pairs: Sequence[tuple[str, float, float]], sides: tuple[str, str]
 ) -> Picture:
     """Draw pairs of shares, a row each: how often one is right elsewhere, and about those in the data."""
-    x = Scale(low=-0.02, high=1.02, ticks=PERCENT[::2], name="right", has_grid=True)
-    entries = ((names[0], "less", "s"), (names[1], "more", "o"))
-    chart = rows(title, [short(name) for name, _, _ in pairs], x, step=26, legend=entries)
-    at = -np.arange(len(pairs))
-    before, after = ([pair[i] for pair in pairs] for i in (1, 2))
-    chart.segments(before, at, after, at, "more", stroke=3, alpha=0.5)
-    chart.marks(before, at, "less", "s", size=4)
-    chart.marks(after, at, "more", "o", size=3)
-    return Picture.of(chart, words)
+    names, before, after = zip(*pairs, strict=True)
+    series = [Dots(before, "less", "s", 4, (before, after)), Dots(after, "more", size=3)]
+    entries = ((sides[0], "less", "s"), (sides[1], "more", "o"))
+    x = replace(SHARE, ticks=PERCENT[::2], name="right")
+    return Picture.of(dotted(title, names, x, series, step=26, legend=entries), words)
 
 
 # --- several subjects
@@ -566,10 +553,7 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, Draw], ...]], ...] = (
 
 
 def groups_of(result: Result, names: Names, *, most: int | None = None) -> list[Group]:
-    """Return the pictures of a subject.
-
-    most: Of a kind, the worst; None: as many as there are.
-    """
+    """Return the pictures of a subject."""
     return [
         Group(
             title=title,
@@ -653,8 +637,6 @@ class Use(NamedTuple):
 
 
 class Distortion(NamedTuple):
-    """Something that a release shows otherwise than it is."""
-
     size: float  # Share of the whole that is off: 0 to 1
     kind: str
     words: str
@@ -699,7 +681,7 @@ def _columns_off(result: Result, names: Names) -> Iterator[Distortion]:
         worst = mine.iloc[int(off.argmax())]
         value = names.value(str(column), worst["label"])
         words = (
-            f"{names.column(str(column))}: {_percent(share)} of the rows are in a wrong value; furthest off: {value}, "
+            f"{names.column(str(column))}: {percent(share)} of the rows are in a wrong value; furthest off: {value}, "
             f"shown {cell(worst['synthetic'])}, true {cell(worst['original'])}."
         )
         yield Distortion(size=float(share), kind="counts", words=words)
@@ -725,38 +707,36 @@ def _groups_off(result: Result, names: Names) -> Iterator[Distortion]:
         return
     distance, called = numbers(frame["distance"]), group_names(frame, names)
     for i in _largest(distance):
-        words = f"{called[i]}: {_percent(distance[i] / 2)} of its people stand in a wrong combination of columns."
+        words = f"{called[i]}: {percent(distance[i] / 2)} of its people stand in a wrong combination of columns."
         yield Distortion(size=distance[i] / 2, kind="combinations", words=words)
+
+
+def _off(result: Result, measure: str, of: str) -> Iterator[tuple[float, pd.Series]]:
+    """The rows of a breakdown that are furthest off, as a share of the true figure."""
+    frame = breakdown(result, measure, [of, "original", "synthetic"])
+    true, shown = numbers(frame["original"]), numbers(frame["synthetic"])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.minimum(np.abs(shown - true) / np.abs(true), 1)
+    return ((float(share[i]), frame.iloc[i]) for i in _largest(share))
 
 
 def _estimates_off(result: Result, _: Names) -> Iterator[Distortion]:
     """Declared estimates, as a share of the true one, and in standard errors of it."""
-    frame = breakdown(result, "estimates", ["name", "original", "synthetic", "se_original"])
-    true, shown, error = (numbers(frame[c]) for c in ("original", "synthetic", "se_original"))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share, sds = np.minimum(np.abs(shown - true) / np.abs(true), 1), (shown - true) / error
-    for i in _largest(share):
-        words = f"{frame['name'].iloc[i]}: shown {cell(shown[i])}, true {cell(true[i])}"
-        apart = f", {abs(sds[i]):.1f} standard errors apart." if np.isfinite(sds[i]) else "."
-        yield Distortion(size=float(share[i]), kind="estimate", words=words + apart)
+    for share, row in _off(result, "estimates", "name"):
+        words = f"{row['name']}: shown {cell(row['synthetic'])}, true {cell(row['original'])}"
+        error = row["se_original"]
+        apart = abs(row["synthetic"] - row["original"]) / error if error else np.nan
+        words += f", {apart:.1f} standard errors apart." if np.isfinite(apart) else "."
+        yield Distortion(size=share, kind="estimate", words=words)
 
 
 def _slopes_off(result: Result, _: Names) -> Iterator[Distortion]:
-    """Slopes by group, as a share of the true one."""
-    frame = breakdown(result, "regression", ["group", "original", "synthetic"])
-    true, shown = numbers(frame["original"]), numbers(frame["synthetic"])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.minimum(np.abs(shown - true) / np.abs(true), 1)
-    for i in _largest(share):
-        words = f"Slope in {frame['group'].iloc[i]}: shown {cell(shown[i])}, true {cell(true[i])}."
-        yield Distortion(size=float(share[i]), kind="slope", words=words)
+    for share, row in _off(result, "regression", "group"):
+        words = f"Slope in {row['group']}: shown {cell(row['synthetic'])}, true {cell(row['original'])}."
+        yield Distortion(size=share, kind="slope", words=words)
 
 
 def _largest(size: np.ndarray) -> list[int]:
     """Where the largest numbers stand, the largest first; what is no number is left out."""
     order = np.argsort(-np.nan_to_num(size, nan=-1.0), kind="stable")
     return [int(i) for i in order[:MOST_OF_A_KIND] if np.isfinite(size[i])]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"

@@ -64,7 +64,6 @@ class Line:
 
     @property
     def measure(self) -> str:
-        """Name of the measure, or attack."""
         return self.figure.name.partition(".")[0]
 
     @property
@@ -79,13 +78,16 @@ class Line:
         return cell(value) if self.is_rounded else shown(value, self.figure.digits)
 
     @property
+    def fixed(self) -> str:
+        """Its value with as many digits as the figure is shown with."""
+        return f"{self.value:.{self.figure.digits}f}"
+
+    @property
     def direction(self) -> str:
-        """Which direction is good, in words."""
         return DIRECTION[self.figure.better]
 
     @property
     def threshold(self) -> str:
-        """What is good and what is poor, in words."""
         if self.reach:
             return f"{self.reach.replace('<=', '≤').replace('>=', '≥')} (wanted by the study)"
         if self.is_judged and self.figure.good is None and self.figure.poor is None:
@@ -124,16 +126,11 @@ def towards(figure: Figure, value: float) -> float:
 
 
 def distance(figure: Figure, value: float) -> float:
-    """Return how far a value is from perfect, which the figure must have."""
     return abs(towards(figure, value) - (figure.perfect or 0.0))
 
 
 def lines(evaluation: Evaluation, catalogue: Catalogue | None = None) -> list[Line]:
-    """Lay out all figures of all subjects, in the order of the catalogue; headline figures of unmeasured ones too.
-
-    catalogue: By default that of all measures and attacks that the same command could have run; a figure that it
-        lacks is only stated.
-    """
+    """Lay out all figures of all subjects, in the order of the catalogue; headline figures of unmeasured ones too."""
     reaches = {row.measure: row.reach for row in reversed(evaluation.study.rows) if row.reach}
     if catalogue is None:
         ran = {name for one in evaluation.results for name in one.findings}
@@ -193,8 +190,6 @@ def verdict(
 
     What a study wants reached counts for good in the place of the catalogue's threshold. A figure without thresholds is
     compared with a sample of the original.
-
-    scale: The same figure of a sample of the original.
     """
     if value is None or not isfinite(value):
         return "not computed"
@@ -218,7 +213,6 @@ def verdict(
 
 
 def _reaches(value: float, reach: str) -> bool:
-    """Whether a value is what a study wants."""
     sign, _, bound = reach.partition(" ")
     return value <= float(bound) if sign == "<=" else value >= float(bound)
 
@@ -236,7 +230,6 @@ def _against_sample(figure: Figure, value: float, scale: float | None) -> Verdic
 
 
 def _is_worse(figure: Figure, value: float, threshold: float) -> bool:
-    """Whether a value lies on the bad side of a threshold."""
     return value > threshold if figure.better == "lower" else value < threshold
 
 
@@ -261,7 +254,6 @@ class Improvement:
 
     @property
     def text(self) -> str:
-        """The factor in words."""
         if self.why_not:
             return f"not comparable: {self.why_not}"
         if self.factor == 1:
@@ -289,8 +281,6 @@ def improvements(all_lines: Sequence[Line]) -> list[Improvement]:
     """Hold every other subject against the first, in all figures that have a perfect value and that both have.
 
     Figures of tables that differ much in their number of columns have a reason in the place of a factor.
-
-    Returns: By number of columns that a figure looks at, then in the order of the lines; utility before risk.
     """
     if not all_lines:
         return []
@@ -352,8 +342,6 @@ _OF_BREAKDOWNS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Grid:
-    """A table of texts."""
-
     heads: tuple[str, ...]
     is_number: tuple[bool, ...]  # A column is numbers, and set to the right
     rows: tuple[tuple[str, ...], ...]
@@ -378,7 +366,7 @@ def grid(frame: pd.DataFrame, *, most: int = MOST_ROWS, as_is: bool = False) -> 
 
 
 def worst_first(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a breakdown with its worst rows on top, where it has a column that tells."""
+    """Return a breakdown with its worst rows on top, where it has a column to rank them by."""
     by = next((c for c in WORST_FIRST if c in frame.columns), None)
     if by is None or not pd.api.types.is_numeric_dtype(frame[by]):
         return frame
@@ -387,7 +375,6 @@ def worst_first(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_number(column: pd.Series) -> bool:
-    """Whether a column is set to the right."""
     if pd.api.types.is_bool_dtype(column):
         return False
     if pd.api.types.is_numeric_dtype(column):
@@ -397,7 +384,6 @@ def _is_number(column: pd.Series) -> bool:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether a value is none."""
     return (
         value is None
         or value is pd.NaT
@@ -463,7 +449,6 @@ def every_table(result: Result) -> pd.DataFrame:
 def _largest_by_table(
     result: Result, measure: str, value: str, keys: Sequence[str] = ("table", "columns")
 ) -> Mapping[str, float]:
-    """Largest figure of each table in a breakdown."""
     score = result.scores.get(measure)
     if score is None or value not in score.breakdown.columns:
         return {}
@@ -495,10 +480,7 @@ MOST_DIGITS_OF_COUNTS = 1
 
 
 def check_target(path: Path, *, force: bool = False, inputs: Iterable[object] = ()) -> None:
-    """Refuse a path that no report can be written to, before anything is measured.
-
-    inputs: What is read to make it; paths among them are never replaced.
-    """
+    """Refuse a path that no report can be written to, before anything is measured."""
     if path.suffix.lower() not in ENDINGS:
         raise StoreError(f"{path}: a report ends in .html; JSON goes beside it")
     read = [what for what in inputs if isinstance(what, str | Path)]
@@ -511,10 +493,7 @@ def check_target(path: Path, *, force: bool = False, inputs: Iterable[object] = 
 def as_json(
     evaluation: Evaluation, *, publishable: bool = False, catalogue: Catalogue | None = None
 ) -> str:
-    """The figures of an evaluation as JSON, with a line break at its end.
-
-    publishable: Rounded scores only.
-    """
+    """The figures of an evaluation as JSON, with a line break at its end."""
     all_lines, about = lines(evaluation, catalogue), _about(evaluation)
     if publishable:
         rows = [
@@ -523,8 +502,7 @@ def as_json(
         ]
         return json_of(pd.DataFrame(rows, columns=list(FRAME)), confidential=False, **about)
     about |= {"data": evaluation.data, "rows": evaluation.n_rows, "seed": evaluation.seed}
-    whole = _with_verdicts(evaluation.frame(), all_lines)
-    return json_of(whole[(whole["columns"] == "") & (whole["by"] == "")], **about)
+    return json_of(_with_verdicts(evaluation.frame(breakdowns=False), all_lines), **about)
 
 
 def json_of(frame: pd.DataFrame, *, confidential: bool = True, **about: Any) -> str:
@@ -535,7 +513,6 @@ def json_of(frame: pd.DataFrame, *, confidential: bool = True, **about: Any) -> 
 
 
 def json_text(document: dict[str, Any]) -> str:
-    """A JSON document with a line break at its end."""
     return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
@@ -579,7 +556,6 @@ def is_confidential(path: Path) -> bool:
 
 
 def refuse_confidential(paths: Iterable[Path]) -> None:
-    """Refuse to let confidential reports out; folders are looked through."""
     for given in paths:
         for path in sorted(given.rglob("*")) if given.is_dir() else [given]:
             if path.is_file() and is_confidential(path):
@@ -603,7 +579,6 @@ def write_both(
 
 
 def _about(evaluation: Evaluation) -> dict[str, Any]:
-    """What a file of an evaluation is about."""
     subjects = [one.subject for one in evaluation.results]
     return {
         "kind": "evaluation",
@@ -618,7 +593,7 @@ def _about(evaluation: Evaluation) -> dict[str, Any]:
 
 def _with_verdicts(frame: pd.DataFrame, all_lines: Sequence[Line]) -> pd.DataFrame:
     """A frame with the verdict on each figure, and its threshold, as its note."""
-    told = {
+    verdicts = {
         (line.subject, line.figure.name): f"{line.verdict}: {line.threshold}".removesuffix(": ")
         for line in all_lines
         if line.value is not None
@@ -626,7 +601,7 @@ def _with_verdicts(frame: pd.DataFrame, all_lines: Sequence[Line]) -> pd.DataFra
     is_figure = (frame["columns"] == "") & (frame["by"] == "") & (frame["note"] == "")
     keys = zip(frame["subject"], frame["measure"], strict=True)
     notes = [
-        told.get(key, "") if own else note
+        verdicts.get(key, "") if own else note
         for key, own, note in zip(keys, is_figure, frame["note"], strict=True)
     ]
     return frame.assign(note=notes)
@@ -654,11 +629,7 @@ def is_publishable(line: Line) -> bool:
 
 
 def published(figure: Figure, value: float | None, n_rows: int) -> float | None:
-    """Return a figure as it may be published: two significant digits, and no share that would give away a count.
-
-    figure: Shares are known by their upper bound, 1 or 100: they are rounded to the power of ten that is
-        worth ten people at least.
-    """
+    """Return a figure as it may be published: two significant digits, and no share that would give away a count."""
     if value is None:
         return None
     if figure.high in (1, 100):
@@ -794,7 +765,6 @@ def _of_several(
 
 
 def _threshold(line: Line) -> str:
-    """Thresholds, briefly."""
     if line.reach:
         return line.threshold.partition(" (")[0]
     figure = line.figure

@@ -42,7 +42,7 @@ def test_places_by_hand():
     chart.boxes([0], [1], [5], [-9], "more")  # cut off at the frame
     assert chart.parts[-1].endswith(f'd="M20.0 {(top + bottom) / 2:.1f}H52.0V{bottom:.1f}H20.0Z"/>')
     before = len(chart.parts)
-    chart.segments([np.nan], [1], [5], [1], "more")
+    chart.segments(([np.nan], [1]), ([5], [1]), "more")
     assert len(chart.parts) == before  # nothing is drawn of what is no number
 
 

@@ -24,7 +24,6 @@ Codes = NDArray[np.int64]
 
 
 def main(source: str, target: str, seed: int, epsilon: float) -> None:
-    """Read, synthesise, write."""
     frame = pd.read_csv(source, keep_default_na=False, na_values=[""], dtype=str).apply(_typed)
     rng = np.random.default_rng(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002 (mbi draws from it)
@@ -39,7 +38,6 @@ def main(source: str, target: str, seed: int, epsilon: float) -> None:
 def synthesised(
     codes: Codes, sizes: Sequence[int], epsilon: float, rng: np.random.Generator
 ) -> Codes:
-    """Return as many synthetic rows as codes."""
     third = _rho(epsilon, DELTA) / 3
     sd = (1 / (2 * third)) ** 0.5
     n, width = codes.shape
@@ -105,7 +103,6 @@ def _modelled(
     n: int,
     rng: np.random.Generator,
 ) -> Codes:
-    """Rows of a model that is fitted to noisy counts."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -157,18 +154,15 @@ def _values(column: pd.Series) -> list[object]:
 
 
 def _is_wide(values: list[object]) -> bool:
-    """Whether values are numbers, and so many that they are put into groups."""
     return len(values) > GROUPS and not any(isinstance(v, str) for v in values)
 
 
 def _groups(values: list[object]) -> Codes:
-    """The group of each value."""
     at = np.arange(len(values))
     return at * GROUPS // len(values) if _is_wide(values) else at
 
 
 def _coded(column: pd.Series, values: list[object]) -> Codes:
-    """A column as groups of its values."""
     blank = len(values) - 1
     places = {v: i for i, v in enumerate(values) if v is not None}
     return np.asarray(
