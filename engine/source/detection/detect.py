@@ -47,8 +47,8 @@ from engine.source.detection.suspects import Judged, suspects
 from engine.source.detection.thresholds import Thresholds, keyed_thresholds
 from engine.source.detection.together import Together, named_together
 from engine.source.encoding import cell_class, cell_sql
-from engine.source.forms.finding import found_form
 from engine.source.forms.opened import open_source
+from engine.source.forms.text import found_form
 from engine.source.relation import Source, fetch
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.spec import knows_null, named_format, warning_of_many

@@ -19,17 +19,18 @@ from engine.params import MissingIds
 from engine.schema import NULL_CODE, OTHER_CODE, Column, SourceSpec
 from engine.source.encoding import cell_class
 from engine.source.ingest import (
+    N_FLAGS,
     Ingested,
     check_columns,
     check_domains,
     check_rows,
     columns_of_ids,
     list_domain,
+    settled_codes,
+    unsettled_counts,
+    with_levels,
 )
-from engine.source.levels import with_levels
-from engine.source.misfits import N_FLAGS
 from engine.source.relation import Source, fetch
-from engine.source.settling import settled_codes, unsettled_counts
 from engine.source.spark import tasks
 from engine.source.spark.frames import source_frame
 from engine.source.spark.rows import SparkRows

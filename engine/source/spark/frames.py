@@ -13,8 +13,8 @@ from typing import Any
 
 from engine.errors import DataError, InternalError, SpecError, StoreError, TablepackError
 from engine.schema import SourceSpec
-from engine.source.forms.csv_header import CsvShape, csv_shape
 from engine.source.forms.opened import parquet_names
+from engine.source.forms.text import CsvShape, csv_shape
 from engine.source.relation import Source, check_names, matching_files
 from engine.source.scratch import memory_connection
 from engine.source.spark.tasks import BROKEN, FULL

@@ -23,8 +23,7 @@ from engine.keys import entity_tokens, row_tokens
 from engine.schema import Column, Entity, Int64Array, UInt64Array, quoted
 from engine.source.encoding import cell_sql, id_sql, value_sql
 from engine.source.entities import codes_as_words
-from engine.source.ingest import coded_sql
-from engine.source.levels import level_columns
+from engine.source.ingest import coded_sql, level_columns
 from engine.source.relation import Source
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.sticky_prf import siphash, siphash128

@@ -13,7 +13,7 @@ from engine.schema import NUMBER_KINDS, Column, Writing, entity_columns, literal
 from engine.source.detection.holders import Block, by_place, holders, who_sql
 from engine.source.detection.spec_text import toml
 from engine.source.detection.thresholds import LEAST, Thresholds
-from engine.source.forms.writing import plain_sql
+from engine.source.encoding import plain_sql
 
 MANY = 4
 """What is nearly so has so many times as many entities as what is not."""

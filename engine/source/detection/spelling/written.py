@@ -17,8 +17,8 @@ import duckdb
 from engine.schema import Entity, Writing, entity_columns, literal, quoted
 from engine.source.detection.holders import Block, blocks_of, holders, list_cells
 from engine.source.detection.thresholds import Thresholds
-from engine.source.forms.writing import is_written, plain_sql
-from engine.source.relation import fetch
+from engine.source.encoding import is_written, plain_sql
+from engine.source.relation import fetch, rename
 
 AT_A_TIME = 200
 PLAIN = Writing()
@@ -113,9 +113,7 @@ def with_plain_cells(
             cells.append(f"coalesce({plain_sql(writing, kind, cell)}, {cell}) AS {cell}")
         else:
             cells.append(quoted(name))
-    views = "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary"
-    what = "VIEW" if fetch(con, views, place) else "TABLE"
-    fetch(con, f"ALTER {what} source RENAME TO source_as_written", place)
+    rename(con, "source", "source_as_written")
     fetch(
         con, f"CREATE TEMP VIEW source AS SELECT {', '.join(cells)} FROM source_as_written", place
     )
