@@ -60,7 +60,7 @@ _LISTED = {
 """DuckDB's types of typed values."""
 _MOST_CODED = 64
 """Columns that one statement codes: what it takes grows by the square of their number."""
-_CODED_AT_ONCE = 16
+CODED_AT_ONCE = 16
 _NEARLY_ALL = 0.8
 """So many ids to a row, about, and it is looked at whether every row has one of its own."""
 _SUM = "count({0}), sum(hash({0}))"
@@ -363,7 +363,7 @@ def _make_rows(
         _store(con, coded_sql(source, chosen, lists, ""), nullable, source.place)
         return
     shorts = list(chosen)
-    parts = [shorts[i : i + _CODED_AT_ONCE] for i in range(0, len(shorts), _CODED_AT_ONCE)]
+    parts = [shorts[i : i + CODED_AT_ONCE] for i in range(0, len(shorts), CODED_AT_ONCE)]
     for number, part in enumerate(parts):
         rows = coded_sql(source, {s: chosen[s] for s in part}, lists, "rowid AS r")
         fetch(con, f"CREATE TABLE part_{number} AS {rows} ORDER BY r", source.place)

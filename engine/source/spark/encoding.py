@@ -30,7 +30,7 @@ from engine.source.ingest import (
     unsettled_counts,
     with_levels,
 )
-from engine.source.relation import Source, fetch
+from engine.source.relation import Source, fetch, lent
 from engine.source.spark import tasks
 from engine.source.spark.frames import source_frame
 from engine.source.spark.rows import SparkRows
@@ -102,7 +102,7 @@ def _ingested(
     encoded = rows.keep(
         rows.mapped(
             frame,
-            tasks.Encode,
+            tasks.encode,
             dict.fromkeys(shorts, "bigint") | ids,
             cells=cells,
             columns=shorts,
@@ -119,7 +119,7 @@ def _ingested(
 
     def look(sql: str) -> list[tuple[Any, ...]]:
         ddl = {f"x{i}": "boolean" for i in range(N_FLAGS)}
-        found = rows.gathered(rows.mapped(frame, tasks.Look, ddl, cells=cells, sql=sql))
+        found = rows.gathered(rows.mapped(frame, tasks.look, ddl, cells=cells, sql=sql))
         return [tuple(any(column.to_pylist()) for column in found.columns)]
 
     if not settle:
@@ -157,15 +157,14 @@ def _dictionaries(
     asked = {short: column for short, column in ranked.items() if short not in declared}
     if asked:
         ddl = {short: _DDL[column.value_type] for short, column in asked.items()}
-        listed = rows.mapped(frame, tasks.ListValues, ddl, cells=cells, columns=asked)
+        listed = rows.mapped(frame, tasks.list_values, ddl, cells=cells, columns=asked)
         table = rows.gathered(listed.distinct())
     for short in asked:
-        con.register("arrived", table.select([short]))
-        con.execute(
-            f"CREATE TABLE list_{short} AS SELECT row_number() OVER (ORDER BY {short}) - 1 AS id, {short} AS value "
-            f"FROM arrived WHERE {short} IS NOT NULL"
-        )
-        con.unregister("arrived")
+        with lent(con, "arrived", table.select([short])):
+            con.execute(
+                f"CREATE TABLE list_{short} AS SELECT row_number() OVER (ORDER BY {short}) - 1 AS id, {short} AS value "
+                f"FROM arrived WHERE {short} IS NOT NULL"
+            )
     return {
         short: tuple(
             value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
@@ -200,10 +199,8 @@ def _stream(con: duckdb.DuckDBPyConnection, table: str) -> bytes:
     """A table of the driver as an Arrow stream."""
     import pyarrow as pa
 
-    held, sink = (
-        con.sql(f"SELECT * FROM {table} ORDER BY id").to_arrow_table(),
-        pa.BufferOutputStream(),
-    )
+    held = con.sql(f"SELECT * FROM {table} ORDER BY id").to_arrow_table()
+    sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, held.schema) as writer:
         writer.write_table(held)
     stream: bytes = sink.getvalue().to_pybytes()

@@ -10,20 +10,33 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
 from engine.cell_keys import CodeSpan
 from engine.schema import Entity, Int64Array, UInt64Array
 from engine.source.entities import PRIME, ROWS_WITH_TOKENS
+from engine.source.relation import lent
 from engine.source.spark import tasks
 from engine.source.spark.contract import Groups
 from engine.source.spark.frames import in_our_words
 
 MOST_CELLS = 2_000_000
 """Cells that come to the driver at a time, unless one column set has more."""
+_ARROW = {
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp_ntz": pa.timestamp("us"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+}
+"""The Arrow types of Spark's types that we use."""
 
 
 class SparkRows:
@@ -70,12 +83,11 @@ class SparkRows:
         """A frame as an Arrow table on the driver."""
         return in_our_words(frame.toArrow, self._place)
 
-    def mapped(self, frame: Any, task: type, ddl: Mapping[str, str], **fields: Any) -> Any:
+    def mapped(self, frame: Any, task: tasks.Task, ddl: Mapping[str, str], **given: Any) -> Any:
         """A frame of what a task makes of the partitions of another."""
-        schema = _arrow_schema(ddl)
-        run = task(schema=schema, **fields)
+        schema = pa.schema([(name, _ARROW[held]) for name, held in ddl.items()])
         said = ", ".join(f"{name} {held}" for name, held in ddl.items())
-        return frame.mapInArrow(run.__call__, said)
+        return frame.mapInArrow(partial(task, schema=schema, **given), said)
 
     def use(self, frame: Any, spans: dict[str, CodeSpan] | None = None) -> None:
         """Count these rows from now on."""
@@ -96,7 +108,7 @@ class SparkRows:
         given = dict.fromkeys(codes, "bigint")
         printed = self.mapped(
             self._frame,
-            tasks.Fingerprint,
+            tasks.fingerprint,
             given | dict.fromkeys(("f0", "f1"), "bigint"),
             identity=identity,
             words=self.send(dict(words)),
@@ -104,7 +116,7 @@ class SparkRows:
         )
         numbered = self.mapped(
             printed.repartition("f0", "f1"),
-            tasks.NumberEquals,
+            tasks.number_equals,
             given | dict.fromkeys(("l0_0", "l0_1"), "bigint"),
             order=tuple(order),
             secret=self.send(entity_key),
@@ -120,7 +132,7 @@ class SparkRows:
         named = self.keep(
             self.mapped(
                 self._frame,
-                tasks.NameEntities,
+                tasks.name_entities,
                 dict.fromkeys(codes, "bigint") | lanes,
                 names={f"e{j}": name for j, name in enumerate(names)},
                 secret=self.send(entity_key),
@@ -164,7 +176,7 @@ class SparkRows:
         """Whole sums over all rows, as texts."""
         # Some hold secret factors: they go as a broadcast, never in a plan.
         ddl = {f"s{i}": "string" for i in range(len(sums))}
-        found = self.gathered(self.mapped(self._frame, tasks.Sums, ddl, sums=self.send(sums)))
+        found = self.gathered(self.mapped(self._frame, tasks.sum_up, ddl, sums=self.send(sums)))
         return [str(sum(map(int, column.to_pylist()))) for column in found.columns]
 
     def shapes(self, codes: Sequence[str], numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -187,7 +199,7 @@ class SparkRows:
         found = self.gathered(
             self.mapped(
                 self._frame.select(*of),
-                tasks.Sketched,
+                tasks.sketch,
                 {"h": "bigint"},
                 of=of,
                 is_named=is_named,
@@ -216,8 +228,6 @@ class SparkRows:
 
     def relations(self, sets: Sequence[tuple[str, ...]], by: tuple[str, ...]) -> list[str]:
         """Names of tables of the driver with the cells of some columns: their codes, entities, and rows as `n`."""
-        import pyarrow as pa
-
         return [
             self._stored(
                 pa.table(
@@ -232,9 +242,8 @@ class SparkRows:
     def _stored(self, table: Any) -> str:
         """Put an Arrow table into the driver's database."""
         name = f"cells_{secrets.token_hex(8)}"
-        self._con.register("arrived", table)
-        self._con.execute(f"CREATE TABLE {name} AS SELECT * FROM arrived")
-        self._con.unregister("arrived")
+        with lent(self._con, "arrived", table):
+            self._con.execute(f"CREATE TABLE {name} AS SELECT * FROM arrived")
         return name
 
     def groups(
@@ -272,7 +281,7 @@ class SparkRows:
         chosen = [*used, *by, *lanes] or self._frame.columns[:1]
         parts = self.mapped(
             self._frame.select(*chosen),
-            tasks.Count,
+            tasks.count,
             ddl,
             sets=tuple(sets),
             by=by,
@@ -326,19 +335,3 @@ def _batches(
         held += size
     if batch:
         yield batch
-
-
-def _arrow_schema(ddl: Mapping[str, str]) -> Any:
-    """The Arrow schema of Spark's types that we use."""
-    import pyarrow as pa
-
-    types = {
-        "bigint": pa.int64(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "date": pa.date32(),
-        "timestamp_ntz": pa.timestamp("us"),
-        "string": pa.string(),
-        "binary": pa.binary(),
-    }
-    return pa.schema([(name, types[held]) for name, held in ddl.items()])
