@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -24,8 +24,10 @@ from engine.schema import Column, Int64Array, UInt64Array, entity_name, quoted
 from engine.source.charges import Sketch
 from engine.source.ingest import Ingested
 from engine.source.relation import stored
-from engine.source.spark.contract import RowsInSpark
 from engine.sticky_prf import siphash, siphash128
+
+if TYPE_CHECKING:
+    from engine.source.spark.rows import SparkRows
 
 CHUNK_ROWS = 4 * 122_880
 """Whole groups of rows, as DuckDB stores them."""
@@ -83,7 +85,7 @@ def add_tokens(
 
 def _tokens_in_spark(
     ingested: Ingested,
-    rows: RowsInSpark,
+    rows: SparkRows,
     key: MasterKey,
     vintage: str,
     identity: tuple[str, ...],
@@ -490,7 +492,7 @@ def _smallest(hashes: UInt64Array) -> UInt64Array:
 
 
 def _in_spark(
-    ingested: Ingested, rows: RowsInSpark, secret: bytes, of: tuple[str, ...]
+    ingested: Ingested, rows: SparkRows, secret: bytes, of: tuple[str, ...]
 ) -> UInt64Array:
     """The smallest hashes, where Spark holds the rows."""
     if ingested.entity_names:

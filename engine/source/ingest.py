@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -44,7 +44,9 @@ from engine.source.encoding import (
     value_sql,
 )
 from engine.source.relation import Source, drop, fetch, kind_of, rename, stored
-from engine.source.spark.contract import RowsInSpark
+
+if TYPE_CHECKING:
+    from engine.source.spark.rows import SparkRows
 
 _PLACE = "the source"
 _NULL = f"CAST({NULL_CODE} AS BIGINT)"
@@ -85,7 +87,7 @@ class Ingested:
     # rows that do not hold what a column is declared to hold.
     unsettled: dict[str, int] = field(default_factory=dict, repr=False)
     # What holds the rows in the place of `con`, which then has the extremes of each column only.
-    spark: RowsInSpark | None = field(default=None, repr=False)
+    spark: SparkRows | None = field(default=None, repr=False)
 
     def ranks(self, name: str, released: Mapping[int, object]) -> Int64Array:
         """What becomes of the positions in a dictionary: codes of released values; null stands at the end.

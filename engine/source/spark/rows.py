@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,6 @@ from engine.schema import Entity, Int64Array, UInt64Array
 from engine.source.entities import PRIME, ROWS_WITH_TOKENS
 from engine.source.relation import lent
 from engine.source.spark import tasks
-from engine.source.spark.contract import Groups
 from engine.source.spark.frames import in_our_words
 
 MOST_CELLS = 2_000_000
@@ -39,8 +39,32 @@ _ARROW = {
 """The Arrow types of Spark's types that we use."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Groups:
+    """Cells of one column set as Spark counted them."""
+
+    codes: Int64Array  # shape (n_cells, n_columns)
+    n: Int64Array  # shape (n_cells,): Rows
+    # Of entities that were counted apart: their numbers, int64 of shape (n_cells,), by short name.
+    by: dict[str, Int64Array]
+    # Sums of the low and of the high halves of lanes, int64 of shape (n_cells,) each, by short name.
+    halves: dict[str, tuple[Int64Array, Int64Array]]
+
+    def lanes(self, number: int) -> UInt64Array:
+        """Sums of the lanes of one kind of entity, mod 2**64, shape (n_cells, 2)."""
+        sums = []
+        for lane in (0, 1):
+            low, high = self.halves[f"l{number}_{lane}"]
+            sums.append(low.view(np.uint64) + (high.view(np.uint64) << np.uint64(32)))
+        return np.column_stack(sums)
+
+
 class SparkRows:
-    """Rows that Spark holds, as `engine.source.spark.contract` has them."""
+    """Encoded rows that Spark holds, as measuring asks of them.
+
+    Columns are meant by their short names: `c0`, `c1`, ... codes; `e0`, ... entities; `l0_0`, `l0_1`, ... lanes of
+    tokens.
+    """
 
     def __init__(
         self, session: Any, frame: Any, con: duckdb.DuckDBPyConnection, place: str
@@ -104,7 +128,11 @@ class SparkRows:
         fingerprint_key: bytes,
         entity_key: bytes,
     ) -> None:
-        """See `RowsInSpark`: equal rows meet in one partition, and are numbered there."""
+        """Put tokens beside rows that are entities, each.
+
+        identity, order: Columns that identify a row, and all of them in the order by which equal rows are
+            numbered.
+        """
         given = dict.fromkeys(codes, "bigint")
         printed = self.mapped(
             self._frame,
@@ -127,7 +155,7 @@ class SparkRows:
     def name_entities(
         self, codes: Sequence[str], names: Sequence[Entity], n_rows: int, entity_key: bytes
     ) -> list[UInt64Array | None]:
-        """See `RowsInSpark`; entities of several rows get numbers, too."""
+        """Put tokens in the place of ids; of each kind of entity give its tokens, None where each has one row."""
         lanes = {f"l{j}_{lane}": "bigint" for j in range(len(names)) for lane in (0, 1)}
         named = self.keep(
             self.mapped(
@@ -169,7 +197,7 @@ class SparkRows:
         self._con.execute(f"ALTER TABLE rows RENAME TO {ROWS_WITH_TOKENS}")
 
     def weights(self, numbers: Sequence[int]) -> list[str]:
-        """See `RowsInSpark`."""
+        """SQL of a row's secret weights by its entities, as `content_sums` wants them."""
         return [f"CAST(l{number}_0 & 4294967295 AS HUGEINT)" for number in numbers]
 
     def sums(self, sums: list[str]) -> list[str]:
@@ -180,7 +208,7 @@ class SparkRows:
         return [str(sum(map(int, column.to_pylist()))) for column in found.columns]
 
     def shapes(self, codes: Sequence[str], numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """See `RowsInSpark`."""
+        """Of each column: how many groups it makes, and the sum of the squares of their weights modulo a prime."""
         lanes = tuple(f"l{number}_0" for number in numbers)
         for groups in self.groups([(code,) for code in codes], lanes=lanes):
             weight = np.sum([groups.halves[lane][0] % PRIME for lane in lanes], axis=0) % PRIME
@@ -195,7 +223,7 @@ class SparkRows:
         *,
         is_named: bool,
     ) -> UInt64Array:
-        """The smallest keyed hashes of the entities, for a sketch; as `sketch_of`."""
+        """The smallest keyed hashes of the entities, for a sketch."""
         found = self.gathered(
             self.mapped(
                 self._frame.select(*of),
@@ -215,11 +243,11 @@ class SparkRows:
         return self._stored(self.gathered(self._frame.select(*names).limit(n)))
 
     def n_rows(self) -> int:
-        """See `RowsInSpark`."""
+        """How many there are."""
         return int(in_our_words(self._frame.count, self._place))
 
     def below(self, lane: str, limit: int, names: Sequence[str]) -> dict[str, Int64Array]:
-        """See `RowsInSpark`; half of the limit and of the lane, which then has no sign."""
+        """Columns of the rows in which a lane, without sign, is below a limit; in no order."""
         from pyspark.sql import functions as F
 
         small = F.shiftrightunsigned(lane, 1) <= limit >> 1
@@ -255,7 +283,10 @@ class SparkRows:
         ranks: Mapping[str, Int64Array] | None = None,
         spans: Mapping[str, CodeSpan] | None = None,
     ) -> Iterator[Groups]:
-        """See `RowsInSpark`."""
+        """Cells of column sets, in their order; several sets in one look at the rows.
+
+        spans: Of columns, where they are not those of the rows.
+        """
         spans = {**self._spans, **(spans or {})}
         sizes = {name: span.n_codes for name, span in spans.items()}
         for name, found in self._found.items():
