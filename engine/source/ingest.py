@@ -10,7 +10,7 @@ nobody expected changes the counts by what any row may.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -134,6 +134,33 @@ class Ingested:
                 yield [value for (value,) in found.fetchall()]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coded:
+    """The columns that are coded, by their short names in `rows`."""
+
+    columns: dict[str, Column]  # c0, c1, ..: data columns, sorted by name
+    ids: dict[str, tuple[Column, ...]]  # e0, e1, ..: those that name each kind of entity
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], entities: Sequence[Entity]) -> Coded:
+        """Name them."""
+        by_name, named = {column.name: column for column in columns}, entity_columns(entities)
+        data = [by_name[name] for name in sorted(by_name) if name not in named]
+        ids = [tuple(by_name[name] for name in columns_of(entity)) for entity in entities]
+        return cls(
+            columns={f"c{number}": column for number, column in enumerate(data)},
+            ids={f"e{number}": of for number, of in enumerate(ids)},
+        )
+
+    @property
+    def every(self) -> dict[str, tuple[Column, ...]]:
+        return {short: (column,) for short, column in self.columns.items()} | self.ids
+
+    @property
+    def sql_names(self) -> dict[str, str]:
+        return {column.name: short for short, column in self.columns.items()}
+
+
 def ingest(
     con: duckdb.DuckDBPyConnection,
     source: Source,
@@ -148,22 +175,19 @@ def ingest(
     settle: Mode dp: what becomes of rows that name no entity; what the domains do not hold is settled as declared,
         too, and nothing is refused for it.
     """
-    named = entity_columns(entities)
-    check_columns(source, columns, named)
-    by_name = {column.name: column for column in columns}
-    data = tuple(by_name[name] for name in sorted(by_name) if name not in named)
-    sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
-    codes: dict[str, tuple[Column, ...]] = {sql_names[column.name]: (column,) for column in data}
-    lists = {short: of for short, of in codes.items() if of[0].is_ranked}
-    ids = columns_of_ids(entities, by_name)
+    check_columns(source, columns, entity_columns(entities))
+    coded = Coded.of(columns, entities)
+    ranked = {short: column for short, column in coded.columns.items() if column.is_ranked}
     if _is_wide(columns):
         _keep_source(con, source, columns)
     own = {
         short: sums
-        for short, of in ids.items()
+        for short, of in coded.ids.items()
         if settle != "own" and (sums := _own_ids(con, source, of))
     }
-    lists |= {short: of for short, of in ids.items() if short not in own}
+    lists = {
+        s: of for s, of in coded.every.items() if s in ranked or s not in (*coded.columns, *own)
+    }
     for done, (short, of) in enumerate(lists.items()):
         report("reading", done + 1, len(lists) + 2)
         if settle and short.startswith("c") and of[0].domain is not None:
@@ -171,32 +195,37 @@ def ingest(
         else:
             _list_values(con, source, short, of)
     report("reading", len(lists) + 1, len(lists) + 2)
-    _make_rows(con, source, codes | ids, lists)
+    _make_rows(con, source, coded.every, lists)
+    dictionaries = listed_values(con, ranked)
     if not settle:
-        check_rows(con, source, codes | ids, lambda sql: fetch(con, sql, source.place))
-    dictionaries = {
-        column.name: tuple(
-            value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
-        )
-        for short, (column, *_) in lists.items()
-        if short.startswith("c")
-    }
-    if not settle:
-        check_domains(con, data, sql_names, dictionaries)
+        check_rows(con, source, coded, lambda sql: fetch(con, sql, source.place))
+        check_domains(con, coded, dictionaries)
     _check_own(con, source, own)
-    unsettled = _settle(con, source.place, data, sql_names, ids, settle) if settle else {}
+    unsettled = _settle(con, source.place, coded, settle) if settle else {}
     _name_ids(con, lists, own)
     drop(con, "source", BELOW)
     return Ingested(
         con=con,
-        columns=data,
-        sql_names=sql_names,
+        columns=tuple(coded.columns.values()),
+        sql_names=coded.sql_names,
         dictionaries=dictionaries,
         entity_names=entities,
         n_rows=int(fetch(con, "SELECT count(*) FROM rows", _PLACE)[0][0]),
         own_ids=frozenset(int(short[1:]) for short in own),
         unsettled=unsettled,
     )
+
+
+def listed_values(
+    con: duckdb.DuckDBPyConnection, ranked: Mapping[str, Column]
+) -> dict[str, tuple[Any, ...]]:
+    """The values in the lists of ranked columns, by column."""
+    return {
+        column.name: tuple(
+            value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
+        )
+        for short, column in ranked.items()
+    }
 
 
 def list_domain(con: duckdb.DuckDBPyConnection, short: str, column: Column) -> None:
@@ -210,23 +239,17 @@ def list_domain(con: duckdb.DuckDBPyConnection, short: str, column: Column) -> N
 
 
 def _settle(
-    con: duckdb.DuckDBPyConnection,
-    place: str,
-    data: Sequence[Column],
-    sql_names: Mapping[str, str],
-    ids: Mapping[str, tuple[Column, ...]],
-    missing_ids: MissingIds,
+    con: duckdb.DuckDBPyConnection, place: str, coded: Coded, missing_ids: MissingIds
 ) -> dict[str, int]:
     """Bring all codes into the declared domains and leave out the rows that are to be left out; say how many."""
-    columns = {sql_names[column.name]: column for column in data}
-    counts = unsettled_counts(columns, ids, missing_ids)
+    counts = unsettled_counts(coded, missing_ids)
     found = fetch(con, f"SELECT {', '.join(counts.values())} FROM rows", _PLACE)[0]
-    for short in ids if missing_ids == "own" else ():
+    for short in coded.ids if missing_ids == "own" else ():
         _own_entities(con, short)
     if any(found[1:]):
         fetch(con, "ALTER TABLE rows RENAME TO unsettled", _PLACE)
-        nullable = {short for short, column in columns.items() if column.nullable}
-        codes, there = settled_codes(columns, ids)
+        nullable = {short for short, column in coded.columns.items() if column.nullable}
+        codes, there = settled_codes(coded)
         select = f"SELECT * FROM (SELECT {', '.join(codes)} FROM unsettled) WHERE {there}"
         _store(con, select, nullable, place)
         fetch(con, "DROP TABLE unsettled", _PLACE)
@@ -244,16 +267,6 @@ def _own_entities(con: duckdb.DuckDBPyConnection, short: str) -> None:
         "DROP TABLE nameless",
     ):
         fetch(con, statement, _PLACE)
-
-
-def columns_of_ids(
-    entities: Iterable[Entity], by_name: Mapping[str, Column]
-) -> dict[str, tuple[Column, ...]]:
-    """The columns that name each kind of entity, by its column in `rows`."""
-    return {
-        f"e{j}": tuple(by_name[name] for name in columns_of(entity))
-        for j, entity in enumerate(entities)
-    }
 
 
 def _name_ids(con: duckdb.DuckDBPyConnection, lists: Collection[str], own: Collection[str]) -> None:
@@ -423,13 +436,9 @@ def check_order(con: duckdb.DuckDBPyConnection, table: str) -> None:
         raise InternalError("the rows of a part of the source changed places")
 
 
-def check_rows(
-    con: duckdb.DuckDBPyConnection,
-    source: Source,
-    chosen: Mapping[str, tuple[Column, ...]],
-    look: Flags,
-) -> None:
+def check_rows(con: duckdb.DuckDBPyConnection, source: Source, coded: Coded, look: Flags) -> None:
     """Find the columns with cells that did not fit, and say what is wrong with each."""
+    chosen = coded.every
     filled = fetch(
         con,
         f"SELECT {', '.join(f'count({short}) = count(*)' for short in chosen)} FROM rows",
@@ -449,53 +458,42 @@ def check_rows(
 
 
 def check_domains(
-    con: duckdb.DuckDBPyConnection,
-    data: Sequence[Column],
-    sql_names: dict[str, str],
-    dictionaries: dict[str, tuple[Any, ...]],
+    con: duckdb.DuckDBPyConnection, coded: Coded, dictionaries: Mapping[str, tuple[Any, ...]]
 ) -> None:
     """Refuse values, and nulls, outside what the spec declares."""
-    problems = _forbidden_nulls(con, data, sql_names)
+    full = {s: f"{s} = {_NULL}" for s, column in coded.columns.items() if not column.nullable}
+    problems = [
+        f'column {column.name!r}: holds a null, declared "nullable = false"'
+        for column in _where(con, coded, full)
+    ]
     problems += [
         f'column {column.name!r}: holds a value outside its declared "domain"'
-        for column in data
+        for column in coded.columns.values()
         if column.domain is not None
         and not set(dictionaries.get(column.name, ())) <= set(column.domain)
     ]
-    bounded = [column for column in data if column.bounds is not None]
-    if bounded:
-        outside = ", ".join(
-            f"coalesce(bool_or({sql_names[c.name]} NOT BETWEEN {grid_code(c, c.bounds[0])} "
-            f"AND {grid_code(c, c.bounds[1])}) FILTER (WHERE {sql_names[c.name]} <> {_NULL}), false)"
-            for c in bounded
-            if c.bounds is not None
-        )
-        flags = fetch(con, f"SELECT {outside} FROM rows", _PLACE)[0]
-        problems += [
-            f'column {column.name!r}: holds a value outside its declared "domain" (min, max)'
-            for column, is_outside in zip(bounded, flags, strict=True)
-            if is_outside
-        ]
+    outside = {
+        s: f"{s} <> {_NULL} AND {s} NOT BETWEEN {grid_code(c, c.bounds[0])} AND {grid_code(c, c.bounds[1])}"
+        for s, c in coded.columns.items()
+        if c.bounds is not None
+    }
+    problems += [
+        f'column {column.name!r}: holds a value outside its declared "domain" (min, max)'
+        for column in _where(con, coded, outside)
+    ]
     if problems:
         raise DataError("\n".join(problems))
 
 
-def _forbidden_nulls(
-    con: duckdb.DuckDBPyConnection, data: Sequence[Column], sql_names: dict[str, str]
-) -> list[str]:
-    """Columns that are declared to hold no null, and hold one."""
-    full = [column for column in data if not column.nullable]
-    if not full:
+def _where(
+    con: duckdb.DuckDBPyConnection, coded: Coded, conditions: Mapping[str, str]
+) -> list[Column]:
+    """The columns for which any row meets a condition."""
+    if not conditions:
         return []
-    nulls = ", ".join(
-        f"coalesce(bool_or({sql_names[column.name]} = {_NULL}), false)" for column in full
-    )
-    flags = fetch(con, f"SELECT {nulls} FROM rows", _PLACE)[0]
-    return [
-        f'column {column.name!r}: holds a null, declared "nullable = false"'
-        for column, holds_null in zip(full, flags, strict=True)
-        if holds_null
-    ]
+    asked = ", ".join(f"coalesce(bool_or({one}), false)" for one in conditions.values())
+    flags = fetch(con, f"SELECT {asked} FROM rows", _PLACE)[0]
+    return [coded.columns[short] for short, is_so in zip(conditions, flags, strict=True) if is_so]
 
 
 def _is_wide(columns: Collection[object]) -> bool:
@@ -712,28 +710,22 @@ def unsettled_sql(column: Column, short: str) -> str:
     return f"({' OR '.join(wrong)})"
 
 
-def settled_codes(columns: Mapping[str, Column], ids: Iterable[str]) -> tuple[list[str], str]:
-    """What is selected of rows, and which of the rows selected count: those that name an entity and are left in.
-
-    columns: By short name.
-    """
-    codes = [f"{settled_sql(column, short)} AS {short}" for short, column in columns.items()]
-    there = " AND ".join(f"{short} IS NOT NULL" for short in (*columns, *ids))
-    return [*codes, *ids], there
+def settled_codes(coded: Coded) -> tuple[list[str], str]:
+    """What is selected of rows, and which of these count: those that name an entity and are left in."""
+    codes = [f"{settled_sql(column, short)} AS {short}" for short, column in coded.columns.items()]
+    there = " AND ".join(f"{short} IS NOT NULL" for short in coded.every)
+    return [*codes, *coded.ids], there
 
 
-def unsettled_counts(
-    columns: Mapping[str, Column], ids: Mapping[str, tuple[Column, ...]], missing_ids: MissingIds
-) -> dict[str, str]:
+def unsettled_counts(coded: Coded, missing_ids: MissingIds) -> dict[str, str]:
     """SQL of what the custodian is told, by what it is about: all rows, those left out, those not as declared."""
-    nameless = [f"{short} IS NULL" for short in ids]
-    kept = [f"({settled_sql(column, short)}) IS NULL" for short, column in columns.items()]
+    nameless = [f"{short} IS NULL" for short in coded.ids]
+    kept = [f"({settled_sql(column, short)}) IS NULL" for short, column in coded.columns.items()]
     out = [*(nameless if missing_ids == "drop" else []), *kept]
-    names = [
-        f"column {column.name}" for column in (*(of[0] for of in ids.values()), *columns.values())
-    ]
-    wrong = [*nameless, *(unsettled_sql(column, short) for short, column in columns.items())]
-    asked = {"left out": " OR ".join(out) or "false"} | dict(zip(names, wrong, strict=True))
+    names = [of[0].name for of in (coded.ids | coded.every).values()]
+    wrong = [*nameless, *(unsettled_sql(column, short) for short, column in coded.columns.items())]
+    asked = {f"column {name}": one for name, one in zip(names, wrong, strict=True)}
+    asked = {"left out": " OR ".join(out) or "false"} | asked
     return {"rows": "count(*)"} | {
         of: f"count(*) FILTER (WHERE {one})" for of, one in asked.items()
     }

@@ -29,6 +29,7 @@ from engine.errors import PrivacyError
 from engine.schema import NULL_CODE, NUMBER_KINDS, Column, FloatArray, entity_name, quoted
 from engine.source.detection.determined import Table, encoded_table
 from engine.source.detection.names import (
+    RULES,
     WORDS,
     Role,
     reads_like_an_identifier,
@@ -63,17 +64,8 @@ ROWS_A_VALUE = 100
 """Codes of more rows each are of places or things."""
 BY_CHANCE = 0.7
 """The most by which two of all rows may agree in a column that tells somebody's rows."""
-_CODE = re.compile(r"(?=.{8,})(?:\D*\d){6,}.*")
-_ISSUED_TEXT = re.compile(r"[A-Za-z]{0,3}[-/ ]?\d{4,}")
+_FORMS = {about: re.compile(pattern) for about, pattern in RULES["values"].items()}
 _LETTERS, _DIGITS = re.compile(r"[^\W\d_]"), re.compile(r"\d")
-_ADDRESS = re.compile(
-    r"[^@\s]+@[^@\s]+\.[^@\s]+|https?://.+|\+\d[\d /-]{6,}|[A-Z]{2}\d{2}[ \dA-Z]{10,}"
-    r"|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-.+"
-)
-_MEASURE = re.compile(
-    r"\d{1,4}([./-])\d{1,2}\1\d{1,4}([ T].*)?|\d{1,2}[:.]\d{2}(:\d{2})?( ?[aApP][mM])?"
-    r"|[+-]?\d{1,3}([.,' ]\d{3})+([.,]\d+)?|[+-]?\d*[.,]\d+|(19|20)\d\d(0[1-9]|1[0-2])([0-2]\d|3[01])"
-)
 _UNIQUE = "nearly every value is of one {who} only"
 _ISSUED = "nearly all numbers differ, and they look issued, not measured"
 _CODES = "long codes, each in few rows"
@@ -190,7 +182,7 @@ def _by_itself(
 
     if named == "strong":
         return _NAMED
-    if not column.is_number and _share(_ADDRESS, values()) >= NEARLY_ALL:
+    if not column.is_number and _share("address", values()) >= NEARLY_ALL:
         return _ADDRESSES
     if named == "weak" and facts.n_values >= LEAST_VALUES and alone(ALONE["weak name"]):
         return _NAMED if not column.is_number or looks_issued(values()) else None
@@ -198,13 +190,13 @@ def _by_itself(
         return None
     if column.is_number and not alone(ALONE["number"]):
         return None
-    if _share(_MEASURE, values()) >= NEARLY_ALL:
+    if _share("measure", values()) >= NEARLY_ALL:
         return None  # dates, times and amounts that are written as texts
     if column.is_number:
         return _ISSUED if looks_issued(values()) else None
     if alone(ALONE["text"]):
         return _UNIQUE.format(who=who)
-    is_coded = _share(_CODE, values()) >= NEARLY_ALL or _has_one_pattern(facts, values())
+    is_coded = _share("code", values()) >= NEARLY_ALL or _has_one_pattern(facts, values())
     return _CODES if facts.is_even and is_coded else None
 
 
@@ -226,7 +218,7 @@ def _looks_issued(column: Judged, facts: _Counts, values: Values) -> bool:
         return False
     if column.is_number:
         return looks_issued(values())
-    return _share(_ISSUED_TEXT, values()) >= NEARLY_ALL
+    return _share("issued", values()) >= NEARLY_ALL
 
 
 def looks_issued(values: Sequence[Any]) -> bool:
@@ -259,9 +251,10 @@ def _is_even(numbers: FloatArray) -> bool:
     return bool(distance <= max(1.36 / n**0.5, 0.03))
 
 
-def _share(form: re.Pattern[str], values: Sequence[Any]) -> float:
+def _share(form: str, values: Sequence[Any]) -> float:
     """Share of values that have a form."""
-    return float(np.mean([bool(form.fullmatch(str(v))) for v in values])) if len(values) else 0.0
+    found = [_FORMS[form].fullmatch(str(v)) is not None for v in values]
+    return float(np.mean(found)) if found else 0.0
 
 
 def _may_be_shared(facts: _Counts) -> bool:

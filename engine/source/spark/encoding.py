@@ -20,12 +20,13 @@ from engine.schema import NULL_CODE, OTHER_CODE, Column, SourceSpec
 from engine.source.encoding import cell_class
 from engine.source.ingest import (
     N_FLAGS,
+    Coded,
     Ingested,
     check_columns,
     check_domains,
     check_rows,
-    columns_of_ids,
     list_domain,
+    listed_values,
     settled_codes,
     unsettled_counts,
     with_levels,
@@ -88,11 +89,8 @@ def _ingested(
     settle: MissingIds | None,
 ) -> Ingested:
     """Lists of values, then codes, then checks."""
-    by_name = {column.name: column for column in columns}
-    data = tuple(by_name[name] for name in sorted(by_name) if name not in spec.entity_columns)
-    sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
-    shorts = {sql_names[c.name]: c for c in data}
-    entities = columns_of_ids(spec.entities, by_name)
+    coded = Coded.of(columns, spec.entities)
+    shorts, entities = coded.columns, coded.ids
     cells = tasks.Cells(types=dict(source.types), is_text=spec.format == "csv", columns=columns)
     ranked = {short: c for short, c in shorts.items() if c.is_ranked}
     listed = {s: c for s, c in ranked.items() if settle and c.domain is not None}
@@ -112,7 +110,7 @@ def _ingested(
     )
     unsettled: dict[str, int] = {}
     if settle:
-        encoded, unsettled = _settled(rows, encoded, shorts, entities, settle)
+        encoded, unsettled = _settled(rows, encoded, coded, settle)
     n_rows = _extremes(
         rows, con, encoded, list(shorts), list(entities), source.place, may_be_empty=bool(settle)
     )
@@ -123,16 +121,16 @@ def _ingested(
         return [tuple(any(column.to_pylist()) for column in found.columns)]
 
     if not settle:
-        check_rows(con, source, {short: (c,) for short, c in shorts.items()} | entities, look)
-        check_domains(con, data, sql_names, dictionaries)
+        check_rows(con, source, coded, look)
+        check_domains(con, coded, dictionaries)
     for short in ranked:
         fetch(con, f"DROP TABLE list_{short}", _PLACE)
     rows.use(encoded, _spans(con, list(shorts)))
     return Ingested(
         con=con,
-        columns=data,
-        sql_names=sql_names,
-        dictionaries={shorts[short].name: values for short, values in dictionaries.items()},
+        columns=tuple(shorts.values()),
+        sql_names=coded.sql_names,
+        dictionaries=dictionaries,
         entity_names=spec.entities,
         n_rows=n_rows,
         unsettled=unsettled,
@@ -148,7 +146,7 @@ def _dictionaries(
     ranked: Mapping[str, Column],
     declared: Mapping[str, Column],
 ) -> dict[str, tuple[Any, ...]]:
-    """Make `list_<short>(id, value)` of every ranked column: its distinct values, ascending; and give them.
+    """Make `list_<short>(id, value)` of every ranked column: its distinct values, ascending; give them by column.
 
     declared: Those whose list is the declared one.
     """
@@ -165,31 +163,22 @@ def _dictionaries(
                 f"CREATE TABLE list_{short} AS SELECT row_number() OVER (ORDER BY {short}) - 1 AS id, {short} AS value "
                 f"FROM arrived WHERE {short} IS NOT NULL"
             )
-    return {
-        short: tuple(
-            value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
-        )
-        for short in ranked
-    }
+    return listed_values(con, ranked)
 
 
 def _settled(
-    rows: SparkRows,
-    encoded: Any,
-    shorts: Mapping[str, Column],
-    entities: Mapping[str, tuple[Column, ...]],
-    missing_ids: MissingIds,
+    rows: SparkRows, encoded: Any, coded: Coded, missing_ids: MissingIds
 ) -> tuple[Any, dict[str, int]]:
     """Codes inside the declared domains, without the rows to be left out, and what the custodian is told."""
-    counts = unsettled_counts(shorts, entities, missing_ids)
+    counts = unsettled_counts(coded, missing_ids)
     named = [f"{sql} AS x{i}" for i, sql in enumerate(counts.values())]
     (said,) = rows.gathered(encoded.selectExpr(*named)).to_pylist()
     told = dict(zip(counts, map(int, said.values()), strict=True))
-    codes, there = settled_codes(shorts, entities)
+    codes, there = settled_codes(coded)
     if missing_ids == "own":
         own = "concat('row ', monotonically_increasing_id())"
-        named = [f"coalesce(concat('id ', {short}), {own}) AS {short}" for short in entities]
-        encoded = rows.keep(encoded.selectExpr(*shorts, *named))
+        named = [f"coalesce(concat('id ', {short}), {own}) AS {short}" for short in coded.ids]
+        encoded = rows.keep(encoded.selectExpr(*coded.columns, *named))
     if not any([*told.values()][1:]):
         return encoded, told
     return rows.keep(encoded.selectExpr(*codes).where(there)), told
