@@ -370,7 +370,6 @@ def _reading(
 
 
 def _read_spec(path: Path) -> ReleaseSpec:
-    """The spec of a release."""
     return read_spec(path, sql=StatementReader())
 
 

@@ -103,7 +103,6 @@ app = typer.Typer(
 
 
 def _print_version(is_wanted: bool) -> None:
-    """Print the version and exit."""
     if is_wanted:
         sys.stdout.write(f"tablepack {ENGINE_VERSION}\n")
         raise typer.Exit

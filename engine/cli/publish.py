@@ -105,7 +105,6 @@ def _print_release(handed_out: str) -> None:
 def _print_files(
     directory: Path, files: list[Path], common: dict[str, Any], *, as_json: bool
 ) -> None:
-    """Print which files were written."""
     size = sum(f.stat().st_size for f in files)
     if as_json:
         paths = [f.relative_to(directory).as_posix() for f in files]
