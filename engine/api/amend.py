@@ -210,7 +210,6 @@ def _before(release: Release | str | Path, spec: ReleaseSpec) -> EarlierRelease:
 
 
 def _file_of(release: Release | str | Path) -> Path:
-    """The file of a release."""
     return Path(release if isinstance(release, str | Path) else release.path)
 
 

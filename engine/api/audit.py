@@ -55,13 +55,13 @@ def audit(
     data: Source | None = None,
     safe: Iterable[Sequence[str]] | int | None = None,
     columns: Sequence[str] | None = None,
+    out: str | Path | None = None,
     runs: int = 10,
     directions: int = 1,
     rows: int = 10_000,
     level: float = 0.01,
     seed: int = 2021,
     seconds: float = 600,
-    out: str | Path | None = None,
     table: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -74,31 +74,36 @@ def audit(
         A spec or its path; the path of a release; a function that takes a frame and returns one with the same columns,
         with fresh random numbers at each call; or a command with `{in}` and `{out}`.
     data : str, Path, DataFrame or Arrow table, optional
-        The original data; by default the source of the spec.
+        Original data; by default the source in the spec.
     safe : iterable of sequence of str, or int, optional
         Margins that the generator may use, or a number: all combinations of this many of `columns`. By default those
         that the spec or release measures.
     columns : sequence of str, optional
         Columns to audit; by default all columns of the margins, or if these are many, a few that are in no margin
         together.
-    runs : int
-        Runs on each of two data sets, both to choose a direction and to test it.
-    directions : int
-        Random directions to start from; p-values are corrected for their number.
-    rows : int
-        Approximate number of rows of the data sets.
-    level : float
-        Significance level: the card is refuted if p is below it.
-    seed : int
-        Seed of the audit and of the keys of mode sticky; other generators have their own.
-    seconds : float
-        Time limit of one run of a command.
     out : str or Path, optional
-        HTML file to write; a JSON file of the same name is written next to it.
+        HTML file to write; the JSON file is written next to it.
+    runs : int
+        Number of runs on each of the two data sets; done twice.
+
+        First to choose a direction, then to test it.
+    directions : int
+        Number of random directions to start from; p-values are corrected.
+    rows : int
+        Approximate number of rows of the compared data sets.
+    level : float
+        Significance level: the card is refuted if a corrected p-value is below it.
+    seed : int
+        Random seed.
+
+        Of the audit and of the keys of mode sticky; other generators have their own.
+    seconds : float
+        Time limit in seconds for one run of a command.
     table : str, optional
-        Table of `data` if that is a DuckDB file.
+        Table in --data, if it is a DuckDB file.
     force : bool
-        Replace existing files.
+        Overwrite an existing file. Never overwrites a key or its ledgers, a release, a spec, or a data source named by
+        a spec in the same or the current folder.
     progress : callable, optional
         Called with the stage, the work done and the total.
 
@@ -155,9 +160,10 @@ def card(release: str | Path, out: str | Path, *, force: bool = False) -> tuple[
     release : str or Path
         Release file.
     out : str or Path
-        HTML file to write.
+        HTML file to write; the JSON file is written next to it.
     force : bool
-        Replace existing files.
+        Overwrite an existing file. Never overwrites a key or its ledgers, a release, a spec, or a data source named by
+        a spec in the same or the current folder.
 
     Returns
     -------

@@ -62,20 +62,8 @@ def compare(
         A spec or the path of one. Without a section `[dp]` its defaults apply, and every domain must be public.
     epsilon : sequence of float, or str
         Budgets of the dp releases.
-    control : str, Path, DataFrame or Arrow table, optional
-        People of the same population who are not in the source, as a control group for attacks.
-    seeds : int
-        Number of releases of each kind, each with a key, or noise, of its own.
-    out : str or Path, optional
-        HTML file to write; a JSON file of the same name is written next to it.
-    frame : object, optional
-        The source, if the spec's source is a frame.
-    jobs : int
-        As in `engine.build`.
-    force : bool
-        Replace existing files.
-    build : callable, optional
-        Function that builds a release of a spec at a path; by default `engine.build`.
+    control, seeds, out, frame, jobs, force, build, progress
+        As in `compare_rivals`.
 
     Raises
     ------
@@ -125,20 +113,8 @@ def compare_levers(
     ----------
     what : ReleaseSpec, str or Path
         A spec or the path of one.
-    control : str, Path, DataFrame or Arrow table, optional
-        People of the same population who are not in the source, as a control group for attacks.
-    seeds : int
-        Number of releases per setting, each with a key of its own.
-    out : str or Path, optional
-        HTML file to write; a JSON file of the same name is written next to it.
-    frame : object, optional
-        The source, if the spec's source is a frame.
-    jobs : int
-        As in `engine.build`.
-    force : bool
-        Replace existing files.
-    build : callable, optional
-        Function that builds a release of a spec at a path; by default `engine.build`.
+    control, seeds, out, frame, jobs, force, build, progress
+        As in `compare_rivals`.
 
     Raises
     ------
@@ -165,10 +141,10 @@ def compare_rivals(
     rivals: str | Sequence[str],
     *,
     epsilon: str | Sequence[float] | None = None,
-    study: Study | str | Path | None = None,
-    control: Any = None,
-    areas: Sequence[str] = (),
     seeds: int = 1,
+    study: Study | str | Path | None = None,
+    areas: Sequence[str] = (),
+    control: Any = None,
     out: str | Path | None = None,
     frame: Any = None,
     jobs: int = 2,
@@ -181,29 +157,42 @@ def compare_rivals(
     Parameters
     ----------
     what : ReleaseSpec, str or Path
-        A spec or the path of one. If mode dp cannot build it (domains that are not public), only mode sticky does.
+        Spec (TOML).
+
+        Or a `ReleaseSpec`. If mode dp cannot build it (domains that are not public), only mode sticky does.
     rivals : str or sequence of str
         Other generators by name, synthetic files, or commands; see `engine.evaluation.baselines.entrants`.
     epsilon : sequence of float, or str, optional
-        Budgets of the dp releases; by default that of the spec, or 1.
-    study : Study, str or Path, optional
-        What is measured: a study, the path of one, or the name of a preset. By default chosen by the columns.
-    control : str, Path, DataFrame or Arrow table, optional
-        People of the same population who are not in the source, as a control group for attacks.
-    areas : sequence of str
-        Columns to swap in the record swapping baseline; by default those that the spec swaps.
+        Epsilons of the dp releases, separated by commas.
+
+        By default that of the spec, or 1.
     seeds : int
-        Number of runs of each generator.
+        Number of releases built of each kind.
+
+        Each has a key, or noise, of its own.
+    study : Study, str or Path, optional
+        With --with: what to measure, as --spec of `tablepack evaluate`.
+
+        A study, the path of one, or the name of a preset; by default chosen by the columns.
+    areas : sequence of str
+        With --with swap: columns that records exchange, separated by commas.
+
+        By default those that the spec swaps.
+    control : str, Path, DataFrame or Arrow table, optional
+        Holdout: people from the same population who are not in the data; the control for attacks.
     out : str or Path, optional
-        HTML file to write; a JSON file of the same name is written next to it.
+        HTML file to write; the JSON file is written next to it.
     frame : object, optional
         The source, if the spec's source is a frame.
     jobs : int
-        As in `engine.build`.
+        Tables fitted at the same time, while others are measured.
     force : bool
-        Replace existing files.
+        Overwrite an existing file. Never overwrites a key or its ledgers, a release, a spec, or a data source named by
+        a spec in the same or the current folder.
     build : callable, optional
         Function that builds a release of a spec at a path; by default `engine.build`.
+    progress : callable, optional
+        Called with the stage, the work done and the total.
 
     Raises
     ------

@@ -64,15 +64,15 @@ _LARGE = 4_000_000
 def evaluate(
     *synthetic: Source,
     data: Source,
+    out: str | Path | None = None,
     spec: str | Path | Study | None = None,
     control: Source | None = None,
-    out: str | Path | None = None,
     publishable: bool = False,
-    sample: float = 40,
-    seed: int = 2021,
     together: bool = False,
     combining: Literal["partial", "full"] = "partial",
     attacks: bool = False,
+    sample: float = 40,
+    seed: int = 2021,
     table: str | None = None,
     jobs: int | None = None,
     force: bool = False,
@@ -83,36 +83,43 @@ def evaluate(
     Parameters
     ----------
     *synthetic : str, Path, DataFrame or Arrow table
-        Releases, or synthetic tables of any tool (CSV, Parquet, frames); several are compared with the first.
+        Releases, or synthetic tables of any tool (CSV, Parquet); the first is the reference for the others.
+
+        Frames, too.
     data : str, Path, DataFrame or Arrow table
-        The original data.
-    spec : str, Path or Study, optional
-        A study, the path of one, the name of a preset, or the spec of a release. By default, and where the spec says
-        nothing, measures are chosen by the columns.
-    control : str, Path, DataFrame or Arrow table, optional
-        People of the same population who are not in the data, as a control group for attacks.
+        Original data: CSV, Parquet or DuckDB file. With a release's spec, any file of its source, read as the spec
+        defines.
     out : str or Path, optional
-        HTML file to write; a JSON file of the same name is written next to it.
+        HTML file to write; the JSON file is written next to it.
+    spec : str, Path or Study, optional
+        What to measure: a study (TOML), a preset such as nist-acs, or a release's spec.
+
+        By default, and where the spec says nothing, measures are chosen by the columns.
+    control : str, Path, DataFrame or Arrow table, optional
+        Holdout: people from the same population who are not in the data; the control for attacks.
     publishable : bool
-        Write only rounded scores instead of the confidential report.
-    sample : float
-        Percentage of the original data to sample, as a reference for the scores.
-    seed : int
-        Seed of all random numbers.
+        Report only rounded scores, nothing else about the original data.
     together : bool
-        The synthetic tables are several sets of one synthesis: figures are averaged, estimates combined.
+        The tables are replicates of one synthesis: average their results.
     combining : str
         "partial": combining rules for partially synthetic data, which apply if sets are synthesised from the rows
         themselves; "full": each set is a sample of its own synthetic population (Raghunathan, Reiter and Rubin 2003).
     attacks : bool
-        Also run the strong attacks of `attack`; the report then has all three attackers.
+        Also run the strong attacks of `tablepack attack`; takes longer.
+    sample : float
+        Percentage of the original data sampled as a reference for the scores.
+    seed : int
+        Random seed.
     table : str, optional
-        Table of `data` if that is a DuckDB file.
+        Table in --data, if it is a DuckDB file.
     jobs : int, optional
-        Number of worker processes, each with a copy of the data; by default one per available processor, at most 4,
-        fewer if memory is short, and one for small files. Figures do not depend on it.
+        Number of processes.
+
+        Each has a copy of the data; by default one per available processor, at most 4, fewer if memory is short, and
+        one for small files. Figures do not depend on it.
     force : bool
-        Replace existing files.
+        Overwrite an existing file. Never overwrites a key or its ledgers, a release, a spec, or a data source named by
+        a spec in the same or the current folder.
     progress : callable, optional
         Called with the stage, the work done and the total.
 
@@ -154,11 +161,11 @@ def evaluate(
 def attack(
     *synthetic: Source,
     data: Source,
+    out: str | Path | None = None,
     spec: str | Path | Study | None = None,
     control: Source | None = None,
-    out: str | Path | None = None,
-    seed: int = 2021,
     together: bool = False,
+    seed: int = 2021,
     table: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -168,23 +175,28 @@ def attack(
     Parameters
     ----------
     *synthetic : str, Path, DataFrame or Arrow table
-        Releases, or synthetic tables of any tool (CSV, Parquet, frames).
+        Releases, or synthetic tables of any tool (CSV, Parquet).
     data : str, Path, DataFrame or Arrow table
-        The data from which they were made.
-    spec : str, Path or Study, optional
-        A study, whose sections `risks` and `attacks` say what attackers know and look for, or the spec of a release.
-    control : str, Path, DataFrame or Arrow table, optional
-        People of the same population who are not in the data. Attacks that need them say so if they are missing.
+        Original data they were made from: CSV, Parquet or DuckDB file.
     out : str or Path, optional
-        HTML file to write; a JSON file of the same name is written next to it.
-    seed : int
-        Seed of all random numbers.
+        HTML file to write; the JSON file is written next to it.
+    spec : str, Path or Study, optional
+        Study (TOML) that defines the attackers' knowledge and targets, or a release's spec.
+    control : str, Path, DataFrame or Arrow table, optional
+        Holdout: people from the same population who are not in the data.
+
+        Attacks that need them say so if they are missing.
     together : bool
-        One attacker has all releases, and only strong attacks run; by default each is attacked separately.
+        One attacker has all the releases.
+
+        Then only strong attacks run; by default each release is attacked separately.
+    seed : int
+        Random seed.
     table : str, optional
-        Table of `data` if that is a DuckDB file.
+        Table in --data, if it is a DuckDB file.
     force : bool
-        Replace existing files.
+        Overwrite an existing file. Never overwrites a key or its ledgers, a release, a spec, or a data source named by
+        a spec in the same or the current folder.
     progress : callable, optional
         Called with the stage, the work done and the total.
 
@@ -358,7 +370,6 @@ def _reading(
 
 
 def _read_spec(path: Path) -> ReleaseSpec:
-    """The spec of a release."""
     return read_spec(path, sql=StatementReader())
 
 

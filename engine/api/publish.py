@@ -35,14 +35,19 @@ def publish_pack(
     release : path-like
         Release file.
     directory : path-like
-        Folder to write, empty or new.
+        Folder to create; may exist if it is empty.
     spec : str or Path, optional
-        A pack.toml; the documents that it includes are relative to its folder. By default every table of at most three
-        columns becomes a long table of counts.
-    unprotected, accept_detected, progress, warn
-        As in `queries.packs.publish`.
+        pack.toml with titles, labels, languages and tables; without it, up to 200 tables of at most 3 columns.
+
+        The documents that it includes are relative to its folder.
+    unprotected : bool
+        Publish a dp release built with guarantee = false.
+    accept_detected : bool
+        Publish although nobody has reviewed the detected columns; the pack states this.
     trust : path-like, optional
-        As in `queries.open_release`.
+        Public key: refuse releases that are not signed by it.
+    progress, warn
+        As in `queries.packs.publish`.
 
     Returns
     -------

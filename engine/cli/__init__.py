@@ -281,7 +281,6 @@ def _message(error: TablepackError) -> str:
 
 
 def _print_error(message: str) -> None:
-    """Print an error on standard error."""
     from engine.cli.console import notes
 
     notes().print(f"error: {message}", soft_wrap=True, markup=False, style="red")

@@ -13,19 +13,15 @@ import typer
 from engine.api.audit import audit, card
 from engine.api.evaluate import attack
 from engine.cli.console import (
-    DataTable,
-    Force,
     Frame,
     JsonOnly,
-    ReleasePath,
-    Report,
-    Seed,
     out,
     print_note,
     print_table,
     progress_bar,
     write,
 )
+from engine.cli.options import Given, taking
 from engine.errors import SpecError
 from engine.evaluation.audit import HEADS, Audit, audit_json, audit_rows
 from engine.evaluation.findings import TITLES
@@ -68,58 +64,17 @@ commands = typer.Typer(rich_markup_mode="markdown")
 
 
 @commands.command("attack", epilog=EXAMPLE)
-def attack_command(
-    synthetic: Annotated[
-        list[str],
-        typer.Argument(
-            help="Releases, or synthetic tables of any tool (CSV, Parquet).",
-            metavar="RELEASE_OR_CSV...",
-        ),
-    ],
-    data: Annotated[
-        str,
-        typer.Option(
-            "--data", help="Original data they were made from: CSV, Parquet or DuckDB file."
-        ),
-    ],
-    output: Report = Path("attacks.html"),
-    spec: Annotated[
-        str | None,
-        typer.Option(
-            help="Study (TOML) that defines the attackers' knowledge and targets, or a release's spec."
-        ),
-    ] = None,
-    control: Annotated[
-        str | None,
-        typer.Option(help="Holdout: people from the same population who are not in the data."),
-    ] = None,
-    together: Annotated[
-        bool, typer.Option("--together", help="One attacker has all the releases.")
-    ] = False,
-    seed: Seed = 2021,
-    table: DataTable = None,
-    frame: Frame = None,
-    force: Force = False,
-    as_json_: JsonOnly = False,
-) -> None:
+@taking(attack, out=Path("attacks.html"), like={"synthetic": {"metavar": "RELEASE_OR_CSV..."}})
+def attack_command(given: Given, frame: Frame = None, as_json_: JsonOnly = False) -> None:
     """Run all attacks on finished releases, each compared with a control. Needs the original data; CONFIDENTIAL."""
+    synthetic, output = given.pop("synthetic"), given["out"]
     if frame is not None:
-        check_frame(frame, force=force, inputs=(*synthetic, data, control, output))
+        inputs = (*synthetic, given["data"], given["control"], output)
+        check_frame(frame, force=given["force"], inputs=inputs)
     with progress_bar(quiet=as_json_) as report:
-        evaluation = attack(
-            *synthetic,
-            data=data,
-            spec=spec,
-            control=control,
-            out=output,
-            seed=seed,
-            together=together,
-            table=table,
-            force=force,
-            progress=report,
-        )
+        evaluation = attack(*synthetic, **given, progress=report)
     if frame is not None:
-        write_frame(evaluation, frame, force=force)
+        write_frame(evaluation, frame, force=given["force"])
     if as_json_:
         write(as_json(evaluation))
     else:
@@ -155,80 +110,43 @@ def _print_words(result: Result) -> None:
 
 
 @commands.command("audit", epilog=AUDIT_EXAMPLE)
+@taking(audit, out=Path("audit.html"), leave=("generator", "safe", "columns"))
 def audit_command(
+    given: Given,
     what: Annotated[
         str | None,
         typer.Argument(help="Spec (TOML) or release made by tablepack.", metavar="SPEC_OR_RELEASE"),
     ] = None,
     generator: Command = None,
-    data: Annotated[
-        str | None, typer.Option("--data", help="Original data; by default the source in the spec.")
-    ] = None,
     safe: Safe = None,
     columns: Annotated[
         str | None, typer.Option("--columns", help="Columns to audit, separated by commas.")
     ] = None,
-    output: Report = Path("audit.html"),
-    runs: Annotated[
-        int, typer.Option(help="Number of runs on each of the two data sets; done twice.")
-    ] = 10,
-    directions: Annotated[
-        int, typer.Option(help="Number of random directions to start from; p-values are corrected.")
-    ] = 1,
-    rows: Annotated[
-        int, typer.Option(help="Approximate number of rows of the compared data sets.")
-    ] = 10_000,
-    level: Annotated[
-        float,
-        typer.Option(
-            help="Significance level: the card is refuted if a corrected p-value is below it."
-        ),
-    ] = 0.01,
-    seed: Seed = 2021,
-    seconds: Annotated[
-        float, typer.Option(help="Time limit in seconds for one run of a command.")
-    ] = 600,
-    table: DataTable = None,
-    force: Force = False,
     as_json_: JsonOnly = False,
 ) -> None:
     """Test whether a generator uses more of the data than its card states; exit code 3 if so. CONFIDENTIAL."""
     if (what is None) == (generator is None):
         raise SpecError("audit: give either a spec or release, or --generator with a command")
+    named = None if columns is None else names_from(columns)
     with progress_bar(quiet=as_json_) as report:
         found = audit(
-            what or generator,
-            data=data,
-            safe=_margins(safe),
-            columns=None if columns is None else names_from(columns),
-            runs=runs,
-            directions=directions,
-            rows=rows,
-            level=level,
-            seed=seed,
-            seconds=seconds,
-            out=output,
-            table=table,
-            force=force,
-            progress=report,
+            what or generator, safe=_margins(safe), columns=named, **given, progress=report
         )
     if as_json_:
         write(audit_json(found))
     else:
         _print_audit(found)
+    output = given["out"]
     print_note(f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)")
     if found.is_refuted:
         raise typer.Exit(REFUTED)
 
 
 @commands.command("card", epilog="Example: `tablepack card census.duckdb -o card.html`")
-def card_command(
-    release: ReleasePath,
-    output: Report = Path("card.html"),
-    force: Force = False,
-) -> None:
+@taking(card, out=Path("card.html"), like={"release": {"metavar": "RELEASE"}})
+def card_command(given: Given) -> None:
     """Write the generator card of a release: what was measured, how, and the results. As public as the release."""
-    page, data = card(release, output, force=force)
+    page, data = card(**given)
     print_note(f"wrote {page} and {data}")
 
 

@@ -52,18 +52,12 @@ Width = Annotated[
     int | None,
     typer.Option("--width", min=1, help="Include all tables of this many columns."),
 ]
-Report = Annotated[
-    Path,
-    typer.Option("-o", "--output", help="HTML file to write; the JSON file is written next to it."),
-]
 Frame = Annotated[
     Path | None,
     typer.Option(
         help="Also write all results as one tidy table, with breakdowns: .csv or .json. CONFIDENTIAL."
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Random seed.")]
-DataTable = Annotated[str | None, typer.Option(help="Table in --data, if it is a DuckDB file.")]
 Jobs = Annotated[
     int,
     typer.Option(

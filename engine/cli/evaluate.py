@@ -15,14 +15,8 @@ import typer
 from engine.api.compare import compare, compare_levers, compare_rivals
 from engine.api.evaluate import evaluate
 from engine.cli.console import (
-    DataTable,
-    Force,
     Frame,
-    Jobs,
     JsonOnly,
-    Report,
-    Seed,
-    SpecPath,
     out,
     print_line,
     print_note,
@@ -30,6 +24,7 @@ from engine.cli.console import (
     progress_bar,
     write,
 )
+from engine.cli.options import Given, taking
 from engine.errors import SpecError
 from engine.evaluation.compare import Comparison
 from engine.evaluation.report.page import comparison_json, comparison_table
@@ -65,60 +60,11 @@ Strict = Annotated[
         help="Exit with code 3 (risk) or 4 (utility) if a figure in the summary is poor.",
     ),
 ]
-Attacks = Annotated[
-    bool,
-    typer.Option(
-        "--attacks", help="Also run the strong attacks of `tablepack attack`; takes longer."
-    ),
-]
-Control = Annotated[
-    str | None,
-    typer.Option(
-        help="Holdout: people from the same population who are not in the data; the control for attacks."
-    ),
-]
-Original = Annotated[
-    str,
-    typer.Option(
-        "--data",
-        help="Original data: CSV, Parquet or DuckDB file. With a release's spec, any file of its source, read as the "
-        "spec defines.",
-    ),
-]
-StudyOrSpec = Annotated[
-    str | None,
-    typer.Option(
-        help="What to measure: a study (TOML), a preset such as nist-acs, or a release's spec."
-    ),
-]
-Publishable = Annotated[
-    bool,
-    typer.Option(
-        "--publishable", help="Report only rounded scores, nothing else about the original data."
-    ),
-]
-Together = Annotated[
-    bool,
-    typer.Option(
-        "--together", help="The tables are replicates of one synthesis: average their results."
-    ),
-]
 Full = Annotated[
     bool,
     typer.Option(
         "--full",
         help="With --together: combine as fully synthetic data, each table a sample of its own synthetic population.",
-    ),
-]
-Epsilons = Annotated[
-    str | None,
-    typer.Option(help="Epsilons of the dp releases, separated by commas.", show_default=_EPSILONS),
-]
-Seeds = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of releases built of each kind.",
-        show_default="3, or 1 with --levers or --with",
     ),
 ]
 Levers = Annotated[
@@ -138,77 +84,40 @@ Generators = Annotated[
         "NAME='cmd {in} {out}'. An unknown name prints the list.",
     ),
 ]
-Study = Annotated[
-    str | None,
-    typer.Option(help="With --with: what to measure, as --spec of `tablepack evaluate`."),
-]
-Processes = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of processes.",
-        show_default="one per processor, at most 4, fewer if memory is short, 1 for small files",
-    ),
-]
-Areas = Annotated[
-    str | None,
-    typer.Option(help="With --with swap: columns that records exchange, separated by commas."),
-]
 
 
 @commands.command("evaluate", epilog=EXAMPLE)
+@taking(
+    evaluate,
+    out=Path("report.html"),
+    leave=("combining",),
+    like={
+        "synthetic": {"metavar": "RELEASE_OR_CSV..."},
+        "jobs": {
+            "show_default": "one per processor, at most 4, fewer if memory is short, 1 for small files"
+        },
+    },
+)
 def evaluate_command(
-    synthetic: Annotated[
-        list[str],
-        typer.Argument(
-            help="Releases, or synthetic tables of any tool (CSV, Parquet); the first is the reference for the others.",
-            metavar="RELEASE_OR_CSV...",
-        ),
-    ],
-    data: Original,
-    output: Report = Path("report.html"),
-    spec: StudyOrSpec = None,
-    control: Control = None,
-    publishable: Publishable = False,
-    together: Together = False,
+    given: Given,
     full: Full = False,
-    attacks: Attacks = False,
-    sample: Annotated[
-        float,
-        typer.Option(help="Percentage of the original data sampled as a reference for the scores."),
-    ] = 40,
-    seed: Seed = 2021,
-    table: DataTable = None,
-    jobs: Processes = None,
     strict: Strict = False,
     frame: Frame = None,
-    force: Force = False,
     as_json_: JsonOnly = False,
 ) -> None:
     """Measure the utility and risk of a release or any synthetic table. Needs the original data; CONFIDENTIAL."""
-    if full and not together:
+    synthetic, output = given.pop("synthetic"), given["out"]
+    publishable, force = given["publishable"], given["force"]
+    if full and not given["together"]:
         raise SpecError("--full needs --together")
     if frame is not None:
         if publishable:
             raise SpecError("--frame holds everything and cannot be combined with --publishable")
-        check_frame(frame, force=force, inputs=(*synthetic, data, control, output))
+        inputs = (*synthetic, given["data"], given["control"], output)
+        check_frame(frame, force=force, inputs=inputs)
     with progress_bar(quiet=as_json_) as report:
-        evaluation = evaluate(
-            *synthetic,
-            data=data,
-            spec=spec,
-            control=control,
-            out=output,
-            publishable=publishable,
-            sample=sample,
-            seed=seed,
-            together=together,
-            combining="full" if full else "partial",
-            attacks=attacks,
-            table=table,
-            jobs=jobs,
-            force=force,
-            progress=report,
-        )
+        combining: Any = "full" if full else "partial"
+        evaluation = evaluate(*synthetic, **given, combining=combining, progress=report)
     if frame is not None:
         write_frame(evaluation, frame, force=force)
     verdicts = lines(evaluation)
@@ -254,42 +163,44 @@ def _end(verdicts: list[Line], *, strict: bool) -> None:
 
 
 @commands.command("compare", epilog=EXAMPLE_OF_COMPARE)
+@taking(
+    compare_rivals,
+    out=Path("compare.html"),
+    seeds=None,
+    leave=("rivals",),
+    like={
+        "what": {"metavar": "SPEC", "type": Path},
+        "epsilon": {"show_default": _EPSILONS},
+        "seeds": {"show_default": "3, or 1 with --levers or --with"},
+        "areas": {"type": str | None},
+        "jobs": {"min": 1},
+    },
+    areas=None,
+)
 def compare_command(
-    spec: SpecPath,
-    epsilon: Epsilons = None,
-    seeds: Seeds = None,
-    levers: Levers = False,
-    with_: Generators = None,
-    study: Study = None,
-    areas: Areas = None,
-    control: Control = None,
-    output: Report = Path("compare.html"),
-    jobs: Jobs = 2,
-    force: Force = False,
-    as_json_: JsonOnly = False,
+    given: Given, levers: Levers = False, with_: Generators = None, as_json_: JsonOnly = False
 ) -> None:
     """Compare sticky and dp releases of the same tables, settings (--levers) or generators (--with). CONFIDENTIAL.
 
     Keeps none of the releases that it builds.
     """
+    spec, output = given.pop("what"), given["out"]
+    epsilon, study, areas = (given.pop(name) for name in ("epsilon", "study", "areas"))
     if levers and (epsilon is not None or with_):
         other = "--with" if with_ else "--epsilon"
         raise SpecError(f"{other} cannot be combined with --levers, which compares sticky releases")
     if not with_ and (study or areas):
         raise SpecError(f"{'--study' if study else '--areas'} needs --with")
-    if seeds is None:
-        seeds = 1 if levers or with_ else 3
-    with progress_bar(quiet=as_json_) as report:
-        shared: Any = dict(
-            control=control, out=output, seeds=seeds, jobs=jobs, force=force, progress=report
-        )
+    if given["seeds"] is None:
+        given["seeds"] = 1 if levers or with_ else 3
+    with progress_bar(quiet=as_json_) as given["progress"]:
         if with_:
             names = names_from(areas or "")
-            found = compare_rivals(spec, with_, epsilon=epsilon, study=study, areas=names, **shared)
+            found = compare_rivals(spec, with_, epsilon=epsilon, study=study, areas=names, **given)
         elif levers:
-            found = compare_levers(spec, **shared)
+            found = compare_levers(spec, **given)
         else:
-            found = compare(spec, epsilon=epsilon or _EPSILONS, **shared)
+            found = compare(spec, epsilon=epsilon or _EPSILONS, **given)
     _print_comparison(found, as_json_=as_json_)
     print_note(f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)")
 

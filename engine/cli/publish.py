@@ -16,14 +16,13 @@ import typer
 from engine.api.publish import preview_pack, publish_pack
 from engine.cli.console import (
     AsJson,
-    ReleasePath,
-    Trust,
     number,
     print_note,
     print_table,
     progress_bar,
     write,
 )
+from engine.cli.options import Given, taking
 from queries.packs import Pack, example_spec, files_by_format
 
 EXAMPLE = (
@@ -40,28 +39,8 @@ def _show_example(is_wanted: bool) -> None:
         raise typer.Exit
 
 
-_Directory = Annotated[
-    Path | None,
-    typer.Argument(help="Folder to create; may exist if it is empty.", metavar="DIRECTORY"),
-]
-_Spec = Annotated[
-    Path | None,
-    typer.Option(
-        help="pack.toml with titles, labels, languages and tables; without it, up to 200 tables of at most 3 columns."
-    ),
-]
 _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check the pack.toml and list the tables; write nothing.")
-]
-_Unprotected = Annotated[
-    bool, typer.Option("--unprotected", help="Publish a dp release built with guarantee = false.")
-]
-_AcceptDetected = Annotated[
-    bool,
-    typer.Option(
-        "--accept-detected",
-        help="Publish although nobody has reviewed the detected columns; the pack states this.",
-    ),
 ]
 _Example = Annotated[
     bool,
@@ -75,34 +54,31 @@ _Example = Annotated[
 
 
 @commands.command("publish", epilog=EXAMPLE)
+@taking(
+    publish_pack,
+    leave=("warn",),
+    like={
+        "release": {"metavar": "RELEASE"},
+        "directory": {"metavar": "DIRECTORY", "type": Path | None},
+        "spec": {"type": Path | None},
+        "trust": {"type": Path | None, "envvar": "TABLEPACK_TRUST", "show_envvar": True},
+    },
+    directory=None,
+)
 def publish_command(
-    release: ReleasePath,
-    directory: _Directory = None,
-    spec: _Spec = None,
-    dry_run: _DryRun = False,
-    as_json: AsJson = False,
-    unprotected: _Unprotected = False,
-    accept_detected: _AcceptDetected = False,
-    trust: Trust = None,
-    _example: _Example = False,
+    given: Given, dry_run: _DryRun = False, as_json: AsJson = False, _example: _Example = False
 ) -> None:
     """Write a pack: CSV, Parquet, workbook, web pages, SDMX, JSON-stat, PC-Axis, metadata, checksums."""
+    release, directory = given.pop("release"), given.pop("directory")
     if directory is None and not dry_run:
         raise typer.BadParameter("give the folder to create, or --dry-run", param_hint="DIRECTORY")
-    with progress_bar(quiet=as_json) as report:
-        shared: Any = {
-            "spec": spec,
-            "unprotected": unprotected,
-            "accept_detected": accept_detected,
-            "progress": report,
-            "trust": trust,
-        }
+    with progress_bar(quiet=as_json) as given["progress"]:
         if directory is None or dry_run:
-            pack = preview_pack(release, **shared)
+            pack = preview_pack(release, **given)
             warnings, handed_out = list(pack.warnings), pack.release["file"]
         else:
             pack, warnings = None, []
-            files = publish_pack(release, directory, warn=warnings.append, **shared)
+            files = publish_pack(release, directory, warn=warnings.append, **given)
             handed_out = release.name if directory / release.name in files else ""
     common = {"release_file": handed_out, "warnings": warnings}
     if pack is not None:
@@ -129,7 +105,6 @@ def _print_release(handed_out: str) -> None:
 def _print_files(
     directory: Path, files: list[Path], common: dict[str, Any], *, as_json: bool
 ) -> None:
-    """Print which files were written."""
     size = sum(f.stat().st_size for f in files)
     if as_json:
         paths = [f.relative_to(directory).as_posix() for f in files]

@@ -93,7 +93,6 @@ def summary_of(release: Release) -> dict[str, Any]:
 
 
 def _print_release(release: Release) -> None:
-    """Print the contents of a release."""
     summary = summary_of(release)
     out().print(
         f"{release.title or release.path.name}: vintage {release.vintage}, key {release.key_id}, "

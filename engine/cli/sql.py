@@ -262,7 +262,6 @@ def _workbook(result: Result) -> bytes:
 
 
 def _write_parquet(result: Result, path: Path, unreleased: Unreleased) -> None:
-    """Write an answer as Parquet."""
     with duckdb.connect() as con:
         con.register("answer", result.df(unreleased=unreleased))
         con.execute(f"COPY answer TO {literal(str(path))} (FORMAT parquet)")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -18,7 +18,9 @@ from engine.measure.lattice import summed_from
 from engine.mechanism import AdditiveEntities, Cells, PairedEntities, Rows, chosen_share, stacked
 from engine.schema import ColumnSet, Int64Array
 from engine.source import EntityColumn
-from engine.source.spark import Groups, RowsInSpark
+
+if TYPE_CHECKING:
+    from engine.source.spark.rows import Groups, SparkRows
 
 _DENSE = 16
 """A list of all combinations of small numbers may be so many times as long as the rows looked up in it."""
@@ -176,7 +178,7 @@ class SparkCells:
 
     def __init__(
         self,
-        rows: RowsInSpark,
+        rows: SparkRows,
         sql_names: dict[str, str],
         entities: tuple[EntityColumn, ...],
         ranks: dict[str, Int64Array] | None = None,

@@ -33,8 +33,8 @@ from engine.source.files import (
     replace_file,
     sync_folder,
 )
-from engine.source.forms.csv_header import CsvShape, csv_shape
 from engine.source.forms.opened import open_source
+from engine.source.forms.text import CsvShape, csv_shape
 from engine.source.frames import register_frame
 from engine.source.ingest import Ingested
 from engine.source.journal import (

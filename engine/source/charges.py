@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from engine.errors import StoreError
 from engine.params import ratio_of, right_of
@@ -129,6 +131,10 @@ class Charge:
         return all(self.contents.get(name) == contents.get(name) for name in named)
 
 
+_CHARGES = TypeAdapter(tuple[Charge, ...])
+"""How charges stand in the file."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class History:
     """What was built of the same people before."""
@@ -173,8 +179,8 @@ def _read(key_path: Path) -> tuple[tuple[Charge, ...], bool]:
     # Whatever cannot be read is refused: taken for an empty ledger, it would forget what was told.
     try:
         if raw["format"] == FORMAT and raw["digest"] == _digest(raw["is_whole"], raw["charges"]):
-            return tuple(_charge(one) for one in raw["charges"]), bool(raw["is_whole"])
-    except (TypeError, KeyError):
+            return _CHARGES.validate_python(raw["charges"]), bool(raw["is_whole"])
+    except (TypeError, KeyError, ValueError):
         pass
     raise StoreError(
         f"the ledger {path} cannot be read, or was changed by hand; restore it, or use a new key"
@@ -275,37 +281,10 @@ def add_charge(key_path: Path, charge: Charge) -> int:
 
 def _write(key_path: Path, known: Sequence[Charge], *, is_whole: bool) -> None:
     """Replace the ledger."""
-    rows = [_plain(one) for one in known]
+    rows = _CHARGES.dump_python(tuple(known), mode="json")
     raw = {"format": FORMAT, "is_whole": is_whole, "charges": rows}
     text = json.dumps(raw | {"digest": _digest(is_whole, rows)}, indent=1)
     replace_file(charges_path(key_path), text.encode(), "the ledger")
-
-
-def _plain(charge: Charge) -> dict[str, Any]:
-    """A charge as plain values."""
-    raw: dict[str, Any] = json.loads(json.dumps(asdict(charge)))
-    return raw
-
-
-def _charge(raw: dict[str, Any]) -> Charge:
-    """A charge from plain values."""
-    sketch = raw["sketch"]
-    return Charge(
-        vintage=raw["vintage"],
-        draws=raw["draws"],
-        title=raw["title"],
-        tables=tuple(tuple(columns) for columns in raw["tables"]),
-        pairs=tuple((tuple(columns), told, figures) for columns, told, figures in raw["pairs"]),
-        accepted=raw["accepted"],
-        contents=raw["contents"],
-        sketch=Sketch(
-            of=tuple(sketch["of"]),
-            named=sketch["named"],
-            hashes=tuple(sketch["hashes"]),
-            size=sketch["size"],
-        ),
-        shapes=raw.get("shapes", {}),
-    )
 
 
 def _digest(is_whole: bool, rows: Sequence[Any]) -> str:

@@ -24,9 +24,11 @@ _NO_FRAME = (
 class Frame:
     """A registered frame."""
 
-    columns: tuple[str, ...]
-    unreadable: dict[str, str]  # Columns set aside (all null in the relation), with the reason
-    mixed_numbers: frozenset[str]  # Columns of Python objects that hold both int and float
+    columns: tuple[str, ...] = ()
+    # Columns set aside (all null in the relation), with the reason.
+    unreadable: dict[str, str] = field(default_factory=dict)
+    # Columns of Python objects that hold both int and float.
+    mixed_numbers: frozenset[str] = frozenset()
     # The values of ordered categoricals, in their order, by column.
     orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
 

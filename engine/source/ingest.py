@@ -1,17 +1,19 @@
 """Encodes the source: cells become integer codes in one table, in one pass that streams.
 
-Takes the opened source and the columns of the spec; gives the table `rows` (BIGINT columns `c0, c1,
-...` for data, `e0, e1, ...` for entities), dictionaries of the ranked columns and tables
-`entity_0(id, value), ...`. All of it is confidential and stays in the connection. Invariant: no
-cell is dropped or guessed at; whatever does not fit the spec is a `DataError` that names column and
-rule, never a value or a number of rows.
+Takes the opened source and the columns of the spec; gives the table `rows` (BIGINT columns `c0, c1, ...` for data, `e0,
+e1, ...` for entities), dictionaries of the ranked columns and tables `entity_0(id, value), ...`. All of it is
+confidential and stays in the connection. Invariant: no cell is dropped or guessed at; whatever does not fit the spec is
+a `DataError` that names column and rule, never a value or a number of rows. In mode dp nothing of the data ends a
+build: what the public domains do not hold is moved, counted as `other` or left out, as declared, so that a row that
+nobody expected changes the counts by what any row may.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -20,6 +22,7 @@ from engine.errors import DataError, InternalError, SpecError
 from engine.params import MissingIds
 from engine.progress import Progress, silent
 from engine.schema import (
+    DATE_KINDS,
     NULL_CODE,
     NUMBER_KINDS,
     OTHER_CODE,
@@ -31,12 +34,19 @@ from engine.schema import (
     entity_columns,
     quoted,
 )
-from engine.source.encoding import cell_class, cell_sql, code_sql, grid_code, id_sql
-from engine.source.levels import BELOW
-from engine.source.misfits import Flags, why_unfit
-from engine.source.relation import Source, fetch, stored
-from engine.source.settling import settled_codes, unsettled_counts
-from engine.source.spark.contract import RowsInSpark
+from engine.source.encoding import (
+    CODE_LIMIT,
+    cell_class,
+    cell_sql,
+    code_sql,
+    grid_code,
+    id_sql,
+    value_sql,
+)
+from engine.source.relation import Source, drop, fetch, kind_of, rename, stored
+
+if TYPE_CHECKING:
+    from engine.source.spark.rows import SparkRows
 
 _PLACE = "the source"
 _NULL = f"CAST({NULL_CODE} AS BIGINT)"
@@ -52,7 +62,7 @@ _LISTED = {
 """DuckDB's types of typed values."""
 _MOST_CODED = 64
 """Columns that one statement codes: what it takes grows by the square of their number."""
-_CODED_AT_ONCE = 16
+CODED_AT_ONCE = 16
 _NEARLY_ALL = 0.8
 """So many ids to a row, about, and it is looked at whether every row has one of its own."""
 _SUM = "count({0}), sum(hash({0}))"
@@ -77,7 +87,7 @@ class Ingested:
     # rows that do not hold what a column is declared to hold.
     unsettled: dict[str, int] = field(default_factory=dict, repr=False)
     # What holds the rows in the place of `con`, which then has the extremes of each column only.
-    spark: RowsInSpark | None = field(default=None, repr=False)
+    spark: SparkRows | None = field(default=None, repr=False)
 
     def ranks(self, name: str, released: Mapping[int, object]) -> Int64Array:
         """What becomes of the positions in a dictionary: codes of released values; null stands at the end.
@@ -124,6 +134,33 @@ class Ingested:
                 yield [value for (value,) in found.fetchall()]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coded:
+    """The columns that are coded, by their short names in `rows`."""
+
+    columns: dict[str, Column]  # c0, c1, ..: data columns, sorted by name
+    ids: dict[str, tuple[Column, ...]]  # e0, e1, ..: those that name each kind of entity
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], entities: Sequence[Entity]) -> Coded:
+        """Name them."""
+        by_name, named = {column.name: column for column in columns}, entity_columns(entities)
+        data = [by_name[name] for name in sorted(by_name) if name not in named]
+        ids = [tuple(by_name[name] for name in columns_of(entity)) for entity in entities]
+        return cls(
+            columns={f"c{number}": column for number, column in enumerate(data)},
+            ids={f"e{number}": of for number, of in enumerate(ids)},
+        )
+
+    @property
+    def every(self) -> dict[str, tuple[Column, ...]]:
+        return {short: (column,) for short, column in self.columns.items()} | self.ids
+
+    @property
+    def sql_names(self) -> dict[str, str]:
+        return {column.name: short for short, column in self.columns.items()}
+
+
 def ingest(
     con: duckdb.DuckDBPyConnection,
     source: Source,
@@ -138,22 +175,19 @@ def ingest(
     settle: Mode dp: what becomes of rows that name no entity; what the domains do not hold is settled as declared,
         too, and nothing is refused for it.
     """
-    named = entity_columns(entities)
-    check_columns(source, columns, named)
-    by_name = {column.name: column for column in columns}
-    data = tuple(by_name[name] for name in sorted(by_name) if name not in named)
-    sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
-    codes: dict[str, tuple[Column, ...]] = {sql_names[column.name]: (column,) for column in data}
-    lists = {short: of for short, of in codes.items() if of[0].is_ranked}
-    ids = columns_of_ids(entities, by_name)
+    check_columns(source, columns, entity_columns(entities))
+    coded = Coded.of(columns, entities)
+    ranked = {short: column for short, column in coded.columns.items() if column.is_ranked}
     if _is_wide(columns):
         _keep_source(con, source, columns)
     own = {
         short: sums
-        for short, of in ids.items()
+        for short, of in coded.ids.items()
         if settle != "own" and (sums := _own_ids(con, source, of))
     }
-    lists |= {short: of for short, of in ids.items() if short not in own}
+    lists = {
+        s: of for s, of in coded.every.items() if s in ranked or s not in (*coded.columns, *own)
+    }
     for done, (short, of) in enumerate(lists.items()):
         report("reading", done + 1, len(lists) + 2)
         if settle and short.startswith("c") and of[0].domain is not None:
@@ -161,32 +195,37 @@ def ingest(
         else:
             _list_values(con, source, short, of)
     report("reading", len(lists) + 1, len(lists) + 2)
-    _make_rows(con, source, codes | ids, lists)
+    _make_rows(con, source, coded.every, lists)
+    dictionaries = listed_values(con, ranked)
     if not settle:
-        check_rows(con, source, codes | ids, lambda sql: fetch(con, sql, source.place))
-    dictionaries = {
-        column.name: tuple(
-            value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
-        )
-        for short, (column, *_) in lists.items()
-        if short.startswith("c")
-    }
-    if not settle:
-        check_domains(con, data, sql_names, dictionaries)
+        check_rows(con, source, coded, lambda sql: fetch(con, sql, source.place))
+        check_domains(con, coded, dictionaries)
     _check_own(con, source, own)
-    unsettled = _settle(con, source.place, data, sql_names, ids, settle) if settle else {}
+    unsettled = _settle(con, source.place, coded, settle) if settle else {}
     _name_ids(con, lists, own)
-    _drop_source(con)
+    drop(con, "source", BELOW)
     return Ingested(
         con=con,
-        columns=data,
-        sql_names=sql_names,
+        columns=tuple(coded.columns.values()),
+        sql_names=coded.sql_names,
         dictionaries=dictionaries,
         entity_names=entities,
         n_rows=int(fetch(con, "SELECT count(*) FROM rows", _PLACE)[0][0]),
         own_ids=frozenset(int(short[1:]) for short in own),
         unsettled=unsettled,
     )
+
+
+def listed_values(
+    con: duckdb.DuckDBPyConnection, ranked: Mapping[str, Column]
+) -> dict[str, tuple[Any, ...]]:
+    """The values in the lists of ranked columns, by column."""
+    return {
+        column.name: tuple(
+            value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
+        )
+        for short, column in ranked.items()
+    }
 
 
 def list_domain(con: duckdb.DuckDBPyConnection, short: str, column: Column) -> None:
@@ -200,23 +239,17 @@ def list_domain(con: duckdb.DuckDBPyConnection, short: str, column: Column) -> N
 
 
 def _settle(
-    con: duckdb.DuckDBPyConnection,
-    place: str,
-    data: Sequence[Column],
-    sql_names: Mapping[str, str],
-    ids: Mapping[str, tuple[Column, ...]],
-    missing_ids: MissingIds,
+    con: duckdb.DuckDBPyConnection, place: str, coded: Coded, missing_ids: MissingIds
 ) -> dict[str, int]:
     """Bring all codes into the declared domains and leave out the rows that are to be left out; say how many."""
-    columns = {sql_names[column.name]: column for column in data}
-    counts = unsettled_counts(columns, ids, missing_ids)
+    counts = unsettled_counts(coded, missing_ids)
     found = fetch(con, f"SELECT {', '.join(counts.values())} FROM rows", _PLACE)[0]
-    for short in ids if missing_ids == "own" else ():
+    for short in coded.ids if missing_ids == "own" else ():
         _own_entities(con, short)
     if any(found[1:]):
         fetch(con, "ALTER TABLE rows RENAME TO unsettled", _PLACE)
-        nullable = {short for short, column in columns.items() if column.nullable}
-        codes, there = settled_codes(columns, ids)
+        nullable = {short for short, column in coded.columns.items() if column.nullable}
+        codes, there = settled_codes(coded)
         select = f"SELECT * FROM (SELECT {', '.join(codes)} FROM unsettled) WHERE {there}"
         _store(con, select, nullable, place)
         fetch(con, "DROP TABLE unsettled", _PLACE)
@@ -234,16 +267,6 @@ def _own_entities(con: duckdb.DuckDBPyConnection, short: str) -> None:
         "DROP TABLE nameless",
     ):
         fetch(con, statement, _PLACE)
-
-
-def columns_of_ids(
-    entities: Iterable[Entity], by_name: Mapping[str, Column]
-) -> dict[str, tuple[Column, ...]]:
-    """The columns that name each kind of entity, by its column in `rows`."""
-    return {
-        f"e{j}": tuple(by_name[name] for name in columns_of(entity))
-        for j, entity in enumerate(entities)
-    }
 
 
 def _name_ids(con: duckdb.DuckDBPyConnection, lists: Collection[str], own: Collection[str]) -> None:
@@ -355,7 +378,7 @@ def _make_rows(
         _store(con, coded_sql(source, chosen, lists, ""), nullable, source.place)
         return
     shorts = list(chosen)
-    parts = [shorts[i : i + _CODED_AT_ONCE] for i in range(0, len(shorts), _CODED_AT_ONCE)]
+    parts = [shorts[i : i + CODED_AT_ONCE] for i in range(0, len(shorts), CODED_AT_ONCE)]
     for number, part in enumerate(parts):
         rows = coded_sql(source, {s: chosen[s] for s in part}, lists, "rowid AS r")
         fetch(con, f"CREATE TABLE part_{number} AS {rows} ORDER BY r", source.place)
@@ -413,13 +436,9 @@ def check_order(con: duckdb.DuckDBPyConnection, table: str) -> None:
         raise InternalError("the rows of a part of the source changed places")
 
 
-def check_rows(
-    con: duckdb.DuckDBPyConnection,
-    source: Source,
-    chosen: Mapping[str, tuple[Column, ...]],
-    look: Flags,
-) -> None:
+def check_rows(con: duckdb.DuckDBPyConnection, source: Source, coded: Coded, look: Flags) -> None:
     """Find the columns with cells that did not fit, and say what is wrong with each."""
+    chosen = coded.every
     filled = fetch(
         con,
         f"SELECT {', '.join(f'count({short}) = count(*)' for short in chosen)} FROM rows",
@@ -439,65 +458,42 @@ def check_rows(
 
 
 def check_domains(
-    con: duckdb.DuckDBPyConnection,
-    data: Sequence[Column],
-    sql_names: dict[str, str],
-    dictionaries: dict[str, tuple[Any, ...]],
+    con: duckdb.DuckDBPyConnection, coded: Coded, dictionaries: Mapping[str, tuple[Any, ...]]
 ) -> None:
     """Refuse values, and nulls, outside what the spec declares."""
-    problems = _forbidden_nulls(con, data, sql_names)
+    full = {s: f"{s} = {_NULL}" for s, column in coded.columns.items() if not column.nullable}
+    problems = [
+        f'column {column.name!r}: holds a null, declared "nullable = false"'
+        for column in _where(con, coded, full)
+    ]
     problems += [
         f'column {column.name!r}: holds a value outside its declared "domain"'
-        for column in data
+        for column in coded.columns.values()
         if column.domain is not None
         and not set(dictionaries.get(column.name, ())) <= set(column.domain)
     ]
-    bounded = [column for column in data if column.bounds is not None]
-    if bounded:
-        outside = ", ".join(
-            f"coalesce(bool_or({sql_names[c.name]} NOT BETWEEN {grid_code(c, c.bounds[0])} "
-            f"AND {grid_code(c, c.bounds[1])}) FILTER (WHERE {sql_names[c.name]} <> {_NULL}), false)"
-            for c in bounded
-            if c.bounds is not None
-        )
-        flags = fetch(con, f"SELECT {outside} FROM rows", _PLACE)[0]
-        problems += [
-            f'column {column.name!r}: holds a value outside its declared "domain" (min, max)'
-            for column, is_outside in zip(bounded, flags, strict=True)
-            if is_outside
-        ]
+    outside = {
+        s: f"{s} <> {_NULL} AND {s} NOT BETWEEN {grid_code(c, c.bounds[0])} AND {grid_code(c, c.bounds[1])}"
+        for s, c in coded.columns.items()
+        if c.bounds is not None
+    }
+    problems += [
+        f'column {column.name!r}: holds a value outside its declared "domain" (min, max)'
+        for column in _where(con, coded, outside)
+    ]
     if problems:
         raise DataError("\n".join(problems))
 
 
-def _forbidden_nulls(
-    con: duckdb.DuckDBPyConnection, data: Sequence[Column], sql_names: dict[str, str]
-) -> list[str]:
-    """Columns that are declared to hold no null, and hold one."""
-    full = [column for column in data if not column.nullable]
-    if not full:
+def _where(
+    con: duckdb.DuckDBPyConnection, coded: Coded, conditions: Mapping[str, str]
+) -> list[Column]:
+    """The columns for which any row meets a condition."""
+    if not conditions:
         return []
-    nulls = ", ".join(
-        f"coalesce(bool_or({sql_names[column.name]} = {_NULL}), false)" for column in full
-    )
-    flags = fetch(con, f"SELECT {nulls} FROM rows", _PLACE)[0]
-    return [
-        f'column {column.name!r}: holds a null, declared "nullable = false"'
-        for column, holds_null in zip(full, flags, strict=True)
-        if holds_null
-    ]
-
-
-def _drop_source(con: duckdb.DuckDBPyConnection) -> None:
-    """Let go of the relation `source`, a table of ours or a temporary view, and of what levels were added to."""
-    for name in ("source", BELOW):
-        kind = "VIEW" if _is_view(con, name) else "TABLE"
-        fetch(con, f"DROP {kind} IF EXISTS {name}", _PLACE)
-
-
-def _is_view(con: duckdb.DuckDBPyConnection, name: str = "source") -> bool:
-    views = f"SELECT 1 FROM duckdb_views() WHERE view_name = '{name}' AND temporary"
-    return bool(fetch(con, views, _PLACE))
+    asked = ", ".join(f"coalesce(bool_or({one}), false)" for one in conditions.values())
+    flags = fetch(con, f"SELECT {asked} FROM rows", _PLACE)[0]
+    return [coded.columns[short] for short, is_so in zip(conditions, flags, strict=True) if is_so]
 
 
 def _is_wide(columns: Collection[object]) -> bool:
@@ -506,8 +502,252 @@ def _is_wide(columns: Collection[object]) -> bool:
 
 def _keep_source(con: duckdb.DuckDBPyConnection, source: Source, columns: Sequence[Column]) -> None:
     """Make the relation `source` a table, whose rows have numbers, where it is not one."""
-    if _is_view(con):
+    if kind_of(con, "source") == "VIEW":
         listed = ", ".join(quoted(column.name) for column in columns)
         fetch(con, f"CREATE TABLE kept AS SELECT {listed} FROM source", source.place)
-        _drop_source(con)
-        fetch(con, "ALTER TABLE kept RENAME TO source", _PLACE)
+        drop(con, "source", BELOW)
+        rename(con, "kept", "source")
+
+
+CODE, ABOVE = "tablepack_code", "tablepack_above"
+"""Columns of the lists of codes: named so that no column of the source hides behind one."""
+BELOW = "source_without_levels"
+"""What the relation `source` is called that levels were added to."""
+
+
+def with_levels(source: Source, columns: Sequence[Column]) -> Source:
+    """What is known of a source that has the levels of its hierarchies, each beside its codes."""
+    levels = _levels(columns, source.types)
+    taken = {name.casefold() for name in source.columns}
+    problems = [
+        f"columns.{base}.hierarchy: its level {name} is another column of the source; rename that"
+        for name, (base, _) in levels.items()
+        if name.casefold() in taken
+    ]
+    if problems:
+        raise SpecError(problems)
+    below = {c: [name for name, (base, _) in levels.items() if base == c] for c in source.columns}
+    return replace(
+        source,
+        columns=tuple(chain.from_iterable((c, *below[c]) for c in source.columns)),
+        types={**source.types, **dict.fromkeys(levels, "VARCHAR")},
+    )
+
+
+def level_columns(
+    con: duckdb.DuckDBPyConnection, columns: Sequence[Column], types: Mapping[str, str]
+) -> list[str]:
+    """SQL of the levels beside the columns of a relation; lists of codes are put into tables of the connection."""
+    by_name, added = {column.name: column for column in columns}, []
+    for number, (name, (base, level)) in enumerate(_levels(columns, types).items()):
+        column, type_ = by_name[base], types[base]
+        text = value_sql(column, type_, cell_sql(column, type_))
+        if column.tree:
+            above = {
+                code: path[level - 1] for code, path in column.tree.items() if len(path) >= level
+            }
+            con.execute(
+                f"CREATE OR REPLACE TEMP TABLE level_{number} AS SELECT unnest(?::VARCHAR[]) AS {CODE}, "
+                f"unnest(?::VARCHAR[]) AS {ABOVE}",
+                [[*above], [*above.values()]],
+            )
+            found = f"(SELECT any_value({ABOVE}) FROM level_{number} WHERE {CODE} = {text})"
+            added.append(f"coalesce({found}, {text}) AS {quoted(name)}")
+        else:
+            added.append(f"left({text}, {level}) AS {quoted(name)}")
+    return added
+
+
+def add_levels(con: duckdb.DuckDBPyConnection, source: Source, columns: Sequence[Column]) -> Source:
+    """Put a view over the relation `source` that has the levels of its hierarchies, too."""
+    found = with_levels(source, columns)
+    added = level_columns(con, columns, source.types)
+    if not added:
+        return source
+    rename(con, "source", BELOW)
+    fetch(
+        con,
+        f"CREATE OR REPLACE TEMP VIEW source AS SELECT *, {', '.join(added)} FROM {BELOW}",
+        source.place,
+    )
+    return found
+
+
+def _levels(columns: Sequence[Column], types: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    """Of each level the column whose level it is, where the source has that, and which."""
+    return {
+        column.name: column.level_of
+        for column in columns
+        if column.level_of is not None and column.level_of[0] in types
+    }
+
+
+_KIND_WORDS = {
+    "integer": "whole numbers",
+    "real": "numbers",
+    "decimal": "decimal numbers",
+    "boolean": "true, false, 1 or 0",
+    "date": "dates (YYYY-MM-DD)",
+    "timestamp": "timestamps (YYYY-MM-DD HH:MM:SS)",
+    "time": "times of day (HH:MM:SS, HH:MM or HH:MM AM)",
+    "text": "text",
+}
+
+
+Flags = Callable[[str], list[tuple[Any, ...]]]
+"""Gives one row of what a SELECT of aggregated flags over the relation `source` finds."""
+N_FLAGS = 4
+"""Flags that are asked for at a time."""
+
+
+def why_unfit(look: Flags, source: Source, column: Column, *, is_entity: bool) -> list[str]:
+    """Say what is wrong with the cells of a column of the relation `source`.
+
+    Returns: One sentence a fault; none holds a value of the data or a number of rows.
+    """
+    sql_type = source.types[column.name]
+    cell, cell_type = cell_sql(column, sql_type), cell_class(sql_type)
+    is_list = column.is_ranked or is_entity
+    code = (value_sql if is_list else code_sql)(column, sql_type, cell)
+    wanted = column.value_type if is_list else column.kind
+    is_infinite = f"lower(trim(CAST({cell} AS VARCHAR), ' +-')) IN ('inf', 'infinity')"
+    big = _is_too_large(cell_type, wanted, cell)
+    has_null, has_infinite, has_big, has_other = look(
+        f"SELECT bool_or({cell} IS NULL), bool_or({cell} IS NOT NULL AND {code} IS NULL AND {is_infinite}), "
+        f"bool_or({cell} IS NOT NULL AND {code} IS NULL AND NOT {is_infinite} AND {big}), "
+        f"bool_or({cell} IS NOT NULL AND {code} IS NULL AND NOT {is_infinite} AND NOT {big}) "
+        "FROM source"
+    )[0]
+    problems = []
+    place = f"column {column.name!r}"
+    if is_entity and has_null:
+        problems.append(f"{place}: an entity id is null; every row must name its entity")
+    if has_infinite:
+        problems.append(
+            f"{place}: holds infinite values; write them as null or leave these rows out"
+        )
+    if has_big:
+        problems.append(_too_large(place, wanted, cell_type))
+    if has_other:
+        problems.append(
+            f"{place}: holds values that are not {_kind_words(column, wanted, cell_type)}, as declared or detected "
+            f'({"type" if is_list else "kind"} = "{wanted}"); declare another kind, such as "category" or '
+            f'"text", or add the spelling of null to "nulls"{_other_writing(wanted, cell_type)}'
+        )
+    return problems
+
+
+def _kind_words(column: Column, wanted: str, cell_type: str) -> str:
+    """What cells should be, and how they should be written."""
+    date_format = column.writing.date_format
+    if wanted in DATE_KINDS and cell_type == "text" and date_format:
+        years = f" in the years {column.writing.century}" if column.writing.has_short_years else ""
+        return f'{wanted}s written as date_format = "{date_format}" has it{years}'
+    return _KIND_WORDS[wanted]
+
+
+def _other_writing(wanted: str, cell_type: str) -> str:
+    """The way out where text is what the spec declares, and only written otherwise."""
+    if cell_type != "text" or wanted not in (*DATE_KINDS, *NUMBER_KINDS):
+        return ""
+    keys = 'date_format, such as "%d.%m.%Y"' if wanted in DATE_KINDS else 'decimal, such as ","'
+    return f"; written in another way, they want {keys}, in [source] or in the column's section"
+
+
+def _is_too_large(cell_type: str, wanted: str, cell: str) -> str:
+    """Condition: a cell that has no code is a number all the same."""
+    if wanted not in NUMBER_KINDS or cell_type not in (
+        "text",
+        "float",
+        "integer",
+        "decimal",
+    ):
+        return "false"
+    if cell_type == "integer":
+        return "true"
+    # A text such as "1e400" overflows to infinity: it is a number too large, not one that is
+    # infinite.
+    number = f"TRY_CAST({cell} AS DOUBLE)"
+    least = (
+        {"text": CODE_LIMIT, "decimal": CODE_LIMIT, "float": 2**53}[cell_type]
+        if wanted == "integer"
+        else 0
+    )
+    return f"coalesce(NOT isnan({number}) AND abs({number}) >= {least}::DOUBLE, false)"
+
+
+def _too_large(place: str, wanted: str, cell_type: str) -> str:
+    if wanted == "integer" and cell_type == "float":
+        return (
+            f"{place}: holds whole numbers beyond 2**53 (or infinite ones) as floating-point numbers, "
+            "which cannot tell them apart; read them as integers or as text"
+        )
+    return f"{place}: holds numbers beyond 63 bits of its resolution; use a coarser one, or text"
+
+
+def settled_sql(column: Column, short: str) -> str:
+    """The code of a row's value inside the column's domain; NULL: the row is left out."""
+    none = _code_of_other(column)
+    null = _NULL if column.nullable else none
+    if column.is_ranked:  # NULL: not in the list
+        return f"CASE WHEN {short} IS NULL THEN {none} WHEN {short} = {_NULL} THEN {null} ELSE {short} END"
+    # NULL: it cannot be read, so it is as good as missing.
+    inside, low, high = short, *_ends_of_domain(column)
+    if low is not None:
+        beyond = f"greatest({low}, least({high}, {short}))" if _is_clamped(column) else none
+        inside = f"CASE WHEN {short} BETWEEN {low} AND {high} THEN {short} ELSE {beyond} END"
+    return f"CASE WHEN coalesce({short}, {_NULL}) = {_NULL} THEN {null} ELSE {inside} END"
+
+
+def unsettled_sql(column: Column, short: str) -> str:
+    """Condition: what the row holds is not what the column is declared to hold."""
+    low, high = _ends_of_domain(column)
+    wrong = [f"{short} IS NULL"]
+    if not column.nullable:
+        wrong.append(f"{short} = {_NULL}")
+    if low is not None:
+        wrong.append(f"({short} <> {_NULL} AND {short} NOT BETWEEN {low} AND {high})")
+    return f"({' OR '.join(wrong)})"
+
+
+def settled_codes(coded: Coded) -> tuple[list[str], str]:
+    """What is selected of rows, and which of these count: those that name an entity and are left in."""
+    codes = [f"{settled_sql(column, short)} AS {short}" for short, column in coded.columns.items()]
+    there = " AND ".join(f"{short} IS NOT NULL" for short in coded.every)
+    return [*codes, *coded.ids], there
+
+
+def unsettled_counts(coded: Coded, missing_ids: MissingIds) -> dict[str, str]:
+    """SQL of what the custodian is told, by what it is about: all rows, those left out, those not as declared."""
+    nameless = [f"{short} IS NULL" for short in coded.ids]
+    kept = [f"({settled_sql(column, short)}) IS NULL" for short, column in coded.columns.items()]
+    out = [*(nameless if missing_ids == "drop" else []), *kept]
+    names = [of[0].name for of in (coded.ids | coded.every).values()]
+    wrong = [*nameless, *(unsettled_sql(column, short) for short, column in coded.columns.items())]
+    asked = {f"column {name}": one for name, one in zip(names, wrong, strict=True)}
+    asked = {"left out": " OR ".join(out) or "false"} | asked
+    return {"rows": "count(*)"} | {
+        of: f"count(*) FILTER (WHERE {one})" for of, one in asked.items()
+    }
+
+
+def _ends_of_domain(column: Column) -> tuple[int | None, int | None]:
+    """Smallest and largest code of a grid column; None where there are no bounds."""
+    if column.is_ranked or column.kind == "boolean" or column.bounds is None:
+        return None, None
+    low, high = (grid_code(column, value) for value in column.bounds)
+    return low, high
+
+
+def _is_clamped(column: Column) -> bool:
+    """Whether numbers beyond the bounds are moved to the nearer end."""
+    return column.outside == "clamp" or (column.outside is None and column.other is None)
+
+
+def _code_of_other(column: Column) -> str:
+    """The code of `other`, or NULL."""
+    if column.other is None:
+        return "CAST(NULL AS BIGINT)"
+    if column.is_ranked:
+        return f"CAST({sorted(column.domain or ()).index(column.other)} AS BIGINT)"
+    return f"CAST({grid_code(column, column.other)} AS BIGINT)"

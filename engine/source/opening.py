@@ -42,8 +42,8 @@ from engine.source.entities import (
     source_fingerprints,
 )
 from engine.source.forms.opened import open_source
-from engine.source.forms.row_wise import RowWise
-from engine.source.ingest import Ingested, ingest
+from engine.source.forms.query import RowWise
+from engine.source.ingest import Ingested, add_levels, ingest
 from engine.source.journal import (
     MOST_OF,
     VintageState,
@@ -54,7 +54,6 @@ from engine.source.journal import (
     pinned_stands,
     pinned_stands_of,
 )
-from engine.source.levels import add_levels
 from engine.source.relation import Source, matching_files
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.source.spark import check_packages, is_spark_frame

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,32 @@ def fetch(
         failure = _in_our_words(error, place, on_cell)
     # Raised here, not above: the new error must not carry the old one, which may quote the data.
     raise failure
+
+
+@contextmanager
+def lent(con: duckdb.DuckDBPyConnection, name: str, held: Any) -> Iterator[None]:
+    """Let a connection read a frame, an Arrow table or arrays by name, for a while."""
+    con.register(name, held)
+    try:
+        yield
+    finally:
+        con.unregister(name)
+
+
+def kind_of(con: duckdb.DuckDBPyConnection, name: str) -> str:
+    """What a relation of ours is: a temporary view of what can be read again, or a table."""
+    views = "SELECT 1 FROM duckdb_views() WHERE view_name = ? AND temporary"
+    return "VIEW" if con.execute(views, [name]).fetchall() else "TABLE"
+
+
+def drop(con: duckdb.DuckDBPyConnection, *names: str) -> None:
+    """Let go of relations of ours, where they are."""
+    for name in names:
+        con.execute(f"DROP {kind_of(con, name)} IF EXISTS {quoted(name)}")
+
+
+def rename(con: duckdb.DuckDBPyConnection, name: str, to: str) -> None:
+    con.execute(f"ALTER {kind_of(con, name)} {quoted(name)} RENAME TO {quoted(to)}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

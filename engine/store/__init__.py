@@ -39,7 +39,6 @@ from engine.store.opening import (
     sign_release,
     verify_signature,
 )
-from engine.store.sharing import EarlierRelease, check_shared, earlier_release
 from engine.store.signature import (
     Signature,
     new_signing_key,
@@ -48,8 +47,11 @@ from engine.store.signature import (
     signature_path,
 )
 from engine.store.staging import (
+    EarlierRelease,
     Staging,
+    check_shared,
     check_target,
+    earlier_release,
     place,
     remove_sets,
     removed_if_refused,

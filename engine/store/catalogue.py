@@ -30,13 +30,16 @@ from engine.schema import (
 )
 from engine.store.card import GeneratorCard, words_of
 from engine.store.decode import Carrier, as_text, hides, sql_type
-from engine.store.macros import (
+from engine.store.schema import (
     catalog_comments,
     column_comments,
+    create_ledger,
     create_macros,
     drop_macros,
+    explain_dp,
+    insert_exposure,
+    notes_of,
 )
-from engine.store.schema import DP_NOTES, NOTES, create_ledger, explain_dp, insert_exposure
 from engine.units import Unit
 
 
@@ -282,7 +285,7 @@ def write_release(
     con.execute(f"INSERT INTO catalog.release VALUES ({marks})", values)
     is_dp = header.mode == "dp"
     words = words_of(header.unit, header.entity)
-    notes = [(topic, text.format(**words)) for topic, text in (DP_NOTES if is_dp else NOTES)]
+    notes = [(topic, text.format(**words)) for topic, text in notes_of(is_dp=is_dp)]
     notes += [("release", text) for text in header.notes]
     notes += [("exposure", text) for text in (exposure or {}).get("sentences", ())]
     con.executemany(

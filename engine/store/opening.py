@@ -3,7 +3,7 @@
 A release may come from anywhere, and anyone who can write a DuckDB file can write a matching manifest. So the
 connection gives up the file system, the network, extensions, Python variables and its own settings, and keeps one
 read-only attachment; the contents of the file are compared with what our writer makes
-(`engine.store.checks.structure`), and its catalogue is checked for consistency (`engine.store.checks.facts`). Nothing
+(`engine.store.checks`), and its catalogue is checked for consistency (`engine.store.checks`). Nothing
 in the file is used before that.
 """
 
@@ -20,12 +20,13 @@ import duckdb
 
 from engine.errors import DamagedRelease, StoreError
 from engine.schema import MEMORY, literal
-from engine.store.checks.contents import check_contents, check_counts
-from engine.store.checks.facts import check_facts
-from engine.store.checks.sizes import check_sizes
-from engine.store.checks.structure import (
+from engine.store.checks import (
     MOST_WIDTH,
     check_catalog,
+    check_contents,
+    check_counts,
+    check_facts,
+    check_sizes,
     check_tables,
     outline_of,
     reference,
@@ -122,7 +123,7 @@ def open_release(
 def check_release(path: str | os.PathLike[str]) -> tuple[ReleaseRecord, tuple[str, ...]]:
     """Check every byte and row of a release.
 
-    Returns: The manifest's record, and the columns that `engine.store.checks.contents.check_contents` names.
+    Returns: The manifest's record, and the columns that `engine.store.checks.check_contents` names.
     """
     con, record = open_release(path, verify="hash")
     with con, _readable(path):

@@ -1,364 +1,128 @@
-"""The catalogue's tables, their comments, and the notes that every release contains.
+"""The catalogue's tables, comments, notes and macros: what `catalogue.toml` says, as statements.
 
-Gives the statements that create an empty schema `catalog`. Invariant: every table, view and column of it has a
-comment, so that a plain DuckDB shell explains the file.
+Gives the statements that create an empty schema `catalog`. Invariant: every table, view and column of it has a comment,
+so that a plain DuckDB shell explains the file. Macros let that shell query the file much as `tablepack` does; their
+text is part of the file format: readers compare it with `macro_statements`. They contain no numbers but a factor and
+the largest `catalog.tables.noise_sd`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 import duckdb
 
-from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, KIND_OTHER, literal, quoted
+from engine.schema import (
+    KIND_NEGATIVE,
+    KIND_NONNEGATIVE,
+    KIND_NULL,
+    KIND_OTHER,
+    Column,
+    ColumnSet,
+    literal,
+    quoted,
+)
 
-_TABLES: dict[str, tuple[str, tuple[tuple[str, str, str], ...]]] = {
-    "release": (
-        "Description of this release: one row.",
-        (
-            ("title", "VARCHAR", "Title."),
-            (
-                "logical_name",
-                "VARCHAR",
-                "Name of the logical table that SQL queries refer to in tablepack.",
-            ),
-            ("vintage", "VARCHAR", "Version of the source that was measured."),
-            (
-                "mode",
-                "VARCHAR",
-                "How it was measured; sticky: the same entities always get the same noise; dp: differentially private, "
-                "under a budget.",
-            ),
-            ("key_id", "VARCHAR", "Public identifier of the key; reveals nothing about it."),
-            ("privacy", "VARCHAR", "Privacy parameters, as JSON."),
-            ("engine_version", "VARCHAR", "Version of tablepack that built it."),
-            ("format_version", "INTEGER", "Version of this catalogue."),
-            (
-                "content_hash",
-                "VARCHAR",
-                "Hash of all tables and released values; does not cover dates or timings.",
-            ),
-            (
-                "unit",
-                "VARCHAR",
-                "What counts count: name of a row, singular and plural, by language, as JSON.",
-            ),
-            (
-                "entity",
-                "VARCHAR",
-                "Name of the protected entity, as JSON: groups with too few of these are not released.",
-            ),
-            (
-                "reviewed",
-                "BOOLEAN",
-                "Whether the settings that catalog.columns lists as detected were reviewed by a person.",
-            ),
-        ),
-    ),
-    "tables": (
-        "The released tables, one per set of columns.",
-        (
-            ("table_id", "INTEGER", "Number of the table."),
-            ("name", "VARCHAR", "Its view in schema main: its columns, sorted and joined by dots."),
-            ("columns", "VARCHAR[]", "Its columns, sorted."),
-            ("width", "INTEGER", "Number of columns."),
-            (
-                "physical",
-                "VARCHAR",
-                "Its table in schema tables: distinct rows with their number n.",
-            ),
-            ("rows", "BIGINT", "Number of synthetic rows; noisy, like every count here."),
-            ("cells", "BIGINT", "Number of distinct synthetic rows."),
-            ("content_hash", "VARCHAR", "Hash of its columns, values and counts."),
-            ("cells_released", "BIGINT", "Combinations of single values that were measured."),
-            ("noise_sd", "DOUBLE", "Standard deviation of the noise of a finest count, in rows."),
-            (
-                "suppressed_share",
-                "DOUBLE",
-                "Share of rows imputed without reference to the data (noisy).",
-            ),
-            (
-                "rounding_gap",
-                "BIGINT",
-                "Largest difference from a count of a table with one column fewer.",
-            ),
-            ("cells_per_entity", "DOUBLE", "Measured combinations divided by rows."),
-            (
-                "tops",
-                "INTEGER[]",
-                "Per column: level of its ranges at the top of the measured tree. At depth d a range holds "
-                "2 ** max(top - d, 0) codes, so that the parent of a cell follows from its depth. Empty in mode dp.",
-            ),
-            (
-                "scale",
-                "BIGINT[]",
-                "Per depth of the measured tree, from 0: the power of two by which the noise of its cells was "
-                "multiplied, for entities with several rows; otherwise 1. Empty in mode dp.",
-            ),
-            ("card", "VARCHAR", "Its generator card, as JSON: parameters of measurement and fit."),
-        ),
-    ),
-    "columns": (
-        "The columns of the source, in their order.",
-        (
-            ("position", "INTEGER", "Position in the source, from 1."),
-            ("name", "VARCHAR", "Name in the source."),
-            ("label", "VARCHAR", "Label."),
-            (
-                "kind",
-                "VARCHAR",
-                "How its values are coded: on a grid, or as a list of categories.",
-            ),
-            ("value_type", "VARCHAR", "Type of a value in the source."),
-            ("sql_type", "VARCHAR", "Type of the column in this file."),
-            ("resolution_base", "INTEGER", "Reals and decimals are multiples of base ** exponent."),
-            ("resolution_exponent", "INTEGER", "See resolution_base."),
-            (
-                "public",
-                "BOOLEAN",
-                "Its values are publicly known and never suppressed.",
-            ),
-            (
-                "detected",
-                "VARCHAR[]",
-                "Settings detected in the data; catalog.release.reviewed says whether they were reviewed.",
-            ),
-            ("placeholder", "VARCHAR", "Replaces values that are too rare to be released."),
-            ("null_spelling", "VARCHAR", "How CSV exports write a missing value."),
-            ("released_values", "BIGINT", "Number of values in catalog.codes."),
-            ("content_hash", "VARCHAR", "Hash of its declaration and released values."),
-        ),
-    ),
-    "codes": (
-        "The released values of every column.",
-        (
-            ("column_name", "VARCHAR", "The column."),
-            ("position", "INTEGER", "Position of the value among the column's values, from 0."),
-            ("value", "VARCHAR", "The value as text; NULL for a missing value."),
-            ("label", "VARCHAR", "Label."),
-            (
-                "kind",
-                "VARCHAR",
-                "null, negative, value, prefix or ancestor (of hidden values), or other (the placeholder).",
-            ),
-            (
-                "code",
-                "BIGINT",
-                "Position on the column's grid, or in its list; cell ranges refer to it.",
-            ),
-            (
-                "measured",
-                "BOOLEAN",
-                "Measured individually; otherwise drawn within a measured range.",
-            ),
-            ("n", "BIGINT", "Fitted number of rows."),
-        ),
-    ),
-    "universes": (
-        "Universes: the rows in which a column has a value, as declared in the spec; not derived from the data.",
-        (
-            ("column_name", "VARCHAR", "The column."),
-            (
-                "decided_by",
-                "VARCHAR",
-                "The deciding column; rows where it is missing are outside.",
-            ),
-            ("low", "VARCHAR", "Smallest value inside, as text; NULL: no limit."),
-            ("high", "VARCHAR", "Largest value inside, as text; NULL: no limit."),
-            (
-                "listed",
-                "VARCHAR[]",
-                "The values inside, as text; NULL: all that low and high allow.",
-            ),
-            (
-                "outside",
-                "VARCHAR",
-                "Value of the column outside the universe, as text; NULL: missing.",
-            ),
-            ("complete", "BOOLEAN", "True: the column never has that value inside the universe."),
-        ),
-    ),
-    "notes": (
-        "How to read this release.",
-        (
-            ("position", "INTEGER", "Order."),
-            ("topic", "VARCHAR", "Topic."),
-            ("note", "VARCHAR", "Text."),
-        ),
-    ),
-}
-_EXPOSURE = (
-    ("columns", "VARCHAR[]", "Columns that define the group; none: it is the most exposed people."),
-    ("ranges", "VARCHAR[]", "Its value or range in each of these columns."),
-    ("people", "BIGINT", "Noisy number of rows in it."),
-    (
-        "told",
-        "VARCHAR",
-        "The target column, about which further tables publish figures of the group.",
-    ),
-    ("figures", "BIGINT", "Noisy figures that split the group by the target column."),
-    ("tables", "BIGINT", "Tables that contain these figures."),
-    ("figures_a_person", "DOUBLE", "Figures divided by people."),
-    (
-        "guessed",
-        "DOUBLE",
-        "Probability that an attacker who knows their other attributes guesses a 50:50 target attribute correctly; "
-        "0.5: chance.",
-    ),
+TEXTS: dict[str, Any] = tomllib.loads((files(__package__) / "catalogue.toml").read_text("utf-8"))
+COMMENTS: dict[str, str] = TEXTS["macros"]
+"""Every macro and its comment."""
+REQUIRED = (*TEXTS["tables"], "cell_ranges")
+"""Tables in the catalogue of every release."""
+OPTIONAL = frozenset(TEXTS["optional"])
+"""Tables that it may have in addition."""
+NORMAL_95, LAPLACE_95 = 1.96, 2.12
+"""Half width of the central 95 % in standard deviations; the second is wider, and used for all noise of mode dp."""
+_MEASURED = "CASE WHEN cells_released > 0 THEN noise_sd END"
+_OF_TABLE = (
+    f"CASE WHEN of_table IN (SELECT name FROM catalog.tables) THEN "
+    f"(SELECT {_MEASURED} FROM catalog.tables WHERE name = of_table) "
+    "ELSE error('there is no table of that name; names are in catalog.tables') END"
 )
-_CELLS = "Noise of the counts: one row per measured cell or imputed remainder of a table."
-_MACROS_NOTE = (
-    "macros",
-    "Helpful in SQL: noise_interval, tables_with, values_of, label_of, card_of. Descriptions: SELECT DISTINCT "
-    "function_name, comment FROM duckdb_functions() WHERE NOT internal.",
-)
-NOTES = (
-    ("unit", "Counts are of {many}. The release protects {entities}."),
-    ("noise", "Every count includes noise, which is always the same for the same {entities}: repeating a query returns "
-     "the same figure."),
-    ("noise", "No row is a real {one}: rows are synthetic, drawn from noisy counts."),
-    ("not released", "Combinations with too few {entities} are suppressed; nothing is disclosed about them, not even "
-     "whether they exist. The values shown in their place were imputed without reference to the data."),
-    ("blank", "NULL is a missing value of the source, for example a question that does not apply. It never marks a "
-     "suppressed value."),
-    ("placeholder", "A placeholder such as (other) stands for all values of a column that are too rare to be shown, "
-     "and a value such as E1* for those that begin with E1, or that a list of codes has below it (kinds prefix and "
-     "ancestor in catalog.codes)."),
-    ("locked margins", "Counts of one column are the same in every table that contains it. Counts of several columns "
-     "may differ: from tables with one column fewer by at most the rounding gap on the card, from others by more."),
-    ("joins", "Rows of two tables must not be joined: they do not describe the same {entities}. Use one table that has "
-     "all the columns."),
-    _MACROS_NOTE,
-)  # fmt: skip
-"""Topic and text, with placeholders for the names of rows and entities."""
-DP_NOTES = (
-    ("unit", "Counts are of {many}. The release protects {entities}."),
-    ("noise", "Counts were measured once, and everything here is derived from them without further access to the data. "
-     "The cards state the noise, if any; counts of zero are as noisy as all others."),
-    ("noise", "No row is a real {one}: rows are synthetic, drawn from a distribution that was fitted to those counts."),
-    ("measured or modelled", "A table whose columns lie within a measured margin has measured counts; any other is "
-     "modelled from narrower margins, as its card says, and has no entry in catalog.cells."),
-    ("domain", "Values come from public lists and limits, not from the data: that a value occurs here does not mean "
-     "that it occurs in the data, or the other way round."),
-    ("blank", "NULL is a missing value of the source, for example a question that does not apply."),
-    ("margins", "All tables are projections of the same rows: a margin is the same in every table that contains it."),
-    ("joins", "Rows of two tables must not be joined: their order has no meaning. Use one table that has all the "
-     "columns."),
-    _MACROS_NOTE,
-)  # fmt: skip
-"""The same for a release of mode dp."""
-_LEDGER = (
-    ("number", "INTEGER", "Order of entry, from 1."),
-    (
-        "state",
-        "VARCHAR",
-        "charged: before the noise was drawn; measured: counts kept; budget set: by the custodian.",
-    ),
-    ("vintage", "VARCHAR", "Version of the source that was measured."),
-    ("title", "VARCHAR", "Title of the release that it was measured for."),
-    ("noise", "VARCHAR", "laplace (pure epsilon) or gaussian (rho, zero-concentrated)."),
-    ("margins", "INTEGER", "Number of margins measured, without the total."),
-    ("epsilon", "DOUBLE", "Cost of this entry alone."),
-    ("delta", "DOUBLE", "Cost of this entry alone; 0 with Laplace noise."),
-    ("rho", "DOUBLE", "Cost of this entry alone; 0 with Laplace noise."),
-    ("budget", "DOUBLE", "Total epsilon allowed for all entries together at that time."),
-    ("budget_delta", "DOUBLE", "The delta at which this epsilon is computed."),
+_SCALAR = ("noise_interval", "label_of")
+_CARD_COLUMNS = (
+    "table_id",
+    "name",
+    "rows",
+    "cells_released",
+    "noise_sd",
+    "suppressed_share",
+    "rounding_gap",
+    "cells_per_entity",
+    "card",
 )
 
 
-_DP_COMMENTS = {
-    "tables.cells_released": "Combinations of levels (values, or public groups of values) that were measured; 0: "
-    "no measured margin has all columns of the table.",
-    "tables.noise_sd": "Largest standard deviation of the noise of a combination of levels, or of the margins from "
-    "which a modelled table is derived, in rows.",
-    "tables.suppressed_share": "Share of rows whose own combination of values was not measured: it is derived from "
-    "narrower margins, or values were drawn within a group.",
-    "tables.cells_per_entity": "Measured combinations of levels divided by rows.",
-    "cells.n": "Number of synthetic rows.",
-    "cells.noise_sd": "Standard deviation of the noise of such a combination, in rows.",
-    "cells.measured": "True: a combination of single values. False: it includes a group of values.",
-}
-"""Comments on columns that have another meaning in mode dp."""
-_DP_CELLS = "What was measured: one row per combination of levels that has synthetic rows, of tables within a margin."
+def notes_of(*, is_dp: bool) -> list[tuple[str, str]]:
+    """Topic and text of the notes, with placeholders for the names of rows and entities."""
+    return [(topic, text) for topic, text in TEXTS["notes"]["dp" if is_dp else "sticky"]]
 
 
 def explain_dp(con: duckdb.DuckDBPyConnection) -> None:
     """Replace comments that do not apply in mode dp, in the running transaction."""
-    for column, text in _DP_COMMENTS.items():
+    for column, text in TEXTS["dp"].items():
         con.execute(f"COMMENT ON COLUMN catalog.{column} IS {literal(text)}")
-    con.execute(f"COMMENT ON VIEW catalog.cells IS {literal(_DP_CELLS)}")
+    con.execute(f"COMMENT ON VIEW catalog.cells IS {literal(TEXTS['cells']['comment_dp'])}")
 
 
 def create_ledger(con: duckdb.DuckDBPyConnection, entries: Sequence[Mapping[str, Any]]) -> None:
     """Create `catalog.ledger`, in the running transaction, and copy the ledger's entries into it."""
-    comment = (
-        "Everything that was ever measured of the same source in mode dp, according to the ledger next to the key when "
-        "this release was built; empty if there is no privacy guarantee."
-    )
-    for statement in _table_statements("ledger", comment, _LEDGER):
-        con.execute(statement)
-    marks = ", ".join("?" * len(_LEDGER))
-    for entry in entries:
-        con.execute(
-            f"INSERT INTO catalog.ledger VALUES ({marks})", [entry.get(c) for c, *_ in _LEDGER]
-        )
+    _create_optional(con, "ledger", entries)
 
 
 def insert_exposure(con: duckdb.DuckDBPyConnection, exposure: Mapping[str, Any]) -> None:
     """Create `catalog.exposure`, in the running transaction, and add the release's exposure to every card."""
-    comment = (
-        "The most exposed groups of this release, each with its target column; computed from noisy counts. In words: "
-        "catalog.notes, topic exposure."
-    )
-    for statement in _table_statements("exposure", comment, _EXPOSURE):
-        con.execute(statement)
-    for group in exposure["groups"]:
-        share = round(group["figures"] / group["people"], 4)
-        values = [{**group, "figures_a_person": share}[name] for name, *_ in _EXPOSURE]
-        con.execute("INSERT INTO catalog.exposure VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+    groups = exposure["groups"]
+    shares = [{"figures_a_person": round(one["figures"] / one["people"], 4)} for one in groups]
+    _create_optional(con, "exposure", [{**a, **b} for a, b in zip(groups, shares, strict=True)])
     overall = {k: v for k, v in exposure.items() if k not in ("groups", "sentences")}
     patch = json.dumps({"exposure": overall}, sort_keys=True)
     con.execute("UPDATE catalog.tables SET card = json_merge_patch(card, ?)", [patch])
 
 
+def _create_optional(
+    con: duckdb.DuckDBPyConnection, name: str, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Create an optional table with its rows."""
+    for statement in _table_statements(name):
+        con.execute(statement)
+    columns = [column for column, *_ in columns_of(name)]
+    marks = ", ".join("?" * len(columns))
+    for row in rows:
+        con.execute(
+            f"INSERT INTO catalog.{name} VALUES ({marks})", [row.get(column) for column in columns]
+        )
+
+
 def create_catalog(con: duckdb.DuckDBPyConnection, *, width: int) -> None:
     """Create the empty catalogue, for tables of at most `width` columns, with its comments."""
     statements = ["CREATE SCHEMA tables", "CREATE SCHEMA catalog"]
-    for name, (comment, columns) in _TABLES.items():
-        statements += _table_statements(name, comment, columns)
+    for name in TEXTS["tables"]:
+        statements += _table_statements(name)
     statements += _cell_statements(width)
     con.execute("BEGIN; " + "; ".join(statements) + "; COMMIT")
 
 
-REQUIRED = (*_TABLES, "cell_ranges")
-"""Tables in the catalogue of every release."""
-OPTIONAL = frozenset({"ledger", "exposure"})
-"""Tables that it may have in addition."""
-
-
-def columns_of(name: str) -> tuple[tuple[str, str, str], ...]:
+def columns_of(name: str) -> list[tuple[str, str, str]]:
     """Return name, type and comment of the columns of a table of the catalogue; none for `cell_ranges`."""
-    return _TABLES[name][1] if name in _TABLES else ()
+    found = (TEXTS["tables"] | TEXTS["optional"]).get(name, {"columns": ()})
+    return [(column, type_, comment) for column, type_, comment in found["columns"]]
 
 
 def catalog_statements(width: int) -> list[str]:
     """Return the statements of an empty catalogue without comments, optional tables included."""
-    statements = ["CREATE SCHEMA tables", "CREATE SCHEMA catalog", *_cell_statements(width)]
-    optional = {"ledger": ("", _LEDGER), "exposure": ("", _EXPOSURE)}
-    tables = [
-        _table_statements(name, comment, columns)[0]
-        for name, (comment, columns) in {**_TABLES, **optional}.items()
-    ]
-    made = [s for s in statements if s.startswith("CREATE ")]
-    return [*made[:2], *tables, *made[2:]]
+    tables = [_table_statements(name)[0] for name in (*TEXTS["tables"], *TEXTS["optional"])]
+    cells = [s for s in _cell_statements(width) if s.startswith("CREATE ")]
+    return ["CREATE SCHEMA tables", "CREATE SCHEMA catalog", *tables, *cells]
 
 
-def _table_statements(
-    name: str, comment: str, columns: tuple[tuple[str, str, str], ...]
-) -> list[str]:
+def _table_statements(name: str) -> list[str]:
     """Return the statements for one empty table of the catalogue with its comments."""
+    comment = (TEXTS["tables"] | TEXTS["optional"])[name]["comment"]
+    columns = columns_of(name)
     listed = ", ".join(f"{quoted(c)} {type_}" for c, type_, _ in columns)
     return [
         f"CREATE TABLE catalog.{name} ({listed})",
@@ -381,17 +145,7 @@ def _cell_statements(width: int) -> list[str]:
     )
     low = ", ".join(f"low_{j}" for j in places)
     high = ", ".join(f"low_{j} + span_{j}" for j in places)
-    comments = {
-        "kind": "Per column: 0 null, 1 negative, 2 zero and above, 3 placeholder.",
-        "low": "Per column: lowest code of the range (catalog.codes.code).",
-        "high": "Per column: highest code of the range.",
-        "n": "Fitted number of rows.",
-        "noise_sd": "Standard deviation of the noise of the count that it was derived from, in rows.",
-        "measured": "True: a measured cell of single values. False: the remainder of a measured range beyond its "
-        "measured parts, imputed without reference to the data.",
-        "depth": "How often all columns were halved, from catalog.tables.tops, to reach the cell or range. NULL: in "
-        "no measured range, or mode dp.",
-    }
+    comments: dict[str, str] = TEXTS["cells"]["columns"]
     return [
         f"CREATE TABLE catalog.cell_ranges (table_id INTEGER, {flat}, n BIGINT, noise_sd FLOAT, "
         "measured BOOLEAN, depth TINYINT)",
@@ -414,7 +168,97 @@ def _cell_statements(width: int) -> list[str]:
         "suppressed_share, rounding_gap, cells_per_entity, card FROM catalog.tables",
         "COMMENT ON VIEW catalog.cards IS 'One generator card per table; see "
         "catalog.tables for the columns.'",
-        f"COMMENT ON VIEW catalog.cells IS {literal(_CELLS)}",
+        f"COMMENT ON VIEW catalog.cells IS {literal(TEXTS['cells']['comment'])}",
         *(f"COMMENT ON COLUMN catalog.cells.{c} IS {literal(text)}" for c, text in comments.items()),
         "COMMENT ON COLUMN catalog.cells.scale IS 'Factor of the noise: see catalog.tables.scale.'",
     ]  # fmt: skip
+
+
+def create_macros(con: duckdb.DuckDBPyConnection, *, mode: str) -> None:
+    """Create the macros of a release whose tables are complete, in the running transaction."""
+    largest = con.execute(f"SELECT max({_MEASURED}) FROM catalog.tables").fetchall()[0][0]
+    comments = [
+        f"COMMENT ON MACRO {'' if name in _SCALAR else 'TABLE '}main.{name} IS {literal(text)}"
+        for name, text in COMMENTS.items()
+    ]
+    con.execute("; ".join([*macro_statements(largest, mode=mode), *comments]))
+
+
+def drop_macros() -> list[str]:
+    """Return the statements that drop the macros of a release if they exist."""
+    return [
+        f"DROP MACRO {'' if name in _SCALAR else 'TABLE '}IF EXISTS main.{name}"
+        for name in COMMENTS
+    ]
+
+
+def macro_statements(largest: float | None, *, mode: str) -> list[str]:
+    """Return the statements that create the macros."""
+    factor = LAPLACE_95 if mode == "dp" else NORMAL_95
+    return [
+        "CREATE MACRO main.noise_interval(n) AS "
+        f"{_around(f'{factor} * {_number(largest)}')}, "
+        f"(n, of_table) AS {_around(f'{factor} * {_OF_TABLE}')}, "
+        f"(n, of_table, counts) AS {_around(f'{factor} * sqrt(counts) * {_OF_TABLE}')}",
+        "CREATE MACRO main.label_of(of_column, of_value) AS coalesce((SELECT any_value(c.label) FROM "
+        "catalog.codes AS c WHERE c.column_name = of_column AND c.value = CAST(of_value AS VARCHAR)), "
+        "CAST(of_value AS VARCHAR))",
+        "CREATE MACRO main.tables_with(wanted) AS TABLE SELECT t.name, t.columns, t.physical, t.rows, t.noise_sd, "
+        "t.suppressed_share FROM catalog.tables AS t WHERE list_has_all(t.columns, wanted) "
+        "ORDER BY t.width, t.cells, t.columns",
+        "CREATE MACRO main.values_of(of_column) AS TABLE SELECT c.value, c.label, c.kind, c.measured, c.n "
+        "FROM catalog.codes AS c WHERE c.column_name = of_column ORDER BY c.position",
+        "CREATE MACRO main.card_of(of_table) AS TABLE SELECT c.* FROM catalog.cards AS c WHERE c.name = of_table",
+    ]  # fmt: skip
+
+
+def _around(width: str) -> str:
+    """Return SQL for the integer interval around n, at least 0."""
+    half = f"CAST(ceil({width}) AS BIGINT)"
+    return (
+        f"CASE WHEN n IS NOT NULL AND {half} IS NOT NULL THEN struct_pack(low := greatest(CAST(n AS BIGINT) - {half}, "
+        f"0), high := CAST(n AS BIGINT) + {half}) END"
+    )
+
+
+def _number(value: float | None) -> str:
+    """Return SQL for a number that may be missing."""
+    return "CAST(NULL AS DOUBLE)" if value is None else f"CAST({value!r} AS DOUBLE)"
+
+
+def column_comments(
+    done: Mapping[ColumnSet, tuple[str, str]],
+    columns: Iterable[Column],
+    added: Mapping[ColumnSet, tuple[tuple[str, str], ...]],
+) -> list[str]:
+    """Return the statements that comment on the columns of released tables and their views.
+
+    done: Names of a table's view in schema main and of its table in schema tables.
+    added: Names and comments of the columns that a table in schema tables adds.
+    """
+    known = {c.name: _described(c) for c in columns}
+    out = []
+    for names, (view, physical) in done.items():
+        for place in (f"main.{quoted(view)}", f"tables.{quoted(physical)}"):
+            out += [f"COMMENT ON COLUMN {place}.{quoted(c)} IS {literal(known[c])}" for c in names]
+        out += [
+            f"COMMENT ON COLUMN tables.{quoted(physical)}.{quoted(c)} IS {literal(text)}"
+            for c, text in added[names]
+        ]
+    return out
+
+
+def catalog_comments() -> list[str]:
+    """Return the statements that comment on the columns of the catalogue's views."""
+    views = {"cards": _CARD_COLUMNS, "cells": ("table_id", "name", "columns")}
+    return [
+        f"COMMENT ON COLUMN catalog.{view}.{c} IS {literal(f'See catalog.tables.{c}.')}"
+        for view, columns in views.items()
+        for c in columns
+    ]
+
+
+def _described(column: Column) -> str:
+    """The comment on a column."""
+    label = column.label or f"Column {column.name} of the source"
+    return f"{label}. Its released values: FROM values_of({literal(column.name)})."

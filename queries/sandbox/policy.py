@@ -21,7 +21,7 @@ import duckdb
 
 from engine.errors import QueryRefused
 from engine.store import ATTACHED
-from engine.store.macros import COMMENTS
+from engine.store.schema import COMMENTS
 from queries.sql import Plan, selected
 
 _LEAVES = frozenset(

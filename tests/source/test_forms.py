@@ -17,8 +17,8 @@ from engine.errors import DataError, SpecError
 from engine.schema import SourceSpec, Writing
 from engine.source import open_source
 from engine.source.detection import detect_source, spec_text
-from engine.source.forms.finding import found_form
-from engine.source.forms.writing import plain_sql
+from engine.source.encoding import plain_sql
+from engine.source.forms.text import found_form
 from engine.spec import read_spec
 
 ROWS = [("Köln", "1,5"), ("Zürich", "2,5")]

@@ -9,8 +9,8 @@ import pytest
 from fixtures.detect import EXACTLY_TEN
 
 from engine.source.detection.determined import Table
+from engine.source.detection.identifiers import Judged, suspects
 from engine.source.detection.names import reads_like_an_identifier
-from engine.source.detection.suspects import Judged, suspects
 
 PATTERNS = {
     "P004711": lambda x: f"P{x:06d}",

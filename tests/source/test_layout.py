@@ -11,7 +11,7 @@ import pytest
 
 from engine.schema import SourceSpec
 from engine.source import csv_shape
-from engine.source.forms.finding import found_form
+from engine.source.forms.text import found_form
 
 DELIMITERS = (",", ";", "\t", "|")
 COLUMNS = {

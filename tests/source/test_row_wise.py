@@ -13,7 +13,7 @@ import pytest
 from engine.errors import DataError, SpecError
 from engine.schema import SourceSpec
 from engine.source import open_source
-from engine.source.forms.row_wise import RowWise
+from engine.source.forms.query import RowWise
 
 PEOPLE = "id,income,sex,code\n1,5,f,a\n2,8,m,b\n3,x,m,c\n"
 CODES = "code,name\na,one\nb,two\nd,none\n"

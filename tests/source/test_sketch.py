@@ -10,7 +10,7 @@ from fixtures.measure import KEY
 from engine.schema import Column, SourceSpec
 from engine.source import open_source, scratch_directory
 from engine.source.charges import Sketch
-from engine.source.entities.sketch import SIZE, sketch_of
+from engine.source.entities import SIZE, sketch_of
 from engine.source.ingest import ingest
 from engine.source.scratch import confidential_connection
 

@@ -14,7 +14,7 @@ import engine
 from engine.errors import PrivacyError, SpecError
 from engine.schema import Column
 from engine.source.detection.determined import Table
-from engine.source.detection.suspects import Judged, suspects
+from engine.source.detection.identifiers import Judged, suspects
 
 
 def found_in(frame: pd.DataFrame, *, entities: tuple[str, ...] = ()) -> dict[str, str]:

@@ -16,7 +16,7 @@ from engine.params import PROFILES, SwapParams
 from engine.progress import silent
 from engine.schema import SourceSpec
 from engine.source import ROWS_WITH_TOKENS, open_rows
-from engine.source.swapping.partners import partners
+from engine.source.swapping import partners
 from engine.spec import ReleaseSpec
 
 KEY = bytes(range(16))

@@ -17,7 +17,7 @@ import engine
 from engine.key_files import new_key
 from engine.source.detection import make_spec, spec_text
 from engine.source.detection.column import look_at
-from engine.source.detection.holders import Block
+from engine.source.detection.profile import Block, Rows
 from engine.source.detection.thresholds import LEAST, MEAN, WORST_CHANCE, Thresholds
 
 ALPHA = 1e-6
@@ -103,9 +103,11 @@ def flips(cells, more, n_trials: int) -> list[int]:
         thresholds = Thresholds(secret(number))
         one, other = (
             look_at(
-                Block(con=con, names=("v",), sql_type="VARCHAR"),
-                thresholds,
-                n_rows=con.n_rows,
+                Block(
+                    rows=Rows(con=con, thresholds=thresholds, n_rows=con.n_rows),
+                    names=("v",),
+                    sql_type="VARCHAR",
+                ),
                 writings={},
             )["v"]
             for con in (without, with_)

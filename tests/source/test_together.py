@@ -11,7 +11,7 @@ from fixtures.detect import EXACTLY_TEN
 from engine.schema import SourceSpec
 from engine.source.detection.detect import detect
 from engine.source.detection.determined import Table
-from engine.source.detection.together import named_together
+from engine.source.detection.identifiers import named_together
 
 FRAME = SourceSpec(path=None, format="frame")
 

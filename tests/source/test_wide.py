@@ -69,5 +69,5 @@ def test_columns_coded_a_few_at_a_time_are_the_same_rows(tmp_path, monkeypatch, 
 
     together = once()
     monkeypatch.setattr(module, "_MOST_CODED", 0)
-    monkeypatch.setattr(module, "_CODED_AT_ONCE", 2)
+    monkeypatch.setattr(module, "CODED_AT_ONCE", 2)
     assert once() == together

@@ -13,7 +13,7 @@ from fixtures.release import HEADER, SUPPORTS, TABLES, make_card, make_table
 from fixtures.tiny import tiny_release
 
 from engine.store import Staging
-from engine.store.macros import COMMENTS, LAPLACE_95, NORMAL_95
+from engine.store.schema import COMMENTS, LAPLACE_95, NORMAL_95
 from queries.sql.router import route
 
 

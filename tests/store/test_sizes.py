@@ -23,7 +23,7 @@ import engine.store.staging
 from engine.errors import DataError, SpecError, StoreError
 from engine.schema import Universe
 from engine.store import Staging, open_release
-from engine.store.checks import sizes
+from engine.store import checks as sizes
 
 LONG = "é" * 40_000
 """80,000 bytes."""

@@ -62,8 +62,8 @@ from engine.source import (
     value_sql,
 )
 from engine.source.detection import source_of
-from engine.source.forms.finding import found_form
-from engine.source.levels import add_levels
+from engine.source.forms.text import found_form
+from engine.source.ingest import add_levels
 from engine.spec import SUFFIXES, ReleaseSpec, format_of, writing_problems
 from engine.store import HIDDEN_WORDS, GeneratorCard, count_names, manifest_path, swap_sentences
 from engine.units import Unit, unit_from_json

@@ -1,9 +1,10 @@
-"""Looks at columns of an opened source: their kinds, their spellings of null, their resolutions.
+"""Looks at columns of an opened source: their kinds, spellings of null, resolutions, and remarks for people.
 
 Takes a block of columns of the relation `source` on a confidential connection; gives for each a `Column` marked as
-detected, with remarks in plain words. Invariant: every decision compares a number of entities (rows, where no entity
-is named) to a noisy threshold of its own: values, spellings of null, decimals, kinds. In doubt a column
-is a category, and a remark says so.
+detected, with remarks in plain words: spikes that may say "not known", numbers that may be codes, text that is nearly
+numbers or dates, codes whose levels a spec can declare. Invariant: every decision compares a number of entities (rows,
+where no entity is named) to a noisy threshold of its own; a remark shows no values but those of a fixed list, and those
+that enough entities hold. In doubt a column is a category, and a remark says so.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from engine.schema import (
     DEFAULT_PLACEHOLDER,
+    NUMBER_KINDS,
     Column,
     ColumnKind,
     Resolution,
@@ -22,14 +24,23 @@ from engine.schema import (
     Writing,
     entity_columns,
     literal,
+    quoted,
 )
-from engine.source.detection.code_lists import remarks_on_codes
-from engine.source.detection.holders import Block, by_place, holders, list_cells
-from engine.source.detection.resolution import detected_resolutions
-from engine.source.detection.shape import Shape, outside, shapes_of
-from engine.source.detection.spelling.remarks import remarks_on
-from engine.source.detection.thresholds import MEAN, Thresholds
-from engine.source.encoding import cell_class, cell_sql, value_sql
+from engine.source.detection.names import RULES, WORDS, words_of
+from engine.source.detection.profile import (
+    Block,
+    Shape,
+    detected_resolutions,
+    holders,
+    list_cells,
+    outside,
+    people_sql,
+    shapes_of,
+    who_sql,
+)
+from engine.source.detection.spec_text import toml
+from engine.source.detection.thresholds import LEAST, MEAN
+from engine.source.encoding import cell_class, cell_sql, plain_sql, value_sql
 from engine.texts import are_bands, numeric_place
 
 MAX_VALUES = 30
@@ -38,52 +49,28 @@ FEW_NUMBERS = 20
 """Numbers with no more usual values than this, and few others, may be codes: a category, in doubt."""
 FEW_TEXTS = 100
 """Texts with no more usual values than this, and about as many people with others at most, are a category."""
+FEW_CODES = 20
+"""A column with no more usual values than this needs no levels."""
+MANY = 4
+"""What is nearly so has so many times as many entities as what is not."""
+MOST_SHOWN = 5
 _TIMES = (
     "times of day: fractions of a second are cut off, and 24:00 is 00:00; spans of time look the same, and want "
     "numbers by sql in [source]"
 )
 _SLACK = MEAN - 2
 """A threshold beyond it tolerates ids that were entered twice in tiny data."""
-
-_PLAIN_NULLS = (
-    "NA",
-    "N/A",
-    "n/a",
-    "#N/A",
-    "<NA>",
-    "null",
-    "NULL",
-    "Null",
-    "NaN",
-    "nan",
-    "NaT",
-)
-"""Mean null in any column."""
-_IN_DOUBT = ("None", "none", "na", ".", "..", "-", "--", "?", "*", "missing")
-"""Mean null where all other cells are numbers or dates; among texts they may be values like any other."""
-NULLS = (*_PLAIN_NULLS, *_IN_DOUBT, "N", "n")
-"""All of them; N among texts says no."""
-_CONTINENTS = frozenset("AF AN AS EU OC SA".split())
-_COUNTRIES = frozenset(
-    (
-        "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW "
-        "BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI "
-        "FJ FK FM FO FR GA GB GD GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT HU ID IE IL IM IN "
-        "IO IQ IR IS IT JE JM JO JP KE KG KH KI KM KN KP KR KW KY KZ LA LB LC LI LK LR LS LT LU LV LY MA MC MD ME "
-        "MF MG MH MK ML MM MN MO MP MQ MR MS MT MU MV MW MX MY MZ NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG "
-        "PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX "
-        "SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI VN VU WF WS YE YT "
-        "ZA ZM ZW"
-    ).split()
-)
-"""Codes of continents (NA: North America) and countries (NA: Namibia), ISO 3166-1."""
-_STATES = frozenset(
-    (
-        "AK AL AR AZ CA CO CT DC DE FL GA HI IA ID IL IN KS KY LA MA MD ME MI MN MO MS MT NC ND NE NH NJ NM NV NY "
-        "OH OK OR PA RI SC SD TN TX UT VA VT WA WI WV WY"
-    ).split()
-)
-"""States of the USA: many of their codes are countries' codes too, and NA is none of them."""
+_PLAIN_NULLS: Sequence[str] = RULES["nulls"]["plain"]
+_IN_DOUBT: Sequence[str] = RULES["nulls"]["in_doubt"]
+NULLS: tuple[str, ...] = (*_PLAIN_NULLS, *_IN_DOUBT, *RULES["nulls"]["no"])
+"""Spellings of null beside numbers."""
+_CODES_WITH_NA = {
+    about: frozenset(RULES["nulls"][about].split())
+    for about in ("continents", "countries", "states")
+}
+SPIKES: Sequence[int] = RULES["nulls"]["spikes"]
+_ZONE = "[0-9][+-][0-9]{2}(:?[0-9]{2})?$"
+_FEWEST_CODES, _SPREAD = 15, 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,16 +87,14 @@ class Look:
 
 def look_at(
     block: Block,
-    thresholds: Thresholds,
     *,
-    n_rows: int,
     writings: Mapping[str, Writing],
     knows_null: bool = False,
     labels: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, Look]:
     """Detect columns of the relation `source`.
 
-    block: Of one that names entities itself, only whether it holds numbers or texts is told.
+    block: Of a column that names entities itself, only whether it holds numbers or texts is told.
     writings: Of columns that are not written plainly in the file, and shown so.
     knows_null: The source tells null from text (Parquet, databases, frames): a text is a value there, also "NA" and "".
     labels: Of values, as text, by column, where the source has any: what has a label is no number but a code.
@@ -117,57 +102,54 @@ def look_at(
     list_cells(block)
     spellings = _spellings(block)
     written = {
-        name: [t for t, n in counts.items() if n >= thresholds.of("spelling", name, t)]
+        name: [t for t, n in counts.items() if n >= block.of("spelling", name, t)]
         for name, counts in spellings.items()
     }
-    is_text = block.sql_type == "VARCHAR"
-    shapes = shapes_of(block, thresholds, dict.fromkeys(block.names, NULLS if is_text else ()))
+    shapes = shapes_of(block, dict.fromkeys(block.names, NULLS if block.is_text else ()))
     in_doubt: dict[str, list[str]] = {}
     of_texts = [
         name
         for name in block.names
-        if is_text and (_is_of_texts(shapes[name]) or (knows_null and _is_code(shapes[name])))
+        if block.is_text and (_is_of_texts(shapes[name]) or (knows_null and _is_code(shapes[name])))
     ]
-    codes = set() if knows_null else _code_lists(block, of_texts, written, thresholds)
+    codes = set() if knows_null else _with_na(block, of_texts, written)
     for name in of_texts:
         plain = [] if knows_null else [t for t in _PLAIN_NULLS if not (t == "NA" and name in codes)]
         unsure = NULLS if knows_null else [*(["NA"] if name in codes else []), *_IN_DOUBT]
         in_doubt[name] = [text for text in dict.fromkeys(unsure) if text in written[name]]
         written[name] = [text for text in written[name] if text in plain]
     if in_doubt:
-        shapes |= shapes_of(block, thresholds, {name: written[name] for name in in_doubt})
+        shapes |= shapes_of(block, {name: written[name] for name in in_doubt})
     empty = () if knows_null else ("",)
     nulls = {n: (*sorted(t), *(empty if n in of_texts else ("",))) for n, t in written.items()}
-    labelled = _labelled(block, labels or {}, thresholds)
-    columns, doubts = _columns(block, thresholds, shapes, nulls, in_doubt, labelled)
+    labelled = _labelled(block, labels or {})
+    columns, doubts = _columns(block, shapes, nulls, in_doubt, labelled)
     blank = {} if knows_null else _blank(block)
     for name, texts in written.items():
         held = {text: spellings[name][text] for text in sorted(texts)}
         if name in blank and name not in entity_columns(block.entities):
             held |= {"": blank[name]}
         listed = [
-            f'"{text}" in {_about(n, thresholds, name, text)}'
+            f'"{text}" in {_about(block, n, name, text)}'
             for text, n in held.items()
-            if n >= thresholds.of("spelling", name, text)
+            if n >= block.of("spelling", name, text)
         ]
         if listed:
             who = "entities" if block.entities else "rows"
             doubts[name].append(
                 f"read as null: {', '.join(listed)} {who}; what is a value must not be in nulls"
             )
-    for name, sentences in remarks_on(block, columns, thresholds, writings).items():
-        doubts[name] += sentences
-    coded = [c.name for c in columns if c.kind in ("category", "text", "integer")]
-    for name, sentence in remarks_on_codes(block, shapes, coded, thresholds).items():
-        doubts[name].append(sentence)
-    values = _values(block, [c for c in columns if c.kind == "category"], thresholds)
+    for remarks in (*_remarks(block, columns, writings), _levels(block, shapes, columns)):
+        for name, sentence in remarks.items():
+            doubts[name].append(sentence)
+    values = _values(block, [c for c in columns if c.kind == "category"])
     columns = [_in_bands(column, values) for column in columns]
     return {
         column.name: Look(
             column=column,
             values=values.get(column.name, ()),
             remarks=tuple(doubts[column.name]),
-            is_key=_is_key(column.name, shapes[column.name].n, n_rows, thresholds),
+            is_key=_is_key(block, column.name, shapes[column.name].n),
         )
         for column in columns
     }
@@ -183,32 +165,28 @@ def _in_bands(column: Column, values: dict[str, tuple[Any, ...]]) -> Column:
 
 
 def _is_of_texts(shape: Shape) -> bool:
-    """Whether the cells are neither numbers nor times nor truth values."""
-    return not (
-        shape.is_number or shape.is_date or shape.is_timestamp or shape.is_time or shape.is_boolean
-    )
+    return not shape.has("number", "date", "timestamp", "time", "boolean")
 
 
 def _is_code(shape: Shape) -> bool:
     """Whether texts of digits are no numbers: they have leading zeros, or too many digits."""
-    return shape.is_number and (shape.has_leading_zero or shape.is_huge)
+    return shape.has("number") and (shape.has_leading_zero or shape.is_huge)
 
 
-def _many(name: str, thresholds: Thresholds) -> int:
+def _many(block: Block, name: str) -> int:
     """So many texts are too many for a list."""
-    return FEW_TEXTS + thresholds.of("distinct", name, "texts") - MEAN
+    return FEW_TEXTS + block.of("distinct", name, "texts") - MEAN
 
 
-def _is_key(name: str, n: int, n_rows: int, thresholds: Thresholds) -> bool:
+def _is_key(block: Block, name: str, n: int) -> bool:
     """Whether so many distinct cells can name entities."""
     # 0.95: a key may have been entered twice. The other: people with many rows each.
-    slack = max(thresholds.of("key", name) - _SLACK, 0)
-    return n > 1 and (n >= 0.95 * n_rows - slack or n > _many(name, thresholds))
+    slack = max(block.of("key", name) - _SLACK, 0)
+    return n > 1 and (n >= 0.95 * block.rows.n_rows - slack or n > _many(block, name))
 
 
 def _columns(
     block: Block,
-    thresholds: Thresholds,
     shapes: Mapping[str, Shape],
     nulls: Mapping[str, tuple[str, ...]],
     in_doubt: Mapping[str, Sequence[str]],
@@ -218,14 +196,7 @@ def _columns(
     kinds: dict[str, tuple[ColumnKind, ValueType]] = {}
     doubts: dict[str, list[str]] = {}
     for name in block.names:
-        few, many = thresholds.of("distinct", name, "numbers"), _many(name, thresholds)
-        kind, value_type, doubts[name] = _kind(
-            block.sql_type,
-            shapes[name],
-            few,
-            many,
-            is_entity=name in entity_columns(block.entities),
-        )
+        kind, value_type, doubts[name] = _kind(block, name, shapes[name])
         if name in labelled and kind in ("integer", "real", "decimal", "category"):
             kind, doubts[name] = "category", []
         kinds[name] = kind, value_type
@@ -235,7 +206,7 @@ def _columns(
                 f"in doubt: a value looks like a null; if it is one, add nulls = [{listed}]"
             )
     continuous = {name: kind for name, (kind, _) in kinds.items() if kind in ("real", "decimal")}
-    steps = detected_resolutions(block, continuous, thresholds)
+    steps = detected_resolutions(block, continuous)
     for name, (step, written) in steps.items():
         if written is None or step.exponent > 0:
             kinds[name] = ("real", "real")
@@ -244,7 +215,7 @@ def _columns(
                 "coarser than the values are written, since hardly anybody shares one; "
                 f"as written: resolution = {written}"
             )
-        if step == Resolution() and not shapes[name].is_whole:
+        if step == Resolution() and not shapes[name].has("whole"):
             doubts[name].append(
                 "in doubt: too few rows show decimals; say a finer resolution if it is public"
             )
@@ -269,45 +240,37 @@ def _columns(
     return columns, doubts
 
 
-def _labelled(
-    block: Block, labels: Mapping[str, Mapping[str, str]], thresholds: Thresholds
-) -> set[str]:
+def _labelled(block: Block, labels: Mapping[str, Mapping[str, str]]) -> set[str]:
     """Columns nearly all of whose values have a label."""
     found = set()
     text = value_sql(Column(name="cell", kind="text", value_type="text"), block.sql_type, "cell")
-    for name in (
-        name
-        for name in block.names
-        if labels.get(name) and name not in entity_columns(block.entities)
-    ):
+    for name in block.names:
+        if not labels.get(name) or name in entity_columns(block.entities):
+            continue
         has_label = f"{text} IN ({', '.join(map(literal, labels[name]))})"
         ((shown, others),) = holders(block, [has_label], block.places([name]))[name]
-        enough = thresholds.of("form", name, "label shown")
-        if shown >= enough and others < thresholds.of("form", name, "no label"):
+        enough = block.of("form", name, "label shown")
+        if shown >= enough and others < block.of("form", name, "no label"):
             found.add(name)
     return found
 
 
-def _code_lists(
-    block: Block,
-    names: Sequence[str],
-    written: Mapping[str, Sequence[str]],
-    thresholds: Thresholds,
-) -> set[str]:
+def _with_na(block: Block, names: Sequence[str], written: Mapping[str, Sequence[str]]) -> set[str]:
     """Columns of texts in which NA is plainly a code: of a continent, or of a country."""
     found = set()
     for name in (name for name in names if "NA" in written[name]):
-        enough = thresholds.of("spelling", name, "code list")
+        enough = block.of("spelling", name, "code list")
         place = block.names.index(name)
         rows = block.fetch(f"SELECT cell FROM cells WHERE j = {place} AND n >= {enough}")
         codes = {str(cell) for (cell,) in rows} - set(NULLS)
-        is_country = len(codes) >= 4 and codes <= _COUNTRIES and not codes <= _STATES
-        if (len(codes) >= 3 and codes <= _CONTINENTS) or is_country:
+        is_country = len(codes) >= 4 and codes <= _CODES_WITH_NA["countries"]
+        is_country = is_country and not codes <= _CODES_WITH_NA["states"]
+        if (len(codes) >= 3 and codes <= _CODES_WITH_NA["continents"]) or is_country:
             found.add(name)
     return found
 
 
-def _about(n: int, thresholds: Thresholds, name: str, text: str) -> str:
+def _about(block: Block, n: int, name: str, text: str) -> str:
     """How many entities hold a spelling of null, in steps of 50, 100, 200, 500, ...
 
     Each limit between two steps is noisy, for rounding alone would show one entity more where `n` is near a limit.
@@ -315,8 +278,7 @@ def _about(n: int, thresholds: Thresholds, name: str, text: str) -> str:
     steps = [digit * 10**power for power in range(1, len(str(n)) + 1) for digit in (1, 2, 5)][2:]
     said = "a few"
     for lower, step in pairwise((20, *steps)):
-        limit = (lower + step) // 2
-        if n < limit - MEAN + thresholds.of("spelling", name, f"{text} about {step}"):
+        if n < (lower + step) // 2 - MEAN + block.of("spelling", name, f"{text} about {step}"):
             break
         said = f"about {step:,}"
     return said
@@ -324,76 +286,64 @@ def _about(n: int, thresholds: Thresholds, name: str, text: str) -> str:
 
 def _blank(block: Block) -> dict[str, int]:
     """How many entities, or rows, have an empty cell, by column of a text file."""
-    counts = [f"count(DISTINCT who{i})" for i in range(len(block.entities))] or ["count(*)"]
-    n = counts[0] if len(counts) == 1 else f"least({', '.join(counts)})"
-    found = block.fetch(
-        f"SELECT j, {n} FROM ({block.laid_out(block.entities)}) WHERE cell IS NULL GROUP BY j"
-    )
-    return {block.names[j]: int(n) for j, n in found}
+    return {block.names[j]: int(n) for j, n in block.fetch(block.counted("cell IS NULL", "j"))}
 
 
 def _spellings(block: Block) -> dict[str, dict[str, int]]:
     """By column: cells of the fixed list of spellings of null, with the entities that hold them."""
     found: dict[str, dict[str, int]] = {name: {} for name in block.names}
-    if block.sql_type == "VARCHAR":
+    if block.is_text:
         listed = ", ".join(map(literal, NULLS))
         for j, cell, n in block.fetch(f"SELECT j, cell, n FROM cells WHERE cell IN ({listed})"):
             found[block.names[j]][cell] = n
     return found
 
 
-def _kind(
-    sql_type: str, shape: Shape, few: int, many: int, *, is_entity: bool
-) -> tuple[ColumnKind, ValueType, list[str]]:
-    """Kind, type of values, and what is in doubt.
-
-    few, many: A category of numbers, or of texts, has fewer entities with rare values.
-    """
-    has_zeros = shape.has_leading_zero and cell_class(sql_type) == "text"
-    is_code = shape.is_number and (has_zeros or shape.is_huge)
-    if is_entity:
-        return (
-            ("integer", "integer", []) if shape.is_whole and not is_code else ("text", "text", [])
-        )
-    if shape.is_empty and cell_class(sql_type) == "text":
+def _kind(block: Block, name: str, shape: Shape) -> tuple[ColumnKind, ValueType, list[str]]:
+    """Kind, type of values, and what is in doubt."""
+    cell_type = cell_class(block.sql_type)
+    has_zeros = shape.has_leading_zero and cell_type == "text"
+    is_code = shape.has("number") and (has_zeros or shape.is_huge)
+    is_whole = shape.has("whole")
+    if name in entity_columns(block.entities):
+        return ("integer", "integer", []) if is_whole and not is_code else ("text", "text", [])
+    if shape.is_empty and cell_type == "text":
         return "category", "text", ["in doubt: all cells are null, or nearly all"]
-    if shape.is_boolean:
+    if shape.has("boolean"):
         return "boolean", "boolean", []
-    if shape.is_number and not is_code:
-        if shape.n_usual <= FEW_NUMBERS and shape.n_with_rare < few:
+    if shape.has("number") and not is_code:
+        if shape.n_usual <= FEW_NUMBERS and shape.n_with_rare < block.of(
+            "distinct", name, "numbers"
+        ):
             doubt = 'in doubt: numbers, but few different ones; if they are amounts, not codes, say kind = "{}"'
-            if shape.is_whole:
+            if is_whole:
                 return "category", "integer", [doubt.format("integer")]
             return "category", "real", [doubt.format("real") + " and a resolution"]
-        if shape.is_whole:
+        if is_whole:
             return "integer", "integer", []
-        cell_type = cell_class(sql_type)
         if cell_type == "decimal" or (cell_type == "text" and shape.has_fixed_digits):
             return "decimal", "decimal", []
         return "real", "real", []
-    if shape.is_date:
+    if shape.has("date"):
         return "date", "date", []
-    if shape.is_timestamp:
+    if shape.has("timestamp"):
         return "timestamp", "timestamp", []
-    if shape.is_time:
+    if shape.has("time"):
         return "time", "time", [_TIMES]
     doubts = (
         ["digits with leading zeros, or too many for a number: codes, kept as text"]
         if is_code
         else []
     )
-    is_list = shape.n_usual <= FEW_TEXTS and shape.n_with_rare < many
-    if is_list or sql_type.startswith("ENUM"):
+    is_list = shape.n_usual <= FEW_TEXTS and shape.n_with_rare < _many(block, name)
+    if is_list or block.sql_type.startswith("ENUM"):
         return "category", "text", doubts
     return "text", "text", doubts
 
 
-def _values(
-    block: Block, columns: Sequence[Column], thresholds: Thresholds
-) -> dict[str, tuple[Any, ...]]:
+def _values(block: Block, columns: Sequence[Column]) -> dict[str, tuple[Any, ...]]:
     """Values of categories that enough entities hold, ascending; none if they are too many to list."""
     held_type = "VARCHAR" if cell_class(block.sql_type) == "text" else block.sql_type
-    enough = by_place(thresholds.of("values", name) for name in block.names)
     values: dict[str, list[Any]] = {}
     for value_type in sorted({column.value_type for column in columns}):
         of_type = {
@@ -405,8 +355,255 @@ def _values(
         value = value_sql(probe, held_type, cell_sql(probe, held_type))
         for j, v in block.fetch(
             f"SELECT j, {value} AS v FROM cells WHERE {outside(block, of_type)} GROUP BY j, v "
-            f"HAVING v IS NOT NULL AND max(n) >= {enough} "
+            f"HAVING v IS NOT NULL AND max(n) >= {block.each_of('values')} "
             f"QUALIFY row_number() OVER (PARTITION BY j ORDER BY v) <= {MAX_VALUES + 1} ORDER BY j, v"
         ):
             values.setdefault(block.names[j], []).append(v)
     return {name: tuple(listed) for name, listed in values.items() if len(listed) <= MAX_VALUES}
+
+
+def _levels(block: Block, shapes: Mapping[str, Shape], columns: Sequence[Column]) -> dict[str, str]:
+    """Columns that nearly everybody fills with codes of a list whose levels could be declared."""
+    wanted = [
+        c.name
+        for c in columns
+        if c.kind in ("category", "text", "integer")
+        and shapes[c.name].n_usual > FEW_CODES + block.of("distinct", c.name, "codes") - MEAN
+    ]
+    if not wanted:
+        return {}
+    lists = RULES["code_lists"]
+    tests = [
+        f"regexp_full_match(CAST(cell AS VARCHAR), {literal(one['pattern'])})" for one in lists
+    ]
+    held = holders(block, tests, block.places(wanted))
+    out = {}
+    for name in wanted:
+        words = {*words_of(name)}
+        for one, (shown, others) in zip(lists, held[name], strict=True):
+            enough = block.of("form", name, f"{one['name']} shown")
+            is_such = shown >= enough and others < block.of("form", name, f"no {one['name']}")
+            if is_such and (not one["names"] or not words.isdisjoint(one["names"].split())):
+                out[name] = (
+                    f'looks like {one["name"]} codes: with kind = "text" and hierarchy = {one["levels"]} each level '
+                    "is a column, too"
+                )
+                break
+    return out
+
+
+def _remarks(
+    block: Block, columns: Sequence[Column], writings: Mapping[str, Writing]
+) -> list[dict[str, str]]:
+    """What is remarkable about the cells of columns, by column.
+
+    writings: Of columns that `source` shows plainly and `source_as_written` as the file has them.
+    """
+    by_name = {c.name: c for c in columns if c.name not in entity_columns(block.entities)}
+    numbers = [n for n, c in by_name.items() if c.value_type in NUMBER_KINDS]
+    whole = [n for n in numbers if by_name[n].kind == "integer"]
+    texts = [n for n, c in by_name.items() if c.value_type == "text" and block.is_text]
+    moments = [n for n, c in by_name.items() if c.value_type == "timestamp"]
+    return [
+        _zones(block, moments) if moments else {},
+        _codes(block, whole) if whole else {},
+        _spikes(block, by_name, numbers, writings) if numbers else {},
+        _nearly(block, texts) if texts else {},
+        _alike(block, texts) if texts else {},
+    ]
+
+
+def _zones(block: Block, names: Sequence[str]) -> dict[str, str]:
+    """Moments that say their zone: they are read as moments of UTC."""
+    if block.sql_type not in ("VARCHAR", "TIMESTAMP WITH TIME ZONE"):
+        return {}
+    is_zoned = f"regexp_matches(cell, {literal(_ZONE)})" if block.is_text else "true"
+    held = holders(block, [is_zoned], block.places(names))
+    return {
+        name: 'moments with a zone: shown in UTC; for the clocks of a place, in [source] sql = "SELECT * REPLACE '
+        "(CAST(x AS TIMESTAMPTZ) AT TIME ZONE 'Europe/Vienna' AS x) FROM ...\" (the file's name without its ending)"
+        for name in names
+        if held[name][0][0] >= block.of("form", name, "zone")
+    }
+
+
+def _spikes(
+    block: Block,
+    columns: Mapping[str, Column],
+    names: Sequence[str],
+    writings: Mapping[str, Writing],
+) -> dict[str, str]:
+    """Numbers of the fixed list that stand apart from all others."""
+    number = "TRY_CAST(cell AS DOUBLE)"
+    listed = ", ".join(map(str, SPIKES))
+    there = sorted(
+        int(v)
+        for (v,) in block.fetch(
+            f"SELECT DISTINCT {number} FROM cells WHERE {block.places(names)} AND n >= {LEAST} "
+            f"AND {number} IN ({listed})"
+        )
+    )
+    if not there:
+        return {}
+    tests = [f"{number} = {spike}" for spike in there]
+    tests += [f"{number} NOT IN ({listed}) AND {_near(number, spike)}" for spike in there]
+    held = holders(block, tests, block.places(names))
+    out = {}
+    for name in names:
+        shown = [n for n, _ in held[name]]
+        apart = [
+            spike
+            for spike, at, near in zip(there, shown, shown[len(there) :], strict=False)
+            if at - MANY * near >= block.of("values", name, f"spike {spike}")
+        ]
+        if apart:
+            out[name] = (
+                f"in doubt: {', '.join(map(str, apart))} stand apart from the other numbers and may say "
+                f'"not known"; if so, say {_as_null(block, columns[name], apart, writings.get(name))}'
+            )
+    return out
+
+
+def _near(number: str, spike: int) -> str:
+    """SQL: a number lies where a spike would be one of many; negative ones are rare altogether."""
+    if spike < 0:
+        return f"{number} < 0"
+    return f"{number} BETWEEN {spike - max(spike // 10, 2)} AND {spike + max(spike // 10, 2)}"
+
+
+def _as_null(block: Block, column: Column, apart: Sequence[int], writing: Writing | None) -> str:
+    """What to write so that numbers are null."""
+    if block.is_text:
+        spelled = _spelled(block, column.name, apart, writing)
+        return f"nulls = {toml(list(dict.fromkeys((*spelled, *column.spellings))))}"
+    listed = ", ".join(map(str, apart))
+    name = column.name.replace('"', '""')
+    cell = f'CASE WHEN "{name}" NOT IN ({listed}) THEN "{name}" END'
+    return f"in [source] sql = 'SELECT * REPLACE ({cell} AS \"{name}\") FROM ...' (the file's name without ending)"
+
+
+def _spelled(block: Block, name: str, apart: Sequence[int], writing: Writing | None) -> list[str]:
+    """How the file spells numbers, for nulls are compared to the spelling; -8 may be "-8.0" in one of its columns."""
+    relation = f"(SELECT cell AS plain, cell, n FROM cells WHERE {block.places([name])})"
+    if writing is not None:
+        cell, people = quoted(name), people_sql([*map(who_sql, block.entities)])
+        plain = f"coalesce({plain_sql(writing, 'real', cell)}, {cell})"
+        relation = f"(SELECT {plain} AS plain, {cell} AS cell, {people} AS n FROM source_as_written GROUP BY ALL)"
+    out = []
+    for spike in apart:
+        # The threshold of the spike itself: that it is there and how it is spelled are one decision.
+        rows = block.fetch(
+            f"SELECT cell FROM {relation} WHERE TRY_CAST(plain AS DOUBLE) = {spike} "
+            f"AND n >= {block.of('values', name, f'spike {spike}')} "
+            f"ORDER BY n DESC, cell LIMIT {MOST_SHOWN}"
+        )
+        out += [str(cell) for (cell,) in rows] or [str(spike)]
+    return out
+
+
+def _codes(block: Block, names: Sequence[str]) -> dict[str, str]:
+    """Whole numbers that may be codes: equally many digits, and few of all the numbers that lie between."""
+    found = block.fetch(
+        "SELECT j, count(*), min(v), max(v), min(length(t)), max(length(t)), count(*) FILTER (v % 5 <> 0) FROM ("
+        "SELECT j, TRY_CAST(cell AS BIGINT) AS v, CAST(cell AS VARCHAR) AS t FROM cells "
+        f"WHERE {block.places(names)} AND n >= {block.each_of('values', 'codes')}) WHERE v IS NOT NULL GROUP BY j"
+    )
+    out = {}
+    for j, n, low, high, short, long, steps in found:
+        name = block.names[j]
+        is_named = any(word in name.casefold() for word in WORDS["codes"])
+        if n < _FEWEST_CODES or short != long or short < 3:
+            continue
+        is_year = low >= 1850 and high <= 2100
+        is_sparse = high - low > _SPREAD * n and steps > n / 2
+        if not is_year and (is_named or is_sparse):
+            out[name] = (
+                f"in doubt: whole numbers of {short} digits that may be codes, not amounts; if so, say "
+                'kind = "category" and type = "integer", or neighbours that have nothing to do with each other '
+                "share ranges"
+            )
+    return out
+
+
+def _nearly(block: Block, names: Sequence[str]) -> dict[str, str]:
+    """Texts most of which are numbers or dates, and what the others are."""
+    out: dict[str, str] = {}
+    for what, forms in RULES["nearly"].items():
+        each = [f"regexp_full_match(cell, {literal(pattern)})" for pattern in forms.values()]
+        held = holders(block, [" OR ".join(each), *each], block.places(names))
+        for name in names:
+            (fitting, others), *by_form = held[name]
+            slack = block.of("form", name, f"nearly {what}")
+            if name in out or fitting < slack or fitting - MANY * others < slack:
+                continue
+            in_the_way = [
+                form
+                for form, (shown, _) in zip(forms, by_form, strict=True)
+                if form and shown >= block.of("form", name, f"in the way {form}")
+            ]
+            words = _usual_others(block, name, " OR ".join(each))
+            if sentence := _sentence(what, in_the_way, words, has_rest=others >= slack):
+                out[name] = sentence
+    return out
+
+
+def _alike(block: Block, names: Sequence[str]) -> dict[str, str]:
+    """Texts that differ from one that more have by blanks at their ends or capital letters only."""
+    block.fetch(
+        "CREATE OR REPLACE TABLE alike AS SELECT j, cell, n, first_value(cell) OVER same AS other "
+        f"FROM cells WHERE {block.places(names)} WINDOW same AS "
+        "(PARTITION BY j, lower(trim(cell, ' \t\u00a0')) ORDER BY n DESC, cell) QUALIFY row_number() OVER same > 1"
+    )
+    held = holders(block, ["(j, cell) IN (SELECT (j, cell) FROM alike)"], block.places(names))
+    out = {}
+    for name in names:
+        ((shown, _),) = held[name]
+        if shown < block.of("form", name, "alike"):
+            continue
+        usual = block.fetch(
+            f"SELECT other, cell FROM alike WHERE {block.places([name])} "
+            f"AND n >= {block.of('values', name)} ORDER BY n DESC, cell LIMIT {MOST_SHOWN}"
+        )
+        such = f" ({', '.join(f'{toml(a)} and {toml(b)}' for a, b in usual)})" if usual else ""
+        out[name] = (
+            f"in doubt: values that differ only by blanks at their ends or by capital letters{such} are counted apart; "
+            "if they are the same, mend them in the source, or by sql in [source]: "
+            '"SELECT * REPLACE (lower(trim(x)) AS x) FROM ..." (the file\'s name without its ending)'
+        )
+    return out
+
+
+def _usual_others(block: Block, name: str, fits: str) -> list[str]:
+    """Texts of another form that enough entities hold."""
+    rows = block.fetch(
+        f"SELECT cell FROM cells WHERE {block.places([name])} AND NOT ({fits}) "
+        f"AND n >= {block.of('values', name)} ORDER BY n DESC, cell LIMIT {MOST_SHOWN}"
+    )
+    return [str(cell) for (cell,) in rows]
+
+
+def _sentence(what: str, in_the_way: Sequence[str], words: Sequence[str], *, has_rest: bool) -> str:
+    """What stands in the way, and what to do."""
+    kind = (
+        'kind = "integer" (or "real", with a resolution)' if what == "numbers" else 'kind = "date"'
+    )
+    parts, ways = list(in_the_way), [f"say {kind}"]
+    if words:
+        listed = ", ".join(f'"{word}"' for word in words)
+        parts.append(f"words that many share ({listed})")
+        ways.append(f'nulls = [{listed}, ""], if these mean "not known"')
+    elif has_rest:
+        parts.append("other texts, each of few")
+        ways.append(
+            "mend these texts in the source, or make them null by sql in [source] (TRY_CAST)"
+        )
+    if in_the_way:
+        ways.append(
+            "take the signs off by sql in [source], such as \"SELECT * REPLACE (regexp_replace(x, '[^0-9.-]', '', 'g') "
+            "AS x) FROM ...\" (the file's name without its ending)"
+            if what == "numbers"
+            else "date_format, where all are written alike"
+        )
+    if not parts:
+        return ""
+    return f"nearly {what}; in the way: {'; '.join(parts)}. To read it so, {', and '.join(ways)}"

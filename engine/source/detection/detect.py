@@ -1,8 +1,8 @@
 """Detects what a spec must say of a source: kinds, resolutions, spellings of null, columns that name entities.
 
-Takes a source; gives columns marked as detected and remarks in plain words, for `spec_text` to
-write or, from Python, a spec at once. Runs in scratch space that is swept afterwards. Invariant:
-nothing here is a declaration: no column is public and no domain set until a person says so.
+Takes a source; gives columns marked as detected and remarks in plain words, for `spec_text` to write or, from Python, a
+spec at once. Runs in scratch space that is swept afterwards. Invariant: nothing here is a declaration: no column is
+public and no domain set until a person says so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from engine.schema import (
     Column,
     Entity,
     SourceSpec,
-    Writing,
     as_entities,
     columns_of,
     entity_columns,
@@ -36,25 +35,34 @@ from engine.schema import (
 )
 from engine.source.detection.column import NULLS, Look, look_at
 from engine.source.detection.determined import MOST_COLUMNS, Table, determined
-from engine.source.detection.frequencies import count_column_of
-from engine.source.detection.holders import blocks_of, plain_cell, who_sql
-from engine.source.detection.identifiers import may_be_suspect
-from engine.source.detection.resolution import NUMBER_PATTERN
-from engine.source.detection.rows import proposed_bound, proposed_bounds_of_values
+from engine.source.detection.identifiers import (
+    Judged,
+    Together,
+    count_column_of,
+    may_be_suspect,
+    named_together,
+    suspects,
+)
+from engine.source.detection.names import is_named_like_an_id
+from engine.source.detection.profile import (
+    NUMBER_PATTERN,
+    Rows,
+    people_sql,
+    plain_cell,
+    proposed_bound,
+    proposed_bounds_of_values,
+    who_sql,
+)
 from engine.source.detection.spec_text import Detection, toml
-from engine.source.detection.spelling.written import Written, with_plain_cells, written_columns
-from engine.source.detection.suspects import Judged, suspects
 from engine.source.detection.thresholds import Thresholds, keyed_thresholds
-from engine.source.detection.together import Together, named_together
+from engine.source.detection.written import Written, with_plain_cells, written_columns
 from engine.source.encoding import cell_class, cell_sql
-from engine.source.forms.finding import found_form
 from engine.source.forms.opened import open_source
-from engine.source.relation import Source, fetch
+from engine.source.forms.text import found_form
+from engine.source.relation import Source
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.spec import knows_null, named_format, warning_of_many
 
-_ID_NAME = re.compile(r"(^|[\W_])(id|uid|uuid|guid|pid|key|nr|no|number|identifier)\W*$|^id[\W_]")
-_CAMEL_ID = re.compile(r"[a-z](Id|ID)$")
 _DATE = re.compile(r"[0-9]{1,4}([-/.])[0-9]{1,2}\1[0-9]{1,4}([T ].*)?")
 _NO_HEADER = (
     "the first line looks like data, not names: it holds numbers or dates, or values that occur below it; "
@@ -107,84 +115,220 @@ def detect(
 ) -> Detection:
     """Detect the columns of a source."""
     source, of_form = found_form(replace(source, entities=as_entities(entities) or source.entities))
-    report = progress or silent
     with scratch_directory() as scratch:
         con = confidential_connection(scratch)
         try:
             opened = open_source(con, source, frame)
-            named = source.entity_columns
-            known = [
-                one for one in source.entities if {*columns_of(one)} <= {*opened.columns} and one
-            ]
-            is_headless = source.format == "csv" and _first_line_is_data(
-                con, opened, known, thresholds.of("header", "")
-            )
-            missing = [name for name in named if name not in opened.columns]
-            missing += ["''" for one in source.entities if not columns_of(one)]
-            if missing:
-                there = _NO_HEADER if is_headless else f"there are: {', '.join(opened.columns)}"
-                raise SpecError([f"source.entities: no column {name}; {there}" for name in missing])
-            written = _written(con, opened, source, thresholds)
-            writings = {name: of.writing for name, of in written.items()}
-            looks = _looks(
-                con,
-                opened,
-                source.entities,
-                thresholds,
-                report,
-                writings,
-                knows_null=knows_null(source),
-            )
-            together = _together(con, opened, source, looks, thresholds)
-            detection = _as_written(_detection(source, opened, looks, together), written)
-            if source.count_column is None and not (source.entities or detection.entity_candidates):
-                _refuse_counts(con, opened, detection)
-            detection = _with_nameless(con, opened, detection)
-            detection = _with_suspects(con, opened, detection, thresholds)
-            detection = _with_bounds(con, opened, detection, thresholds)
-            detection = _with_determined(con, opened, detection, thresholds, report)
-            remarks = (*of_form, *detection.remarks, *_of_width(detection))
-            detection = replace(detection, remarks=remarks)
+            detector = _Detector(con, source, opened, thresholds, progress or silent)
+            detection = detector.detected()
         finally:
             con.close()
-    if is_headless:
-        detection = replace(detection, remarks=(f"in doubt: {_NO_HEADER}", *detection.remarks))
-    return detection
+    first = (f"in doubt: {_NO_HEADER}",) if detector.is_headless else ()
+    remarks = (*first, *of_form, *detection.remarks, *_of_width(detection))
+    return replace(detection, remarks=remarks)
 
 
-def _first_line_is_data(
-    con: duckdb.DuckDBPyConnection, opened: Source, entities: list[Entity], enough: int
-) -> bool:
-    """Whether a column name reads as a number or a date, or is a value of its column for enough entities."""
-    if any(re.fullmatch(NUMBER_PATTERN, n.strip()) or _DATE.fullmatch(n) for n in opened.columns):
-        return True
-    repeated = " OR ".join(f"{quoted(name)} = {literal(name)}" for name in opened.columns)
-    counts = [f"count(DISTINCT {who_sql(entity)})" for entity in entities] or ["count(*)"]
-    found = fetch(con, f"SELECT {', '.join(counts)} FROM source WHERE {repeated}", opened.place)
-    return min(int(n) for n in found[0]) >= enough
+class _Detector:
+    """Looks at an opened source, one question after the other."""
+
+    def __init__(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        source: SourceSpec,
+        opened: Source,
+        thresholds: Thresholds,
+        report: Progress,
+    ) -> None:
+        self.con, self.source, self.opened = con, source, opened
+        self.thresholds, self.report = thresholds, report
+        known = [e for e in source.entities if {*columns_of(e)} <= {*opened.columns} and e]
+        every = Rows(con=con, thresholds=thresholds, n_rows=0, place=opened.place)
+        ((n_rows,),) = every.fetch("SELECT count(*) FROM source")
+        self.rows = replace(every, n_rows=int(n_rows), entities=tuple(known))
+        self.is_headless = source.format == "csv" and self._first_line_is_data()
+        missing = [name for name in source.entity_columns if name not in opened.columns]
+        missing += ["''" for one in source.entities if not columns_of(one)]
+        if missing:
+            there = _NO_HEADER if self.is_headless else f"there are: {', '.join(opened.columns)}"
+            raise SpecError([f"source.entities: no column {name}; {there}" for name in missing])
+
+    def detected(self) -> Detection:
+        """What there is to say of the source."""
+        written = self._written()
+        looks = self._looks(written)
+        together = self._together(looks)
+        detection = _as_written(_detection(self.source, self.opened, looks, together), written)
+        is_counted = self.source.count_column is not None
+        if not (is_counted or self.source.entities or detection.entity_candidates):
+            self._refuse_counts(detection)
+        for step in (
+            self._with_nameless,
+            self._with_suspects,
+            self._with_bounds,
+            self._with_determined,
+        ):
+            detection = step(detection)
+        return detection
+
+    def _first_line_is_data(self) -> bool:
+        """Whether a column name reads as a number or a date, or is a value of its column for enough entities."""
+        names = self.opened.columns
+        if any(re.fullmatch(NUMBER_PATTERN, n.strip()) or _DATE.fullmatch(n) for n in names):
+            return True
+        repeated = " OR ".join(f"{quoted(name)} = {literal(name)}" for name in names)
+        people = people_sql([*map(who_sql, self.rows.entities)])
+        ((n,),) = self.rows.fetch(f"SELECT {people} FROM source WHERE {repeated}")
+        return int(n) >= self.thresholds.of("header", "")
+
+    def _written(self) -> dict[str, Written]:
+        """How columns are written that are not written plainly; from here on `source` shows them plainly."""
+        texts = [
+            name
+            for name, sql_type in self.opened.types.items()
+            if sql_type == "VARCHAR" and name not in self.opened.unreadable
+        ]
+        found = written_columns(self.rows, texts, delimiter=self.source.delimiter, nulls=NULLS)
+        if found:
+            with_plain_cells(self.con, self.opened.columns, found, self.opened.place)
+        return found
+
+    def _looks(self, written: Mapping[str, Written]) -> dict[str, Look]:
+        """Look at the columns of a type that can be read, in the source's order."""
+        types = {
+            name: sql_type
+            for name, sql_type in self.opened.types.items()
+            if name not in self.opened.unreadable and cell_class(sql_type) not in ("other", "blob")
+        }
+        looks: dict[str, Look] = {}
+        for block in self.rows.blocks(types):
+            self.report("columns", len(looks), len(types))
+            looks |= look_at(
+                block,
+                writings={name: of.writing for name, of in written.items()},
+                knows_null=knows_null(self.source),
+                labels=self.opened.labels.values,
+            )
+        return {name: looks[name] for name in self.opened.columns if name in looks}
+
+    def _table(self, names: Sequence[str], entities: Sequence[Entity] = ()) -> Table:
+        """Columns of the source as it has them."""
+        return Table(
+            con=self.con,
+            name="source",
+            columns={name: plain_cell(name, self.opened.types[name]) for name in names},
+            entities=tuple(map(who_sql, entities)),
+        )
+
+    def _together(self, looks: Mapping[str, Look]) -> Together | None:
+        """Columns that name somebody together; of those given as kinds of their own, where they are several."""
+        entities = self.source.entities
+        given = [one for one in entities if isinstance(one, str)]
+        if entities and len(given) < max(len(entities), 2):
+            return None
+        kinds = ("integer", "category", "text")
+        judged = [name for name in given or looks if looks[name].column.kind in kinds]
+        return named_together(self._table([*looks]), judged, self.thresholds)
+
+    def _refuse_counts(self, detection: Detection) -> None:
+        """Refuse a table of frequencies, unless somebody said what its rows are."""
+        counts = count_column_of(self.con, detection.columns, self.opened.place)
+        if counts is not None:
+            raise DataError(
+                f"{self.opened.place}: looks like a table of frequencies: column {counts!r} counts, and each "
+                "combination of the other columns occurs once. Its units want protection, not its rows: to read each "
+                f"row as so many units, say --count-column {counts} (in [source] count_column = {toml(counts)}; of a "
+                f"data frame, frame.loc[frame.index.repeat(frame[{counts!r}])]). If each row is one unit, say "
+                '--count-column "" (of a data frame, entities=[])'
+            )
+
+    def _with_nameless(self, detection: Detection) -> Detection:
+        """Say where a column that names entities names none in some rows: a build refuses that."""
+        cells = {
+            c.name: cell_sql(c, self.opened.types[c.name])
+            for c in detection.columns
+            if c.name in entity_columns(detection.named)
+        }
+        if not cells:
+            return detection
+        has_null = [f"coalesce(bool_or(({cell}) IS NULL), false)" for cell in cells.values()]
+        flags = self.rows.fetch(f"SELECT {', '.join(has_null)} FROM source")[0]
+        nameless = tuple(
+            f"column {name!r}: holds a null, which names nobody, and a build refuses it; give each row its entity, or "
+            "leave such rows out of the source"
+            for name, is_found in zip(cells, flags, strict=True)
+            if is_found
+        )
+        return replace(detection, remarks=(*detection.remarks, *nameless))
+
+    def _with_suspects(self, detection: Detection) -> Detection:
+        """Leave out columns that look like identifiers and name no entities."""
+        names = [c.name for c in detection.columns]
+        published = frozenset(_published(detection))
+        judged = {
+            column.name: Judged(
+                is_number=column.value_type in NUMBER_KINDS,
+                is_whole=column.value_type == "integer",
+                sample=partial(self._sample, column),
+            )
+            for column in detection.columns
+            if column.name in published and may_be_suspect(column)
+        }
+        found: dict[str, str] = {}
+        # Candidates may be declined: then each row is one.
+        for entities in dict.fromkeys((detection.named, detection.source.entities)):
+            found |= suspects(self._table(names, entities), judged, self.thresholds)
+        if not found:
+            return detection
+        left_out = ", ".join(found)
+        remark = f"left out of the tables, as identifiers may be: {left_out}; see each below"
+        return replace(detection, suspects=found, remarks=(*detection.remarks, remark))
+
+    def _sample(self, column: Column, most: int) -> Sequence[Any]:
+        """Distinct values of a column of the source."""
+        types = {"integer": "BIGINT", "real": "DOUBLE", "decimal": "DOUBLE"}
+        cell = plain_cell(column.name, self.opened.types[column.name])
+        value = f"TRY_CAST({cell} AS {types.get(column.value_type, 'VARCHAR')})"
+        rows = self.rows.fetch(
+            f"SELECT v FROM (SELECT DISTINCT {value} AS v FROM source) WHERE v IS NOT NULL "
+            f"ORDER BY hash(v) LIMIT {most}"
+        )
+        return [v for (v,) in rows]
+
+    def _with_bounds(self, detection: Detection) -> Detection:
+        """Add how many rows of one entity are to count, where columns name entities."""
+        if not detection.named:
+            return detection
+        rows = replace(self.rows, entities=detection.named)
+        most, own = proposed_bound(rows), dict[str, int]()
+        for block in rows.blocks({n: self.opened.types[n] for n in _published(detection)}):
+            own |= proposed_bounds_of_values(block, most)
+        columns = tuple(
+            replace(c, max_rows=own[c.name], detected=(*c.detected, "max_rows"))
+            if own.get(c.name, most) < most
+            else c
+            for c in detection.columns
+        )
+        return replace(detection, columns=columns, max_rows=most)
+
+    def _with_determined(self, detection: Detection) -> Detection:
+        """Add which columns determine which."""
+        names = _published(detection)
+        if len(names) < 2:
+            return detection
+        table = self._table(names, detection.named)
+        told: dict[str, list[str]] = {}
+        for finer, coarser in determined(table, self.thresholds, self.report):
+            told.setdefault(finer, []).append(coarser)
+        columns = tuple(
+            replace(c, determines=tuple(told[c.name]), detected=(*c.detected, "determines"))
+            if c.name in told
+            else c
+            for c in detection.columns
+        )
+        return replace(detection, columns=columns)
 
 
-def _written(
-    con: duckdb.DuckDBPyConnection, opened: Source, source: SourceSpec, thresholds: Thresholds
-) -> dict[str, Written]:
-    """How numbers and dates are written that are not written plainly; from here on `source` shows them plainly."""
-    texts = [name for name, sql_type in opened.types.items() if sql_type == "VARCHAR"]
-    found = written_columns(
-        con,
-        [name for name in texts if name not in opened.unreadable],
-        source.entities,
-        thresholds,
-        n_rows=_n_rows(con, opened),
-        delimiter=source.delimiter,
-        nulls=NULLS,
-        place=opened.place,
-    )
-    if found:
-        with_plain_cells(con, opened.columns, found, opened.place)
-    return found
-
-
-def _as_written(detection: Detection, written: dict[str, Written]) -> Detection:
+def _as_written(detection: Detection, written: Mapping[str, Written]) -> Detection:
     """Add to columns of numbers and dates how they are written."""
     columns, remarks = [], dict(detection.column_remarks)
     for column in detection.columns:
@@ -197,63 +341,9 @@ def _as_written(detection: Detection, written: dict[str, Written]) -> Detection:
         columns.append(
             replace(column, writing=found.writing, detected=(*column.detected, *guessed))
         )
-        doubts = (found.doubt,) if found.doubt else ()
-        if doubts:
-            remarks[column.name] = (*remarks.get(column.name, ()), *doubts)
+        if found.doubt:
+            remarks[column.name] = (*remarks.get(column.name, ()), found.doubt)
     return replace(detection, columns=tuple(columns), column_remarks=remarks)
-
-
-def _looks(
-    con: duckdb.DuckDBPyConnection,
-    opened: Source,
-    entities: tuple[Entity, ...],
-    thresholds: Thresholds,
-    report: Progress,
-    writings: Mapping[str, Writing],
-    *,
-    knows_null: bool,
-) -> dict[str, Look]:
-    """Look at the columns of a type that can be read, in the source's order."""
-    types = {
-        name: sql_type
-        for name, sql_type in opened.types.items()
-        if name not in opened.unreadable and cell_class(sql_type) not in ("other", "blob")
-    }
-    n_rows = _n_rows(con, opened)
-    looks: dict[str, Look] = {}
-    for block in blocks_of(con, types, entities, n_rows=n_rows, place=opened.place):
-        report("columns", len(looks), len(types))
-        looks |= look_at(
-            block,
-            thresholds,
-            n_rows=n_rows,
-            writings=writings,
-            knows_null=knows_null,
-            labels=opened.labels.values,
-        )
-    return {name: looks[name] for name in opened.columns if name in looks}
-
-
-def _n_rows(con: duckdb.DuckDBPyConnection, opened: Source) -> int:
-    return int(fetch(con, "SELECT count(*) FROM source", opened.place)[0][0])
-
-
-def _together(
-    con: duckdb.DuckDBPyConnection,
-    opened: Source,
-    source: SourceSpec,
-    looks: Mapping[str, Look],
-    thresholds: Thresholds,
-) -> Together | None:
-    """Columns that name somebody together; of those given as kinds of their own, where they are several."""
-    given = [one for one in source.entities if isinstance(one, str)]
-    if source.entities and len(given) < max(len(source.entities), 2):
-        return None
-    cells = {name: plain_cell(name, opened.types[name]) for name in looks}
-    kinds = ("integer", "category", "text")
-    judged = [name for name in given or looks if looks[name].column.kind in kinds]
-    table = Table(con=con, name="source", columns=cells)
-    return named_together(table, judged, thresholds)
 
 
 def _detection(
@@ -273,7 +363,7 @@ def _detection(
     alone = [
         name
         for name, look in looks.items()
-        if name not in given and look.is_key and _is_named_like_an_id(name)
+        if name not in given and look.is_key and is_named_like_an_id(name)
         if together is None or not is_pair or name not in together.columns
     ]
     candidates: tuple[Entity, ...] = tuple(alone)
@@ -307,19 +397,6 @@ def _detection(
     )
 
 
-def _refuse_counts(con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection) -> None:
-    """Refuse a table of frequencies, unless somebody said what its rows are."""
-    counts = count_column_of(con, detection.columns, opened.place)
-    if counts is not None:
-        raise DataError(
-            f"{opened.place}: looks like a table of frequencies: column {counts!r} counts, and each combination of the "
-            "other columns occurs once. Its units want protection, not its rows: to read each row as so many units, "
-            f"say --count-column {counts} (in [source] count_column = {toml(counts)}; of a data frame, "
-            f'frame.loc[frame.index.repeat(frame[{counts!r}])]). If each row is one unit, say --count-column "" (of a '
-            "data frame, entities=[])"
-        )
-
-
 def _of_together(together: Together, given: Sequence[str]) -> str:
     """What is understood of columns that name somebody together."""
     *groups, number = together.columns
@@ -339,125 +416,9 @@ def _of_together(together: Together, given: Sequence[str]) -> str:
     )
 
 
-def _with_nameless(
-    con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection
-) -> Detection:
-    """Say where a column that names entities names none in some rows: a build refuses that."""
-    cells = {
-        c.name: cell_sql(c, opened.types[c.name])
-        for c in detection.columns
-        if c.name in entity_columns(detection.named)
-    }
-    if not cells:
-        return detection
-    has_null = ", ".join(f"coalesce(bool_or(({cell}) IS NULL), false)" for cell in cells.values())
-    flags = fetch(con, f"SELECT {has_null} FROM source", opened.place)[0]
-    nameless = tuple(
-        f"column {name!r}: holds a null, which names nobody, and a build refuses it; give each row its entity, or "
-        "leave such rows out of the source"
-        for name, is_found in zip(cells, flags, strict=True)
-        if is_found
-    )
-    return replace(detection, remarks=(*detection.remarks, *nameless))
-
-
-def _with_suspects(
-    con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection, thresholds: Thresholds
-) -> Detection:
-    """Leave out columns that look like identifiers and name no entities."""
-    cells = {c.name: plain_cell(c.name, opened.types[c.name]) for c in detection.columns}
-    published = frozenset(_published(detection))
-    judged = {
-        column.name: Judged(
-            is_number=column.value_type in NUMBER_KINDS,
-            is_whole=column.value_type == "integer",
-            sample=partial(_sample, con, cells[column.name], column.value_type, opened.place),
-        )
-        for column in detection.columns
-        if column.name in published and may_be_suspect(column)
-    }
-    found: dict[str, str] = {}
-    # Candidates may be declined: then each row is one.
-    for entities in dict.fromkeys((detection.named, detection.source.entities)):
-        table = Table(con=con, name="source", columns=cells, entities=tuple(map(who_sql, entities)))
-        found |= suspects(table, judged, thresholds)
-    if not found:
-        return detection
-    left_out = ", ".join(found)
-    remark = f"left out of the tables, as identifiers may be: {left_out}; see each below"
-    return replace(detection, suspects=found, remarks=(*detection.remarks, remark))
-
-
-def _sample(
-    con: duckdb.DuckDBPyConnection, cell: str, value_type: str, place: str, most: int
-) -> Sequence[Any]:
-    """Distinct values of a column of the source."""
-    as_type = {"integer": "BIGINT", "real": "DOUBLE", "decimal": "DOUBLE"}.get(
-        value_type, "VARCHAR"
-    )
-    value = f"TRY_CAST({cell} AS {as_type})"
-    rows = fetch(
-        con,
-        f"SELECT v FROM (SELECT DISTINCT {value} AS v FROM source) WHERE v IS NOT NULL "
-        f"ORDER BY hash(v) LIMIT {most}",
-        place,
-    )
-    return [v for (v,) in rows]
-
-
-def _with_bounds(
-    con: duckdb.DuckDBPyConnection, opened: Source, detection: Detection, thresholds: Thresholds
-) -> Detection:
-    """Add how many rows of one entity are to count, where columns name entities."""
-    named = detection.named
-    if not named:
-        return detection
-    most = proposed_bound(con, named, thresholds)
-    types = {name: opened.types[name] for name in _published(detection)}
-    own: dict[str, int] = {}
-    for block in blocks_of(con, types, named, n_rows=_n_rows(con, opened), place=opened.place):
-        own |= proposed_bounds_of_values(block, most, thresholds)
-    columns = tuple(
-        replace(c, max_rows=own[c.name], detected=(*c.detected, "max_rows"))
-        if own.get(c.name, most) < most
-        else c
-        for c in detection.columns
-    )
-    return replace(detection, columns=columns, max_rows=most)
-
-
-def _with_determined(
-    con: duckdb.DuckDBPyConnection,
-    opened: Source,
-    detection: Detection,
-    thresholds: Thresholds,
-    report: Progress,
-) -> Detection:
-    """Add which columns determine which."""
-    cells = {name: plain_cell(name, opened.types[name]) for name in _published(detection)}
-    if len(cells) < 2:
-        return detection
-    table = Table(
-        con=con, name="source", columns=cells, entities=tuple(map(who_sql, detection.named))
-    )
-    told: dict[str, list[str]] = {}
-    for finer, coarser in determined(table, thresholds, report):
-        told.setdefault(finer, []).append(coarser)
-    columns = tuple(
-        replace(c, determines=tuple(told[c.name]), detected=(*c.detected, "determines"))
-        if c.name in told
-        else c
-        for c in detection.columns
-    )
-    return replace(detection, columns=columns)
-
-
 def _published(detection: Detection) -> list[str]:
     """The columns that do not name entities, nor look like it."""
-    names = {
-        *entity_columns(detection.source.entities),
-        *entity_columns(detection.entity_candidates),
-    }
+    names = {*entity_columns((*detection.source.entities, *detection.entity_candidates))}
     names |= {*detection.suspects}
     return [column.name for column in detection.columns if column.name not in names]
 
@@ -474,11 +435,6 @@ def _of_width(detection: Detection) -> list[str]:
         'people ask for (columns = ["...", "..."]), or the columns to combine (all = 2, of = ["...", "..."])',
         f"which columns determine each other is not looked for: there are more than {MOST_COLUMNS}",
     ]
-
-
-def _is_named_like_an_id(name: str) -> bool:
-    """Whether people would call such a column an identifier."""
-    return bool(_ID_NAME.search(name.casefold()) or _CAMEL_ID.search(name))
 
 
 def _as_told(column: Column, opened: Source) -> Column:

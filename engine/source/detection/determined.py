@@ -17,6 +17,7 @@ import numpy as np
 
 from engine.progress import Progress, silent
 from engine.schema import Int64Array
+from engine.source.detection.profile import people_sql
 from engine.source.detection.thresholds import LARGEST, Thresholds
 from engine.source.entities import ROWS_WITH_TOKENS, EntityColumn
 from engine.source.ingest import Ingested
@@ -34,7 +35,7 @@ REPORTED = 200
 """Progress is reported after so many pairs."""
 Pair = tuple[str, str]
 """A column, and one that it may determine."""
-_PLACE, _SAMPLED = "the source", "sampled_for_pairs"
+_SAMPLED = "sampled_for_pairs"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +55,10 @@ class Table:
     def of(self, *names: str) -> str:
         """The relation in which some columns are counted."""
         return self.name if self.cells is None else self.cells([names])[0]
+
+    def row(self, sql: str) -> tuple[Any, ...]:
+        """The first row of a statement."""
+        return fetch(self.con, sql, "the source")[0]
 
     @property
     def rows(self) -> str:
@@ -221,7 +226,7 @@ class _Look:
         self._sampled = _sampled(table)
         if table.cells is not None:  # all in one look at the rows
             table.cells([(), *((name,) for name in table.columns)])
-        n_rows = int(fetch(table.con, f"SELECT {table.rows} FROM {table.of()}", _PLACE)[0][0])
+        n_rows = int(table.row(f"SELECT {table.rows} FROM {table.of()}")[0])
         # Then every entity has one row, and nobody else is to be asked: a statement a pair would cost far more.
         self._is_all = all(len(codes) == n_rows for codes in self._sampled.values())
         self._shared: dict[str, tuple[int, int, int]] = {}
@@ -267,14 +272,12 @@ class _Look:
         if name not in self._shared:
             table, least = self._table, self._thresholds.of("values", name)
             people, cells = _cells(table, {"v": name})
-            row = fetch(
-                table.con,
+            row = table.row(
                 f"WITH cells AS MATERIALIZED ({cells}), "
                 f"shared AS (SELECT v AS common FROM cells GROUP BY v HAVING {people} >= {least}) "
                 f"SELECT (SELECT count(*) FROM shared), (SELECT {people} FROM cells JOIN shared "
-                f"ON v IS NOT DISTINCT FROM common), (SELECT {people} FROM cells)",
-                _PLACE,
-            )[0]
+                f"ON v IS NOT DISTINCT FROM common), (SELECT {people} FROM cells)"
+            )
             self._shared[name] = int(row[0]), int(row[1]), int(row[2])
         return self._shared[name]
 
@@ -292,16 +295,14 @@ class _Look:
             f"SELECT f, c AS usual FROM (SELECT f, c, {people} AS people FROM cells GROUP BY f, c) "
             "QUALIFY row_number() OVER (PARTITION BY f ORDER BY people DESC, c) = 1"
         )
-        row = fetch(
-            table.con,
+        row = table.row(
             f"WITH cells AS MATERIALIZED ({cells}), usual AS ({usual}), "
             f"shared AS (SELECT c FROM cells GROUP BY c HAVING {people} >= {thresholds.of('values', coarser)}) "
             f"SELECT (SELECT {people} FROM cells JOIN usual ON cells.f IS NOT DISTINCT FROM usual.f "
             "WHERE c IS DISTINCT FROM usual), "
             "(SELECT count(*) FROM shared WHERE NOT EXISTS "
-            "(SELECT 1 FROM usual WHERE usual.usual IS NOT DISTINCT FROM shared.c))",
-            _PLACE,
-        )[0]
+            "(SELECT 1 FROM usual WHERE usual.usual IS NOT DISTINCT FROM shared.c))"
+        )
         return int(row[0]) < thresholds.of("determines", finer, coarser) and not row[1]
 
 
@@ -312,13 +313,7 @@ def _cells(table: Table, columns: Mapping[str, str]) -> tuple[str, str]:
     held += [f"{sql} AS {name}" for sql, name in zip(table.entities, names, strict=True)]
     of = table.of(*dict.fromkeys(columns.values()))
     if names:
-        return _people(names), f"SELECT {', '.join(held)} FROM {of}"
+        return people_sql(names), f"SELECT {', '.join(held)} FROM {of}"
     # Counted at once: to keep the cells of 100 million rows would cost more than all tables of a release.
     counted = f"SELECT {', '.join(held)}, {table.rows} AS held FROM {of} GROUP BY ALL"
     return "coalesce(CAST(sum(held) AS BIGINT), 0)", counted
-
-
-def _people(entities: Sequence[str]) -> str:
-    """SQL that counts entities; of several kinds the fewest."""
-    counts = [f"count(DISTINCT {entity})" for entity in entities]
-    return counts[0] if len(counts) == 1 else f"least({', '.join(counts)})"

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from engine.errors import DataError
-from engine.source.forms.writing import cell_text
+from engine.source.encoding import cell_text
 
 _AS_TEXT = frozenset(
     {

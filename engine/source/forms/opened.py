@@ -17,19 +17,19 @@ import duckdb
 from engine.errors import DataError, SpecError
 from engine.schema import SourceFormat, SourceSpec, quoted
 from engine.source.forms.databases import check_doubles, open_database
-from engine.source.forms.query import checked_query, named_files
-from engine.source.forms.row_wise import RowWise
-from engine.source.forms.statistical import open_statistical
+from engine.source.forms.packages import open_package
+from engine.source.forms.query import RowWise, checked_query, named_files
 from engine.source.forms.text import open_text
-from engine.source.forms.workbook import open_workbook
 from engine.source.frames import Frame, register_frame
 from engine.source.relation import (
     Labels,
     Source,
     check_names,
+    drop,
     fetch,
     file_literal,
     matching_files,
+    rename,
 )
 from engine.spec import STATISTICAL, format_of
 
@@ -56,8 +56,7 @@ def open_source(
         a source can be read: a cell that cannot is as good as any that does not fit, a source without rows as others.
     """
     by_row = row_wise is not None
-    prepared = Frame(columns=(), unreadable={}, mixed_numbers=frozenset())
-    labels = Labels()
+    prepared, labels = Frame(), Labels()
     if source.format == "frame":
         place = "the data frame"
         prepared = register_frame(con, frame, by_row=by_row)
@@ -69,11 +68,9 @@ def open_source(
         place = _place(source)
         if source.sql is not None:
             _open_query(con, source, place, row_wise)
-        elif source.format in STATISTICAL:
-            files = _files(source.paths)
-            prepared, labels = open_statistical(con, source, files, "source", place, by_row=by_row)
         else:
-            _open_files(con, source, source.paths, "source", place, by_row=by_row)
+            found = _open_files(con, source, source.paths, "source", place, by_row=by_row)
+            prepared, labels = found or (prepared, labels)
     if source.count_column:
         _expand(con, source.count_column, place, by_row=by_row)
     described = fetch(con, "DESCRIBE source", place)
@@ -118,9 +115,8 @@ def _expand(con: duckdb.DuckDBPyConnection, counts: str, place: str, *, by_row: 
         f"(SELECT {others}, unnest(range(CAST({n} AS BIGINT))) FROM source WHERE {is_count})",
         place,
     )
-    views = "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary"
-    fetch(con, f"DROP {'VIEW' if fetch(con, views, place) else 'TABLE'} source", place)
-    fetch(con, f"ALTER TABLE {_RESULT} RENAME TO source", place)
+    drop(con, "source")
+    rename(con, _RESULT, "source")
 
 
 def _place(source: SourceSpec) -> str:
@@ -144,27 +140,21 @@ def _open_files(
     place: str,
     *,
     by_row: bool,
-) -> None:
-    """Make one relation of the files of one format."""
+) -> tuple[Frame, Labels] | None:
+    """Make one relation of the files of one format; give what a package tells besides."""
     if source.format in _DATABASES:
         if len(paths) > 1:
             raise SpecError('source.path: several databases want sql = "SELECT ..." over them')
         open_database(con, source, paths[0], relation, by_row=by_row)
-        return
-    files = _files(paths)
-    if source.format in STATISTICAL:
-        open_statistical(con, source, files, relation, place, by_row=by_row)
-    elif source.format == "csv":
+        return None
+    files = list(dict.fromkeys(file for path in paths for file in matching_files(path)))
+    if source.format == "xlsx" or source.format in STATISTICAL:
+        return open_package(con, source, files, relation, place, by_row=by_row)
+    if source.format == "csv":
         open_text(con, source, files, relation, place, by_row=by_row)
-    elif source.format == "xlsx":
-        open_workbook(con, source, files, relation, place, by_row=by_row)
     else:
         _open_parquet(con, files, relation, place)
-
-
-def _files(paths: Sequence[str]) -> list[str]:
-    """All files that paths and globs name."""
-    return list(dict.fromkeys(file for path in paths for file in matching_files(path)))
+    return None
 
 
 def _open_query(
@@ -199,12 +189,8 @@ def _open_query(
             relations.append(of_paths[path])
     sql = checked_query(con, source.sql or "", relations, place, row_wise)
     fetch(con, f"CREATE OR REPLACE TABLE {_RESULT} AS {sql}", place, on_cell=_ON_CELL)
-    for name in relations:
-        is_view = fetch(
-            con, "SELECT 1 FROM duckdb_views() WHERE view_name = ? AND temporary", place, [name]
-        )
-        fetch(con, f"DROP {'VIEW' if is_view else 'TABLE'} {quoted(name)}", place)
-    fetch(con, f"ALTER TABLE {_RESULT} RENAME TO source", place)
+    drop(con, *relations)
+    rename(con, _RESULT, "source")
 
 
 def _open_parquet(
@@ -226,22 +212,13 @@ def _open_parquet(
 
 def parquet_names(con: duckdb.DuckDBPyConnection, file: str) -> list[str]:
     """Names of a Parquet file's columns, exactly as they are written."""
-    schema = fetch(
-        con,
-        f"SELECT name, num_children FROM parquet_schema({file_literal(file)})",
-        f"source {file}",
-    )
-    return _top_level([(str(name), int(n or 0)) for name, n in schema])
-
-
-def _top_level(schema: list[tuple[str, int]]) -> list[str]:
-    """Names of a Parquet file's columns from its flattened tree of (name, number of children)."""
+    asked = f"SELECT name, num_children FROM parquet_schema({file_literal(file)})"
     names: list[str] = []
-    inside = 0
-    for name, n_children in schema[1:]:
+    inside = 0  # the tree is flattened: so many rows that follow lie below a column
+    for name, n_children in fetch(con, asked, f"source {file}")[1:]:
         if inside == 0:
-            names.append(name)
+            names.append(str(name))
         else:
             inside -= 1
-        inside += n_children
+        inside += int(n_children or 0)
     return names

@@ -1,18 +1,27 @@
-"""Text files: decoded, their names read, every cell as text.
+"""Text files: their encoding, delimiter and names found, decoded, every cell as text.
 
-Takes files in any encoding, with lines above the names or without; gives one table. Invariant: a copy in UTF-8, where
-one is needed, lies in the scratch folder of the connection and is gone when it was read. In mode dp each line is read
-by itself, and what it holds decides nothing about others, nor whether a file can be read.
+Takes files in any encoding, with lines above the names or without; gives one table. Delimiter, decimal mark and header
+are chosen together: that reading wins in which all sampled rows agree with the header, the names stand on the first
+line, and commas between digits are decimal marks rather than delimiters. DuckDB's own sniffing is not used: it renames
+doubles, guesses headers away and puts up with ragged rows. Invariant: a copy in UTF-8, where one is needed, lies in the
+scratch folder of the connection and is gone when it was read. In mode dp each line is read by itself, and what it holds
+decides nothing about others, nor whether a file can be read.
 """
 
 from __future__ import annotations
 
 import codecs
 import contextlib
+import csv
 import gzip
+import re
 import tempfile
+import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -20,9 +29,350 @@ import duckdb
 
 from engine.errors import DataError
 from engine.schema import SourceSpec, quoted
-from engine.source.forms.csv_header import CsvShape, csv_shape
-from engine.source.relation import check_names, csv_lines, csv_rows, fetch
+from engine.source.forms.packages import sheets_of
+from engine.source.relation import (
+    SAY_ENCODING,
+    check_names,
+    csv_lines,
+    csv_rows,
+    fetch,
+    lines_about,
+    matching_files,
+)
 from engine.source.scratch import scratch_of
+
+DELIMITERS = (",", "\t", ";", "|")
+LONGEST_NAME = 131_072
+"""Signs of a column's name; what is longer is no header."""
+_SAMPLE_RECORDS, SAMPLE_LINES = 200, 4_000
+_NUMBER = re.compile(r"[-+]?[\d.,'\s\u2019]*\d[\d.,'\s\u2019]*%?")
+_YEAR = re.compile(r"(19|20)\d\d")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvShape:
+    """Delimiter and header of a CSV file."""
+
+    delimiter: str
+    names: tuple[str, ...]  # As written, a byte order mark taken off
+    has_tail: bool = False  # Every line ends in a delimiter, behind which there is nothing
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """One way to read the first records of a text."""
+
+    delimiter: str
+    names: tuple[str, ...]
+    skip: int  # Lines above the names, blank ones included
+    has_tail: bool  # Every record below the names has one more cell, which is empty
+    is_first: bool  # The names are the first record
+    is_even: bool  # Every record below the names has as many cells as there are names
+    is_named: bool  # The names stand on the first line, or are no values of their columns
+    is_decimal: bool  # The delimiter occurs between digits only, as a decimal comma does
+
+    @property
+    def rank(self) -> tuple[bool | int, ...]:
+        """Larger is likelier."""
+        agrees = self.is_even and self.is_named and len(self.names) > 1
+        no_decimals = agrees and not self.is_decimal
+        return agrees, self.is_first, no_decimals, len(self.names), self.is_even
+
+
+def likeliest_reading(
+    lines: Sequence[str], *, delimiter: str | None = None, may_skip: bool = False
+) -> Reading | None:
+    """Choose delimiter and header together; None where there is no record.
+
+    may_skip: Lines above the names (a title, notes) may be left out, where what follows is plainly a header: with
+        a value of a row among its names, a text is never read so.
+    """
+    readings = [
+        reading
+        for sign in ((delimiter,) if delimiter else DELIMITERS)
+        for reading in _readings(lines, sign, may_skip=may_skip)
+    ]
+    return max(readings, key=lambda reading: reading.rank, default=None)  # the first of equals
+
+
+def _readings(lines: Sequence[str], delimiter: str, *, may_skip: bool) -> list[Reading]:
+    """The text read with one delimiter: from its first record, and from the first record of the usual width."""
+    records, above, before = [], [], 0
+    reader = csv.reader(lines, delimiter=delimiter)
+    try:
+        for record in reader:
+            if record:
+                records.append(record)
+                above.append(before)
+            before = reader.line_num
+            if len(records) >= _SAMPLE_RECORDS:
+                break
+        else:
+            if len(lines) >= SAMPLE_LINES and len(records) > 1:
+                records.pop()  # it may be cut
+    except csv.Error:
+        pass
+    if not records:
+        return []
+    widths = [len(record) for record in records]
+    starts = {0}
+    if may_skip:
+        usual = Counter(widths[len(widths) // 2 :]).most_common(1)[0][0]
+        filled = [sum(bool(cell.strip()) for cell in record) for record in records]
+        fit = (i for i, n in enumerate(filled) if widths[i] == usual and n >= usual / 2)
+        starts.add(next(fit, 0))
+    return [
+        Reading(
+            delimiter=delimiter,
+            names=tuple(names),
+            skip=above[start],
+            has_tail=has_tail,
+            is_first=start == 0,
+            is_even=all(width == len(names) + has_tail for width in widths[start + 1 :]),
+            is_named=start == 0 or _is_header(records[start], records[start + 1 :]),
+            is_decimal=_is_decimal(lines[above[start] :], delimiter),
+        )
+        for start in sorted(starts)
+        for names, has_tail in [_names(records[start], records[start + 1 :])]
+    ]
+
+
+def _names(header: list[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], bool]:
+    """The names in a record, and whether the rows below have one more cell each, which is empty."""
+    names = header[:-1] if len(header) > 1 and not header[-1].strip() else header
+    is_longer = (
+        len(header) > 1
+        and bool(rows)
+        and all(len(row) == len(names) + 1 and not row[-1] for row in rows)
+    )
+    return (names, True) if is_longer else (header, False)
+
+
+def _is_header(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a record below other lines is one of names: unlike its columns, where these are alike."""
+    evidence = False
+    for name, *cells in zip(names, *rows, strict=False):
+        named = name.strip()
+        filled = [cell.strip() for cell in cells if cell.strip()]
+        if named in filled or (_NUMBER.fullmatch(named) and not _YEAR.fullmatch(named)):
+            return False
+        numeric = bool(filled) and all(_NUMBER.fullmatch(cell) for cell in filled)
+        evidence |= not _YEAR.fullmatch(named) and (numeric or len(set(filled)) < len(filled))
+    return evidence
+
+
+def _is_decimal(lines: Sequence[str], sign: str) -> bool:
+    """Whether a sign stands between digits, wherever it stands below the first line."""
+    below = "".join(lines[1 : _SAMPLE_RECORDS + 1])
+    return sign in below and sign == "," and not re.search(r"(?<!\d),|,(?!\d)", below)
+
+
+def csv_shape(
+    path: Path, *, delimiter: str | None = None, place: str = "", by_header: bool = False
+) -> CsvShape:
+    """Find the delimiter and the header of a CSV file.
+
+    by_header: By its first line alone, whatever the rows hold (mode dp).
+    """
+    place = place or f"source {path}"
+    problem, reading, lines = "", None, list[str]()
+    try:
+        with _opened(path, "utf-8-sig", "strict") as text:
+            lines = list(islice(text, 1 if by_header else SAMPLE_LINES))
+        reading = likeliest_reading(lines, delimiter=delimiter)
+    except UnicodeDecodeError:
+        problem = f"is not UTF-8 text; {SAY_ENCODING}"
+    except (OSError, EOFError):
+        problem = "cannot be read"
+    if reading is None:
+        problem = problem or (
+            "its first line is not CSV" if any(map(str.strip, lines)) else "the file is empty"
+        )
+    # The limit of Python's csv is one for the whole process, and other packages raise it.
+    elif any(len(name) > LONGEST_NAME for name in reading.names):
+        problem = "its first line is not CSV"
+    if reading is None or problem:
+        raise DataError(f"{place}: {problem}")
+    return CsvShape(delimiter=reading.delimiter, names=reading.names, has_tail=reading.has_tail)
+
+
+_SAMPLE_BYTES = 1 << 20
+_LAID_OUT = 40
+"""Records that are looked at for the lines above the names."""
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_NEARLY_ALL = 20
+"""So many signs of several bytes to each byte that is none, and a text is UTF-8: others hold few by chance."""
+_LINE_END = re.compile("\r\n?|\n")
+_WINDOWS = "cp1252"
+_OTHERS = (
+    "cp1250",
+    "cp1251",
+    "cp1253",
+    "koi8_r",
+    "shift_jis",
+    "gb18030",
+    "big5",
+    "euc_kr",
+)
+
+
+def found_form(source: SourceSpec) -> tuple[SourceSpec, tuple[str, ...]]:
+    """Find what a source of text or a workbook does not say.
+
+    Returns: SourceSpec; remarks in plain words.
+    """
+    if source.path is None or source.sql is not None or source.format not in ("csv", "xlsx"):
+        return source, ()
+    files = matching_files(source.path)
+    return _of_text(source, files[0]) if source.format == "csv" else _of_sheet(source, files[0])
+
+
+def _of_sheet(source: SourceSpec, file: str) -> tuple[SourceSpec, tuple[str, ...]]:
+    """The sheet of a workbook that holds most, and the rows above its names."""
+    sheets = sheets_of(file)
+    if not sheets or (source.sheet is not None and source.sheet not in sheets):
+        return source, ()  # is said where it is opened
+    chosen = source.sheet or max(sheets, key=lambda name: sum(map(len, sheets[name])))
+    remarks = []
+    if source.sheet is None and len(sheets) > 1:
+        others = ", ".join(name for name in sheets if name != chosen)
+        remarks.append(
+            f"sheet {chosen} holds most and is read; there are also: {others}. For another: tablepack init "
+            f"{source.path} --table {others.split(', ')[0]}"
+        )
+    skip = source.skip or _rows_above(sheets[chosen])
+    if skip:
+        remarks.append(_SKIPPED.format(skip=skip))
+    return replace(source, sheet=chosen if len(sheets) > 1 else None, skip=skip), tuple(remarks)
+
+
+_SKIPPED = "in doubt: the names of the columns are not at the top; what stands above them is left out: skip = {skip}"
+
+
+def _of_text(source: SourceSpec, file: str) -> tuple[SourceSpec, tuple[str, ...]]:
+    """Encoding, delimiter and lines above the names of a text."""
+    head = _head(file)
+    remarks = []
+    encoding = source.encoding or _encoding(head, f"source {file}")
+    if encoding is not None and source.encoding is None:
+        remarks.append(
+            f"the text is read as {encoding}, found by its signs; look whether names with accents are right"
+        )
+    text = _decoded(head, encoding or "utf-8")
+    if text is None:  # not what was declared: said where it is opened
+        return source, ()
+    delimiter, skip = source.delimiter, source.skip
+    lines = text.splitlines(keepends=True)[skip:]
+    if len(head) == _SAMPLE_BYTES:
+        lines.pop()  # it is cut
+    reading = likeliest_reading(lines[:SAMPLE_LINES], delimiter=delimiter, may_skip=True)
+    if reading is not None and reading.is_even and delimiter is None:
+        delimiter = reading.delimiter if len(reading.names) > 1 else None
+        skip += reading.skip
+        if reading.skip:
+            remarks.append(_SKIPPED.format(skip=skip))
+    if reading is not None and reading.has_tail:
+        remarks.append(
+            "each line ends in a delimiter, behind which there is nothing: it makes no column"
+        )
+    found = replace(source, encoding=encoding, delimiter=delimiter, skip=skip)
+    return found, tuple(remarks)
+
+
+def _head(file: str) -> bytes:
+    """The first bytes of a text."""
+    try:
+        with gzip.open(file) if file.endswith(".gz") else open(file, "rb") as data:
+            return data.read(_SAMPLE_BYTES)
+    except (OSError, EOFError):
+        pass
+    raise DataError(f"source {file}: cannot be read")
+
+
+def _encoding(head: bytes, place: str) -> str | None:
+    """The encoding of a text; None: UTF-8."""
+    known = next((name for bom, name in _BOMS if head.startswith(bom)), None)
+    if known is not None:
+        return known
+    if b"\0" in head:
+        _check_zeros(head, place)
+        return "utf-16-le" if head[1::2].count(0) > head[::2].count(0) else "utf-16-be"
+    if _decoded(head, "utf-8") is not None:
+        return None
+    _check_nearly_utf8(head, place)
+    western = _decoded(head, _WINDOWS)
+    return _WINDOWS if western is not None and _reads_well(western) else _other(head)
+
+
+def _check_zeros(head: bytes, place: str) -> None:
+    """Refuse zeros that are not those of UTF-16, where every line's end has one beside it."""
+    end = b"\n" if b"\n" in head else b"\r"
+    beside = max(head.count(end + b"\0"), head.count(b"\0" + end))
+    if beside < head.count(end) / 2:
+        lines = _lines(head[: head.index(0)].decode("latin-1"))
+        raise DataError(
+            f"{place}: one of lines {lines} holds a NUL byte; take it out, or {SAY_ENCODING}"
+        )
+
+
+def _check_nearly_utf8(head: bytes, place: str) -> None:
+    """Refuse a text that is UTF-8 but for few bytes: in another encoding it can be read, with all accents wrong."""
+    # Not final: the last sign may be cut.
+    text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(head)
+    bad = [at for at, sign in enumerate(text) if "\udc80" <= sign <= "\udcff"]
+    n_good = sum(sign > "\x7f" for sign in text) - len(bad)
+    if bad and n_good >= _NEARLY_ALL * len(bad):
+        raise DataError(
+            f"{place}: is UTF-8 text, but one of lines {_lines(text[: bad[0]])} holds a byte that is not; write it "
+            f"anew, or {SAY_ENCODING}"
+        )
+
+
+def _lines(before: str) -> str:
+    """About which line is behind some text."""
+    return lines_about(len(_LINE_END.findall(before)) + 1)
+
+
+def _reads_well(text: str) -> bool:
+    """Whether signs beyond ASCII are letters where letters stand beside them, as in words."""
+    odd = beside = 0
+    for before, sign, after in zip(text, text[1:], text[2:], strict=False):
+        if sign > "\x7f" and (before.isalpha() or after.isalpha()):
+            beside += 1
+            odd += not sign.isalpha() and unicodedata.category(sign)[0] in "NSC"
+    return odd <= 0.05 * beside
+
+
+def _other(head: bytes) -> str:
+    """The likeliest of other encodings; that of Western Windows where nothing is likelier."""
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(head, cp_isolation=list(_OTHERS)).best()
+    if best is not None:
+        return str(best.encoding)
+    return _WINDOWS if _decoded(head, _WINDOWS) is not None else "latin-1"
+
+
+def _decoded(head: bytes, encoding: str) -> str | None:
+    """The text of some first bytes, whose last sign may be cut; None: it is of another encoding."""
+    try:
+        return codecs.getincrementaldecoder(encoding)().decode(head).removeprefix("\ufeff")
+    except UnicodeError:
+        return None
+
+
+def _rows_above(rows: Sequence[Sequence[str]]) -> int:
+    """How many rows stand above the names: the first row with about as many filled cells as later rows have cells."""
+    sample = rows[:_LAID_OUT]
+    filled = [sum(bool(cell.strip()) for cell in row) for row in sample]
+    usual = max(Counter(filled[len(filled) // 2 :]).most_common(1), default=(0, 0))[0]
+    return next((place for place, n in enumerate(filled) if n >= usual / 2), 0)
+
 
 _CHUNK = 1 << 20
 

@@ -8,7 +8,6 @@ the engine's root, `engine.spec`, and `engine.source`. Its face needs neither py
 
 from __future__ import annotations
 
-from engine.source.spark.contract import Groups, RowsInSpark
 from engine.source.spark.session import check_packages, is_spark_frame
 
-__all__ = ["Groups", "RowsInSpark", "check_packages", "is_spark_frame"]
+__all__ = ["check_packages", "is_spark_frame"]

@@ -19,17 +19,19 @@ from engine.params import MissingIds
 from engine.schema import NULL_CODE, OTHER_CODE, Column, SourceSpec
 from engine.source.encoding import cell_class
 from engine.source.ingest import (
+    N_FLAGS,
+    Coded,
     Ingested,
     check_columns,
     check_domains,
     check_rows,
-    columns_of_ids,
     list_domain,
+    listed_values,
+    settled_codes,
+    unsettled_counts,
+    with_levels,
 )
-from engine.source.levels import with_levels
-from engine.source.misfits import N_FLAGS
-from engine.source.relation import Source, fetch
-from engine.source.settling import settled_codes, unsettled_counts
+from engine.source.relation import Source, fetch, lent
 from engine.source.spark import tasks
 from engine.source.spark.frames import source_frame
 from engine.source.spark.rows import SparkRows
@@ -87,11 +89,8 @@ def _ingested(
     settle: MissingIds | None,
 ) -> Ingested:
     """Lists of values, then codes, then checks."""
-    by_name = {column.name: column for column in columns}
-    data = tuple(by_name[name] for name in sorted(by_name) if name not in spec.entity_columns)
-    sql_names = {column.name: f"c{number}" for number, column in enumerate(data)}
-    shorts = {sql_names[c.name]: c for c in data}
-    entities = columns_of_ids(spec.entities, by_name)
+    coded = Coded.of(columns, spec.entities)
+    shorts, entities = coded.columns, coded.ids
     cells = tasks.Cells(types=dict(source.types), is_text=spec.format == "csv", columns=columns)
     ranked = {short: c for short, c in shorts.items() if c.is_ranked}
     listed = {s: c for s, c in ranked.items() if settle and c.domain is not None}
@@ -101,7 +100,7 @@ def _ingested(
     encoded = rows.keep(
         rows.mapped(
             frame,
-            tasks.Encode,
+            tasks.encode,
             dict.fromkeys(shorts, "bigint") | ids,
             cells=cells,
             columns=shorts,
@@ -111,27 +110,27 @@ def _ingested(
     )
     unsettled: dict[str, int] = {}
     if settle:
-        encoded, unsettled = _settled(rows, encoded, shorts, entities, settle)
+        encoded, unsettled = _settled(rows, encoded, coded, settle)
     n_rows = _extremes(
         rows, con, encoded, list(shorts), list(entities), source.place, may_be_empty=bool(settle)
     )
 
     def look(sql: str) -> list[tuple[Any, ...]]:
         ddl = {f"x{i}": "boolean" for i in range(N_FLAGS)}
-        found = rows.gathered(rows.mapped(frame, tasks.Look, ddl, cells=cells, sql=sql))
+        found = rows.gathered(rows.mapped(frame, tasks.look, ddl, cells=cells, sql=sql))
         return [tuple(any(column.to_pylist()) for column in found.columns)]
 
     if not settle:
-        check_rows(con, source, {short: (c,) for short, c in shorts.items()} | entities, look)
-        check_domains(con, data, sql_names, dictionaries)
+        check_rows(con, source, coded, look)
+        check_domains(con, coded, dictionaries)
     for short in ranked:
         fetch(con, f"DROP TABLE list_{short}", _PLACE)
     rows.use(encoded, _spans(con, list(shorts)))
     return Ingested(
         con=con,
-        columns=data,
-        sql_names=sql_names,
-        dictionaries={shorts[short].name: values for short, values in dictionaries.items()},
+        columns=tuple(shorts.values()),
+        sql_names=coded.sql_names,
+        dictionaries=dictionaries,
         entity_names=spec.entities,
         n_rows=n_rows,
         unsettled=unsettled,
@@ -147,7 +146,7 @@ def _dictionaries(
     ranked: Mapping[str, Column],
     declared: Mapping[str, Column],
 ) -> dict[str, tuple[Any, ...]]:
-    """Make `list_<short>(id, value)` of every ranked column: its distinct values, ascending; and give them.
+    """Make `list_<short>(id, value)` of every ranked column: its distinct values, ascending; give them by column.
 
     declared: Those whose list is the declared one.
     """
@@ -156,40 +155,30 @@ def _dictionaries(
     asked = {short: column for short, column in ranked.items() if short not in declared}
     if asked:
         ddl = {short: _DDL[column.value_type] for short, column in asked.items()}
-        listed = rows.mapped(frame, tasks.ListValues, ddl, cells=cells, columns=asked)
+        listed = rows.mapped(frame, tasks.list_values, ddl, cells=cells, columns=asked)
         table = rows.gathered(listed.distinct())
     for short in asked:
-        con.register("arrived", table.select([short]))
-        con.execute(
-            f"CREATE TABLE list_{short} AS SELECT row_number() OVER (ORDER BY {short}) - 1 AS id, {short} AS value "
-            f"FROM arrived WHERE {short} IS NOT NULL"
-        )
-        con.unregister("arrived")
-    return {
-        short: tuple(
-            value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
-        )
-        for short in ranked
-    }
+        with lent(con, "arrived", table.select([short])):
+            con.execute(
+                f"CREATE TABLE list_{short} AS SELECT row_number() OVER (ORDER BY {short}) - 1 AS id, {short} AS value "
+                f"FROM arrived WHERE {short} IS NOT NULL"
+            )
+    return listed_values(con, ranked)
 
 
 def _settled(
-    rows: SparkRows,
-    encoded: Any,
-    shorts: Mapping[str, Column],
-    entities: Mapping[str, tuple[Column, ...]],
-    missing_ids: MissingIds,
+    rows: SparkRows, encoded: Any, coded: Coded, missing_ids: MissingIds
 ) -> tuple[Any, dict[str, int]]:
     """Codes inside the declared domains, without the rows to be left out, and what the custodian is told."""
-    counts = unsettled_counts(shorts, entities, missing_ids)
+    counts = unsettled_counts(coded, missing_ids)
     named = [f"{sql} AS x{i}" for i, sql in enumerate(counts.values())]
     (said,) = rows.gathered(encoded.selectExpr(*named)).to_pylist()
     told = dict(zip(counts, map(int, said.values()), strict=True))
-    codes, there = settled_codes(shorts, entities)
+    codes, there = settled_codes(coded)
     if missing_ids == "own":
         own = "concat('row ', monotonically_increasing_id())"
-        named = [f"coalesce(concat('id ', {short}), {own}) AS {short}" for short in entities]
-        encoded = rows.keep(encoded.selectExpr(*shorts, *named))
+        named = [f"coalesce(concat('id ', {short}), {own}) AS {short}" for short in coded.ids]
+        encoded = rows.keep(encoded.selectExpr(*coded.columns, *named))
     if not any([*told.values()][1:]):
         return encoded, told
     return rows.keep(encoded.selectExpr(*codes).where(there)), told
@@ -199,10 +188,8 @@ def _stream(con: duckdb.DuckDBPyConnection, table: str) -> bytes:
     """A table of the driver as an Arrow stream."""
     import pyarrow as pa
 
-    held, sink = (
-        con.sql(f"SELECT * FROM {table} ORDER BY id").to_arrow_table(),
-        pa.BufferOutputStream(),
-    )
+    held = con.sql(f"SELECT * FROM {table} ORDER BY id").to_arrow_table()
+    sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, held.schema) as writer:
         writer.write_table(held)
     stream: bytes = sink.getvalue().to_pybytes()

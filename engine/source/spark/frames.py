@@ -13,8 +13,8 @@ from typing import Any
 
 from engine.errors import DataError, InternalError, SpecError, StoreError, TablepackError
 from engine.schema import SourceSpec
-from engine.source.forms.csv_header import CsvShape, csv_shape
 from engine.source.forms.opened import parquet_names
+from engine.source.forms.text import CsvShape, csv_shape
 from engine.source.relation import Source, check_names, matching_files
 from engine.source.scratch import memory_connection
 from engine.source.spark.tasks import BROKEN, FULL
@@ -153,64 +153,57 @@ def _duckdb_type(spark_type: Any) -> str:
         return str(con.execute("DESCRIBE empty").fetchall()[0][1])
 
 
-_SAID: tuple[tuple[str, Callable[[str], TablepackError]], ...] = (
-    (FULL, lambda place: StoreError(f"{place}: memory or the scratch disk of an executor is full")),
-    (BROKEN, lambda place: InternalError(f"{place}: a task of ours failed on an executor")),
+_SAID: tuple[tuple[str, type[TablepackError], str], ...] = (
+    (FULL, StoreError, "{place}: memory or the scratch disk of an executor is full"),
+    (BROKEN, InternalError, "{place}: a task of ours failed on an executor"),
     (
         "No module named",
-        lambda _: StoreError(
-            "source.engine: executors cannot import tablepack or what it needs; install it for the Python that they "
-            "run (PYSPARK_PYTHON), in the same version"
-        ),
+        StoreError,
+        "source.engine: executors cannot import tablepack or what it needs; install it for the Python that they run "
+        "(PYSPARK_PYTHON), in the same version",
     ),
-    (
-        "PATH_NOT_FOUND",
-        lambda place: SpecError(f"source.path: Spark finds no such file: {place}"),
-    ),
+    ("PATH_NOT_FOUND", SpecError, "source.path: Spark finds no such file: {place}"),
     (
         "TABLE_OR_VIEW_NOT_FOUND",
-        lambda place: SpecError(f"source.path: Spark's catalogue has no such table: {place}"),
+        SpecError,
+        "source.path: Spark's catalogue has no such table: {place}",
     ),
     (
         "MALFORMED_RECORD",
-        lambda place: DataError(
-            f"{place}: some rows have more or fewer fields than the header. Quote fields that hold the delimiter, and "
-            "take out lines that are no rows, such as totals at the end"
-        ),
+        DataError,
+        "{place}: some rows have more or fewer fields than the header. Quote fields that hold the delimiter, and take "
+        "out lines that are no rows, such as totals at the end",
     ),
-    (
-        "MALFORMED_CSV",
-        lambda place: DataError(f"{place}: some rows have more or fewer fields than the header"),
-    ),
-    (
-        "ARITHMETIC_OVERFLOW",
-        lambda _: InternalError("a sum over cells is longer than it may be"),
-    ),
-    (
-        "No space left",
-        lambda place: StoreError(f"{place}: the scratch disk of Spark is full"),
-    ),
+    ("MALFORMED_CSV", DataError, "{place}: some rows have more or fewer fields than the header"),
+    ("ARITHMETIC_OVERFLOW", InternalError, "a sum over cells is longer than it may be"),
+    ("No space left", StoreError, "{place}: the scratch disk of Spark is full"),
     (
         "OutOfMemoryError",
-        lambda place: StoreError(
-            f"{place}: Spark's memory is full; give it more (spark.driver.memory)"
-        ),
+        StoreError,
+        "{place}: Spark's memory is full; give it more (spark.driver.memory)",
     ),
     (
         "Python worker exited unexpectedly",
-        lambda place: StoreError(
-            f"{place}: a worker of Spark was killed, perhaps for want of memory"
-        ),
+        StoreError,
+        "{place}: a worker of Spark was killed, perhaps for want of memory",
     ),
     (
         "ExecutorLostFailure",
-        lambda place: StoreError(
-            f"{place}: executors of Spark were lost, more often than Spark tries again"
-        ),
+        StoreError,
+        "{place}: executors of Spark were lost, more often than Spark tries again",
     ),
     (
         "SparkContext was shut down",
-        lambda place: StoreError(f"{place}: Spark was stopped while it was at work"),
+        StoreError,
+        "{place}: Spark was stopped while it was at work",
+    ),
+    *(
+        (
+            phrase,
+            DataError,
+            "{place}: cannot be read by Spark; it may be cut, damaged or of another format",
+        )
+        for phrase in ("FAILED_READ_FILE", "CANNOT_READ", "not a Parquet file")
     ),
 )
 """What Spark's errors come down to, by fixed phrases: their texts may quote the data."""
@@ -223,15 +216,9 @@ def in_our_words(work: Callable[[], Any], place: str) -> Any:
     except TablepackError:
         raise
     except Exception as error:  # noqa: BLE001 -- Java's come as many types, a lost gateway as others
-        text = f"{error} {type(error).__name__}"
-        failure = next(
-            (say(place) for phrase, say in _SAID if phrase in text),
-            DataError(
-                f"{place}: cannot be read by Spark; it may be cut, damaged or of another format"
-            )
-            if any(
-                word in text for word in ("FAILED_READ_FILE", "CANNOT_READ", "not a Parquet file")
-            )
-            else StoreError(f"{place}: Spark failed ({type(error).__name__})"),
+        text, kind = f"{error} {type(error).__name__}", type(error).__name__
+        failure: TablepackError = next(
+            (of(said.format(place=place)) for phrase, of, said in _SAID if phrase in text),
+            StoreError(f"{place}: Spark failed ({kind})"),
         )
     raise failure

@@ -10,24 +10,61 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
 from engine.cell_keys import CodeSpan
 from engine.schema import Entity, Int64Array, UInt64Array
 from engine.source.entities import PRIME, ROWS_WITH_TOKENS
+from engine.source.relation import lent
 from engine.source.spark import tasks
-from engine.source.spark.contract import Groups
 from engine.source.spark.frames import in_our_words
 
 MOST_CELLS = 2_000_000
 """Cells that come to the driver at a time, unless one column set has more."""
+_ARROW = {
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp_ntz": pa.timestamp("us"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+}
+"""The Arrow types of Spark's types that we use."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Groups:
+    """Cells of one column set as Spark counted them."""
+
+    codes: Int64Array  # shape (n_cells, n_columns)
+    n: Int64Array  # shape (n_cells,): Rows
+    # Of entities that were counted apart: their numbers, int64 of shape (n_cells,), by short name.
+    by: dict[str, Int64Array]
+    # Sums of the low and of the high halves of lanes, int64 of shape (n_cells,) each, by short name.
+    halves: dict[str, tuple[Int64Array, Int64Array]]
+
+    def lanes(self, number: int) -> UInt64Array:
+        """Sums of the lanes of one kind of entity, mod 2**64, shape (n_cells, 2)."""
+        sums = []
+        for lane in (0, 1):
+            low, high = self.halves[f"l{number}_{lane}"]
+            sums.append(low.view(np.uint64) + (high.view(np.uint64) << np.uint64(32)))
+        return np.column_stack(sums)
 
 
 class SparkRows:
-    """Rows that Spark holds, as `engine.source.spark.contract` has them."""
+    """Encoded rows that Spark holds, as measuring asks of them.
+
+    Columns are meant by their short names: `c0`, `c1`, ... codes; `e0`, ... entities; `l0_0`, `l0_1`, ... lanes of
+    tokens.
+    """
 
     def __init__(
         self, session: Any, frame: Any, con: duckdb.DuckDBPyConnection, place: str
@@ -70,12 +107,11 @@ class SparkRows:
         """A frame as an Arrow table on the driver."""
         return in_our_words(frame.toArrow, self._place)
 
-    def mapped(self, frame: Any, task: type, ddl: Mapping[str, str], **fields: Any) -> Any:
+    def mapped(self, frame: Any, task: tasks.Task, ddl: Mapping[str, str], **given: Any) -> Any:
         """A frame of what a task makes of the partitions of another."""
-        schema = _arrow_schema(ddl)
-        run = task(schema=schema, **fields)
+        schema = pa.schema([(name, _ARROW[held]) for name, held in ddl.items()])
         said = ", ".join(f"{name} {held}" for name, held in ddl.items())
-        return frame.mapInArrow(run.__call__, said)
+        return frame.mapInArrow(partial(task, schema=schema, **given), said)
 
     def use(self, frame: Any, spans: dict[str, CodeSpan] | None = None) -> None:
         """Count these rows from now on."""
@@ -92,11 +128,15 @@ class SparkRows:
         fingerprint_key: bytes,
         entity_key: bytes,
     ) -> None:
-        """See `RowsInSpark`: equal rows meet in one partition, and are numbered there."""
+        """Put tokens beside rows that are entities, each.
+
+        identity, order: Columns that identify a row, and all of them in the order by which equal rows are
+            numbered.
+        """
         given = dict.fromkeys(codes, "bigint")
         printed = self.mapped(
             self._frame,
-            tasks.Fingerprint,
+            tasks.fingerprint,
             given | dict.fromkeys(("f0", "f1"), "bigint"),
             identity=identity,
             words=self.send(dict(words)),
@@ -104,7 +144,7 @@ class SparkRows:
         )
         numbered = self.mapped(
             printed.repartition("f0", "f1"),
-            tasks.NumberEquals,
+            tasks.number_equals,
             given | dict.fromkeys(("l0_0", "l0_1"), "bigint"),
             order=tuple(order),
             secret=self.send(entity_key),
@@ -115,12 +155,12 @@ class SparkRows:
     def name_entities(
         self, codes: Sequence[str], names: Sequence[Entity], n_rows: int, entity_key: bytes
     ) -> list[UInt64Array | None]:
-        """See `RowsInSpark`; entities of several rows get numbers, too."""
+        """Put tokens in the place of ids; of each kind of entity give its tokens, None where each has one row."""
         lanes = {f"l{j}_{lane}": "bigint" for j in range(len(names)) for lane in (0, 1)}
         named = self.keep(
             self.mapped(
                 self._frame,
-                tasks.NameEntities,
+                tasks.name_entities,
                 dict.fromkeys(codes, "bigint") | lanes,
                 names={f"e{j}": name for j, name in enumerate(names)},
                 secret=self.send(entity_key),
@@ -157,18 +197,18 @@ class SparkRows:
         self._con.execute(f"ALTER TABLE rows RENAME TO {ROWS_WITH_TOKENS}")
 
     def weights(self, numbers: Sequence[int]) -> list[str]:
-        """See `RowsInSpark`."""
+        """SQL of a row's secret weights by its entities, as `content_sums` wants them."""
         return [f"CAST(l{number}_0 & 4294967295 AS HUGEINT)" for number in numbers]
 
     def sums(self, sums: list[str]) -> list[str]:
         """Whole sums over all rows, as texts."""
         # Some hold secret factors: they go as a broadcast, never in a plan.
         ddl = {f"s{i}": "string" for i in range(len(sums))}
-        found = self.gathered(self.mapped(self._frame, tasks.Sums, ddl, sums=self.send(sums)))
+        found = self.gathered(self.mapped(self._frame, tasks.sum_up, ddl, sums=self.send(sums)))
         return [str(sum(map(int, column.to_pylist()))) for column in found.columns]
 
     def shapes(self, codes: Sequence[str], numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """See `RowsInSpark`."""
+        """Of each column: how many groups it makes, and the sum of the squares of their weights modulo a prime."""
         lanes = tuple(f"l{number}_0" for number in numbers)
         for groups in self.groups([(code,) for code in codes], lanes=lanes):
             weight = np.sum([groups.halves[lane][0] % PRIME for lane in lanes], axis=0) % PRIME
@@ -183,11 +223,11 @@ class SparkRows:
         *,
         is_named: bool,
     ) -> UInt64Array:
-        """The smallest keyed hashes of the entities, for a sketch; as `sketch_of`."""
+        """The smallest keyed hashes of the entities, for a sketch."""
         found = self.gathered(
             self.mapped(
                 self._frame.select(*of),
-                tasks.Sketched,
+                tasks.sketch,
                 {"h": "bigint"},
                 of=of,
                 is_named=is_named,
@@ -203,11 +243,11 @@ class SparkRows:
         return self._stored(self.gathered(self._frame.select(*names).limit(n)))
 
     def n_rows(self) -> int:
-        """See `RowsInSpark`."""
+        """How many there are."""
         return int(in_our_words(self._frame.count, self._place))
 
     def below(self, lane: str, limit: int, names: Sequence[str]) -> dict[str, Int64Array]:
-        """See `RowsInSpark`; half of the limit and of the lane, which then has no sign."""
+        """Columns of the rows in which a lane, without sign, is below a limit; in no order."""
         from pyspark.sql import functions as F
 
         small = F.shiftrightunsigned(lane, 1) <= limit >> 1
@@ -216,8 +256,6 @@ class SparkRows:
 
     def relations(self, sets: Sequence[tuple[str, ...]], by: tuple[str, ...]) -> list[str]:
         """Names of tables of the driver with the cells of some columns: their codes, entities, and rows as `n`."""
-        import pyarrow as pa
-
         return [
             self._stored(
                 pa.table(
@@ -232,9 +270,8 @@ class SparkRows:
     def _stored(self, table: Any) -> str:
         """Put an Arrow table into the driver's database."""
         name = f"cells_{secrets.token_hex(8)}"
-        self._con.register("arrived", table)
-        self._con.execute(f"CREATE TABLE {name} AS SELECT * FROM arrived")
-        self._con.unregister("arrived")
+        with lent(self._con, "arrived", table):
+            self._con.execute(f"CREATE TABLE {name} AS SELECT * FROM arrived")
         return name
 
     def groups(
@@ -246,7 +283,10 @@ class SparkRows:
         ranks: Mapping[str, Int64Array] | None = None,
         spans: Mapping[str, CodeSpan] | None = None,
     ) -> Iterator[Groups]:
-        """See `RowsInSpark`."""
+        """Cells of column sets, in their order; several sets in one look at the rows.
+
+        spans: Of columns, where they are not those of the rows.
+        """
         spans = {**self._spans, **(spans or {})}
         sizes = {name: span.n_codes for name, span in spans.items()}
         for name, found in self._found.items():
@@ -272,7 +312,7 @@ class SparkRows:
         chosen = [*used, *by, *lanes] or self._frame.columns[:1]
         parts = self.mapped(
             self._frame.select(*chosen),
-            tasks.Count,
+            tasks.count,
             ddl,
             sets=tuple(sets),
             by=by,
@@ -326,19 +366,3 @@ def _batches(
         held += size
     if batch:
         yield batch
-
-
-def _arrow_schema(ddl: Mapping[str, str]) -> Any:
-    """The Arrow schema of Spark's types that we use."""
-    import pyarrow as pa
-
-    types = {
-        "bigint": pa.int64(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "date": pa.date32(),
-        "timestamp_ntz": pa.timestamp("us"),
-        "string": pa.string(),
-        "binary": pa.binary(),
-    }
-    return pa.schema([(name, types[held]) for name, held in ddl.items()])

@@ -2,7 +2,7 @@
 
 Takes the relation `source`; gives a `Writing` by column, for columns that are not written plainly. Invariant: a way of
 writing is found if enough entities show it and fewer than enough show anything else, by noisy thresholds, as every
-form of a column is (`shape`); a column that reads in two ways follows the columns that read in one.
+form of a column is (`profile`); a column that reads in two ways follows the columns that read in one.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from engine.schema import Entity, Writing, entity_columns, literal, quoted
-from engine.source.detection.holders import Block, blocks_of, holders, list_cells
-from engine.source.detection.thresholds import Thresholds
-from engine.source.forms.writing import is_written, plain_sql
-from engine.source.relation import fetch
+from engine.schema import Writing, entity_columns, literal, quoted
+from engine.source.detection.names import RULES
+from engine.source.detection.profile import Block, Rows, holders, list_cells
+from engine.source.encoding import is_written, plain_sql
+from engine.source.relation import fetch, rename
 
 AT_A_TIME = 200
 PLAIN = Writing()
@@ -27,38 +27,13 @@ NUMBERS = (
     *(Writing(decimal=".", thousands=sign) for sign in (",", " ", "'")),
 )
 """Ways to write numbers but the plain one; the simpler first."""
-_D, _M, _Y, _y = "[0-9]{1,2}", "[A-Za-z]{3}", "[0-9]{4}", "[0-9]{2}"
-_DAYS = {
-    "%d.%m.%Y": rf"{_D}\.{_D}\.{_Y}",
-    "%d/%m/%Y": f"{_D}/{_D}/{_Y}",
-    "%m/%d/%Y": f"{_D}/{_D}/{_Y}",
-    "%d-%m-%Y": f"{_D}-{_D}-{_Y}",
-    "%m-%d-%Y": f"{_D}-{_D}-{_Y}",
-    "%Y/%m/%d": f"{_Y}/{_D}/{_D}",
-    "%Y.%m.%d": rf"{_Y}\.{_D}\.{_D}",
-    "%d %b %Y": f"{_D} {_M} {_Y}",
-    "%d-%b-%Y": f"{_D}-{_M}-{_Y}",
-    "%d%b%Y": f"{_D}{_M}{_Y}",
-    "%d.%m.%y": rf"{_D}\.{_D}\.{_y}",
-    "%d/%m/%y": f"{_D}/{_D}/{_y}",
-    "%m/%d/%y": f"{_D}/{_D}/{_y}",
-    "%d-%m-%y": f"{_D}-{_D}-{_y}",
-    "%m-%d-%y": f"{_D}-{_D}-{_y}",
-    "%d %b %y": f"{_D} {_M} {_y}",
-    "%d-%b-%y": f"{_D}-{_M}-{_y}",
-    "%y/%m/%d": f"{_y}/{_D}/{_D}",
-    "%y-%m-%d": f"{_y}-{_D}-{_D}",
-    "%y.%m.%d": rf"{_y}\.{_D}\.{_D}",
-    "%Y%m%d": "(19|20)[0-9]{6}",
+_WRITTEN = RULES["written"]
+DATES: dict[str, str] = {
+    day + time: pattern + more
+    for day, pattern in _WRITTEN["days"].items()
+    for time, more in _WRITTEN["times"].items()
 }
-_TIMES = {"": "", " %H:%M": " [0-9]{1,2}:[0-9]{2}", " %H:%M:%S": " [0-9]{1,2}:[0-9]{2}:[0-9]{2}"}
-DATES = {day + time: _DAYS[day] + _TIMES[time] for day in _DAYS for time in _TIMES}
 """Ways to write dates but ISO's, with the pattern that they have."""
-_PLAIN_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
-_STRANGE_NUMBER = r"[+-]?[0-9]*([.,'\x{2019} \x{a0}\x{202f}\x{2009}][0-9]+)+"
-_STRANGE_DATE = (
-    r"[0-9]{1,4}[-./ ]?([A-Za-z]{3}|[0-9]{1,2})[-./ ]?[0-9]{2,4}( [0-9]{1,2}(:[0-9]{2}){1,2})?"
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,28 +45,18 @@ class Written:
 
 
 def written_columns(
-    con: duckdb.DuckDBPyConnection,
-    texts: Sequence[str],
-    entities: Sequence[Entity],
-    thresholds: Thresholds,
-    *,
-    n_rows: int,
-    delimiter: str | None,
-    nulls: Sequence[str],
-    place: str,
+    rows: Rows, texts: Sequence[str], *, delimiter: str | None, nulls: Sequence[str]
 ) -> dict[str, Written]:
     """Find how columns are written that are not written plainly.
 
     delimiter: Of the file: numbers in a file with commas have no decimal comma, if they can be read without.
     """
-    chosen = [name for name in _strange(con, texts, place) if name not in entity_columns(entities)]
+    chosen = [name for name in _strange(rows, texts) if name not in entity_columns(rows.entities)]
     numbers: dict[str, list[Writing]] = {}
     dates: dict[str, list[str]] = {}
-    for block in blocks_of(
-        con, dict.fromkeys(chosen, "VARCHAR"), entities, n_rows=n_rows, place=place
-    ):
+    for block in rows.blocks(dict.fromkeys(chosen, "VARCHAR")):
         list_cells(block)
-        found_numbers, found_dates = _fitting(block, thresholds, nulls)
+        found_numbers, found_dates = _fitting(block, nulls)
         numbers |= found_numbers
         dates |= found_dates
     found = _numbers(numbers, has_commas=delimiter in (",", None))
@@ -113,35 +78,35 @@ def with_plain_cells(
             cells.append(f"coalesce({plain_sql(writing, kind, cell)}, {cell}) AS {cell}")
         else:
             cells.append(quoted(name))
-    views = "SELECT 1 FROM duckdb_views() WHERE view_name = 'source' AND temporary"
-    what = "VIEW" if fetch(con, views, place) else "TABLE"
-    fetch(con, f"ALTER {what} source RENAME TO source_as_written", place)
+    rename(con, "source", "source_as_written")
     fetch(
         con, f"CREATE TEMP VIEW source AS SELECT {', '.join(cells)} FROM source_as_written", place
     )
 
 
-def _strange(con: duckdb.DuckDBPyConnection, texts: Sequence[str], place: str) -> list[str]:
+def _strange(rows: Rows, texts: Sequence[str]) -> list[str]:
     """Columns with any cell that may be a number or a date that is not written plainly."""
     out: list[str] = []
+    strange = literal(f"{_WRITTEN['strange_number']}|{_WRITTEN['strange_date']}")
     for start in range(0, len(texts), AT_A_TIME):
         names = texts[start : start + AT_A_TIME]
         tests = ", ".join(
-            f"coalesce(bool_or(regexp_full_match({quoted(name)}, {literal(_STRANGE_NUMBER)}) "
-            f"OR regexp_full_match({quoted(name)}, {literal(_STRANGE_DATE)})), false)"
+            f"coalesce(bool_or(regexp_full_match({quoted(name)}, {strange})), false)"
             for name in names
         )
-        row = fetch(con, f"SELECT {tests} FROM source", place)[0]
+        row = rows.fetch(f"SELECT {tests} FROM source")[0]
         out += [name for name, is_strange in zip(names, row, strict=True) if is_strange]
     return out
 
 
 def _fitting(
-    block: Block, thresholds: Thresholds, nulls: Sequence[str]
+    block: Block, nulls: Sequence[str]
 ) -> tuple[dict[str, list[Writing]], dict[str, list[str]]]:
     """Ways to write numbers, and dates, that nearly all cells of a column have."""
-    tests = [f"regexp_full_match(cell, {literal(_STRANGE_NUMBER)})"]
-    tests += [f"regexp_full_match(cell, {literal(_PLAIN_NUMBER)})"]
+    tests = [
+        f"regexp_full_match(cell, {literal(_WRITTEN[form])})"
+        for form in ("strange_number", "plain_number")
+    ]
     tests += [is_written(writing, "cell") for writing in NUMBERS]
     tests += [
         # CASE: AND would parse what does not match, too, which takes ten times as long.
@@ -153,24 +118,18 @@ def _fitting(
     numbers, dates = {}, {}
     for name in block.names:
         (strange, _), *of_ways = held[name]
-        fits = [_has(name, shown, others, thresholds) for shown, others in of_ways]
+        # The same thresholds for all ways of writing: they are one decision.
+        enough, few = (block.of("form", name, what) for what in ("written shown", "not written"))
+        fits = [shown >= enough and others < few for shown, others in of_ways]
         ways = [PLAIN] if fits[0] else []
         ways += [way for way, fit in zip(NUMBERS, fits[1:], strict=False) if fit]
         forms = [form for form, fit in zip(DATES, fits[1 + len(NUMBERS) :], strict=True) if fit]
         # Whole numbers read alike in all ways: signs must be shown by enough.
-        if ways and strange >= thresholds.of("form", name, "written shown"):
+        if ways and strange >= enough:
             numbers[name] = ways
         if forms:
             dates[name] = forms
     return numbers, dates
-
-
-def _has(name: str, shown: int, others: int, thresholds: Thresholds) -> bool:
-    """Whether enough entities show a form, and too few another."""
-    # The same threshold for all ways of writing: they are one decision.
-    return shown >= thresholds.of("form", name, "written shown") and others < thresholds.of(
-        "form", name, "not written"
-    )
 
 
 def _numbers(ways: Mapping[str, Sequence[Writing]], *, has_commas: bool) -> dict[str, Written]:

@@ -1,7 +1,8 @@
-"""Files of SPSS, Stata and SAS, with the labels that they carry.
+"""Workbooks, and files of SPSS, Stata and SAS, with the labels that these carry.
 
-Takes their paths; gives one table and the labels of columns and values. Invariant: what the file declares missing is
-null, and so is a blank text, for these packages have no other null among texts.
+Takes their paths; gives one table and the labels of columns and values. A sheet becomes a table of texts, as a CSV of
+it would. What a statistical file declares missing is null, and so is a blank text, for these packages have no other
+null among texts.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import duckdb
 
 from engine.errors import DataError, SpecError
 from engine.schema import SourceSpec, quoted
+from engine.source.encoding import cell_text
 from engine.source.frames import Frame, register_frame
 from engine.source.relation import Labels, check_names, fetch
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 _READERS = {
     "sav": "read_sav",
@@ -33,7 +36,7 @@ _READERS = {
 """What reads each format."""
 
 
-def open_statistical(
+def open_package(
     con: duckdb.DuckDBPyConnection,
     source: SourceSpec,
     files: Sequence[str],
@@ -42,13 +45,17 @@ def open_statistical(
     *,
     by_row: bool = False,
 ) -> tuple[Frame, Labels]:
-    """Read files of one format into one table; the labels are those of the first."""
+    """Read files of one format into one table; the labels are those of the first.
+
+    by_row: No row decides what becomes of others (mode dp).
+    """
     import pandas as pd  # slow to load
 
+    read = _read_sheet if source.format == "xlsx" else _read
     frames: list[pd.DataFrame] = []
     labels: list[Labels] = []
     for file in files:
-        frame, of_file = _read(file, source, by_row=by_row)
+        frame, of_file = read(file, source, by_row=by_row)
         check_names(frame.columns, f"source {file}")
         if frames and list(frame.columns) != list(frames[0].columns):
             raise DataError(f"source {file}: its columns differ from those of {files[0]}")
@@ -60,6 +67,67 @@ def open_statistical(
     finally:
         con.unregister("frame")
     return found, labels[0]
+
+
+def sheets_of(file: str) -> dict[str, list[list[str]]]:
+    """The rows of every sheet that holds any, as texts."""
+    try:
+        from python_calamine import CalamineError, CalamineWorkbook
+    except ImportError:
+        raise SpecError(
+            'source: a workbook needs python-calamine: pip install "tablepack[xlsx]"'
+        ) from None
+    if Path(file).stat().st_size == 0:
+        raise DataError(f"source {file}: the file is empty")
+    book = None
+    try:
+        book = CalamineWorkbook.from_path(file)
+        rows = {
+            name: book.get_sheet_by_name(name).to_python(skip_empty_area=False)
+            for name in book.sheet_names
+        }
+    except (CalamineError, OSError, ValueError):
+        book = None
+    if book is None:
+        raise DataError(
+            f"source {file}: is no workbook that can be read; it may have a password, or be damaged"
+        )
+    texts = {name: [[cell_text(cell) for cell in row] for row in of] for name, of in rows.items()}
+    return {name: of for name, of in texts.items() if any(any(row) for row in of)}
+
+
+def sheet_rows(file: str, sheet: str | None) -> list[list[str]]:
+    """The rows of one sheet, as texts."""
+    sheets = sheets_of(file)
+    if not sheets:
+        raise DataError(f"source {file}: has no rows")
+    if sheet is None and len(sheets) == 1:
+        return next(iter(sheets.values()))
+    if sheet not in sheets:
+        problem = "say which sheet" if sheet is None else f"no sheet {sheet} with rows"
+        raise SpecError(f"source.sheet: {problem}; {file} holds: {', '.join(sheets)}")
+    return sheets[sheet]
+
+
+def _read_sheet(file: str, source: SourceSpec, *, by_row: bool) -> tuple[pd.DataFrame, Labels]:
+    """One sheet of a file as texts; what is empty altogether is no row and no column.
+
+    by_row: What has no name in the header is no column, whatever stands below; else it is refused.
+    """
+    import pandas as pd
+
+    filled = [row for row in sheet_rows(file, source.sheet)[source.skip :] if any(row)]
+    if not filled:
+        raise DataError(f"source {file}: has no rows")
+    looked_at = filled[:1] if by_row else filled
+    used = [
+        j
+        for j in range(max(map(len, looked_at)))
+        if any(j < len(row) and row[j] for row in looked_at)
+    ]
+    names, *cells = [[row[j] if j < len(row) else "" for j in used] for row in filled]
+    check_names(names, f"source {file}")  # pandas would take doubles
+    return pd.DataFrame(cells, columns=names, dtype="string"), Labels()
 
 
 def _read(file: str, source: SourceSpec, *, by_row: bool) -> tuple[pd.DataFrame, Labels]:
@@ -103,7 +171,7 @@ def _read(file: str, source: SourceSpec, *, by_row: bool) -> tuple[pd.DataFrame,
     columns = {name: text for name, text in about.column_names_to_labels.items() if text}
     return frame, Labels(
         columns=columns,
-        values={name: _texts(of) for name, of in about.variable_value_labels.items()},
+        values={name: _labels_of(of) for name, of in about.variable_value_labels.items()},
     )
 
 
@@ -145,7 +213,7 @@ def _decoded(text: str, encoding: str) -> str:
     return text.encode("latin-1").decode(encoding, errors="replace")
 
 
-def _texts(labels: Mapping[Any, str]) -> dict[str, str]:
+def _labels_of(labels: Mapping[Any, str]) -> dict[str, str]:
     """Labels by the values as text: whole numbers without a point."""
     return {
         value.strip() if isinstance(value, str) else f"{value:.15g}": label
