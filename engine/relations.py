@@ -36,9 +36,11 @@ class Relations:
 
     relations: Transitively closed. A one-to-one column is the coarser column of one relation only, with the column that
         represents it.
+    chosen: Tables of three columns that modelled tables are fitted to besides pairs.
     """
 
     relations: tuple[Relation, ...] = ()
+    chosen: tuple[ColumnSet, ...] = ()
 
     @cached_property
     def copies(self) -> dict[str, Relation]:
@@ -90,12 +92,13 @@ class Relations:
     def needed(self, published: Iterable[ColumnSet]) -> tuple[ColumnSet, ...]:
         """Base tables of at least two columns, of published tables and of all tables that these are locked to.
 
-        A table whose base is wider than `MAX_WIDTH` is modelled: its pairs are needed instead.
+        A table whose base is wider than `MAX_WIDTH` is modelled: its pairs are needed instead, and what was chosen.
         """
         needed: set[ColumnSet] = set()
         bases = {base for columns in published if len(base := self.base(columns)) > 1}
         wide = {base for base in bases if len(base) > MAX_WIDTH}
         frontier = (bases - wide) | {pair for base in wide for pair in combinations(base, 2)}
+        frontier |= {one for one in self.chosen if any({*one} <= {*base} for base in wide)}
         while frontier:
             needed |= frontier
             locked_to = {

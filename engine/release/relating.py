@@ -6,20 +6,23 @@ sentences for readers; and refuses wide tables that take more than the spec allo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
+import numpy as np
+
 from engine.errors import SpecError
-from engine.fit import Unused, related, relation_of
+from engine.fit import Unused, is_leaf, related, relation_of
+from engine.fit.wide import told_by_pairs
 from engine.measure import measure_one_way
 from engine.mechanism import Measured, StickyDraws, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.relations import Relation, Relations
-from engine.schema import MAX_WIDTH, Column, ColumnSet, column_set
+from engine.schema import MAX_WIDTH, Column, ColumnSet, Measurement, column_set
 from engine.source import Opened
 from engine.source.detection import copies, encoded_table, keyed_thresholds
-from engine.spec import ReleaseSpec, with_deciders, with_determined
+from engine.spec import ReleaseSpec, WideOptions, with_deciders, with_determined
 
 Pair = tuple[str, str]
 """A column, and one that it determines."""
@@ -45,7 +48,57 @@ def measure_columns(
     measured = measure_one_way(opened.ingested, opened.entities, columns, draws)
     relations, notes = _relations(spec, opened, columns, found, measured, draws)
     told = (*_released(columns), *notes)
+    chosen = _chosen(spec, measured, relations, draws)
+    relations = replace(relations, chosen=chosen)
     return Columns(columns=columns, measured=measured, relations=relations, notes=told)
+
+
+def _chosen(
+    spec: ReleaseSpec, measured: Measured, relations: Relations, draws: StickyDraws
+) -> tuple[ColumnSet, ...]:
+    """Tables of three columns that modelled tables need besides their pairs, which alone decide."""
+    out: dict[ColumnSet, None] = {}
+    for wide in spec.tables:
+        base = relations.base(wide)
+        if len(base) <= MAX_WIDTH:
+            continue
+        most, added = (
+            spec.wide_options.get(wide, WideOptions()).max_added,
+            added_for(spec, relations, wide),
+        )
+        known = np.zeros((len(base), len(base)))
+        for tree in measure_wider(measured, [*combinations(base, 2)], draws):
+            one, other = (base.index(name) for name in tree.columns)
+            known[one, other] = known[other, one] = information(tree)
+        n_values = [int(is_leaf(measured.one_way[name]).sum()) for name in base]
+        chosen = told_by_pairs(
+            base,
+            known,
+            n_values,
+            most=None if most is None else max(most - len(added), 0),
+            target=spec.targets.get(wide),
+        )
+        out |= dict.fromkeys(chosen)
+    return tuple(out)
+
+
+def information(tree: Measurement) -> float:
+    """How much the two columns of a table tell of each other: mutual information of its noisy cells, in rows."""
+    at = is_leaf(tree)
+    n = np.maximum(tree.n[at], 0).astype(np.float64)
+    ranges = [
+        np.unique(
+            np.column_stack([held[at, j] for held in (tree.kind, tree.level, tree.index)]),
+            axis=0,
+            return_inverse=True,
+        )[1].ravel()
+        for j in (0, 1)
+    ]
+    sums = [np.bincount(one, weights=n) for one in ranges]
+    expected = sums[0][ranges[0]] * sums[1][ranges[1]] / max(n.sum(), 1.0)
+    some = n > 0
+    found = float((n[some] * np.log(n[some] / expected[some])).sum())
+    return found - (len(sums[0]) - 1) * (len(sums[1]) - 1) / 2  # as much by chance
 
 
 def _released(columns: tuple[Column, ...]) -> list[str]:

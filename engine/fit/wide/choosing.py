@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.fit.wide.exchange import information_of
 from engine.fit.wide.rows import GROUPS, packed
-from engine.schema import BoolArray, ColumnSet, Int64Array
+from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 
 _MOST_HALVINGS = 40
 _NEVER = -1
@@ -41,15 +41,53 @@ def chosen_triples(
     triples = np.array([*combinations(range(len(columns)), 3)], dtype=np.int64).reshape(-1, 3)
     left = _is_free(columns, triples, known) & ~_has_told(triples, _told(codes))
     information = _information(codes, n).astype(np.int64)
+    return _greedy(columns, information, left, most=most, target=target)
+
+
+def told_by_pairs(
+    columns: ColumnSet,
+    information: FloatArray,
+    n_values: Sequence[int],
+    *,
+    most: int | None,
+    target: str | None,
+) -> tuple[ColumnSet, ...]:
+    """Choose tables of three columns by what measured pairs say, the most helpful first.
+
+    information: shape (n_columns, n_columns), mutual information of each pair in rows, less what chance makes of noise.
+    n_values: Of each column: a table is worth while only if it may tell more than chance makes of its cells.
+    """
+    triples = np.array([*combinations(range(len(columns)), 3)], dtype=np.int64).reshape(-1, 3)
+    least = np.prod((np.array(n_values) - 1)[triples], axis=1) / 2
+    left = np.ones(len(triples), dtype=bool)
+    known = np.rint(np.maximum(information, 0)).astype(np.int64)
+    return _greedy(columns, known, left, most=most, target=target, least=least)
+
+
+def _greedy(
+    columns: ColumnSet,
+    information: Int64Array,
+    left: BoolArray,
+    *,
+    most: int | None,
+    target: str | None,
+    least: FloatArray | None = None,
+) -> tuple[ColumnSet, ...]:
+    """Take triples by the information of their pairs, which counts half as much for each that was taken."""
+    triples = np.array([*combinations(range(len(columns)), 3)], dtype=np.int64).reshape(-1, 3)
     first = np.zeros(len(triples), dtype=bool)
     if target is not None:
         first = (triples == columns.index(target)).any(axis=1)
     used = np.zeros((len(columns), len(columns)), dtype=np.int64)
     sides = [(triples[:, i], triples[:, j]) for i, j in ((0, 1), (0, 2), (1, 2))]
     out: list[ColumnSet] = []
-    while len(out) < most and left.any():
+    while (most is None or len(out) < most) and left.any():
         halved = information >> np.minimum(used, _MOST_HALVINGS)
         score = np.sum([halved[side] for side in sides], axis=0)
+        if least is not None:
+            left &= score > least
+            if not left.any():
+                break
         wanted = left & first if (left & first).any() else left
         best = int(np.where(wanted, score, _NEVER).argmax())
         out.append(tuple(columns[place] for place in triples[best].tolist()))
