@@ -56,8 +56,14 @@ def measure_columns(
 def _chosen(
     spec: ReleaseSpec, measured: Measured, relations: Relations, draws: StickyDraws
 ) -> tuple[ColumnSet, ...]:
-    """Tables of three columns that modelled tables need besides their pairs, which alone decide."""
+    """Tables of three columns that modelled tables are fitted to besides their pairs, which alone decide.
+
+    None where the bound of exposure holds: what they reveal could end a build that is allowed without them. There
+    `tablepack choose` proposes those that fit.
+    """
     out: dict[ColumnSet, None] = {}
+    if not spec.bounds.accept_risk:
+        return ()
     for wide in spec.tables:
         base = relations.base(wide)
         if len(base) <= MAX_WIDTH:
@@ -229,12 +235,13 @@ def _notes(relations: Relations, declared: set[Pair], detected: set[str]) -> tup
 
 
 def added_for(spec: ReleaseSpec, relations: Relations, wide: ColumnSet) -> tuple[ColumnSet, ...]:
-    """The pairs that are measured for a wide table alone: no table of the spec shows or needs them."""
+    """What is measured for a wide table alone, pairs first: no table of the spec shows or needs it."""
     base = relations.base(wide)
     if len(base) <= MAX_WIDTH:
         return ()
     listed = relations.needed(t for t in spec.tables if len(relations.base(t)) <= MAX_WIDTH)
-    return tuple(pair for pair in combinations(base, 2) if pair not in {*listed})
+    inside = (one for one in relations.chosen if {*one} <= {*base})
+    return tuple(one for one in (*combinations(base, 2), *inside) if one not in {*listed})
 
 
 def check_added(spec: ReleaseSpec, relations: Relations) -> None:

@@ -51,10 +51,10 @@ def people(n: int = 3_000) -> pd.DataFrame:
     )
 
 
-def spec_in(folder, tables, name="release.toml"):
+def spec_in(folder, tables, name="release.toml", privacy=ACCEPTED):
     people().to_csv(folder / "people.csv", index=False)
     return write_spec(
-        folder, "people.csv", COLUMNS, tables, entities=(), privacy=ACCEPTED, name=name
+        folder, "people.csv", COLUMNS, tables, entities=(), privacy=privacy, name=name
     )
 
 
@@ -95,10 +95,14 @@ def test_the_card_says_what_is_modelled(built):
     with open_release(built) as release:
         card = release.card(*WIDE)
     assert card.wide["pairs"] == len(list(combinations(BASE, 2)))
-    assert card.wide["triples"] == 1
+    planned = plan(read(built.parent / "release.toml"))
+    triples = [t.columns for t in planned.tables if len(t.columns) == 3 and {*t.columns} <= {*BASE}]
+    assert TRIPLE in triples
+    assert len(triples) > 1  # others were chosen
+    assert card.wide["triples"] == len(triples)
     assert card.wide["impossible"] == 0
     told = " ".join(card.sentences())
-    assert "MODELLED from 10 locked tables of two columns and 1 of three" in told
+    assert f"MODELLED from 10 locked tables of two columns and {len(triples)} of three" in told
     assert "Every column has exactly the counts of its own table." in told
     assert "of the most exposed 1 %" in told
 
@@ -126,10 +130,30 @@ def test_the_same_whoever_works_and_whatever_came_before(built, tmp_path):
     assert table_hashes(build(more, tmp_path / "m.duckdb"))[WIDE] == table_hashes(built)[WIDE]
 
 
-def test_its_pairs_are_measured_and_charged(tmp_path):
-    """A wide table is charged as all its pairs are, and as nothing else."""
+def test_what_is_chosen_for_it_is_charged_and_stays(tmp_path):
+    """Tables of three columns that a wide table takes by itself, where the risk is accepted."""
     wide = plan(read(spec_in(tmp_path, [WIDE], "wide.toml")))
-    pairs = plan(read(spec_in(tmp_path, list(combinations(BASE, 2)), "pairs.toml")))
+    chosen = [t.columns for t in wide.tables if len(t.columns) == 3]
+    assert chosen
+    listed = plan(read(spec_in(tmp_path, [*combinations(BASE, 2), *chosen], "all.toml")))
+    assert wide.exposure.groups == listed.exposure.groups
+    few = plan(wishing(spec_in(tmp_path, [WIDE], "few.toml"), "max_added = 11"))
+    assert [t.columns for t in few.tables if {*t.columns} <= {*BASE} and len(t.columns) == 3] in (
+        [one] for one in chosen
+    )
+    release = build(read(spec_in(tmp_path, [WIDE, ("age", "sex")])), tmp_path / "r.duckdb")
+    alone = table_hashes(release)[WIDE]
+    done = tablepack(
+        "add", release, "--spec", "release.toml", "--columns", "age,job,sex", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert table_hashes(release)[WIDE] == alone or ("age", "job", "sex") not in chosen
+
+
+def test_its_pairs_are_measured_and_charged(tmp_path):
+    """Where the bound of exposure holds, a wide table is charged as all its pairs are, and as nothing else."""
+    wide = plan(read(spec_in(tmp_path, [WIDE], "wide.toml", {})))
+    pairs = plan(read(spec_in(tmp_path, list(combinations(BASE, 2)), "pairs.toml", {})))
     assert wide.modelled == (WIDE,)
     assert pairs.modelled == ()
     assert [t.columns for t in wide.tables] == [t.columns for t in pairs.tables]
