@@ -527,8 +527,8 @@ class TableEntry(_Section):
     )
     max_added: int | None = Field(
         None,
-        description="Wide tables: most tables to measure for it beyond those listed; default as many as it needs, with "
-        f"`choose` {MOST_CHOSEN}",
+        description="Wide tables: most tables to measure for it beyond those listed; default all pairs and, with "
+        f"`accept_risk`, the tables of three columns that help; with `choose` {MOST_CHOSEN}",
     )
 
 
