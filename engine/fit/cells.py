@@ -342,19 +342,6 @@ def lock_margins(
     return Margins(of, base, low, high)
 
 
-@kernel
-def largest_gap(at: Int64Array, n: Int64Array, tables: LockedTo) -> Whole:
-    """Largest difference between sums of cells and the tables that they are locked to."""
-    gap: Whole = np.int64(0)
-    for table in range(len(at)):
-        off = -tables.n[tables.first[table] : tables.first[table + 1]]
-        for i in range(len(n)):
-            off[at[table, i]] += n[i]
-        for one in off:
-            gap = max(gap, abs(one))
-    return gap
-
-
 # Coarser tables: a column replaced by one that it tells.
 
 

@@ -21,7 +21,6 @@ from engine.fit.cells import (
     Coarse,
     LockedTo,
     joined,
-    largest_gap,
     lexicographic,
     lock_margins,
     locked_to,
@@ -44,7 +43,7 @@ from engine.fit.tree import (
     tree_of,
     values_of,
 )
-from engine.fit.whole import FAR, controlled_rounding, settle
+from engine.fit.whole import controlled_rounding, settle
 from engine.params import NOISE_LAYERS
 from engine.schema import (
     KIND_NULL,
@@ -148,7 +147,7 @@ def lock_table(
                     calibrate(x, known, wanted)
                 more, error = rake(x, margins, released, noise)
                 cycles += more
-        n, is_met = controlled_rounding(x, cells.codes, cells.last, margins, node, key)
+        n, is_met = controlled_rounding(x, cells, tables, values, node, key)
         if is_met:
             order = lexicographic(cells.codes)
             codes, at, n = cells.codes[order], cells.at.take(order, axis=1), n[order]
@@ -156,9 +155,7 @@ def lock_table(
         else:
             codes, at, n, tables = _repaired(cells, n, tables, supports, locked, marks, coarse)
             placement = place_candidates(tree, supports, codes)
-        gap = largest_gap(at, n, tables)
-        if len(supports) > 2 and gap >= FAR:
-            n, gap = settle(codes, n, at, tables, key)
+        n, gap = settle(codes, n, at, tables, key)
         occupied = np.flatnonzero(n)
         codes, n = codes[occupied], n[occupied]
         placement = Placement(node=placement.node[occupied], released=placement.released[occupied])

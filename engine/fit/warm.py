@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from engine.fit.cells import locked_to, positions_in
+from engine.fit.cells import LockedTo, positions_in
 from engine.fit.fine import fine_pair
 from engine.fit.locking import lock_table, one_way_table, sub_tables
 from engine.fit.whole import settle
@@ -69,12 +69,14 @@ def _tables() -> None:
 
 def _rest() -> None:
     """What tables seldom take: settle, find cells, fit a fine pair."""
-    codes, n = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.int32), np.array([6, 3, 2, 5])
+    codes, n = (
+        np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0]], np.int32),
+        np.array([6, 3, 2, 5]),
+    )
     positions_in(codes, codes)
+    tables = LockedTo(np.array([8, 8, 12, 4, *n]), np.ones(8, dtype=bool), np.array([0, 2, 4, 8]))
+    settle(codes, n, np.array([codes[:, 1], codes[:, 0], np.arange(4)], np.int64), tables, _KEY)
     supports = _support("A", [12, 4]), _support("B", [8, 8])
-    tables = [one_way_table(one, _tree((one.column.name,)), 1) for one in supports]
-    at = np.ascontiguousarray(codes.T, dtype=np.int64)
-    settle(codes, n, at, locked_to(tables), _KEY)
     fine_pair(_tree(("A", "B")), supports, noisy_total=16, floor=3, layer_sd=1, key=_KEY)
 
 
