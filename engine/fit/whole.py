@@ -197,7 +197,7 @@ def rounded(
     heads = heads[: number + 2]
     of, base, target, weight = _targets(x, cells, tables, values, box)
     total = tables.n[begin + fibre_of[heads[:-1]]]
-    n = _diffused(x, heads, total, of, base, state)
+    n = _diffused(x, heads, total, of, base)
     sums = _sums_of(of, base, target, weight, n)
     _search(base[-1], MEASURED, n, fibre, heads, sums, state, budget)
     if len(x) <= budget.bold_cells:
@@ -257,7 +257,6 @@ def _diffused(
     total: Int64Array,
     of: Int64Array,
     base: Int64Array,
-    state: UInt64Array,
 ) -> Int64Array:
     """Round fibre by fibre: what is left goes to the cells that fell short most, by themselves and by their sums."""
     n, own, short = np.empty(len(x), dtype=np.int64), np.empty(len(x)), np.zeros(base[-1])

@@ -32,13 +32,10 @@ from engine.store import (
     GeneratorCard,
     Staging,
     as_text,
-    detected_of,
     grid_value,
     set_note,
     set_path,
     swap_of_table,
-    words_of,
-    written_of,
 )
 
 if TYPE_CHECKING:
@@ -276,23 +273,17 @@ class Fitter:
         order, header = self._order, self._order.header
         filled = int(table.groups.n[~table.groups.measured].sum())
         released = int(((measurement.level == 0).all(axis=1) & is_leaf(measurement)).sum())
-        unit = order.layer_sd * NOISE_LAYERS**0.5
-        return GeneratorCard(
-            columns=table.columns,
+        return GeneratorCard.of(
+            table,
+            header,
             sub_tables=sub_tables(table.columns) if len(table.columns) > 1 else (),
-            mode=header.mode,
             profile=order.profile,
-            vintage=header.vintage,
-            key_id=header.key_id,
-            engine_version=header.engine_version,
             low_threshold=order.low_threshold,
             threshold_mean=order.threshold_mean,
             noise_sd=table.noise_sd,
-            noise_sd_total=unit * self._total_scale,
+            noise_sd_total=order.layer_sd * NOISE_LAYERS**0.5 * self._total_scale,
             buckets_released=measurement.n_nodes,
             cells_released=released,
-            cells=len(table.n),
-            rows=table.n_rows,
             suppressed_share=round(filled / max(table.n_rows, 1), 6),
             rounding_gap=table.gap,
             rake_cycles=table.rake_cycles,
@@ -301,9 +292,6 @@ class Fitter:
             cells_per_entity=round(released / max(table.n_rows, 1), 6),
             scale=max(int(measurement.scale.max()), self._total_scale),
             swap=swap_of_table(header.privacy.get("swap"), table.columns),
-            words=words_of(header.unit, header.entity),
-            detected=detected_of(header, table.columns),
-            written=written_of(header, table.columns),
             sums={one.column: self._ends(one) for one in measurement.sums if len(one.n)},
         )
 
@@ -342,33 +330,16 @@ def _wide_card(
 ) -> GeneratorCard:
     """What went into a wide table; `told` is said beside what the fit says."""
     header = order.header
-    return GeneratorCard(
-        columns=table.columns,
+    return GeneratorCard.of(
+        table,
+        header,
         sub_tables=tuple((name,) for name in table.columns),
-        mode=header.mode,
         profile=order.profile,
-        vintage=header.vintage,
-        key_id=header.key_id,
-        engine_version=header.engine_version,
         low_threshold=order.low_threshold,
         threshold_mean=order.threshold_mean,
-        noise_sd=0.0,
-        noise_sd_total=0.0,
-        buckets_released=0,
-        cells_released=0,
-        cells=len(table.n),
-        rows=table.n_rows,
         suppressed_share=1.0 if table.n_rows else 0.0,
-        rounding_gap=0,
-        rake_cycles=0,
-        rake_error=0.0,
-        rake_converged=True,
-        cells_per_entity=0.0,
         wide=_wide_values(fit) | {**told},
         swap=swap_of_table(header.privacy.get("swap"), table.columns),
-        words=words_of(header.unit, header.entity),
-        detected=detected_of(header, table.columns),
-        written=written_of(header, table.columns),
     )
 
 

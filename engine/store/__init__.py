@@ -10,13 +10,11 @@ from __future__ import annotations
 from engine.store.card import (
     UNREVIEWED,
     GeneratorCard,
-    detected_of,
     exposure_sentences,
     range_words,
     swap_of_table,
     swap_sentences,
     words_of,
-    written_of,
 )
 from engine.store.catalogue import (
     ANCESTOR_WORD,
@@ -77,7 +75,6 @@ __all__ = [
     "check_target",
     "count_names",
     "decode_values",
-    "detected_of",
     "earlier_release",
     "exposure_sentences",
     "grid_value",
@@ -106,5 +103,4 @@ __all__ = [
     "verify_signature",
     "words_of",
     "writing",
-    "written_of",
 ]
