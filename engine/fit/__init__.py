@@ -27,13 +27,14 @@ from engine.fit.supports import (
     told_codes,
     with_rows_outside,
 )
-from engine.fit.tree import place_candidates
+from engine.fit.tree import Noise, place_candidates
 
 __all__ = [
     "Coarse",
     "Cost",
     "FitOrder",
     "Marks",
+    "Noise",
     "Universes",
     "Unused",
     "coarse_of",

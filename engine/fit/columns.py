@@ -60,10 +60,8 @@ def fit_columns(
         support = fit_support(
             tree,
             columns[name],
-            noisy_total=total,
+            noise=order.noise(total),
             total=total,
-            floor=order.low_threshold,
-            layer_sd=order.layer_sd,
             total_sd=total_scale * unit,
             code_limits=_limits(order, tree),
             key=order.sampling_key_of((name,)),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.fit.cells import Coarse
 from engine.fit.supports import Marks, allowed_pairs, classes_of, is_leaf, is_valued
-from engine.fit.tree import Codes, boxes_filled, in_whole, tree_of
+from engine.fit.tree import Codes, Noise, boxes_filled, in_whole, tree_of
 from engine.kernels import Whole, kernel, part
 from engine.params import NOISE_LAYERS
 from engine.ranges import ROOT_LEVEL, bit_length, code_bounds
@@ -39,9 +39,7 @@ def fine_pair(
     tree: Measurement,
     supports: tuple[Support, ...],
     *,
-    noisy_total: int,
-    floor: int,
-    layer_sd: int,
+    noise: Noise,
     key: bytes,
     marks: tuple[Marks, ...] = (),
     coarse: tuple[Coarse, ...] = (),
@@ -55,9 +53,7 @@ def fine_pair(
     boxes = whole_boxes(
         tree,
         supports,
-        noisy_total=noisy_total,
-        floor=floor,
-        layer_sd=layer_sd,
+        noise=noise,
         key=key,
         marks=marks,
     )
@@ -109,9 +105,7 @@ def whole_boxes(
     tree: Measurement,
     supports: tuple[Support, ...],
     *,
-    noisy_total: int,
-    floor: int,
-    layer_sd: int,
+    noise: Noise,
     key: bytes,
     marks: tuple[Marks, ...] = (),
 ) -> Boxes:
@@ -121,18 +115,16 @@ def whole_boxes(
     owner, missing = _without_released(tree, nodes, supports)
     weight = _expected(missing, supports, marks)
     owner, missing, weight = owner[weight > 0], missing[weight > 0], weight[weight > 0]
-    mass, open_mass = boxes_filled(
-        tree_of(tree), owner, weight, noisy_total, float(total), floor, layer_sd
-    )
+    mass, open_mass = boxes_filled(tree_of(tree, noise), owner, weight, float(total))
     names = np.arange(tree.n_nodes + 1, dtype=np.uint64)
     parent = np.concatenate([tree.parent + 1, owner])
     rows = in_whole(
         parent, np.concatenate([mass[1:], open_mass]), total, siphash(key, [names]), len(names)
     )
     leaf = is_leaf(tree)
-    noise = (NOISE_LAYERS * (layer_sd * tree.scale.astype(np.int64)) ** 2)[tree.depth]
+    variance = (NOISE_LAYERS * (noise.layer_sd * tree.scale.astype(np.int64)) ** 2)[tree.depth]
     sure = np.zeros(len(rows), dtype=np.int64)
-    sure[: len(leaf)] = np.maximum(rows[: len(leaf)] - noise, 0)
+    sure[: len(leaf)] = np.maximum(rows[: len(leaf)] - variance, 0)
     kept = (rows > 0) & np.append(leaf, np.ones(len(owner), dtype=bool))
     if not kept.any():  # nothing is released, or nothing can be: somewhere
         everything = np.full((1, len(supports), 3), [0, EVERYTHING, 0])

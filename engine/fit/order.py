@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from engine.fit.supports import Universes
+from engine.fit.tree import Noise
 from engine.keys import pack_strings
 from engine.levels import Levels, StructuralZero
 from engine.params import DPParams
@@ -36,6 +37,10 @@ class FitOrder:
     targets: dict[ColumnSet, str] = field(default_factory=dict)
     # Of wide tables that are made more than once: how often.
     sets: dict[ColumnSet, int] = field(default_factory=dict)
+
+    def noise(self, noisy_total: int) -> Noise:
+        """What all noisy counts have in common."""
+        return Noise(noisy_total, self.low_threshold, self.layer_sd)
 
     def sampling_key_of(self, columns: ColumnSet, number: int = 1) -> bytes:
         """Sampling key of one column set; of a wide table's sets each has its own."""

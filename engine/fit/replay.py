@@ -329,9 +329,7 @@ def replay(rows: WeightedRows, mechanism: Mechanism, table: ColumnSet, key: byte
             trees[columns],
             tuple(fitted.supports[name] for name in columns),
             tuple(tables[narrower] for narrower in sub_tables(columns)),
-            noisy_total=n_total,
-            floor=order.low_threshold,
-            layer_sd=order.layer_sd,
+            noise=order.noise(n_total),
             key=order.sampling_key_of(columns),
             marks=tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
         )

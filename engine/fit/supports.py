@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.cell_keys import distinct_cells
 from engine.errors import InternalError, SpecError
-from engine.fit.tree import Codes, FittedTree, Placement, fitted_tree, tree_of
+from engine.fit.tree import Codes, FittedTree, Noise, Placement, fitted_tree, tree_of
 from engine.params import NOISE_LAYERS
 from engine.ranges import code_bounds
 from engine.relations import Relation, Relations
@@ -59,10 +59,8 @@ def fit_support(
     tree: Measurement,
     column: Column,
     *,
-    noisy_total: int,
+    noise: Noise,
     total: int,
-    floor: int,
-    layer_sd: int,
     total_sd: float = 0.0,
     code_limits: tuple[int, int] | None,
     key: bytes,
@@ -83,12 +81,13 @@ def fit_support(
     listed = None if tree.values is None else np.fromiter(tree.values, dtype=np.int64)
     room_low, room_high = _on_list(tree.kind[:, 0], room_low, room_high, listed)
     has_room = np.concatenate([[False], room_low <= room_high])
+    anything = np.empty(0)
     fitted = fitted_tree(
-        tree_of(tree), noisy_total, float(total), has_room, floor, layer_sd, total_sd**2
+        tree_of(tree, noise), float(total), has_room, total_sd**2, anything, anything
     )
     parts, remainders, rate = fitted.mass, fitted.remainder, 0.0
     if tree.sums:
-        parts, remainders, rate = _calibrated(tree, fitted, room_low, room_high, layer_sd)
+        parts, remainders, rate = _calibrated(tree, fitted, room_low, room_high, noise.layer_sd)
     mass, left = share_out(tree, parts, remainders, total)
     single = (tree.level[:, 0] == 0) & is_leaf(tree)
     rows = np.where(single, 0, left[1:])
@@ -102,7 +101,7 @@ def fit_support(
     n = np.concatenate([mass[1:][single], np.ones(len(codes), dtype=np.int64)])
     measured = np.arange(len(n)) < np.count_nonzero(single)
     support = _merged(column, kind, code, n, measured, tree.values)
-    return replace(support, noise_sd=_stated_sd(tree, fitted.variance[1:][single], layer_sd))
+    return replace(support, noise_sd=_stated_sd(tree, fitted.variance[1:][single], noise.layer_sd))
 
 
 def _stated_sd(tree: Measurement, variance: FloatArray, layer_sd: int) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from engine.fit.cells import LockedTo, positions_in
 from engine.fit.fine import fine_pair
 from engine.fit.locking import lock_table, one_way_table, sub_tables
+from engine.fit.tree import Noise
 from engine.fit.whole import settle
 from engine.kernels import told
 from engine.mechanism.warm import warm as warm_mechanism
@@ -29,6 +30,7 @@ from engine.schema import (
 )
 
 _KEY = bytes(16)
+_NOISE = Noise(total=16, floor=3, layer_sd=1)
 _ALONE = "tables"
 _NONE, _ONE, _TWO = np.array([0]), np.array([1]), np.array([0, 1])
 
@@ -60,9 +62,7 @@ def _tables() -> None:
             _tree(columns),
             tuple(supports[name] for name in columns),
             tuple(tables[sub] for sub in sub_tables(columns)),
-            noisy_total=16,
-            floor=3,
-            layer_sd=1,
+            noise=_NOISE,
             key=_KEY,
         )
 
@@ -77,7 +77,7 @@ def _rest() -> None:
     tables = LockedTo(np.array([8, 8, 12, 4, *n]), np.ones(8, dtype=bool), np.array([0, 2, 4, 8]))
     settle(codes, n, np.array([codes[:, 1], codes[:, 0], np.arange(4)], np.int64), tables, _KEY)
     supports = _support("A", [12, 4]), _support("B", [8, 8])
-    fine_pair(_tree(("A", "B")), supports, noisy_total=16, floor=3, layer_sd=1, key=_KEY)
+    fine_pair(_tree(("A", "B")), supports, noise=_NOISE, key=_KEY)
 
 
 def _support(name: str, n: list[int]) -> Support:

@@ -225,9 +225,7 @@ class Fitter:
             "tree": measurement,
             "supports": tuple(fitted.supports[name] for name in columns),
             "narrower": tuple(self._tables[sub] for sub in sub_tables(columns)),
-            "noisy_total": self._noisy_total,
-            "floor": order.low_threshold,
-            "layer_sd": order.layer_sd,
+            "noise": order.noise(self._noisy_total),
             "key": order.sampling_key_of(columns),
             "marks": tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
             "coarse": tuple(
