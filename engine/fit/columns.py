@@ -1,6 +1,6 @@
-"""Fits all columns of a release: their released values, in line with universes and with what they tell.
+"""Fits all columns of a release: their released values, in line with universes and with what they imply.
 
-Takes the one-way measurements; gives supports, one-way tables, and which value tells which. Right of the wall.
+Takes the one-way measurements; gives supports, one-way tables, and which value implies which. Right of the wall.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from engine.fit.supports import (
     Marks,
     copied,
     fit_support,
+    implied_codes,
     in_line,
     marks_of,
     steps_of,
-    told_codes,
     with_rows_outside,
 )
 from engine.params import NOISE_LAYERS
@@ -37,8 +37,8 @@ class FittedColumns:
     marks: dict[str, Marks]  # Of each column's codes in the declared universes
     # One-way tables of the columns that nothing else stands for.
     tables: dict[ColumnSet, SyntheticTable]
-    # By finer and coarser column: which code each code tells.
-    told: dict[tuple[str, str], Int64Array]
+    # By finer and coarser column: which code each code implies.
+    implied: dict[tuple[str, str], Int64Array]
 
 
 def fit_columns(
@@ -50,7 +50,7 @@ def fit_columns(
     deciders = {name: universe.declared.column for name, universe in order.universes.items()}
     unit = order.layer_sd * NOISE_LAYERS**0.5
     supports: dict[str, Support] = {}
-    told: dict[tuple[str, str], Int64Array] = {}
+    implied: dict[tuple[str, str], Int64Array] = {}
     for name, is_last in steps_of(deciders, relations, tuple(trees)):
         tree = trees[name]
         variance = (unit * float(tree.scale[-1])) ** 2
@@ -69,7 +69,7 @@ def fit_columns(
         )
         if name in relations.copies:
             copy = relations.copies[name]
-            support, told[copy.finer, name] = copied(copy, supports[copy.finer], support)
+            support, implied[copy.finer, name] = copied(copy, supports[copy.finer], support)
         elif name in order.universes and deciders[name] not in trees:
             raise InternalError("a universe is decided by a column that was not measured")
         elif name in order.universes and deciders[name] in supports:
@@ -79,7 +79,7 @@ def fit_columns(
         supports[name] = support
     for one in relations.relations:
         if not one.is_copy:
-            told[one.finer, one.coarser] = told_codes(
+            implied[one.finer, one.coarser] = implied_codes(
                 one, supports[one.finer], supports[one.coarser]
             )
     return FittedColumns(
@@ -88,23 +88,23 @@ def fit_columns(
         tables={
             (name,): replace(
                 one_way_table(supports[name], tree, order.layer_sd),
-                gap=_gap(relations, supports, told, name),
+                gap=_gap(relations, supports, implied, name),
             )
             for name, tree in trees.items()
             if name not in relations.copies
         },
-        told=told,
+        implied=implied,
     )
 
 
 def _in_line(
     relations: Relations, supports: Mapping[str, Support], name: str, variance: float
 ) -> Support:
-    """A column in line with all coarser ones that it tells: in turns, for several may not nest."""
+    """A column in line with all coarser ones that it implies: in turns, for several may not nest."""
     support, coarser = supports[name], relations.next_coarser(name)
     for _ in range(BUDGET.in_line_turns if len(coarser) > 1 else 1):
         for other, relation in coarser.items():
-            to = told_codes(relation, support, supports[other])
+            to = implied_codes(relation, support, supports[other])
             support = in_line(support, supports[other], to, variance)
     return support
 
@@ -112,13 +112,13 @@ def _in_line(
 def _gap(
     relations: Relations,
     supports: Mapping[str, Support],
-    told: Mapping[tuple[str, str], Int64Array],
+    implied: Mapping[tuple[str, str], Int64Array],
     name: str,
 ) -> int:
-    """Largest difference between sums of a column and the coarser ones that it tells."""
+    """Largest difference between sums of a column and the coarser ones that it implies."""
     gaps = [
         np.abs(
-            np.bincount(told[name, c], weights=supports[name].n, minlength=len(supports[c]))
+            np.bincount(implied[name, c], weights=supports[name].n, minlength=len(supports[c]))
             - supports[c].n
         ).max(initial=0)
         for c in relations.next_coarser(name)

@@ -89,7 +89,7 @@ def lock_table(
     """Fit one table of two or more columns.
 
     narrower: Those without one of the columns, the one without the last column first.
-    coarse: The published tables of a coarser column in the place of one that tells it.
+    coarse: The published tables of a coarser column in the place of one that implies it.
     """
     noise_sd = stated_sd(tree, noise.layer_sd, [table.noise_sd for table in narrower])
     locked = (*reversed(narrower), *(one.table for one in coarse))  # entry j: without column j

@@ -113,7 +113,6 @@ def _search() -> None:
     target = target_of((0, 1), np.eye(2, dtype=np.int64))
     board = Board(np.array([[0, 1], [1, 0]]), (2, 2), [target], barred=0)
     block = np.array([True, False])
-    board.gains(_NONE, 0)
     board.exchange(_TWO, 0)
     board.change_level(_NONE, 0, _ONE)
     board.exchange_gains(_NONE, _ONE, block)

@@ -198,7 +198,7 @@ class Fitter:
             fitted.supports,
             self._tables,
             key=self._order.sampling_key_of(columns, number),
-            told=fitted.told,
+            implied=fitted.implied,
             target=self._order.targets.get(columns),
             report=partial(self._tell, "wide table"),
         )
@@ -229,7 +229,7 @@ class Fitter:
             "key": order.sampling_key_of(columns),
             "marks": tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
             "coarse": tuple(
-                coarse_of(one, columns, fitted.told[one.finer, one.coarser], self._tables[table])
+                coarse_of(one, columns, fitted.implied[one.finer, one.coarser], self._tables[table])
                 for one, table in order.relations.coarsened(columns)
             ),
         }
@@ -250,15 +250,15 @@ class Fitter:
                 self._store.put_table(table, card)
                 continue
             sources = {name: relations.source(name, table.columns) for name in columns}
-            told = {
-                name: (table.columns.index(one.finer), fitted.told[one.finer, one.coarser])
+            implied = {
+                name: (table.columns.index(one.finer), fitted.implied[one.finer, one.coarser])
                 for name, one in sources.items()
                 if one is not None
             }
             derived = derived_table(
                 columns,
                 table,
-                told,
+                implied,
                 tuple(fitted.supports[name] for name in columns),
                 place_candidates(
                     measurement, tuple(fitted.supports[name] for name in table.columns), table.codes

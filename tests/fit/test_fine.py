@@ -169,7 +169,7 @@ def test_sums_equal_the_coarser_table(always_fine):
         codes, n = np.unique(np.column_stack(both), axis=0, return_counts=True)
         table = replace(fits.table("B"), codes=codes.astype(np.int32), n=n, measured=n > 2)
         coarse = Coarse(
-            table=table, at=(0, 1) if replaced else (1, 0), replaced=replaced, told=told
+            table=table, at=(0, 1) if replaced else (1, 0), replaced=replaced, implied=told
         )
         made = lock_table(**given, coarse=(coarse,))
         assert made.gap == 0
