@@ -50,13 +50,16 @@ class SearchBudget(NamedTuple):
     block_pairs: int = 2048
     # Rows with an impossible pair of values: most rounds, and rows in one; rounds without an exchange after which a
     # row is left as it is; partners that a row looks at for each block; columns that may move together with those of
-    # the pair, and sets of them.
+    # the pair, and sets of them; and the last three for the few rows that are left then.
     repairs: int = 8
     repaired_rows: int = 2000
     repair_patience: int = 3
     repair_partners: int = 4096
     repair_near: int = 10
     repair_subsets: int = 4
+    last_partners: int = 1 << 16
+    last_near: int = 16
+    last_subsets: int = 12
 
 
 BUDGET = SearchBudget()

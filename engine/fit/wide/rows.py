@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -346,28 +347,69 @@ def impossible_columns(
 def repair(
     board: Board, targets: Sequence[Target], near: Sequence[Int64Array], shuffles: Shuffles
 ) -> None:
-    """Exchange values of rows with impossible pairs, until none finds an exchange, or often enough.
+    """Exchange values of rows with impossible pairs.
 
     near: For each column all columns, by how much they have to do with it: itself first.
     """
+    _rounds(
+        board,
+        targets,
+        near,
+        shuffles,
+        _Reach(WANTED, BUDGET.repair_partners, BUDGET.repair_near, BUDGET.repair_subsets),
+    )
+    _rounds(
+        board,
+        targets,
+        near,
+        shuffles,
+        _Reach(IMPOSSIBLE, BUDGET.last_partners, BUDGET.last_near, BUDGET.last_subsets),
+    )
+
+
+class _Reach(NamedTuple):
+    """What is repaired, and how far a row looks for it: as the constants above."""
+
+    least: int
+    partners: int
+    near: int
+    subsets: int
+
+
+def _rounds(
+    board: Board,
+    targets: Sequence[Target],
+    near: Sequence[Int64Array],
+    shuffles: Shuffles,
+    reach: _Reach,
+) -> None:
+    """Go through the rows with impossible pairs until none finds an exchange, or often enough."""
     idle = np.zeros(board.rows.shape[1], dtype=np.int64)
     for _ in range(BUDGET.repairs):
-        wrong = impossible_columns(board.rows, targets, WANTED)
-        bad = np.flatnonzero(wrong.any(axis=0) & (idle < BUDGET.repair_patience))
+        wrong = impossible_columns(board.rows, targets, reach.least)
+        bad = np.flatnonzero(wrong.any(axis=0) & (idle < BUDGET.repair_patience))[
+            : BUDGET.repaired_rows
+        ]
         if not len(bad):
             break
-        for row in bad[: BUDGET.repaired_rows].tolist():
-            idle[row] += not _repair_row(board, row, np.flatnonzero(wrong[:, row]), near, shuffles)
+        for row in bad.tolist():
+            made = _repair_row(board, row, np.flatnonzero(wrong[:, row]), near, shuffles, reach)
+            idle[row] += not made
 
 
 def _repair_row(
-    board: Board, row: int, wrong: Int64Array, near: Sequence[Int64Array], shuffles: Shuffles
+    board: Board,
+    row: int,
+    wrong: Int64Array,
+    near: Sequence[Int64Array],
+    shuffles: Shuffles,
+    reach: _Reach,
 ) -> bool:
     """Make the exchange of a row that lowers the price most; whether any does."""
-    partners = shuffles.order(board.rows.shape[1])[: BUDGET.repair_partners]
+    partners = shuffles.order(board.rows.shape[1])[: reach.partners]
     partners = partners[partners != row]
     best, found = 0, None
-    for block in _blocks(len(board.rows), wrong, near, shuffles) if len(partners) else ():
+    for block in _blocks(len(board.rows), wrong, near, shuffles, reach) if len(partners) else ():
         gains = board.exchange_gains(np.full_like(partners, row), partners, block)
         at = int(gains.argmin())
         if gains[at] < best:
@@ -379,15 +421,19 @@ def _repair_row(
 
 
 def _blocks(
-    n_columns: int, wrong: Int64Array, near: Sequence[Int64Array], shuffles: Shuffles
+    n_columns: int,
+    wrong: Int64Array,
+    near: Sequence[Int64Array],
+    shuffles: Shuffles,
+    reach: _Reach,
 ) -> list[BoolArray]:
     """Each column of an impossible pair alone, and some sets of columns near them that part the pair."""
     blocks = []
     for number, column in enumerate(wrong):
         block = np.arange(n_columns) == column
         blocks.append(block)
-        for _ in range(BUDGET.repair_subsets if number < 3 else 0):
-            more = near[column][1 : BUDGET.repair_near]
+        for _ in range(reach.subsets if number < 3 else 0):
+            more = near[column][1 : reach.near]
             order = shuffles.order(len(more))
             larger = block.copy()
             larger[more[order[: 1 + order[-1] % max(len(more) // 2, 1)]]] = True
