@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from engine.errors import InternalError
 from engine.fit.budget import BUDGET
-from engine.fit.locking import one_way_table
+from engine.fit.cells import coarse_of
+from engine.fit.locking import one_way_table, sub_tables
 from engine.fit.order import FitOrder
 from engine.fit.supports import (
     Marks,
@@ -95,6 +97,29 @@ def fit_columns(
         },
         implied=implied,
     )
+
+
+def lock_job(
+    order: FitOrder,
+    fitted: FittedColumns,
+    noisy_total: int,
+    tree: Measurement,
+    tables: Mapping[ColumnSet, SyntheticTable],
+) -> dict[str, Any]:
+    """All that a table is locked by: what `lock_table` takes. `tables` has the narrower ones."""
+    columns = tree.columns
+    return {
+        "tree": tree,
+        "supports": tuple(fitted.supports[name] for name in columns),
+        "narrower": tuple(tables[sub] for sub in sub_tables(columns)),
+        "noise": order.noise(noisy_total),
+        "key": order.sampling_key_of(columns),
+        "marks": tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
+        "coarse": tuple(
+            coarse_of(one, columns, fitted.implied[one.finer, one.coarser], tables[table])
+            for one, table in order.relations.coarsened(columns)
+        ),
+    }
 
 
 def _in_line(

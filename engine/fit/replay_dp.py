@@ -233,7 +233,7 @@ def _counts(
     both: Sequence[FloatArray], margin: Margin, zeros: Sequence[StructuralZero]
 ) -> tuple[FloatArray, FloatArray]:
     """Two versions of a margin, brought to what its counts can be."""
-    possible, rows = possible_cells(margin, zeros), float(margin.n.sum())
+    possible, rows = possible_cells(margin.columns, margin.n.shape, zeros), float(margin.n.sum())
     one, other = (on_simplex(n, possible, rows) for n in both)
     return one, other
 

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.fit import (
     FitOrder,
-    coarse_of,
     derived_table,
     is_leaf,
     lock_table,
     place_candidates,
     sub_tables,
 )
-from engine.fit.columns import fit_columns
+from engine.fit.columns import fit_columns, lock_job
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.relations import Relation
@@ -149,7 +148,7 @@ class Fitter:
                 len(under_way) >= self._ahead or any(one not in self._tables for one in locked_to)
             ):
                 store_done()
-            job = self._job(measurement)
+            job = lock_job(self._order, self._fitted, self._noisy_total, measurement, self._tables)
             under_way[self._pool.submit(lock_table, **job)] = measurement
         while under_way:
             store_done()
@@ -217,22 +216,6 @@ class Fitter:
                 self._tables.pop(sub, None)
         if self._still_needed[table.columns] <= 0:
             self._tables.pop(table.columns, None)
-
-    def _job(self, measurement: Measurement) -> dict[str, Any]:
-        """All that a table is locked by: what `lock_table` takes."""
-        columns, order, fitted = measurement.columns, self._order, self._fitted
-        return {
-            "tree": measurement,
-            "supports": tuple(fitted.supports[name] for name in columns),
-            "narrower": tuple(self._tables[sub] for sub in sub_tables(columns)),
-            "noise": order.noise(self._noisy_total),
-            "key": order.sampling_key_of(columns),
-            "marks": tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
-            "coarse": tuple(
-                coarse_of(one, columns, fitted.implied[one.finer, one.coarser], self._tables[table])
-                for one, table in order.relations.coarsened(columns)
-            ),
-        }
 
     def _locked_to(self, columns: ColumnSet) -> tuple[ColumnSet, ...]:
         """The tables that a base table is locked to."""
