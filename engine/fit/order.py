@@ -20,7 +20,7 @@ class FitOrder:
     """How measurements of mode sticky are to be fitted."""
 
     header: ReleaseHeader
-    # Keyed digest of all that decides the release; tells whether a staging area can be resumed.
+    # Keyed digest of all that decides the release; decides whether a staging area can be resumed.
     build_id: str
     # Smallest and largest code of the columns that declare bounds, or whose released ranges end there.
     limits: dict[str, tuple[int, int]]
@@ -59,7 +59,7 @@ class JointOrder:
     """How margins of mode dp are to be fitted."""
 
     header: ReleaseHeader
-    # Keyed digest of all that decides the release, noisy counts among it; tells whether a staging area can
+    # Keyed digest of all that decides the release, noisy counts among it; decides whether a staging area can
     # be resumed.
     build_id: str
     levels: dict[str, Levels]  # Of all columns of the joint distribution
