@@ -258,8 +258,12 @@ def _diffused(
     of: Int64Array,
     base: Int64Array,
 ) -> Int64Array:
-    """Round fibre by fibre: what is left goes to the cells that fell short most, by themselves and by their sums."""
-    n, own, short = np.empty(len(x), dtype=np.int64), np.empty(len(x)), np.zeros(base[-1])
+    """Round fibre by fibre: what is left goes to the cells whose sums over the fibres so far fell short most.
+
+    Not of boxes, nor of the cells themselves: published cells nearer to the noisy counts would let one person show more
+    (a cloning attack was right in 64 instead of 61 of 100 cases).
+    """
+    n, short, n_margins = np.empty(len(x), dtype=np.int64), np.zeros(base[-2]), len(of) - 1
     for one in range(len(total)):
         begin, end = heads[one], heads[one + 1]
         have = 0.0
@@ -270,20 +274,18 @@ def _diffused(
             wanted = x[i] * (total[one] / have) if have > _NOTHING else total[one] / (end - begin)
             n[i] = np.int64(wanted)
             left -= n[i]
-            own[i] = wanted - n[i]
-            for m in range(len(of)):
-                short[base[m] + of[m, i]] += own[i]
+            for m in range(n_margins):
+                short[base[m] + of[m, i]] += wanted - n[i]
         for _ in range(left):
             best, most = begin, -np.inf
             for i in range(begin, end):
-                score = own[i]
-                for m in range(len(of)):
+                score = 0.0
+                for m in range(n_margins):
                     score += short[base[m] + of[m, i]]
                 if score > most:
                     best, most = i, score
             n[best] += 1
-            own[best] -= 1.0
-            for m in range(len(of)):
+            for m in range(n_margins):
                 short[base[m] + of[m, best]] -= 1.0
     return n
 
