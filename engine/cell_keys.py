@@ -1,8 +1,7 @@
 """One integer key for each combination of codes, and the distinct combinations: the only place where keys can overflow.
 
 Takes one array of codes per column; gives int64 keys that are equal exactly if the combinations are, in their
-lexicographic order. Also decides in which direction tables of two columns are rounded, which the fit and the noise
-intervals must agree on.
+lexicographic order. Also decides in which direction tables of two columns are rounded.
 """
 
 from __future__ import annotations
@@ -23,9 +22,6 @@ KEY_LIMIT = 1 << 62
 """Most combinations that keys of one int64 can number."""
 _DENSE = 4
 """Combinations are numbered by a lookup table, not by sorting, if there are at most this many possible ones per row."""
-MOST_PLACES = 4
-"""Largest ratio of all combinations of a table of two columns (the shorter one's values padded to a power of two) to
-those that may hold rows: above it, its slices are rounded one by one."""
 
 
 def cell_keys(
@@ -128,8 +124,3 @@ def ordered_first(sizes: Sequence[int], is_ordered: Sequence[bool]) -> int | Non
     """Position of the ordered one of two columns, of the longer one if both are ordered; None if neither is."""
     long = 1 - shorter(sizes)
     return next((j for j in (long, 1 - long) if is_ordered[j]), None)
-
-
-def has_runs(n_long: int, n_short: int, n_possible: int) -> bool:
-    """Whether a table of two columns is rounded by running sums along both of them."""
-    return n_long << max(n_short - 1, 0).bit_length() <= MOST_PLACES * n_possible

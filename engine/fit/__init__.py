@@ -20,20 +20,21 @@ from engine.fit.supports import (
     derived_table,
     fit_support,
     found_limits,
+    implied_codes,
     in_line,
     is_leaf,
     marks_of,
     steps_of,
-    told_codes,
     with_rows_outside,
 )
-from engine.fit.tree import place_candidates
+from engine.fit.tree import Noise, place_candidates
 
 __all__ = [
     "Coarse",
     "Cost",
     "FitOrder",
     "Marks",
+    "Noise",
     "Universes",
     "Unused",
     "coarse_of",
@@ -42,6 +43,7 @@ __all__ = [
     "derived_table",
     "fit_support",
     "found_limits",
+    "implied_codes",
     "in_line",
     "is_fine",
     "is_leaf",
@@ -55,6 +57,5 @@ __all__ = [
     "steps_of",
     "sub_tables",
     "table_seconds",
-    "told_codes",
     "with_rows_outside",
 ]

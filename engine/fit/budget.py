@@ -18,28 +18,21 @@ class SearchBudget(NamedTuple):
     raking_patience: int = 6
     # Calibration to measured sums, each followed by raking.
     calibrations: int = 2
-    # Controlled rounding, in one walk of units: most rounds, and most of the last ones, which nothing is undone of.
-    rounds: int = 400
-    last_rounds: int = 8
-    # Rounds that may go by without: in small tables, in large ones, and in between so many as look at `work` cells.
-    patience: int = 10
-    least_patience: int = 6
-    work: int = 1 << 18
-    # About the most cells of sums that are too small that a round looks at; the others wait their turn.
-    short_cells: int = 1 << 15
-    # Most units of the other fibre that may come back in an exchange.
-    partners: int = 16
+    # Controlled rounding and settling: what is weighed for a sum that is off. Rounding, for each sum that is off and
+    # another twenty: most moves, and moves that may go by without a gain.
+    tries: int = 256
+    steps: int = 200
+    patience: int = 5
     # Filled counts are asked for up to so many cells: hardly one of a larger table's comes out whole.
-    bold_cells: int = 30_000
+    bold_cells: int = 10_000
     # Rows that rounding could not place: most combinations of such rows and short codes that are weighed; above it
     # they are put together in order.
     pairings: int = 1 << 20
-    # Settling: most rounds; most sums that one looks at; exchanges tried for a sum; turns of all margins and columns
-    # that may settle nothing.
+    # Settling: most rounds; most sums that one looks at; turns of all margins and columns that
+    # may settle nothing.
     settlings: int = 120
     settled_at_once: int = 256
-    tries: int = 64
-    idle_turns: int = 2
+    idle_turns: int = 4
     # A column that several coarser ones follow from: turns in which it is brought in line with each.
     in_line_turns: int = 12
     # Wide tables. So many rows are searched one by one; of more, each stands for several, and so many are searched

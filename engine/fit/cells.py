@@ -1,7 +1,7 @@
 """Cells of a table: combinations that no narrower table rules out, and what their sums are locked to.
 
 The cells of a k-column table are the join of two of its (k-1)-column tables over their common columns, kept where all
-the others hold the combination too; of two columns all pairs that no universe rules out. Where one column tells a
+the others hold the combination too; of two columns all pairs that no universe rules out. Where one column implies a
 coarser one, the table is locked to that one's tables, too. Sees published tables only.
 """
 
@@ -185,7 +185,7 @@ def joined(codes: Codes, tables: LockedTo, sizes: Int64Array) -> tuple[Codes, In
         if known >= most:
             last, most = j, known
     previous = -1
-    for j in range(k):  # the longer columns tell most apart
+    for j in range(k):  # the longer columns split most
         if j != last and (previous < 0 or sizes[j] <= sizes[previous]):
             previous = j
     prefix = np.array([j for j in range(k) if j != last and j != previous])
@@ -342,20 +342,7 @@ def lock_margins(
     return Margins(of, base, low, high)
 
 
-@kernel
-def largest_gap(at: Int64Array, n: Int64Array, tables: LockedTo) -> Whole:
-    """Largest difference between sums of cells and the tables that they are locked to."""
-    gap: Whole = np.int64(0)
-    for table in range(len(at)):
-        off = -tables.n[tables.first[table] : tables.first[table + 1]]
-        for i in range(len(n)):
-            off[at[table, i]] += n[i]
-        for one in off:
-            gap = max(gap, abs(one))
-    return gap
-
-
-# Coarser tables: a column replaced by one that it tells.
+# Coarser tables: a column replaced by one that it implies.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -366,12 +353,12 @@ class Coarse:
     # For each column of the coarser table, the finer table's column that says its code.
     at: tuple[int, ...]
     replaced: int  # Which of them is the coarser column
-    told: Int64Array  # shape (n_values,): Code of the coarser column by that of the finer one
+    implied: Int64Array  # shape (n_values,): Code of the coarser column by that of the finer one
 
     def read(self, codes: Codes) -> Codes:
         """Codes of cells in the columns of the coarser table."""
         read = np.ascontiguousarray(codes[:, self.at])
-        read[:, self.replaced] = self.told[read[:, self.replaced]]
+        read[:, self.replaced] = self.implied[read[:, self.replaced]]
         return read
 
     def positions(self, codes: Codes) -> Int64Array:
@@ -381,18 +368,18 @@ class Coarse:
     def sharpened(
         self, weight: FloatArray, codes: Codes, supports: tuple[Support, ...], at: Int64Array
     ) -> FloatArray:
-        """Weights of pairs, n_A n_B, made n_A n_CB / n_C where A tells C: maximum entropy given the coarser table."""
+        """Weights of pairs, n_A n_B, made n_A n_CB / n_C where A implies C: maximum entropy given the coarser table."""
         finer = self.at[self.replaced]
-        of_class = np.bincount(self.told, weights=supports[finer].n, minlength=1)
+        of_class = np.bincount(self.implied, weights=supports[finer].n, minlength=1)
         once = supports[1 - finer].n[codes[:, 1 - finer]]
         sharper: FloatArray = (
-            weight * self.table.n[at] / (of_class[self.told[codes[:, finer]]] * once)
+            weight * self.table.n[at] / (of_class[self.implied[codes[:, finer]]] * once)
         )
         return sharper
 
 
 def coarse_of(
-    relation: Relation, columns: ColumnSet, told: Int64Array, table: SyntheticTable
+    relation: Relation, columns: ColumnSet, implied: Int64Array, table: SyntheticTable
 ) -> Coarse:
     """How a table of some columns is read in one where a relation's finer column is replaced."""
     names = [relation.finer if c == relation.coarser else c for c in table.columns]
@@ -400,5 +387,5 @@ def coarse_of(
         table=table,
         at=tuple(columns.index(name) for name in names),
         replaced=names.index(relation.finer),
-        told=told,
+        implied=implied,
     )

@@ -1,27 +1,29 @@
-"""Fits all columns of a release: their released values, in line with universes and with what they tell.
+"""Fits all columns of a release: their released values, in line with universes and with what they imply.
 
-Takes the one-way measurements; gives supports, one-way tables, and which value tells which. Right of the wall.
+Takes the one-way measurements; gives supports, one-way tables, and which value implies which. Right of the wall.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from engine.errors import InternalError
 from engine.fit.budget import BUDGET
-from engine.fit.locking import one_way_table
+from engine.fit.cells import coarse_of
+from engine.fit.locking import one_way_table, sub_tables
 from engine.fit.order import FitOrder
 from engine.fit.supports import (
     Marks,
     copied,
     fit_support,
+    implied_codes,
     in_line,
     marks_of,
     steps_of,
-    told_codes,
     with_rows_outside,
 )
 from engine.params import NOISE_LAYERS
@@ -37,8 +39,8 @@ class FittedColumns:
     marks: dict[str, Marks]  # Of each column's codes in the declared universes
     # One-way tables of the columns that nothing else stands for.
     tables: dict[ColumnSet, SyntheticTable]
-    # By finer and coarser column: which code each code tells.
-    told: dict[tuple[str, str], Int64Array]
+    # By finer and coarser column: which code each code implies.
+    implied: dict[tuple[str, str], Int64Array]
 
 
 def fit_columns(
@@ -50,7 +52,7 @@ def fit_columns(
     deciders = {name: universe.declared.column for name, universe in order.universes.items()}
     unit = order.layer_sd * NOISE_LAYERS**0.5
     supports: dict[str, Support] = {}
-    told: dict[tuple[str, str], Int64Array] = {}
+    implied: dict[tuple[str, str], Int64Array] = {}
     for name, is_last in steps_of(deciders, relations, tuple(trees)):
         tree = trees[name]
         variance = (unit * float(tree.scale[-1])) ** 2
@@ -60,10 +62,8 @@ def fit_columns(
         support = fit_support(
             tree,
             columns[name],
-            noisy_total=total,
+            noise=order.noise(total),
             total=total,
-            floor=order.low_threshold,
-            layer_sd=order.layer_sd,
             total_sd=total_scale * unit,
             code_limits=_limits(order, tree),
             key=order.sampling_key_of((name,)),
@@ -71,7 +71,7 @@ def fit_columns(
         )
         if name in relations.copies:
             copy = relations.copies[name]
-            support, told[copy.finer, name] = copied(copy, supports[copy.finer], support)
+            support, implied[copy.finer, name] = copied(copy, supports[copy.finer], support)
         elif name in order.universes and deciders[name] not in trees:
             raise InternalError("a universe is decided by a column that was not measured")
         elif name in order.universes and deciders[name] in supports:
@@ -81,7 +81,7 @@ def fit_columns(
         supports[name] = support
     for one in relations.relations:
         if not one.is_copy:
-            told[one.finer, one.coarser] = told_codes(
+            implied[one.finer, one.coarser] = implied_codes(
                 one, supports[one.finer], supports[one.coarser]
             )
     return FittedColumns(
@@ -90,23 +90,46 @@ def fit_columns(
         tables={
             (name,): replace(
                 one_way_table(supports[name], tree, order.layer_sd),
-                gap=_gap(relations, supports, told, name),
+                gap=_gap(relations, supports, implied, name),
             )
             for name, tree in trees.items()
             if name not in relations.copies
         },
-        told=told,
+        implied=implied,
     )
+
+
+def lock_job(
+    order: FitOrder,
+    fitted: FittedColumns,
+    noisy_total: int,
+    tree: Measurement,
+    tables: Mapping[ColumnSet, SyntheticTable],
+) -> dict[str, Any]:
+    """All that a table is locked by: what `lock_table` takes. `tables` has the narrower ones."""
+    columns = tree.columns
+    return {
+        "tree": tree,
+        "supports": tuple(fitted.supports[name] for name in columns),
+        "narrower": tuple(tables[sub] for sub in sub_tables(columns)),
+        "noise": order.noise(noisy_total),
+        "key": order.sampling_key_of(columns),
+        "marks": tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
+        "coarse": tuple(
+            coarse_of(one, columns, fitted.implied[one.finer, one.coarser], tables[table])
+            for one, table in order.relations.coarsened(columns)
+        ),
+    }
 
 
 def _in_line(
     relations: Relations, supports: Mapping[str, Support], name: str, variance: float
 ) -> Support:
-    """A column in line with all coarser ones that it tells: in turns, for several may not nest."""
+    """A column in line with all coarser ones that it implies: in turns, for several may not nest."""
     support, coarser = supports[name], relations.next_coarser(name)
     for _ in range(BUDGET.in_line_turns if len(coarser) > 1 else 1):
         for other, relation in coarser.items():
-            to = told_codes(relation, support, supports[other])
+            to = implied_codes(relation, support, supports[other])
             support = in_line(support, supports[other], to, variance)
     return support
 
@@ -114,13 +137,13 @@ def _in_line(
 def _gap(
     relations: Relations,
     supports: Mapping[str, Support],
-    told: Mapping[tuple[str, str], Int64Array],
+    implied: Mapping[tuple[str, str], Int64Array],
     name: str,
 ) -> int:
-    """Largest difference between sums of a column and the coarser ones that it tells."""
+    """Largest difference between sums of a column and the coarser ones that it implies."""
     gaps = [
         np.abs(
-            np.bincount(told[name, c], weights=supports[name].n, minlength=len(supports[c]))
+            np.bincount(implied[name, c], weights=supports[name].n, minlength=len(supports[c]))
             - supports[c].n
         ).max(initial=0)
         for c in relations.next_coarser(name)

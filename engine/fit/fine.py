@@ -1,7 +1,7 @@
 """Tables of two columns of many values, whose combinations are not listed: rows in released boxes, then values.
 
 Takes what `engine.fit.locking.lock_table` does; gives cells that show every value of both columns exactly as often as
-published. Where one column tells a coarser one, the other's values are shared out as the coarser table says. Where
+published. Where one column implies a coarser one, the other's values are shared out as the coarser table says. Where
 universes rule out what two rows hold, they exchange values with others.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from engine.fit.cells import Coarse
 from engine.fit.supports import Marks, allowed_pairs, classes_of, is_leaf, is_valued
-from engine.fit.tree import Codes, boxes_filled, in_whole, tree_of
+from engine.fit.tree import Codes, Noise, boxes_filled, in_whole, tree_of
 from engine.kernels import Whole, kernel, part
 from engine.params import NOISE_LAYERS
 from engine.ranges import ROOT_LEVEL, bit_length, code_bounds
@@ -39,9 +39,7 @@ def fine_pair(
     tree: Measurement,
     supports: tuple[Support, ...],
     *,
-    noisy_total: int,
-    floor: int,
-    layer_sd: int,
+    noise: Noise,
     key: bytes,
     marks: tuple[Marks, ...] = (),
     coarse: tuple[Coarse, ...] = (),
@@ -55,9 +53,7 @@ def fine_pair(
     boxes = whole_boxes(
         tree,
         supports,
-        noisy_total=noisy_total,
-        floor=floor,
-        layer_sd=layer_sd,
+        noise=noise,
         key=key,
         marks=marks,
     )
@@ -65,8 +61,8 @@ def fine_pair(
     other = 1 - one
     first = decoded(_wanted(boxes, one), supply_of(supports[one]), key, one)
     if coarse:
-        items = _told_apart(boxes, other, coarse[0].told, first)
-        second = decoded(items, _told_supply(coarse[0], supports[other]), key, other)
+        items = _split_by_implied(boxes, other, coarse[0].implied, first)
+        second = decoded(items, _implied_supply(coarse[0], supports[other]), key, other)
     else:
         second = decoded(_wanted(boxes, other), supply_of(supports[other]), key, other)
     values = (second, first) if one else (first, second)
@@ -109,9 +105,7 @@ def whole_boxes(
     tree: Measurement,
     supports: tuple[Support, ...],
     *,
-    noisy_total: int,
-    floor: int,
-    layer_sd: int,
+    noise: Noise,
     key: bytes,
     marks: tuple[Marks, ...] = (),
 ) -> Boxes:
@@ -121,18 +115,16 @@ def whole_boxes(
     owner, missing = _without_released(tree, nodes, supports)
     weight = _expected(missing, supports, marks)
     owner, missing, weight = owner[weight > 0], missing[weight > 0], weight[weight > 0]
-    mass, open_mass = boxes_filled(
-        tree_of(tree), owner, weight, noisy_total, float(total), floor, layer_sd
-    )
+    mass, open_mass = boxes_filled(tree_of(tree, noise), owner, weight, float(total))
     names = np.arange(tree.n_nodes + 1, dtype=np.uint64)
     parent = np.concatenate([tree.parent + 1, owner])
     rows = in_whole(
         parent, np.concatenate([mass[1:], open_mass]), total, siphash(key, [names]), len(names)
     )
     leaf = is_leaf(tree)
-    noise = (NOISE_LAYERS * (layer_sd * tree.scale.astype(np.int64)) ** 2)[tree.depth]
+    variance = (NOISE_LAYERS * (noise.layer_sd * tree.scale.astype(np.int64)) ** 2)[tree.depth]
     sure = np.zeros(len(rows), dtype=np.int64)
-    sure[: len(leaf)] = np.maximum(rows[: len(leaf)] - noise, 0)
+    sure[: len(leaf)] = np.maximum(rows[: len(leaf)] - variance, 0)
     kept = (rows > 0) & np.append(leaf, np.ones(len(owner), dtype=bool))
     if not kept.any():  # nothing is released, or nothing can be: somewhere
         everything = np.full((1, len(supports), 3), [0, EVERYTHING, 0])
@@ -450,7 +442,7 @@ def _wanted(boxes: Boxes, column: int) -> Wanted:
     )
 
 
-def _told_supply(coarse: Coarse, support: Support) -> Supply:
+def _implied_supply(coarse: Coarse, support: Support) -> Supply:
     """Values of a column by the code of the coarser one that they stand with in its table."""
     table = coarse.table
     of_class = table.codes[:, coarse.replaced].astype(np.int64)
@@ -459,20 +451,22 @@ def _told_supply(coarse: Coarse, support: Support) -> Supply:
     return Supply(support=support, value=value[order], of_class=of_class[order], n=table.n[order])
 
 
-def _told_apart(boxes: Boxes, column: int, told: Int64Array, values: NDArray[np.int32]) -> Wanted:
-    """What rows want of a column, those of each box told apart by the code of the coarser one.
+def _split_by_implied(
+    boxes: Boxes, column: int, implied: Int64Array, values: NDArray[np.int32]
+) -> Wanted:
+    """What rows want of a column, those of each box split by the code of the coarser one.
 
     Their values of the other column are put in that order, in place.
     """
-    n_told = int(told.max(initial=0)) + 1
+    n_implied = int(implied.max(initial=0)) + 1
     row, last_sure = np.arange(len(values)), np.minimum(boxes.sure, boxes.n)
     last_sure += np.cumsum(boxes.n) - boxes.n
     box = np.repeat(np.arange(len(boxes.n)), boxes.n)
-    label = box * n_told + told[values]
+    label = box * n_implied + implied[values]
     order = np.argsort(label, kind="stable")  # so that the sure ones of a box stay the first
     values[:] = values[order]
     heads = _heads(label[order])
-    box, of_class = np.divmod(label[order[heads]], n_told)
+    box, of_class = np.divmod(label[order[heads]], n_implied)
     is_sure = row < np.repeat(last_sure, boxes.n)
     return Wanted(
         ranges=boxes.ranges[box, column],

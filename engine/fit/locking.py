@@ -21,7 +21,6 @@ from engine.fit.cells import (
     Coarse,
     LockedTo,
     joined,
-    largest_gap,
     lexicographic,
     lock_margins,
     locked_to,
@@ -35,6 +34,7 @@ from engine.fit.sums import aims, calibrate, moments_of
 from engine.fit.supports import Marks, allowed_pairs, classes_of, possible
 from engine.fit.tree import (
     Codes,
+    Noise,
     Placement,
     Values,
     cell_groups,
@@ -44,7 +44,7 @@ from engine.fit.tree import (
     tree_of,
     values_of,
 )
-from engine.fit.whole import FAR, controlled_rounding, settle
+from engine.fit.whole import controlled_rounding, settle
 from engine.params import NOISE_LAYERS
 from engine.schema import (
     KIND_NULL,
@@ -81,9 +81,7 @@ def lock_table(
     supports: tuple[Support, ...],
     narrower: tuple[SyntheticTable, ...],
     *,
-    noisy_total: int,
-    floor: int,
-    layer_sd: int,
+    noise: Noise,
     key: bytes,
     marks: tuple[Marks, ...] = (),
     coarse: tuple[Coarse, ...] = (),
@@ -91,18 +89,16 @@ def lock_table(
     """Fit one table of two or more columns.
 
     narrower: Those without one of the columns, the one without the last column first.
-    coarse: The published tables of a coarser column in the place of one that tells it.
+    coarse: The published tables of a coarser column in the place of one that implies it.
     """
-    noise_sd = stated_sd(tree, layer_sd, [table.noise_sd for table in narrower])
+    noise_sd = stated_sd(tree, noise.layer_sd, [table.noise_sd for table in narrower])
     locked = (*reversed(narrower), *(one.table for one in coarse))  # entry j: without column j
     cycles, error = 0, 0.0
     if is_fine([len(support) for support in supports]):
         codes, n = fine_pair(
             tree,
             supports,
-            noisy_total=noisy_total,
-            floor=floor,
-            layer_sd=layer_sd,
+            noise=noise,
             key=key,
             marks=marks,
             coarse=coarse,
@@ -110,9 +106,10 @@ def lock_table(
         gap = _gap(codes, n, locked[:2], coarse)
         placement = place_candidates(tree, supports, codes)
     else:
-        values, tables, of_tree = values_of(supports), locked_to(locked), tree_of(tree)
+        values, tables, of_tree = values_of(supports), locked_to(locked), tree_of(tree, noise)
         cells = _candidates(supports, values, tables, narrower, marks, coarse)
-        node, released = place(of_tree, values, cells.codes)
+        placement = place(of_tree, values, cells.codes)
+        node, released = placement
         weight = prior_weights(cells.codes, cells.at, tables, values)
         along = None
         if len(supports) == 2:
@@ -123,21 +120,17 @@ def lock_table(
             of_tree,
             values,
             cells.codes,
-            node,
-            released,
+            placement,
             weight,
             -1 if along is None else along,
-            noisy_total,
-            floor,
-            layer_sd,
         )
         margins = lock_margins(cells.codes, cells.at, cells.last, tables, values)
-        noise = NOISE_LAYERS * (float(layer_sd) * float(tree.scale[-1])) ** 2
-        cycles, error = rake(x, margins, released, noise)
+        variance = NOISE_LAYERS * (float(noise.layer_sd) * float(tree.scale[-1])) ** 2
+        cycles, error = rake(x, margins, released, variance)
         if tree.sums:
             of_columns = [
                 moments_of(
-                    one, tree, supports, cells.codes, node, (locked[j], cells.at[j]), layer_sd
+                    one, tree, supports, cells.codes, node, (locked[j], cells.at[j]), noise.layer_sd
                 )
                 for one in tree.sums
                 for j in [tree.columns.index(one.column)]
@@ -146,28 +139,26 @@ def lock_table(
             for _ in range(BUDGET.calibrations):
                 for known, wanted in zip(of_columns, aim, strict=True):
                     calibrate(x, known, wanted)
-                more, error = rake(x, margins, released, noise)
+                more, error = rake(x, margins, released, variance)
                 cycles += more
-        n, is_met = controlled_rounding(x, cells.codes, cells.last, margins, node, key)
+        n, is_met = controlled_rounding(x, cells, tables, values, node, key)
         if is_met:
             order = lexicographic(cells.codes)
             codes, at, n = cells.codes[order], cells.at.take(order, axis=1), n[order]
-            placement = Placement(node=node[order], released=released[order])
+            placement = Placement(node[order], released[order])
         else:
             codes, at, n, tables = _repaired(cells, n, tables, supports, locked, marks, coarse)
             placement = place_candidates(tree, supports, codes)
-        gap = largest_gap(at, n, tables)
-        if len(supports) > 2 and gap >= FAR:
-            n, gap = settle(codes, n, at, tables, key)
+        n, gap = settle(codes, n, at, tables, key)
         occupied = np.flatnonzero(n)
         codes, n = codes[occupied], n[occupied]
-        placement = Placement(node=placement.node[occupied], released=placement.released[occupied])
+        placement = Placement(placement.node[occupied], placement.released[occupied])
     return SyntheticTable(
         columns=tree.columns,
         codes=codes,
         n=n,
         measured=placement.released,
-        groups=cell_groups(tree, placement, n, layer_sd, noise_sd),
+        groups=cell_groups(tree, placement, n, noise.layer_sd, noise_sd),
         noise_sd=noise_sd,
         gap=gap,
         rake_cycles=cycles,

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from engine.fit.supports import Universes
+from engine.fit.tree import Noise
 from engine.keys import pack_strings
 from engine.levels import Levels, StructuralZero
 from engine.params import DPParams
@@ -19,7 +20,7 @@ class FitOrder:
     """How measurements of mode sticky are to be fitted."""
 
     header: ReleaseHeader
-    # Keyed digest of all that decides the release; tells whether a staging area can be resumed.
+    # Keyed digest of all that decides the release; decides whether a staging area can be resumed.
     build_id: str
     # Smallest and largest code of the columns that declare bounds, or whose released ranges end there.
     limits: dict[str, tuple[int, int]]
@@ -36,6 +37,10 @@ class FitOrder:
     targets: dict[ColumnSet, str] = field(default_factory=dict)
     # Of wide tables that are made more than once: how often.
     sets: dict[ColumnSet, int] = field(default_factory=dict)
+
+    def noise(self, noisy_total: int) -> Noise:
+        """What all noisy counts have in common."""
+        return Noise(noisy_total, self.low_threshold, self.layer_sd)
 
     def sampling_key_of(self, columns: ColumnSet, number: int = 1) -> bytes:
         """Sampling key of one column set; of a wide table's sets each has its own."""
@@ -54,7 +59,7 @@ class JointOrder:
     """How margins of mode dp are to be fitted."""
 
     header: ReleaseHeader
-    # Keyed digest of all that decides the release, noisy counts among it; tells whether a staging area can
+    # Keyed digest of all that decides the release, noisy counts among it; decides whether a staging area can
     # be resumed.
     build_id: str
     levels: dict[str, Levels]  # Of all columns of the joint distribution

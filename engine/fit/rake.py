@@ -43,18 +43,7 @@ def rake(
     all margins the largest.
     """
     variance = np.where(released, noise, np.inf)
-    low, high = margins.low.astype(np.float64), margins.high.astype(np.float64)
-    return rake_by_variance(
-        x,
-        variance,
-        margins.of,
-        margins.base,
-        low,
-        high,
-        max_cycles,
-        BUDGET.raking_patience,
-        tolerance,
-    )
+    return raked(x, variance, margins, max_cycles, BUDGET.raking_patience, tolerance)
 
 
 @part
@@ -71,12 +60,12 @@ def _summed(
 
 @part
 def _compared(
-    have: FloatArray, target: FloatArray, low: FloatArray, high: FloatArray
+    have: FloatArray, target: FloatArray, low: Int64Array, high: Int64Array
 ) -> tuple[float, float, float]:
     """Fill in what each sum should have; how far they are apart, what is wanted, the worst share."""
     apart, whole, worst = 0.0, 0.0, 0.0
     for one in range(len(have)):
-        target[one] = min(max(have[one], low[one]), high[one])
+        target[one] = min(max(have[one], float(low[one])), float(high[one]))
         off = abs(have[one] - target[one])
         apart += off
         whole += target[one]
@@ -107,13 +96,10 @@ def _share(
 
 
 @kernel
-def rake_by_variance(
+def raked(
     x: FloatArray,
     variance: FloatArray,
-    of: Int64Array,
-    base: Int64Array,
-    low: FloatArray,
-    high: FloatArray,
+    margins: Margins,
     max_cycles: int,
     patience: int,
     tolerance: float,
@@ -123,9 +109,10 @@ def rake_by_variance(
     Each margin's sums are taken while the one before it is shared out, unless that was met: a look at all cells costs
     most. They are taken in the order of the cells.
     """
+    of, base, low, high = margins
     error, cycles, mark = 0.0, 0, np.inf
-    have, target = np.empty_like(low), np.empty_like(low)
-    weights, rate, least = np.empty_like(low), np.empty_like(low), np.empty_like(low)
+    have, target = np.empty(len(low)), np.empty(len(low))
+    weights, rate, least = np.empty(len(low)), np.empty(len(low)), np.empty(len(low))
     n_margins, summed = of.shape[0], -1  # the margin whose sums are those of x as it is
     while cycles < max_cycles:
         cycles += 1

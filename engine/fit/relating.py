@@ -26,7 +26,7 @@ from engine.schema import (
 )
 
 ENOUGH = 0.95
-"""Share of the rows in released values that are told: with fewer a relation is not used."""
+"""Share of the rows in released values that are implied: with fewer a relation is not used."""
 TOLERATED, SURE = 30, 8.0
 """A relation is contradicted by more than so many people, and so many standard deviations of their noise."""
 
@@ -53,25 +53,27 @@ def relation_of(
     order = np.lexsort((to, -n, of))
     of, to, n = of[order], to[order], n[order]
     first = np.flatnonzero(np.append(True, of[1:] != of[:-1])[: len(of)])
-    told, answer, sure = of[first], to[first], n[first]
+    implied, answer, sure = of[first], to[first], n[first]
     off = n.sum() - sure.sum()
     values = _codes(coarser, 0)[_singles(coarser)]
     unused = partial(Unused, finer=names[0], coarser=names[1])
     scale = int(both.scale[-1])
     if off > max(TOLERATED * scale, SURE * noise_sd * max(len(n) - len(first), 1) ** 0.5):
         why = f"about {int(off):,} rows contradict it"
-        is_folded = bool(np.isin(OTHER_CODE, told))
+        is_folded = bool(np.isin(OTHER_CODE, implied))
         if is_folded:
             why = "it has values too rare to be shown, which stand for several"
         return unused(why=why, is_contradicted=not is_folded)
     if sure.sum() < ENOUGH * total:
         return unused(why="too many of its values are only released as ranges, or not at all")
     if len(values) < 2 or not np.isin(values, answer).all():
-        return unused(why=f"some values of {names[1]} are told by none that is released")
+        return unused(
+            why=f"some values of {names[1]} follow from no released value of the other column"
+        )
     return Relation(
         finer=names[0],
         coarser=names[1],
-        of=told,
+        of=implied,
         to=answer,
         is_copy=len(np.unique(answer)) == len(answer),
     )
@@ -95,7 +97,7 @@ def related(found: Iterable[Relation], precedence: Sequence[str]) -> Relations:
 
     precedence: All columns; of columns that are copies of each other the first stands for all.
 
-    Relations never go round in a circle but for copies: each released value of the coarser column is told by some
+    Relations never go round in a circle but for copies: each released value of the coarser column is implied by some
     of the finer, so that one that is no copy has fewer values.
     """
     found = list(found)

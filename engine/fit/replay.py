@@ -15,8 +15,8 @@ from itertools import combinations
 
 import numpy as np
 
-from engine.fit.columns import fit_columns
-from engine.fit.locking import lock_table, sub_tables
+from engine.fit.columns import fit_columns, lock_job
+from engine.fit.locking import lock_table
 from engine.fit.order import FitOrder
 from engine.fit.supports import Universes, found_limits
 from engine.keys import MasterKey
@@ -325,16 +325,7 @@ def replay(rows: WeightedRows, mechanism: Mechanism, table: ColumnSet, key: byte
     fitted = fit_columns(order, one_way, n_total, int(total.scale[0]))
     tables = dict(fitted.tables)
     for columns in wider:
-        tables[columns] = lock_table(
-            trees[columns],
-            tuple(fitted.supports[name] for name in columns),
-            tuple(tables[narrower] for narrower in sub_tables(columns)),
-            noisy_total=n_total,
-            floor=order.low_threshold,
-            layer_sd=order.layer_sd,
-            key=order.sampling_key_of(columns),
-            marks=tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
-        )
+        tables[columns] = lock_table(**lock_job(order, fitted, n_total, trees[columns], tables))
     return _rows_of(tables[table], fitted.supports)
 
 

@@ -151,7 +151,7 @@ def replay(
 
 
 def _best(margins: Sequence[Margin], table: ColumnSet, params: DPParams) -> Margin | None:
-    """The margin whose target tells a table with the least noise; None where none covers it, or targets disagree."""
+    """The margin from whose target a table follows with the least noise; None without a consistent one."""
     covering = [m for m in margins if {*table} <= {*m.columns} and params.post == "wls"]
     return min(covering, key=lambda m: (m.variance * m.n.size, m.columns), default=None)
 
@@ -233,7 +233,7 @@ def _counts(
     both: Sequence[FloatArray], margin: Margin, zeros: Sequence[StructuralZero]
 ) -> tuple[FloatArray, FloatArray]:
     """Two versions of a margin, brought to what its counts can be."""
-    possible, rows = possible_cells(margin, zeros), float(margin.n.sum())
+    possible, rows = possible_cells(margin.columns, margin.n.shape, zeros), float(margin.n.sum())
     one, other = (on_simplex(n, possible, rows) for n in both)
     return one, other
 
@@ -290,7 +290,7 @@ def _raked(n: FloatArray, ways: Sequence[FloatArray]) -> FloatArray:
 def joint_of(
     tables: Sequence[WeightedRows], mechanism: JointMechanism, rng: np.random.Generator
 ) -> WeightedRows:
-    """Rows of all columns that released tables are projections of, as far as these tell: fitted to them.
+    """Rows of all columns that released tables are projections of, as far as these determine them: fitted to them.
 
     What a margin was measured of and no table shows is as independent as the tables let it be.
     """

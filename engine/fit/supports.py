@@ -1,4 +1,4 @@
-"""Columns by themselves: their released values with whole numbers of rows, universes, and what they tell of others."""
+"""Columns by themselves: their released values with whole numbers of rows, universes, and what they imply of others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.cell_keys import distinct_cells
 from engine.errors import InternalError, SpecError
-from engine.fit.tree import Codes, FittedTree, Placement, fitted_tree, tree_of
+from engine.fit.tree import Codes, FittedTree, Noise, Placement, fitted_tree, tree_of
 from engine.params import NOISE_LAYERS
 from engine.ranges import code_bounds
 from engine.relations import Relation, Relations
@@ -59,10 +59,8 @@ def fit_support(
     tree: Measurement,
     column: Column,
     *,
-    noisy_total: int,
+    noise: Noise,
     total: int,
-    floor: int,
-    layer_sd: int,
     total_sd: float = 0.0,
     code_limits: tuple[int, int] | None,
     key: bytes,
@@ -83,12 +81,13 @@ def fit_support(
     listed = None if tree.values is None else np.fromiter(tree.values, dtype=np.int64)
     room_low, room_high = _on_list(tree.kind[:, 0], room_low, room_high, listed)
     has_room = np.concatenate([[False], room_low <= room_high])
+    anything = np.empty(0)
     fitted = fitted_tree(
-        tree_of(tree), noisy_total, float(total), has_room, floor, layer_sd, total_sd**2
+        tree_of(tree, noise), float(total), has_room, total_sd**2, anything, anything
     )
     parts, remainders, rate = fitted.mass, fitted.remainder, 0.0
     if tree.sums:
-        parts, remainders, rate = _calibrated(tree, fitted, room_low, room_high, layer_sd)
+        parts, remainders, rate = _calibrated(tree, fitted, room_low, room_high, noise.layer_sd)
     mass, left = share_out(tree, parts, remainders, total)
     single = (tree.level[:, 0] == 0) & is_leaf(tree)
     rows = np.where(single, 0, left[1:])
@@ -102,7 +101,7 @@ def fit_support(
     n = np.concatenate([mass[1:][single], np.ones(len(codes), dtype=np.int64)])
     measured = np.arange(len(n)) < np.count_nonzero(single)
     support = _merged(column, kind, code, n, measured, tree.values)
-    return replace(support, noise_sd=_stated_sd(tree, fitted.variance[1:][single], layer_sd))
+    return replace(support, noise_sd=_stated_sd(tree, fitted.variance[1:][single], noise.layer_sd))
 
 
 def _stated_sd(tree: Measurement, variance: FloatArray, layer_sd: int) -> float:
@@ -588,27 +587,27 @@ def _is_one_of(support: Support, values: tuple[Any, ...]) -> BoolArray:
     return matches
 
 
-# Tables that need no measurement of their own, for some of their columns are told by others.
+# Tables that need no measurement of their own, for some of their columns are implied by others.
 #
 # Takes the relations between columns, fitted supports and base tables; gives supports that agree with each other and
-# the tables of told columns: what a base table shows, relabelled. Sees measurements and published tables only.
+# the tables of implied columns: what a base table shows, relabelled. Sees measurements and published tables only.
 
 
 Step = tuple[str, bool]
-"""A column, and whether what it tells is brought in line already."""
+"""A column, and whether what it implies is brought in line already."""
 
 
 def steps_of(deciders: Mapping[str, str], relations: Relations, names: ColumnSet) -> list[Step]:
-    """In which order columns are fitted, and brought in line with what they tell.
+    """In which order columns are fitted, and brought in line with what they imply.
 
-    The counts of a column are brought in line with the coarser columns that it tells, so these come first; and after
+    The counts of a column are brought in line with the coarser columns that it implies, so these come first; and after
     the column that decides its universe comes the one that has it. Where both cannot be, a universe follows from
     counts that are not in line yet; where not even that can be, the column may come before the one that decides.
     """
     for ways in (0, 1, 2):  # with universes in line, not in line, or without them
         graph: dict[Step, set[Step]] = {}
         for name in names:
-            told, before = relations.coarser.get(name, {}), set()
+            implied, before = relations.coarser.get(name, {}), set()
             if name in relations.copies:
                 before.add((relations.copies[name].finer, True))
             elif ways < 2 and name in deciders and deciders[name] in names:
@@ -618,7 +617,7 @@ def steps_of(deciders: Mapping[str, str], relations: Relations, names: ColumnSet
             graph[name, False] = before
             graph[name, True] = {
                 (name, False),
-                *((c, True) for c in told if c in names and c not in relations.copies),
+                *((c, True) for c in implied if c in names and c not in relations.copies),
             }
         try:
             return list(TopologicalSorter(graph).static_order())
@@ -633,16 +632,16 @@ def support_codes(support: Support) -> Int64Array:
     return np.where(support.kind == KIND_OTHER, OTHER_CODE, codes)
 
 
-def told_codes(relation: Relation, finer: Support, coarser: Support) -> Int64Array:
-    """Which value of the coarser support each value of the finer one tells.
+def implied_codes(relation: Relation, finer: Support, coarser: Support) -> Int64Array:
+    """Which value of the coarser support each value of the finer one implies.
 
-    A value that was drawn inside a range tells what its neighbour in the support tells.
+    A value that was drawn inside a range implies what its neighbour in the support implies.
     """
-    return _with_neighbours(_told(relation, finer, coarser))
+    return _with_neighbours(_implied(relation, finer, coarser))
 
 
-def _told(relation: Relation, finer: Support, coarser: Support) -> Int64Array:
-    """The same, -1 where nothing is told."""
+def _implied(relation: Relation, finer: Support, coarser: Support) -> Int64Array:
+    """The same, -1 where nothing is implied."""
     known = _positions(relation.of, support_codes(finer))
     codes = support_codes(coarser)
     order = np.argsort(codes)
@@ -666,23 +665,23 @@ def _with_neighbours(at: Int64Array) -> Int64Array:
     return filled
 
 
-def in_line(finer: Support, coarser: Support, told: Int64Array, variance: float) -> Support:
-    """Bring the counts of a column to those of a coarser one that it tells; each gives way by its variance.
+def in_line(finer: Support, coarser: Support, implied: Int64Array, variance: float) -> Support:
+    """Bring the counts of a column to those of a coarser one that it implies; each gives way by its variance.
 
     Returns: With the same total.
     """
     n = finer.n.astype(np.float64)
-    have = np.bincount(told, weights=n, minlength=len(coarser))
-    # What belongs to values that nothing tells is shared out among the others.
+    have = np.bincount(implied, weights=n, minlength=len(coarser))
+    # What belongs to values that nothing implies is shared out among the others.
     share = np.where(have > 0, coarser.n, 0).astype(np.float64)
     target = largest_remainder(
         np.zeros(len(coarser), dtype=np.int64), share, np.array([finer.n.sum()])
     )
     weight = np.minimum(n, variance)
-    sums = np.bincount(told, weights=weight, minlength=len(coarser))
+    sums = np.bincount(implied, weights=weight, minlength=len(coarser))
     rate = np.divide(target - have, sums, out=np.zeros(len(coarser)), where=sums > 0)
-    moved = np.maximum(n + weight * rate[told], n / 4)
-    shared = largest_remainder(told, moved, target)
+    moved = np.maximum(n + weight * rate[implied], n / 4)
+    shared = largest_remainder(implied, moved, target)
     # Moved by more than noise explains, counts are as uncertain as they were moved.
     moved_sd = float(np.sqrt(np.cumsum((shared - finer.n) ** 2)[-1] / len(shared)))
     return with_counts(finer, shared, max(finer.noise_sd, coarser.noise_sd, moved_sd))
@@ -691,18 +690,18 @@ def in_line(finer: Support, coarser: Support, told: Int64Array, variance: float)
 def copied(relation: Relation, finer: Support, own: Support) -> tuple[Support, Int64Array]:
     """The support of a copy: the values it has itself, with the counts of the column that stands for it.
 
-    Values that nothing tells, drawn inside ranges, are told in order, by how many rows have smaller ones: upward or
+    Values that nothing implies, drawn inside ranges, follow in order, by how many rows have smaller ones: upward or
     downward, as most of the others.
 
     own: As fitted from the copy's own measurement; only its values are used.
 
-    Returns: support; told: Position in it of what each value of the finer column is called.
+    Returns: support; implied: Position in it of what each value of the finer column is called.
     """
-    told = _told(relation, finer, own)
-    free = np.setdiff1d(np.arange(len(own)), told)
-    open_values = np.flatnonzero(told < 0)
+    implied = _implied(relation, finer, own)
+    free = np.setdiff1d(np.arange(len(own)), implied)
+    open_values = np.flatnonzero(implied < 0)
     if len(free) and len(open_values):
-        known = told[told >= 0]
+        known = implied[implied >= 0]
         if np.sign(np.diff(known)).sum() < 0:
             free = free[::-1]
         upto = np.cumsum(finer.n[open_values]) - (finer.n[open_values] + 1) // 2
@@ -711,26 +710,26 @@ def copied(relation: Relation, finer: Support, own: Support) -> tuple[Support, I
         at = np.searchsorted(
             ends * int(finer.n[open_values].sum()), upto * int(ends[-1]), side="right"
         )
-        told[open_values] = free[np.minimum(at, len(free) - 1)]
-    told = _with_neighbours(told)
-    n = np.bincount(told, weights=finer.n, minlength=len(own)).astype(np.int64)
-    blind = np.bincount(told, weights=~finer.measured, minlength=len(own)) > 0
+        implied[open_values] = free[np.minimum(at, len(free) - 1)]
+    implied = _with_neighbours(implied)
+    n = np.bincount(implied, weights=finer.n, minlength=len(own)).astype(np.int64)
+    blind = np.bincount(implied, weights=~finer.measured, minlength=len(own)) > 0
     surely = replace(own, measured=own.measured & ~blind)
-    return with_counts(surely, n, finer.noise_sd), (np.cumsum(n > 0) - 1)[told]
+    return with_counts(surely, n, finer.noise_sd), (np.cumsum(n > 0) - 1)[implied]
 
 
 def derived_table(
     columns: ColumnSet,
     base: SyntheticTable,
-    told: Mapping[str, tuple[int, Int64Array]],
+    implied: Mapping[str, tuple[int, Int64Array]],
     supports: tuple[Support, ...],
     placement: Placement,
 ) -> SyntheticTable:
-    """The table of columns of which some are told by those of a base table.
+    """The table of columns of which some are implied by those of a base table.
 
-    told: By told column: the base column that tells it, and the code that each of its codes tells.
+    implied: By implied column: the base column that implies it, and the code that each of its codes implies.
     """
-    own = [_codes_of(name, base, told) for name in columns]
+    own = [_codes_of(name, base, implied) for name in columns]
     cells, number = distinct_cells(own, [len(support) for support in supports])
     n = np.bincount(number, weights=base.n, minlength=len(cells[0])).astype(np.int64)
     blind = np.bincount(number, weights=~base.measured, minlength=len(n)) > 0
@@ -740,34 +739,36 @@ def derived_table(
         codes=np.column_stack(cells).astype(np.int32),
         n=n,
         measured=~blind,
-        groups=_derived_groups(columns, base, told, supports, placement),
+        groups=_derived_groups(columns, base, implied, supports, placement),
         noise_sd=max(base.noise_sd, *(support.noise_sd for support in supports)),
     )
 
 
-def _codes_of(name: str, base: SyntheticTable, told: Mapping[str, tuple[int, Int64Array]]) -> Codes:
+def _codes_of(
+    name: str, base: SyntheticTable, implied: Mapping[str, tuple[int, Int64Array]]
+) -> Codes:
     """Codes of one column of a derived table, for each cell of its base."""
     if name in base.columns:
         return base.codes[:, base.columns.index(name)]
-    j, to = told[name]
+    j, to = implied[name]
     return to[base.codes[:, j]].astype(np.int32)
 
 
 def _derived_groups(
     columns: ColumnSet,
     base: SyntheticTable,
-    told: Mapping[str, tuple[int, Int64Array]],
+    implied: Mapping[str, tuple[int, Int64Array]],
     supports: tuple[Support, ...],
     placement: Placement,
 ) -> CellGroups:
-    """What is known of the noise: the base's groups, each split by the values that its cells tell."""
+    """What is known of the noise: the base's groups, each split by the values that its cells imply."""
     group = 2 * placement.node + placement.released
     present, place = np.unique(group, return_inverse=True)
     parts = [place.astype(np.int64)] + [
-        _codes_of(name, base, told).astype(np.int64) for name in columns if name in told
+        _codes_of(name, base, implied).astype(np.int64) for name in columns if name in implied
     ]
     sizes = [len(present)] + [
-        len(support) for name, support in zip(columns, supports, strict=True) if name in told
+        len(support) for name, support in zip(columns, supports, strict=True) if name in implied
     ]
     split, number = distinct_cells(parts, sizes)
     at = split[0]  # position among the base's groups, which are sorted alike
@@ -776,7 +777,7 @@ def _derived_groups(
     is_inside = base.groups.depth[at] >= 0
     codes = iter(split[1:])
     for j, (name, support) in enumerate(zip(columns, supports, strict=True)):
-        if name in told:
+        if name in implied:
             code = next(codes)
             kind[:, j], grid = support.kind[code], support.grid[code]
             low[:, j], high[:, j] = grid, grid

@@ -16,7 +16,6 @@ root, the total.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +57,14 @@ _FIXED = 20  # bits behind the point
 _SD = NOISE_LAYERS**0.5
 
 
+class Noise(NamedTuple):
+    """What all noisy counts of a release have in common."""
+
+    total: int = 0  # Noisy number of rows
+    floor: int = 0  # No released bucket holds fewer entities
+    layer_sd: int = 0  # Standard deviation of each layer of noise, in units of a tree's scale
+
+
 class Tree(NamedTuple):
     """A measurement's buckets; fields as of `engine.schema.Measurement`."""
 
@@ -68,6 +75,7 @@ class Tree(NamedTuple):
     parent: Int64Array
     n: Int64Array
     scale: Int64Array
+    noise: Noise
 
 
 class Values(NamedTuple):
@@ -79,7 +87,10 @@ class Values(NamedTuple):
     first: Int64Array  # Where each column begins, and where the last ends
 
 
-def tree_of(measurement: Measurement) -> Tree:
+NO_NOISE = Noise()
+
+
+def tree_of(measurement: Measurement, noise: Noise = NO_NOISE) -> Tree:
     """A measurement as kernels take it."""
     return Tree(
         measurement.depth,
@@ -89,6 +100,7 @@ def tree_of(measurement: Measurement) -> Tree:
         measurement.parent,
         measurement.n,
         measurement.scale,
+        noise,
     )
 
 
@@ -102,8 +114,7 @@ def values_of(supports: tuple[Support, ...]) -> Values:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """Where cells lie in the tree."""
 
     # shape (n_cells,): Deepest released node that holds the cell, plus 1; 0 where not even a top node does.
@@ -113,8 +124,7 @@ class Placement:
 
 def place_candidates(tree: Measurement, supports: tuple[Support, ...], codes: Codes) -> Placement:
     """Find the deepest released node that holds each cell."""
-    node, released = place(tree_of(tree), values_of(supports), np.ascontiguousarray(codes))
-    return Placement(node=node, released=released)
+    return place(tree_of(tree), values_of(supports), np.ascontiguousarray(codes))
 
 
 @part
@@ -181,13 +191,13 @@ def _tops(tree: Tree) -> Whole:
 
 
 @kernel
-def place(tree: Tree, values: Values, codes: Codes) -> tuple[Int64Array, BoolArray]:
-    """Go down from the top node of each cell to its deepest released one; fields as of `Placement`."""
+def place(tree: Tree, values: Values, codes: Codes) -> Placement:
+    """Go down from the top node of each cell to its deepest released one."""
     n_nodes, n_columns = tree.index.shape
     n_tops = _tops(tree)
     node_of, released = np.zeros(len(codes), dtype=np.int64), np.zeros(len(codes), dtype=np.bool_)
     if n_tops == 0:
-        return node_of, released
+        return Placement(node_of, released)
     levels, sizes, of_value, of_top = _top_ranges(tree, values, n_tops)
     n_ranges = 1
     for size in sizes:
@@ -229,7 +239,7 @@ def place(tree: Tree, values: Values, codes: Codes) -> tuple[Int64Array, BoolArr
             depth += 1
         node_of[i] = deep + 1
         released[i] = deep >= 0 and single[deep]
-    return node_of, released
+    return Placement(node_of, released)
 
 
 # The fit of a tree.
@@ -241,26 +251,6 @@ class FittedTree(NamedTuple):
     mass: FloatArray  # Fitted rows in each node
     remainder: FloatArray  # Part of them that lies in no released child
     variance: FloatArray  # Of the error of `mass`: of the noise of the node, its neighbours and all above it
-
-
-@kernel
-def fitted_tree(
-    tree: Tree,
-    noisy_total: int,
-    total: float,
-    has_room: BoolArray,
-    floor: int,
-    layer_sd: int,
-    total_variance: float,
-) -> FittedTree:
-    """Fit all nodes to a total.
-
-    has_room: Whether a node (the virtual root first) has candidate cells outside its released children.
-    """
-    none = np.empty(0)
-    return _fitted_tree(
-        tree, noisy_total, total, has_room, floor, layer_sd, total_variance, none, none
-    )
 
 
 @part
@@ -296,20 +286,18 @@ def _most_unreleased(tree: Tree) -> FloatArray:
     return most
 
 
-@part
-def _fitted_tree(
+@kernel
+def fitted_tree(
     tree: Tree,
-    noisy_total: Whole,
     total: float,
     has_room: BoolArray,
-    floor: Whole,
-    layer_sd: Whole,
     total_variance: float,
     most: FloatArray,
     expected: FloatArray,
 ) -> FittedTree:
     """Fit all nodes to a total.
 
+    has_room: Whether a node (the virtual root first) has candidate cells outside its released children.
     most: Largest mass that the unreleased children of a node can hold; empty: it may be anything.
     expected: What each node is expected to hold outside its released children, positive where it has room; empty:
         nothing is.
@@ -317,6 +305,7 @@ def _fitted_tree(
     n = len(tree.n) + 1
     parent = tree.parent + 1
     counts, raw, own = np.empty(n), np.empty(n), np.empty(n)
+    noisy_total, floor, layer_sd = tree.noise
     counts[0], raw[0] = noisy_total, noisy_total
     sd = tree.scale[0] * np.float64(layer_sd)
     own[0] = sd * sd * NOISE_LAYERS
@@ -485,20 +474,16 @@ def filled(
     tree: Tree,
     values: Values,
     codes: Codes,
-    node: Int64Array,
-    released: BoolArray,
+    placement: Placement,
     weight: FloatArray,
     along: int,
-    noisy_total: int,
-    floor: int,
-    layer_sd: int,
 ) -> FloatArray:
     """Rows of cells before raking: those of a pair fitted twice, the second time by what the first has nearby.
 
-    node, released: As of `Placement`.
     weight: By which rows that no released cell has are spread.
     along: Which of two columns has values that lie near each other; -1 where neither has.
     """
+    node, released = placement
     total = np.int64(0)
     for one in range(values.first[0], values.first[1]):
         total += values.n[one]
@@ -515,9 +500,7 @@ def filled(
             weight = _weighed_nearby(weight, x, values, codes, along)
         if is_pair:
             expected = _expected(tree, values, codes, node, released, weight)
-        mass, left, _ = _fitted_tree(
-            tree, noisy_total, rows, has_room, floor, layer_sd, 0.0, most, expected
-        )
+        mass, left, _ = fitted_tree(tree, rows, has_room, 0.0, most, expected)
         x = _spread(mass, left, node, released, weight, cap)
     return x
 
@@ -527,10 +510,7 @@ def boxes_filled(
     tree: Tree,
     owner: Int64Array,
     weight: FloatArray,
-    noisy_total: int,
     total: float,
-    floor: int,
-    layer_sd: int,
 ) -> tuple[FloatArray, FloatArray]:
     """Fitted rows of all nodes, and of children of theirs that were not released.
 
@@ -540,9 +520,7 @@ def boxes_filled(
     for one in owner:
         has_room[one] = True
     most = _most_unreleased(tree)
-    mass, left, _ = _fitted_tree(
-        tree, noisy_total, total, has_room, floor, layer_sd, 0.0, most, np.empty(0)
-    )
+    mass, left, _ = fitted_tree(tree, total, has_room, 0.0, most, np.empty(0))
     last = len(tree.scale) - 1
     cap = np.full(len(mass), UNRELEASED_CAP * tree.scale[0])
     for node in range(1, len(mass)):
@@ -773,7 +751,7 @@ def cell_groups(
     """
     of_tree = tree_of(tree)
     kind, low, high, rows, sd, measured, depth, tops = grouped(
-        of_tree, placement.node, placement.released, n, layer_sd, float(least_sd)
+        of_tree, placement, n, layer_sd, float(least_sd)
     )
     return CellGroups(
         kind=kind,
@@ -791,8 +769,7 @@ def cell_groups(
 @kernel
 def grouped(
     tree: Tree,
-    node: Int64Array,
-    released: BoolArray,
+    placement: Placement,
     n: Int64Array,
     layer_sd: int,
     least_sd: float,
@@ -807,6 +784,7 @@ def grouped(
     Int64Array,
 ]:
     """Fields of `CellGroups`, by node, in each what was filled first."""
+    node, released = placement
     n_nodes, n_columns = tree.index.shape
     rows_of = np.zeros(2 * (n_nodes + 1), dtype=np.int64)
     there = np.zeros(2 * (n_nodes + 1), dtype=np.bool_)

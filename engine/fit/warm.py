@@ -11,9 +11,10 @@ from itertools import combinations
 
 import numpy as np
 
-from engine.fit.cells import locked_to, positions_in
+from engine.fit.cells import LockedTo, positions_in
 from engine.fit.fine import fine_pair
 from engine.fit.locking import lock_table, one_way_table, sub_tables
+from engine.fit.tree import Noise
 from engine.fit.whole import settle
 from engine.kernels import told
 from engine.mechanism.warm import warm as warm_mechanism
@@ -29,6 +30,7 @@ from engine.schema import (
 )
 
 _KEY = bytes(16)
+_NOISE = Noise(total=16, floor=3, layer_sd=1)
 _ALONE = "tables"
 _NONE, _ONE, _TWO = np.array([0]), np.array([1]), np.array([0, 1])
 
@@ -60,22 +62,22 @@ def _tables() -> None:
             _tree(columns),
             tuple(supports[name] for name in columns),
             tuple(tables[sub] for sub in sub_tables(columns)),
-            noisy_total=16,
-            floor=3,
-            layer_sd=1,
+            noise=_NOISE,
             key=_KEY,
         )
 
 
 def _rest() -> None:
     """What tables seldom take: settle, find cells, fit a fine pair."""
-    codes, n = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.int32), np.array([6, 3, 2, 5])
+    codes, n = (
+        np.array([[0, 0, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0]], np.int32),
+        np.array([6, 3, 2, 5]),
+    )
     positions_in(codes, codes)
+    tables = LockedTo(np.array([8, 8, 12, 4, *n]), np.ones(8, dtype=bool), np.array([0, 2, 4, 8]))
+    settle(codes, n, np.array([codes[:, 1], codes[:, 0], np.arange(4)], np.int64), tables, _KEY)
     supports = _support("A", [12, 4]), _support("B", [8, 8])
-    tables = [one_way_table(one, _tree((one.column.name,)), 1) for one in supports]
-    at = np.ascontiguousarray(codes.T, dtype=np.int64)
-    settle(codes, n, at, locked_to(tables), _KEY)
-    fine_pair(_tree(("A", "B")), supports, noisy_total=16, floor=3, layer_sd=1, key=_KEY)
+    fine_pair(_tree(("A", "B")), supports, noise=_NOISE, key=_KEY)
 
 
 def _support(name: str, n: list[int]) -> Support:
@@ -111,7 +113,6 @@ def _search() -> None:
     target = target_of((0, 1), np.eye(2, dtype=np.int64))
     board = Board(np.array([[0, 1], [1, 0]]), (2, 2), [target], barred=0)
     block = np.array([True, False])
-    board.gains(_NONE, 0)
     board.exchange(_TWO, 0)
     board.change_level(_NONE, 0, _ONE)
     board.exchange_gains(_NONE, _ONE, block)

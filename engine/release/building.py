@@ -102,7 +102,7 @@ def measure(
     force: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Measure a release into a folder, and charge what it tells; what an interrupted run left there is gone on from.
+    """Measure a release into a folder, and charge what it discloses; goes on from an interrupted run.
 
     force: A whole measurement that is there may be replaced.
     """

@@ -129,7 +129,7 @@ class Assessment:
         return bool(self.own) and self.own[0].most > self.exposure.bounds.most_right
 
     def ways(self, spec: ReleaseSpec, columns: Columns) -> Remedies | None:
-        """The cheapest ways to tell no more than the bound allows; None: nothing is over it."""
+        """The cheapest ways to disclose no more than the bound allows; None: nothing is over it."""
         if not self.exposure.is_over:
             return None
         times, before = self.times, self.past.known
@@ -302,7 +302,7 @@ def charged(
 ) -> Exposure:
     """Estimate what a build reveals, and write it into the ledger beside the key; or refuse it.
 
-    A new vintage is refused only if its plan is, in the same words: else many names would tell more than one.
+    A new vintage is refused only if its plan is, in the same words: else many names would disclose more than one.
     """
     with locked(charges_path(spec.key_path)):
         found = refusing = assess(spec, opened, columns, estimator, draws, before)

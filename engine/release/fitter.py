@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from engine.fit import (
     FitOrder,
-    coarse_of,
     derived_table,
     is_leaf,
     lock_table,
     place_candidates,
     sub_tables,
 )
-from engine.fit.columns import fit_columns
+from engine.fit.columns import fit_columns, lock_job
 from engine.fit.sums import beyond
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
@@ -33,13 +32,10 @@ from engine.store import (
     GeneratorCard,
     Staging,
     as_text,
-    detected_of,
     grid_value,
     set_note,
     set_path,
     swap_of_table,
-    words_of,
-    written_of,
 )
 
 if TYPE_CHECKING:
@@ -153,7 +149,7 @@ class Fitter:
                 len(under_way) >= self._ahead or any(one not in self._tables for one in locked_to)
             ):
                 store_done()
-            job = self._job(measurement)
+            job = lock_job(self._order, self._fitted, self._noisy_total, measurement, self._tables)
             under_way[self._pool.submit(lock_table, **job)] = measurement
         while under_way:
             store_done()
@@ -202,7 +198,7 @@ class Fitter:
             fitted.supports,
             self._tables,
             key=self._order.sampling_key_of(columns, number),
-            told=fitted.told,
+            implied=fitted.implied,
             target=self._order.targets.get(columns),
             report=partial(self._tell, "wide table"),
         )
@@ -222,24 +218,6 @@ class Fitter:
         if self._still_needed[table.columns] <= 0:
             self._tables.pop(table.columns, None)
 
-    def _job(self, measurement: Measurement) -> dict[str, Any]:
-        """All that a table is locked by: what `lock_table` takes."""
-        columns, order, fitted = measurement.columns, self._order, self._fitted
-        return {
-            "tree": measurement,
-            "supports": tuple(fitted.supports[name] for name in columns),
-            "narrower": tuple(self._tables[sub] for sub in sub_tables(columns)),
-            "noisy_total": self._noisy_total,
-            "floor": order.low_threshold,
-            "layer_sd": order.layer_sd,
-            "key": order.sampling_key_of(columns),
-            "marks": tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
-            "coarse": tuple(
-                coarse_of(one, columns, fitted.told[one.finer, one.coarser], self._tables[table])
-                for one, table in order.relations.coarsened(columns)
-            ),
-        }
-
     def _locked_to(self, columns: ColumnSet) -> tuple[ColumnSet, ...]:
         """The tables that a base table is locked to."""
         coarser = self._order.relations.coarsened(columns) if len(columns) > 1 else ()
@@ -256,15 +234,15 @@ class Fitter:
                 self._store.put_table(table, card)
                 continue
             sources = {name: relations.source(name, table.columns) for name in columns}
-            told = {
-                name: (table.columns.index(one.finer), fitted.told[one.finer, one.coarser])
+            implied = {
+                name: (table.columns.index(one.finer), fitted.implied[one.finer, one.coarser])
                 for name, one in sources.items()
                 if one is not None
             }
             derived = derived_table(
                 columns,
                 table,
-                told,
+                implied,
                 tuple(fitted.supports[name] for name in columns),
                 place_candidates(
                     measurement, tuple(fitted.supports[name] for name in table.columns), table.codes
@@ -277,23 +255,17 @@ class Fitter:
         order, header = self._order, self._order.header
         filled = int(table.groups.n[~table.groups.measured].sum())
         released = int(((measurement.level == 0).all(axis=1) & is_leaf(measurement)).sum())
-        unit = order.layer_sd * NOISE_LAYERS**0.5
-        return GeneratorCard(
-            columns=table.columns,
+        return GeneratorCard.of(
+            table,
+            header,
             sub_tables=sub_tables(table.columns) if len(table.columns) > 1 else (),
-            mode=header.mode,
             profile=order.profile,
-            vintage=header.vintage,
-            key_id=header.key_id,
-            engine_version=header.engine_version,
             low_threshold=order.low_threshold,
             threshold_mean=order.threshold_mean,
             noise_sd=table.noise_sd,
-            noise_sd_total=unit * self._total_scale,
+            noise_sd_total=order.layer_sd * NOISE_LAYERS**0.5 * self._total_scale,
             buckets_released=measurement.n_nodes,
             cells_released=released,
-            cells=len(table.n),
-            rows=table.n_rows,
             suppressed_share=round(filled / max(table.n_rows, 1), 6),
             rounding_gap=table.gap,
             rake_cycles=table.rake_cycles,
@@ -302,9 +274,6 @@ class Fitter:
             cells_per_entity=round(released / max(table.n_rows, 1), 6),
             scale=max(int(measurement.scale.max()), self._total_scale),
             swap=swap_of_table(header.privacy.get("swap"), table.columns),
-            words=words_of(header.unit, header.entity),
-            detected=detected_of(header, table.columns),
-            written=written_of(header, table.columns),
             sums={
                 one.column: self._clipping(one, measurement, table)
                 for one in measurement.sums
@@ -352,33 +321,16 @@ def _wide_card(
 ) -> GeneratorCard:
     """What went into a wide table; `told` is said beside what the fit says."""
     header = order.header
-    return GeneratorCard(
-        columns=table.columns,
+    return GeneratorCard.of(
+        table,
+        header,
         sub_tables=tuple((name,) for name in table.columns),
-        mode=header.mode,
         profile=order.profile,
-        vintage=header.vintage,
-        key_id=header.key_id,
-        engine_version=header.engine_version,
         low_threshold=order.low_threshold,
         threshold_mean=order.threshold_mean,
-        noise_sd=0.0,
-        noise_sd_total=0.0,
-        buckets_released=0,
-        cells_released=0,
-        cells=len(table.n),
-        rows=table.n_rows,
         suppressed_share=1.0 if table.n_rows else 0.0,
-        rounding_gap=0,
-        rake_cycles=0,
-        rake_error=0.0,
-        rake_converged=True,
-        cells_per_entity=0.0,
         wide=_wide_values(fit) | {**told},
         swap=swap_of_table(header.privacy.get("swap"), table.columns),
-        words=words_of(header.unit, header.entity),
-        detected=detected_of(header, table.columns),
-        written=written_of(header, table.columns),
     )
 
 

@@ -32,7 +32,7 @@ class MeasuredRelease:
 
     key_id: str
     recipe: str | None  # Mode sticky: by which `add` may take tables from it
-    exposure: dict[str, Any]  # Mode sticky: what it tells, as `Exposure.as_dict`
+    exposure: dict[str, Any]  # Mode sticky: what it discloses, as `Exposure.as_dict`
 
 
 def header_of(

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from engine.fit.joint import (
-    FitReport,
     Precision,
     Synthesis,
     joint_rows,
@@ -27,7 +26,7 @@ from engine.levels import Margin, n_cells, sizes_of
 from engine.progress import Progress, silent
 from engine.release.fitter import Store
 from engine.schema import ColumnSet, SyntheticTable
-from engine.store import GeneratorCard, detected_of, words_of, written_of
+from engine.store import GeneratorCard
 
 NEARLY = 0.01
 """Share of rows that an exact margin may be off by."""
@@ -92,50 +91,27 @@ def joint_card(
     synthesis: Synthesis,
 ) -> GeneratorCard:
     """What went into a table."""
-    header, rows = order.header, table.n_rows
+    rows = max(table.n_rows, 1)
     released = n_cells(sizes_of(order.levels, table.columns)) if precision.is_covered else 0
-    loose = int(table.n[~table.measured].sum())
     inside = sum(set(margin.columns) <= set(table.columns) for margin in margins)
     dp = fit_values(order, total, margins, synthesis)
-    dp |= {"margins_inside": inside, "covered": precision.is_covered}
-    return GeneratorCard(
-        columns=table.columns,
+    return GeneratorCard.of(
+        table,
+        order.header,
         sub_tables=(),
-        mode=header.mode,
         profile="dp",
-        vintage=header.vintage,
-        key_id=header.key_id,
-        engine_version=header.engine_version,
-        low_threshold=0,
-        threshold_mean=0,
         noise_sd=precision.noise_sd,
         noise_sd_total=float(total.variance) ** 0.5,
         buckets_released=released,
         cells_released=released,
-        cells=len(table.n),
-        rows=rows,
-        suppressed_share=round(loose / max(rows, 1), 6),
-        rounding_gap=0,
+        suppressed_share=round(int(table.n[~table.measured].sum()) / rows, 6),
         rake_cycles=dp["cycles"],
         rake_error=dp["error"],
         rake_converged=dp["converged"],
-        cells_per_entity=round(released / max(rows, 1), 6),
+        cells_per_entity=round(released / rows, 6),
         scale=order.params.max_rows,
-        dp=dp,
-        words=words_of(header.unit, header.entity),
-        detected=detected_of(header, table.columns),
-        written=written_of(header, table.columns),
+        dp=dp | {"margins_inside": inside, "covered": precision.is_covered},
     )
-
-
-def is_settled(report: FitReport) -> bool:
-    """Whether a fit to noisy margins ended: these contradict each other, so it may come to rest short of them."""
-    return report.at_rest
-
-
-def is_exact(report: FitReport) -> bool:
-    """Whether a fit to exact margins met them, which it can."""
-    return report.converged or report.error <= NEARLY
 
 
 def fit_values(
@@ -160,6 +136,10 @@ def fit_values(
         "cycles": max((report.cycles for report in reports), default=0),
         "error": max((report.error for report in reports), default=0.0),
         "tolerance": params.tolerance,
-        "converged": all(map(is_settled if params.is_protected else is_exact, reports)),
+        # Noisy margins contradict each other, so their fit comes to rest short of them; exact ones can be met.
+        "converged": all(
+            one.at_rest if params.is_protected else one.converged or one.error <= NEARLY
+            for one in reports
+        ),
         "uniform": list(synthesis.uniform),
     }

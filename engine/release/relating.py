@@ -31,12 +31,12 @@ _NAMED = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Columns:
-    """The columns of a release, measured one by one, and what they tell of each other."""
+    """The columns of a release, measured one by one, and which of them imply others."""
 
     columns: tuple[Column, ...]  # Those that tables use, and all that they are related to
     measured: Measured
     relations: Relations
-    notes: tuple[str, ...]  # What readers are told of the relations
+    notes: tuple[str, ...]  # For readers, on the relations
 
 
 def measure_columns(
@@ -108,7 +108,7 @@ def information(tree: Measurement) -> float:
 
 
 def _released(columns: tuple[Column, ...]) -> list[str]:
-    """What readers are told of columns whose owner said why they may be published."""
+    """Notes on columns whose owner said why they may be published."""
     return [
         f"{column.name} may look like an identifier. The owner released it: {column.release}"
         for column in columns
@@ -149,7 +149,7 @@ def _relations(
     measured: Measured,
     draws: StickyDraws,
 ) -> tuple[Relations, tuple[str, ...]]:
-    """Read all relations off measurements of two columns; and what readers are told of them."""
+    """Read all relations off measurements of two columns; and notes on them."""
     names = {column.name for column in columns}
     declared = [(c.name, told) for c in columns for told in c.determines if told in names]
     pairs = dict.fromkeys(declared) | dict.fromkeys(p for p in found if names.issuperset(p))
@@ -213,7 +213,7 @@ def _refuse_contradicted(declared: list[Unused]) -> None:
 
 
 def _notes(relations: Relations, declared: set[Pair], detected: set[str]) -> tuple[str, ...]:
-    """What readers are told."""
+    """Notes for readers."""
     notes = []
     for one in relations.relations:
         pair = (one.finer, one.coarser)

@@ -40,7 +40,7 @@ def measure_sticky(
     begun: Callable[[str], None] = lambda _: None,
     fitted: Callable[[], int] | None = None,
 ) -> MeasuredRelease:
-    """Read, measure, and charge what the release tells: all that a fit needs is then in the folder.
+    """Read, measure, and charge what the release discloses: all that a fit needs is then in the folder.
 
     earlier: A release of the same recipe, whose tables are neither measured nor fitted again.
     begun: Called once the source is open, with what tells this build from others.

@@ -11,13 +11,11 @@ from engine.store.card import (
     UNREVIEWED,
     GeneratorCard,
     clipped_words,
-    detected_of,
     exposure_sentences,
     range_words,
     swap_of_table,
     swap_sentences,
     words_of,
-    written_of,
 )
 from engine.store.catalogue import (
     ANCESTOR_WORD,
@@ -81,7 +79,6 @@ __all__ = [
     "clipped_words",
     "count_names",
     "decode_values",
-    "detected_of",
     "earlier_release",
     "exposure_sentences",
     "grid_value",
@@ -110,5 +107,4 @@ __all__ = [
     "verify_signature",
     "words_of",
     "writing",
-    "written_of",
 ]

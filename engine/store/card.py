@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.errors import DamagedRelease
 from engine.guarantee import Guarantee
-from engine.schema import Column, ColumnSet, ReleaseHeader, Writing
+from engine.schema import Column, ColumnSet, ReleaseHeader, SyntheticTable, Writing
 from engine.texts import html_sentences
 from engine.units import ENTITIES, ROWS, Unit
 
@@ -34,28 +34,22 @@ class GeneratorCard:
     vintage: str
     key_id: str
     engine_version: str
-    low_threshold: int  # Cells with fewer entities are never released
-    threshold_mean: int  # Mean of the noisy threshold; its sd is 1
-    noise_sd: (
-        float  # Standard deviation of the noise on a finest cell, in rows: both layers together
-    )
-    noise_sd_total: float  # The same for the total
-    buckets_released: int  # Released cells, ranges included
-    cells_released: int  # Released cells of single values
     cells: int  # Distinct synthetic rows
     rows: int  # Synthetic rows (the fitted total)
-    suppressed_share: (
-        float  # Noisy share of rows outside released cells of single values, and so imputed
+    low_threshold: int = 0  # Cells with fewer entities are never released
+    threshold_mean: int = 0  # Mean of the noisy threshold; its sd is 1
+    noise_sd: float = 0.0  # Of the noise on a finest cell, in rows: both layers together
+    noise_sd_total: float = 0.0  # The same for the total
+    buckets_released: int = 0  # Released cells, ranges included
+    cells_released: int = 0  # Released cells of single values
+    suppressed_share: float = 0.0  # Noisy share of rows outside the latter, and so imputed
+    rounding_gap: int = 0  # Largest difference between a margin and the narrower published table
+    rake_cycles: int = 0
+    rake_error: float = (
+        0.0  # Largest difference from a narrower table when raking stopped, as a share of all rows
     )
-    rounding_gap: (
-        int  # Largest difference between a margin of this table and the narrower published table
-    )
-    rake_cycles: int
-    rake_error: float  # Largest difference from a narrower table when raking stopped, as a share of all rows
-    rake_converged: bool  # That share was at most 1 %
-    cells_per_entity: (
-        float  # Independent released cells over fitted rows (r/n): released figures per row
-    )
+    rake_converged: bool = True  # That share was at most 1 %
+    cells_per_entity: float = 0.0  # Released cells of single values over rows
     scale: int = 1  # Largest noise factor: the declared bound on the rows of one entity
     # Mode dp only, plain values: method, post, sample, noise, epsilon, delta, rho, max_rows, stability, words, who,
     # with_key (what all builds with the key come to: see `Guarantee.of`), accept_delta, margins
@@ -92,6 +86,23 @@ class GeneratorCard:
     # How the source was read, by column: the keys of the spec (decimal, thousands, date_format, century, nulls) that
     # differ from the default.
     written: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: SyntheticTable, header: ReleaseHeader, **own: Any) -> GeneratorCard:
+        """The card of a table: what its release says of it, and what is its own."""
+        return cls(
+            columns=table.columns,
+            mode=header.mode,
+            vintage=header.vintage,
+            key_id=header.key_id,
+            engine_version=header.engine_version,
+            cells=len(table.n),
+            rows=table.n_rows,
+            words=words_of(header.unit, header.entity),
+            detected=detected_of(header, table.columns),
+            written=written_of(header, table.columns),
+            **own,
+        )
 
     @property
     def is_converged(self) -> bool:

@@ -58,7 +58,7 @@ MANY, MANY_COARSE = np.repeat(FINE, 10), np.repeat(COARSE, 10)
         (MANY, np.tile([1, 2], 500), "about 500 rows contradict it", True),
         (MANY, np.where(np.arange(1000) < 60, 1, 0), "about 60 rows contradict it", True),
         (np.arange(1000) * 40, MANY_COARSE, "only released as ranges", False),
-        (MANY, np.zeros(1000, dtype=int), "some values of C are told by none", False),
+        (MANY, np.zeros(1000, dtype=int), "some values of C follow from no released value", False),
     ],
 )
 def test_why_a_relation_is_not_used(fine, coarse, why, is_contradicted):

@@ -19,7 +19,7 @@ from fixtures.fit import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.fit import fine, lock_table, sub_tables
+from engine.fit import Noise, fine, lock_table, sub_tables
 from engine.fit.cells import Coarse
 from engine.fit.supports import is_leaf
 from engine.ranges import code_bounds
@@ -41,9 +41,7 @@ def job_of(fits: Fits, columns, key: bytes = KEY) -> dict:
         "tree": fits.measurement(columns),
         "supports": tuple(fits.supports[c] for c in columns),
         "narrower": tuple(fits.table(*sub) for sub in sub_tables(columns)),
-        "noisy_total": fits.total,
-        "floor": fits.floor,
-        "layer_sd": fits.layer_sd,
+        "noise": Noise(fits.total, fits.floor, fits.layer_sd),
         "key": key,
     }
 
@@ -171,7 +169,7 @@ def test_sums_equal_the_coarser_table(always_fine):
         codes, n = np.unique(np.column_stack(both), axis=0, return_counts=True)
         table = replace(fits.table("B"), codes=codes.astype(np.int32), n=n, measured=n > 2)
         coarse = Coarse(
-            table=table, at=(0, 1) if replaced else (1, 0), replaced=replaced, told=told
+            table=table, at=(0, 1) if replaced else (1, 0), replaced=replaced, implied=told
         )
         made = lock_table(**given, coarse=(coarse,))
         assert made.gap == 0

@@ -58,15 +58,19 @@ class Seen:
         self.settled = True
         return self.real_settle(*given)
 
-    def round(self, x, codes, last, margins, boxes, key):
-        self.n, is_met = self.real_round(x, codes, last, margins, boxes, key)
-        self.x, self.boxes, self.last, self.settled = x, boxes, last, False
-        ends = zip(margins.base[:-1], margins.base[1:], strict=True)
+    def round(self, x, cells, tables, values, boxes, key):
+        self.n, is_met = self.real_round(x, cells, tables, values, boxes, key)
+        self.x, self.boxes, self.last, self.settled = x, boxes, cells.last, False
+        columns = cells.codes.shape[1]
+        ends = [*zip(values.first[:-1], values.first[1:], strict=True)]
         self.margins = [
-            Partition(of, margins.low[a:b], margins.high[a:b])
-            for of, (a, b) in zip(margins.of, ends, strict=True)
+            Partition(cells.codes[:, j], values.n[a:b], values.n[a:b])
+            for j, (a, b) in enumerate(ends)
         ]
-        column = self.margins[last]
+        for t in [t for t in range(columns) if columns > 2 and t != self.last] + [self.last]:
+            n = tables.n[tables.first[t] : tables.first[t + 1]]
+            self.margins.append(Partition(cells.at[t], n, n))
+        column = self.margins[self.last]
         have = np.bincount(column.of, weights=self.n, minlength=len(column.low))
         self.missing = int(column.low.sum() - np.minimum(have, column.low).sum())
         return self.n, is_met
@@ -169,12 +173,10 @@ def test_a_larger_gap_than_one_is_not_to_be_had_smaller(monkeypatch):
             fits.table(*columns)
             tables += 1
             one_way, *others, fibres = seen.margins[seen.last], *seen.margins[3:]
-            middles = [(m.low + m.high) // 2 for m in others]
-            wanted = [Partition(m.of, n, n) for m, n in zip(others, middles, strict=True)]
             reached = fits.table(*columns).gap
             if reached > 1:
                 larger += 1
-                best = smallest_gap(len(seen.n), [fibres, one_way], wanted)
+                best = smallest_gap(len(seen.n), [fibres, one_way], others)
                 avoidable += best is not None and best < reached
         monkeypatch.undo()
     assert tables > 100

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.api.reading import read
-from engine.fit import fit_support, found_limits
+from engine.fit import Noise, fit_support, found_limits
 from engine.mechanism import RowBounds, grow
 from engine.release import build
 from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, Resolution
@@ -34,10 +34,8 @@ def drawn(tree, found, *, step=1, total=None):
     return fit_support(
         tree,
         integer_column(step=step),
-        noisy_total=int(tree.n[tree.depth == 0].sum()),
+        noise=Noise(int(tree.n[tree.depth == 0].sum()), 3, 0),
         total=total or int(tree.n[tree.depth == 0].sum()),
-        floor=3,
-        layer_sd=0,
         code_limits=found,
         key=KEY,
     )
@@ -272,10 +270,8 @@ def test_no_2020_in_data_that_begin_in_2021(per_day, keys):
                 support = fit_support(
                     tree,
                     one,
-                    noisy_total=int(run.one_way[""].n[0]),
+                    noise=Noise(int(run.one_way[""].n[0]), 3, 1),
                     total=int(run.one_way[""].n[0]),
-                    floor=3,
-                    layer_sd=1,
                     total_sd=1.4,
                     code_limits=code_limits,
                     key=KEY,

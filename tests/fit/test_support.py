@@ -6,7 +6,7 @@ from fixtures.fit import KEY, gaussian, integer_column, measured, text_column, t
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.fit import fit_support, is_leaf
+from engine.fit import Noise, fit_support, is_leaf
 from engine.fit import tree as fits
 from engine.fit.supports import share_out
 from engine.ranges import code_bounds
@@ -19,6 +19,7 @@ from engine.schema import (
     OTHER_CODE,
 )
 
+NONE = np.empty(0)
 NONNEG, NEG, NULL, OTHER = KIND_NONNEGATIVE, KIND_NEGATIVE, KIND_NULL, KIND_OTHER
 CODES = st.lists(
     st.one_of(st.integers(-40, 70), st.integers(0, 6), st.just(NULL_CODE)), min_size=3, max_size=120
@@ -29,10 +30,8 @@ def fit(tree, column=None, *, total=100, noisy_total=None, floor=3, limits=None,
     return fit_support(
         tree,
         column or integer_column(),
-        noisy_total=total if noisy_total is None else noisy_total,
+        noise=Noise(total if noisy_total is None else noisy_total, floor, 0),
         total=total,
-        floor=floor,
-        layer_sd=0,
         code_limits=limits,
         key=key,
     )
@@ -53,7 +52,9 @@ def rows_inside(support, kind, low, high) -> int:
 def test_whole_masses_add_up_at_every_node(codes, threshold, seed, total):
     tree = measured(("A",), codes, (top_for(codes),), threshold=threshold, noise=gaussian(seed))
     room = np.ones(tree.n_nodes + 1, dtype=bool)
-    fitted = fits.fitted_tree(fits.tree_of(tree), len(codes), float(total), room, 3, 1, 0.0)
+    fitted = fits.fitted_tree(
+        fits.tree_of(tree, Noise(len(codes), 3, 1)), float(total), room, 0.0, NONE, NONE
+    )
     mass, left = share_out(tree, fitted.mass, fitted.remainder, total)
     assert mass[0] == total
     assert (mass >= 0).all()
@@ -221,10 +222,8 @@ def test_a_leaf_outside_the_limits_keeps_its_own_range():
     support = fit_support(
         tree,
         integer_column("A"),
-        noisy_total=8,
+        noise=Noise(8, 3, 0),
         total=8,
-        floor=3,
-        layer_sd=0,
         code_limits=(0, 5),
         key=b"k" * 16,
     )
@@ -245,10 +244,8 @@ def test_large_values_among_many_rare_ones_keep_their_counts():
         support = fit_support(
             measured(("A",), rows, (18,), threshold=5, noise=gaussian(seed)),
             integer_column("A"),
-            noisy_total=len(rows),
+            noise=Noise(len(rows), 3, 1),
             total=len(rows),
-            floor=3,
-            layer_sd=1,
             code_limits=None,
             key=KEY,
         )

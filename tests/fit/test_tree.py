@@ -14,8 +14,8 @@ from engine.schema import KIND_NONNEGATIVE, KIND_NULL
 
 
 def fit(tree, noisy_total, total, has_room, *, layer_sd=0, variance=0.0):
-    nodes, room = fits.tree_of(tree), np.array(has_room)
-    return fits.fitted_tree(nodes, noisy_total, total, room, 3, layer_sd, variance)
+    nodes, none = fits.tree_of(tree, fits.Noise(noisy_total, 3, layer_sd)), np.empty(0)
+    return fits.fitted_tree(nodes, total, np.array(has_room), variance, none, none)
 
 
 def test_tree_by_hand():

@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import InternalError, SpecError
-from engine.fit.joint.margins import FitReport, Target, run_cycles
+from engine.fit.joint.margins import FitReport, Target, possible_cells, run_cycles
 from engine.kernels import Whole, kernel, part
 from engine.levels import StructuralZero
 from engine.params import Sample
-from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
+from engine.schema import ColumnSet, FloatArray, Int64Array
 
 # One table: blocks of columns, so that most margins are raked on a sum of the table that is much smaller.
 
@@ -125,18 +125,6 @@ def aligned(targets: Sequence[Target], axes: ColumnSet) -> tuple[FloatArray, ...
         ).astype(np.float64)
         for target in targets
     )
-
-
-def seed(axes: ColumnSet, sizes: Mapping[str, int], zeros: Sequence[StructuralZero]) -> BoolArray:
-    """The possible cells, one axis a column."""
-    possible = np.ones(tuple(sizes[name] for name in axes), dtype=bool)
-    for zero in zeros:
-        order = [zero.columns.index(name) for name in axes if name in zero.columns]
-        shape = tuple(sizes[name] if name in zero.columns else 1 for name in axes)
-        possible &= ~np.transpose(zero.cells, order).reshape(shape)
-    if not possible.any():
-        raise SpecError(NOTHING_POSSIBLE)
-    return possible
 
 
 def rake_table(table: FloatArray, block: Block, wanted: Sequence[FloatArray]) -> float:
@@ -411,8 +399,10 @@ def _start(
     tables = []
     for place, clique in enumerate(tree.cliques):
         here = [zero for zero, home in zip(zeros, homes, strict=True) if home == place]
-        table = seed(clique, sizes, here).astype(np.float64)
-        tables.append(table / prod(table.shape))
+        possible = possible_cells(clique, tuple(sizes[name] for name in clique), here)
+        if not possible.any():
+            raise SpecError(NOTHING_POSSIBLE)
+        tables.append(possible / possible.size)
     for place in range(len(tables) - 1, 0, -1):
         # Not yet tables of one distribution: each takes in the sums of what lies beyond it.
         up = summed(tables[place], _shared_axes(tree, place, place))

@@ -129,7 +129,8 @@ def nonnegative_leaves(margin: Margin, total: float) -> FloatArray:
         raise InternalError("leaves cannot add up to less than 0")
     above = np.array([float(total)])
     for depth in _upward(margin):
-        above = _on_simplex(depth, above)[depth.exists]
+        nearest = _on_simplex(depth.estimate, _weights(depth), depth.exists, above)
+        above = nearest[depth.exists]
     return above
 
 
@@ -193,23 +194,24 @@ def _shares(depth: _Depth) -> FloatArray:
     return share
 
 
-def _on_simplex(depth: _Depth, mass: FloatArray) -> FloatArray:
-    """Nearest points to the estimates, by their variances, that are at least 0 and add up to each parent's mass.
+def _on_simplex(
+    estimate: FloatArray, weight: FloatArray, exists: BoolArray, mass: FloatArray
+) -> FloatArray:
+    """Nearest points to the estimates, by their variances, that are at least 0 and add up to the mass of each row.
 
-    They are max(estimate - t variance, 0) for the one t of each parent that gives its mass. Held, Wolfe and Crowder
-    1974, doi:10.1007/BF01580223.
+    They are max(estimate - t variance, 0) for the one t of each row that gives its mass. Held, Wolfe and Crowder 1974,
+    doi:10.1007/BF01580223.
     """
-    weight = _weights(depth)
     ratio = np.full(weight.shape, -np.inf)
-    np.divide(depth.estimate, weight, out=ratio, where=depth.exists)
+    np.divide(estimate, weight, out=ratio, where=exists)
     order = np.argsort(-ratio, axis=1, kind="stable")
     ranked = np.take_along_axis(ratio, order, axis=1)
-    reached = np.cumsum(np.take_along_axis(depth.estimate, order, axis=1), axis=1)
+    reached = np.cumsum(np.take_along_axis(estimate, order, axis=1), axis=1)
     heavy = np.cumsum(np.take_along_axis(weight, order, axis=1), axis=1)
     shift = (reached - mass[:, None]) / heavy
     n_positive = np.maximum((ranked > shift).sum(axis=1), 1)
     chosen = np.take_along_axis(shift, n_positive[:, None] - 1, axis=1)
-    points: FloatArray = np.maximum(depth.estimate - chosen * weight, 0.0) * depth.exists
+    points: FloatArray = np.maximum(estimate - chosen * weight, 0.0) * exists
     return points
 
 
@@ -423,7 +425,7 @@ def reconcile(
     """
     if not margins:
         raise InternalError("a joint distribution needs at least one margin")
-    possible = {m.columns: possible_cells(m, zeros) for m in margins}
+    possible = {m.columns: possible_cells(m.columns, m.n.shape, zeros) for m in margins}
     if post == "wls":
         return _by_least_squares(margins, total, prior, possible)
     rows = max(float(total.n), 0.0)
@@ -460,18 +462,12 @@ def thresholded(n: FloatArray, rows: float) -> FloatArray:
 
 
 def on_simplex(n: FloatArray, possible: BoolArray, rows: float) -> FloatArray:
-    """The nearest counts that are not negative, add up to the rows and are nothing where nothing is possible.
-
-    Source: Duchi, Shalev-Shwartz, Singer, Chandra (2008), DOI 10.1145/1390156.1390191, figure 1.
-    """
-    inside = n[possible]
+    """The nearest counts that are not negative, add up to the rows and are nothing where nothing is possible."""
+    inside = n[possible][np.newaxis]
     out = np.zeros_like(n)
-    if not len(inside) or rows <= 0:
-        return out
-    falling = np.sort(inside)[::-1]
-    excess = (np.cumsum(falling) - rows) / np.arange(1, len(falling) + 1)
-    last = np.flatnonzero(falling > excess)[-1]
-    out[possible] = np.maximum(inside - excess[last], 0.0)
+    if inside.size and rows > 0:
+        ones = np.ones_like(inside)
+        out[possible] = _on_simplex(inside, ones, ones > 0, np.array([rows]))[0]
     return out
 
 
@@ -571,16 +567,16 @@ def _flat(margin: Margin) -> tuple[FloatArray, float]:
     return margin.n.astype(np.float64), margin.variance
 
 
-def possible_cells(margin: Margin, zeros: Sequence[StructuralZero]) -> BoolArray:
-    """Cells of a margin that no rule declares impossible."""
-    possible = np.ones(margin.n.shape, dtype=bool)
+def possible_cells(
+    columns: ColumnSet, shape: tuple[int, ...], zeros: Sequence[StructuralZero]
+) -> BoolArray:
+    """Cells of a table that no rule of its columns declares impossible, one axis a column."""
+    possible = np.ones(shape, dtype=bool)
     for zero in zeros:
-        if set(zero.columns) <= set(margin.columns):
-            shape = [
-                s if c in zero.columns else 1
-                for c, s in zip(margin.columns, margin.n.shape, strict=True)
-            ]
-            possible &= ~zero.cells.reshape(shape)
+        if set(zero.columns) <= set(columns):
+            order = [zero.columns.index(name) for name in columns if name in zero.columns]
+            wide = [s if c in zero.columns else 1 for c, s in zip(columns, shape, strict=True)]
+            possible &= ~np.transpose(zero.cells, order).reshape(wide)
     return possible
 
 

@@ -1,4 +1,4 @@
-"""Which tables of three columns would help a wide table most, told by the wide table itself.
+"""Which tables of three columns would help a wide table most, read off the wide table itself.
 
 Rows of a wide table in, column sets out. Only pairs are looked at, which the wide table has nearly as locked: nothing
 is known here that a reader of the release does not know. Three columns that have much to do with each other in pairs
@@ -35,11 +35,11 @@ def chosen_triples(
     most: So many tables at most.
     known: Tables that are locked already; what lies inside one is not chosen.
 
-    Columns of which one tells the other are not chosen together: the pair without the told one says the same.
+    Columns of which one implies the other are not chosen together: the pair without the implied one says the same.
     Everything is compared in whole numbers; among equals the first by name is taken.
     """
     triples = np.array([*combinations(range(len(columns)), 3)], dtype=np.int64).reshape(-1, 3)
-    left = _is_free(columns, triples, known) & ~_has_told(triples, _told(codes))
+    left = _is_free(columns, triples, known) & ~_has_implied(triples, _implied(codes))
     information = _information(codes, n).astype(np.int64)
     return _greedy(columns, information, left, most=most, target=target)
 
@@ -111,7 +111,7 @@ def _information(codes: Sequence[Int64Array], n: Int64Array) -> np.ndarray:
 
 
 def _grouped(code: Int64Array, n: Int64Array) -> Int64Array:
-    """Values as they are where they are few, else neighbours together: many cells of few rows seem to tell much."""
+    """Values as they are where they are few, else neighbours together: many cells of few rows look like dependence."""
     single = _counts(code, n, int(code.max(initial=-1)) + 1)
     if len(single) <= GROUPS:
         return code
@@ -123,8 +123,8 @@ def _counts(code: Int64Array, n: Int64Array, size: int) -> Int64Array:
     return np.bincount(code, weights=n, minlength=size).astype(np.int64)
 
 
-def _told(codes: Sequence[Int64Array]) -> BoolArray:
-    """Whether one of two columns tells the other, in all rows; symmetric."""
+def _implied(codes: Sequence[Int64Array]) -> BoolArray:
+    """Whether one of two columns implies the other, in all rows; symmetric."""
     sizes = [int(code.max(initial=-1)) + 1 for code in codes]
     out = np.zeros((len(codes), len(codes)), dtype=bool)
     for i, j in combinations(range(len(codes)), 2):
@@ -133,10 +133,10 @@ def _told(codes: Sequence[Int64Array]) -> BoolArray:
     return out
 
 
-def _has_told(triples: Int64Array, told: BoolArray) -> BoolArray:
-    """Triples in which a column tells another one."""
+def _has_implied(triples: Int64Array, implied: BoolArray) -> BoolArray:
+    """Triples in which a column implies another one."""
     one, other, third = triples.T
-    out: BoolArray = told[one, other] | told[one, third] | told[other, third]
+    out: BoolArray = implied[one, other] | implied[one, third] | implied[other, third]
     return out
 
 

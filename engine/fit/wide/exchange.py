@@ -74,7 +74,7 @@ class Prices(NamedTuple):
     twice: Int64Array  # shape (n_cells,): How much more that is with every row
 
 
-@kernel
+@part
 def _gains(
     x: Int64Array, column: int, low: int, high: int, copies: Copies, prices: Prices
 ) -> Int64Array:
@@ -565,11 +565,6 @@ class Board:
     def has_tables(self, column: int) -> bool:
         """Whether any table has the column."""
         return len(self._own[column].own) > 0
-
-    def gains(self, at: Int64Array, column: int) -> Int64Array:
-        """What it adds to the error when a row alone takes another level of a column."""
-        x, size = self.rows.take(at, axis=1), self.sizes[column]
-        return _gains(x, column, 0, size, self._own[column], self._prices)
 
     def exchange(
         self,

@@ -45,8 +45,8 @@ from engine.schema import (
 # Which columns of a wide table are searched, in which levels, and which follow from others.
 #
 # Supports and locked pairs in, a plan out. A column of few values is searched as it is. One of many values is searched
-# in groups of values, and its values are placed within the groups afterwards; where it tells a column of few values,
-# such as an occupation its major group, that column's values are the groups. A column that another one tells is read
+# in groups of values, and its values are placed within the groups afterwards; where it implies a column of few values,
+# such as an occupation its major group, that column's values are the groups. A column that another one implies is read
 # off that one. What is bound so stays bound in every row.
 
 
@@ -56,17 +56,17 @@ GROUPS = 32
 """Groups of equal share; a value with more rows is one of its own."""
 FINEST = 64
 """Groups within a group, for the placing of values."""
-Telling = Mapping[tuple[str, str], Int64Array]
+Implications = Mapping[tuple[str, str], Int64Array]
 SURE = 0.95
-"""Least share of a column's rows in measured values for it to tell another column."""
+"""Least share of a column's rows in measured values for it to imply another column."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
+class Implied:
     """A column that is read off another one."""
 
     by: str
-    # shape (n_values of `by`,): Position in the told column's support for each value.
+    # shape (n_values of `by`,): Position in the implied column's support for each value.
     code: Int64Array
 
 
@@ -85,53 +85,58 @@ class LevelPlan:
 
     searched: dict[str, Int64Array]  # Level of each value of the searched columns
     placed: dict[str, Placed]
-    told: dict[str, Told]  # Such that what a column is read off is known before it, in this order
+    implied: dict[
+        str, Implied
+    ]  # Such that what a column is read off is known before it, in this order
 
 
 def plan_levels(
     columns: ColumnSet,
     supports: Mapping[str, Support],
     pairs: Mapping[ColumnSet, SyntheticTable],
-    known: Telling,
+    known: Implications,
 ) -> LevelPlan:
-    """Sort the columns into searched, placed and told ones.
+    """Sort the columns into searched, placed and implied ones.
 
     known: By finer and coarser column: the coarser one's position for each value; more is read off the pairs.
     """
-    telling = _telling(columns, supports, pairs)
-    telling |= {pair: code for pair, code in known.items() if set(pair) <= set(columns)}
+    implications = _implications(columns, supports, pairs)
+    implications |= {pair: code for pair, code in known.items() if set(pair) <= set(columns)}
     size = {name: len(supports[name]) for name in columns}
     by_size = sorted(columns, key=lambda name: (size[name], name))
-    told: dict[str, str] = {}
+    implied: dict[str, str] = {}
     for name in by_size:
-        finer = [f for f in by_size if (f, name) in telling and f not in told]
+        finer = [f for f in by_size if (f, name) in implications and f not in implied]
         few = [f for f in finer if size[f] <= MOST_VALUES]
         if few:
-            told[name] = few[0]
+            implied[name] = few[0]
     hosts: dict[str, str] = {}
-    for name in (n for n in reversed(by_size) if size[n] > MOST_VALUES and n not in told):
-        coarser = [c for c in by_size if (name, c) in telling and c not in told]
+    for name in (n for n in reversed(by_size) if size[n] > MOST_VALUES and n not in implied):
+        coarser = [c for c in by_size if (name, c) in implications and c not in implied]
         few = [c for c in coarser if size[c] <= MOST_VALUES]
-        few = [c for c in few if _adds_up(supports[name], telling[name, c], supports[c])]
+        few = [c for c in few if _adds_up(supports[name], implications[name, c], supports[c])]
         if few:
             hosts[name] = few[-1]
-        told |= {c: name for c in coarser if c not in hosts.values()}
+        implied |= {c: name for c in coarser if c not in hosts.values()}
     searched = {
         name: groups_of(supports[name], MOST_VALUES, GROUPS)
         for name in columns
-        if name not in told and name not in hosts
+        if name not in implied and name not in hosts
     }
-    placed = {name: Placed(host=c, group=telling[name, c]) for name, c in hosts.items()}
+    placed = {name: Placed(host=c, group=implications[name, c]) for name, c in hosts.items()}
     placed |= {
         name: Placed(host=name, group=level)
         for name, level in searched.items()
         if len(level) > level.max(initial=-1) + 1
     }
-    order = sorted(told, key=lambda name: _depth(name, told))
+    order = sorted(implied, key=lambda name: _depth(name, implied))
     return LevelPlan(
         searched=searched,
         placed=placed,
-        told={name: Told(by=told[name], code=telling[told[name], name]) for name in order},
+        implied={
+            name: Implied(by=implied[name], code=implications[implied[name], name])
+            for name in order
+        },
     )
 
 
@@ -164,7 +169,7 @@ def packed(n: Int64Array, kind: Int64Array, enough: int) -> Int64Array:
     return out
 
 
-def _telling(
+def _implications(
     columns: ColumnSet,
     supports: Mapping[str, Support],
     pairs: Mapping[ColumnSet, SyntheticTable],
@@ -188,16 +193,16 @@ def _telling(
 
 
 def _adds_up(finer: Support, code: Int64Array, coarser: Support) -> bool:
-    """Whether the counts of a column make up those of the one that it tells."""
+    """Whether the counts of a column make up those of the one that it implies."""
     sums = np.bincount(code, weights=finer.n, minlength=len(coarser))
     return bool((sums == coarser.n).all())
 
 
-def _depth(name: str, told: Mapping[str, str]) -> int:
-    """How many columns lie between a told column and one that is not."""
+def _depth(name: str, implied: Mapping[str, str]) -> int:
+    """How many columns lie between an implied column and one that is not."""
     depth = 0
-    while name in told:
-        name, depth = told[name], depth + 1
+    while name in implied:
+        name, depth = implied[name], depth + 1
     return depth
 
 
@@ -264,11 +269,8 @@ def placed_values(
 # Many rows: searched as fewer, each of which stands for several, then laid out in full.
 #
 # One-column counts and a step in, thinner counts out; thin rows in, all rows out. Every column's counts are those of
-# the supports again: where copies of thin rows show a level too often, some of them take a level that is missing, those
-# whose other values it goes with best.
-
-
-_NEVER = 1 << 60
+# the supports again: where repeated thin rows show a level too often, some of them take a level that is missing, and
+# exchange it where it does not go with their other values.
 
 
 def step_of(n_rows: int) -> int:
@@ -305,11 +307,7 @@ def settled(board: Board, singles: Sequence[Int64Array], shuffles: Shuffles) -> 
         nth = np.arange(len(level)) - np.searchsorted(sorted_levels, sorted_levels)
         leaving = order[nth < np.maximum(over, 0)[sorted_levels]]
         missing = np.repeat(np.arange(len(single)), np.maximum(-over, 0))
-        leaving = leaving[shuffles.order(len(leaving))]
-        missing = missing[shuffles.order(len(missing))]
-        for begin in range(0, len(leaving), AT_ONCE):
-            some = slice(begin, begin + AT_ONCE)
-            _take(board, column, leaving[some], missing[some])
+        board.change_level(leaving, column, missing[shuffles.order(len(missing))])
         changed.append(leaving)
     return np.unique(np.concatenate(changed))
 
@@ -319,41 +317,6 @@ def polish(board: Board, changed: Int64Array, shuffles: Shuffles) -> None:
     for _ in range(BUDGET.polishes):
         others = shuffles.order(board.rows.shape[1])[: max(BUDGET.polished_rows - len(changed), 0)]
         matched_sweep(board, shuffles, np.union1d(changed, others))
-
-
-def _take(board: Board, column: int, at: Int64Array, levels: Int64Array) -> None:
-    """Let rows take levels of a column, each the one that goes best with it, as far as it is free."""
-    gains = np.zeros((len(at), len(levels)), dtype=np.int64)
-    if board.has_tables(column):
-        gains = board.gains(at, column)[:, levels]
-    gains -= gains.max() + 1  # every level is to be taken
-    one, other = _matched(gains)
-    left = np.setdiff1d(np.arange(len(at)), one)
-    free = np.setdiff1d(np.arange(len(levels)), other)
-    out = np.empty(len(at), dtype=np.int64)
-    out[one], out[left] = levels[other], levels[free]
-    board.change_level(at, column, out)
-
-
-def _matched(gains: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Pair rows with columns of a matrix where its entry is below 0, the lowest first, none twice."""
-    free = np.arange(len(gains))
-    ones, others = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for _ in range(BUDGET.matches):
-        if not len(free) or not gains.shape[1]:
-            break
-        choice = gains[free].argmin(axis=1)
-        value = gains[free, choice]
-        wants = value < 0
-        free, choice, value = free[wants], choice[wants], value[wants]
-        order = np.argsort(value, kind="stable")
-        free, choice = free[order], choice[order]
-        taken, first = np.unique(choice, return_index=True)
-        ones.append(free[first])
-        others.append(taken)
-        gains[:, taken] = _NEVER
-        free = np.delete(free, first)
-    return np.concatenate(ones), np.concatenate(others)
 
 
 # Rows with an impossible pair of values find partners for an exchange that leaves fewer such pairs.
@@ -521,7 +484,7 @@ def fit_wide(
     tables: Sequence[SyntheticTable],
     *,
     key: bytes,
-    told: Telling | None = None,
+    implied: Implications | None = None,
     report: Report | None = None,
     target: str | None = None,
 ) -> WideFit:
@@ -529,7 +492,7 @@ def fit_wide(
 
     tables: Locked tables; those of two and three of the columns are fitted to, others are left out.
     key: Sampling key of the wide table, at least 16 bytes. Equal keys and tables give equal rows.
-    told: Columns known to tell others: by finer and coarser column, the coarser one's position for each
+    implied: Columns known to imply others: by finer and coarser column, the coarser one's position for each
         value.
 
     Dependencies that no table shows come out about as weak as the tables allow: the start is a tree (Chow and Liu
@@ -539,7 +502,7 @@ def fit_wide(
     pairs: dict[ColumnSet, SyntheticTable] = {
         table.columns: table for table in inside if len(table.columns) == 2
     }
-    plan = plan_levels(columns, supports, pairs, told or {})
+    plan = plan_levels(columns, supports, pairs, implied or {})
     shuffles = Shuffles(key)
     names = tuple(plan.searched)
     sizes = [int(level.max(initial=-1)) + 1 for level in plan.searched.values()]
@@ -608,8 +571,8 @@ def _targets(
 
 def _searched_as(name: str | None, plan: LevelPlan) -> str | None:
     """The searched column that decides a column."""
-    while name is not None and name in plan.told:
-        name = plan.told[name].by
+    while name is not None and name in plan.implied:
+        name = plan.implied[name].by
     return plan.placed[name].host if name is not None and name in plan.placed else name
 
 
@@ -727,8 +690,8 @@ def _values(
         codes[name] = placed_values(
             rows, sizes, host, supports[name], fine, group, targets, shuffles
         )
-    for name, told in plan.told.items():
-        codes[name] = told.code[codes[told.by]]
+    for name, implied in plan.implied.items():
+        codes[name] = implied.code[codes[implied.by]]
     return np.stack([codes[name] for name in columns])
 
 
@@ -755,13 +718,15 @@ def wide_table(
     tables: Mapping[ColumnSet, SyntheticTable],
     *,
     key: bytes,
-    told: Telling,
+    implied: Implications,
     report: Report,
     target: str | None = None,
 ) -> tuple[SyntheticTable, WideFit]:
     """Fit a wide table to all locked tables of two and three of its columns; parameters as of `fit_wide`."""
     inside = [table for names, table in tables.items() if used_by(columns, names)]
-    fit = fit_wide(columns, supports, inside, key=key, told=told, report=report, target=target)
+    fit = fit_wide(
+        columns, supports, inside, key=key, implied=implied, report=report, target=target
+    )
     table = SyntheticTable(
         columns=columns,
         codes=fit.codes,

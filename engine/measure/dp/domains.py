@@ -85,7 +85,7 @@ def _grid_levels(column: Column) -> tuple[Int64Array, Int64Array]:
 def _marked(
     columns: Mapping[str, Column], levels: Mapping[str, Levels]
 ) -> list[tuple[_Marks, str]]:
-    """Per declared universe, the marks of the columns that tell something of it, in the order of their names."""
+    """Per declared universe, the marks of the columns that determine or have it, in the order of their names."""
     marks: dict[_Condition, _Marks] = {}
     words: dict[_Condition, str] = {}
     for name in sorted(columns):

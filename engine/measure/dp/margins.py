@@ -190,7 +190,7 @@ def _reading(column: Column) -> tuple[object, ...]:
 
 
 def remarks_path(key_path: Path, name: str) -> Path:
-    """What is told to the custodian about the source of a measurement."""
+    """What the custodian reads about the source of a measurement."""
     return measured_folder(key_path) / f"{name}.remarks.json"
 
 
