@@ -40,6 +40,7 @@ def build(
     previous: str | None = None,
     title: str = "",
     unit: str | Mapping[str, Any] | None = None,
+    weight: str | None = None,
     reviewed: bool = False,
     privacy: str | Mapping[str, Any] = "standard",
     max_rows: int | None = None,
@@ -70,6 +71,8 @@ def build(
         For a source: as in section `[release]` of a spec.
     unit : str or mapping, optional
         For a source: what a row is, as in `[release]`: "stays", or {"one": "stay", "many": "stays", "de": {...}}.
+    weight : str, optional
+        For a source: column of survey weights, as in `[release]`.
     reviewed : bool
         For a source: you have checked the detected settings; `publish_pack` requires this, or `accept_detected`.
     privacy : str or mapping
@@ -104,6 +107,7 @@ def build(
         previous=previous,
         title=title,
         unit=unit,
+        weight=weight,
         reviewed=reviewed,
         privacy=privacy,
         max_rows=max_rows,
@@ -310,7 +314,7 @@ def resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
     if is_spec or (isinstance(what, str | Path) and Path(what).suffix == ".toml"):
         doubled = [
             n
-            for n in ("tables", "key", "columns", "entities", "max_rows", "dp", "unit")
+            for n in ("tables", "key", "columns", "entities", "max_rows", "dp", "unit", "weight")
             if of_source.get(n) is not None
         ]
         if doubled:

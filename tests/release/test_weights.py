@@ -124,6 +124,17 @@ def test_weights_that_cannot_be_added_up_are_refused(people, tmp_path, wrong, sa
         built(tmp_path, people, wrong)
 
 
+def test_a_frame_may_have_weights(people, tmp_path):
+    engine.new_key(tmp_path / "a.key")
+    with engine.build(
+        people, tables=[["sex"]], weight="weight", key=tmp_path / "a.key", out=tmp_path / "r.duckdb"
+    ) as release:
+        assert ("sex", "weight") in release.tables
+        got = dict(release.sql("SELECT sex, weighted_count() FROM data GROUP BY sex").rows)
+    for sex, truth in people.groupby("sex")["weight"].sum().items():
+        assert abs(got[sex] / truth - 1) < 0.02
+
+
 def test_a_release_without_weights_says_so(people, tmp_path):
     with engine.open(built(tmp_path, people, "")) as release:
         assert release.weight is None

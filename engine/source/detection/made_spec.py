@@ -47,6 +47,7 @@ def make_spec(
     dp: Mapping[str, Any] | None = None,
     notes: Iterable[str] = (),
     unit: str | Mapping[str, Any] | None = None,
+    weight: str | None = None,
     reviewed: bool = False,
     table: str | None = None,
     check_key: bool = True,
@@ -57,7 +58,7 @@ def make_spec(
         not declared are left out.
     entities: As in `[source]`; []: each row is one. None: not said, which is refused where a column looks
         like an identifier, unless `identity` says that rows are told apart by their values.
-    vintage, previous, title, name, privacy, notes, unit, reviewed: As in `[release]`; `privacy` is the name
+    vintage, previous, title, name, privacy, notes, unit, weight, reviewed: As in `[release]`; `privacy` is the name
         of a profile, or the section `[privacy]`.
     max_rows: As in `[privacy]`; detected where entities are named and it is not said.
     """
@@ -104,7 +105,8 @@ def make_spec(
         del by_name[identifier]
     by_name = _within(by_name, set(by_name) - set(source.entity_columns)) | declared
     release: dict[str, Any] = {"title": title, "name": name, "vintage": vintage, "key": str(key)}
-    said = {"mode": None if dp is None else "dp", "unit": unit, "previous": previous}
+    mode = None if dp is None else "dp"
+    said = {"mode": mode, "unit": unit, "weight": weight, "previous": previous}
     release |= {"notes": list(notes), "reviewed": reviewed}
     release |= {word: value for word, value in said.items() if value is not None}
     return spec_of(
