@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 
 from engine.errors import NotAnswerable, SpecError, TooLarge
+from engine.schema import column_set
 from engine.store import unused_name
 from queries.packs import (
     ColumnSpec,
@@ -148,12 +149,14 @@ class Cubes:
             columns={c: ColumnSpec(parents=list(coarser)) for c, coarser in levels.items()},
         )
         with open_sources(release, spec) as sources:
-            used = {c for table in release.tables for c in table}
+            # Tables with survey weights give the others their weighted counts.
+            tables = [table for table in release.tables if release.weight not in table]
+            used = {c for table in tables for c in table}
             dimensions = {c: _dimension(c, sources) for c in release.columns if c in used}
-            measures = [_measures(release, table, dimensions) for table in release.tables]
+            measures = [_measures(release, table, dimensions) for table in tables]
             axis = _axis(sources, dimensions, [m for given in measures for m in given])
             cubes: dict[str, Cube] = {}
-            for table, given in zip(release.tables, measures, strict=True):
+            for table, given in zip(tables, measures, strict=True):
                 columns = tuple(c for c in release.columns if c in table)
                 name = "-".join(columns)
                 if not _PLAIN.fullmatch(name) or name in cubes:
@@ -191,8 +194,11 @@ def _dimension(column: str, sources: Sources) -> Dimension:
 def _measures(
     release: Release, table: tuple[str, ...], dimensions: Mapping[str, Dimension]
 ) -> tuple[Measure, ...]:
-    """The count, and sums and means that were measured."""
+    """The count, the weighted count, and sums and means that were measured."""
     out = [Measure(code="count", kind="count")]
+    weight = release.weight
+    if weight is not None and column_set((*table, weight)) in release.tables:
+        out.append(Measure(code="weighted_count", kind="sum", of=weight))
     for of in release.card(*table).sums:
         key = dimensions[of].key
         out += [
@@ -213,6 +219,8 @@ def _axis(
     for m in {m.code: m for m in measures}.values():
         if m.of is None:
             labels = tuple(words["number of"][i].format(units[i]) for i in languages)
+        elif m.of == sources.release.weight:
+            labels = tuple(f"{words['weighted'][i]} {units[i]}" for i in languages)
         else:
             labels = tuple(f"{words[m.kind][i]} {dimensions[m.of].labels[i]}" for i in languages)
         items.append(Item(code=m.code, key=m.code, labels=labels, kind="value", value=m.code))

@@ -111,6 +111,24 @@ def test_packs_show_weighted_counts_in_the_place_of_tables_with_weights(path, tm
     assert "by weight" not in titles
 
 
+def test_the_server_shows_weighted_counts(path, release):
+    pytest.importorskip("fastapi")
+    from fixtures.serve import served
+
+    from queries.serve import app_of
+
+    right = release.sql("SELECT weighted_count() FROM data GROUP BY region ORDER BY region").rows
+    asked = "valueCodes[region]=*&valueCodes[ContentsCode]=weighted_count"
+    with served(app_of(path)) as client:
+        tables = client.ask("/api/px/v2/tables").json["tables"]
+        cube = client.ask(f"/api/px/v2/tables/region/data?{asked}").json
+    assert {one["id"] for one in tables} == {"region", "region-sex"}
+    assert cube["value"] == [w for (w,) in right]
+    assert cube["dimension"]["ContentsCode"]["category"]["label"] == {
+        "weighted_count": "Weighted number of people"
+    }
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
