@@ -28,5 +28,6 @@ export function reason(text) {
   return first + (without ? t("; possible without {names}", { names: either(without) }) : "");
 }
 
-// "{low} to {high}", as the server labels bands.
-export const band = (text) => text.replace(/^(\S+) to (\S+)$/, (_, low, high) => t("{low} to {high}", { low, high }));
+// "{low} to {high}", as the server labels bands; years have no thousands separators.
+const end = (text) => (/^-?[\d,]+(\.\d+)?$/.test(text) ? Number(text.replaceAll(",", "")).toLocaleString(locale, { useGrouping: text.includes(","), maximumFractionDigits: 15 }) : text);
+export const band = (text) => text.replace(/^(\S+) to (\S+)$/, (_, low, high) => t("{low} to {high}", { low: end(low), high: end(high) }));
