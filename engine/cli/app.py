@@ -95,7 +95,7 @@ COMMANDS = (
     Command(
         "serve",
         "engine.cli.serve",
-        "Serve a release, or a folder of releases: table builder in the browser and JSON API. Read-only.",
+        "Serve a release, or a folder of releases: table builder in the browser and JSON API. Never changes one.",
     ),
     Command(
         "requests",

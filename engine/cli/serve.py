@@ -123,7 +123,7 @@ def serve_command(
     takes_requests: Requests = None,
     trust: Trust = None,
 ) -> None:
-    """Serve a release, or a folder of releases: table builder in the browser and JSON API. Releases are never changed."""
+    """Serve a release, or a folder of releases: table builder in the browser and JSON API. Never changes one."""
     try:
         with loading():
             import uvicorn

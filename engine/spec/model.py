@@ -243,7 +243,11 @@ class ColumnSection(_Section):
         description="Real and decimal columns: values are multiples of it, a power of ten or of two; default 0.01 for "
         "decimal",
     )
-    step: int = Field(1, description='Integer columns: values are multiples of it in the source; to round them, say `kind = "real"` and `resolution`')
+    step: int = Field(
+        1,
+        description="Integer columns: values are multiples of it in the source; to round them, say "
+        '`kind = "real"` and `resolution`',
+    )
     domain: list[Scalar] | dict[str, Scalar] | None = Field(
         None,
         description="Categories and text: the values, in the order of tables. Numbers and dates: smallest and largest "

@@ -93,14 +93,18 @@ def stays(tmp_path_factory):
         "day": {"kind": "date"},
     }
     tables = (("born", "sex"), ("cost", "ward"), ("day",), ("sex", "ward"), tuple(kinds))
-    spec = write_spec(folder, folder / "stays.parquet", kinds, tables, privacy=ACCEPTED, entities=())
+    spec = write_spec(
+        folder, folder / "stays.parquet", kinds, tables, privacy=ACCEPTED, entities=()
+    )
     build(read(spec), folder / "r.duckdb", jobs=1)
     with served(app_of(folder / "r.duckdb", limits=one_worker())) as client:
         yield client
 
 
 def test_the_start_page_asks_what_is_worth_a_chart(sheet, stays):
-    tables = {tuple(t["columns"]): t["is_modelled"] for t in stays.ask("/api/tables").json["tables"]}
+    tables = {
+        tuple(t["columns"]): t["is_modelled"] for t in stays.ask("/api/tables").json["tables"]
+    }
     assert [columns for columns, is_modelled in tables.items() if is_modelled] == [
         ("born", "cost", "day", "sex", "ward")
     ]
