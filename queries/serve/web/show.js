@@ -1,8 +1,8 @@
 // The right panel: the table with its noise intervals and statuses, and notes on its accuracy.
 
 import { byId, make } from "./state.js";
-import { find, listed } from "./variables.js";
-import { locale, number, t, unit } from "./words.js";
+import { find, label, listed } from "./variables.js";
+import { accuracy, locale, number, t, unit } from "./words.js";
 
 const FIRST_ROWS = 200;
 export const STATUS = {
@@ -185,7 +185,8 @@ function spans(heads, level) {
 }
 
 export function drawWords(answer, plan) {
-  Object.assign(byId("words"), { textContent: answer.words, lang: "en" });
+  const [own, english] = accuracy(answer.words, label);
+  byId("words").replaceChildren(own, english && make("span", { lang: "en" }, ` ${english}`));
   byId("card-box").hidden = !answer.card.length;
   byId("card").replaceChildren(make("li", {}, answer.table.length ? t("Source: released table of {variables}.", { variables: answer.table.join(", ") }) : t("Source: released total.")), ...answer.card.map((s) => make("li", { lang: "en" }, s)));
   byId("sql-box").hidden = false;
