@@ -78,11 +78,11 @@ Formulas = Annotated[
 ]
 
 Requests = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--requests",
+        "--requests/--no-requests",
         help="Let users request tables that are not released. Requests are kept in a file next to the release; see "
-        "tablepack requests.",
+        "tablepack requests. By default only on a loopback address without a proxy.",
     ),
 ]
 
@@ -120,10 +120,10 @@ def serve_command(
     waiting_each: WaitingEach = 50,
     wait: Wait = 10.0,
     formulas: Formulas = "quote",
-    takes_requests: Requests = False,
+    takes_requests: Requests = None,
     trust: Trust = None,
 ) -> None:
-    """Serve a release, or a folder of releases: table builder in the browser and JSON API. Read-only."""
+    """Serve a release, or a folder of releases: table builder in the browser and JSON API. Never changes one."""
     try:
         with loading():
             import uvicorn
@@ -146,6 +146,8 @@ def serve_command(
     )
     settings = _settings(None if proxy is None else _network(proxy))
     asked: dict[str, Any] = {"limits": limits, "memory": memory, "trust": trust}
+    if takes_requests is None:
+        takes_requests = is_local and proxy is None and _can_note(release)
     asked |= {"formulas": formulas, "timeout_s": timeout, "takes_requests": takes_requests}
     with closing(_listening(host, port)) as listening:
         make = front_of if release.is_dir() else app_of
@@ -193,6 +195,13 @@ def _browse(port: int) -> None:
             time.sleep(0.1)
     if not webbrowser.open(f"http://127.0.0.1:{port}/"):
         print_note("No browser found: open the address yourself")
+
+
+def _can_note(release: Path) -> bool:
+    """Whether requests can be kept beside a release, or the releases of a folder."""
+    folder = release if release.is_dir() else release.parent
+    noted = [*folder.glob("*.requests.json")]
+    return os.access(folder, os.W_OK) and all(os.access(p, os.R_OK | os.W_OK) for p in noted)
 
 
 def _token(path: Path) -> str:

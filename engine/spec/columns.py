@@ -329,7 +329,8 @@ def _resolution(section: ColumnSection, place: str, problems: list[str]) -> Reso
     """The grid step, for the kinds that have one."""
     if section.kind not in ("real", "decimal"):
         if section.resolution is not None:
-            problems.append(f"{place}.resolution: only kinds real and decimal have one")
+            way = '; kind = "real" rounds whole numbers to it' if section.kind == "integer" else ""
+            problems.append(f"{place}.resolution: only kinds real and decimal have one{way}")
         return None
     if section.resolution is None:
         if section.kind == "real":

@@ -199,7 +199,7 @@ class SourceSection(_Section):
     sql: str | None = Field(
         None,
         description="One SELECT that makes the rows, over the files named in `path` (each a table named after its "
-        "file)",
+        "file; text files have columns of text, so write CAST(born AS DATE))",
     )
     engine: Literal["duckdb", "spark"] = Field(
         "duckdb",
@@ -243,7 +243,11 @@ class ColumnSection(_Section):
         description="Real and decimal columns: values are multiples of it, a power of ten or of two; default 0.01 for "
         "decimal",
     )
-    step: int = Field(1, description="Integer columns: values are multiples of it")
+    step: int = Field(
+        1,
+        description="Integer columns: values are multiples of it in the source; to round them, say "
+        '`kind = "real"` and `resolution`',
+    )
     domain: list[Scalar] | dict[str, Scalar] | None = Field(
         None,
         description="Categories and text: the values, in the order of tables. Numbers and dates: smallest and largest "

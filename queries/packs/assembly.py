@@ -199,7 +199,9 @@ def _listed(found: Mapping[str, Sequence[str]]) -> str:
 
 def _warnings(sources: Sources, dimensions: Mapping[str, Dimension]) -> tuple[str, ...]:
     """What the publisher should check."""
+    nobody = 'no publisher: the pack is cited as by an unnamed one (publisher = "..." in [pack])'
     return (
+        *(() if sources.spec.pack.publisher else (nobody,)),
         *_untranslated(sources.spec),
         *(text for d in dimensions.values() for text in _overlapping(d)),
         *(text for d in dimensions.values() for text in _counted_elsewhere(d, sources)),

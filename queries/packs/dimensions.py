@@ -84,10 +84,14 @@ def _values(name: str, spec: ColumnSpec, sources: Sources) -> list[Item]:
         "WHERE column_name = ? ORDER BY value IS NULL, position",
         [name],
     ).fetchall()
+    outside = sources.con.execute(
+        "SELECT complete FROM catalog.universes WHERE column_name = ? AND outside IS NULL", [name]
+    ).fetchone()
+    word = {None: "blank", (True,): "outside", (False,): "outside or blank"}[outside]
     out = []
     for typed, text, label in rows:
         if text is None:
-            out.append(Item(code=BLANK, key=BLANK, labels=sources.words["blank"], kind="blank"))
+            out.append(Item(code=BLANK, key=BLANK, labels=sources.words[word], kind="blank"))
             continue
         code = text or EMPTY
         given = spec.values.get(code, "")

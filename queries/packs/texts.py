@@ -34,6 +34,8 @@ WORDS = {
     "and after": "{} and after",
     "total": "Total",
     "blank": "(blank)",
+    "outside": "does not apply",
+    "outside or blank": "does not apply, or blank",
     "empty": "(empty text)",
     "by": "by",
     "mean": "Mean of",

@@ -45,6 +45,8 @@ _FEW_VALUES = 60  # longer lists are loaded when needed, to keep the first load 
 _OWN_NOTES = (
     "SELECT note FROM catalog.notes WHERE topic = 'release' AND NOT starts_with(note, 'Universe of ') "
     "AND NOT starts_with(note, 'Bounds found in the data') AND NOT contains(note, ': its tables add up to those of ') "
+    "AND NOT contains(note, ': their tables are the same') "
+    "AND NOT contains(note, ' may look like an identifier. The owner released it: ') "
     "ORDER BY position"
 )
 """Notes shown on the start page; those that mention source columns are among the notes and definitions."""
@@ -243,13 +245,16 @@ class Service:
         rows = (
             self.release.until(stop.is_set)
             .sql(
-                "SELECT columns, rows, cells, noise_sd, suppressed_share, rounding_gap "
+                "SELECT columns, rows, cells, noise_sd, suppressed_share, rounding_gap, "
+                "coalesce(json_extract_string(card, '$.wide'), '{}') <> '{}' "
                 "FROM catalog.tables ORDER BY width, columns"
             )
             .rows
         )
         names = ("columns", "rows", "cells", "noise_sd", "suppressed_share", "rounding_gap")
-        return json_reply({"tables": [dict(zip(names, row, strict=True)) for row in rows]})
+        return json_reply(
+            {"tables": [dict(zip((*names, "is_modelled"), row, strict=True)) for row in rows]}
+        )
 
     def table(
         self,

@@ -291,7 +291,9 @@ def _finite(text: str) -> str:
 
 def _grouped(value: Any) -> str:
     """A number with thousands separators if it is large."""
-    return f"{value:,}" if abs(value) >= 10_000 else key_of(value)
+    if abs(value) < 10_000:
+        return key_of(value)
+    return f"{value:,.15g}" if isinstance(value, float) else f"{value:,}"
 
 
 def _distinct_labels(labels: Sequence[tuple[Any, str]]) -> list[str]:

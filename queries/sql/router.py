@@ -115,7 +115,7 @@ def uncovered(
     names = "; ".join(map(names_text, near)) or "none has any of these columns"
     if max_width is not None and len(wanted) > max_width:
         return NotAnswerable(
-            f"{head}The statement reads {len(wanted)} columns, but tables have at most {max_width}: "
+            f"{head}The statement reads {len(wanted)} columns, but no released table has them together: "
             "name fewer columns (SELECT *, SUMMARIZE, whole rows and PIVOT without GROUP BY read all of them).\n"
             f"Nearest tables: {names}.",
             missing=missing,

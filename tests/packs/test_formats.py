@@ -13,9 +13,15 @@ import subprocess
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from fixtures.pack import DIMENSIONS, SPEC, figures_of, loaded, rows_of
+from fixtures.pipeline import write_spec
+
+from engine.api.publish import publish_pack
+from engine.api.reading import read
+from engine.release import build
 
 ALL = (*DIMENSIONS, "T6")
 PX_KEYWORDS = (
@@ -345,3 +351,31 @@ def test_the_workbook_opens_in_libreoffice(pack, tmp_path):
     subprocess.run(words, check=True, capture_output=True, timeout=180)
     (sheet,) = tmp_path.glob("*.csv")
     assert 'Region,Total,"Women; ""she""",Male' in sheet.read_text("utf-8")
+
+
+def test_periods_are_a_time_scale_and_blanks_outside_a_universe_do_not_apply(tmp_path):
+    n = 2000
+    draws = np.random.default_rng(0)
+    age = draws.integers(0, 80, n)
+    frame = pd.DataFrame({
+        "day": np.datetime64("2021-01-01") + draws.integers(0, 1400, n),
+        "age": age,
+        "work": np.where(age < 15, None, draws.choice(["yes", "no"], n)),
+    })  # fmt: skip
+    frame.to_parquet(tmp_path / "people.parquet")
+    columns = {
+        "day": {"kind": "date"},
+        "age": {"kind": "integer"},
+        "work": {"kind": "category", "universe": {"column": "age", "min": 15}},
+    }
+    tables = (("day",), ("work",))
+    spec = write_spec(tmp_path, tmp_path / "people.parquet", columns, tables, entities=())
+    build(read(spec), tmp_path / "r.duckdb", jobs=1)
+    (tmp_path / "p.toml").write_text('[pack]\ntitle = "People"\n')
+    publish_pack(tmp_path / "r.duckdb", tmp_path / "pack", spec=tmp_path / "p.toml")
+    texts = [path.read_text("utf-8") for path in (tmp_path / "pack/px").glob("*.px")]
+    [day] = [text for text in texts if 'STUB="day";' in text]
+    assert 'TIMEVAL("day")=TLIST(A1),"2021","2022","2023","2024";' in day
+    [work] = [text for text in texts if 'STUB="work";' in text]
+    assert 'VALUES("work")="no","yes","does not apply";' in work
+    assert "TIMEVAL" not in work

@@ -176,8 +176,8 @@ def test_the_dry_run_lists_the_tables_and_writes_nothing(release, tmp_path):
     assert "release_file = true" in done.stderr  # adds the release, which is left out
     # A language with some texts lacks words of the pages; one without any is all in the main language.
     found = [x.split(": ")[1:] for x in done.stderr.splitlines() if x.startswith("warning: ")]
-    assert [where for where, *_ in found] == ["words", "pack.languages"]
-    assert ["'cy'" in found[0][1], "'xx'" in found[1][1]] == [True, True]
+    assert [where for where, *_ in found] == ["no publisher", "words", "pack.languages"]
+    assert ["'cy'" in found[1][1], "'xx'" in found[2][1]] == [True, True]
     (tmp_path / "p.toml").write_text(SPEC, encoding="utf-8")
     done = tablepack("publish", release, "--dry-run", "--json", "--spec", "p.toml", cwd=tmp_path)
     listed = json.loads(done.stdout)

@@ -31,6 +31,10 @@ def test_a_table_is_made_in_german(sheet, client):
         "noise interval",
     ):
         assert not re.search(rf"\b{english}\b", _own_words(sheet)), english
+    accuracy = sheet.locator("#words")
+    assert accuracy.inner_text().startswith("Aus Tabelle Age in years, sex; in 95 von 100")
+    assert " released" not in accuracy.inner_text()
+    assert accuracy.locator("[lang=en]").count() == 0
     user.press("Neu beginnen")
     assert sheet.url.endswith("?lang=de")
     sheet.wait_for_selector("#pictures svg")

@@ -23,7 +23,8 @@ def test_a_table_is_requested(sheet, path, tmp_path):
     shutil.copyfile(path, own)
     shutil.copyfile(manifest_path(path), manifest_path(own))
     with served(app_of(own, takes_requests=True, limits=one_worker())) as client:
-        user = open_page(sheet, f"{client.address}?rows=income&cols=region")
+        user = open_page(sheet, f"{client.address}?cols=region")
+        user.press("Request a table with income")
         sheet.get_by_text("Request this table").click()
         sheet.get_by_role("button", name="Submit request").click()
         assert read_requests(own) == ()  # a reason is wanted
@@ -48,3 +49,5 @@ def test_the_form_is_missing_where_requests_are_not_accepted(sheet, client):
     sheet.get_by_text("For data custodians").wait_for()
     assert sheet.get_by_text("Request this table").count() == 0
     assert not any("request.js" in request for request in sheet.requests)
+    open_page(sheet, f"{client.address}?cols=region")
+    assert sheet.get_by_role("button", name="Request a table with income").count() == 0

@@ -22,6 +22,7 @@ CALLS = (
     r'\bt\(\w+ \? "((?:[^"\\]|\\.)*)"',
     r'\bt\(\w+ \? "[^"]*" : "((?:[^"\\]|\\.)*)"',
     r'\bline\("([^"]*)"',
+    r'\bsentence\("([^"]*)"',
 )
 """Where scripts use a text."""
 OF_THE_SERVER = {

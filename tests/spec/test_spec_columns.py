@@ -71,6 +71,14 @@ def test_column_mistakes(write, place, lines):
     assert places(mistakes(write(HEAD + f"[columns.v]\n{lines}\n" + TABLES))) == [place]
 
 
+def test_whole_numbers_are_rounded_as_a_real_column(write):
+    lines = '[columns.v]\nkind = "{}"\nresolution = 1000\n'
+    assert mistakes(write(HEAD + lines.format("integer") + TABLES)) == [
+        'columns.v.resolution: only kinds real and decimal have one; kind = "real" rounds whole numbers to it'
+    ]
+    assert column(write, 'kind = "real"\nresolution = 1000').resolution == Resolution(exponent=3)
+
+
 @pytest.mark.parametrize(
     ("lines", "attributes"),
     [

@@ -917,7 +917,9 @@ def _release(path: Path, release: Released, original: pd.DataFrame, name: str) -
         )
     _refuse_rows(path, release.facts.counted, original)
     if len(tables) < len(release.tables):
-        notes.append(f"{len(release.tables) - len(tables)} tables with such columns are left out")
+        n = len(release.tables) - len(tables)
+        which = "1 table with such columns is" if n == 1 else f"{n} tables with such columns are"
+        notes.append(f"{which} left out; --spec reads the data as the release's spec says")
     swapped = [card["swap"] for card in release.cards.values() if card.get("swap")]
     notes += swap_sentences(swapped[0]) if swapped else []
     return Subject(

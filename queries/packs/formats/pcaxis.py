@@ -6,8 +6,11 @@ three codes (value, low, high). Keywords in other languages directly follow thos
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from engine.store import unused_name
 from queries.packs.files import File, Format, number_texts, text_file
@@ -15,6 +18,11 @@ from queries.packs.model import STATUSES, Contents, Pack, PackTable, Texts
 
 MAX_LINE = 250
 """Characters of a string in one line; longer texts continue in the next."""
+_SCALES = {
+    "A1": re.compile(r"\d{4}"),
+    "Q1": re.compile(r"\d{4}Q\d"),
+    "M1": re.compile(r"\d{4}-\d\d"),
+}
 
 
 def pcaxis(table: PackTable, pack: Pack, contents: Contents | None = None) -> str:
@@ -99,12 +107,25 @@ def _variables(table: PackTable, pack: Pack, contents: Contents) -> Iterator[str
         codes = _list(_unique([d.items[p].code for p in used]))
         yield from every("VALUES", variable, [_list(label) for label in labels])
         yield from every("CODES", variable, [codes for _ in languages])
+        if time := _time([(d.items[p].code, d.items[p].limits) for p in used]):
+            yield from every("TIMEVAL", variable, [time for _ in languages])
         if d.items[int(used[0])].kind == "total":  # the variable can be left out
             yield from every("ELIMINATION", variable, [_q(label[0]) for label in labels])
     words = [_unique([c.labels[i] for c in contents.items]) for i in languages]
     yield from every("VALUES", figures, [_list(word) for word in words])
     codes = _list([c.code for c in contents.items])
     yield from every("CODES", figures, [codes for _ in languages])
+
+
+def _time(used: Sequence[tuple[str, tuple[Any, Any] | None]]) -> str:
+    """The time scale of a variable whose values are all years, quarters or months; empty for any other."""
+    if not all(limits and isinstance(limits[0], datetime.date) for _, limits in used):
+        return ""
+    codes = [code for code, _ in used]
+    for scale, form in _SCALES.items():
+        if all(form.fullmatch(code) for code in codes):
+            return f"TLIST({scale}),{_list([re.sub('[-Q]', '', code) for code in codes])}"
+    return ""
 
 
 def _unique(texts: Sequence[str]) -> list[str]:

@@ -49,7 +49,7 @@ async function refresh({ keep = false } = {}) {
   try {
     const plan = await askJson("api/plan", question);
     if (mine !== number) return;
-    choose.setOthers(plan.others);
+    choose.setOthers(plan.others, plan.is_answerable);
     if (!plan.is_answerable) { refuse(plan); return; }
     const answer = await askJson("api/tabulate", question);
     if (mine !== number) return;
@@ -175,7 +175,7 @@ async function begin() {
   };
   byId("saved-box").addEventListener("toggle", open);
   if (location.hash.startsWith("#saved=")) open();
-  choose.start(changed, say);
+  choose.start(changed, say, takesRequests);
   byId("ask-box").addEventListener("toggle", () => import("./sql.js").then((m) => m.start(about.logical_name, say)), { once: true });
   arrive();
 }

@@ -1,6 +1,6 @@
 // Bar charts with whiskers for the noise interval: grouped, back to back (a pyramid), or stacked to 100 %.
 
-import { LETTER, cut, draw, ends, frame, scale, titled } from "./svg.js";
+import { LETTER, cut, draw, ends, frame, scale, titled, wide } from "./svg.js";
 import { percentage } from "./show.js";
 import { locale, t } from "./words.js";
 
@@ -10,7 +10,7 @@ const GAP = 10, fine = (x) => x.toLocaleString(locale, { minimumFractionDigits: 
 export function bars(picture) {
   const { cells, rows, series, format, width } = picture, n = series.length, small = picture.isSmall;
   const tall = n > 3 ? 9 : n > 1 ? 12 : small ? 11 : 16, gap = small ? 5 : GAP, step = n * tall + gap, height = rows.length * step + 30;
-  const left = Math.min(width * 0.42, 12 + LETTER * Math.max(...rows.map((r) => r.join(", ").length)));
+  const left = Math.min(width * 0.42, 12 + Math.max(...rows.map((r) => wide(r.join(", ")))));
   const [least, most, ticks] = scale(...(picture.range ?? ends(cells)), small ? 2 : 4), x = (v) => left + ((v - least) / (most - least)) * (width - left - 26);
   const out = frame(width, height, picture.label);
   ticks.forEach((at) => out.append(draw("line", { class: "grid", x1: x(at), x2: x(at), y1: 0, y2: height - 24 }), draw("text", { class: "tick", x: x(at), y: height - 8, "text-anchor": "middle" }, format(at))));
@@ -61,7 +61,7 @@ export function pyramid(picture) {
 // One bar of 100 % per row, divided by series.
 export function stacked(picture) {
   const { cells, rows, series, width } = picture, small = picture.isSmall, tall = small ? 12 : 20, step = tall + (small ? 4 : 8), height = rows.length * step + 28;
-  const left = Math.min(width * 0.42, 12 + LETTER * Math.max(...rows.map((r) => r.join(", ").length))), room = width - left - 26;
+  const left = Math.min(width * 0.42, 12 + Math.max(...rows.map((r) => wide(r.join(", "))))), room = width - left - 26;
   const out = frame(width, height, picture.label);
   for (const at of [0, 25, 50, 75, 100]) {
     const x = left + (room * at) / 100;

@@ -105,8 +105,9 @@ function caption(answer, kind, title) {
   const keys = ["multiples", "pyramid", "map"].includes(kind) ? null : legend(answer), by = listed(answer.cols.map((c) => c.label));
   keys?.prepend(make("li", { class: "note" }, by + ":"));
   const sure = { stacked: t("Each bar is 100\u00A0% of the released figures; the noise intervals are in the table."), lines: t("Shaded bands show the noise intervals."), map: t("A stronger colour means a higher figure. Point at an area to see its figure and noise interval.") }[kind] ?? t("Thin lines show the noise intervals.");
+  const isSure = answer.cells.low.some((v, i) => v !== null && answer.cells.status[i] !== "structural zero"), shown = isSure || kind === "stacked" || kind === "map" ? sure : "";
   const marks = !["stacked", "lines", "map"].includes(kind) && answer.cells.value.some((v) => v === null) ? " " + t("× marks figures that are not released or impossible.") : "";
-  return make("figcaption", {}, make("b", {}, title), keys, make("span", {}, sure + marks));
+  return make("figcaption", {}, make("b", {}, title), keys, make("span", {}, shown + marks));
 }
 
 // Download the chart as a file.

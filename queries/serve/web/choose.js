@@ -6,9 +6,10 @@ import { FEW, find, firstBand, isRanged, variables } from "./variables.js";
 import { number, reason, t, unit } from "./words.js";
 
 const WEIGHTED = "weighted";
-let opened = "", others = new Map(), changed = () => {}, say = () => {};
+let opened = "", others = new Map(), takesRequests = false, mayRequest = false, changed = () => {}, say = () => {};
 
-export function start(whenChanged, whenSaid) {
+export function start(whenChanged, whenSaid, hasRequests) {
+  takesRequests = hasRequests;
   changed = () => {
     Object.assign(state, { sort: null, odd: [] });
     if (isMeasured()) state.of ||= measurable();
@@ -37,7 +38,8 @@ export function listen() {
 }
 
 // What the plan says about every other variable: whether it can be added, and if not, why.
-export function setOthers(given) {
+export function setOthers(given, isAnswerable) {
+  mayRequest = takesRequests && isAnswerable;
   others = new Map(given.map((o) => [o.name, o]));
   drawVariables();
 }
@@ -108,6 +110,7 @@ function item(v) {
       onclick: () => (isShut(side) ? say(t("{name} cannot be added: {why}.", { name: v.label, why })) : toggle(side, v)),
     }, word))),
     why ? make("small", { id: `w${i}`, class: "reason" }, why) : null,
+    why && !measured && mayRequest ? make("button", { type: "button", class: "plain ask", "aria-label": t("Request a table with {name}", { name: v.label }), onclick: () => toggle("rows", v) }, t("Request")) : null, // the refusal has the form
     opened === v.name ? definition(v) : null);
 }
 

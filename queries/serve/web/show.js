@@ -1,13 +1,14 @@
 // The right panel: the table with its noise intervals and statuses, and notes on its accuracy.
 
 import { byId, make } from "./state.js";
-import { find, listed } from "./variables.js";
-import { locale, number, t, unit } from "./words.js";
+import { find, label, listed } from "./variables.js";
+import { accuracy, locale, number, t, unit } from "./words.js";
 
 const FIRST_ROWS = 200;
 export const STATUS = {
   low: [t("low"), t("close to zero, within the noise")],
   unreliable: [t("unreliable"), t("the noise is large relative to the figure")],
+  unknown: [t("no interval"), t("how far the figure may be off is not known")],
   "not released": [t("not released"), t("too few to show, or none: we do not say which")],
   "structural zero": [t("impossible"), t("excluded by the definition of the variables")],
 };
@@ -105,7 +106,7 @@ function marker(answer, way) {
 function cells(answer, intervals, seen, marked) {
   const [format, between] = spelling(answer);
   return (side, i) => {
-    const status = side.status[i], value = side.value[i], word = STATUS[status], isKnown = value !== null;
+    const value = side.value[i], isKnown = value !== null, status = side.status[i] === "unreliable" && side.low[i] === null ? "unknown" : side.status[i], word = STATUS[status];
     if (word) seen.add(status);
     if (status === "structural zero") return make("td", { class: "n s-structural-zero" }, NOTHING, make("span", { class: "hidden" }, word[0]));
     const range = intervals && isKnown && side.low[i] !== null && side.high[i] !== null ? between(side.low[i], side.high[i]) : "";
@@ -157,7 +158,7 @@ function head(answer, sort) {
   for (let level = 0; level < answer.cols.length; level++) {
     const isLast = level === answer.cols.length - 1;
     lines.push(make("tr", {}, ...spans(answer.col_heads, level).map(([text, wide, at]) => (isLast ? sortable(answer, String(at), text, 1, sort)
-      : make("th", { scope: "colgroup", colspan: wide, class: "n" }, text)))));
+      : make("th", { scope: "colgroup", colspan: wide }, make("span", {}, text))))));
   }
   return make("thead", {}, ...lines);
 }
@@ -184,7 +185,8 @@ function spans(heads, level) {
 }
 
 export function drawWords(answer, plan) {
-  Object.assign(byId("words"), { textContent: answer.words, lang: "en" });
+  const [own, english] = accuracy(answer.words, label);
+  byId("words").replaceChildren(own, english && make("span", { lang: "en" }, ` ${english}`));
   byId("card-box").hidden = !answer.card.length;
   byId("card").replaceChildren(make("li", {}, answer.table.length ? t("Source: released table of {variables}.", { variables: answer.table.join(", ") }) : t("Source: released total.")), ...answer.card.map((s) => make("li", { lang: "en" }, s)));
   byId("sql-box").hidden = false;

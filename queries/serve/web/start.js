@@ -14,19 +14,30 @@ export const listenStart = (whenGone) => { go = whenGone; };
 
 const isShort = (v) => v && !v.is_ordered && v.n_values > 1 && v.n_values <= FEW && !/_id$/.test(v.name);
 const isLong = (v) => v && v.is_ordered && firstBand(v);
+// Whether averages differ visibly on an axis from zero: those of years of birth do not.
+const isTelling = (v) => v.is_numeric && !v.is_weight && v.last - v.first >= v.first;
+
+// The query for a time series, without a last period that lacks more than twice the usual gap between dates: it is incomplete.
+function timed(v) {
+  const width = firstBand(v), months = { month: 1, quarter: 3 }[width] ?? 12 * width, day = (text) => Date.parse(text.slice(0, 10)) / 864e5;
+  const last = new Date(v.last.slice(0, 10)), month = Math.floor((last.getUTCFullYear() * 12 + last.getUTCMonth()) / months) * months;
+  const start = (n) => Date.UTC(Math.floor(n / 12), n % 12) / 864e5, missing = start(month + months) - day(v.last) - 1, gap = (day(v.last) - day(v.first)) / v.n_values;
+  const before = new Date((start(month) - 1) * 864e5).toISOString().slice(0, 10), end = v.type === "DATE" ? before : before + "T23:59:59";
+  return [["rows", v.name], ["band." + v.name, width], ...(missing > 2 * gap && before > v.first ? [["from." + v.name, ""], ["to." + v.name, end]] : [])];
+}
 
 // Queries that the released tables answer, those worth a chart first.
 export function questions(tables) {
-  const has = tables.map((table) => new Set(table.columns)), released = (...names) => has.some((columns) => names.every((c) => columns.has(c)));
+  const has = tables.filter((table) => !table.is_modelled).map((table) => new Set(table.columns)), released = (...names) => has.some((columns) => names.every((c) => columns.has(c)));
   const known = variables().filter((v) => v.is_released), shorts = known.filter(isShort), longs = known.filter((v) => isLong(v) && !isDated(v)), dates = known.filter((v) => v.is_ordered && isDated(v) && firstBand(v));
   const out = { pyramid: [], mean: [], parts: [], one: [], time: [] };
   const ask = (kind, ...pairs) => out[kind].push(new URLSearchParams(pairs).toString());
   const band = (v) => ["band." + v.name, v.bands[0]];
   for (const v of longs) for (const by of shorts) if (by.n_values === 2 && released(v.name, by.name) && v.n_values <= 130) ask("pyramid", ["rows", v.name], ["cols", by.name], band(v));
-  for (const v of known.filter((w) => w.is_numeric && !w.is_weight)) for (const by of [...shorts].sort((x, y) => (y.n_values > 2) - (x.n_values > 2))) if (released(v.name, by.name)) ask("mean", ["rows", by.name], ["measure", "mean"], ["of", v.name]);
+  for (const v of known.filter(isTelling)) for (const by of [...shorts].sort((x, y) => (y.n_values > 2) - (x.n_values > 2))) if (released(v.name, by.name)) ask("mean", ["rows", by.name], ["measure", "mean"], ["of", v.name]);
   for (const v of shorts) for (const by of shorts) if (v !== by && by.n_values > 2 && by.n_values < 7 && v.n_values > 3 && released(v.name, by.name)) ask("parts", ["rows", v.name], ["cols", by.name], ["percent", "row"]);
   for (const v of shorts) if (v.n_values > 2) ask("one", ["rows", v.name]);
-  for (const v of dates) ask("time", ["rows", v.name], ["band." + v.name, firstBand(v)]);
+  for (const v of dates) ask("time", ...timed(v));
   for (const v of longs) ask("one", ["rows", v.name], ["band." + v.name, firstBand(v)]);
   return mixed(out);
 }

@@ -3,6 +3,9 @@
 const SPACE = "http://www.w3.org/2000/svg";
 export const LETTER = 7; // approximate width of a character in pixels
 
+// Width of a text, rather too much than too little: capitals are wider.
+export const wide = (text) => LETTER * (text.length + 0.7 * (text.match(/\p{Lu}/gu) ?? []).length);
+
 export function draw(tag, attributes, text) {
   const out = document.createElementNS(SPACE, tag);
   for (const [name, value] of Object.entries(attributes)) out.setAttribute(name, value);

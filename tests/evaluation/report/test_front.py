@@ -91,6 +91,7 @@ def test_the_page_begins_with_what_is_signed():
         "no strong attack was run",
     ):
         assert part in text
+    assert "<code>tablepack attack</code>" in html  # not in backticks
     assert "people" not in text.replace("people of the data", "").replace("people.csv", "")
     assert "break-after: page" in html
     assert "@page" in html
