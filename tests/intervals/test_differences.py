@@ -105,7 +105,7 @@ def test_rows_above_by_replays(alike):
     answers = [row[1] for made in alike for row in made.sql(text).rows]
     known = [x for x in answers if x is not None]
     assert len(known) == 3 * 9
-    assert sum(known) <= 0.05 * len(known)
+    assert sum(known) <= 3  # 1.35 are expected; four or more happen by chance in 5 of 100
 
 
 @pytest.mark.ci
