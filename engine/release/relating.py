@@ -13,9 +13,8 @@ import numpy as np
 
 from engine.errors import SpecError
 from engine.fit import Unused, is_leaf, related, relation_of
-from engine.fit.wide import told_by_pairs
 from engine.measure import measure_one_way
-from engine.mechanism import Measured, StickyDraws, measure_wider
+from engine.mechanism import Draws, Measured, StickyDraws, measure_wider
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.relations import Relation, Relations
@@ -56,7 +55,7 @@ def measure_columns(
 def _chosen(
     spec: ReleaseSpec, measured: Measured, relations: Relations, draws: StickyDraws
 ) -> tuple[ColumnSet, ...]:
-    """Tables of three columns that modelled tables are fitted to besides their pairs, which alone decide.
+    """Tables of three columns that modelled tables are fitted to besides their pairs.
 
     None where the bound of exposure holds: what they reveal could end a build that is allowed without them. There
     `tablepack choose` proposes those that fit.
@@ -65,27 +64,35 @@ def _chosen(
     if not spec.bounds.accept_risk:
         return ()
     for wide in spec.tables:
-        base = relations.base(wide)
-        if len(base) <= MAX_WIDTH:
-            continue
-        most, added = (
-            spec.wide_options.get(wide, WideOptions()).max_added,
-            added_for(spec, relations, wide),
-        )
-        known = np.zeros((len(base), len(base)))
-        for tree in measure_wider(measured, [*combinations(base, 2)], draws):
-            one, other = (base.index(name) for name in tree.columns)
-            known[one, other] = known[other, one] = information(tree)
-        n_values = [int(is_leaf(measured.one_way[name]).sum()) for name in base]
-        chosen = told_by_pairs(
-            base,
-            known,
-            n_values,
-            most=None if most is None else max(most - len(added), 0),
-            target=spec.targets.get(wide),
-        )
-        out |= dict.fromkeys(chosen)
+        base, options = relations.base(wide), spec.wide_options.get(wide, WideOptions())
+        if len(base) > MAX_WIDTH:
+            most = options.max_added
+            left = None if most is None else max(most - len(added_for(spec, relations, wide)), 0)
+            chosen = chosen_for(base, measured, draws, most=left, target=options.target)
+            out |= dict.fromkeys(chosen)
     return tuple(out)
+
+
+def chosen_for(
+    base: ColumnSet,
+    measured: Measured,
+    draws: Draws,
+    *,
+    most: int | None = None,
+    target: str | None = None,
+) -> tuple[ColumnSet, ...]:
+    """Tables of three columns that help a modelled table most, by its measured pairs alone."""
+    from engine.fit.wide import told_by_pairs  # slow to import
+
+    known = np.zeros((len(base), len(base)))
+    for tree in measure_wider(measured, [*combinations(base, 2)], draws):
+        one, other = (base.index(name) for name in tree.columns)
+        known[one, other] = known[other, one] = information(tree)
+    n_values = [int(is_leaf(measured.one_way[name]).sum()) for name in base]
+    # A target that another column implies is not in the base.
+    return told_by_pairs(
+        base, known, n_values, most=most, target=target if target in base else None
+    )
 
 
 def information(tree: Measurement) -> float:

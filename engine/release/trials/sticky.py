@@ -12,10 +12,12 @@ from engine.keys import MasterKey
 from engine.measure import measure_arrays
 from engine.mechanism import StickyDraws, measure_wider
 from engine.params import PrivacyParams
-from engine.relations import NO_RELATIONS
+from engine.relations import Relations
 from engine.release.fitter import Fitter
+from engine.release.relating import chosen_for
 from engine.release.trials.rows import VINTAGE, TrialRows, TrialTable, refuse_copies
 from engine.schema import (
+    MAX_WIDTH,
     Column,
     ColumnSet,
     ReleaseHeader,
@@ -59,7 +61,7 @@ class _Kept:
 def sticky_trial(
     rows: TrialRows, tables: Sequence[ColumnSet], privacy: PrivacyParams, key: MasterKey
 ) -> dict[ColumnSet, TrialTable]:
-    """Measure and fit tables of rows in mode sticky."""
+    """Measure and fit tables of rows in mode sticky, as where the risk is accepted."""
     refuse_copies(rows)
     declared = rows.declared()
     values = dict(zip(rows.columns, rows.values, strict=True))
@@ -71,8 +73,12 @@ def sticky_trial(
     wanted = tuple(sorted({column_set(t) for t in tables}, key=lambda t: (len(t), t)))
     kept = _Kept()
     trees = {tree.columns: tree for tree in measured.one_way.values()}
-    trees |= {t.columns: t for t in measure_wider(measured, NO_RELATIONS.needed(wanted), draws)}
-    fitter = Fitter(_order(declared, wanted, privacy, key), kept, trees.__getitem__)
+    wide = [columns for columns in wanted if len(columns) > MAX_WIDTH]
+    chosen = dict.fromkeys(one for columns in wide for one in chosen_for(columns, measured, draws))
+    relations = Relations(chosen=tuple(chosen))
+    trees |= {t.columns: t for t in measure_wider(measured, relations.needed(wanted), draws)}
+    order = _order(declared, wanted, privacy, key, relations)
+    fitter = Fitter(order, kept, trees.__getitem__)
     fitter.fit()
     fitter.fit_wide()
     return {columns: kept.table(columns) for columns in wanted}
@@ -83,6 +89,7 @@ def _order(
     tables: tuple[ColumnSet, ...],
     privacy: PrivacyParams,
     key: MasterKey,
+    relations: Relations,
 ) -> FitOrder:
     """How a build would fit them."""
     return FitOrder(
@@ -104,4 +111,5 @@ def _order(
         threshold_mean=privacy.threshold_mean,
         layer_sd=privacy.layer_sd,
         profile=privacy.profile,
+        relations=relations,
     )
