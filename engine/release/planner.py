@@ -312,7 +312,8 @@ def plan(
         tables=tuple(tables),
         rows=total,
         warnings=(
-            *_warnings(tables, steps, spec.unit),
+            # Tables with survey weights are there for their sums, however little of the weights themselves is shown.
+            *_warnings([t for t in tables if spec.weight not in t.columns], steps, spec.unit),
             *_exposed(found.exposure),
             *unpublishable(spec),
         ),

@@ -16,7 +16,7 @@ N = 6_000
 def people():
     rng = np.random.default_rng(8)
     region = rng.choice(["north", "south", "west"], N, p=[0.5, 0.3, 0.2])
-    weight = rng.integers(20, 60, N) + np.where(region == "west", 100, 0)
+    weight = rng.integers(2_000, 6_000, N) + np.where(region == "west", 10_000, 0)
     return pd.DataFrame({"region": region, "sex": rng.choice(["f", "m"], N), "weight": weight})
 
 
@@ -109,6 +109,14 @@ def test_packs_show_weighted_counts_in_the_place_of_tables_with_weights(path, tm
     titles = (tmp_path / "pack" / "index.html").read_text("utf-8")
     assert "Weighted number of people by region" in titles
     assert "by weight" not in titles
+
+
+def test_a_plan_does_not_warn_of_tables_with_weights(path):
+    plan = engine.plan(path.parent / "spec.toml")
+    assert ("region", "sex", "weight") in [t.columns for t in plan.tables]
+    assert not [
+        warning for warning in plan.warnings if "weight" in warning and "too small" in warning
+    ]
 
 
 def test_the_server_shows_weighted_counts(path, release):
