@@ -9,7 +9,6 @@ sides of cells suppressed and the others shown with noise as the mechanism does 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -33,6 +32,8 @@ ALLOWANCE = 0.05
 of .08, so a smaller difference could not be observed."""
 
 
+AT_ONCE = 2
+"""Secrets looked at side by side: each holds the cells of all its tables in memory."""
 STEPS = 60
 """Iterations at most; what is within the bound settles in about ten."""
 SETTLED = 2e-3
@@ -145,7 +146,7 @@ class Estimator:
             known = before.get(secret[0], 0.0)
             return self._of_secret(*secret, times, known, noise_factor, most_right)
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             found = dict(zip(secrets, pool.map(of, secrets.values()), strict=True))
         return [
             replace(

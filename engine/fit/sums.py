@@ -111,8 +111,9 @@ def beyond(
     codes = table.codes.copy()
     codes[:, j] = 0
     codes = np.ascontiguousarray(codes[:, [j, *others]])
-    at = positions_in(wanted[np.lexsort(wanted.T[::-1])], codes)
-    at = np.where(at >= 0, np.lexsort(wanted.T[::-1])[at], -1)
+    order = np.lexsort(wanted.T[::-1])
+    at = positions_in(wanted[order], codes)
+    at = np.where(at >= 0, order[at], -1)
     x = supports[j].grid[table.codes[:, j]].astype(np.float64)
     n = table.n * is_valued(supports[j].kind)[table.codes[:, j]]
     over = np.where(at >= 0, np.abs(x - np.clip(x, sums.low[at], sums.high[at])), 0.0)

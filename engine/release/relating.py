@@ -82,7 +82,7 @@ def chosen_for(
     target: str | None = None,
 ) -> tuple[ColumnSet, ...]:
     """Tables of three columns that help a modelled table most, by its measured pairs alone."""
-    from engine.fit.wide import told_by_pairs  # slow to import
+    from engine.fit.wide import triples_by_pairs  # slow to import
 
     known = np.zeros((len(base), len(base)))
     for tree in measure_wider(measured, [*combinations(base, 2)], draws):
@@ -90,7 +90,7 @@ def chosen_for(
         known[one, other] = known[other, one] = information(tree)
     n_values = [int(is_leaf(measured.one_way[name]).sum()) for name in base]
     # A target that another column implies is not in the base.
-    return told_by_pairs(
+    return triples_by_pairs(
         base, known, n_values, most=most, target=target if target in base else None
     )
 

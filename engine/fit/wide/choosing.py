@@ -38,13 +38,13 @@ def chosen_triples(
     Columns of which one implies the other are not chosen together: the pair without the implied one says the same.
     Everything is compared in whole numbers; among equals the first by name is taken.
     """
-    triples = np.array([*combinations(range(len(columns)), 3)], dtype=np.int64).reshape(-1, 3)
+    triples = _triples(columns)
     left = _is_free(columns, triples, known) & ~_has_implied(triples, _implied(codes))
-    information = _information(codes, n).astype(np.int64)
-    return _greedy(columns, information, left, most=most, target=target)
+    information, least = _information(codes, n).astype(np.int64), np.full(len(triples), -1.0)
+    return _greedy(columns, triples, information, left, least, most=most, target=target)
 
 
-def told_by_pairs(
+def triples_by_pairs(
     columns: ColumnSet,
     information: FloatArray,
     n_values: Sequence[int],
@@ -57,24 +57,31 @@ def told_by_pairs(
     information: shape (n_columns, n_columns), mutual information of each pair in rows, less what chance makes of noise.
     n_values: Of each column: a table is worth while only if it may tell more than chance makes of its cells.
     """
-    triples = np.array([*combinations(range(len(columns)), 3)], dtype=np.int64).reshape(-1, 3)
+    triples = _triples(columns)
     least = np.prod((np.array(n_values) - 1)[triples], axis=1) / 2
     left = np.ones(len(triples), dtype=bool)
     known = np.rint(np.maximum(information, 0)).astype(np.int64)
-    return _greedy(columns, known, left, most=most, target=target, least=least)
+    return _greedy(columns, triples, known, left, least, most=most, target=target)
+
+
+def _triples(columns: ColumnSet) -> Int64Array:
+    return np.array([*combinations(range(len(columns)), 3)], dtype=np.int64).reshape(-1, 3)
 
 
 def _greedy(
     columns: ColumnSet,
+    triples: Int64Array,
     information: Int64Array,
     left: BoolArray,
+    least: FloatArray,
     *,
     most: int | None,
     target: str | None,
-    least: FloatArray | None = None,
 ) -> tuple[ColumnSet, ...]:
-    """Take triples by the information of their pairs, which counts half as much for each that was taken."""
-    triples = np.array([*combinations(range(len(columns)), 3)], dtype=np.int64).reshape(-1, 3)
+    """Take triples by the information of their pairs, which counts half as much for each that was taken.
+
+    least: What the score of each must exceed.
+    """
     first = np.zeros(len(triples), dtype=bool)
     if target is not None:
         first = (triples == columns.index(target)).any(axis=1)
@@ -84,10 +91,9 @@ def _greedy(
     while (most is None or len(out) < most) and left.any():
         halved = information >> np.minimum(used, _MOST_HALVINGS)
         score = np.sum([halved[side] for side in sides], axis=0)
-        if least is not None:
-            left &= score > least
-            if not left.any():
-                break
+        left = left & (score > least)
+        if not left.any():
+            break
         wanted = left & first if (left & first).any() else left
         best = int(np.where(wanted, score, _NEVER).argmax())
         out.append(tuple(columns[place] for place in triples[best].tolist()))

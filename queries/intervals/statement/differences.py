@@ -24,10 +24,9 @@ from queries.intervals.statement.nodes import (
     columns_in,
     dicts_in,
     name_of,
-    names_call,
-    parsed_tree,
     parts,
     text_of_tree,
+    tree_that_calls,
 )
 from queries.intervals.statement.tree import makes_more
 from queries.sql import Result, Session
@@ -58,12 +57,8 @@ def differing(
     tables, intervals, status: As in `Release.sql`; low and high ends beside `differs` are those of a - b.
     """
     with release.cursor() as con:
-        try:
-            tree = parsed_tree(con, text)
-        except QueryRefused as why:
-            if not names_call(text, NAME):
-                return None
-            raise QueryRefused(f"{NAME}(a, b) is a column of one plain SELECT: {why}") from None
+        where = f"{NAME}(a, b) is a column of one plain SELECT"
+        tree = tree_that_calls(con, text, NAME, where)
         if not any(map(_is_call, dicts_in(tree))):
             return None
         places = _placed(tree)

@@ -22,10 +22,10 @@ from queries.intervals.statement.nodes import (
     Node,
     dicts_in,
     name_of,
-    names_call,
     parsed_tree,
     parts,
     text_of_tree,
+    tree_that_calls,
 )
 from queries.intervals.statement.tree import Unknown
 from queries.sql import Session
@@ -49,12 +49,7 @@ def with_replicates(
 ) -> tuple[str, Mapping[str, Any] | None]:
     """Return a statement with a table in the place of each `replicates(...)`, and these beside the user's own."""
     with release.cursor() as con:
-        try:
-            tree = parsed_tree(con, text)
-        except QueryRefused as why:
-            if not names_call(text, NAME):
-                return text, tables
-            raise QueryRefused(f"{NAME}(...) stands in a plain SELECT: {why}") from None
+        tree = tree_that_calls(con, text, NAME, f"{NAME}(...) stands in a plain SELECT")
         calls = [node for node in dicts_in(tree) if _is_call(node)]
         if not calls:
             return text, tables

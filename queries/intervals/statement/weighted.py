@@ -12,10 +12,10 @@ from engine.schema import quoted
 from queries.intervals.statement.nodes import (
     dicts_in,
     name_of,
-    names_call,
     parsed_tree,
     parts,
     text_of_tree,
+    tree_that_calls,
 )
 from queries.sql import Session
 
@@ -33,12 +33,7 @@ def has_weighted(text: str) -> bool:
 def with_weights(release: Session, text: str) -> str:
     """Return a statement with the sum of weights in the place of each `weighted_count()`."""
     with release.cursor() as con:
-        try:
-            tree = parsed_tree(con, text)
-        except QueryRefused as why:
-            if not names_call(text, NAME):
-                return text
-            raise QueryRefused(f"{NAME}() stands in a plain SELECT: {why}") from None
+        tree = tree_that_calls(con, text, NAME, f"{NAME}() stands in a plain SELECT")
         calls = [node for node in dicts_in(tree) if name_of(node) == NAME]
         if not calls:
             return text
