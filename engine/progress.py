@@ -31,7 +31,7 @@ def silent(_stage: str, _done: int, _total: int) -> None:
 
 
 def stages_only(report: Progress) -> Progress:
-    """Report each stage once, as it begins: how many steps it has, and how long they are, tells of the rows."""
+    """Report each stage once, as it begins: how many steps it has, and how long they are, depends on the rows."""
     seen = set[str]()
 
     def begun(stage: str, _done: int, _total: int) -> None:

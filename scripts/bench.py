@@ -219,7 +219,7 @@ def add() -> None:
     chosen = reader.parse_args()
     path = shipped_spec(chosen.data, None, chosen.folder)
     spec, out = read_spec(str(path)), chosen.folder / "add.duckdb"
-    table = [columns for columns in spec.tables if len(columns) == 3][-1]  # no other hangs on it
+    table = [columns for columns in spec.tables if len(columns) == 3][-1]  # no other depends on it
     full = ("build", str(path), "-o", str(out), "--force")
     timed(*full)  # so that kernels are compiled and the journal knows the data
     built, added = [], []

@@ -141,7 +141,7 @@ def drop_key(key: Path) -> None:
 
 
 class Keys:
-    """Keys that hang on a text and their number, so that nobody has to believe that a key was not chosen."""
+    """Keys derived from a text and their number, so that nobody has to believe that a key was not chosen."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed

@@ -446,7 +446,7 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Patterns:
-    """What the sides that are shown of n people tell of the sum of their even secrets; by n, which is small."""
+    """What the visible sides of n people reveal about the sum of their even secrets; by n, which is small."""
 
     passes: FloatArray  # Whether a side of so many is shown, as a probability
     noise: FloatArray  # Variance of the noise that tells as much as all sides do on average; inf: they tell nothing

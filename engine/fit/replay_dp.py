@@ -101,7 +101,7 @@ def imagine(
 ) -> ImaginedData:
     """Draw what the data of a table may have been: rougher than the rows, and anywhere inside their levels.
 
-    rows: Of its columns and more: of all that tell of a table that no margin covers.
+    rows: Of its columns and more: of all margins that inform a table that no margin covers.
     """
     columns = column_set(tuple(rows.codes))
     params = _params_of(mechanism.params, columns)

@@ -157,7 +157,7 @@ class Fitter:
     def fit_wide(self, out: Path | None = None, exposure: dict[str, Any] | None = None) -> None:
         """Fit the wide tables, once all else is fitted.
 
-        out, exposure: The release, beside which further sets of them lie, and what it tells of exposure.
+        out, exposure: The release, beside which further sets of them lie, and what it states about exposure.
         """
         if out is not None:
             self._put_sets(out, exposure)

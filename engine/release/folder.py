@@ -127,7 +127,7 @@ class MeasurementFolder:
         return (self.path / file_name(columns)).exists()
 
     def finish(self, exposure: dict[str, Any] | None = None) -> None:
-        """Say what the release tells of exposure, and that the folder is whole; what else was measured goes."""
+        """Record the release's statement of exposure, and that the folder is whole; what else was measured goes."""
         with _written(self.path):
             for file in self.path.glob("*.npz"):
                 if file.name not in self._hashes:

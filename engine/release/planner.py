@@ -524,7 +524,7 @@ class _Noise:
         self._tables: dict[ColumnSet, float] = {}
 
     def add(self, tree: Measurement) -> None:
-        """Reckon a table, after those that it is locked to."""
+        """Compute the noise of a table, after those that it is locked to."""
         columns = tree.columns
         self._tables[columns] = (
             self._columns[columns[0]]

@@ -96,7 +96,7 @@ def chosen_for(
 
 
 def information(tree: Measurement) -> float:
-    """How much the two columns of a table tell of each other: mutual information of its noisy cells, in rows."""
+    """Mutual information of the two columns of a table, from its noisy cells, in rows."""
     at = is_leaf(tree)
     n = np.maximum(tree.n[at], 0).astype(np.float64)
     ranges = [

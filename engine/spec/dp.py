@@ -361,7 +361,7 @@ def _counting_mistakes(
 
 
 def _detected(columns: Sequence[Column]) -> list[str]:
-    """Say which settings of columns were found in the data: they tell of it, without noise."""
+    """Say which settings of columns were found in the data: they disclose something about it, without noise."""
     found = [(c.name, [key for key in c.detected if key in _OF_DATA]) for c in columns]
     return [
         f"columns.{name}.detected: {', '.join(keys)} {'was' if len(keys) == 1 else 'were'} found in the data, and mode "

@@ -128,8 +128,8 @@ def _data(
 ) -> WeightedRows:
     """Rows that stand for the data of a table, of its columns and others.
 
-    Of a table that a margin covers: the released one that holds most of the margins that tell of it. Of any other all
-    columns, whose relations tell of it: as a table shows them, or fitted to all that are released.
+    Of a table that a margin covers: the released one that holds most of the margins that inform it. Of any other all
+    columns, whose relations inform it: as a table shows them, or fitted to all that are released.
     """
     near = [margin for margin in mechanism.margins if {*margin.columns} & {*columns}]
 

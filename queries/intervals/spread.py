@@ -166,7 +166,7 @@ def statuses(
 ) -> tuple[Status, ...]:
     """Give each figure its status.
 
-    known: Released buckets tell of it; ruled: it is impossible by a declared rule; far: it may be far off all the same;
+    known: It rests on released buckets; ruled: a declared rule excludes it; far: it may be far off all the same;
     is_amount: 0 means nothing, as with counts, sums and shares.
     """
     with np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Made-up people whose tables tell of a secret in ways that their columns do not show.
+"""Made-up people whose tables reveal a secret in ways that their columns do not show.
 
 Each structure is data, columns and tables of a release, and the secret as `attacks.reconstructing` attacks it.
 """

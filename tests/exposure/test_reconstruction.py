@@ -28,13 +28,13 @@ def test_every_solver_finds_secrets_that_exact_sums_determine():
 
 
 @pytest.mark.ci
-def test_as_much_is_guessed_as_is_stated_and_nothing_of_strangers():
+def test_as_much_is_guessed_as_is_stated_and_nothing_of_non_members():
     structure = everybody(4, 1, 1_500)
     with built(structure) as (stated, paths):
         found = attacked(paths, structure.secret)
-        strangers = np.random.default_rng(1).permutation(structure.secret.truth)
+        others = np.random.default_rng(1).permutation(structure.secret.truth)
         guess = attacked(
-            paths, type(structure.secret)(**{**vars(structure.secret), "truth": strangers})
+            paths, type(structure.secret)(**{**vars(structure.secret), "truth": others})
         )
     assert found["lsqr"][0] == pytest.approx(stated.of_all, abs=0.04)
     assert guess["lsqr"][0] == pytest.approx(0.5, abs=0.04)

@@ -53,7 +53,7 @@ def support_rows(
 ) -> Rows:
     """Find rows whose counts are near the targets, scaled to the number of rows.
 
-    targets: Of some of the columns; where narrower and wider ones tell of the same pair, the narrowest
+    targets: Of some of the columns; where narrower and wider ones hold the same pair, the narrowest
         counts.
     zeros: Those of columns that are not there are left aside.
 

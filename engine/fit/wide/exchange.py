@@ -92,7 +92,7 @@ def _gains(
             for a in range(copies.axis.shape[1]):
                 stretch += x[copies.axis[c, a], i] * copies.stride[c, a]
             booked[i] += prices.twice[stretch + own[i]]
-            # Slices: three times as fast as places reckoned from the stretch.
+            # Slices: three times as fast as computed positions.
             sums, added = gained[i], prices.cost[stretch + low : stretch + high]
             for j in range(size):
                 sums[j] += added[j]
@@ -377,7 +377,7 @@ def information_of(pairs: Pairs, n_columns: int) -> FloatArray:
 
 
 def mutual_information(n: NDArray[Any]) -> float:
-    """How much two columns tell of each other, in nats; + - * / in fixed order, so the same on every machine."""
+    """Mutual information of two columns, in nats; + - * / in fixed order, so the same on every machine."""
     total = float(n.sum())
     if total <= 0:
         return 0.0

@@ -7,7 +7,7 @@ that no message can hold a value.
 In mode dp each of its rows must come from one row of the source, which is what the bound rests on. That is shown by an
 allow-list over DuckDB's plan before it is optimised: projections, filters, UNION ALL, and joins that keep to one row of
 the source (the other side is public, and no row of the public side comes back because nobody matched it). Whatever may
-fail on a cell is let through inside TRY only: whether a build succeeds must not tell of one person.
+fail on a cell is let through inside TRY only: whether a build succeeds must not disclose anything about one person.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attributes: a release of bare cells tells of its own people, an honest one hardly more than of others."""
+"""Attributes: a release of bare cells reveals its own people, an honest one hardly more than of others."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def attack(given, **more):
     return checked(attribute(given, Assumptions(**more), rng()))
 
 
-def both(seed: int, with_strangers: bool):
+def both(seed: int, with_non_members: bool):
     """The attack on bare cells and on an honest release of the same people."""
     members = people(2 * seed - 1)
-    non_members = people(2 * seed) if with_strangers else None
+    non_members = people(2 * seed) if with_non_members else None
     bare = held_of(members, trial_of_rows(members, WIDE, 1, draws=EXACT), non_members=non_members)
     return attack(bare), attack(build(members, WIDE, non_members=non_members))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("with_strangers", [True, False])
-def test_an_honest_release_tells_a_third_of_what_bare_cells_tell(with_strangers):
+@pytest.mark.parametrize("with_non_members", [True, False])
+def test_an_honest_release_tells_a_third_of_what_bare_cells_tell(with_non_members):
     """The gain of 400 targets has an sd of .035 and counts as 0 where chance explains it: six sets of people."""
-    found = [both(seed, with_strangers) for seed in range(1, 7)]
+    found = [both(seed, with_non_members) for seed in range(1, 7)]
     bare, honest = np.mean([[x.values["gain"] for x in pair] for pair in found], axis=0)
     assert bare >= 0.3
     assert honest <= bare / 3
@@ -53,7 +53,7 @@ def test_cells_shown_as_they_are_are_found_out():
     What an honest release of one set of people tells is 0 or, in two of three sets, about .12:
     the test above looks at six.
     """
-    found, _ = both(1, with_strangers=True)
+    found, _ = both(1, with_non_members=True)
     assert found.values["gain"] >= 0.15
     assert found.control.value < found.rate.value - 0.2
     assert found.control_note == NON_MEMBERS
@@ -62,6 +62,6 @@ def test_cells_shown_as_they_are_are_found_out():
 
 
 def test_without_strangers_the_control_is_what_others_tell():
-    found, _ = both(1, with_strangers=False)
+    found, _ = both(1, with_non_members=False)
     assert found.control_note == OTHERS
     assert found.values["gain"] >= 0.15

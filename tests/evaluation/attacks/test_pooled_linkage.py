@@ -13,7 +13,7 @@ KNOWN = ("a", "b", "c")
 
 
 def people(n: int, seed: int, *, values: int = 6) -> pd.DataFrame:
-    """Three known columns, a secret that hangs on nothing, and one that is `a` for most."""
+    """Three known columns, a secret independent of them, and one that is `a` for most."""
     draw = np.random.default_rng(seed)
     frame = pd.DataFrame({name: draw.integers(0, values, n) for name in KNOWN})
     frame["s"] = draw.integers(0, 3, n)

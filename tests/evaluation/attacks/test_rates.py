@@ -42,9 +42,9 @@ def test_the_interval_of_an_area_holds_it_as_often_as_it_says():
 def test_caught_by_hand():
     """Of 200 non_members 2 may be wrong: the bar is the third highest."""
     members, non_members = np.array([197.0, 197.5, 198.0, 300.0]), np.arange(200.0)
-    of_members, of_strangers = caught(members, non_members)
+    of_members, of_non_members = caught(members, non_members)
     assert of_members.value == 0.75
-    assert (of_strangers.value, of_strangers.n) == (0.01, 200)
+    assert (of_non_members.value, of_non_members.n) == (0.01, 200)
     assert caught(members, np.arange(99.0)) is None
     assert caught(np.empty(0), non_members) is None
 

@@ -87,7 +87,7 @@ def test_a_copy_loses_nothing_and_independent_columns_lose_what_they_tell(ran):
     def loss(name):
         return found.spread("misplaced", name).median
 
-    # Sums of shares end in a rounding of 1e-17, which hangs on the order of the rows.
+    # Sums of shares end in a rounding of 1e-17, which depends on the order of the rows.
     assert loss("theirs") == pytest.approx(0, abs=1e-12)
     assert loss("copy") == pytest.approx(0, abs=1e-12)
     assert 0 < loss("cart") < loss("margins")
