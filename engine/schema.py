@@ -68,6 +68,7 @@ class CodedUniverse:
 ColumnSet = tuple[str, ...]
 """Sorted tuple of column names; identifies a table."""
 Int64Array = NDArray[np.int64]
+Int32Array = NDArray[np.int32]
 UInt64Array = NDArray[np.uint64]
 UInt8Array = NDArray[np.uint8]
 BoolArray = NDArray[np.bool_]

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.kernels import kernel, part
-from engine.schema import FloatArray, Int64Array
+from engine.schema import FloatArray, Int32Array, Int64Array
 
-Int32Array = NDArray[np.int32]
 Float32Array = NDArray[np.float32]
 
 _MIX = np.int64(-7046029254386353131)  # 2**64 divided by the golden ratio
@@ -208,85 +207,74 @@ def solve(
     prior: shape (n_people,), precision of what is known of each beforehand, that its variance is 1 included.
     who: shape (SIDE_BY_SIDE,), whose columns.
     """
-    n_people = len(prior)
-    shape = (n_people, SIDE_BY_SIDE)
-    diagonal, total = np.zeros(shape, np.float32), np.zeros(precision.shape, np.float32)
+    shape = (len(prior), SIDE_BY_SIDE)
+    inverse, known = np.zeros(shape, np.float32), prior.astype(np.float32)  # of the diagonal
     for cell in range(len(precision)):
         for edge in range(first[cell], first[cell + 1]):
+            one, by = inverse[person[edge]], weight[edge] ** 2
             for k in range(SIDE_BY_SIDE):
-                diagonal[person[edge], k] += weight[edge] ** 2 * precision[cell, k]
+                one[k] += by * precision[cell, k]
+    for i in range(len(prior)):
+        for k in range(SIDE_BY_SIDE):
+            inverse[i, k] = 1 / (inverse[i, k] + prior[i])
     guess, rest = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
     way, along = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    square, step, after = np.zeros(SIDE_BY_SIDE), np.zeros(SIDE_BY_SIDE), np.zeros(SIDE_BY_SIDE)
-    for i in range(n_people):
-        for k in range(SIDE_BY_SIDE):
-            diagonal[i, k] += prior[i]
+    square, after = np.zeros(SIDE_BY_SIDE), np.zeros(SIDE_BY_SIDE)
+    step = np.zeros(SIDE_BY_SIDE, np.float32)
     for k in range(SIDE_BY_SIDE):
         rest[who[k], k] = 1.0
-        way[who[k], k] = square[k] = 1 / diagonal[who[k], k]
+        way[who[k], k] = square[k] = inverse[who[k], k]
     for _ in range(MOST_TURNS):
-        for i in range(n_people):
+        for i in range(len(prior)):
             for k in range(SIDE_BY_SIDE):
-                along[i, k] = prior[i] * way[i, k]
-        _gather(first, person, weight, way, total)
-        total *= precision
-        _scatter(first, person, weight, total, along)
-        step[:] = 0.0
-        for i in range(n_people):
-            for k in range(SIDE_BY_SIDE):
-                step[k] += way[i, k] * along[i, k]
-        for k in range(SIDE_BY_SIDE):
-            step[k] = square[k] / step[k] if step[k] > 0 else 0.0
+                along[i, k] = known[i] * way[i, k]
+        _through_cells(first, person, weight, precision, way, along)
         after[:] = 0.0
-        for i in range(n_people):
+        for i in range(len(prior)):
+            for k in range(SIDE_BY_SIDE):
+                after[k] += way[i, k] * along[i, k]
+        for k in range(SIDE_BY_SIDE):
+            step[k] = square[k] / after[k] if after[k] > 0 else 0.0
+        after[:] = 0.0
+        for i in range(len(prior)):
             for k in range(SIDE_BY_SIDE):
                 guess[i, k] += step[k] * way[i, k]
                 rest[i, k] -= step[k] * along[i, k]
-                after[k] += rest[i, k] ** 2 / diagonal[i, k]
+                after[k] += rest[i, k] ** 2 * inverse[i, k]
         is_settled = True
         for k in range(SIDE_BY_SIDE):
             left = guess[who[k], k]
             is_settled = is_settled and after[k] <= NEGLIGIBLE * left * (1 - left)
         if is_settled:
             break
-        for i in range(n_people):
+        for k in range(SIDE_BY_SIDE):
+            step[k] = after[k] / max(square[k], TINY)
+        for i in range(len(prior)):
             for k in range(SIDE_BY_SIDE):
-                way[i, k] = (
-                    rest[i, k] / diagonal[i, k] + after[k] / max(square[k], TINY) * way[i, k]
-                )
+                way[i, k] = rest[i, k] * inverse[i, k] + step[k] * way[i, k]
         square[:] = after
     return guess
 
 
 @part
-def _gather(
+def _through_cells(
     first: Int64Array,
     person: Int32Array,
     weight: Float32Array,
+    precision: Float32Array,
     of_people: Float32Array,
     out: Float32Array,
 ) -> None:
-    """Sums over the people of some cells."""
+    """Sum over the people of each cell, and add what the sum says to each of them."""
     total = np.zeros(SIDE_BY_SIDE, out.dtype)
-    for cell in range(len(out)):
+    for cell in range(len(precision)):
         total[:] = 0.0
         for edge in range(first[cell], first[cell + 1]):
             one, by = of_people[person[edge]], weight[edge]
             for k in range(SIDE_BY_SIDE):
                 total[k] += by * one[k]
-        out[cell] = total
-
-
-@part
-def _scatter(
-    first: Int64Array,
-    person: Int32Array,
-    weight: Float32Array,
-    of_cells: Float32Array,
-    out: Float32Array,
-) -> None:
-    """Add what the sums over cells say to each of their people."""
-    for cell in range(len(of_cells)):
+        total *= precision[cell]
         for edge in range(first[cell], first[cell + 1]):
+            one, by = out[person[edge]], weight[edge]
             for k in range(SIDE_BY_SIDE):
-                out[person[edge], k] += weight[edge] * of_cells[cell, k]
+                one[k] += by * total[k]

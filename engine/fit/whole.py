@@ -29,7 +29,7 @@ from engine.fit.budget import BUDGET, SearchBudget
 from engine.fit.cells import Candidates, LockedTo
 from engine.fit.tree import Codes, Values
 from engine.kernels import Whole, kernel, part
-from engine.schema import FloatArray, Int64Array, UInt64Array
+from engine.schema import FloatArray, Int32Array, Int64Array, UInt64Array
 from engine.sticky_prf import siphash
 
 UNIT = 8
@@ -46,27 +46,28 @@ _NOTHING = 1e-200  # fitted rows too few to be divided by
 class Sums(NamedTuple):
     """The sums of several margins, one behind another, and what each is off its target."""
 
-    of: Int64Array  # shape (n_margins, n_cells): Part of each cell
+    of: Int32Array  # shape (n_cells, n_margins): The sum of each margin that a cell is part of
     base: Int64Array  # shape (n_margins + 1,): Where the sums of each margin begin
-    order: Int64Array  # shape (n_margins, n_cells): Cells by their part
-    first: Int64Array  # shape (n_sums + n_margins,): Where the cells of a part begin, and where the last end
+    order: Int32Array  # shape (n_margins * n_cells,): Cells by the sum that they are part of
+    first: Int64Array  # shape (n_sums + 1,): Where the cells of each sum begin
     off: Int64Array  # shape (n_sums,): Eighths of a row that each is too large; changed in place
     weight: Int64Array  # shape (n_sums,): Of the square of what it is off
     price: Int64Array  # shape (2, n_sums): What a row less, and one more, adds to the penalty
 
 
 @part
-def _grouped(of: Int64Array, size: Whole, order: Int64Array, first: Int64Array) -> None:
-    """Put cells in the order of their part; and where each part begins."""
-    first[:] = 0
+def _grouped(of: Whole, size: Whole, each: Whole) -> tuple[Int32Array, Int64Array]:
+    """Entries in the order of the group that each is in, divided by `each`; and where each group begins."""
+    first, order = np.zeros(size + 1, dtype=np.int64), np.empty(len(of), dtype=np.int32)
     for one in of:
         first[one + 1] += 1
     for one in range(size):
         first[one + 1] += first[one]
     free = first[:-1].copy()
-    for cell in range(len(of)):
-        order[free[of[cell]]] = cell
-        free[of[cell]] += 1
+    for entry in range(len(of)):
+        order[free[of[entry]]] = entry // each
+        free[of[entry]] += 1
+    return order, first
 
 
 @part
@@ -86,16 +87,14 @@ def _set_price(at: Whole, sums: Sums) -> None:
 
 @part
 def _sums_of(
-    of: Int64Array, base: Int64Array, target: Int64Array, weight: Int64Array, n: Int64Array
+    of: Int32Array, base: Int64Array, target: Int64Array, weight: Int64Array, n: Int64Array
 ) -> Sums:
     """What cells are off their targets."""
-    n_margins = len(of)
-    order, off = np.empty_like(of), -target
-    first = np.empty(base[n_margins] + n_margins, dtype=np.int64)
-    for m in range(n_margins):
-        _grouped(of[m], base[m + 1] - base[m], order[m], first[base[m] + m : base[m + 1] + m + 1])
-        for cell in range(len(n)):
-            off[base[m] + of[m, cell]] += UNIT * n[cell]
+    off = -target
+    for cell in range(len(n)):
+        for m in range(of.shape[1]):
+            off[of[cell, m]] += UNIT * n[cell]
+    order, first = _grouped(of.ravel(), base[-1], of.shape[1])
     sums = Sums(of, base, order, first, off, weight, np.empty((2, len(off)), dtype=np.int64))
     for at in range(len(off)):
         _set_price(at, sums)
@@ -105,16 +104,20 @@ def _sums_of(
 @kernel
 def locked_sums(at: Int64Array, n: Int64Array, tables: LockedTo) -> Sums:
     """What cells are off the tables that they are locked to."""
+    of = np.empty((len(n), len(at)), dtype=np.int32)
+    for m in range(len(at)):
+        for cell in range(len(n)):
+            of[cell, m] = tables.first[m] + at[m, cell]
     weight = np.where(tables.measured, MEASURED, FILLED)
-    return _sums_of(at, tables.first, UNIT * tables.n, weight, n)
+    return _sums_of(of, tables.first, UNIT * tables.n, weight, n)
 
 
 @part
 def _price(source: Whole, target: Whole, sums: Sums) -> Whole:
     """What a row that moves from one cell to another adds to the penalty."""
     price = np.int64(0)
-    for m in range(len(sums.of)):
-        here, there = sums.base[m] + sums.of[m, source], sums.base[m] + sums.of[m, target]
+    for m in range(sums.of.shape[1]):
+        here, there = sums.of[source, m], sums.of[target, m]
         if here != there:
             price += sums.price[0, here] + sums.price[1, there]
     return price
@@ -125,8 +128,8 @@ def _move(source: Whole, target: Whole, n: Int64Array, sums: Sums) -> None:
     """Book a row that moves."""
     n[source] -= 1
     n[target] += 1
-    for m in range(len(sums.of)):
-        here, there = sums.base[m] + sums.of[m, source], sums.base[m] + sums.of[m, target]
+    for m in range(sums.of.shape[1]):
+        here, there = sums.of[source, m], sums.of[target, m]
         sums.off[here] -= UNIT
         sums.off[there] += UNIT
         _set_price(here, sums)
@@ -215,7 +218,7 @@ def rounded(
 @part
 def _targets(
     x: FloatArray, cells: Candidates, tables: LockedTo, values: Values, box: Int64Array
-) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+) -> tuple[Int32Array, Int64Array, Int64Array, Int64Array]:
     """What cells are rounded to: the column along the fibres, the other tables, boxes. As of `Sums`."""
     n_columns, last = cells.codes.shape[1], cells.last
     n_boxes = np.int64(0)
@@ -224,7 +227,7 @@ def _targets(
     # Of two columns the table of the column along the fibres is one of the narrower tables.
     others = np.array([t for t in range(len(cells.at)) if t != last and (n_columns > 2 or t > 1)])
     n_margins = len(others) + 2
-    of = np.empty((n_margins, len(x)), dtype=np.int64)
+    of = np.empty((len(x), n_margins), dtype=np.int32)
     base = np.zeros(n_margins + 1, dtype=np.int64)
     base[1] = values.first[last + 1] - values.first[last]
     for m in range(len(others)):
@@ -232,17 +235,18 @@ def _targets(
     base[n_margins] = base[n_margins - 1] + n_boxes
     target, weight = np.empty(base[-1], dtype=np.int64), np.full(base[-1], MEASURED)
     for i in range(len(x)):
-        of[0, i] = cells.codes[i, last]
+        of[i, 0] = cells.codes[i, last]
     target[: base[1]] = UNIT * values.n[values.first[last] : values.first[last + 1]]
     for m in range(len(others)):
-        of[m + 1] = cells.at[others[m]]
+        for i in range(len(x)):
+            of[i, m + 1] = base[m + 1] + cells.at[others[m], i]
         for one in range(base[m + 2] - base[m + 1]):
             at = tables.first[others[m]] + one
             target[base[m + 1] + one] = UNIT * tables.n[at]
             weight[base[m + 1] + one] = MEASURED if tables.measured[at] else FILLED
     held = np.zeros(n_boxes)
-    of[n_margins - 1] = box
     for i in range(len(x)):
+        of[i, n_margins - 1] = base[n_margins - 1] + box[i]
         held[box[i]] += x[i]
     for one in range(n_boxes):
         target[base[n_margins - 1] + one] = np.int64(np.floor(held[one] * UNIT + 0.5))
@@ -255,7 +259,7 @@ def _diffused(
     x: FloatArray,
     heads: Int64Array,
     total: Int64Array,
-    of: Int64Array,
+    of: Int32Array,
     base: Int64Array,
 ) -> Int64Array:
     """Round fibre by fibre: what is left goes to the cells whose sums over the fibres so far fell short most.
@@ -263,7 +267,7 @@ def _diffused(
     Not of boxes, nor of the cells themselves: published cells nearer to the noisy counts would let one person show more
     (a cloning attack was right in 64 instead of 61 of 100 cases).
     """
-    n, short, n_margins = np.empty(len(x), dtype=np.int64), np.zeros(base[-2]), len(of) - 1
+    n, short, n_margins = np.empty(len(x), dtype=np.int64), np.zeros(base[-2]), of.shape[1] - 1
     for one in range(len(total)):
         begin, end = heads[one], heads[one + 1]
         have = 0.0
@@ -275,18 +279,18 @@ def _diffused(
             n[i] = np.int64(wanted)
             left -= n[i]
             for m in range(n_margins):
-                short[base[m] + of[m, i]] += wanted - n[i]
+                short[of[i, m]] += wanted - n[i]
         for _ in range(left):
             best, most = begin, -np.inf
             for i in range(begin, end):
                 score = 0.0
                 for m in range(n_margins):
-                    score += short[base[m] + of[m, i]]
+                    score += short[of[i, m]]
                 if score > most:
                     best, most = i, score
             n[best] += 1
             for m in range(n_margins):
-                short[base[m] + of[m, best]] -= 1.0
+                short[of[best, m]] -= 1.0
     return n
 
 
@@ -310,14 +314,11 @@ def _search(
 ) -> None:
     """Move units within fibres until the first sums are met, or the penalty has long not become smaller."""
     faults, place = np.empty(n_asked, dtype=np.int64), np.full(n_asked, -1)
-    margin_of = np.empty(n_asked, dtype=np.int64)
     size = 0
-    for m in range(len(sums.of)):
-        for at in range(sums.base[m], min(sums.base[m + 1], n_asked)):
-            margin_of[at] = m
-            if _is_fault(at, least_fault, sums):
-                faults[size], place[at] = at, size
-                size += 1
+    for at in range(n_asked):
+        if _is_fault(at, least_fault, sums):
+            faults[size], place[at] = at, size
+            size += 1
     most = budget.steps * (size + 20) if size else 0
     left, came = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     now = least = np.int64(0)
@@ -326,9 +327,7 @@ def _search(
         if not size or idle > budget.patience * (size + 20):
             break
         fault = faults[_drawn(state, size)]
-        source, target = _best_move(
-            fault, margin_of[fault], n, fibre, heads, sums, state, budget.tries
-        )
+        source, target = _best_move(fault, n, fibre, heads, sums, state, budget.tries)
         idle += 1
         if source < 0:
             continue
@@ -338,9 +337,9 @@ def _search(
         made += 1
         if now < least:
             least, made, idle = now, 0, 0
-        for m in range(len(sums.of)):
+        for m in range(sums.of.shape[1]):
             for cell in (source, target):
-                one = sums.base[m] + sums.of[m, cell]
+                one = sums.of[cell, m]
                 if one >= n_asked:
                     continue
                 is_fault = _is_fault(one, least_fault, sums)
@@ -359,7 +358,6 @@ def _search(
 @part
 def _best_move(
     at: Whole,
-    margin: Whole,
     n: Int64Array,
     fibre: Int64Array,
     heads: Int64Array,
@@ -368,33 +366,33 @@ def _best_move(
     tries: Whole,
 ) -> tuple[Whole, Whole]:
     """The cheapest of some moves that bring a sum nearer to its target; -1 if there is none."""
-    one = at - sums.base[margin]
     is_over = sums.off[at] > 0
-    first, last = sums.first[at + margin], sums.first[at + margin + 1]
+    margin, first, last = np.int64(0), sums.first[at], sums.first[at + 1]
+    while sums.base[margin + 1] <= at:
+        margin += 1
     source, target = np.int64(-1), np.int64(-1)
     if last == first:
         return source, target
     start, least, tried = _drawn(state, last - first), np.int64(0), 0
     gives, gets = (0, 1) if is_over else (1, 0)  # a row less, or one more
     for step in range(last - first):
-        cell = sums.order[margin, first + (start + step) % (last - first)]
+        cell = sums.order[first + (start + step) % (last - first)]
         if is_over and n[cell] == 0:
             continue
         own = np.int64(0)
-        for m in range(len(sums.of)):
-            here = sums.base[m] + sums.of[m, cell]
-            own += sums.price[gives, here]
+        for m in range(sums.of.shape[1]):
+            own += sums.price[gives, sums.of[cell, m]]
         begin, end = heads[fibre[cell]], heads[fibre[cell] + 1]
         shift = _drawn(state, end - begin)
         for i in range(end - begin):
             other = begin + (shift + i) % (end - begin)
-            if sums.of[margin, other] == one or (not is_over and n[other] == 0):
+            if sums.of[other, margin] == at or (not is_over and n[other] == 0):
                 continue
             # Chance decides between moves that are about as good: else the search would go round in circles.
             price = own + _drawn(state, UNIT * 2)
-            for m in range(len(sums.of)):
-                there = sums.base[m] + sums.of[m, other]
-                if sums.of[m, other] == sums.of[m, cell]:
+            for m in range(sums.of.shape[1]):
+                there = sums.of[other, m]
+                if there == sums.of[cell, m]:
                     price -= sums.price[gives, there]
                 else:
                     price += sums.price[gets, there]
@@ -414,7 +412,7 @@ class Along(NamedTuple):
     """Cells by their codes of the column that is exchanged."""
 
     code: Int64Array  # shape (n_cells,)
-    order: Int64Array  # shape (n_cells,): Cells by code
+    order: Int32Array  # shape (n_cells,): Cells by code
     first: Int64Array  # shape (n_codes + 1,): Where each code begins
 
 
@@ -427,7 +425,7 @@ def _cell_of(key: Int64Array, wanted: Whole) -> Whole:
 
 @part
 def _any(
-    order: Int64Array, begin: Whole, end: Whole, n: Int64Array, least: Whole, state: UInt64Array
+    order: Int32Array, begin: Whole, end: Whole, n: Int64Array, least: Whole, state: UInt64Array
 ) -> Whole:
     """One of some cells by chance, with so many rows at least; -1 if there is none."""
     if end == begin:
@@ -455,16 +453,14 @@ def _two_rows(
 
     The second one is drawn by what it is or by what it becomes: of the rows with a common code few can take a rare one.
     """
-    at = sums.base[margin] + margin + wanted
-    is_over = sums.off[at - margin] > 0
-    one = _any(sums.order[margin], sums.first[at], sums.first[at + 1], n, int(is_over), state)
+    at = sums.base[margin] + wanted
+    is_over = sums.off[at] > 0
+    one = _any(sums.order, sums.first[at], sums.first[at + 1], n, int(is_over), state)
     none = np.int64(-1)
     if one < 0:
         return none, none, none, none
-    at = sums.base[column] + column + sums.of[column, one]
-    to_one = _any(
-        sums.order[column], sums.first[at], sums.first[at + 1], n, int(not is_over), state
-    )
+    at = sums.of[one, column]
+    to_one = _any(sums.order, sums.first[at], sums.first[at + 1], n, int(not is_over), state)
     if to_one < 0 or to_one == one:
         return none, none, none, none
     if not is_over:
@@ -523,8 +519,7 @@ def exchange(
 @kernel
 def along_of(code: Int64Array, size: int) -> Along:
     """Cells by their codes of a column."""
-    order, first = np.empty(len(code), dtype=np.int64), np.empty(size + 1, dtype=np.int64)
-    _grouped(code, size, order, first)
+    order, first = _grouped(code, size, 1)
     return Along(code, order, first)
 
 
