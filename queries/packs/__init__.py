@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from queries.packs.assembly import pack_of
 from queries.packs.dimensions import dimension_of
-from queries.packs.files import as_json, numbers_of
+from queries.packs.files import File, Format, as_json, numbers_of, text_file
 from queries.packs.formats.jsonstat import dataset
 from queries.packs.formats.pcaxis import pcaxis
 from queries.packs.formats.sdmx import dimension_ids, sdmx_csv, sdmx_json, sdmx_structure
@@ -37,6 +37,8 @@ __all__ = [
     "Content",
     "Contents",
     "Dimension",
+    "File",
+    "Format",
     "Item",
     "Pack",
     "PackInfo",
@@ -64,5 +66,6 @@ __all__ = [
     "sdmx_json",
     "sdmx_structure",
     "status_word",
+    "text_file",
     "translations",
 ]

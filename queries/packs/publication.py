@@ -18,7 +18,7 @@ from engine.outputs import check_folder, output_folder
 from engine.store import signature_path
 from queries.packs.assembly import assemble
 from queries.packs.files import File, record_of, write_text
-from queries.packs.formats import FORMATS, PACKAGES
+from queries.packs.formats import formats
 from queries.packs.formats.metadata import data_package, dcat
 from queries.packs.formats.readme import markdown, page
 from queries.packs.formats.site import TEMPLATES, write_site
@@ -80,7 +80,7 @@ def preview(
 
 def files_by_format(pack: Pack) -> dict[str, list[str]]:
     """Return the paths of a pack's files with figures and codes, by the name of their format."""
-    return {f.name: [file.path for file in f.files(pack)] for f in FORMATS}
+    return {f.name: [file.path for file in f.files(pack)] for f in formats()}
 
 
 def example_spec() -> str:
@@ -98,7 +98,8 @@ def _assembled(sources: Sources, report: Progress, **accepted: bool) -> Pack:
 
 def _check_packages() -> None:
     """Fail before anything is written if a package is missing."""
-    for name in PACKAGES:
+    needed = ["jinja2", *(name for one in formats() for name in one.packages)]
+    for name in dict.fromkeys(needed):
         if importlib.util.find_spec(name) is None:
             raise StoreError(f"packs require {name}: pip install 'tablepack[pack]'")
 
@@ -119,7 +120,7 @@ def _write(
 ) -> None:
     """Write all files of a pack into a folder: every format, then site, metadata, README and checksums."""
     files: list[File] = []
-    for chosen in FORMATS:
+    for chosen in formats():
         mine = list(chosen.files(pack))
         for done, file in enumerate(mine, 1):
             path = folder / file.path

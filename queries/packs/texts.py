@@ -130,6 +130,7 @@ WORDS = {
     "whom to ask": "Contact",
     "note reference": "Note reference",
     "note text": "Note text",
+    "description": "Table description",
     "how to cite": "How to cite",
     "cite": "{}: {}. Version {}, vintage {}, release {}. {}",
     "no publisher": "Unnamed publisher",

@@ -26,7 +26,7 @@ def opened(release):
 
 @pytest.fixture(scope="session")
 def pack(release) -> Path:
-    for package in ("pyarrow", "gptables", "jinja2"):
+    for package in ("pyarrow", "xlsxwriter", "jinja2"):
         pytest.importorskip(package)
     return shared_pack(release)
 

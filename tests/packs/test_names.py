@@ -23,7 +23,7 @@ SPEC = {
 
 @pytest.fixture(scope="module")
 def pack(tmp_path_factory):
-    for package in ("pyarrow", "gptables", "jinja2"):
+    for package in ("pyarrow", "xlsxwriter", "jinja2"):
         pytest.importorskip(package)
     folder = tmp_path_factory.mktemp("names")
     return published(make_named(folder), folder / "pack", SPEC)

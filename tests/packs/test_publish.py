@@ -6,6 +6,7 @@ import html
 import json
 import re
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from fixtures.pipeline import tablepack
 from fixtures.release import HEADER, build_release
 from fixtures.release_dp import spec_in
 
-import queries.packs.formats.readme
 import queries.packs.publication
 from engine.api.publish import publish_pack
 from engine.errors import DamagedRelease, PrivacyError, SpecError, StoreError
@@ -23,8 +23,6 @@ from engine.evaluation.compare import SCRATCH
 from engine.guarantee import Guarantee
 from engine.release import build
 from queries.packs import files_by_format, pack_spec_from, preview, publish
-from queries.packs.files import Format, text_file
-from queries.packs.formats import FORMATS
 from queries.packs.texts import guarantee_notes, translations
 from queries.release import open_release
 
@@ -212,16 +210,34 @@ def test_the_release_is_in_the_pack_if_the_spec_says_so(release, tmp_path):
     assert "tablepack sql" in (tmp_path / "p/README.md").read_text("utf-8")
 
 
-def test_a_declared_format_is_in_everything_that_describes_files(
+PLUGIN = """
+from queries.packs import Format, text_file
+
+def files(pack):
+    for t in pack.tables:
+        yield text_file(f"tab/{t.id}.tsv", lambda: "x\\n", media_type="text/tsv", table=t.id)
+
+TAB = Format(name="tab", path="tab/", about="tabs between", files=files)
+PX = Format(name="mine", path="px/", about="in the place of another", files=files)
+"""
+
+
+def install(folder, monkeypatch, name):
+    """A package with a format, as pip leaves it."""
+    (folder / "plugged_format.py").write_text(PLUGIN)
+    info = folder / "plugged_format-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugged-format\nVersion: 1.0\n")
+    text = f"[tablepack.formats]\nmine = plugged_format:{name}\n"
+    (info / "entry_points.txt").write_text(text)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "plugged_format", raising=False)
+
+
+def test_a_format_of_an_installed_package_is_in_everything_that_describes_files(
     release, opened, tmp_path, monkeypatch
 ):
-    def files(pack):
-        for t in pack.tables:
-            yield text_file(f"tab/{t.id}.tsv", lambda: "x\n", media_type="text/tsv", table=t.id)
-
-    declared = (*FORMATS, Format(name="tab", path="tab/", about="tabs between", files=files))
-    monkeypatch.setattr(queries.packs.publication, "FORMATS", declared)
-    monkeypatch.setattr(queries.packs.formats.readme, "FORMATS", declared)
+    install(tmp_path, monkeypatch, "TAB")
     stages = []
     published(opened, tmp_path / "p", ONE, progress=lambda *stage: stages.append(stage))
     assert files_by_format(preview(opened, pack_spec_from(ONE)))["tab"] == ["tab/T.tsv"]
@@ -234,6 +250,18 @@ def test_a_declared_format_is_in_everything_that_describes_files(
     assert ("writing tab", 1, 1) in stages
     assert names_of_the_release(tmp_path / "p", release) == []  # unless the spec says so
     assert "tablepack sql" not in (tmp_path / "p/README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("PX", "another format"), ("files", "not a"), ("NONE", "cannot be loaded")]
+)
+def test_a_format_that_cannot_be_used_is_refused_by_its_package(
+    opened, tmp_path, monkeypatch, name, why
+):
+    install(tmp_path, monkeypatch, name)
+    with pytest.raises(StoreError, match=f"'mine' of the package plugged-format .*{why}"):
+        published(opened, tmp_path / "p", ONE)
+    assert not (tmp_path / "p").exists()
 
 
 def test_hostile_labels_stay_text(opened, tmp_path):

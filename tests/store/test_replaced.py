@@ -69,7 +69,7 @@ def test_a_large_one_that_is_trusted_is_read_whole_again(signed, tmp_path, monke
 
 @pytest.fixture
 def packages():
-    for name in ("pyarrow", "gptables", "jinja2"):
+    for name in ("pyarrow", "xlsxwriter", "jinja2"):
         pytest.importorskip(name)
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from engine.texts import shown
-from queries.packs.formats import FORMATS
+from queries.packs.formats import formats
 from queries.packs.formats.workbook import sheet_tables
 from queries.packs.model import Pack
 from queries.packs.texts import STATUS_WORDS, direction_of, guarantee_notes, number_text
@@ -77,8 +77,8 @@ def _noise(pack: Pack, words: dict[str, str]) -> list[str]:
 
 def _files(pack: Pack, paths: Sequence[str], words: dict[str, str]) -> list[str]:
     """Descriptions of the files."""
-    formats = {f.path: words.get(f"file {f.path}") or f.about for f in FORMATS}
-    known = {"index.html": words["file index.html"], **formats}
+    written = {f.path: words.get(f"file {f.path}") or f.about for f in formats()}
+    known = {"index.html": words["file index.html"], **written}
     known |= {name: words[f"file {name}"] for name in _OTHER_FILES}
     there = (*paths, "SHA256SUMS")
     files = [

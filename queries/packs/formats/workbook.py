@@ -10,11 +10,10 @@ from __future__ import annotations
 import datetime
 import math
 import re
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,30 +22,21 @@ from queries.packs.files import File, Format, in_language, sheet_name
 from queries.packs.model import STATUSES, Pack, PackTable
 from queries.packs.texts import accuracy_notes, status_word
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 MARKS = {"not released": "[c]", "low": "[low]", "unreliable": "[u]", "structural zero": "[z]"}
 UNKNOWN = "[x]"
 MAX_ACROSS = 40
 """Most columns of figures in a sheet; a wider cross table becomes a long table."""
 _MARK = re.compile(r"\[(?:c|low|u|z|x)\]")
-_MARKED = "\ue000a"
-"""A character of no script, and a letter that gptables accepts."""
 _ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-COVER_WIDTH = 85
-HEADINGS = {
-    "Introductory information": "introduction",
-    "About these data": "about the data",
-    "Contact": "whom to ask",
-}
-"""Headings of the cover as gptables writes them, with the keys of our words."""
-NOTE_WIDTH = 110
 _EPOCH = datetime.datetime(1980, 1, 1)
+COVER_WIDTH, NOTE_WIDTH, MOST_WIDTH = 85, 110, 60
+"""Widths of columns, in digits."""
 _LETTERS = 1.15
 """Letters that fit in the width of a digit."""
 _LINE = 15.5
 """Height of a line, in points."""
+Columns = dict[str, list[Any]]
+"""The columns of a sheet's table by their headings."""
 
 
 def sheet_tables(pack: Pack) -> tuple[list[PackTable], list[PackTable]]:
@@ -64,122 +54,123 @@ def sheet_tables(pack: Pack) -> tuple[list[PackTable], list[PackTable]]:
 
 def write_workbook(pack: Pack, language: int, path: Path) -> None:
     """Write the workbook in one language; the pack must have at least one table for it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # it leaves the file of its theme open
-        import gptables as gpt
+    import xlsxwriter
 
     inside, outside = sheet_tables(pack)
-    notes, refs = _notes(pack, inside, language)
+    words = pack.words_in(language)
     names = ["Cover"]
-    for text in (
-        *(pack.words[w][language] for w in ("contents", "notes")),
-        *(t.id for t in inside),
-    ):
+    for text in (words["contents"], words["notes"], *(t.id for t in inside)):
         names.append(sheet_name(text, names))
-    _, contents, noted, *named = names
-    sheets = {
-        name: _sheet(gpt, t, pack, language, refs, is_first=i == 0)
-        for i, (name, t) in enumerate(zip(named, inside, strict=True))
-    }
-    with warnings.catch_warnings():  # gptables uses deprecated parts of pandas
-        for old in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
-            warnings.simplefilter("ignore", old)
-        book = gpt.produce_workbook(
-            str(path),
-            sheets=sheets,
-            cover=_cover(gpt, pack, language),
-            contentsheet_label=contents,
-            contentsheet_options={
-                "title": contents,
-                "subtitles": _left_out(pack, outside, language),
-            },
-            notesheet_label=noted,
-            notesheet_options={"title": noted},
-            notes_table=notes,
-            workbook_options={
-                "strings_to_formulas": False,
-                "strings_to_numbers": False,
-                "strings_to_urls": False,
-            },
-        )
-    _unmark(book)
-    _lay_out(book)
-    _translate(book, pack, language)
-    _name(book, pack, language)
-    book.close()
-
-
-def _marked(text: str) -> str:
-    """A text with a mark where it has no ASCII letter or digit: gptables takes such cells for symbols."""
-    return text if re.search("[a-zA-Z0-9]", text) else f"{text}{_MARKED}"
-
-
-def _unmark(book: Any) -> None:
-    """Take the marks off all texts of a workbook."""
-    strings = book.str_table
-    texts = sorted(strings.string_table, key=strings.string_table.__getitem__)
-    new: dict[str, int] = {}
-    place = [new.setdefault(text.replace(_MARKED, ""), len(new)) for text in texts]
-    strings.string_table, strings.unique_count = new, len(new)
-    for sheet in book.worksheets():
-        for cells in sheet.table.values():
-            for column, cell in cells.items():
-                if hasattr(cell, "string"):
-                    cells[column] = cell._replace(string=place[cell.string])
-
-
-def _translate(book: Any, pack: Pack, language: int) -> None:
-    """Translate the headings of the cover, which gptables writes in English."""
-    cover = book.worksheets()[0]
-    texts = {place: text for text, place in book.str_table.string_table.items()}
-    for row, cells in list(cover.table.items()):
-        cell = cells.get(0)
-        word = HEADINGS.get(texts.get(getattr(cell, "string", -1), ""))
-        if word is not None and cell is not None:
-            cover.write_string(row, 0, plain(pack.words[word][language]), cell.format)
-
-
-def _name(book: Any, pack: Pack, language: int) -> None:
-    """Set the file's properties; the only date is the spec's."""
+    notes = list(_notes(pack, inside, language))
+    refs = {text: f"[note {i}]" for i, text in enumerate(notes, 1)}
+    options = {"strings_to_formulas": False, "strings_to_urls": False}
+    book = _Book(xlsxwriter.Workbook(str(path), options), names)
+    _cover(book, pack, language)
+    only = (words["one table"], "")
+    lines = [(words["contents"], "title"), only, *_left_out(outside, words)]
+    titles = [plain(t.titles[language]) for t in inside]
+    listed = {words["tables"]: names[3:], words["description"]: titles}
+    book.sheet(lines, listed, links=names[3:], name="contents_table")
+    told = {words["note reference"]: list(refs.values()), words["note text"]: notes}
+    lines = [(words["notes"], "title"), only]
+    book.sheet(lines, told, width=NOTE_WIDTH, name="notes_table").set_landscape()
+    for i, table in enumerate(inside):
+        _sheet(book, table, pack, language, refs, is_first=i == 0)
     issued = pack.info.issued
     day = datetime.datetime.combine(issued, datetime.time()) if issued else _EPOCH
-    book.set_properties(
-        {
-            "title": pack.titles[language],
-            "author": pack.info.publisher,
-            "comments": f"Language: {pack.languages[language]}",
-            "created": day,
-        }
+    book.close(
+        title=pack.titles[language],
+        author=pack.info.publisher,
+        comments=f"Language: {pack.languages[language]}",
+        created=day,  # the only date is the spec's
     )
 
 
-def _lay_out(book: Any) -> None:
-    """Make every sheet fit screen and paper: one page wide, headings on every page, texts not cut off."""
-    cover, contents, notes, *tables = book.worksheets()
-    texts = {place: text for text, place in book.str_table.string_table.items()}
-    _fit_rows(cover, texts, COVER_WIDTH)
-    notes.set_column(1, 1, NOTE_WIDTH)
-    _fit_rows(notes, texts, NOTE_WIDTH)
-    for sheet in (cover, contents, notes, *tables):
+class _Book:
+    """A workbook whose sheets are lines of text with one table below them, as the guidance asks."""
+
+    def __init__(self, book: Any, names: Sequence[str]) -> None:
+        self._book, self._names = book, iter(names)
+        self._formats: dict[tuple[Any, ...], Any] = {}
+
+    def format(self, **look: Any) -> Any:
+        """A format, one for all cells that look alike."""
+        key = tuple(sorted(look.items()))
+        if key not in self._formats:
+            self._formats[key] = self._book.add_format(look)
+        return self._formats[key]
+
+    def sheet(
+        self,
+        lines: Sequence[tuple[str, str]],
+        table: Columns | None = None,
+        *,
+        looks: Sequence[Mapping[str, Any]] = (),
+        indents: Mapping[tuple[int, int], int] | None = None,
+        links: Sequence[str] = (),
+        width: int = MOST_WIDTH,
+        name: str = "",
+    ) -> Any:
+        """Add the next sheet: each line a cell of the first column, then a table.
+
+        lines: Text and kind of each: `title`, `heading`, or a plain line, which is wrapped where `table` is None.
+        looks: How the columns of the table look. indents: Of a cell of the table, by row and column.
+        links: The sheets that the cells of the first column lead to.
+        """
+        sheet = self._book.add_worksheet(next(self._names))
         sheet.set_paper(9)  # A4
         sheet.fit_to_pages(1, 0)
         sheet.set_footer("&L&A&R&P / &N")
-    for sheet in (cover, notes):
-        sheet.set_landscape()
-    for sheet in tables:
-        top = int(re.sub("[^0-9]", "", sheet.tables[0]["range"].split(":")[0])) - 1
+        sizes = {"title": 16, "heading": 14}
+        for row, (text, kind) in enumerate(lines):
+            look: dict[str, Any] = {"bold": True, "font_size": sizes[kind]} if kind in sizes else {}
+            wrapped = {} if table is not None else {"text_wrap": True, "valign": "top"}
+            sheet.write_string(row, 0, text, self.format(**look, **wrapped))
+            if table is None:
+                _fit(sheet, row, text, width)
+        if table is None:
+            sheet.set_column(0, 0, width)
+            return sheet
+        top, bodies = len(lines), list(table.values())
+        for column, (head, cells) in enumerate(table.items()):
+            look = {**looks[column]} if looks else {"text_wrap": True, "valign": "top"}
+            for row, cell in enumerate(cells):
+                indent = (indents or {}).get((row, column))
+                shown = self.format(**look, **({"indent": indent} if indent else {}))
+                if column == 0 and links:
+                    sheet.write_url(top + 1 + row, 0, f"internal:'{links[row]}'!A1", string=cell)
+                elif isinstance(cell, str):
+                    sheet.write_string(top + 1 + row, column, cell, shown)
+                else:
+                    sheet.write_number(top + 1 + row, column, cell, shown)
+            longest = max((len(str(cell)) for cell in cells), default=0)
+            longest = max(longest, math.ceil(len(head) / 2))  # headings are wrapped
+            sheet.set_column(column, column, min(max(longest / _LETTERS + 2, 9), width))
+        for row in range(0 if looks else len(bodies[0])):
+            _fit(sheet, top + 1 + row, max((body[row] for body in bodies), key=len), width)
+        heads = [
+            {"header": h, "header_format": self.format(text_wrap=True, bold=True)} for h in table
+        ]
+        end = top + max(len(bodies[0]), 1), len(bodies) - 1
+        about = {"columns": heads, "autofilter": False, "style": None} | (
+            {"name": name} if name else {}
+        )
+        sheet.add_table(top, 0, *end, about)
         sheet.repeat_rows(top)
-        if sheet.dim_colmax > 5:
+        if len(bodies) > 6:
             sheet.set_landscape()
+        return sheet
+
+    def close(self, **properties: Any) -> None:
+        """Write the file."""
+        self._book.set_properties(properties)
+        self._book.close()
 
 
-def _fit_rows(sheet: Any, texts: dict[int, str], width: int) -> None:
-    """Give rows the height of their text, which not every program does by itself."""
-    for row, cells in sheet.table.items():
-        lengths = [len(texts.get(getattr(c, "string", -1), "")) for c in cells.values()]
-        longest = max(lengths, default=0)
-        if longest > width:
-            sheet.set_row(row, _LINE * math.ceil(longest / (_LETTERS * width)))
+def _fit(sheet: Any, row: int, text: str, width: int) -> None:
+    """Give a row the height of its text, which not every program does by itself."""
+    if len(text) > width:
+        sheet.set_row(row, _LINE * math.ceil(len(text) / (_LETTERS * width)))
 
 
 def _noise(pack: Pack, language: int) -> str:
@@ -187,7 +178,7 @@ def _noise(pack: Pack, language: int) -> str:
     return pack.words["noise" if pack.has_noise else "no noise"][language]
 
 
-def _cover(gpt: Any, pack: Pack, language: int) -> Any:
+def _cover(book: _Book, pack: Pack, language: int) -> None:
     """The cover: introduction, meaning of noise and marks, contact."""
     info, w = pack.info, pack.words_in(language)
     release = pack.release
@@ -198,77 +189,69 @@ def _cover(gpt: Any, pack: Pack, language: int) -> Any:
     about = [
         _noise(pack, language),
         *([w["unreviewed means"]] if pack.is_unreviewed else ()),
-        pack.words["shorthand"][language],
+        w["shorthand"],
         *legend(pack, language),
         *(note[language] for note in pack.footnotes),
         *(pack.reader_notes if pack.languages[language].lower().startswith("en") else ()),
         w["release of"].format(release["title"], release["vintage"], release["content_hash"]),
     ]
     contact = [t for t in (info.contact, info.email) if t] or [w["ask the publisher"]]
-    return gpt.Cover(
-        title=plain(pack.titles[language]),
-        intro=[plain(t) for t in intro or [pack.titles[language]]],
-        about=[plain(t) for t in dict.fromkeys(about)],
-        contact=[plain(t) for t in contact],
-        width=COVER_WIDTH,
-    )
+    parts = {
+        "introduction": intro or [pack.titles[language]],
+        "about the data": list(dict.fromkeys(about)),
+        "whom to ask": contact,
+    }
+    lines = [(plain(pack.titles[language]), "title")]
+    for heading, texts in parts.items():
+        lines += [(plain(w[heading]), "heading"), *((plain(text), "") for text in texts)]
+    book.sheet(lines, width=COVER_WIDTH).set_landscape()
 
 
-def _left_out(pack: Pack, outside: list[PackTable], language: int) -> list[str]:
+def _left_out(outside: list[PackTable], words: Mapping[str, str]) -> list[tuple[str, str]]:
     """Lines of the contents on tables that have no sheet, some tables per line."""
-    if not outside:
-        return []
     ids = [t.id for t in outside]
     lines = [", ".join(ids[i : i + 15]) for i in range(0, len(ids), 15)]
-    return [f"{plain(pack.words['left out'][language])} ({len(ids):,}):", *lines]
+    head = f"{plain(words['left out'])} ({len(ids):,}):"
+    return [(line, "") for line in ([head, *lines] if ids else [])]
 
 
-def _notes(
-    pack: Pack, inside: list[PackTable], language: int
-) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The notes table, and the reference of each note by its text."""
-    import pandas as pd  # slow to load, and a server needs none of it
+def _notes(pack: Pack, inside: list[PackTable], language: int) -> dict[str, None]:
+    """The notes of the workbook, each once, in the order in which sheets refer to them."""
+    listed = [_noise(pack, language), *(note[language] for note in pack.footnotes)]
+    for table in inside:
+        listed += _own_notes(table, pack, language)
+    return dict.fromkeys(plain(text) for text in listed if text)
 
-    listed = [_noise(pack, language)]
-    listed += [note[language] for note in pack.footnotes]
-    for t in inside:
-        listed += [*accuracy_notes(t, pack, language), *(note[language] for note in t.footnotes)]
-    listed = list(dict.fromkeys(plain(text) for text in listed if text))
-    refs = {text: f"note{i}" for i, text in enumerate(listed, 1)}
-    heads = (pack.words[word][language] for word in ("note reference", "note text"))
-    return pd.DataFrame(
-        dict(zip(heads, (list(refs.values()), [_marked(text) for text in listed]), strict=True))
-    ), refs
+
+def _own_notes(table: PackTable, pack: Pack, language: int) -> list[str]:
+    """The notes of one table."""
+    return [*accuracy_notes(table, pack, language), *(n[language] for n in table.footnotes)]
 
 
 def _sheet(
-    gpt: Any,
+    book: _Book,
     table: PackTable,
     pack: Pack,
     language: int,
-    refs: dict[str, str],
+    refs: Mapping[str, str],
     *,
     is_first: bool,
-) -> Any:
-    """One table as gptables expects it."""
-    frame = frame_of(table, pack, language)
-    general = next(iter(refs.values()))
-    own = [*accuracy_notes(table, pack, language), *(note[language] for note in table.footnotes)]
-    notes = [general, *(refs[plain(text)] for text in own if text)]
-    notes += [refs[plain(n[language])] for n in pack.footnotes if is_first]
-    marks = "".join(f"$${ref}$$" for ref in dict.fromkeys(notes))
-    signs = legend_of(frame, pack, language)
-    unit = f"{pack.words['unit'][language]}: {table.units[language]}. "
-    return gpt.GPTable(
-        table=frame,
-        table_name=re.sub(r"\W", "_", f"table_{table.id}"),
-        title=f"{_marked(plain(table.titles[language]))} {marks}",
-        instructions=plain(pack.words["shorthand below" if signs else "one table"][language]),
-        scope=plain(unit + _noise(pack, language)),
-        legend=[plain(text) for text in signs],
-        index_columns={level: level - 1 for level in range(1, min(n_labels(table), 3) + 1)},
-        additional_formatting=formats(table, frame),
-    )
+) -> None:
+    """The sheet of one table."""
+    columns, words = columns_of(table, pack, language), pack.words_in(language)
+    notes = [next(iter(refs)), *_own_notes(table, pack, language)]
+    notes += [note[language] for note in pack.footnotes if is_first]
+    marks = dict.fromkeys(refs[plain(text)] for text in notes if text)
+    signs = legend_of(columns, pack, language)
+    scope = f"{words['unit']}: {table.units[language]}. {_noise(pack, language)}"
+    lines = [
+        (f"{plain(table.titles[language])} {''.join(marks)}", "title"),
+        (words["shorthand below" if signs else "one table"], ""),
+        (plain(scope), ""),
+        *((plain(text), "") for text in signs),
+    ]
+    name = re.sub(r"\W", "_", f"table_{table.id}")
+    book.sheet(lines, columns, looks=_looks(table, columns), indents=_indents(table), name=name)
 
 
 def is_across(table: PackTable) -> bool:
@@ -294,18 +277,15 @@ def legend(pack: Pack, language: int) -> list[str]:
     ]
 
 
-def legend_of(frame: pd.DataFrame, pack: Pack, language: int) -> list[str]:
+def legend_of(columns: Columns, pack: Pack, language: int) -> list[str]:
     """Return what the marks in a sheet mean."""
-    used = {mark for column in frame for cell in frame[column] for mark in _marks(cell)}
+    texts = [cell for cells in columns.values() for cell in cells if isinstance(cell, str)]
+    used = {mark for text in texts for mark in _MARK.findall(text)}
     return [text for text in legend(pack, language) if text.split(" ")[0] in used]
 
 
-def _marks(cell: object) -> list[str]:
-    return _MARK.findall(cell) if isinstance(cell, str) else []
-
-
-def frame_of(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
-    """Return the rows of a table's sheet."""
+def columns_of(table: PackTable, pack: Pack, language: int) -> Columns:
+    """Return the columns of a table's sheet."""
     shape = _across if is_across(table) else _long
     return shape(table, pack, language)
 
@@ -315,59 +295,50 @@ def n_labels(table: PackTable) -> int:
     return len(table.stub) if is_across(table) else len(table.dimensions)
 
 
-def formats(table: PackTable, frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the formats of a sheet's columns: the same decimals throughout a column, words set off from numbers."""
+def _looks(table: PackTable, columns: Columns) -> list[dict[str, Any]]:
+    """How the columns look: the same decimals throughout a column, words set off from numbers."""
     digits = "#,##0" + ("." + "0" * table.decimals if table.decimals else "")
-    last = len(frame.columns) - 1
-    figures = list(range(n_labels(table), last))
-    return [
-        {"column": {"columns": figures, "format": {"num_format": digits, "align": "right"}}},
-        {"column": {"columns": [last], "format": {"align": "left", "indent": 1}}},
-        *_indents(table),
-    ]
+    n_figures = len(columns) - n_labels(table) - 1
+    labels: list[dict[str, Any]] = [{} for _ in range(n_labels(table))]
+    figures = [{"num_format": digits, "align": "right"} for _ in range(n_figures)]
+    return [*labels, *figures, {"align": "left", "indent": 1}]
 
 
-def _indents(table: PackTable) -> Iterator[dict[str, Any]]:
-    """Formats that indent labels below the one they are part of."""
+def _indents(table: PackTable) -> dict[tuple[int, int], int]:
+    """How far labels are indented below the one they are part of, by row and column."""
     step = len(table) // n_rows(table) if len(table) else 1
+    out: dict[tuple[int, int], int] = {}
     for column, j in enumerate(table.stub if is_across(table) else range(len(table.dimensions))):
         depth = np.array(table.depths(j))[table.index[::step, j]]
-        for row in np.flatnonzero(depth).tolist():
-            place = (row + 1, column)  # below the headings; gptables takes one cell per entry
-            yield {"cell": {"cells": place, "format": {"indent": int(depth[row])}}}
+        out |= {(row, column): int(depth[row]) for row in np.flatnonzero(depth).tolist()}
+    return out
 
 
-def _long(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
+def _long(table: PackTable, pack: Pack, language: int) -> Columns:
     """A sheet with one row per combination of codes."""
-    import pandas as pd  # slow to load, and a server needs none of it
-
-    out: dict[str, Any] = {}
+    out: Columns = {}
     for j, d in enumerate(table.dimensions):
-        labels = np.array([_cell(it.labels[language], it.code) for it in d.items], dtype=object)
-        out[_head(d.labels[language], out)] = labels[table.index[:, j]]
+        labels = [_cell(it.labels[language], it.code) for it in d.items]
+        out[_head(d.labels[language], out)] = [labels[p] for p in table.index[:, j].tolist()]
     for name in ("value", "low", "high"):
         figures = getattr(table, name)
         out[_head(pack.words[name][language], out)] = _cells(
             table, figures, is_value=name == "value"
         )
-    words = np.array(
-        [_cell(pack.words[status_word(s)][language], s) for s in STATUSES], dtype=object
-    )
-    out[_head(pack.words["status"][language], out)] = words[table.status]
-    return pd.DataFrame(out)
+    words = [_cell(pack.words[status_word(s)][language], s) for s in STATUSES]
+    out[_head(pack.words["status"][language], out)] = [words[s] for s in table.status.tolist()]
+    return out
 
 
-def _across(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
+def _across(table: PackTable, pack: Pack, language: int) -> Columns:
     """A sheet as a cross table; marks of cells that have a number are in the last column."""
-    import pandas as pd
-
     n_down = n_rows(table)
-    out: dict[str, Any] = {}
+    out: Columns = {}
     index = table.index.reshape(n_down, -1, len(table.dimensions))
     for j in table.stub:
         d = table.dimensions[j]
-        labels = np.array([_cell(it.labels[language], it.code) for it in d.items], dtype=object)
-        out[_head(d.labels[language], out)] = labels[index[:, 0, j]]
+        labels = [_cell(it.labels[language], it.code) for it in d.items]
+        out[_head(d.labels[language], out)] = [labels[p] for p in index[:, 0, j].tolist()]
     cells = np.array(_cells(table, table.value, is_value=True), dtype=object).reshape(n_down, -1)
     status = table.status.reshape(n_down, -1)
     heads = []
@@ -376,7 +347,7 @@ def _across(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
             table.dimensions[j].items[index[0, across, j]].labels[language] for j in table.heading
         ]
         heads.append(_head(", ".join(parts), out))
-        out[heads[-1]] = cells[:, across]
+        out[heads[-1]] = cells[:, across].tolist()
     if pack.has_noise:
         out |= _limits(table, pack, language, heads, out)
     marked, none = [], _cell(pack.words["no marks"][language], "-")
@@ -388,14 +359,14 @@ def _across(table: PackTable, pack: Pack, language: int) -> pd.DataFrame:
         ]
         marked.append("; ".join(marks) or none)
     out[_head(pack.words["marks"][language], out)] = marked
-    return pd.DataFrame(out)
+    return out
 
 
 def _limits(
-    table: PackTable, pack: Pack, language: int, heads: list[str], taken: Mapping[str, Any]
-) -> dict[str, Any]:
+    table: PackTable, pack: Pack, language: int, heads: list[str], taken: Columns
+) -> Columns:
     """The limits of each figure's noise interval, in columns after the figures."""
-    out: dict[str, Any] = {}
+    out: Columns = {}
     limits = {
         end: np.array(_cells(table, getattr(table, end), is_value=False), dtype=object).reshape(
             -1, len(heads)
@@ -405,7 +376,7 @@ def _limits(
     for across, head in enumerate(heads):
         for end, cells in limits.items():
             words = pack.words["either bound"][language].format(head, pack.words[end][language])
-            out[_head(words, {**taken, **out})] = cells[:, across]
+            out[_head(words, {**taken, **out})] = cells[:, across].tolist()
     return out
 
 
@@ -432,7 +403,7 @@ def _cell(label: str, code: str) -> str:
     text = plain(label)
     if not any(c.isalnum() for c in text):
         text = f"{text} (code {plain(code)})".strip()
-    return _marked(text)
+    return text
 
 
 def _head(label: str, taken: Any) -> str:
@@ -444,8 +415,8 @@ def _head(label: str, taken: Any) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text without what gptables would read as a note or link, or Excel as a formula."""
-    cleaned = _ILLEGAL.sub("", text).replace("$$", "$").replace("](", "] (")
+    """Return text without characters that no workbook may have, and without what Excel would run as a formula."""
+    cleaned = _ILLEGAL.sub("", text)
     return f"'{cleaned}" if cleaned.startswith(("=", "+", "@")) else cleaned
 
 
@@ -460,5 +431,5 @@ WORKBOOK = Format(
     path="pack.xlsx",
     about="a workbook: cover, contents, notes, one table per sheet; other languages: pack~LANGUAGE.xlsx",
     files=_files,
-    packages=("gptables",),
+    packages=("xlsxwriter",),
 )
