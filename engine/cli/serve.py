@@ -1,6 +1,6 @@
 """The commands `tablepack serve` and `open`: the table builder and JSON API of a release, until Ctrl-C.
 
-Prints the address. On any address but the loopback ones a token is required and the request rate is limited.
+Prints the address. On any address but the loopback ones a token is required.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import errno
 import ipaddress
 import logging
 import os
-import re
 import secrets
 import socket
 import sys
@@ -17,10 +16,9 @@ import threading
 import time
 import webbrowser
 from contextlib import closing, suppress
-from dataclasses import replace
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -34,14 +32,9 @@ from engine.cli.console import (
 from engine.errors import MissingPackage, SpecError, StoreError
 from engine.schema import SERVED_MEMORY
 
-if TYPE_CHECKING:
-    from queries.serve import Limits
-
 EXAMPLE = "Example: `tablepack serve census.duckdb --port 8765`"
 commands = typer.Typer(rich_markup_mode="markdown")
 LOCAL = ("127.0.0.1", "localhost", "::1")
-_RATE = re.compile(r"(\d+)/(s|min|h)")
-_SECONDS = {"s": 1, "min": 60, "h": 3600}
 _SHORTEST_TOKEN = 16
 _STARTS_WITHIN_S = 60.0
 _GIVE_WAY_S = 0.0005  # a computing thread soon yields to the one that answers
@@ -100,12 +93,6 @@ def serve_command(
             help="File with the access token; by default a new token is created and printed once."
         ),
     ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option(
-            help="Requests per client, for example 600/min (the default unless --host is a loopback address)."
-        ),
-    ] = None,
     proxy: Proxy = None,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds that a statement may run.")
@@ -128,7 +115,7 @@ def serve_command(
         with loading():
             import uvicorn
 
-            from queries.serve import StoppingServer, app_of, front_of
+            from queries.serve import Limits, StoppingServer, app_of, front_of
     except ImportError:
         raise MissingPackage(
             "`tablepack serve` needs fastapi: pip install 'tablepack[serve]'"
@@ -136,8 +123,8 @@ def serve_command(
     is_local = host in LOCAL
     token = _token(token_file) if token_file is not None else None
     new_token = None if token is not None or is_local else secrets.token_urlsafe(24)
-    limits = replace(
-        _limits(rate or (None if is_local else "600/min"), max_rows),
+    limits = Limits(
+        rows=max_rows,
         workers=places,
         share=share,
         waiting=waiting,
@@ -242,21 +229,6 @@ def _network(text: str) -> str:
         raise SpecError(
             f"--proxy {text}: expected the IP address or network of the proxy, for example 127.0.0.1 or 10.0.0.0/24"
         ) from None
-
-
-def _limits(rate: str | None, max_rows: int) -> Limits:
-    """The limits set by the options."""
-    from queries.serve import Limits
-
-    if rate is None:
-        return Limits(rows=max_rows)
-    parts = _RATE.fullmatch(rate)
-    if parts is None or int(parts[1]) == 0:
-        raise SpecError(
-            f"--rate {rate}: expected a number per second, minute or hour, for example 10/s, 600/min or 5000/h"
-        )
-    n = int(parts[1])
-    return Limits(rows=max_rows, rate=n / _SECONDS[parts[2]], burst=max(20, min(n, 100)))
 
 
 def _listening(host: str, port: int) -> socket.socket:

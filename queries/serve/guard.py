@@ -1,7 +1,8 @@
-"""Checks before every request (host, token, rate, size), and headers and access log after it.
+"""Checks before every request (host, token, size), and headers and access log after it.
 
 A separate ASGI layer, so that nothing behind it runs for a refused request. Invariant: the log has method, path,
-status, time and size, never a query or an answer. Connection limits are uvicorn's (`CONNECTIONS`).
+status, time and size, never a query or an answer. Connection limits are uvicorn's (`CONNECTIONS`); request rates and
+slow clients are a reverse proxy's (`queries/serve/proxy`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import hmac
 import ipaddress
 import json
 import logging
-import math
 import socket
 import time
 from collections import Counter
@@ -20,9 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from cachetools import LRUCache
 from uvicorn import Config, Server
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from queries.serve.errors import as_json
 
@@ -38,7 +36,6 @@ HEADERS = (
     (b"permissions-policy", b"geolocation=(), camera=(), microphone=()"),
 )  # fmt: skip
 _CLIENT_DISCONNECTED = 499  # in the log only
-_MAX_CLIENTS = 10_000
 _PART = 65_536  # most bytes of an answer held in memory for a slow reader
 Headers = tuple[tuple[bytes, bytes], ...]
 _RETRY_SOON: Headers = ((b"retry-after", b"1"),)
@@ -60,9 +57,6 @@ class Limits:
     # read before a request counts.
     at_once: int = 200
     at_once_each: int = 100
-    reading_each: int = 40  # Most bodies being received per client
-    rate: float | None = None  # Requests per second and client; None: no limit
-    burst: int = 60  # Requests allowed in a burst
     # rows, answer_bytes: Most rows and bytes per answer.
     rows: int = 10_000
     answer_bytes: int = 8_000_000
@@ -74,22 +68,6 @@ class Limits:
     wait_s: float = 10.0  # Longest wait in the queue
     cache_bytes: int = 20_000_000
     ahead: int = 12  # Tables whose replays are drawn before anybody asks
-
-
-class RateLimit:
-    """A token bucket per client; the least recent clients are dropped."""
-
-    def __init__(self, per_s: float, burst: int) -> None:
-        self._per_s, self._burst = per_s, burst
-        self._left: LRUCache[str, tuple[float, float]] = LRUCache(_MAX_CLIENTS)
-
-    def wait_of(self, client: str, now: float) -> float:
-        """Take one request; return the seconds to wait if none is left."""
-        left, then = self._left.get(client, (float(self._burst), now))
-        left = min(self._burst, left + (now - then) * self._per_s)
-        is_free = left >= 1
-        self._left[client] = (left - 1 if is_free else left, now)
-        return 0.0 if is_free else (1 - left) / self._per_s
 
 
 class _Disconnected(Exception):
@@ -126,9 +104,7 @@ class Guard:
         self._app, self._limits, self._hosts = app, limits, hosts
         self.stop = stop
         self._token = None if token is None else token.encode()
-        self._rate = None if limits.rate is None else RateLimit(limits.rate, limits.burst)
         self._at_work: Counter[str] = Counter()
-        self._reading: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -171,12 +147,11 @@ class Guard:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or read its body and pass it on."""
         client = client_of((scope.get("client") or ("?",))[0])
-        refusal = self._refusal(scope, client)
+        refusal = self._refusal(scope)
         if refusal is not None:
             await _refuse(send, refusal, is_last=_has_body(scope))
             return
-        with _counted(self._reading, client):
-            body = await self._body(receive)
+        body = await self._body(receive)
         if body is None:
             await _refuse(send, self._too_large(), is_last=True)
             return
@@ -194,7 +169,7 @@ class Guard:
             return Refusal(503, "Busy", "too many requests at once; try again in 1 s", _RETRY_SOON)
         return None
 
-    def _refusal(self, scope: Scope, client: str) -> Refusal | None:
+    def _refusal(self, scope: Scope) -> Refusal | None:
         """Return why a request is refused; None if it is not."""
         headers = dict(scope["headers"])
         is_api = scope["path"].startswith("/api/")
@@ -203,21 +178,11 @@ class Guard:
             return Refusal(403, "Forbidden", "this server does not answer to this host name")
         if is_api and headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
             return Refusal(403, "Forbidden", "requests from other web sites are not allowed")
-        if self._rate is not None:
-            wait = self._rate.wait_of(client, time.monotonic())
-            if wait:
-                message = f"too many requests; try again in {wait:.1f} s"
-                retry = ((b"retry-after", str(int(wait) + 1).encode()),)
-                return Refusal(429, "TooMany", message, retry)
         if self._token is not None and is_api:
             given = headers.get(b"authorization", b"")
             if not hmac.compare_digest(given, b"Bearer " + self._token):
                 message = "this server requires an access token (Authorization: Bearer ...)"
                 return Refusal(401, "NoToken", message, ((b"www-authenticate", b"Bearer"),))
-        if self._reading[client] >= self._limits.reading_each and _has_body(scope):
-            wait_s = math.ceil(self._limits.body_s)
-            message = f"too many of your requests are still being received; try again in {wait_s} s"
-            return Refusal(503, "Busy", message, ((b"retry-after", str(wait_s).encode()),))
         if len(scope.get("query_string", b"")) > self._limits.body_bytes:
             return self._too_large()
         return None
@@ -342,34 +307,6 @@ async def _refuse(send: Send, refusal: Refusal, *, is_last: bool = False) -> Non
     await send({"type": "http.response.body", "body": body})
 
 
-class Connection(H11Protocol):
-    """uvicorn's connection, with the keep-alive timeout also applied while a request head is awaited.
-
-    uvicorn has no timeout for an incomplete head: a few hundred silent connections would block all others.
-    """
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the timeout."""
-        super().connection_made(transport)
-        self._await_head(self.loop.time() + self.timeout_keep_alive)
-
-    def data_received(self, data: bytes) -> None:
-        """Read some bytes; a partial head does not reset the timeout."""
-        clock = self.timeout_keep_alive_task
-        super().data_received(data)
-        if clock is not None and (self.cycle is None or self.cycle.response_complete):
-            self._await_head(clock.when())
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close at once, without waiting for a client that does not read the end of an answer."""
-        self.transport.abort()
-
-    def _await_head(self, deadline: float) -> None:
-        if self.timeout_keep_alive_task is None:
-            give_up = self.timeout_keep_alive_handler
-            self.timeout_keep_alive_task = self.loop.call_at(deadline, give_up)
-
-
 class Stoppable(Protocol):
     """An application whose work can be stopped: a guard, or several behind a front page."""
 
@@ -391,9 +328,9 @@ class StoppingServer(Server):
 
 
 CONNECTIONS: dict[str, Any] = {
-    "http": Connection,
+    "http": "h11",
     "limit_concurrency": 400,
     "timeout_keep_alive": 15,
     "h11_max_incomplete_event_size": 65_536,
 }
-"""uvicorn settings: most connections (more get 503), seconds to receive a request head, bytes of a head."""
+"""uvicorn settings: most connections (more get 503), seconds that an idle one is kept, bytes of a head."""

@@ -231,9 +231,8 @@ class _Px:
         return self._server.cubes.pack.languages
 
     def config(self) -> Reply:
-        """Settings; the limit on calls is the server's."""
+        """Settings; the limit on calls is that of requests at once."""
         limits, pack = self._server.limits, self._server.cubes.pack
-        window = 1 if limits.rate is None else max(1, math.ceil(limits.burst / limits.rate))
         names = zip(pack.languages, pack.words["language"], strict=True)
         return json_reply(
             {
@@ -241,8 +240,8 @@ class _Px:
                 "languages": [{"id": code, "label": label} for code, label in names],
                 "defaultLanguage": pack.languages[0],
                 "maxDataCells": MAX_CELLS,
-                "maxCallsPerTimeWindow": limits.burst,
-                "timeWindow": window,
+                "maxCallsPerTimeWindow": limits.at_once_each,
+                "timeWindow": 1,
                 "license": pack.info.licence,
                 "sourceReferences": [
                     {"language": code, "text": self._server.source} for code in pack.languages

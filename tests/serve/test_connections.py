@@ -1,11 +1,9 @@
-"""Misbehaving connections: idle, slow, too many, and answers that nobody reads."""
+"""Misbehaving connections: long heads, too many requests, and answers that nobody reads."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-import time
 
 import pytest
 from fixtures.serve import one_worker, served
@@ -13,18 +11,15 @@ from fixtures.serve import one_worker, served
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from queries.serve import CONNECTIONS, Limits, app_of
-from queries.serve.guard import Guard, RateLimit, client_of
+from queries.serve import Limits, app_of
+from queries.serve.guard import Guard, client_of
 
 HEAD = b"GET /api/tables HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
-HASTY = CONNECTIONS | {"timeout_keep_alive": 0.5, "limit_concurrency": 8}
-
-
 @pytest.fixture(scope="module")
 def client(path):
-    with served(app_of(path, limits=one_worker()), **HASTY) as client:
+    with served(app_of(path, limits=one_worker())) as client:
         yield client
 
 
@@ -32,45 +27,10 @@ def connected(client):
     return socket.create_connection(("127.0.0.1", client.port), timeout=10)
 
 
-@pytest.mark.ci
-def test_silent_connections_are_closed(client):
-    with contextlib.ExitStack() as stack:
-        silent = [stack.enter_context(connected(client)) for _ in range(40)]
-        assert client.ask("/api/tables").status == 503
-        assert [con.recv(1) for con in silent] == [b""] * 40
-        assert client.ask("/api/tables").status == 200
-
-
 def test_a_head_that_is_too_long_is_refused(client):
     with connected(client) as long:
         long.sendall(HEAD[:-2] + b"x: " + b"y" * 200_000)
         assert long.recv(100).startswith(b"HTTP/1.1 400")
-
-
-def trickle(con, raw):
-    """Send a byte every tenth of a second."""
-    for byte in raw:
-        con.sendall(bytes([byte]))
-        time.sleep(0.1)
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("is_second", [False, True])
-def test_a_head_sent_byte_by_byte_is_cut_off(client, is_second):
-    """Also where a first request on the same connection was answered."""
-    with connected(client) as slow:
-        if is_second:
-            slow.sendall(HEAD)
-            assert slow.recv(12) == b"HTTP/1.1 200"
-        with pytest.raises((BrokenPipeError, ConnectionResetError)):
-            trickle(slow, HEAD)
-
-
-@pytest.mark.ci
-def test_a_request_that_takes_longer_than_a_head_may_is_answered(path):
-    with served(app_of(path, timeout_s=1.2, limits=one_worker()), **HASTY) as client:
-        text = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
-        assert client.sql(text).status == 504
 
 
 def guarded(app, **limits):
@@ -168,4 +128,4 @@ def test_a_client_is_an_address_or_a_network_of_its_own():
         != client_of("2001:db8:1:3::7")
     )
     assert client_of("testclient") == "testclient"
-    assert RateLimit(1.0, 1).wait_of(client_of("?"), 0.0) == 0.0
+    assert client_of("?") == "?"
