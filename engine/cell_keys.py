@@ -69,6 +69,13 @@ def distinct_cells(columns: Columns, sizes: Sequence[int]) -> tuple[list[NDArray
     return [codes[one] for codes in columns], (np.cumsum(is_there) - 1)[keys]
 
 
+def run_starts(*columns: NDArray[Any]) -> Int64Array:
+    """Where runs of equal combinations begin."""
+    starts = np.ones(len(columns[0]), dtype=bool)
+    starts[1:] = np.logical_or.reduce([codes[1:] != codes[:-1] for codes in columns])
+    return np.flatnonzero(starts)
+
+
 _NARROW = (("UTINYINT", np.uint8), ("USMALLINT", np.uint16), ("UINTEGER", np.uint32))
 
 

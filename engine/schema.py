@@ -343,6 +343,13 @@ class Measurement:
         )
 
 
+def is_leaf(tree: Measurement) -> BoolArray:
+    """Nodes without released children."""
+    out = np.ones(tree.n_nodes, dtype=bool)
+    out[tree.parent[tree.parent >= 0]] = False
+    return out
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Support:
     """The leaf support of one column: its released values, of which the cells of every table are combinations.

@@ -22,12 +22,12 @@ from engine.fit.supports import (
     found_limits,
     implied_codes,
     in_line,
-    is_leaf,
     marks_of,
     steps_of,
     with_rows_outside,
 )
 from engine.fit.tree import Noise, place_candidates
+from engine.schema import is_leaf
 
 __all__ = [
     "Coarse",

@@ -15,13 +15,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.cell_keys import run_starts
 from engine.fit.cells import Coarse
-from engine.fit.supports import Marks, allowed_pairs, classes_of, is_leaf, is_valued
+from engine.fit.supports import Marks, allowed_pairs, classes_of, is_valued
 from engine.fit.tree import Codes, Noise, boxes_filled, in_whole, tree_of
 from engine.kernels import Whole, kernel, part
 from engine.params import NOISE_LAYERS
 from engine.ranges import ROOT_LEVEL, bit_length, code_bounds
-from engine.schema import KIND_NEGATIVE, FloatArray, Int64Array, Measurement, Support, UInt64Array
+from engine.schema import (
+    KIND_NEGATIVE,
+    FloatArray,
+    Int64Array,
+    Measurement,
+    Support,
+    UInt64Array,
+    is_leaf,
+)
 from engine.sticky_prf import siphash
 
 FINE = 400_000
@@ -69,14 +78,9 @@ def fine_pair(
     _exchanged(values, supports, marks)
     key_of = values[0] * np.int64(len(supports[1])) + values[1]
     key_of.sort()
-    heads = _heads(key_of)
+    heads = run_starts(key_of)
     codes = np.column_stack(np.divmod(key_of[heads], len(supports[1]))).astype(np.int32)
     return codes, np.diff(np.append(heads, len(key_of)))
-
-
-def _heads(key: Int64Array) -> Int64Array:
-    """The first of each kind of equal ones next to each other."""
-    return np.flatnonzero(np.append(True, key[1:] != key[:-1])[: len(key)])
 
 
 # Boxes: a table's rows, in whole numbers, over the finest ranges at which it releases anything.
@@ -171,8 +175,7 @@ def _tops(tree: Measurement, nodes: Int64Array, supports: tuple[Support, ...]) -
         index = np.where(on_grid, _magnitude_of(support) >> level, 0)
         # Values are sorted, so those of one range stand next to each other.
         ranges = np.column_stack([support.kind, level, index]).astype(np.int64)
-        fresh = np.append(True, (ranges[1:] != ranges[:-1]).any(axis=1))[: len(ranges)]
-        of_column.append(ranges[fresh])
+        of_column.append(ranges[run_starts(*ranges.T)])
     at = np.indices([len(ranges) for ranges in of_column]).reshape(len(supports), -1)
     all_of_them = np.stack([ranges[i] for ranges, i in zip(of_column, at, strict=True)], axis=1)
     known = {top.tobytes() for top in tops[:, :, ::2]}
@@ -465,7 +468,7 @@ def _split_by_implied(
     label = box * n_implied + implied[values]
     order = np.argsort(label, kind="stable")  # so that the sure ones of a box stay the first
     values[:] = values[order]
-    heads = _heads(label[order])
+    heads = run_starts(label[order])
     box, of_class = np.divmod(label[order[heads]], n_implied)
     is_sure = row < np.repeat(last_sure, boxes.n)
     return Wanted(

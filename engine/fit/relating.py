@@ -12,18 +12,10 @@ from functools import partial
 
 import numpy as np
 
-from engine.fit.supports import is_leaf
+from engine.cell_keys import run_starts
+from engine.ranges import stored_codes
 from engine.relations import Relation, Relations
-from engine.schema import (
-    KIND_NEGATIVE,
-    KIND_NULL,
-    KIND_OTHER,
-    NULL_CODE,
-    OTHER_CODE,
-    BoolArray,
-    Int64Array,
-    Measurement,
-)
+from engine.schema import OTHER_CODE, BoolArray, Int64Array, Measurement, is_leaf
 
 ENOUGH = 0.95
 """Share of the rows in released values that are implied: with fewer a relation is not used."""
@@ -52,7 +44,7 @@ def relation_of(
     n = both.n[single]
     order = np.lexsort((to, -n, of))
     of, to, n = of[order], to[order], n[order]
-    first = np.flatnonzero(np.append(True, of[1:] != of[:-1])[: len(of)])
+    first = run_starts(of)
     implied, answer, sure = of[first], to[first], n[first]
     off = n.sum() - sure.sum()
     values = _codes(coarser, 0)[_singles(coarser)]
@@ -86,10 +78,8 @@ def _singles(tree: Measurement) -> BoolArray:
 
 
 def _codes(tree: Measurement, j: int) -> Int64Array:
-    """Code of each bucket of single values in one column."""
-    codes = np.where(tree.kind[:, j] == KIND_NEGATIVE, ~tree.index[:, j], tree.index[:, j])
-    codes = np.where(tree.kind[:, j] == KIND_NULL, NULL_CODE, codes)
-    return np.where(tree.kind[:, j] == KIND_OTHER, OTHER_CODE, codes)
+    """Smallest code of each bucket in one column."""
+    return stored_codes(tree.kind[:, j], tree.level[:, j], tree.index[:, j])
 
 
 def related(found: Iterable[Relation], precedence: Sequence[str]) -> Relations:

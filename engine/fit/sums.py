@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.fit.cells import positions_in
-from engine.fit.supports import is_valued, support_codes
+from engine.fit.supports import is_valued, positions_in_support
 from engine.fit.tree import Codes
 from engine.kernels import kernel, part
 from engine.params import NOISE_LAYERS
@@ -69,7 +69,7 @@ def moments_of(
     table, group = of_groups
     n_groups = len(table.n)
     stored = stored_codes(tree.kind[sums.node], tree.level[sums.node], tree.index[sums.node])
-    wanted = np.column_stack([_places(supports[i], stored[:, i]) for i in others])
+    wanted = np.column_stack([positions_in_support(supports[i], stored[:, i]) for i in others])
     at = positions_in(table.codes, np.ascontiguousarray(wanted, dtype=np.int32))
     known, at = np.flatnonzero(at >= 0), at[at >= 0]
     value = supports[j].grid.astype(np.float64)[codes[:, j]]
@@ -106,7 +106,7 @@ def beyond(
     j = tree.columns.index(sums.column)
     others = [i for i in range(len(supports)) if i != j]
     stored = stored_codes(tree.kind[sums.node], tree.level[sums.node], tree.index[sums.node])
-    places = [_places(supports[i], stored[:, i]) for i in others]
+    places = [positions_in_support(supports[i], stored[:, i]) for i in others]
     wanted = np.column_stack([np.zeros(len(sums.node)), *places]).astype(np.int32)
     codes = table.codes.copy()
     codes[:, j] = 0
@@ -118,14 +118,6 @@ def beyond(
     n = table.n * is_valued(supports[j].kind)[table.codes[:, j]]
     over = np.where(at >= 0, np.abs(x - np.clip(x, sums.low[at], sums.high[at])), 0.0)
     return float((n * over).sum() / max((n * np.abs(x)).sum(), _TINY))
-
-
-def _places(support: Support, wanted: Int64Array) -> Int64Array:
-    """Position in a support of each stored code, -1 where it has none."""
-    codes = support_codes(support)
-    order = np.argsort(codes)
-    at = np.minimum(np.searchsorted(codes, wanted, sorter=order), len(codes) - 1)
-    return np.where(codes[order[at]] == wanted, order[at], -1)
 
 
 class _Spread(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cell_keys import distinct_cells
+from engine.cell_keys import distinct_cells, run_starts
 from engine.errors import InternalError, SpecError
 from engine.fit.tree import Codes, FittedTree, Noise, Placement, fitted_tree, tree_of
 from engine.params import NOISE_LAYERS
@@ -35,6 +35,7 @@ from engine.schema import (
     Support,
     SyntheticTable,
     UInt8Array,
+    is_leaf,
 )
 from engine.sticky_prf import siphash
 
@@ -115,33 +116,13 @@ def _without_folded(tree: Measurement, column: Column) -> Measurement:
     """Drop the bucket of unreleased values where the column has no placeholder for it."""
     if column.placeholder is not None or not (tree.kind == KIND_OTHER).any():
         return tree
-    stays = tree.kind[:, 0] != KIND_OTHER
-    place = np.concatenate([np.cumsum(stays) - 1, [-1]])
-    return Measurement(
-        columns=tree.columns,
-        depth=tree.depth[stays],
-        kind=tree.kind[stays],
-        level=tree.level[stays],
-        index=tree.index[stays],
-        parent=place[tree.parent[stays]],
-        n=tree.n[stays],
-        scale=tree.scale,
-        values=tree.values,
-    )
+    return tree.kept(tree.kind[:, 0] != KIND_OTHER)
 
 
 def is_valued(kind: NDArray[np.integer]) -> BoolArray:
     """Kinds that lie on the grid."""
     valued: BoolArray = (kind == KIND_NEGATIVE) | (kind == KIND_NONNEGATIVE)
     return valued
-
-
-def is_leaf(tree: Measurement) -> BoolArray:
-    """Nodes without released children."""
-    parents = tree.parent[tree.parent >= 0]
-    out = np.ones(tree.n_nodes, dtype=bool)
-    out[parents] = False
-    return out
 
 
 def _room(
@@ -351,9 +332,7 @@ def _merged(
     code = np.where((kind == KIND_NULL) | (kind == KIND_OTHER), 0, code)
     order = np.lexsort((code, kind))
     kind, code, n, measured = kind[order], code[order], n[order], measured[order]
-    fresh = np.ones(len(code), dtype=bool)
-    fresh[1:] = (kind[1:] != kind[:-1]) | (code[1:] != code[:-1])
-    at = np.flatnonzero(fresh)
+    at = run_starts(kind, code)
     sums = np.add.reduceat(n, at) if len(at) else n
     occupied = sums > 0
     at = at[occupied]
@@ -632,6 +611,14 @@ def support_codes(support: Support) -> Int64Array:
     return np.where(support.kind == KIND_OTHER, OTHER_CODE, codes)
 
 
+def positions_in_support(support: Support, wanted: Int64Array) -> Int64Array:
+    """Position in a support of each grid code, null and other by theirs; -1 where it has none."""
+    codes = support_codes(support)
+    order = np.argsort(codes)
+    found = _positions(codes[order], wanted)
+    return np.where(found >= 0, order[found], -1)
+
+
 def implied_codes(relation: Relation, finer: Support, coarser: Support) -> Int64Array:
     """Which value of the coarser support each value of the finer one implies.
 
@@ -643,10 +630,7 @@ def implied_codes(relation: Relation, finer: Support, coarser: Support) -> Int64
 def _implied(relation: Relation, finer: Support, coarser: Support) -> Int64Array:
     """The same, -1 where nothing is implied."""
     known = _positions(relation.of, support_codes(finer))
-    codes = support_codes(coarser)
-    order = np.argsort(codes)
-    found = _positions(codes[order], relation.to[known])
-    return np.where((known >= 0) & (found >= 0), order[found], -1)
+    return np.where(known >= 0, positions_in_support(coarser, relation.to[known]), -1)
 
 
 def _positions(ascending: Int64Array, wanted: Int64Array) -> Int64Array:

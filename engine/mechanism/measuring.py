@@ -98,19 +98,8 @@ def one_way(cells: Cells, draws: Draws, bounds: RowBounds) -> tuple[int, Measure
     full = grow(cells, (ROOT_LEVEL,), draws, bounds)
     top = top_level(full)
     first = ROOT_LEVEL - top
-    below = full.depth >= first
-    return top, Measurement(
-        columns=full.columns,
-        depth=full.depth[below] - np.uint8(first),
-        kind=full.kind[below],
-        level=full.level[below],
-        index=full.index[below],
-        parent=np.where(
-            full.depth[below] > first, full.parent[below] - np.count_nonzero(~below), -1
-        ),
-        n=full.n[below],
-        scale=full.scale[first:],
-    )
+    tree = full.kept(full.depth >= first)
+    return top, replace(tree, depth=tree.depth - np.uint8(first), scale=full.scale[first:])
 
 
 def top_level(tree: Measurement) -> int:

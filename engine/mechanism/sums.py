@@ -30,6 +30,7 @@ from engine.schema import (
     Int64Array,
     Measurement,
     Sums,
+    is_leaf,
 )
 
 MOST_BITS = 60
@@ -43,9 +44,7 @@ def summable(columns: Iterable[Column]) -> frozenset[str]:
 
 def has_ranges(tree: Measurement) -> bool:
     """Whether a column's own table releases a range of numbers, but no part of it."""
-    is_leaf = np.ones(tree.n_nodes, dtype=bool)
-    is_leaf[tree.parent[tree.parent >= 0]] = False
-    return bool((is_leaf & (tree.level[:, 0] > 0)).any())
+    return bool((is_leaf(tree) & (tree.level[:, 0] > 0)).any())
 
 
 def sums_of(cells: Cells, tree: Measurement, name: str, draws: Draws) -> Sums:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.fit import (
     FitOrder,
     derived_table,
-    is_leaf,
     lock_table,
     place_candidates,
     sub_tables,
@@ -27,7 +26,7 @@ from engine.fit.sums import beyond
 from engine.params import NOISE_LAYERS
 from engine.progress import Progress, silent
 from engine.relations import Relation
-from engine.schema import MAX_WIDTH, ColumnSet, Measurement, Sums, Support, SyntheticTable
+from engine.schema import MAX_WIDTH, ColumnSet, Measurement, Sums, Support, SyntheticTable, is_leaf
 from engine.store import (
     GeneratorCard,
     Staging,

@@ -21,7 +21,6 @@ from engine.fit import (
     FitOrder,
     cost_of,
     is_fine,
-    is_leaf,
     stated_sd,
     sub_tables,
     table_seconds,
@@ -48,6 +47,7 @@ from engine.schema import (
     Measurement,
     Prefix,
     Resolution,
+    is_leaf,
 )
 from engine.source import open_rows, pinned_vintages
 from engine.spec import ReleaseSpec, WideOptions, Workload

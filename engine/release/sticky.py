@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from engine.fit import FitOrder, found_limits, is_leaf
+from engine.fit import FitOrder, found_limits
 from engine.measure import looks_at_rows
 from engine.mechanism import Measured, StickyDraws, measure_wider
 from engine.mechanism.warm import warm
@@ -15,7 +15,7 @@ from engine.release.exposing import charged, estimator_of, stated_before
 from engine.release.folder import MeasurementFolder
 from engine.release.header import MeasuredRelease, bounds_notes, counted_of, header_of
 from engine.release.relating import Columns, check_added, measure_columns
-from engine.schema import MAX_WIDTH, ColumnSet, Measurement
+from engine.schema import MAX_WIDTH, ColumnSet, Measurement, is_leaf
 from engine.source import (
     Opened,
     code_limits,

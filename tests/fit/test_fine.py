@@ -21,9 +21,8 @@ from hypothesis import strategies as st
 
 from engine.fit import Noise, fine, lock_table, sub_tables
 from engine.fit.cells import Coarse
-from engine.fit.supports import is_leaf
 from engine.ranges import code_bounds
-from engine.schema import KIND_NULL, NULL_CODE
+from engine.schema import KIND_NULL, NULL_CODE, is_leaf
 
 NAMES = ("A", "B", "C", "D")
 

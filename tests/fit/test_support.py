@@ -6,7 +6,7 @@ from fixtures.fit import KEY, gaussian, integer_column, measured, text_column, t
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.fit import Noise, fit_support, is_leaf
+from engine.fit import Noise, fit_support
 from engine.fit import tree as fits
 from engine.fit.supports import share_out
 from engine.ranges import code_bounds
@@ -17,6 +17,7 @@ from engine.schema import (
     KIND_OTHER,
     NULL_CODE,
     OTHER_CODE,
+    is_leaf,
 )
 
 NONE = np.empty(0)
