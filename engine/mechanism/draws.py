@@ -39,8 +39,8 @@ class EntitySets:
         return [self.lanes[:, 0], self.lanes[:, 1], self.size.astype(np.uint64)]
 
 
-def together(sets: Sequence[EntitySets]) -> EntitySets:
-    """Of every node the entities of several kinds as one set: it changes where one of any kind comes or goes."""
+def combined(sets: Sequence[EntitySets]) -> EntitySets:
+    """Entity sets of several kinds as one per node, which changes with every entity that comes or goes."""
     first, *others = sets
     size, lanes = first.size, first.lanes
     for other in others:  # lanes wrap, mod 2**64
@@ -49,7 +49,7 @@ def together(sets: Sequence[EntitySets]) -> EntitySets:
 
 
 class Draws(Protocol):
-    """What a measurement asks of its randomness; tests put a noiseless twin in its place."""
+    """The randomness of a measurement; tests put a noiseless twin in its place."""
 
     @property
     def smallest(self) -> int:

@@ -12,14 +12,15 @@ of every depth is a run of neighbours.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from engine.kernels import Whole, kernel, part
 from engine.mechanism.bounds import RowBounds
 from engine.mechanism.cells import AdditiveEntities, Cells
-from engine.mechanism.draws import Draws, EntitySets, together
+from engine.mechanism.draws import Draws, EntitySets, combined
 from engine.ranges import split_codes
 from engine.schema import (
     KIND_NULL,
@@ -43,27 +44,20 @@ def grow(cells: Cells, tops: tuple[int, ...], draws: Draws, bounds: RowBounds) -
     """
     kind, magnitude = split_codes(np.ascontiguousarray(cells.codes))
     order, parts = morton_order(kind, magnitude, tops)
-    people, most = _People(cells, order), bounds.at(cells.columns, tops)
-    levels, parents = list[_Level](), list[Int64Array]()
+    counter, most = _EntityCounter(cells, order), bounds.at(cells.columns, tops)
+    forest = list[_Nodes]()
     first, end = np.zeros(1, dtype=np.int64), np.array([len(order)])
     for depth in range(len(most)):
         is_same_bound = depth > 0 and most[depth] == most[depth - 1]
         if is_same_bound and not (parts == depth).any():
-            levels.append(levels[-1])
-            parents.append(np.arange(len(first)))
+            forest.append(replace(forest[-1], parent=np.arange(len(first))))
             continue
-        level = people.level(parts, depth, first, end, most[depth], draws.smallest)
-        level = level.take(np.logical_and.reduce([draws.passes(sets) for sets in level.sets]))
-        if not len(level.first):
+        nodes = counter.split(parts, depth, first, end, most[depth], draws)
+        if not len(nodes.first):
             break
-        levels.append(level)
-        parents.append(level.parent)
-        first, end = level.first, level.end
-    # Where each row is one entity, the first set names the same people as all do.
-    kinds = range(1 if bounds.most is None else len(cells.entities))
-    return _released(
-        cells, tops, kind[order], magnitude[order], levels, parents, kinds, most, draws
-    )
+        forest.append(nodes)
+        first, end = nodes.first, nodes.end
+    return _released(cells, order, tops, forest, draws, bounds)
 
 
 def passing_runs(
@@ -75,34 +69,32 @@ def passing_runs(
 
     Yields: first cell of each run; cell after its last; place of the run that holds it among those before, or -1.
     """
-    people = _People(cells, order)
+    counter = _EntityCounter(cells, order)
     first, end = np.zeros(1, dtype=np.int64), np.array([len(order)])
     kept: Int64Array | None = None
     for depth in np.unique(parts).tolist():
-        level = people.level(parts, depth, first, end, 1, draws.smallest)
-        level = level.take(np.logical_and.reduce([draws.passes(sets) for sets in level.sets]))
-        yield level.first, level.end, level.parent if kept is None else kept[level.parent]
-        kept = np.flatnonzero(level.end - level.first > 1)  # single cells part no further
-        first, end = level.first[kept], level.end[kept]
+        nodes = counter.split(parts, depth, first, end, 1, draws)
+        yield nodes.first, nodes.end, nodes.parent if kept is None else kept[nodes.parent]
+        kept = np.flatnonzero(nodes.end - nodes.first > 1)  # single cells part no further
+        first, end = nodes.first[kept], nodes.end[kept]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Level:
+class _Nodes:
     """The nodes of one depth: their runs of cells, the places of their parents, who is in them by kind of entity."""
 
     first: Int64Array
     end: Int64Array
     parent: Int64Array
     sets: tuple[EntitySets, ...]
-    n_rows: (
-        Int64Array  # Rows, of each entity as many as count; of several kinds of entities the fewest
-    )
+    # Rows, of each entity as many as count; of several kinds of entities the fewest.
+    n_rows: Int64Array
 
-    def take(self, where: BoolArray) -> _Level:
+    def take(self, where: BoolArray) -> _Nodes:
         """The chosen nodes."""
         if where.all():
             return self
-        return _Level(
+        return _Nodes(
             first=self.first[where],
             end=self.end[where],
             parent=self.parent[where],
@@ -113,32 +105,31 @@ class _Level:
 
 def _released(
     cells: Cells,
+    order: Int64Array,
     tops: tuple[int, ...],
-    kind: UInt8Array,
-    magnitude: Int64Array,
-    levels: list[_Level],
-    parents: list[Int64Array],
-    kinds: range,
-    most: tuple[int, ...],
+    forest: list[_Nodes],
     draws: Draws,
+    bounds: RowBounds,
 ) -> Measurement:
-    """Add both noise layers to the passing nodes and put them in the form that crosses the wall."""
-    sizes = [len(level.first) for level in levels]
+    """Add both noise layers to the passing nodes: what may cross the process boundary."""
+    sizes = [len(nodes.first) for nodes in forest]
     begins = np.cumsum([0, *sizes])
-    depth = np.repeat(np.arange(len(levels)), sizes)
-    first = _joined([level.first for level in levels])
-    n = _joined([level.n_rows for level in levels])
+    depth = np.repeat(np.arange(len(forest)), sizes)
+    first = order[_joined([nodes.first for nodes in forest])]
+    n = _joined([nodes.n_rows for nodes in forest])
     # The places of parents are counted from where the depth above begins.
-    parent = _joined(parents) + begins[np.maximum(depth - 1, 0)]
-    node_kind = kind.take(first, axis=0)
+    parent = _joined([nodes.parent for nodes in forest]) + begins[np.maximum(depth - 1, 0)]
+    node_kind, magnitude = split_codes(cells.codes.take(first, axis=0))
     node_level = np.maximum(np.array(tops, dtype=np.int64) - depth[:, None], 0).astype(np.uint8)
     special = (node_kind == KIND_NULL) | (node_kind == KIND_OTHER)
     node_level[special] = 0  # null and other are single values at every depth
-    index = magnitude.take(first, axis=0) >> node_level
-    sets = together([_joined_sets([level.sets[k] for level in levels]) for k in kinds])
-    log2_scales = [(bound - 1).bit_length() for bound in most]
-    for log2_scale in sorted(set(log2_scales[: len(levels)])):
-        of_scale = [d for d in range(len(levels)) if log2_scales[d] == log2_scale]
+    index = magnitude >> node_level
+    # Where each row is one entity, the first set names the same people as all do.
+    kinds = range(1 if bounds.most is None else len(cells.entities))
+    sets = combined([_joined_sets([nodes.sets[k] for nodes in forest]) for k in kinds])
+    log2_scales = [(most - 1).bit_length() for most in bounds.at(cells.columns, tops)]
+    for log2_scale in sorted(set(log2_scales[: len(forest)])):
+        of_scale = [d for d in range(len(forest)) if log2_scales[d] == log2_scale]
         at = slice(begins[of_scale[0]], begins[of_scale[-1] + 1])  # bounds fall with depth
         own = EntitySets(size=sets.size[at], lanes=sets.lanes[at])
         n[at] += draws.set_noise(own, log2_scale)
@@ -158,7 +149,7 @@ def _released(
 
 
 def _joined(parts: list[Int64Array]) -> Int64Array:
-    """Concatenate, also nothing."""
+    """Concatenate; of no parts, an empty array."""
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
@@ -174,7 +165,7 @@ def _joined_sets(parts: list[EntitySets]) -> EntitySets:
 def morton_order(
     kind: UInt8Array, magnitude: Int64Array, tops: tuple[int, ...]
 ) -> tuple[Int64Array, Int64Array]:
-    """Sort cells so that each node is a run, and tell where neighbours part.
+    """Sort cells so that each node is a run, and find the depth at which neighbours part.
 
     Returns: order: Positions of the cells in Morton order; parts: Smallest depth at which a cell, in that
     order, lies in another node than the one before it; 0 for the first; max(tops) + 1 between equal cells.
@@ -256,20 +247,36 @@ def _part(words: UInt64Array, order: Int64Array, depth: Int64Array, parts: Int64
                 break
 
 
-class _People:
-    """Who is in sorted cells, by kind of entity, in the form in which runs are counted.
+class _Sums(NamedTuple):
+    """Running sums over sorted cells: of entities with one row each, a difference of two counts a run."""
 
-    Of entities with one row each, differences of running sums count a run. Of others the pairs of cell and entity lie
-    by cell, and an entity of a run is counted when it is met first.
-    """
+    n_rows: Int64Array  # shape (n_cells + 1,)
+    lanes: UInt64Array  # shape (n_kinds, n_cells + 1, 2)
+    is_additive: BoolArray  # shape (n_kinds,): Entities of this kind have one row each
+
+
+class _Pairs(NamedTuple):
+    """Pairs of cell and entity by cell, of all kinds of entities with several rows."""
+
+    begin: Int64Array  # shape (n_kinds, n_cells + 1): Where the pairs of each cell begin
+    # entity, n_rows: shape (n_pairs,): Position in `tokens`; rows of the entity in the cell.
+    entity: Int64Array
+    n_rows: Int64Array
+    tokens: UInt64Array  # shape (n_entities, 2)
+    # last, held: shape (n_entities,): The last run in which an entity was found, and its rows there; written.
+    last: Int64Array
+    held: Int64Array
+
+
+class _EntityCounter:
+    """Counts the distinct entities in runs of sorted cells."""
 
     def __init__(self, cells: Cells, order: Int64Array) -> None:
         n, kinds = len(order), cells.entities
-        self._rows = np.zeros(n + 1, dtype=np.int64)
-        np.cumsum(cells.n_rows[order], out=self._rows[1:])
-        self._lanes = np.zeros((len(kinds), n + 1, 2), dtype=np.uint64)
-        self._pairs = np.zeros((len(kinds), n + 1), dtype=np.int64)  # where those of a cell begin
-        self._is_additive = np.array([isinstance(kind, AdditiveEntities) for kind in kinds])
+        rows = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(cells.n_rows[order], out=rows[1:])
+        lanes = np.zeros((len(kinds), n + 1, 2), dtype=np.uint64)
+        begin = np.zeros((len(kinds), n + 1), dtype=np.int64)
         entity, n_rows = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         tokens = [np.zeros((0, 2), dtype=np.uint64)]
         n_pairs = n_tokens = 0
@@ -277,72 +284,78 @@ class _People:
         place[order] = np.arange(n)
         for k, kind in enumerate(kinds):
             if isinstance(kind, AdditiveEntities):
-                np.cumsum(kind.lanes.take(order, axis=0), axis=0, out=self._lanes[k, 1:])
+                np.cumsum(kind.lanes.take(order, axis=0), axis=0, out=lanes[k, 1:])
                 continue
             at = place[kind.cell]
             by_place = np.argsort(at)
-            self._pairs[k, 0] = n_pairs
-            self._pairs[k, 1:] = n_pairs + np.cumsum(np.bincount(at, minlength=n))
+            begin[k, 0] = n_pairs
+            begin[k, 1:] = n_pairs + np.cumsum(np.bincount(at, minlength=n))
             entity.append(kind.entity[by_place] + n_tokens)
             n_rows.append(kind.n_rows[by_place])
             tokens.append(kind.tokens)
             n_pairs, n_tokens = n_pairs + len(at), n_tokens + len(kind.tokens)
-        self._entity, self._n_rows = np.concatenate(entity), np.concatenate(n_rows)
-        self._tokens = np.concatenate(tokens)
-        # For each entity the node where it was met last, and its rows there.
-        self._met = np.full(n_tokens, -1)
-        self._held = np.zeros(n_tokens, dtype=np.int64)
-        self._n_nodes = 0
+        is_additive = np.array([isinstance(kind, AdditiveEntities) for kind in kinds])
+        self._sums = _Sums(rows, lanes, is_additive)
+        self._pairs = _Pairs(
+            begin,
+            np.concatenate(entity),
+            np.concatenate(n_rows),
+            np.concatenate(tokens),
+            np.full(n_tokens, -1),
+            np.zeros(n_tokens, dtype=np.int64),
+        )
+        self._n_runs = 0
 
-    def level(
+    def split(
         self,
         parts: Int64Array,
         depth: int,
         first: Int64Array,
         end: Int64Array,
         most: int,
-        smallest: int,
-    ) -> _Level:
-        """The nodes of a depth below those with the runs `first` to `end`, without those of too few entities."""
-        begin, stop, parent, size, lanes, n_rows = _level(
+        draws: Draws,
+    ) -> _Nodes:
+        """The nodes of a depth that pass, within the runs `first` to `end` of the depth above."""
+        begin, stop, parent, size, lanes, n_rows = _split(
             parts,
             depth,
             first,
             end,
             np.int64(most),
-            np.int64(smallest),
-            (self._rows, self._lanes, self._is_additive),
-            (self._pairs, self._entity, self._n_rows, self._tokens, self._met, self._held),
-            self._n_nodes,
+            np.int64(draws.smallest),
+            self._sums,
+            self._pairs,
+            self._n_runs,
         )
-        self._n_nodes += len(parts) + 1
-        sets = tuple(
-            EntitySets(size=size[:, k], lanes=lanes[:, k]) for k in range(len(self._is_additive))
-        )
-        return _Level(
+        self._n_runs += len(parts) + 1
+        kinds = range(len(self._sums.is_additive))
+        nodes = _Nodes(
             first=begin,
             end=stop,
             parent=parent if depth else parent - 1,
-            sets=sets,
+            sets=tuple(EntitySets(size=size[:, k], lanes=lanes[:, k]) for k in kinds),
             n_rows=n_rows,
         )
+        return nodes.take(np.logical_and.reduce([draws.passes(sets) for sets in nodes.sets]))
 
 
 @kernel
-def _level(
+def _split(
     parts: Int64Array,
     depth: Whole,
     above_first: Int64Array,
     above_end: Int64Array,
     most: Whole,
     smallest: Whole,
-    additive: tuple[Int64Array, UInt64Array, BoolArray],
-    paired: tuple[Int64Array, Int64Array, Int64Array, UInt64Array, Int64Array, Int64Array],
-    number: Whole,
+    sums: _Sums,
+    pairs: _Pairs,
+    run: Whole,
 ) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array, UInt64Array, Int64Array]:
-    """Part the runs of a depth, and count those that have at least `smallest` entities of every kind."""
-    row_sums, lane_sums, is_additive = additive
-    n_kinds, room = len(is_additive), 0
+    """Split the runs of the depth above, and count those that have at least `smallest` entities of every kind.
+
+    run: Number of the last run that was counted before.
+    """
+    n_kinds, room = len(sums.is_additive), 0
     for i in range(len(above_first)):
         room += above_end[i] - above_first[i]
     first, end = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
@@ -356,15 +369,18 @@ def _level(
             stop = begin + 1
             while stop < above_end[i] and parts[stop] > depth:
                 stop += 1
-            is_enough, number = True, number + 1
+            is_enough, run = True, run + 1
             for k in range(n_kinds):
-                if is_additive[k]:
-                    rows = row_sums[stop] - row_sums[begin]
+                if sums.is_additive[k]:
+                    rows = sums.n_rows[stop] - sums.n_rows[begin]
                     size[found, k] = rows
                     for lane in range(2):
-                        lanes[found, k, lane] = lane_sums[k, stop, lane] - lane_sums[k, begin, lane]
+                        lanes[found, k, lane] = (
+                            sums.lanes[k, stop, lane] - sums.lanes[k, begin, lane]
+                        )
                 else:
-                    rows = _meet(begin, stop, k, most, paired, number, size[found], lanes[found])
+                    at, upto = pairs.begin[k, begin], pairs.begin[k, stop]
+                    size[found, k], rows = _distinct(at, upto, most, pairs, run, lanes[found, k])
                 n_rows[found] = rows if k == 0 else min(n_rows[found], rows)
                 is_enough = is_enough and size[found, k] >= smallest
             if is_enough:
@@ -375,27 +391,19 @@ def _level(
 
 
 @part
-def _meet(
-    begin: Whole,
-    stop: Whole,
-    kind: Whole,
-    most: Whole,
-    paired: tuple[Int64Array, Int64Array, Int64Array, UInt64Array, Int64Array, Int64Array],
-    number: Whole,
-    size: Int64Array,
-    lanes: UInt64Array,
-) -> Whole:
-    """Count the distinct entities of a run and, of each, as many rows as count; returns the rows."""
-    begins, entity, n_rows, tokens, met, held = paired
-    size[kind], lanes[kind, 0], lanes[kind, 1] = 0, np.uint64(0), np.uint64(0)
-    rows = 0
-    for at in range(begins[kind, begin], begins[kind, stop]):
-        one = entity[at]
-        if met[one] != number:
-            met[one], held[one] = number, 0
-            size[kind] += 1
-            lanes[kind, 0] += tokens[one, 0]
-            lanes[kind, 1] += tokens[one, 1]
-        rows += min(held[one] + n_rows[at], most) - min(held[one], most)
-        held[one] += n_rows[at]
-    return rows
+def _distinct(
+    begin: Whole, end: Whole, most: Whole, pairs: _Pairs, run: Whole, lanes: UInt64Array
+) -> tuple[Whole, Whole]:
+    """Distinct entities of some pairs, and their rows, of each as many as count; fills in the sums of their tokens."""
+    size, rows = np.int64(0), np.int64(0)
+    lanes[:] = np.uint64(0)
+    for at in range(begin, end):
+        one = pairs.entity[at]
+        if pairs.last[one] != run:
+            pairs.last[one], pairs.held[one] = run, 0
+            size += 1
+            lanes[0] += pairs.tokens[one, 0]
+            lanes[1] += pairs.tokens[one, 1]
+        rows += min(pairs.held[one] + pairs.n_rows[at], most) - min(pairs.held[one], most)
+        pairs.held[one] += pairs.n_rows[at]
+    return size, rows
