@@ -43,25 +43,25 @@ def part(function: Function) -> Function:
     return cast("Function", inside(function))
 
 
-class _Told(Listener):
-    """Says that something is compiled, once."""
+class _CompileListener(Listener):
+    """Reports once that something is compiled."""
 
     def __init__(self, report: Progress) -> None:
-        self._report, self.is_told = report, False
+        self._report, self.has_reported = report, False
 
     def on_start(self, event: Event) -> None:  # noqa: ARG002
-        if not self.is_told:
-            self.is_told = True
+        if not self.has_reported:
+            self.has_reported = True
             self._report("compiling", 0, 1)
 
     def on_end(self, event: Event) -> None:
         pass
 
 
-def told(warm: Callable[[], None], report: Progress) -> None:
-    """Run what calls kernels; say so where one of them has to be compiled, which takes seconds."""
-    listener = _Told(report)
+def report_compiling(warm: Callable[[], None], report: Progress) -> None:
+    """Run what calls kernels, and report where one of them has to be compiled, which takes seconds."""
+    listener = _CompileListener(report)
     with install_listener("numba:compile", listener):
         warm()
-    if listener.is_told:
+    if listener.has_reported:
         report("compiling", 1, 1)

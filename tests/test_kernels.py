@@ -15,7 +15,7 @@ from numba.core import caching
 from engine.exposure.warm import warm as warm_exposure
 from engine.fit import fine, warm
 from engine.fit.wide import fit_wide
-from engine.kernels import KERNELS, kernel, told
+from engine.kernels import KERNELS, kernel, report_compiling
 from engine.mechanism import grow
 from engine.sticky_prf import siphash128
 
@@ -59,5 +59,5 @@ def test_where_machine_code_cannot_be_kept_it_is_made_in_memory(monkeypatch):
 
     stages = []
     for _ in range(2):
-        told(lambda: stages.append(double(21)), lambda *stage: stages.append(stage))
+        report_compiling(lambda: stages.append(double(21)), lambda *stage: stages.append(stage))
     assert stages == [("compiling", 0, 1), 42, ("compiling", 1, 1), 42]

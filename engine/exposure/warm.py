@@ -1,4 +1,4 @@
-"""Bring exposure's kernels in, compiled now where they never were: `python -m engine.exposure.warm`.
+"""Load the kernels of the exposure computation, and compile those that never were: `python -m engine.exposure.warm`.
 
 Of four made-up people, through what calls the kernels in a build, so that they are compiled for the same types.
 """
@@ -9,15 +9,15 @@ import numpy as np
 
 from engine.exposure.estimator import Estimator
 from engine.exposure.incidence import Incidence
-from engine.kernels import told
+from engine.kernels import report_compiling
 from engine.params import PrivacyParams
 from engine.progress import Progress, silent
 from engine.schema import KIND_NONNEGATIVE, ColumnSet, Measurement
 
 
 def warm(report: Progress = silent) -> None:
-    """Bring in the kernels of the exposure computation."""
-    told(_assess, report)
+    """Load the kernels of the exposure computation."""
+    report_compiling(_assess, report)
 
 
 def _assess() -> None:

@@ -1,4 +1,4 @@
-"""PUBLIC, right of the wall. Fit, sticky mode: every table locked to the narrower ones, in whole numbers.
+"""PUBLIC, in the fit process. Fit, sticky mode: every table locked to the narrower ones, in whole numbers.
 
 Takes measurements, declared universes, a sampling key.
 Gives column supports and `SyntheticTable`s whose margins agree.

@@ -1,6 +1,6 @@
 """Fits all columns of a release: their released values, in line with universes and with what they imply.
 
-Takes the one-way measurements; gives supports, one-way tables, and which value implies which. Right of the wall.
+Takes the one-way measurements; gives supports, one-way tables, and which value implies which.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bring the fit's kernels in, compiled now where they never were: `python -m engine.fit.warm`, once an installation.
+"""Load the fit's kernels, and compile those that never were: `python -m engine.fit.warm`, once an installation.
 
 Each is called on a handful of cells, through what calls it in a build, so that it is compiled for the same types.
 """
@@ -16,7 +16,7 @@ from engine.fit.fine import fine_pair
 from engine.fit.locking import lock_table, one_way_table, sub_tables
 from engine.fit.tree import Noise
 from engine.fit.whole import settle
-from engine.kernels import told
+from engine.kernels import report_compiling
 from engine.mechanism.warm import warm as warm_mechanism
 from engine.progress import Progress, silent
 from engine.schema import (
@@ -36,13 +36,13 @@ _NONE, _ONE, _TWO = np.array([0]), np.array([1]), np.array([0, 1])
 
 
 def warm(report: Progress = silent) -> None:
-    """Bring in the kernels of locked tables."""
-    told(_lock, report)
+    """Load the kernels of locked tables."""
+    report_compiling(_lock, report)
 
 
 def warm_wide(report: Progress = silent) -> None:
-    """Bring in the kernels of wide tables."""
-    told(_search, report)
+    """Load the kernels of wide tables."""
+    report_compiling(_search, report)
 
 
 def _lock() -> None:

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 
 from engine.cell_keys import CodeSpan, comparable_keys
-from engine.measure.lattice import summed_from
+from engine.measure.lattice import rollup_bases
 from engine.mechanism import AdditiveEntities, Cells, PairedEntities, Rows, chosen_share, stacked
 from engine.schema import ColumnSet, Int64Array
 from engine.source import EntityColumn
@@ -30,7 +30,7 @@ _LOW_64 = "CAST(18446744073709551615 AS HUGEINT)"
 class DuckDBCells:
     """Counts cells of a table of encoded rows in DuckDB.
 
-    n_rows: So many rows. With it, of many column sets the narrower are summed from the cells of wider ones
+    n_rows: So many rows. With it, of many column sets the narrower are rolled up from the cells of wider ones
         (`lattice`).
     """
 
@@ -49,7 +49,7 @@ class DuckDBCells:
         self._sql_names = sql_names
         self._entities = entities
         self._spans = spans or {}
-        self._summed: dict[ColumnSet, str] = {}  # tables of cells of column sets
+        self._rollups: dict[ColumnSet, str] = {}  # tables of cells of column sets
         self._numbers = count()
 
     def cells(self, columns: ColumnSet) -> Cells:
@@ -59,16 +59,16 @@ class DuckDBCells:
     def each(self, column_sets: Sequence[ColumnSet]) -> Iterator[Cells]:
         """One after the other; narrow ones from the cells of wider ones where that costs less."""
         sizes = {name: span.n_codes for name, span in self._spans.items()}
-        bases = summed_from(column_sets, sizes, self._n_rows)
+        bases = rollup_bases(column_sets, sizes, self._n_rows)
         left = Counter(bases)
         for columns, base in zip(column_sets, bases, strict=True):
             left[base] -= 1
-            if left[base] or base in self._summed:
+            if left[base] or base in self._rollups:
                 yield self._cells(columns, self._grouped(columns, self._table_of(base)))
             else:
                 yield self.cells(columns)
-            if not left[base] and base in self._summed:
-                self._con.execute(f"DROP TABLE {self._summed.pop(base)}")
+            if not left[base] and base in self._rollups:
+                self._con.execute(f"DROP TABLE {self._rollups.pop(base)}")
 
     def rows(self, columns: ColumnSet, most: int) -> Rows:
         """Those whose tokens are small."""
@@ -99,12 +99,12 @@ class DuckDBCells:
 
     def _table_of(self, base: ColumnSet) -> str:
         """The table of the cells of a column set, made at its first use."""
-        if base not in self._summed:
-            name = f"summed_{next(self._numbers)}"
+        if base not in self._rollups:
+            name = f"rollup_{next(self._numbers)}"
             chosen = self._statement(base, self._table)
             self._con.execute(f"CREATE TABLE {name} AS {chosen}")
-            self._summed[base] = name
-        return self._summed[base]
+            self._rollups[base] = name
+        return self._rollups[base]
 
     def _cells(self, columns: ColumnSet, groups: dict[str, Any]) -> Cells:
         names = [self._sql_names[column] for column in columns]
@@ -119,7 +119,7 @@ class DuckDBCells:
         )
 
     def _codes(self, columns: ColumnSet, stored: Int64Array) -> Int64Array:
-        """Codes of what is stored, column by column."""
+        """Codes of stored numbers, column by column."""
         codes = stored.copy()
         for place, column in enumerate(columns):
             if column in self._spans:
@@ -173,7 +173,7 @@ class DuckDBCells:
 class SparkCells:
     """Counts cells of rows that Spark holds.
 
-    ranks: Of ranked columns: what becomes of the positions in their lists; none: they stay.
+    ranks: Of ranked columns, the code of each position in their lists; none: positions are codes.
     """
 
     def __init__(
@@ -193,11 +193,11 @@ class SparkCells:
         }
 
     def cells(self, columns: ColumnSet) -> Cells:
-        """Count one column set: a look at all rows."""
+        """Count one column set: a scan of all rows."""
         return next(self.each([columns]))
 
     def each(self, column_sets: Sequence[ColumnSet]) -> Iterator[Cells]:
-        """Count column sets, several in one look at the rows; pairs of cells and entities in looks of their own."""
+        """Count column sets, several in one scan; pairs of cells and entities in scans of their own."""
         lanes = [
             f"l{entity.number}_{lane}"
             for entity in self._entities

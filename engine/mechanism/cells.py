@@ -48,7 +48,7 @@ class Cells:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rows:
-    """Rows of some of the entities, chosen by their tokens: the same whenever asked for."""
+    """Rows of some of the entities, chosen by their tokens, so always of the same ones."""
 
     codes: dict[str, Int64Array]  # By column
     entity: (
@@ -58,7 +58,7 @@ class Rows:
 
 
 class CellSource(Protocol):
-    """Anything that can count."""
+    """Counts the cells of column sets."""
 
     def rows(self, columns: ColumnSet, most: int) -> Rows:
         """Rows of about so many entities; of several kinds of entities the first counts."""
@@ -67,7 +67,7 @@ class CellSource(Protocol):
         """Count the distinct combinations of a column set; empty: everything is one cell."""
 
     def each(self, column_sets: Sequence[ColumnSet]) -> Iterator[Cells]:
-        """Count column sets, in their order; perhaps several in one look at the rows."""
+        """Count column sets, in their order; perhaps several in one scan of the rows."""
 
 
 class ArrayCells:

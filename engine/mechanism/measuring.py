@@ -1,7 +1,7 @@
 """What is measured of columns and column sets: first the total, then every one-way table, then wider sets.
 
-The one-way tables fix the columns' released values and top levels. Each table depends on its own columns only: no
-other table asked for, nor the order of asking, changes a bucket.
+The one-way tables fix the columns' released values and top levels. Each table depends on its own columns only: which
+other tables are requested, and in which order, changes no bucket.
 """
 
 from __future__ import annotations

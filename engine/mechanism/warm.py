@@ -1,10 +1,10 @@
-"""Bring in the kernels of the mechanism, compiled now where they never were."""
+"""Load the kernels of the mechanism, and compile those that never were."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from engine.kernels import told
+from engine.kernels import report_compiling
 from engine.keys import MasterKey
 from engine.mechanism.bounds import RowBounds
 from engine.mechanism.cells import AdditiveEntities, Cells, PairedEntities
@@ -16,7 +16,7 @@ from engine.progress import Progress, silent
 
 def warm(report: Progress = silent) -> None:
     """Grow a forest of two cells."""
-    told(_grow, report)
+    report_compiling(_grow, report)
 
 
 def _grow() -> None:

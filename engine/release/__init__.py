@@ -4,7 +4,7 @@ Takes a `ReleaseSpec`, perhaps a frame.
 Gives a release file (`build`), by way of a measurement folder (`measure`, `fit`), or what it would hold (`plan`,
     `plan_dp`).
 May import the engine's root, `engine.spec`, `engine.source`, `engine.measure`, `engine.fit`, `engine.store`.
-    What runs right of the wall (`fit_process` and all it reaches) imports the root, `engine.fit` and
+    What runs in the fit process (`fit_process` and all it reaches) imports the root, `engine.fit` and
     `engine.store` only: so names are resolved when they are first used.
 """
 

@@ -1,6 +1,6 @@
 """What a build gives away, with all that was built of the same people before: estimated, refused or charged.
 
-Takes the rows in the cells of its tables and the ledger beside the key; gives an `Exposure`. Left of the wall.
+Takes the rows in the cells of its tables and the ledger beside the key; gives an `Exposure`. Confidential.
 """
 
 from __future__ import annotations

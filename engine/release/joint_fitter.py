@@ -77,7 +77,7 @@ def fit_joint(
 
 
 def generator(sampling_key: bytes) -> np.random.Generator:
-    """The generator of everything random right of the wall: the same for the same key."""
+    """The generator of everything random in the fit process: the same for the same key."""
     seed = blake2b(b"joint", key=sampling_key, person=b"sampling", digest_size=16).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(seed, "little")))
 

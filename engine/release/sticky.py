@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from engine.fit import FitOrder, found_limits
-from engine.measure import looks_at_rows
+from engine.measure import scans_rows
 from engine.mechanism import Measured, StickyDraws, measure_wider
 from engine.mechanism.warm import warm
 from engine.params import NOISE_LAYERS
@@ -140,7 +140,7 @@ def _work(
     codes = {c.name: sizes[c.name] for c in data if c.is_ranked and c.name in sizes}
     codes |= {name: n for name, n in declared.items() if n}
     if spec.privacy.max_rows in (None, 1):
-        looks = looks_at_rows(wide, codes, round(n_rows))
+        looks = scans_rows(wide, codes, round(n_rows))
     else:  # of entities with several rows each table is counted by itself
         looks = [True] * len(wide)
     return work_of_build(n_rows, known, lists, [*narrow, *wide], [False] * len(narrow) + looks)

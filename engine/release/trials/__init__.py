@@ -2,7 +2,7 @@
 
 Takes codes of columns with public domains, each row an entity, and a key that is thrown away.
 Gives the released tables, as a build of the same rows with the same key has them (a test holds that): the same
-    measuring and the same fitting, only without a source, a wall and a store. Nothing is charged to any ledger, so
+    measuring and the same fitting, in one process, without a source or a store. Nothing is charged to any ledger, so
     what comes out must not leave the process.
 May import what `engine.release` may.
 """
