@@ -134,7 +134,7 @@ def carry_out(
         force=True,
         earlier=change.before,
         progress=progress,
-        placing=lambda: _edit_spec(change),
+        before_placing=lambda: _edit_spec(change),
     )
 
 

@@ -5,16 +5,16 @@ Takes the one-way measurements; gives supports, one-way tables, and which value 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from engine.errors import InternalError
 from engine.fit.budget import BUDGET
 from engine.fit.cells import coarse_of
-from engine.fit.locking import one_way_table, sub_tables
+from engine.fit.locking import lock_table, one_way_table, sub_tables
 from engine.fit.order import FitOrder
 from engine.fit.supports import (
     Marks,
@@ -105,21 +105,22 @@ def lock_job(
     noisy_total: int,
     tree: Measurement,
     tables: Mapping[ColumnSet, SyntheticTable],
-) -> dict[str, Any]:
-    """All that a table is locked by: what `lock_table` takes. `tables` has the narrower ones."""
+) -> Callable[[], SyntheticTable]:
+    """The call of `lock_table` that fits a table; `tables` has the narrower ones."""
     columns = tree.columns
-    return {
-        "tree": tree,
-        "supports": tuple(fitted.supports[name] for name in columns),
-        "narrower": tuple(tables[sub] for sub in sub_tables(columns)),
-        "noise": order.noise(noisy_total),
-        "key": order.sampling_key_of(columns),
-        "marks": tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
-        "coarse": tuple(
+    return partial(
+        lock_table,
+        tree=tree,
+        supports=tuple(fitted.supports[name] for name in columns),
+        narrower=tuple(tables[sub] for sub in sub_tables(columns)),
+        noise=order.noise(noisy_total),
+        key=order.sampling_key_of(columns),
+        marks=tuple(fitted.marks[name] for name in columns) if len(columns) == 2 else (),
+        coarse=tuple(
             coarse_of(one, columns, fitted.implied[one.finer, one.coarser], tables[table])
             for one, table in order.relations.coarsened(columns)
         ),
-    }
+    )
 
 
 def _in_line(

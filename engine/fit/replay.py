@@ -16,7 +16,6 @@ from itertools import combinations
 import numpy as np
 
 from engine.fit.columns import fit_columns, lock_job
-from engine.fit.locking import lock_table
 from engine.fit.order import FitOrder
 from engine.fit.supports import Universes, found_limits
 from engine.keys import MasterKey
@@ -325,7 +324,7 @@ def replay(rows: WeightedRows, mechanism: Mechanism, table: ColumnSet, key: byte
     fitted = fit_columns(order, one_way, n_total, int(total.scale[0]))
     tables = dict(fitted.tables)
     for columns in wider:
-        tables[columns] = lock_table(**lock_job(order, fitted, n_total, trees[columns], tables))
+        tables[columns] = lock_job(order, fitted, n_total, trees[columns], tables)()
     return _rows_of(tables[table], fitted.supports)
 
 

@@ -2,7 +2,7 @@
 
     spec, rows, key  ->  measure_sticky, measure_joint  ->  measurement folder  ->  fit process  ->  release
 
-Rows, key and true counts are on this side of the folder only; the process that fits is given nothing else than it.
+Rows, key and true counts are on this side of the folder only; the process that fits gets nothing else.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def make(
     force: bool = False,
     earlier: EarlierRelease | None = None,
     progress: Progress | None = None,
-    placing: Callable[[], None] | None = None,
+    before_placing: Callable[[], None] | None = None,
 ) -> Made:
     """Build a release; parameters as `engine.release.build`.
 
-    placing: Called once all is made, before the release is put in place.
+    before_placing: Called once all is made, before the release is put in place.
     """
     out, clock = Path(os.path.abspath(out)), TimeLeft(progress or silent)
-    may, sets = force or out.exists(), max(spec.sets.values(), default=1)
+    may_replace, sets = force or out.exists(), max(spec.sets.values(), default=1)
     _check_targets(out, 1, force=force, inputs=inputs_of(spec))
     options = FitOptions(
         jobs=min(jobs, len({*spec.tables} - (earlier.tables if earlier else set()))),
@@ -67,22 +67,22 @@ def make(
             clock,
             frame=frame,
             earlier=earlier,
-            begun=lambda build_id: _check_targets(
+            on_open=lambda build_id: _check_targets(
                 out, sets, force=force, inputs=inputs_of(spec), build_id=build_id
             ),
-            fitted=fit.fitted,
+            n_fitted=fit.fitted,
         )
         staged = fit.staged(clock.report)
         record = ReleaseRecord(**staged.record)
         if measured.recipe is not None:
-            # Before it is in place: no release is there that was not noted, whenever we are killed.
+            # Before it is in place, so that no release is there that was not noted, whenever a build is killed.
             note_release(
                 spec.key_path, spec.vintage, record.sha256, measured.recipe, measured.exposure
             )
-        if may:  # like new sets before the release: whoever is stopped builds again
+        if may_replace:  # like new sets before the release: a build that is stopped runs again
             remove_sets(out, sets)
-        if placing is not None:
-            placing()
+        if before_placing is not None:
+            before_placing()
         place(out, record, build_id=staged.build_id, may_replace=staged.may_replace)
         folder.remove()
     clock.report("done", 1, 1)
@@ -122,20 +122,17 @@ def fit(
     progress: Progress | None = None,
 ) -> Path:
     """Make a release of a measurement folder, which is all that this needs."""
-    out, folder, report = (
-        Path(os.path.abspath(out)),
-        Path(os.path.abspath(folder)),
-        progress or silent,
-    )
+    out, folder = Path(os.path.abspath(out)), Path(os.path.abspath(folder))
+    report = progress or silent
     measured = MeasurementFolder(folder)
     measured.check()
     order = measured.order()
-    may = force or out.exists()
+    may_replace = force or out.exists()
     sets = max(order.sets.values(), default=1) if isinstance(order, FitOrder) else 1
     _check_targets(out, sets, force=force, inputs=[folder], build_id=order.build_id)
     with FitProcess(folder, out, FitOptions(jobs=jobs, force=force)) as process:
         staged = process.staged(report)
-        if may:
+        if may_replace:
             remove_sets(out, sets)
         record = ReleaseRecord(**staged.record)
         place(out, record, build_id=staged.build_id, may_replace=staged.may_replace)
@@ -147,19 +144,20 @@ def _measured(
     spec: ReleaseSpec,
     folder: MeasurementFolder,
     clock: TimeLeft,
-    **more: Any,
+    *,
+    frame: Any,
+    on_open: Callable[[str], None] = lambda _: None,
+    **sticky: Any,
 ) -> MeasuredRelease:
-    """Measure in the mode of the spec; what was measured goes where it is refused."""
+    """Measure in the mode of the spec; the folder goes where that is refused. `sticky`: What only that mode takes."""
     try:
         if spec.mode == "dp":
-            from engine.release.dp import measure_joint  # what it takes is slow to import
+            from engine.release.dp import measure_joint  # its imports are slow
 
-            return measure_joint(
-                spec, folder, clock, **{k: v for k, v in more.items() if k in ("frame", "begun")}
-            )
+            return measure_joint(spec, folder, clock, frame=frame, on_open=on_open)
         from engine.release.sticky import measure_sticky
 
-        return measure_sticky(spec, folder, clock, **more)
+        return measure_sticky(spec, folder, clock, frame=frame, on_open=on_open, **sticky)
     except PrivacyError:
         folder.remove()
         raise
@@ -168,8 +166,8 @@ def _measured(
 def _check_targets(
     out: Path, sets: int, *, force: bool, inputs: list[Any], build_id: str | None = None
 ) -> None:
-    """Refuse to write where the release and the further sets of its wide tables go, if anything else is there."""
+    """Refuse to write over anything but a release, or a set of its wide tables, that may be replaced."""
     with writing(out):
-        may = check_target(out, force=force, build_id=build_id, inputs=inputs)
+        may_replace = check_target(out, force=force, build_id=build_id, inputs=inputs)
         for number in range(2, sets + 1):
-            check_target(set_path(out, number), force=may, build_id=build_id, inputs=inputs)
+            check_target(set_path(out, number), force=may_replace, build_id=build_id, inputs=inputs)

@@ -36,7 +36,7 @@ def measure_joint(
     clock: TimeLeft,
     *,
     frame: Any = None,
-    begun: Callable[[str], None] = lambda _: None,
+    on_open: Callable[[str], None] = lambda _: None,
 ) -> MeasuredRelease:
     """Read, charge and measure: all that a fit needs is then in the folder."""
     report = clock.report
@@ -44,7 +44,7 @@ def measure_joint(
         columns = tuple(c for c in opened.ingested.columns if c.name in params_of(spec).columns)
         levels = {column.name: levels_of(column) for column in columns}
         params = settled(params_of(spec), {name: len(one) for name, one in levels.items()})
-        begun(opened.fingerprint)
+        on_open(opened.fingerprint)
         measured = measured_margins(
             opened,
             params,
@@ -80,22 +80,22 @@ def joint_order(
         name: value if math.isfinite(value) else None
         for name, value in asdict(measured.spent).items()
     }
-    told = promised(spec, params, spent, measured.balance.public() if measured.balance else {})
+    promise = promised(spec, params, spent, measured.balance.public() if measured.balance else {})
     columns = tuple(level.column for level in levels.values())
     released = replace(params, budget=None)  # the custodian's, and no matter of this release
     privacy = asdict(released)
     del privacy["is_bound_said"], privacy["or_laplace"]
     zeros = zeros_of(spec.columns, spec.zeros, levels)
-    told_measured = stated(measured.total, measured.margins, levels, zeros, as_text)
-    if len(json.dumps(told_measured)) <= MOST_STATED:
-        privacy["measured"] = told_measured
+    as_stated = stated(measured.total, measured.margins, levels, zeros, as_text)
+    if len(json.dumps(as_stated)) <= MOST_STATED:
+        privacy["measured"] = as_stated
     return JointOrder(
         header=header_of(
             spec,
             opened,
             columns,
             privacy=privacy,
-            notes=tuple(Guarantee.of(told).sentences()),
+            notes=tuple(Guarantee.of(promise).sentences()),
         ),
         build_id=build_id(opened.fingerprint, measured),
         levels=dict(levels),
@@ -103,7 +103,7 @@ def joint_order(
         params=released,
         sampling_key=opened.key.derive("sampling", spec.vintage),
         cost=spent,
-        promised=told,
+        promised=promise,
         margins=tuple(one.columns for one in (measured.total, *measured.margins)),
         ledger=measured.entries,
     )
@@ -120,7 +120,7 @@ def promised(
     spent: `epsilon`, `delta` and `rho` of this build.
     with_key: The same of all builds with the key; empty: nothing is protected.
     """
-    told: dict[str, Any] = {
+    promise: dict[str, Any] = {
         **spent,
         "max_rows": params.max_rows,
         "words": words_of(spec.unit, spec.entity),
@@ -128,14 +128,14 @@ def promised(
         "total": "public" if params.public_n or not params.is_protected else "noisy",
     }
     if params.is_bound_said and params.max_rows == 1:
-        told["is_bound_said"] = True
+        promise["is_bound_said"] = True
     if params.stability is not None:
-        told["stability"] = params.stability
+        promise["stability"] = params.stability
     if params.missing_ids == "own":
-        told["missing_ids"] = "own"
+        promise["missing_ids"] = "own"
     if params.accept_delta:
-        told["accept_delta"] = params.accept_delta
-    return told | ({"with_key": dict(with_key)} if with_key else {})
+        promise["accept_delta"] = params.accept_delta
+    return promise | ({"with_key": dict(with_key)} if with_key else {})
 
 
 def build_id(fingerprint: str, measured: MeasuredMargins) -> str:

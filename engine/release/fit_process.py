@@ -39,7 +39,7 @@ takes: a thread between two kernels would wait that long."""
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FitOptions:
-    """What a fit is told beside its folder and its release.
+    """Options of a fit.
 
     jobs: Tables that are fitted at once.
     force: A release that is there may be replaced.
@@ -65,8 +65,8 @@ class FitProcess:
 
     def __init__(self, folder: Path, out: Path, options: FitOptions) -> None:
         self._fitted = 0
-        told = json.dumps(asdict(options))
-        self._child = start_interpreter(_MODULE, out.parent, str(folder), str(out), told)
+        arguments = str(folder), str(out), json.dumps(asdict(options))
+        self._child = start_interpreter(_MODULE, out.parent, *arguments)
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -91,10 +91,10 @@ class FitProcess:
     def staged(self, report: Progress = silent) -> Staged:
         """Wait for its end, passing on how far it is."""
         while True:
-            told = self._take(self._lines.get())
-            if isinstance(told, Staged):
-                return told
-            report(*told)
+            message = self._take(self._lines.get())
+            if isinstance(message, Staged):
+                return message
+            report(*message)
 
     def _listen(self) -> None:
         with contextlib.suppress(ValueError, OSError):  # we have closed the pipe
@@ -112,14 +112,14 @@ class FitProcess:
                 if killed
                 else InternalError("the fit process ended without an answer")
             )
-        told = json.loads(line)
-        if "progress" in told:
-            stage, done, total = told["progress"]
+        message = json.loads(line)
+        if "progress" in message:
+            stage, done, total = message["progress"]
             self._fitted = done if stage == "tables" else self._fitted
             return stage, done, total
-        if "error" in told:
-            raise getattr(errors, told["error"], InternalError)(told["message"])
-        return Staged(**told["staged"])
+        if "error" in message:
+            raise getattr(errors, message["error"], InternalError)(message["message"])
+        return Staged(**message["staged"])
 
 
 # The process itself.
@@ -131,7 +131,7 @@ def _say(**what: object) -> None:
         sys.stdout.buffer.flush()
 
 
-def _tell(stage: str, done: int, total: int) -> None:
+def _report(stage: str, done: int, total: int) -> None:
     _say(progress=(stage, done, total))
 
 
@@ -175,7 +175,7 @@ def fit(folder: Path, out: Path, options: FitOptions, pool: Executor | None = No
 
             ahead = AHEAD * options.jobs if pool else 1
             fitter = Fitter(
-                order, staging, measured.measurement, pool=pool, ahead=ahead, tell=_tell
+                order, staging, measured.measurement, pool=pool, ahead=ahead, report=_report
             )
             fitter.fit()
             staging.write()
@@ -184,7 +184,7 @@ def fit(folder: Path, out: Path, options: FitOptions, pool: Executor | None = No
         else:
             from engine.release.joint_fitter import fit_joint
 
-            fit_joint(order, staging, measured.margin, _tell)
+            fit_joint(order, staging, measured.margin, _report)
             ledger, exposure = order.ledger, measured.exposure()
         record = staging.complete(ledger, exposure)
         return Staged(
@@ -196,11 +196,11 @@ def main(folder: str, out: str, options: str) -> None:
     """Fit, and say how it ended."""
     sys.setswitchinterval(GIVE_WAY_S)
     try:
-        told = FitOptions(**json.loads(options))
-        warm(_tell)
+        chosen = FitOptions(**json.loads(options))
+        warm(_report)
         _end_with_parent()
-        with _threads(told.jobs) as pool:
-            staged = fit(Path(folder), Path(out), told, pool)
+        with _threads(chosen.jobs) as pool:
+            staged = fit(Path(folder), Path(out), chosen, pool)
         _say(staged=asdict(staged))
     except TablepackError as error:
         _say(error=type(error).__name__, message=str(error))

@@ -1,7 +1,7 @@
-"""Fit, sample and store, mode sticky: all that happens to measurements once no row is seen any more.
+"""Fit, sample and store, mode sticky: all steps after the process boundary.
 
 Takes a `FitOrder` (public) and measurements: the total, every column, wider sets. Gives synthetic tables to the staging
-store, or to whoever stands for it. Knows no row, no true count and no key but the sampling key.
+store, or to a trial's memory. Knows no row, no true count and no key but the sampling key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from engine.fit import (
     FitOrder,
     derived_table,
-    lock_table,
     place_candidates,
     sub_tables,
 )
@@ -57,11 +56,11 @@ class Store(Protocol):
         """Take a table."""
 
 
-class AtOnce(Executor):
-    """In the place of threads: what is asked for is done here, before anything else."""
+class _SerialExecutor(Executor):
+    """Runs each call in the thread that submits it, before it returns."""
 
     def submit(self, call: Callable[..., Any], /, *values: Any, **named: Any) -> Future[Any]:
-        """Do it."""
+        """Run a call."""
         done: Future[Any] = Future()
         done.set_result(call(*values, **named))
         return done
@@ -70,9 +69,8 @@ class AtOnce(Executor):
 class Fitter:
     """Fits the tables of an order, narrower before wider, and stores the published ones; keeps what wider ones need.
 
-    measured: Gives what was measured of a column set; the total has none.
-    pool, ahead: Where tables are locked, and how many may be under way there.
-    tell: Told how far it is.
+    measured: Gives the measurement of a column set; the total has no columns.
+    pool, ahead: Executor that locks tables, and how many may be under way there.
     """
 
     def __init__(
@@ -83,10 +81,10 @@ class Fitter:
         *,
         pool: Executor | None = None,
         ahead: int = 1,
-        tell: Progress = silent,
+        report: Progress = silent,
     ) -> None:
         self._order, self._store, self._measured = order, store, measured
-        self._pool, self._ahead, self._tell = pool or AtOnce(), ahead, tell
+        self._pool, self._ahead, self._report = pool or _SerialExecutor(), ahead, report
         finished, relations = store.finished(), order.relations
         self._left = relations.left(order.header.tables, finished)
         self._unfinished: dict[ColumnSet, list[ColumnSet]] = {}
@@ -136,9 +134,9 @@ class Fitter:
             for future in done:
                 self._take(future.result(), under_way.pop(future))
                 stored += 1
-                self._tell("tables", before + stored, before + len(self._left))
+                self._report("tables", before + stored, before + len(self._left))
 
-        self._tell("tables", before, before + len(self._left))
+        self._report("tables", before, before + len(self._left))
         for columns in self._left:
             while any(future.done() for future in under_way):
                 store_done()  # before a measurement is waited for
@@ -149,7 +147,7 @@ class Fitter:
             ):
                 store_done()
             job = lock_job(self._order, self._fitted, self._noisy_total, measurement, self._tables)
-            under_way[self._pool.submit(lock_table, **job)] = measurement
+            under_way[self._pool.submit(job)] = measurement
         while under_way:
             store_done()
 
@@ -175,7 +173,7 @@ class Fitter:
             tables = tuple(one for one in self._wide if order.sets.get(one, 1) >= number)
             notes = (*order.header.notes, set_note(out, number))
             header = replace(order.header, tables=tables, notes=notes)
-            # Whether what is there may be replaced was asked before anything was measured.
+            # Whether what is there may be replaced was checked before anything was measured.
             with Staging.open(
                 set_path(out, number), header, build_id=order.build_id, force=True
             ) as staging:
@@ -189,8 +187,8 @@ class Fitter:
         from engine.fit.warm import warm_wide
         from engine.fit.wide import wide_table
 
-        warm_wide(self._tell)
-        store.finished()  # a disk that the table before has filled is told of before minutes of fitting
+        warm_wide(self._report)
+        store.finished()  # fails on a disk that is full by now, not after minutes of fitting
         fitted, n_sets = self._fitted, self._order.sets.get(columns, 1)
         table, fit = wide_table(
             columns,
@@ -199,12 +197,12 @@ class Fitter:
             key=self._order.sampling_key_of(columns, number),
             implied=fitted.implied,
             target=self._order.targets.get(columns),
-            report=partial(self._tell, "wide table"),
+            report=partial(self._report, "wide table"),
         )
-        told = {"set": number, "sets": n_sets} if n_sets > 1 else {}
+        more = {"set": number, "sets": n_sets} if n_sets > 1 else {}
         for name in columns:
             store.put_support(fitted.supports[name])
-        store.put_table(table, _wide_card(table, fit, self._order, told))
+        store.put_table(table, _wide_card(table, fit, self._order, more))
 
     def _take(self, table: SyntheticTable, measurement: Measurement) -> None:
         """Store a table; keep it as long as wider ones need it."""
@@ -311,14 +309,14 @@ def _derived_card(
 
 
 def _by_width(columns: ColumnSet) -> tuple[int, ColumnSet]:
-    """The order of tables."""
+    """Sort key of tables."""
     return len(columns), columns
 
 
 def _wide_card(
-    table: SyntheticTable, fit: WideFit, order: FitOrder, told: Mapping[str, Any]
+    table: SyntheticTable, fit: WideFit, order: FitOrder, more: Mapping[str, Any]
 ) -> GeneratorCard:
-    """What went into a wide table; `told` is said beside what the fit says."""
+    """What went into a wide table: figures of its fit, and `more`."""
     header = order.header
     return GeneratorCard.of(
         table,
@@ -328,7 +326,7 @@ def _wide_card(
         low_threshold=order.low_threshold,
         threshold_mean=order.threshold_mean,
         suppressed_share=1.0 if table.n_rows else 0.0,
-        wide=_wide_values(fit) | {**told},
+        wide=_wide_values(fit) | {**more},
         swap=swap_of_table(header.privacy.get("swap"), table.columns),
     )
 
@@ -336,9 +334,9 @@ def _wide_card(
 def _wide_values(fit: WideFit) -> dict[str, Any]:
     """What the card says of the fit: `GeneratorCard.wide`."""
     widths = [len(columns) for columns in fit.fitted]
-    told: dict[str, Any] = {} if fit.target is None else {"target": fit.target}
-    told |= {"step": fit.step} if fit.step > 1 else {}
-    return told | {
+    values: dict[str, Any] = {} if fit.target is None else {"target": fit.target}
+    values |= {"step": fit.step} if fit.step > 1 else {}
+    return values | {
         "pairs": widths.count(2),
         "triples": widths.count(3),
         "off": {str(width): share for width, share in fit.off.items()},

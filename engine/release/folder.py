@@ -108,8 +108,7 @@ class MeasurementFolder:
             if isinstance(one, Measurement) and one.values is not None:
                 values[one.columns[0]] = one.values
         self._write(_README, README.encode())
-        told = {"format": FORMAT, "order": plain(order), "values": plain(values)}
-        self._write_json(_ORDER, told)
+        self._write_json(_ORDER, {"format": FORMAT, "order": plain(order), "values": plain(values)})
 
     def put(self, measured: Measurement | Margin) -> None:
         """Write what was measured of one column set."""
@@ -423,12 +422,12 @@ def plain(value: Any) -> Any:
     if not is_dataclass(value) or type(value).__name__ not in _CLASSES:
         raise TypeError(f"{type(value).__name__} has no place in a measurement folder")
     own = {field.name: (getattr(value, field.name), field.default) for field in fields(value)}
-    told = {
+    written = {
         name: plain(held)
         for name, (held, default) in own.items()
         if default is MISSING or isinstance(held, np.ndarray) or held != default
     }
-    return {f"${type(value).__name__}": told}
+    return {f"${type(value).__name__}": written}
 
 
 def restored(value: Any) -> Any:

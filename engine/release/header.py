@@ -132,12 +132,12 @@ def heavy_notes(spec: ReleaseSpec) -> list[str]:
     return bound_sentences(spec.counted.max_rows, words_of(spec.unit, spec.entity))
 
 
-def swap_notes(told: dict[str, Any] | None, columns: tuple[Column, ...]) -> tuple[str, ...]:
+def swap_notes(swap: dict[str, Any] | None, columns: tuple[Column, ...]) -> tuple[str, ...]:
     """A note for readers on records that were exchanged; none where none were, or not in these columns."""
-    if told is None or not {*told["columns"]} & {column.name for column in columns}:
+    if swap is None or not {*swap["columns"]} & {column.name for column in columns}:
         return ()
     return (
-        f"{' '.join(swap_sentences(told))} It touches tables that show the exchanged columns beside others than those "
+        f"{' '.join(swap_sentences(swap))} It touches tables that show the exchanged columns beside others than those "
         "named here.",
     )
 
@@ -159,8 +159,8 @@ def detected_notes(
 def _some(names: tuple[str, ...]) -> str:
     """Names of columns; of very many, which `catalog.columns` lists too, the first ones."""
     more = len(names) - _MOST_NAMED
-    told = ", ".join(names[:_MOST_NAMED])
-    return f"{told} and {more:,} more (catalog.columns)" if more > 0 else told
+    named = ", ".join(names[:_MOST_NAMED])
+    return f"{named} and {more:,} more (catalog.columns)" if more > 0 else named
 
 
 def bounds_notes(
@@ -177,10 +177,10 @@ def bounds_notes(
     ]
     if not found:
         return ()
-    told, more = "; ".join(found[:_MOST_NAMED]), len(found) - _MOST_NAMED
+    named, more = "; ".join(found[:_MOST_NAMED]), len(found) - _MOST_NAMED
     rest = f"; and {more:,} more" if more > 0 else ""
     return (
-        f"Bounds found in the data with noise, where none are declared: {told}{rest}. They are where released ranges "
+        f"Bounds found in the data with noise, where none are declared: {named}{rest}. They are where released ranges "
         "end; the few rows beyond are shown inside.",
     )
 

@@ -36,11 +36,11 @@ def fit_joint(
     order: JointOrder,
     store: Store,
     measured: Callable[[ColumnSet], Margin],
-    tell: Progress = silent,
+    report: Progress = silent,
 ) -> None:
     """Fit, draw and store all tables that an earlier run has not.
 
-    measured: Gives what was measured of a column set; the total has none.
+    measured: Gives the margin of a column set; the total has no columns.
     """
     missing = [t for t in order.header.tables if t not in store.finished()]
     if not missing:
@@ -54,7 +54,7 @@ def fit_joint(
         levels=order.levels,
         zeros=order.zeros,
         rng=rng,
-        progress=tell,
+        progress=report,
     )
     rows = joint_rows(
         synthesis.columns,
@@ -68,12 +68,12 @@ def fit_joint(
         store.put_support(rows.supports[name])
     sizes = {name: len(levels) for name, levels in order.levels.items()}
     for done, columns in enumerate(missing):
-        tell("tables", done, len(missing))
+        report("tables", done, len(missing))
         precision = precision_of(columns, margins, sizes)
         table = projected(rows, columns, precision)
         card = joint_card(table, precision, order, total, margins, synthesis)
         store.put_table(table, card)
-    tell("tables", len(missing), len(missing))
+    report("tables", len(missing), len(missing))
 
 
 def generator(sampling_key: bytes) -> np.random.Generator:

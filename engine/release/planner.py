@@ -387,9 +387,9 @@ def fitting(
         over: Counter[str] = Counter()
         for done, pair in enumerate(pairs):
             new = dict.fromkeys({*relations.needed([pair])} - {*times}, 1)
-            told = estimator.revealed(new)
-            if all(over[name] < MOST_TRIED for name in told):
-                found = estimator.exposures(times | new, columns=told, most_right=most_right)
+            revealed = estimator.revealed(new)
+            if all(over[name] < MOST_TRIED for name in revealed):
+                found = estimator.exposures(times | new, columns=revealed, most_right=most_right)
                 if not found or found[0].most <= most_right:
                     times |= new
                     kept.append(pair)
@@ -441,7 +441,7 @@ class Estimate:
 
 
 def estimate(spec: ReleaseSpec, *, frame: Any = None, progress: Progress | None = None) -> Estimate:
-    """Measure one wider table in ten, and tell from these what all would cost."""
+    """Measure one wider table in ten, and estimate from these what all would cost."""
     spec, report = _drawn_alike(spec), progress or silent
     with open_rows(spec, frame, report) as opened:
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
@@ -548,12 +548,11 @@ def _planned(
     prefixes: Mapping[str, list[int]],
     steps: Mapping[str, Resolution],
 ) -> list[PlannedTable]:
-    """Sizes of the tables that one measurement gives: its own, and those whose other columns it tells.
+    """Sizes of the tables that one measurement gives: its own, and those of which it implies the other columns.
 
     prefixes: Codes of each column that stand for hidden values; steps: Of columns on a decimal grid.
     """
-    single = (tree.level == 0).all(axis=1)
-    single[tree.parent[tree.parent >= 0]] = False
+    single = is_leaf(tree) & (tree.level == 0).all(axis=1)
     # Placeholders and prefixes hide whom they hold.
     is_shown = single & (tree.kind != KIND_OTHER).all(axis=1)
     for j, name in enumerate(tree.columns):
@@ -589,12 +588,12 @@ def _planned(
         seconds=seconds,
         is_published=tree.columns in published,
     )
-    told = [
+    implied = [
         replace(own, columns=columns, is_published=True, noise_sd=noise.of(columns, tree.columns))
         for columns in published
         if columns != own.columns
     ]
-    return [own, *told]
+    return [own, *implied]
 
 
 def _warnings(tables: list[PlannedTable], steps: Mapping[str, Resolution], unit: Unit) -> list[str]:
@@ -622,7 +621,7 @@ def _warnings(tables: list[PlannedTable], steps: Mapping[str, Resolution], unit:
 
 
 def _exposed(exposure: Exposure) -> list[str]:
-    """A warning where much is told of the most exposed, though not too much."""
+    """A warning where much is disclosed of the most exposed, though not too much."""
     if not exposure.is_warned or exposure.is_refused:
         return []
     bounds = exposure.bounds

@@ -37,28 +37,27 @@ def measure_sticky(
     *,
     frame: Any = None,
     earlier: EarlierRelease | None = None,
-    begun: Callable[[str], None] = lambda _: None,
-    fitted: Callable[[], int] | None = None,
+    on_open: Callable[[str], None] = lambda _: None,
+    n_fitted: Callable[[], int] | None = None,
 ) -> MeasuredRelease:
     """Read, measure, and charge what the release discloses: all that a fit needs is then in the folder.
 
     earlier: A release of the same recipe, whose tables are neither measured nor fitted again.
-    begun: Called once the source is open, with what tells this build from others.
-    fitted: How many tables are fitted meanwhile; None: nothing is.
+    on_open: Called with the build id once the source is open.
+    n_fitted: Gives the number of tables fitted so far; None: no fit is running.
     """
     report = clock.report
     warm(report)
-    _prepared(spec, clock)
+    _expect_work(spec, clock)
     with open_rows(spec, frame, report) as opened:
-        # Before: too few entities end the build here.
         _check_earlier(spec, opened, earlier)
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
         columns = measure_columns(spec, opened, draws, report)
         check_added(spec, columns.relations)
-        begun(opened.fingerprint)
-        stands = {copy.finer for copy in columns.relations.copies.values()}
+        on_open(opened.fingerprint)
+        copied = {copy.finer for copy in columns.relations.copies.values()}
         # Before anything leaves this process.
-        is_new = pin_vintage(spec.key_path, spec.vintage, opened.state, stands)
+        is_new = pin_vintage(spec.key_path, spec.vintage, opened.state, copied)
         folder.begin(
             opened.recipe, fit_order(spec, opened, columns), columns.measured.one_way.values()
         )
@@ -68,19 +67,19 @@ def measure_sticky(
         if opened.ingested.spark is None:
             clock.expect(_work(spec, opened.ingested.n_rows, sizes, wanted))
         estimator = estimator_of(spec, columns, report)
-        stated = stated_before(spec, columns, estimator, earlier)
+        already = stated_before(spec, columns, estimator, earlier)
         before = len(columns.columns) + 1
         report("tables", 0, 1)
         for done, tree in enumerate(_wider(columns.measured, wanted, draws, folder), before + 1):
             estimator.add(tree)
-            n_fitted = done if fitted is None else fitted()
-            report("tables", n_fitted, before + len(wanted), begun=done)
+            n_done = done if n_fitted is None else n_fitted()
+            report("tables", n_done, before + len(wanted), begun=done)
         exposure = charged(
-            spec, opened, columns, estimator, draws, stated, is_new=is_new, frame=frame
+            spec, opened, columns, estimator, draws, already, is_new=is_new, frame=frame
         )
-        told = exposure.as_dict()
-        folder.finish(told | {"sentences": exposure.sentences()})
-        return MeasuredRelease(key_id=opened.key.id, recipe=opened.recipe, exposure=told)
+        stated = exposure.as_dict()
+        folder.finish(stated | {"sentences": exposure.sentences()})
+        return MeasuredRelease(key_id=opened.key.id, recipe=opened.recipe, exposure=stated)
 
 
 def _wider(
@@ -101,16 +100,15 @@ def _wider(
         yield tree
 
 
-def _prepared(spec: ReleaseSpec, clock: TimeLeft) -> None:
-    """Tell the clock what the steps will cost, where anything is known."""
-    # Of Spark nothing is known of what a step costs.
+def _expect_work(spec: ReleaseSpec, clock: TimeLeft) -> None:
+    """Give the clock the cost of the steps, where it is known: not of Spark's."""
     about = rows_about(spec) if spec.source.engine == "duckdb" else 0.0
     if about:
         clock.expect(_work(spec, about, {}, spec.tables))
 
 
 def _check_earlier(spec: ReleaseSpec, opened: Opened, earlier: EarlierRelease | None) -> None:
-    """Whether an earlier release, if there is one, may lend its tables."""
+    """Check that tables of an earlier release, if there is one, may be taken over."""
     if earlier is not None:
         check_shared(
             earlier,
@@ -125,7 +123,7 @@ def _check_earlier(spec: ReleaseSpec, opened: Opened, earlier: EarlierRelease | 
 def _work(
     spec: ReleaseSpec, n_rows: float, sizes: dict[str, int], tables: Sequence[ColumnSet]
 ) -> dict[str, list[float]]:
-    """What the steps of a build cost; before columns were measured by what the spec says of them."""
+    """What the steps of a build cost; until columns are measured, their sizes are those that the spec declares."""
     data = [column for column in spec.columns if column.name not in spec.source.entity_columns]
     declared = {column.name: len(column.domain or ()) for column in data}
     for column in data:
@@ -140,16 +138,16 @@ def _work(
     codes = {c.name: sizes[c.name] for c in data if c.is_ranked and c.name in sizes}
     codes |= {name: n for name, n in declared.items() if n}
     if spec.privacy.max_rows in (None, 1):
-        looks = scans_rows(wide, codes, round(n_rows))
+        scans = scans_rows(wide, codes, round(n_rows))
     else:  # of entities with several rows each table is counted by itself
-        looks = [True] * len(wide)
-    return work_of_build(n_rows, known, lists, [*narrow, *wide], [False] * len(narrow) + looks)
+        scans = [True] * len(wide)
+    return work_of_build(n_rows, known, lists, [*narrow, *wide], [False] * len(narrow) + scans)
 
 
 def fit_order(spec: ReleaseSpec, opened: Opened, columns: Columns) -> FitOrder:
     """How these columns are to be fitted."""
     privacy = spec.counted
-    # Of all columns of the spec: what a table shows must not depend on which others are asked for.
+    # Of all columns of the spec: what a table shows must not depend on which others are requested.
     deciders = {c.universe.column for c in spec.columns if c.universe is not None}
     found = found_limits(columns.measured.one_way, columns.columns, deciders)
     limits = {column.name: code_limits(column) for column in columns.columns}
@@ -170,7 +168,7 @@ def fit_order(spec: ReleaseSpec, opened: Opened, columns: Columns) -> FitOrder:
         limits={
             c.name: within
             for c in columns.columns
-            if (within := _common(limits[c.name], found.get(c.name))) is not None
+            if (within := _intersection(limits[c.name], found.get(c.name))) is not None
         },
         sampling_key=opened.key.derive("sampling", opened.draws),
         low_threshold=privacy.low_threshold,
@@ -183,8 +181,10 @@ def fit_order(spec: ReleaseSpec, opened: Opened, columns: Columns) -> FitOrder:
     )
 
 
-def _common(one: tuple[int, int] | None, other: tuple[int, int] | None) -> tuple[int, int] | None:
-    """What lies within two bounds, either of which may not be known."""
+def _intersection(
+    one: tuple[int, int] | None, other: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """The intersection of two ranges, either of which may be unknown."""
     if one is None or other is None:
         return other if one is None else one
     return max(one[0], other[0]), min(one[1], other[1])
