@@ -4,6 +4,7 @@ Machine code is kept beside the source where that folder can be written, else in
 variable NUMBA_CACHE_DIR decides over both); where neither can be written every process compiles for itself. The same
 bits on every machine: no fastmath, nothing in parallel. A kernel is called with one set of types only (a test holds
 it), so that it is compiled once; what it calls is a `part` in the same file, or a changed file would not be noticed.
+Rename a named tuple together with the kernels that take it: numba fails on old machine code that names it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class SearchBudget(NamedTuple):
     tries: int = 256
     steps: int = 200
     patience: int = 5
-    # Filled counts are asked for up to so many cells: hardly one of a larger table's comes out whole.
+    # Most cells of a table in which filled counts are searched for, too: in larger ones hardly any can be met.
     bold_cells: int = 10_000
     # Rows that rounding could not place: most combinations of such rows and short codes that are weighed; above it
     # they are put together in order.
@@ -33,8 +33,8 @@ class SearchBudget(NamedTuple):
     settlings: int = 120
     settled_at_once: int = 256
     idle_turns: int = 4
-    # A column that several coarser ones follow from: turns in which it is brought in line with each.
-    in_line_turns: int = 12
+    # A column that several coarser ones follow from: turns in which it is benchmarked to each.
+    benchmarking_turns: int = 12
     # Wide tables. So many rows are searched one by one; of more, each stands for several, and so many are searched
     # again at a time, and so often, once all of them are there.
     wide_rows: int = 100_000

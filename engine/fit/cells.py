@@ -136,7 +136,7 @@ class Candidates(NamedTuple):
 
 
 @kernel
-def paired(
+def allowed_cells(
     classes: Int64Array, first: Int64Array, allowed: BoolArray, last: int
 ) -> tuple[Codes, Int64Array]:
     """Pairs of values that universes allow to meet.
@@ -309,8 +309,8 @@ def lock_margins(
     """What a table is locked to.
 
     In the fibres and the columns every count is met. In the other tables a measured count is met and one that was
-    filled in blindly may be off by one: whether it came out 0 or 1 was by lot, and raking to the lots of three tables
-    would bend what was measured. Rounding meets them where all can be met.
+    filled in blindly may be off by one: whether it came out 0 or 1 was random, and raking to the random counts of three
+    tables would distort what was measured. Rounding meets them where all can be met.
     """
     n_cells, k = codes.shape
     n_tables = len(at)

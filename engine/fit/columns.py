@@ -1,4 +1,4 @@
-"""Fits all columns of a release: their released values, in line with universes and with what they imply.
+"""Fits all columns of a release: their released values, consistent with universes and with what they imply.
 
 Takes the one-way measurements; gives supports, one-way tables, and which value implies which.
 """
@@ -18,10 +18,10 @@ from engine.fit.locking import lock_table, one_way_table, sub_tables
 from engine.fit.order import FitOrder
 from engine.fit.supports import (
     Marks,
+    benchmarked,
     copied,
     fit_support,
     implied_codes,
-    in_line,
     marks_of,
     steps_of,
     with_rows_outside,
@@ -53,11 +53,11 @@ def fit_columns(
     unit = order.layer_sd * NOISE_LAYERS**0.5
     supports: dict[str, Support] = {}
     implied: dict[tuple[str, str], Int64Array] = {}
-    for name, is_last in steps_of(deciders, relations, tuple(trees)):
+    for name, is_benchmarking in steps_of(deciders, relations, tuple(trees)):
         tree = trees[name]
         variance = (unit * float(tree.scale[-1])) ** 2
-        if is_last:
-            supports[name] = _in_line(relations, supports, name, variance)
+        if is_benchmarking:
+            supports[name] = _benchmarked(relations, supports, name, variance)
             continue
         support = fit_support(
             tree,
@@ -123,15 +123,15 @@ def lock_job(
     )
 
 
-def _in_line(
+def _benchmarked(
     relations: Relations, supports: Mapping[str, Support], name: str, variance: float
 ) -> Support:
-    """A column in line with all coarser ones that it implies: in turns, for several may not nest."""
+    """A column benchmarked to all coarser ones that it implies: in turns, for several may not nest."""
     support, coarser = supports[name], relations.next_coarser(name)
-    for _ in range(BUDGET.in_line_turns if len(coarser) > 1 else 1):
+    for _ in range(BUDGET.benchmarking_turns if len(coarser) > 1 else 1):
         for other, relation in coarser.items():
             to = implied_codes(relation, support, supports[other])
-            support = in_line(support, supports[other], to, variance)
+            support = benchmarked(support, supports[other], to, variance)
     return support
 
 

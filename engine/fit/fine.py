@@ -35,8 +35,6 @@ from engine.sticky_prf import siphash
 
 FINE = 400_000
 """Tables of two columns with more combinations of values are fitted here."""
-Values = tuple[NDArray[np.int32], NDArray[np.int32]]
-"""Codes of both columns of each row."""
 
 
 def is_fine(sizes: Sequence[int]) -> bool:
@@ -91,8 +89,8 @@ def fine_pair(
 # been released.
 
 
-ALIKE, EVERYTHING = ROOT_LEVEL + 1, ROOT_LEVEL + 2
-"""Levels above all ranges: all values of whatever kind that may stand in a row, and all values."""
+CLASS_LEVEL, ALL_LEVEL = ROOT_LEVEL + 1, ROOT_LEVEL + 2
+"""Levels above all ranges: all values of one class, whatever their kind; and all values."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,7 +129,7 @@ def whole_boxes(
     sure[: len(leaf)] = np.maximum(rows[: len(leaf)] - variance, 0)
     kept = (rows > 0) & np.append(leaf, np.ones(len(owner), dtype=bool))
     if not kept.any():  # nothing is released, or nothing can be: somewhere
-        everything = np.full((1, len(supports), 3), [0, EVERYTHING, 0])
+        everything = np.full((1, len(supports), 3), [0, ALL_LEVEL, 0])
         return Boxes(ranges=everything, n=np.array([total]), sure=np.array([0]))
     return Boxes(ranges=np.concatenate([nodes, missing])[kept], n=rows[kept], sure=sure[kept])
 
@@ -290,7 +288,7 @@ def decoded(wanted: Wanted, supply: Supply, key: bytes, column: int) -> NDArray[
     waiting = Runs(*(one[:0] for one in runs))
     heads, left, value = np.arange(len(apart)), supply.n.copy(), supply.value.astype(np.int32)
     highest = int(level[level <= ROOT_LEVEL].max(initial=0))
-    for here in (*range(highest + 1), ROOT_LEVEL, ALIKE, EVERYTHING):
+    for here in (*range(highest + 1), ROOT_LEVEL, CLASS_LEVEL, ALL_LEVEL):
         fresh = np.flatnonzero(level == here)
         level[fresh] = -1
         waiting = Runs(*(np.concatenate([a, b[fresh]]) for a, b in zip(waiting, runs, strict=True)))
@@ -315,7 +313,7 @@ def _anchored(wanted: Wanted, supply: Supply) -> tuple[Int64Array, Int64Array, I
     """
     support, value, of_class = supply.support, supply.value, supply.of_class
     kind, magnitude = support.kind[value].astype(np.int64), _magnitude_of(support)[value]
-    apart = np.full(len(value), EVERYTHING + 1, dtype=np.int64)
+    apart = np.full(len(value), ALL_LEVEL + 1, dtype=np.int64)
     apart[1:] = _together(
         (of_class[1:], kind[1:], magnitude[1:]), (of_class[:-1], kind[:-1], magnitude[:-1])
     )
@@ -342,8 +340,8 @@ def _together(
     differ = (one[2] ^ other[2]).view(np.uint64)
     level = np.zeros(len(differ), dtype=np.int64)
     level[differ > 0] = bit_length(differ[differ > 0])
-    level[one[1] != other[1]] = ALIKE
-    level[one[0] != other[0]] = EVERYTHING
+    level[one[1] != other[1]] = CLASS_LEVEL
+    level[one[0] != other[0]] = ALL_LEVEL
     return level
 
 
@@ -376,7 +374,7 @@ def dealt(
     seed: UInt64Array,
     out: NDArray[np.int32],
 ) -> Runs:
-    """Give rows values of their ranges by lot, spread evenly over what is left there; return those that are too many.
+    """Give rows random values of their ranges, spread evenly over what is left there; return those that are too many.
 
     of: Range of each run, ascending; its places end where the next one's begin, in `ends`.
     left: Rows that still may have the value of each place; booked in place, as is `out`.
@@ -400,7 +398,7 @@ def dealt(
         for place in range(head, end):
             room += left[place]
         size = np.int64(0)
-        for stays in LEAVING:  # who leaves first comes first, those of a kind by lot
+        for stays in LEAVING:  # who leaves first comes first, those of a kind at random
             first = size
             for run in range(begin, stop):
                 if runs.stays[run] == stays:
@@ -479,7 +477,11 @@ def _split_by_implied(
     )
 
 
-def _exchanged(values: Values, supports: tuple[Support, ...], marks: tuple[Marks, ...]) -> None:
+def _exchanged(
+    values: tuple[NDArray[np.int32], NDArray[np.int32]],
+    supports: tuple[Support, ...],
+    marks: tuple[Marks, ...],
+) -> None:
     """Rows that universes rule out exchange their first column's value with others, in place."""
     classes, firsts = [], []
     for j, support in enumerate(supports):

@@ -20,11 +20,11 @@ from engine.fit.cells import (
     Candidates,
     Coarse,
     LockedTo,
+    allowed_cells,
     joined,
     lexicographic,
     lock_margins,
     locked_to,
-    paired,
     positions_in,
     prior_weights,
 )
@@ -185,7 +185,7 @@ def _candidates(
         classes = [classes_of(size, of) for size, of in zip(sizes, marks or ({}, {}), strict=True)]
         allowed = allowed_pairs([first for _, first in classes], marks)
         numbers = np.concatenate([of for of, _ in classes])
-        codes, at = paired(numbers, values.first, allowed, last)
+        codes, at = allowed_cells(numbers, values.first, allowed, last)
     else:
         of_tables = np.concatenate([table.codes for table in reversed(narrower)])
         codes, at, last = joined(of_tables, tables, np.array(sizes))
@@ -209,9 +209,9 @@ def _ordered_column(supports: tuple[Support, ...]) -> int | None:
 # Rounding repair: rows that controlled rounding could not place, so that no table loses them.
 #
 # Whole-number tables can rule each other out: a cell of one margin whose every completion another margin holds at 0.
-# What rounding has too much of a code is taken out again, and all rows that are missing get the codes that are short
-# of rows, where possible such that no narrower table rules the pair out. Afterwards the table has every code of every
-# column exactly as often as the one-way tables say.
+# Surplus rows of a code are taken out again, and all rows that are missing get the codes that are short of rows, where
+# possible such that no narrower table rules the pair out. Afterwards the table has every code of every column exactly
+# as often as the one-way tables say.
 
 
 def _repaired(
@@ -290,11 +290,11 @@ def _missing_rows(
     have = np.bincount(cells.at[last], weights=n, minlength=len(fibres.n)).astype(np.int64)
     rows = np.repeat(fibres.codes, np.maximum(fibres.n - have, 0), axis=0)
     have = np.bincount(cells.codes[:, last], weights=n, minlength=len(one_way)).astype(np.int64)
-    code = _paired(rows, np.maximum(one_way - have, 0), locked, last, marks)
+    code = _assigned(rows, np.maximum(one_way - have, 0), locked, last, marks)
     return np.insert(rows[: len(code)], last, code, axis=1).astype(np.int32)
 
 
-def _paired(
+def _assigned(
     rows: Codes,
     lacking: Int64Array,
     locked: Sequence[SyntheticTable],

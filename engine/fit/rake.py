@@ -2,10 +2,9 @@
 
 Takes a positive start and margins, each a partition of the cells with bounds for its sums; gives the cells raked to the
 margins, near the start (nearest in relative entropy where each sum has one right value). Deming and Stephan 1940,
-doi:10.1214/aoms/1177731829. Stops on the largest margin error, and says so when it could not get below the tolerance:
-it never loops on.
+doi:10.1214/aoms/1177731829. Stops on the largest margin error, and says so when it could not get below the tolerance.
 
-Cells that were measured are sure to their noise variance, however large they are; in plain raking a margin that is
+A measured cell is known up to its noise variance, however large it is; in plain raking a margin that is
 off by a tenth would take a tenth of each. Here what a margin is off is shared out by variance: a filled cell counts
 with all it holds (for these alone this is plain raking), a measured one with its noise variance at most.
 """

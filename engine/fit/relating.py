@@ -87,7 +87,7 @@ def related(found: Iterable[Relation], precedence: Sequence[str]) -> Relations:
 
     precedence: All columns; of columns that are copies of each other the first stands for all.
 
-    Relations never go round in a circle but for copies: each released value of the coarser column is implied by some
+    Relations have no cycles but for copies: each released value of the coarser column is implied by some
     of the finer, so that one that is no copy has fewer values.
     """
     found = list(found)
@@ -95,7 +95,7 @@ def related(found: Iterable[Relation], precedence: Sequence[str]) -> Relations:
     known: dict[tuple[str, str], Relation] = {}
     for one in found:
         if not one.is_copy and (one.coarser, one.finer) in known:
-            continue  # never in a circle, though thresholds may have made them seem to go round
+            continue  # never a cycle, though thresholds may have made it seem one
         for relation in (one, inverse(one)) if one.is_copy else (one,):
             known.setdefault((relation.finer, relation.coarser), replace(relation, is_copy=False))
     _close(known, stands)

@@ -338,7 +338,7 @@ def _merged(
     at = at[occupied]
     if values is not None and len(values) <= max(
         values, default=-1
-    ):  # with gaps: what nobody has is no news
+    ):  # with gaps: values without rows are not listed
         used = {*code[at][kind[at] == KIND_NONNEGATIVE].tolist()}
         values = {code: value for code, value in values.items() if code in used}
     return Support(
@@ -573,17 +573,17 @@ def _is_one_of(support: Support, values: tuple[Any, ...]) -> BoolArray:
 
 
 Step = tuple[str, bool]
-"""A column, and whether what it implies is brought in line already."""
+"""A column, and whether it is benchmarked to the columns that it implies."""
 
 
 def steps_of(deciders: Mapping[str, str], relations: Relations, names: ColumnSet) -> list[Step]:
-    """In which order columns are fitted, and brought in line with what they imply.
+    """In which order columns are fitted, and benchmarked to what they imply.
 
-    The counts of a column are brought in line with the coarser columns that it implies, so these come first; and after
-    the column that decides its universe comes the one that has it. Where both cannot be, a universe follows from
-    counts that are not in line yet; where not even that can be, the column may come before the one that decides.
+    The counts of a column are benchmarked to the coarser columns that it implies, so these come first; and after the
+    column that decides its universe comes the one that has it. Where both cannot be, a universe follows from counts
+    that are not benchmarked yet; where not even that can be, the column may come before the one that decides.
     """
-    for ways in (0, 1, 2):  # with universes in line, not in line, or without them
+    for ways in (0, 1, 2):  # universes from benchmarked counts, from others, or ignored
         graph: dict[Step, set[Step]] = {}
         for name in names:
             implied, before = relations.coarser.get(name, {}), set()
@@ -591,8 +591,8 @@ def steps_of(deciders: Mapping[str, str], relations: Relations, names: ColumnSet
                 before.add((relations.copies[name].finer, True))
             elif ways < 2 and name in deciders and deciders[name] in names:
                 decider = deciders[name]
-                is_in_line = ways == 0 and name not in relations.coarser.get(decider, {})
-                before.add((decider, is_in_line))
+                is_benchmarked = ways == 0 and name not in relations.coarser.get(decider, {})
+                before.add((decider, is_benchmarked))
             graph[name, False] = before
             graph[name, True] = {
                 (name, False),
@@ -602,7 +602,7 @@ def steps_of(deciders: Mapping[str, str], relations: Relations, names: ColumnSet
             return list(TopologicalSorter(graph).static_order())
         except CycleError:
             continue
-    raise InternalError("relations of columns go round in a circle")
+    raise InternalError("relations between columns are circular")
 
 
 def support_codes(support: Support) -> Int64Array:
@@ -649,8 +649,8 @@ def _with_neighbours(at: Int64Array) -> Int64Array:
     return filled
 
 
-def in_line(finer: Support, coarser: Support, implied: Int64Array, variance: float) -> Support:
-    """Bring the counts of a column to those of a coarser one that it implies; each gives way by its variance.
+def benchmarked(finer: Support, coarser: Support, implied: Int64Array, variance: float) -> Support:
+    """Benchmark the counts of a column to those of a coarser one that it implies; each gives way by its variance.
 
     Returns: With the same total.
     """

@@ -42,15 +42,15 @@ Codes = NDArray[np.int32]
 UNRELEASED_CAP = 4.5
 """Largest fitted count of a cell that was not released as such: one of 5 and more mostly is (the mean threshold)."""
 CAPPINGS = 3
-"""Times that what the cap cuts off is shared out among the other cells of a node."""
+"""Times that rows above the cap are shared out among the other cells of a node."""
 EVERYWHERE = 1e-6
 """Share of the rows spread over all candidates alike, so that raking can reach every margin."""
 LEAST_LEFT = 1e-6
-"""Rows that a value is taken to have outside its released cells at least."""
-NEAR = 800
+"""Fewest rows that a value is assumed to have outside its released cells."""
+NEAR_ROWS = 800
 """Rows of the ordered column, half on each side, that are near a value."""
-ALIKE = 10.0
-"""Rows for which a group is taken to be near a value as it is everywhere: what a few rows there say counts little."""
+PRIOR_ROWS = 10.0
+"""Weight, in rows, of the prior that a group is as frequent near a value as elsewhere."""
 _LEAST = 1e-9  # below it a number of rows is none
 _TINY = 1e-300  # so that nothing is divided by 0
 _FIXED = 20  # bits behind the point
@@ -497,7 +497,7 @@ def filled(
     is_pair = codes.shape[1] == 2
     for turn in range(2 if is_pair and along >= 0 else 1):
         if turn:
-            weight = _weighed_nearby(weight, x, values, codes, along)
+            weight = _weighted_nearby(weight, x, values, codes, along)
         if is_pair:
             expected = _expected(tree, values, codes, node, released, weight)
         mass, left, _ = fitted_tree(tree, rows, has_room, 0.0, most, expected)
@@ -685,15 +685,15 @@ def _expected(
 
 
 @part
-def _weighed_nearby(
+def _weighted_nearby(
     weight: FloatArray, fitted: FloatArray, values: Values, codes: Codes, along: Whole
 ) -> FloatArray:
     """Weights of a pair's cells, times how many rows of the group a first fit has near the value.
 
-    Of whom the highest incomes are, the fill of a box knows nothing where boxes hold several groups. The released
-    cells near them do: so a group counts for more where more of it was fitted, on `NEAR` rows, than independence
-    gives. The ratio is the mean of its posterior distribution where it is Gamma distributed around 1, as in maps of
-    rare diseases (Clayton and Kaldor 1987, doi:10.2307/2532003), of shape `ALIKE`.
+    Where a box holds several groups, nothing in it says which of them has the highest incomes. The released cells near
+    it do: so a group counts for more where more of it was fitted, on `NEAR_ROWS` rows, than independence gives. The
+    ratio is the mean of its posterior distribution where it is Gamma distributed around 1, as in maps of rare diseases
+    (Clayton and Kaldor 1987, doi:10.2307/2532003), of shape `PRIOR_ROWS`.
     """
     scale = _total(fitted) / _total_or_one(weight)
     first, past = _near_values(values, along)
@@ -711,13 +711,13 @@ def _weighed_nearby(
         value, group = codes[i, along], codes[i, 1 - along]
         have = near[past[value], group] - near[first[value], group]
         wanted = alone[past[value], group] - alone[first[value], group]
-        out[i] = weight[i] * (have + ALIKE) / (wanted + ALIKE)
+        out[i] = weight[i] * (have + PRIOR_ROWS) / (wanted + PRIOR_ROWS)
     return out
 
 
 @part
 def _near_values(values: Values, along: Whole) -> tuple[Int64Array, Int64Array]:
-    """For each value of an ordered column the first one near it, and the one past the last: `NEAR` rows around it.
+    """For each value of an ordered column the first one near it, and the one past the last: `NEAR_ROWS` rows around it.
 
     A value of which part lies so near counts in full. A value is near itself; null and other are near nothing else.
     """
@@ -732,9 +732,9 @@ def _near_values(values: Values, along: Whole) -> tuple[Int64Array, Int64Array]:
     for value in range(n_values):
         if _is_valued(values.kind[begin + value]):
             middle = (twice[value] + twice[value + 1]) // 2
-            near = np.searchsorted(twice, middle - NEAR, side="right") - 1
+            near = np.searchsorted(twice, middle - NEAR_ROWS, side="right") - 1
             first[value] = min(max(near, low), value)
-            near = np.searchsorted(twice, middle + NEAR)
+            near = np.searchsorted(twice, middle + NEAR_ROWS)
             past[value] = min(max(near, value + 1), high)
     return first, past
 
@@ -750,7 +750,7 @@ def cell_groups(
     `least_sd` is the error of what the table is locked to: no group claims less.
     """
     of_tree = tree_of(tree)
-    kind, low, high, rows, sd, measured, depth, tops = grouped(
+    kind, low, high, rows, sd, measured, depth, tops = group_fields(
         of_tree, placement, n, layer_sd, float(least_sd)
     )
     return CellGroups(
@@ -767,7 +767,7 @@ def cell_groups(
 
 
 @kernel
-def grouped(
+def group_fields(
     tree: Tree,
     placement: Placement,
     n: Int64Array,

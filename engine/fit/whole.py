@@ -4,7 +4,7 @@ Rounding (Cox 1987, doi:10.1080/01621459.1987.10478456). Cells that share all co
 always met. Fibre by fibre cells are rounded down, and the units that are left go where sums over other fibres have
 fallen short of the fit so far (error diffusion). Then units move within fibres by stochastic local search: a sum that
 is off is drawn, and of the moves that bring it nearer the cheapest is made, even if it costs something elsewhere; so
-what sums are off walks through the table until it cancels out (WalkSAT; Selman, Kautz and Cohen 1994). The best state
+a deviation moves through the table until it cancels out (WalkSAT; Selman, Kautz and Cohen 1994). The best state
 that was met counts.
 
 Settling. Measured tables can contradict each other: no child has an income, yet the noisy number of blanks in a
@@ -33,17 +33,17 @@ from engine.schema import FloatArray, Int32Array, Int64Array, UInt64Array
 from engine.sticky_prf import siphash
 
 UNIT = 8
-"""Sums are told in eighths of a row: what boxes are fitted to is no whole number."""
+"""Deviations are counted in eighths of a row, for the fitted rows of boxes are no whole numbers."""
 MEASURED, FILLED, BOX = 8, 4, 1
 """Weights of squares: of a measured count, of one that was filled in, of the fitted rows of a released box."""
 HARD = 1 << 12
-"""Weight of the counts of the column along the fibres once they alone are asked for."""
+"""Weight of the counts of the column along the fibres in the last search, which is for them alone."""
 FAR = 2
 """A sum that is off by so many rows is settled."""
 _NOTHING = 1e-200  # fitted rows too few to be divided by
 
 
-class Sums(NamedTuple):
+class MarginSums(NamedTuple):
     """The sums of several margins, one behind another, and what each is off its target."""
 
     of: Int32Array  # shape (n_cells, n_margins): The sum of each margin that a cell is part of
@@ -71,14 +71,14 @@ def _grouped(of: Whole, size: Whole, each: Whole) -> tuple[Int32Array, Int64Arra
 
 
 @part
-def _penalty(at: Whole, more: Whole, sums: Sums) -> Whole:
+def _penalty(at: Whole, more: Whole, sums: MarginSums) -> Whole:
     """What a sum with so many eighths more is off costs: nothing up to half a row, beyond it the square."""
     beyond: Whole = max(abs(sums.off[at] + more) - UNIT // 2, 0)
     return sums.weight[at] * beyond * beyond
 
 
 @part
-def _set_price(at: Whole, sums: Sums) -> None:
+def _set_price(at: Whole, sums: MarginSums) -> None:
     """Note what a row less and one more cost from now on."""
     now = _penalty(at, 0, sums)
     sums.price[0, at] = _penalty(at, -UNIT, sums) - now
@@ -88,21 +88,21 @@ def _set_price(at: Whole, sums: Sums) -> None:
 @part
 def _sums_of(
     of: Int32Array, base: Int64Array, target: Int64Array, weight: Int64Array, n: Int64Array
-) -> Sums:
+) -> MarginSums:
     """What cells are off their targets."""
     off = -target
     for cell in range(len(n)):
         for m in range(of.shape[1]):
             off[of[cell, m]] += UNIT * n[cell]
     order, first = _grouped(of.ravel(), base[-1], of.shape[1])
-    sums = Sums(of, base, order, first, off, weight, np.empty((2, len(off)), dtype=np.int64))
+    sums = MarginSums(of, base, order, first, off, weight, np.empty((2, len(off)), dtype=np.int64))
     for at in range(len(off)):
         _set_price(at, sums)
     return sums
 
 
 @kernel
-def locked_sums(at: Int64Array, n: Int64Array, tables: LockedTo) -> Sums:
+def locked_sums(at: Int64Array, n: Int64Array, tables: LockedTo) -> MarginSums:
     """What cells are off the tables that they are locked to."""
     of = np.empty((len(n), len(at)), dtype=np.int32)
     for m in range(len(at)):
@@ -113,7 +113,7 @@ def locked_sums(at: Int64Array, n: Int64Array, tables: LockedTo) -> Sums:
 
 
 @part
-def _price(source: Whole, target: Whole, sums: Sums) -> Whole:
+def _price(source: Whole, target: Whole, sums: MarginSums) -> Whole:
     """What a row that moves from one cell to another adds to the penalty."""
     price = np.int64(0)
     for m in range(sums.of.shape[1]):
@@ -124,8 +124,8 @@ def _price(source: Whole, target: Whole, sums: Sums) -> Whole:
 
 
 @part
-def _move(source: Whole, target: Whole, n: Int64Array, sums: Sums) -> None:
-    """Book a row that moves."""
+def _move(source: Whole, target: Whole, n: Int64Array, sums: MarginSums) -> None:
+    """Move a row, and update what sums are off."""
     n[source] -= 1
     n[target] += 1
     for m in range(sums.of.shape[1]):
@@ -219,7 +219,7 @@ def rounded(
 def _targets(
     x: FloatArray, cells: Candidates, tables: LockedTo, values: Values, box: Int64Array
 ) -> tuple[Int32Array, Int64Array, Int64Array, Int64Array]:
-    """What cells are rounded to: the column along the fibres, the other tables, boxes. As of `Sums`."""
+    """What cells are rounded to: the column along the fibres, the other tables, boxes. As of `MarginSums`."""
     n_columns, last = cells.codes.shape[1], cells.last
     n_boxes = np.int64(0)
     for one in box:
@@ -295,7 +295,7 @@ def _diffused(
 
 
 @part
-def _is_fault(at: Whole, least: Whole, sums: Sums) -> bool:
+def _is_fault(at: Whole, least: Whole, sums: MarginSums) -> bool:
     """Whether a sum is off by as much as one of such a weight by a row."""
     is_fault: bool = 4 * _penalty(at, 0, sums) >= least * UNIT * UNIT
     return is_fault
@@ -308,7 +308,7 @@ def _search(
     n: Int64Array,
     fibre: Int64Array,
     heads: Int64Array,
-    sums: Sums,
+    sums: MarginSums,
     state: UInt64Array,
     budget: SearchBudget,
 ) -> None:
@@ -361,7 +361,7 @@ def _best_move(
     n: Int64Array,
     fibre: Int64Array,
     heads: Int64Array,
-    sums: Sums,
+    sums: MarginSums,
     state: UInt64Array,
     tries: Whole,
 ) -> tuple[Whole, Whole]:
@@ -388,7 +388,7 @@ def _best_move(
             other = begin + (shift + i) % (end - begin)
             if sums.of[other, margin] == at or (not is_over and n[other] == 0):
                 continue
-            # Chance decides between moves that are about as good: else the search would go round in circles.
+            # Chance decides between moves that are about as good: else the search would cycle.
             price = own + _drawn(state, UNIT * 2)
             for m in range(sums.of.shape[1]):
                 there = sums.of[other, m]
@@ -446,7 +446,7 @@ def _two_rows(
     key: Int64Array,
     n: Int64Array,
     along: Along,
-    sums: Sums,
+    sums: MarginSums,
     state: UInt64Array,
 ) -> tuple[Whole, Whole, Whole, Whole]:
     """Two rows that may exchange a column's codes, so that a sum comes nearer: where they are, and where they go.
@@ -482,7 +482,7 @@ def _two_rows(
 
 
 @kernel
-def exchange(
+def exchange_codes(
     margin: int,
     column: int,
     far: Int64Array,
@@ -490,7 +490,7 @@ def exchange(
     key: Int64Array,
     n: Int64Array,
     along: Along,
-    sums: Sums,
+    sums: MarginSums,
     state: UInt64Array,
 ) -> int:
     """Pairs of rows exchange their codes of a column where sums of a margin are far off. Returns how many did.
@@ -557,6 +557,6 @@ def settle(
         far = np.flatnonzero(off >= FAR * UNIT)
         far = far[np.argsort(-off[far], kind="stable")][: budget.settled_at_once]
         along = columns[column]
-        made = exchange(margin, column, far, budget.tries, number, n, along, sums, state)
+        made = exchange_codes(margin, column, far, budget.tries, number, n, along, sums, state)
         idle = 0 if made else idle + 1
     return n, int(np.abs(sums.off).max(initial=0)) // UNIT

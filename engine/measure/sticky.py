@@ -36,12 +36,6 @@ def measure_one_way(
 ) -> Measured:
     """Measure the total and every column; code ranked columns by released rank."""
     raw = encoded_cells(ingested, entities)
-    bounds = row_bounds(draws.max_rows, columns)
-    total = measure_total(raw, draws, bounds)
-    if not total.n_nodes:
-        raise PrivacyError(
-            "the source has fewer entities than privacy.threshold asks for: nothing can be released"
-        )
     ranked = [column for column in columns if column.is_ranked]
     values: dict[str, Mapping[int, object]] = {
         c.name: dict(enumerate(c.domain)) for c in ranked if c.public and c.domain is not None
@@ -49,8 +43,7 @@ def measure_one_way(
     hidden = [column for column in ranked if column.name not in values]
     for column, cells in zip(hidden, raw.each([(c.name,) for c in hidden]), strict=True):
         values[column.name] = released_values(cells, ingested, column, draws)
-    source = coded_cells(ingested, columns, values, entities)
-    return measure_columns(source, _names(columns), values, total, draws, bounds, summable(columns))
+    return _measured(coded_cells(ingested, columns, values, entities), values, columns, draws)
 
 
 def measure_arrays(
@@ -61,17 +54,24 @@ def measure_arrays(
     draws: Draws,
 ) -> Measured:
     """Measure the total and every column of rows that lie in arrays, each row an entity."""
-    source = ArrayCells(codes, len(lanes), ((lanes, None),))
+    return _measured(ArrayCells(codes, len(lanes), ((lanes, None),)), values, columns, draws)
+
+
+def _measured(
+    source: CellSource,
+    values: dict[str, Mapping[int, object]],
+    columns: tuple[Column, ...],
+    draws: Draws,
+) -> Measured:
+    """Measure the total and every column, in the order in which the fit needs them."""
     bounds = row_bounds(draws.max_rows, columns)
     total = measure_total(source, draws, bounds)
     if not total.n_nodes:
-        raise PrivacyError("fewer rows than privacy.threshold asks for: nothing can be released")
-    return measure_columns(source, _names(columns), values, total, draws, bounds, summable(columns))
-
-
-def _names(columns: tuple[Column, ...]) -> list[str]:
-    """Names of columns, in the order in which the fit needs them."""
-    return [column.name for column in in_universe_order(columns)]
+        raise PrivacyError(
+            "the source has fewer entities than privacy.threshold asks for: nothing can be released"
+        )
+    names = [column.name for column in in_universe_order(columns)]
+    return measure_columns(source, names, values, total, draws, bounds, summable(columns))
 
 
 def encoded_cells(ingested: Ingested, entities: tuple[EntityColumn, ...]) -> CellSource:
