@@ -43,7 +43,8 @@ def measure_one_way(
     hidden = [column for column in ranked if column.name not in values]
     for column, cells in zip(hidden, raw.each([(c.name,) for c in hidden]), strict=True):
         values[column.name] = released_values(cells, ingested, column, draws)
-    return _measured(coded_cells(ingested, columns, values, entities), values, columns, draws)
+    source = coded_cells(ingested, columns, values, entities)
+    return _measured(source, values, columns, draws, too_few="the source has fewer entities")
 
 
 def measure_arrays(
@@ -54,7 +55,8 @@ def measure_arrays(
     draws: Draws,
 ) -> Measured:
     """Measure the total and every column of rows that lie in arrays, each row an entity."""
-    return _measured(ArrayCells(codes, len(lanes), ((lanes, None),)), values, columns, draws)
+    source = ArrayCells(codes, len(lanes), ((lanes, None),))
+    return _measured(source, values, columns, draws, too_few="fewer rows")
 
 
 def _measured(
@@ -62,14 +64,14 @@ def _measured(
     values: dict[str, Mapping[int, object]],
     columns: tuple[Column, ...],
     draws: Draws,
+    *,
+    too_few: str,
 ) -> Measured:
     """Measure the total and every column, in the order in which the fit needs them."""
     bounds = row_bounds(draws.max_rows, columns)
     total = measure_total(source, draws, bounds)
     if not total.n_nodes:
-        raise PrivacyError(
-            "the source has fewer entities than privacy.threshold asks for: nothing can be released"
-        )
+        raise PrivacyError(f"{too_few} than privacy.threshold asks for: nothing can be released")
     names = [column.name for column in in_universe_order(columns)]
     return measure_columns(source, names, values, total, draws, bounds, summable(columns))
 
