@@ -17,11 +17,14 @@ import io
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.periods import MONTHS, SECONDS
 from engine.units import ENTITIES, ROWS, Unit
 
 
@@ -135,21 +138,52 @@ class Prefix:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resolution:
-    """The grid step of a real or decimal column: `base ** exponent`, base 2 or 10."""
+    """The grid step of a column: of numbers `base ** exponent`, of dates and times a period."""
 
-    base: int = 10  # 2 or 10
+    base: int = 10  # 2 or 10; or any whole number, with exponent 1
     exponent: int = 0  # The step's exponent; -2 with base 10 is cents
+    period: str = ""  # Such as "month", see `engine.periods`; empty for numbers
+
+    @classmethod
+    def read(cls, written: float | str) -> Resolution:
+        """Read one as a spec writes it; ValueError if it is none."""
+        if written in (*SECONDS, *MONTHS):
+            return cls(period=str(written))
+        if isinstance(written, bool) or not 0 < float(written) < float("inf"):
+            raise ValueError(written)
+        digits = Decimal(str(written)).normalize().as_tuple()
+        if digits.digits == (1,):
+            return cls(base=10, exponent=int(digits.exponent))
+        exact = Fraction(float(written))
+        for part, sign in ((exact.numerator, 1), (exact.denominator, -1)):
+            if part & (part - 1) == 0 and exact in (Fraction(part), Fraction(1, part)):
+                return cls(base=2, exponent=sign * (part.bit_length() - 1))
+        if exact.denominator > 1:
+            raise ValueError(written)
+        return cls(base=exact.numerator, exponent=1)
 
     @property
-    def step(self) -> float:
-        """The step as a float, for display, never for encoding."""
-        return float(self.base) ** self.exponent
+    def step(self) -> Fraction:
+        """The step of numbers."""
+        return Fraction(self.base) ** self.exponent
+
+    @property
+    def parts(self) -> list[int | str]:
+        """What digests cover."""
+        return [self.period] if self.period else [self.base, self.exponent]
+
+    @property
+    def toml(self) -> str:
+        """As a spec writes it."""
+        return f'"{self.period}"' if self.period else str(self)
 
     def __str__(self) -> str:
-        """As a spec writes it."""
-        if not self.exponent:
-            return "1"
-        return f"1e{self.exponent}" if self.base == 10 else repr(self.step)
+        """As `read` reads it."""
+        if self.period:
+            return self.period
+        if self.exponent >= 0:
+            return str(self.base**self.exponent)
+        return f"1e{self.exponent}" if self.base == 10 else repr(float(self.step))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,7 +214,7 @@ class Column:
     value_type : str
         Type of a released value; differs from `kind` only for categories (such as categories of integers).
     resolution : Resolution or None
-        Grid step of real and decimal columns; None for all others.
+        Grid step of a number, a date or a time; None: of whole numbers 1, of dates a day, of times a second.
     domain : tuple or None
         Declared values of a category or text column, in order. None: not declared.
     bounds : tuple of (value, value) or None

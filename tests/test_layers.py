@@ -18,12 +18,13 @@ ENGINE_ROOT = {
     *("engine.cell_keys", "engine.sticky_prf", "engine.ranges", "engine.levels", "engine.progress"),
     *("engine.kernels", "engine.siphash"),
     *("engine.relations", "engine.outputs", "engine.signals", "engine.texts", "engine.units"),
-    *("engine.folders", "engine.guarantee", "engine.processes"),
+    *("engine.folders", "engine.guarantee", "engine.periods", "engine.processes"),
 }
 FOR_QUERIES = {
     "engine.errors",
     "engine.folders",
     "engine.guarantee",
+    "engine.periods",
     "engine.schema",
     "engine.cell_keys",
     "engine.outputs",

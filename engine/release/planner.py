@@ -27,6 +27,7 @@ from engine.fit import (
 )
 from engine.fit.columns import fit_columns
 from engine.mechanism import StickyDraws, measure_wider
+from engine.periods import LENGTHS, PERIODS, unit
 from engine.progress import Progress, silent
 from engine.release.exposing import PLANNED, Assessment, assess, estimator_of
 from engine.release.header import heavy_notes, unpublishable
@@ -42,7 +43,9 @@ from engine.schema import (
     KIND_NONNEGATIVE,
     KIND_OTHER,
     MAX_WIDTH,
+    NUMBER_KINDS,
     BoolArray,
+    Column,
     ColumnSet,
     Measurement,
     Prefix,
@@ -73,8 +76,8 @@ class PlannedTable:
     suppressed_share: (
         float  # Noisy share of the rows outside of them: to be filled in, or under a placeholder
     )
-    # Of columns with a decimal step: about what share would be suppressed at ten and at a hundred times the step.
-    coarser: Mapping[str, tuple[float, ...]]
+    # Where most is suppressed, of numbers, dates and times: about what share would be at the next two resolutions.
+    coarser: Mapping[str, Mapping[str, float]]
     noise_sd: float  # Standard deviation of the noise on such a cell, in rows
     seconds: float  # Estimated time to fit and store it
     is_published: bool  # False: only needed by wider tables
@@ -276,11 +279,7 @@ def plan(
         narrow = [tree for name, tree in measured.one_way.items() if name]
         noise = _Noise(spec, fit_order(spec, opened, columns), measured.one_way)
         values = {name: _n_values(tree) for name, tree in measured.one_way.items()}
-        steps = {
-            column.name: column.resolution
-            for column in spec.columns
-            if column.resolution is not None and column.resolution.base == 10
-        }
+        steps = {column.name: _coarser(column) for column in spec.columns}
         prefixes = {
             name: [code for code, value in (tree.values or {}).items() if isinstance(value, Prefix)]
             for name, tree in measured.one_way.items()
@@ -313,7 +312,7 @@ def plan(
         rows=total,
         warnings=(
             # Tables with survey weights are there for their sums, however little of the weights themselves is shown.
-            *_warnings([t for t in tables if spec.weight not in t.columns], steps, spec.unit),
+            *_warnings([t for t in tables if spec.weight not in t.columns], spec.unit),
             *_exposed(found.exposure),
             *unpublishable(spec),
         ),
@@ -546,11 +545,11 @@ def _planned(
     published: list[ColumnSet],
     seconds: float,
     prefixes: Mapping[str, list[int]],
-    steps: Mapping[str, Resolution],
+    steps: Mapping[str, Mapping[str, float]],
 ) -> list[PlannedTable]:
     """Sizes of the tables that one measurement gives: its own, and those of which it implies the other columns.
 
-    prefixes: Codes of each column that stand for hidden values; steps: Of columns on a decimal grid.
+    prefixes: Codes of each column that stand for hidden values; steps: The next two resolutions of each, in steps.
     """
     single = is_leaf(tree) & (tree.level == 0).all(axis=1)
     # Placeholders and prefixes hide whom they hold.
@@ -564,25 +563,27 @@ def _planned(
         released = int(np.maximum(tree.n[is_shown], 0).sum())
         return min(max(1 - released / total, 0.0), 1.0)
 
-    coarser: dict[str, tuple[float, ...]] = {}
+    coarser: dict[str, dict[str, float]] = {}
+    share = suppressed(is_shown)
     for j, name in enumerate(tree.columns):
-        if name in steps:
+        if share > MOSTLY_FILLED and steps[name]:
             others = (np.delete(tree.level, j, axis=1) == 0).all(axis=1)
 
             def within(level: int, others: BoolArray = others, j: int = j) -> float:
                 fits = others & (tree.level[:, j] <= level)
                 return suppressed(fits & ~(fits[tree.parent] & (tree.parent >= 0)))
 
-            # Ten and a hundred steps lie between ranges of 8 and 16, and of 64 and 128 of them.
-            coarser[name] = tuple(
-                (low + 1 - at) * within(low) + (at - low) * within(low + 1)
-                for at in (math.log2(10), math.log2(100))
+            # Ten steps of now, say, lie between ranges of 8 and 16 of them.
+            coarser[name] = {
+                step: (low + 1 - at) * within(low) + (at - low) * within(low + 1)
+                for step, n_steps in steps[name].items()
+                for at in [math.log2(n_steps)]
                 for low in [int(at)]
-            )
+            }
     own = PlannedTable(
         columns=tree.columns,
         cells=int(single.sum()),
-        suppressed_share=suppressed(is_shown),
+        suppressed_share=share,
         coarser=coarser,
         noise_sd=noise.of(tree.columns, tree.columns),
         seconds=seconds,
@@ -596,16 +597,31 @@ def _planned(
     return [own, *implied]
 
 
-def _warnings(tables: list[PlannedTable], steps: Mapping[str, Resolution], unit: Unit) -> list[str]:
+def _coarser(column: Column) -> dict[str, float]:
+    """The next two resolutions of a number, date or time, and how many of its steps each holds."""
+    now = column.resolution or Resolution()
+    if column.kind in PERIODS:
+        held = LENGTHS[now.period] if now.period else unit(column.kind)
+        longer = [one for one in PERIODS[column.kind] if LENGTHS[one] > held][:2]
+        return {Resolution(period=one).toml: LENGTHS[one] / held for one in longer}
+    if column.kind not in NUMBER_KINDS or (now.base != 10 and now.step < 1):
+        return {}
+    if now.base == 10:
+        next_two = [replace(now, exponent=now.exponent + more) for more in (1, 2)]
+    else:
+        next_two = [Resolution.read(int(now.step) * 10**more) for more in (1, 2)]
+    return {step.toml: 10.0**more for more, step in enumerate(next_two, 1)}
+
+
+def _warnings(tables: list[PlannedTable], unit: Unit) -> list[str]:
     """What a custodian should look at before building."""
 
     def way_out(table: PlannedTable) -> str:
         ways = [
-            f"with resolution = {ten} of {name} about {shares[0]:.0%}, with {hundred} about {shares[1]:.0%}"
+            f"with {name}'s resolution = "
+            + ", or ".join(f"{step} about {share:.0%}" for step, share in shares.items())
             for name, shares in table.coarser.items()
-            for ten, hundred in [
-                [replace(steps[name], exponent=steps[name].exponent + more) for more in (1, 2)]
-            ]
+            if shares
         ]
         return "; ".join(ways) or "coarser columns or fewer of them would show more"
 

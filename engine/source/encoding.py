@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
@@ -17,6 +18,7 @@ from fractions import Fraction
 from hashlib import blake2b
 from typing import Any, Literal
 
+from engine.periods import PERIODS, number_of, number_sql, seconds_of, unit
 from engine.schema import (
     DATE_KINDS,
     NUMBER_KINDS,
@@ -118,7 +120,6 @@ _CLASSES: dict[str, CellClass] = {
     "TIMESTAMP_NS": "nanoseconds",
     "BLOB": "blob",
 }
-_EPOCH = datetime.date(1970, 1, 1)
 _DAY_US, _SECOND_US = 86_400_000_000, 1_000_000
 _EXACT_FLOAT = 2**53
 _CLOCK = r"\s*[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?( ?[AaPp][Mm])?\s*"
@@ -194,7 +195,7 @@ def code_sql(column: Column, sql_type: str, cell: str) -> str:
         cell = plain_sql(column.writing, column.kind, cell)
     match column.kind:
         case "integer":
-            code = _integer(cell_type, cell)
+            code = _rounded(_integer(cell_type, cell), column.resolution)
         case "boolean":
             code = _boolean(cell_type, cell)
         case "date":
@@ -207,33 +208,24 @@ def code_sql(column: Column, sql_type: str, cell: str) -> str:
             code = _decimal(cell_type, cell, -_resolution(column).exponent)
         case _:
             code = _scaled(_double(cell_type, cell), _resolution(column))
+    if period := _resolution(column).period:
+        code = number_sql(code, column.kind, period)
     return _within(code)
 
 
 def grid_code(column: Column, value: Any) -> int:
     """The grid code of one value of the spec, as `code_sql` gives for the same value in the source."""
-    match column.kind:
-        case "date":
-            return int((value - _EPOCH).days)
-        case "timestamp":
-            moment = value if isinstance(value, datetime.datetime) else _midnight(value)
-            return (moment.replace(tzinfo=None) - _midnight(_EPOCH)) // datetime.timedelta(
-                seconds=1
-            )
-        case "time":
-            return int(value.hour * 3600 + value.minute * 60 + value.second)
-        case "integer" | "boolean":
-            return int(value)
     step = _resolution(column)
+    if column.kind in PERIODS:
+        moment = seconds_of(value)
+        return number_of(moment, step.period) if step.period else moment // unit(column.kind)
+    if column.kind in ("integer", "boolean"):
+        return math.floor(int(value) / step.step + Fraction(1, 2))
     if column.kind == "decimal" and _is_digits(step):
         scaled = Decimal(str(value)).scaleb(-step.exponent)
         return int(scaled.quantize(Decimal(1), rounding=ROUND_HALF_UP))
     number = float(value)
     return round(Fraction(number * _factor(step) if step.exponent < 0 else number / _factor(step)))
-
-
-def _midnight(day: datetime.date) -> datetime.datetime:
-    return datetime.datetime(day.year, day.month, day.day)
 
 
 def _resolution(column: Column) -> Resolution:
@@ -293,6 +285,14 @@ def _integer(cell_type: CellClass, cell: str) -> str:
             "decimal": lambda v: f"CASE WHEN {v} = trunc({v}) THEN TRY_CAST({v} AS BIGINT) END",
         },
     )
+
+
+def _rounded(number: str, step: Resolution | None) -> str:
+    """Number of steps of a whole number, rounded half up."""
+    if step is None or step.step == 1:
+        return number
+    wide = f"CAST({number} AS HUGEINT) + {step.step // 2}"
+    return f"CAST({_floor_division(wide, int(step.step))} AS BIGINT)"
 
 
 def _double(cell_type: CellClass, cell: str) -> str:
@@ -434,7 +434,7 @@ def encoding_digest(column: Column) -> str:
     parts: list[Any] = [
         column.kind,
         column.value_type,
-        [column.resolution.base, column.resolution.exponent] if column.resolution else None,
+        column.resolution.parts if column.resolution else None,
         # A declared domain orders the ranks, public or not; a value equal to the placeholder has none.
         [str(v) for v in column.domain] if column.domain is not None else None,
         column.public,

@@ -11,14 +11,17 @@ import csv
 import datetime
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from engine.params import bad_bound
+from engine.periods import PERIODS, number_of, seconds_of, starts_of
 from engine.schema import (
     DEFAULT_PLACEHOLDER,
+    GRID_KINDS,
     LONGEST_PREFIX,
     NUMBER_KINDS,
     RANKED_KINDS,
@@ -306,20 +309,6 @@ def as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def resolution_from(number: float) -> Resolution | None:
-    """The grid step that a number names; None if it is a power of neither ten nor two."""
-    if isinstance(number, bool) or not 0 < number < float("inf"):
-        return None
-    digits = Decimal(str(number)).normalize().as_tuple()
-    if digits.digits == (1,):
-        return Resolution(base=10, exponent=int(digits.exponent))
-    exact = Fraction(number)
-    for part, sign in ((exact.numerator, 1), (exact.denominator, -1)):
-        if part & (part - 1) == 0 and exact in (Fraction(part), Fraction(1, part)):
-            return Resolution(base=2, exponent=sign * (part.bit_length() - 1))
-    return None
-
-
 def _value_type(section: ColumnSection) -> ValueType:
     """The type of released values: the kind, except for categories."""
     return section.type or "text" if section.kind == "category" else section.kind
@@ -327,29 +316,36 @@ def _value_type(section: ColumnSection) -> ValueType:
 
 def _resolution(section: ColumnSection, place: str, problems: list[str]) -> Resolution | None:
     """The grid step, for the kinds that have one."""
-    if section.kind not in ("real", "decimal"):
-        if section.resolution is not None:
-            way = '; kind = "real" rounds whole numbers to it' if section.kind == "integer" else ""
-            problems.append(f"{place}.resolution: only kinds real and decimal have one{way}")
-        return None
+    place, periods = f"{place}.resolution", PERIODS.get(section.kind)
     if section.resolution is None:
         if section.kind == "real":
-            problems.append(
-                f"{place}.resolution: is missing; a real column needs one, such as 0.01 or 0.125"
-            )
-        return Resolution(base=10, exponent=-2)
-    step = resolution_from(section.resolution)
-    if step is None:
+            problems.append(f"{place}: is missing; a real column needs one, such as 0.01 or 0.125")
+        return Resolution(base=10, exponent=-2) if section.kind in ("real", "decimal") else None
+    if section.kind not in GRID_KINDS:
+        problems.append(f"{place}: only numbers, dates and times have one")
+        return None
+    try:
+        step = Resolution.read(section.resolution)
+    except ValueError:
+        step = None
+    if periods is not None:
+        if step is None or step.period not in periods:
+            problems.append(f"{place}: must be {' or '.join(map(repr, periods))}")
+    elif step is None or step.period:
         problems.append(
-            f"{place}.resolution: must be a power of ten or of two, such as 0.01, 1, 1000 or 0.125"
+            f"{place}: must be a whole number, or a power of ten or of two, such as 0.01 or 0.125"
         )
+    elif section.kind == "integer" and (step.exponent < 0 or section.step > 1):
+        problems.append(f"{place}: of an integer column must be a whole number, without a step")
     elif section.kind == "decimal" and not (step.base == 10 and -_MAX_DIGITS <= step.exponent <= 0):
         problems.append(
-            f"{place}.resolution: must be 1, 0.1, 0.01, ... for a decimal column "
+            f"{place}: must be 1, 0.1, 0.01, ... for a decimal column "
             f'(at most {_MAX_DIGITS} digits); use kind = "real" for other steps'
         )
-    elif abs(step.exponent) > (_MAX_DIGITS if step.base == 10 else _MAX_BITS):
-        problems.append(f"{place}.resolution: is too fine or too coarse")
+    elif abs(step.exponent) > (_MAX_DIGITS if step.base == 10 else _MAX_BITS) or (
+        step.base > MOST_STEP
+    ):
+        problems.append(f"{place}: is too fine or too coarse")
     return step
 
 
@@ -605,13 +601,18 @@ def fitting(value: Any, column: Column, place: str, problems: list[str]) -> Any:
     if typed_value is None:
         problems.append(f'{place}: must be a value of type "{column.value_type}"')
     elif column.resolution is not None and not is_on_grid(typed_value, column.resolution):
-        problems.append(f"{place}: is not a multiple of {column.name}'s resolution")
+        problems.append(
+            f"{place}: is not a multiple of {column.name}'s resolution, or the start of a period"
+        )
     return typed_value
 
 
-def is_on_grid(value: float, step: Resolution) -> bool:
-    """Whether a number is a multiple of the step."""
-    return (Fraction(str(value)) / Fraction(step.base) ** step.exponent).denominator == 1
+def is_on_grid(value: Any, step: Resolution) -> bool:
+    """Whether a number is a multiple of the step, or a date or time the start of a period."""
+    if not step.period:
+        return (Fraction(str(value)) / step.step).denominator == 1
+    moment = seconds_of(value)
+    return int(starts_of(np.array(number_of(moment, step.period)), step.period)) == moment
 
 
 def _is_cyclic(name: str, universes: dict[str, Universe]) -> bool:

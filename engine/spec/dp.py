@@ -8,7 +8,6 @@ is counted has a public domain.
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,8 @@ from engine.params import (
     ZeroPart,
     ZeroRule,
 )
-from engine.schema import Column, ColumnSet, SourceSpec, column_set
+from engine.periods import PERIODS, number_of, seconds_of, unit
+from engine.schema import Column, ColumnSet, Resolution, SourceSpec, column_set
 from engine.spec.columns import fitting, is_on_grid, misplaced_breaks
 from engine.spec.model import MOST_LEVELS, WIDEST_MARGINS, DPSection, checked, did_you_mean
 from engine.spec.source import format_of
@@ -434,17 +434,11 @@ def _n_values(column: Column) -> int:
 
 def _units(column: Column, value: Any) -> int:
     """A bound in units of the column's resolution."""
-    if column.kind == "date":
-        return int(value.toordinal())
-    if column.kind == "timestamp":
-        return int((value - datetime.datetime.min) // datetime.timedelta(seconds=1))
-    if column.kind == "time":
-        return int(value.hour * 3600 + value.minute * 60 + value.second)
-    if column.resolution is None:
-        return int(value)
-    return int(
-        Fraction(str(value)) / Fraction(column.resolution.base) ** column.resolution.exponent
-    )
+    step = column.resolution or Resolution()
+    if column.kind not in PERIODS:
+        return int(Fraction(str(value)) / step.step)
+    moment = seconds_of(value)
+    return number_of(moment, step.period) if step.period else moment // unit(column.kind)
 
 
 def zero_rules(

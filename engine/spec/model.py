@@ -34,6 +34,7 @@ from engine.params import (
     Post,
     Sample,
 )
+from engine.periods import PERIODS
 from engine.schema import (
     DEFAULT_PLACEHOLDER,
     MAX_WIDTH,
@@ -238,15 +239,16 @@ class ColumnSection(_Section):
         "of values (category, text)"
     )
     type: ValueType | None = Field(None, description="Categories: type of the values; default text")
-    resolution: int | float | None = Field(
+    resolution: int | float | str | None = Field(
         None,
-        description="Real and decimal columns: values are multiples of it, a power of ten or of two; default 0.01 for "
-        "decimal",
+        description="Numbers: values are rounded to multiples of it, a whole number or a power of ten or of two; "
+        "default 1 for integer, 0.01 for decimal. Dates: the period whose first day stands for its days, "
+        f"{' or '.join(PERIODS['date'])}; timestamps also {', '.join(PERIODS['timestamp'][:3])}; times of day "
+        f"{' or '.join(PERIODS['time'])}",
     )
     step: int = Field(
         1,
-        description="Integer columns: values are multiples of it in the source; to round them, say "
-        '`kind = "real"` and `resolution`',
+        description="Integer columns: values are multiples of it in the source; to round them, say `resolution`",
     )
     domain: list[Scalar] | dict[str, Scalar] | None = Field(
         None,
@@ -561,7 +563,7 @@ SHAPES = {
     "path": "a file or a glob, or a list of them",
     "entities": 'a list of columns, such as ["patient"], or of lists: [["site", "patient"]] is one by both',
     "domain": "a list of values, or { min = ..., max = ... }",
-    "resolution": "a number",
+    "resolution": 'a number, or of dates and times a period, such as "month"',
     "breaks": "a list of values: the lower end of each group but the first",
     "margins": 'a number from 1 to 4, or a list of lists of columns, such as [["A", "B"], ["C"]]',
     "extra": 'a list of lists of columns, such as [["A", "B"]]',

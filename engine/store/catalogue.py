@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
+from engine.periods import label_sql
 from engine.schema import (
     KIND_NONNEGATIVE,
     KIND_NULL,
@@ -136,9 +137,13 @@ def insert_support(
     words = ", ".join(literal(w) for w in (*KIND_WORDS, *HIDDEN_WORDS))
     is_hidden, rest = f"k = {hidden}", literal(f": {column.placeholder}")
     labels = ", ".join(f"({literal(v)}, {literal(text)})" for v, text in column.labels)
+    label = "l"
+    if column.resolution is not None and column.resolution.period and column.kind != "time":
+        moment = f"CAST(v AS {carried.sql_type})"
+        label = f"coalesce(l, {label_sql(moment, column.resolution.period)})"
     con.execute(
-        f"INSERT INTO catalog.codes SELECT {literal(column.name)}, p, v, CASE WHEN {is_hidden} THEN l || {rest} ELSE l "
-        f"END, list_value({words})[k + 1], "
+        f"INSERT INTO catalog.codes SELECT {literal(column.name)}, p, v, CASE WHEN {is_hidden} THEN l || {rest} ELSE "
+        f"{label} END, list_value({words})[k + 1], "
         "code, m, n FROM (SELECT *, CASE WHEN NOT z THEN "
         f"CAST({carried.expression.format('c')} AS VARCHAR) END AS v FROM src) "
         f"LEFT JOIN (VALUES {labels or '(NULL, NULL)'}) AS labels(t, l) ON t = CASE WHEN {is_hidden} THEN "
@@ -160,7 +165,6 @@ def _insert_column(
     content_hash: str | None,
 ) -> None:
     """Write one row of `catalog.columns`."""
-    step = column.resolution
     row = [
         position,
         column.name,
@@ -168,8 +172,7 @@ def _insert_column(
         column.kind,
         column.value_type,
         type_,
-        step.base if step else None,
-        step.exponent if step else None,
+        None if column.resolution is None else str(column.resolution),
         column.public,
         list(column.detected),
         column.placeholder,

@@ -523,6 +523,13 @@ def _is_name(value: Any) -> bool:
     return is_text(value, MOST_NAME) and value != ""
 
 
+def _is_resolution(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(Resolution.read(value))
+    except ValueError:
+        return False
+
+
 def _is_count(value: Any) -> bool:
     return is_whole(value, 0, MOST_SYNTHETIC)
 
@@ -532,6 +539,7 @@ _SHORT = (lambda v: is_text(v, MOST_NAME), f"a text of at most {MOST_NAME:,} byt
 _TEXT = (is_text, f"a text of at most {MOST_LENGTH:,} bytes")
 _IS_COUNT = (_is_count, f"a whole number from 0 to {MOST_SYNTHETIC:,}")
 _HASH = (_is_hash, "32 hexadecimal digits")
+
 _SPREAD = (lambda v: _is_number(v, 0), "a number of 0 and above")
 _OF_RELEASE: _Checks = {
     "title": _TEXT,
@@ -575,11 +583,7 @@ _OF_COLUMN: _Checks = {
         lambda v: isinstance(v, str) and _TYPE.fullmatch(v) is not None,
         "a type of a column",
     ),
-    "resolution_base": (_or_none(lambda v: v in (2, 10)), "2 or 10"),
-    "resolution_exponent": (
-        _or_none(lambda v: is_whole(v, -1100, 1100)),
-        "a whole number from -1100 to 1100",
-    ),
+    "resolution": (_or_none(_is_resolution), "a number or a period"),
     "public": (lambda v: isinstance(v, bool), "true or false"),
     "detected": (lambda v: _is_list(v, _is_name), "names of settings"),
     "placeholder": (_or_none(is_text), "a text"),
@@ -934,17 +938,17 @@ def _places(texts: pd.Index, given: pd.Index) -> Any:
 def _columns(con: duckdb.DuckDBPyConnection, path: Path) -> dict[str, _Stored]:
     """Return the columns of the tables, each checked against its content hash if that can be recomputed."""
     listed = con.execute(
-        "SELECT name, kind, value_type, sql_type, placeholder, resolution_base, resolution_exponent, "
+        "SELECT name, kind, value_type, sql_type, placeholder, resolution, "
         f"content_hash FROM {ATTACHED}.catalog.columns WHERE content_hash IS NOT NULL ORDER BY position"
     ).fetchall()
     out = {}
-    for name, kind, value_type, sql_type, placeholder, base, exponent, expected in listed:
+    for name, kind, value_type, sql_type, placeholder, step, expected in listed:
         column = Column(
             name=name,
             kind=cast(ColumnKind, kind),
             value_type=cast(ValueType, value_type),
             placeholder=placeholder,
-            resolution=None if base is None else Resolution(base=base, exponent=exponent),
+            resolution=None if step is None else Resolution.read(step),
         )
         out[name] = stored = _stored(con, column, sql_type, expected)
         if not stored.is_known and column.kind not in RANKED_KINDS:

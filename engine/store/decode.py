@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.periods import starts_of, unit
 from engine.schema import (
     DEFAULT_PLACEHOLDER,
     KIND_NONNEGATIVE,
@@ -156,6 +157,8 @@ def _plain_carrier(support: Support) -> Carrier | None:
     if column.placeholder is None:
         is_null |= support.kind == KIND_OTHER
     expression = "{}"
+    if column.resolution is not None and column.resolution.period:
+        array = starts_of(grid, column.resolution.period) // unit(column.kind)
     if column.kind == "date":
         expression = "(DATE '1970-01-01' + CAST({} AS INTEGER))"
     elif column.kind == "timestamp":
@@ -182,6 +185,9 @@ def grid_value(column: Column, code: int) -> Any:
     """Return the value of one grid code; exact, or correctly rounded for reals."""
     if column.kind == "boolean":
         return bool(code)
+    step = column.resolution or Resolution()
+    if step.period:
+        code = int(starts_of(np.array(code), step.period)) // unit(column.kind)
     if column.kind == "date":
         try:
             return _FIRST_DAY + datetime.timedelta(days=code)
@@ -194,7 +200,6 @@ def grid_value(column: Column, code: int) -> Any:
             return np.datetime64(code, "s")
     if column.kind == "time":  # the last range of the grid is longer than the day
         return (_FIRST_SECOND + datetime.timedelta(seconds=min(code, _LAST_SECOND))).time()
-    step = column.resolution or Resolution()
     if column.kind == "real":
         scale = step.base ** abs(step.exponent)
         # Python divides integers, and converts them to float, with correct rounding.
@@ -202,7 +207,7 @@ def grid_value(column: Column, code: int) -> Any:
     if column.kind == "decimal":
         with decimal.localcontext(prec=60):
             return decimal.Decimal(code).scaleb(step.exponent)
-    return code
+    return code * int(step.step)
 
 
 def _fraction_digits(values: Sequence[Any]) -> int:

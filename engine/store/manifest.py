@@ -272,9 +272,8 @@ def support_hash(support: Support) -> str:
     """Return the content hash of one column: declaration, released values, fitted counts."""
     digest = xxhash.xxh3_128(b"tablepack alphabet 1")
     column = support.column
-    step = column.resolution
     head: list[str | int | None] = [column.name, column.kind, column.value_type, column.placeholder]
-    head += [step.base, step.exponent] if step else []
+    head += column.resolution.parts if column.resolution else []
     _feed(digest, json.dumps(head).encode())
     digest.update(values_hash(support))
     for array in (support.kind, support.grid, support.n, support.measured):

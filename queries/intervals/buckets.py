@@ -225,17 +225,14 @@ def column_of(
     value_type: Any,
     public: bool,
     placeholder: str | None,
-    base: Any,
-    exponent: int | None,
+    step: str | None,
 ) -> Column:
     """A column as `catalog.columns` states it."""
     return Column(
         name=name,
         kind=kind,
         value_type=value_type,
-        resolution=None
-        if base is None or exponent is None
-        else Resolution(base=base, exponent=exponent),
+        resolution=None if step is None else Resolution.read(step),
         public=public,
         placeholder=placeholder,
     )

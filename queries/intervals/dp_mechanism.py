@@ -52,17 +52,15 @@ def _read(release: Session) -> JointMechanism | None:
         if told is None:
             return None
         described = con.execute(
-            "SELECT name, kind, value_type, public, placeholder, resolution_base, resolution_exponent, "
+            "SELECT name, kind, value_type, public, placeholder, resolution, "
             "sql_type FROM catalog.columns"
         ).fetchall()
         try:
             columns, values = {}, {}
-            for name, kind, value_type, public, placeholder, base, exponent, sql_type in described:
+            for name, kind, value_type, public, placeholder, step, sql_type in described:
                 if name not in told["levels"]:
                     continue
-                columns[name] = column_of(
-                    name, kind, value_type, public, placeholder, base, exponent
-                )
+                columns[name] = column_of(name, kind, value_type, public, placeholder, step)
                 if kind in RANKED_KINDS:
                     texts = told["levels"][name]["values"]
                     typed = con.execute(

@@ -520,8 +520,7 @@ def _columns_stated(release: Session, table: TableBuckets) -> tuple[Column, ...]
     """The columns of a table, of ranked ones the ranks of the released values as their domain."""
     with release.cursor() as con:
         described = con.execute(
-            "SELECT name, kind, value_type, public, placeholder, resolution_base, "
-            "resolution_exponent FROM catalog.columns"
+            "SELECT name, kind, value_type, public, placeholder, resolution FROM catalog.columns"
         ).fetchall()
     of_name = {name: rest for name, *rest in described}
     kinds = {name: str(kind) for name, (kind, *_) in of_name.items()}

@@ -14,6 +14,8 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
+from engine.periods import MONTHS
+from engine.schema import Resolution
 from queries.packs.sources import Sources
 from queries.packs.texts import SIGNS, number_text
 
@@ -137,15 +139,18 @@ def bands_of(name: str, sources: Sources) -> list[Band]:
 
 def _axis(name: str, sources: Sources, values: Sequence[Any]) -> _Axis | None:
     """The scale of a column; None where it has no order, or no values."""
-    ((kind, type_, base, exponent),) = sources.con.execute(
-        "SELECT kind, sql_type, resolution_base, resolution_exponent FROM catalog.columns WHERE name = ?",
+    ((kind, type_, written),) = sources.con.execute(
+        "SELECT kind, sql_type, resolution FROM catalog.columns WHERE name = ?",
         [name],
     ).fetchall()
     if kind in ("category", "text", "boolean") or not values:
         return None
     step, of_type = Fraction(1), type(values[0])
-    if type_ not in _DATED and base is not None and exponent is not None:
-        step = Fraction(base) ** exponent
+    resolution = Resolution() if written is None else Resolution.read(written)
+    if type_ in _DATED:
+        step = Fraction(MONTHS.get(resolution.period, 1))
+    elif written is not None and not resolution.period:
+        step = resolution.step
     elif of_type is Decimal:  # no declared resolution
         step = Fraction(10) ** min(int(v.as_tuple().exponent) for v in values)
     tick = datetime.timedelta(days=1) if type_ == "DATE" else datetime.timedelta(seconds=1)

@@ -30,6 +30,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.errors import SpecError
+from engine.schema import Resolution
 from engine.texts import parsed_json, parsed_toml
 from queries.intervals.universes import StatedUniverse, stated_universes
 from queries.release import Release
@@ -144,12 +145,11 @@ def definition_of(
 ) -> dict[str, Any]:
     """Return what is known about a variable; missing texts are empty."""
     variable, described = variables[name], about.variables.get(name, Described())
-    kind, base, exponent, is_public = release.sql(
-        "SELECT kind, resolution_base, resolution_exponent, public FROM catalog.columns "
+    kind, step, is_public = release.sql(
+        "SELECT kind, resolution, public FROM catalog.columns "
         f"WHERE position = {list(variables).index(name) + 1}"
     ).rows[0]
     universe = next((u for u in stated_universes(release) if u.column == name), None)
-    step = base**exponent if base is not None else None
     return {
         "name": name,
         "label": variable.label,
@@ -158,7 +158,7 @@ def definition_of(
         "contact": described.contact or about.contact,
         "applies": "" if universe is None else _whom(universe, variables),
         "kind": _KINDS.get(kind, kind),
-        "step": None if step in (None, 1) else float(step),
+        "step": None if step in (None, "1") else Resolution.read(step).period or float(step),
         "is_public": bool(is_public),
         "n_values": len(variable.values),
         "n_tables": sum(name in table for table in release.tables),

@@ -14,6 +14,8 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from engine.errors import NotAnswerable, QueryRefused
+from engine.periods import MONTHS
+from engine.schema import Resolution
 from queries.release import Release
 from queries.sql import near_names
 
@@ -55,6 +57,7 @@ class Variable:
     step: Any  # Distance between neighbouring values; None: categorical, without ranges
     values: tuple[Value, ...]  # Released values in order, including the blank
     is_weight: bool = False  # It holds survey weights
+    period: str = ""  # Dates and times: the period that each value begins, such as "month"
     by_key: Mapping[str, Value] = field(init=False, repr=False, compare=False)  # Values by key
     # Values without the blank.
     known: tuple[Any, ...] = field(init=False, repr=False, compare=False)
@@ -101,14 +104,14 @@ class Variable:
         if not self.is_dated or not self.known:
             return {}
         months = _months(self.known[-1]) - _months(self.known[0]) + 1
-        return {name: math.ceil(months / n) for name, n in PERIODS.items() if months > n}
+        least = MONTHS.get(self.period, 0)
+        return {name: math.ceil(months / n) for name, n in PERIODS.items() if months > n >= least}
 
 
 def variables_of(release: Release) -> dict[str, Variable]:
     """Return the variables of a release in source order."""
     rows = release.sql(
-        "SELECT name, label, kind, sql_type, resolution_base, resolution_exponent "
-        "FROM catalog.columns ORDER BY position"
+        "SELECT name, label, kind, sql_type, resolution FROM catalog.columns ORDER BY position"
     ).rows
     outside = dict(
         release.sql(
@@ -116,7 +119,7 @@ def variables_of(release: Release) -> dict[str, Variable]:
         ).rows
     )
     out = {}
-    for name, label, kind, type_, base, exponent in rows:
+    for name, label, kind, type_, written in rows:
         released = release.values(name)
         blank = _OUTSIDE[outside[name]] if name in outside else BLANK_LABEL
         labels = _distinct_labels([(v, _label(v, text, blank)) for v, text, _ in released])
@@ -124,12 +127,13 @@ def variables_of(release: Release) -> dict[str, Variable]:
             Value(key=key_of(v), value=v, label=text, n=int(n or 0))
             for (v, _, n), text in zip(released, labels, strict=True)
         )
-        step = _step(kind, type_, base, exponent)
+        resolution = None if written is None else Resolution.read(written)
         out[name] = Variable(
             name=name,
             label=label or name,
             sql_type=type_,
-            step=step,
+            step=_step(kind, type_, resolution),
+            period=resolution.period if resolution else "",
             values=values,
             is_weight=name == release.weight,
         )
@@ -270,15 +274,17 @@ def _n_bands(low: float, high: float, width: float) -> int:
     return math.floor(high / width) - math.floor(low / width) + 1
 
 
-def _step(kind: str, type_: str, base: int | None, exponent: int | None) -> Any:
+def _step(kind: str, type_: str, resolution: Resolution | None) -> Any:
     """Distance between neighbouring values, in their own type."""
     if kind in ("category", "text", "boolean"):
         return None
     if type_ in (*_DATED, "TIME"):
         return datetime.timedelta(days=1) if type_ == "DATE" else datetime.timedelta(seconds=1)
-    if base is not None and exponent is not None:
-        step = Decimal(base) ** exponent
+    if resolution is not None and type_ != "BIGINT":
+        step = Decimal(resolution.base) ** resolution.exponent
         return step if type_.startswith("DECIMAL") else float(step)
+    if resolution is not None:
+        return int(resolution.step)
     return 1 if type_ in ("BIGINT", "INTEGER") else None
 
 

@@ -120,9 +120,35 @@ def test_a_warning_of_a_fine_resolution_says_what_the_next_two_would_show(tmp_pa
 
     share, warnings = planned(Resolution(exponent=-1))
     (warning,) = [one for one in warnings if "cost, sex" in one]
-    told = re.search(r"resolution = 1 of cost about (\d+)%, with 1e1 about (\d+)%", warning)
+    told = re.search(r"cost's resolution = 1 about (\d+)%, or 10 about (\d+)%", warning)
     assert told, warning
     assert share > 0.95
     for percent, exponent in zip(told.groups(), (0, 1), strict=True):
         real, _ = planned(Resolution(exponent=exponent))
         assert abs(int(percent) / 100 - real) <= 0.1
+
+
+def test_a_plan_says_what_coarser_whole_numbers_and_dates_would_show(tmp_path):
+    rng = np.random.default_rng(5)
+    day = pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 2_000, 3_000), unit="D")
+    frame = pd.DataFrame({"day": day, "cents": np.exp(rng.normal(9, 1, 3_000)).astype(int)})
+    engine.new_key(tmp_path / "k.key")
+
+    def planned(of_day, of_cents):
+        columns = [
+            Column(name="day", kind="date", value_type="date", resolution=of_day),
+            Column(name="cents", kind="integer", value_type="integer", resolution=of_cents),
+        ]
+        given = {"tables": [["day"], ["cents"]], "key": tmp_path / "k.key", "entities": []}
+        plan = build.plan(frame, columns=columns, privacy=ACCEPTED, **given)
+        return {t.columns: t.suppressed_share for t in plan.tables}, " ".join(plan.warnings)
+
+    _, warnings = planned(None, None)
+    week, month = re.search(
+        r"day's resolution = \"week\" about (\d+)%, or \"month\" about (\d+)%", warnings
+    ).groups()
+    hundred = re.search(r"cents's resolution = 10 about \d+%, or 100 about (\d+)%", warnings)[1]
+    for period, percent in ("week", week), ("month", month):
+        shares, _ = planned(Resolution(period=period), Resolution(exponent=2))
+        assert abs(int(percent) / 100 - shares["day",]) <= 0.1
+        assert abs(int(hundred) / 100 - shares["cents",]) <= 0.1

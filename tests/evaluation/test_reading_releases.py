@@ -258,8 +258,8 @@ def test_what_the_release_shows_as_a_value_is_no_blank():
         con.execute("CREATE SCHEMA catalog")
         con.execute(
             "CREATE TABLE catalog.columns AS SELECT name, 'BIGINT' AS sql_type, 'integer' AS kind, "
-            "'integer' AS value_type, NULL AS placeholder, NULL AS resolution_base, "
-            "NULL AS resolution_exponent, spelled AS null_spelling, 1 AS position "
+            "'integer' AS value_type, NULL AS placeholder, NULL AS resolution, "
+            "spelled AS null_spelling, 1 AS position "
             "FROM (VALUES ('shown', '-8.0'), ('blank', '-8.0'), ('empty', '')) AS t(name, spelled)"
         )
         con.execute(

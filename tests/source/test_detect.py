@@ -150,7 +150,7 @@ def test_a_resolution_is_coarse_enough_that_values_are_shared():
     assert step is not None
     assert step.exponent >= 1
     finer, own = (
-        sum(n for n in Counter(np.rint(np.array(amounts, float) / s)).values() if n > 10)
+        sum(n for n in Counter(np.rint(np.array(amounts, float) / float(s))).values() if n > 10)
         for s in (step.step / 100, step.step)
     )
     assert finer < 1_500 < own
@@ -161,6 +161,32 @@ def test_a_resolution_is_coarse_enough_that_values_are_shared():
     nine, twenty = ([f"{n / 10:.1f}" for n in range(1_000)] * times for times in (9, 20))
     assert one(nine)[0].resolution == Resolution()
     assert one(twenty)[0].resolution == Resolution(exponent=-1)
+
+
+def test_whole_numbers_and_dates_are_made_coarser_until_they_are_shared():
+    rng = np.random.default_rng(8)
+    n = 4_000
+    day = pd.Timestamp("1950-01-01") + pd.to_timedelta(rng.integers(0, 20_000, n), unit="D")
+    frame = pd.DataFrame(
+        {
+            "cents": np.exp(rng.normal(11, 1, n)).astype(int),
+            "age": rng.integers(0, 90, n),
+            "born": day.strftime("%d.%m.%Y"),
+            "seen": day + pd.to_timedelta(rng.integers(0, 86_400, n), unit="s"),
+            "stay": rng.permutation(n) + 70_000,
+        }
+    )
+    detection = found(frame)
+    assert {"stay"} == {*detection.suspects, *detection.entity_candidates}
+    steps = {c.name: str(c.resolution) for c in detection.columns if c.name != "stay"}
+    assert steps == {"cents": "1000", "age": "None", "born": "quarter", "seen": "quarter"}
+    lines = spec_text(detection)
+    assert 'resolution = "quarter"' in lines
+    assert "as written: without resolution" in lines
+    # A few people share nothing at a step that leaves several values, and names of entities are as they are.
+    assert all(c.resolution is None for c in found(frame[:50]).columns)
+    named = found(frame, ["stay"]).columns
+    assert next(c for c in named if c.name == "stay").resolution is None
 
 
 def test_values_are_those_of_ten_entities():

@@ -11,8 +11,10 @@ from fixtures.source import CENT, EIGHTH, THOUSAND, N, code_of, col, load, text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.periods import PERIODS
 from engine.schema import Resolution
 from engine.source import grid_code
+from engine.store import grid_value
 
 
 @pytest.mark.ci
@@ -171,10 +173,68 @@ def test_reals_are_rounded_half_to_even(values, step):
     ).tolist()
 
 
+@settings(max_examples=8)
+@given(
+    st.lists(st.integers(-(2**63) + 2, 2**63 - 2), min_size=1, max_size=30),
+    st.sampled_from([1, 5, 100, 10**15]),
+)
+def test_whole_numbers_are_rounded_to_the_nearest_multiple(values, step):
+    column = col("integer", resolution=Resolution.read(step))
+    codes = code_of(pd.array(values, dtype="Int64"), column)
+    assert codes == [grid_code(column, value) for value in values]
+    for value, code in zip(values, codes, strict=True):
+        assert -step <= 2 * (value - grid_value(column, code)) < step + (step == 1)
+
+
+def first_moment(value, period):
+    """The first day or second of a period, by the calendar."""
+    day = value.date() if isinstance(value, dt.datetime) else value
+    match period:
+        case "minute":
+            return value.replace(second=0)
+        case "hour":
+            return value.replace(minute=0, second=0)
+        case "day":
+            return value.replace(hour=0, minute=0, second=0)
+        case "week":
+            start = day - dt.timedelta(days=day.weekday())
+        case _:
+            month = {"month": day.month, "quarter": (day.month - 1) // 3 * 3 + 1, "year": 1}
+            start = day.replace(month=month[period], day=1)
+    is_moment = isinstance(value, dt.datetime)
+    return dt.datetime.combine(start, dt.time()) if is_moment else start
+
+
+@settings(max_examples=10)
+@given(
+    st.lists(st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)), min_size=1, max_size=20)
+)
+def test_dates_and_moments_stand_for_the_period_that_holds_them(moments):
+    moments = [moment.replace(microsecond=0) for moment in moments]
+    for kind, periods in PERIODS.items():
+        if kind == "time":
+            continue
+        values = [m.date() for m in moments] if kind == "date" else moments
+        for period in periods:
+            column = col(kind, resolution=Resolution(period=period))
+            codes = code_of([value.isoformat() for value in values], column)
+            assert codes == [grid_code(column, value) for value in values]
+            shown = [grid_value(column, code) for code in codes]
+            assert shown == [first_moment(value, period) for value in values]
+
+
+def test_times_of_day_stand_for_their_hour():
+    column = col("time", resolution=Resolution(period="hour"))
+    codes = code_of(["00:59:59", "23:00"], column)
+    assert [grid_value(column, code) for code in codes] == [dt.time(0), dt.time(23)]
+
+
 @pytest.mark.parametrize(
     ("column", "value", "expected"),
     [
         (col("integer"), 5, 5),
+        (col("date", resolution=Resolution(period="week")), dt.date(1970, 1, 5), 1),
+        (col("date", resolution=Resolution(period="quarter")), dt.date(1969, 12, 31), -1),
         (col("boolean"), True, 1),
         (col("date"), dt.date(1969, 12, 31), -1),
         (col("timestamp"), dt.datetime(1970, 1, 1, 0, 0, 1, 900_000), 1),

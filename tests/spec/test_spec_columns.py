@@ -6,7 +6,6 @@ import pytest
 from fixtures.spec import HEAD, TABLES, cases, column, mistakes, places
 
 from engine.schema import Resolution
-from engine.spec.columns import resolution_from
 
 
 @pytest.mark.parametrize(
@@ -14,7 +13,13 @@ from engine.spec.columns import resolution_from
     cases(r"""
 columns.v.kind        |
 columns.v.type        | kind = "integer" ; type = "text"
-columns.v.resolution  | kind = "integer" ; resolution = 1
+columns.v.resolution  | kind = "integer" ; resolution = 0.1
+columns.v.resolution  | kind = "integer" ; resolution = "month"
+columns.v.resolution  | kind = "integer" ; resolution = 100 ; step = 10
+columns.v.resolution  | kind = "date" ; resolution = 7
+columns.v.resolution  | kind = "date" ; resolution = "hour"
+columns.v.resolution  | kind = "time" ; resolution = "day"
+columns.v.resolution  | kind = "category" ; resolution = 1
 columns.v.resolution  | kind = "real"
 columns.v.resolution  | kind = "real" ; resolution = "fine"
 columns.v.resolution  | kind = "real" ; resolution = 0.3
@@ -71,12 +76,18 @@ def test_column_mistakes(write, place, lines):
     assert places(mistakes(write(HEAD + f"[columns.v]\n{lines}\n" + TABLES))) == [place]
 
 
-def test_whole_numbers_are_rounded_as_a_real_column(write):
-    lines = '[columns.v]\nkind = "{}"\nresolution = 1000\n'
-    assert mistakes(write(HEAD + lines.format("integer") + TABLES)) == [
-        'columns.v.resolution: only kinds real and decimal have one; kind = "real" rounds whole numbers to it'
-    ]
-    assert column(write, 'kind = "real"\nresolution = 1000').resolution == Resolution(exponent=3)
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ('kind = "integer"\nresolution = 1000', Resolution(exponent=3)),
+        ('kind = "integer"\nresolution = 250', Resolution(base=250, exponent=1)),
+        ('kind = "real"\nresolution = 250', Resolution(base=250, exponent=1)),
+        ('kind = "date"\nresolution = "quarter"', Resolution(period="quarter")),
+        ('kind = "timestamp"\nresolution = "hour"', Resolution(period="hour")),
+    ],
+)
+def test_numbers_and_dates_have_resolutions(write, lines, expected):
+    assert column(write, lines).resolution == expected
 
 
 @pytest.mark.parametrize(
@@ -134,15 +145,16 @@ def test_columns(write, lines, attributes):
         (0.125, Resolution(base=2, exponent=-3)),
         (8, Resolution(base=2, exponent=3)),
         (2.0**-30, Resolution(base=2, exponent=-30)),
-        (0.2, None),
-        (3, None),
-        (0.75, None),
-        (0, None),
-        (-1, None),
-        (True, None),
-        (float("nan"), None),
-        (float("inf"), None),
+        (25.0, Resolution(base=25, exponent=1)),
+        ("month", Resolution(period="month")),
     ],
 )
 def test_resolutions(number, expected):
-    assert resolution_from(number) == expected
+    assert Resolution.read(number) == expected
+    assert Resolution.read(str(expected)) == expected
+
+
+@pytest.mark.parametrize("number", [0.2, 0.75, 0, -1, True, float("nan"), float("inf"), "moon"])
+def test_what_is_no_resolution(number):
+    with pytest.raises(ValueError, match=r"."):
+        Resolution.read(number)

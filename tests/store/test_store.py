@@ -102,14 +102,14 @@ def test_catalogue_of_the_release_and_its_tables(con, release):
 def test_catalogue_of_columns_and_codes(con):
     rows = sql_list(
         con,
-        "SELECT name, sql_type, null_spelling, placeholder, resolution_base, resolution_exponent, "
+        "SELECT name, sql_type, null_spelling, placeholder, resolution, "
         "released_values FROM catalog.columns ORDER BY position",
     )
     assert rows == [
-        ("TOWN", "VARCHAR", "N", "(other)", None, None, 4),
-        ("AGE", "BIGINT", "N", None, None, None, 4),
-        ("SEX", "VARCHAR", "N", None, None, None, 2),
-        ("INCOME", "DOUBLE", "N", None, 10, -1, 4),
+        ("TOWN", "VARCHAR", "N", "(other)", None, 4),
+        ("AGE", "BIGINT", "N", None, None, 4),
+        ("SEX", "VARCHAR", "N", None, None, 2),
+        ("INCOME", "DOUBLE", "N", None, "1e-1", 4),
     ]
     codes = "SELECT value, label, kind, code, n FROM catalog.codes WHERE column_name = ? ORDER BY position"
     assert con.execute(codes, ["SEX"]).fetchall() == [

@@ -31,7 +31,9 @@ import engine.store.manifest
 import engine.store.opening
 from engine.errors import DamagedRelease, DataError, StoreError
 from engine.evaluation.data.aligned import Distinct, Reading, distinct, listed
+from engine.periods import PERIODS
 from engine.schema import (
+    NUMBER_KINDS,
     Column,
     ColumnKind,
     ColumnSet,
@@ -251,7 +253,7 @@ class ReleasedColumn:
 
 def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
     listed = con.execute(
-        "SELECT name, sql_type, kind, value_type, placeholder, resolution_base, resolution_exponent, null_spelling "
+        "SELECT name, sql_type, kind, value_type, placeholder, resolution, null_spelling "
         "FROM catalog.columns ORDER BY position"
     ).fetchall()
     # How columns were read from the source, as the cards say it, which may be anybody's; earlier versions do not.
@@ -293,24 +295,26 @@ def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
                 kind=cast(ColumnKind, kind),
                 value_type=cast(ValueType, value_type),
                 placeholder=placeholder,
-                resolution=None if base is None else Resolution(base=base, exponent=exponent),
+                resolution=None if step is None else Resolution.read(step),
                 nulls=tuple(t for c, t in pairs if c == name and (c, t) not in set(shown)),
                 writing=writings.get(name, Writing()),
             ),
             is_told=name in stated,
         )
-        for name, sql_type, kind, value_type, placeholder, base, exponent, _ in listed
+        for name, sql_type, kind, value_type, placeholder, step, _ in listed
     }
 
 
 def on_grid_sql(column: Column, value: str) -> str:
     """SQL that puts a number or time on a column's grid, as a build does; unchanged where there is no grid."""
+    step = column.resolution
+    if step is not None and step.period:
+        return f"CAST(date_trunc({literal(step.period)}, {value}) AS TIMESTAMP)"
     if column.kind == "timestamp":
         code = code_sql(column, "TIMESTAMP", value)
         return f"coalesce(make_timestamp(({code}) * 1000000), {value})"
-    if column.kind not in ("real", "decimal") or column.resolution is None:
+    if column.kind not in NUMBER_KINDS or step is None:
         return value
-    step = column.resolution
     code, scale = code_sql(column, "DOUBLE", value), step.base ** abs(step.exponent)
     factor = f"CAST({float(scale)!r} AS DOUBLE)"
     # A quotient of two whole numbers that floats hold is rounded correctly, as a release's value is.
@@ -507,7 +511,7 @@ def read_kinds(
         elif name in known:
             # What spells a blank is left as it is, for it is looked for later.
             snapped = on_grid_sql(known[name], value)
-            if kind == ("time" if known[name].kind == "timestamp" else "number"):
+            if kind == ("time" if known[name].kind in PERIODS else "number"):
                 numbers = [] if kind == "time" else filter(is_number, spelled[name])
                 blanks = ", ".join(repr(float(n)) for n in numbers)
                 kept = f"CASE WHEN {value} IN ({blanks}) THEN {value} ELSE {snapped} END"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from engine.periods import PERIODS
 from engine.schema import (
     DEFAULT_PLACEHOLDER,
     NUMBER_KINDS,
@@ -30,6 +31,7 @@ from engine.source.detection.names import RULES, WORDS, words_of
 from engine.source.detection.profile import (
     Block,
     Shape,
+    coarser_grids,
     detected_resolutions,
     holders,
     list_cells,
@@ -219,6 +221,13 @@ def _columns(
             doubts[name].append(
                 "in doubt: too few rows show decimals; say a finer resolution if it is public"
             )
+    whole = {n: kind for n, (kind, _) in kinds.items() if kind in ("integer", *PERIODS)}
+    for name, step in coarser_grids(block, whole).items():
+        steps[name] = step, None
+        doubts[name].append(
+            "coarser than the values are written, since hardly anybody shares one; "
+            "as written: without resolution"
+        )
     columns = [
         Column(
             name=name,

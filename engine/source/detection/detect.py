@@ -456,7 +456,8 @@ def _as_entity(column: Column) -> Column:
     """The column as a name of entities: a number or a text."""
     column = replace(column, nulls=tuple(dict.fromkeys((*column.spellings, ""))))
     if column.kind in ("integer", "text"):
-        return column
+        detected = tuple(key for key in column.detected if key != "resolution")
+        return replace(column, resolution=None, detected=detected)
     is_number = column.value_type == "integer"
     return replace(
         column,

@@ -31,6 +31,7 @@ from typing import Any
 import duckdb
 
 from engine.params import MOST_ROWS
+from engine.periods import LENGTHS, PERIODS, unit
 from engine.schema import (
     Column,
     ColumnKind,
@@ -54,6 +55,8 @@ NUMBER_PATTERN: str = RULES["written"]["plain_number"]
 """What counts as a number in a column of texts."""
 _COARSER = 20
 """Steps that are tried, each ten times the one before: values of a column rarely span more powers of ten."""
+_FEWEST = 5
+"""A coarser step is proposed of whole numbers and dates if as many values are left."""
 _VALUES = 4
 """Of so many values one bound may be cut away."""
 _POWERS = tuple(1 << power for power in range(MOST_ROWS.bit_length()))
@@ -115,7 +118,7 @@ class Block:
         """SQL of the same for the column at place j."""
         return self.by_place(self.of(decision, name, what) for name in self.names)
 
-    def by_place(self, values: Iterable[str | int]) -> str:
+    def by_place(self, values: Iterable[str | float]) -> str:
         """SQL of what belongs to the column at place j, given for each place in turn."""
         return f"([{', '.join(map(str, values))}])[j + 1]"
 
@@ -224,43 +227,85 @@ def detected_resolutions(
         name: max(min(math.ceil((size - 20) * math.log10(2)), 18), -18)
         for name, size in sizes.items()
     }
-    shared = _shared(block, finest, f"{is_number} AND isfinite({number})")
+    ladders = {
+        name: [10.0 ** (exponent + more) for more in range(_COARSER)]
+        for name, exponent in finest.items()
+    }
+    shared = _shared(block, ladders, number, f"{is_number} AND isfinite({number})")
     return {
         name: (
-            Resolution(exponent=exponent),
+            Resolution(exponent=finest[name] + shared[name]),
             Resolution(exponent=fixed[name]) if name in fixed else None,
         )
-        for name, exponent in shared.items()
+        for name in finest
     }
 
 
-def _shared(block: Block, finest: Mapping[str, int], condition: str) -> dict[str, int]:
-    """The finest exponents, not below the given ones, at which more than half of the entities have values of many.
+def coarser_grids(block: Block, kinds: Mapping[str, ColumnKind]) -> dict[str, Resolution]:
+    """Of whole numbers, dates and times that hardly anybody shares the finest step at which they are shared."""
+    found: dict[str, Resolution] = {}
+    for kind in sorted(set(kinds.values())):
+        names = [name for name, of in kinds.items() if of == kind]
+        periods = PERIODS.get(kind, ())
+        steps = [Resolution(period=one) for one in periods] or [
+            Resolution(exponent=more) for more in range(1, _COARSER)
+        ]
+        sizes = [
+            1.0,
+            *(LENGTHS[s.period] / unit(kind) if periods else float(s.step) for s in steps),
+        ]
+        probe = Column(name="cell", kind=kind, value_type="integer")
+        code = code_sql(
+            probe, "VARCHAR" if cell_class(block.sql_type) == "text" else block.sql_type, "cell"
+        )
+        rungs = _shared(
+            block, dict.fromkeys(names, sizes), code, f"({code}) IS NOT NULL", fewest=_FEWEST
+        )
+        found |= {name: steps[rung - 1] for name, rung in rungs.items() if rung}
+    return found
+
+
+def _shared(
+    block: Block,
+    ladders: Mapping[str, Sequence[float]],
+    value: str,
+    condition: str,
+    *,
+    fewest: int = 0,
+) -> dict[str, int]:
+    """Which is the first of the given steps at which more than half of the entities have values of many.
 
     Of each value all entities but the first `LEAST` count, and of an entity its smallest value only, so that one entity
-    more or less changes the number by one. Where no step is coarse enough, the given exponents.
+    more or less changes the number by one. Where no step is coarse enough, or leaves fewer than so many values that
+    enough entities hold, the first one.
     """
     numbers = (
-        "SELECT j, cell, n, TRY_CAST(cell AS DOUBLE) AS v FROM cells "
-        f"WHERE {block.places(finest)} AND {condition}"
+        f"SELECT j, cell, n, {value} AS v FROM cells WHERE {block.places(ladders)} AND {condition}"
     )
     kinds = block.of_people(numbers, "min(v) AS v")
-    enough = {name: block.of("resolution", name, "shared") for name in finest}
-    found, left = dict(finest), dict(finest)
-    for _ in range(_COARSER):
+    enough = {name: block.of("resolution", name, "shared") for name in ladders}
+    usual = block.each_of("distinct")
+    found, left = dict.fromkeys(ladders, 0), set(ladders)
+    for rung in range(max(map(len, ladders.values()), default=0)):
+        left = {name for name in left if rung < len(ladders[name])}
         if not left:
             break
-        at = block.by_place(left.get(name, 0) for name in block.names)
-        is_shared = dict.fromkeys(left, True)
+        step = block.by_place(ladders[name][rung] if name in left else 1.0 for name in block.names)
+        is_shared, is_told = dict.fromkeys(left, True), dict.fromkeys(left, True)
         for people in kinds:
-            for j, crowded, total in block.fetch(
-                f"SELECT j, sum(greatest(n - {LEAST}, 0)), sum(n) FROM "
-                f"(SELECT j, round(v / 10.0 ** {at}) AS cell, sum(n) AS n FROM ({people}) GROUP BY ALL) GROUP BY j"
+            for j, crowded, total, n_values in block.fetch(
+                f"SELECT j, sum(greatest(n - {LEAST}, 0)), sum(n), count(*) FILTER (n >= {usual}) FROM "
+                f"(SELECT j, round(v / {step}) AS cell, sum(n) AS n FROM ({people}) GROUP BY ALL) GROUP BY j"
             ):
-                if block.names[j] in left and crowded - total // 2 < enough[block.names[j]]:
-                    is_shared[block.names[j]] = False
-        found |= {name: left.pop(name) for name, is_so in is_shared.items() if is_so}
-        left = {name: exponent + 1 for name, exponent in left.items()}
+                name = block.names[j]
+                if name in left and crowded - total // 2 < enough[name]:
+                    is_shared[name] = False
+                if name in left and n_values < fewest:
+                    is_told[name] = False
+        for name, is_so in is_shared.items():
+            if is_so:
+                found[name] = rung if is_told[name] else 0
+                left.discard(name)
     return found
 
 
@@ -387,9 +432,8 @@ def _tests(sql_type: str) -> dict[str, str]:
     held_type = "VARCHAR" if is_text else sql_type
 
     def fits(kind: ColumnKind) -> str:
-        probe = Column(
-            name="cell", kind=kind, value_type="integer", resolution=Resolution(exponent=-2)
-        )
+        step = Resolution(exponent=-2) if kind in ("real", "decimal") else None
+        probe = Column(name="cell", kind=kind, value_type="integer", resolution=step)
         return f"{code_sql(probe, held_type, 'cell')} IS NOT NULL"
 
     whole = f"regexp_full_match({_TEXT}, {literal(_WHOLE)})" if is_text else "true"

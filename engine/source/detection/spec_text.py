@@ -287,7 +287,7 @@ def _column_lines(
     if column.kind == "category":
         lines.append(f"type = {toml(column.value_type)}")
     if column.resolution is not None:
-        lines.append(f"resolution = {column.resolution}")
+        lines.append(f"resolution = {column.resolution.toml}")
     if column.max_rows is not None:
         lines.append(f"max_rows = {column.max_rows}  # the same for any one value of this column")
     if column.order:

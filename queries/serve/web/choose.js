@@ -120,7 +120,7 @@ function definition(v) {
   const fill = (d) => {
     const line = (word, text) => (text ? [make("dt", {}, t(word)), make("dd", {}, text)] : []);
     box.append(...line("Definition", d.definition), ...line("Applies to", d.applies), ...line("Source", d.source), ...line("Contact", d.contact),
-      ...line("Type", [t(d.kind), d.step ? t("in steps of {step}", { step: d.step }) : ""].filter(Boolean).join(", ")),
+      ...line("Type", [t(d.kind), d.step ? t("in steps of {step}", { step: t(String(d.step)) }) : ""].filter(Boolean).join(", ")),
       ...line("Released", t("values: {values}; tables: {tables}", { values: number(d.n_values), tables: number(d.n_tables) })));
   };
   v.meaning ||= askJson("api/definition", new URLSearchParams({ column: v.name }));

@@ -1,0 +1,139 @@
+"""Whole numbers and dates made coarser by `resolution`: values, means, SQL with intervals, page, packs, evaluation."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.pipeline import ACCEPTED, write_spec
+
+import engine
+from engine.api.reading import read
+from engine.evaluation.data.aligned import Reading
+from engine.evaluation.data.reading import read_original, read_subject, released_columns
+from engine.release import build
+from queries.release import open_release
+from queries.serve.values import variables_of
+
+N = 3000
+COLUMNS = {
+    "cents": {"kind": "integer", "resolution": 2500},
+    "arrival": {"kind": "date", "resolution": "month"},
+    "seen": {"kind": "timestamp", "resolution": "week"},
+    "ward": {"kind": "category"},
+}
+TABLES = [("cents", "ward"), ("arrival", "cents"), ("seen", "ward")]
+
+
+@pytest.fixture(scope="module")
+def stays():
+    rng = np.random.default_rng(4)
+    days = pd.Timestamp("2023-11-20") + pd.to_timedelta(rng.integers(0, 300, N), unit="D")
+    seen = days + pd.to_timedelta(rng.integers(0, 86_400, N), unit="s")
+    cents = rng.integers(-20_000, 60_000, N)
+    ward = rng.choice(["A", "B"], N)
+    return pd.DataFrame({"cents": cents, "arrival": days.date, "seen": seen, "ward": ward})
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory, stays):
+    folder = tmp_path_factory.mktemp("coarse")
+    stays.to_csv(folder / "s.csv", index=False)
+    return write_spec(
+        folder, "s.csv", COLUMNS, TABLES, entities=(), privacy=ACCEPTED, release={"title": "Stays"}
+    )
+
+
+@pytest.fixture(scope="module")
+def release(spec):
+    build(read(spec), spec.with_name("r.duckdb"), jobs=1)
+    with open_release(spec.with_name("r.duckdb")) as made:
+        yield made
+
+
+def test_released_values_are_the_steps_and_sums_are_kept(release, stays):
+    cents = [v for (v,) in release.sql("SELECT DISTINCT cents FROM data").rows]
+    assert all(isinstance(v, int) and v % 2500 == 0 for v in cents)
+    assert len(cents) > 25
+    months = {v for (v,) in release.sql("SELECT DISTINCT arrival FROM data").rows}
+    assert months == {day.replace(day=1) for day in stays["arrival"]}
+    weeks = {v for (v,) in release.sql("SELECT DISTINCT seen FROM data").rows}
+    assert all((v.weekday(), v.time()) == (0, dt.time()) for v in weeks)
+    ((mean,),) = release.sql("SELECT avg(cents) FROM data").rows
+    assert abs(mean - stays["cents"].mean()) < 300
+
+
+@pytest.mark.parametrize(
+    ("condition", "inside"),
+    [
+        ("arrival = DATE '2024-02-01'", lambda s: s.arrival.map(lambda d: (d.year, d.month)) == (2024, 2)),
+        ("year(arrival) = 2023", lambda s: s.arrival.map(lambda d: d.year) == 2023),
+        ("cents >= 20000", lambda s: s.cents >= 18_750),
+        ("ward = 'A' AND cents < 0", lambda s: (s.ward == "A") & (s.cents < -1250)),
+    ],
+)  # fmt: skip
+def test_conditions_have_intervals_around_the_truth_of_the_coarser_column(
+    release, stays, condition, inside
+):
+    answer = release.sql(f"SELECT count(*) AS n FROM data WHERE {condition}", intervals=True)
+    ((n, low, high, status),) = answer.rows
+    assert status == "reliable"
+    assert low <= n <= high
+    assert low - 15 <= int(inside(stays).sum()) <= high + 15
+
+
+def test_the_page_and_packs_name_the_periods(release, tmp_path):
+    variables = variables_of(release)
+    assert [v.label for v in variables["arrival"].values][:2] == ["2023-11", "2023-12"]
+    assert variables["seen"].values[1].label == "2023-W48"
+    assert variables["arrival"].step == dt.timedelta(days=1)
+    assert variables["cents"].step == 2500
+    engine.publish_pack(release.path, tmp_path / "pack", accept_detected=True)
+    labels = {
+        cell
+        for path in (tmp_path / "pack").rglob("*.csv")
+        for row in csv.reader(path.read_text(encoding="utf-8").splitlines())
+        for cell in row
+    }
+    assert "2024-03" in labels
+
+
+def test_evaluations_compare_with_the_coarser_data(release, spec, stays):
+    made, rows = spec.with_name("r.duckdb"), spec.with_name("s.csv")
+    original = read_original(rows, Reading(), like=released_columns(made))
+    assert set(original["cents"] % 2500) == {0}
+    assert set(original["arrival"].dt.day) == {1}
+    assert set(original["seen"].dt.day_of_week) == {0}
+    subject = read_subject(made, read_original(rows, Reading()), Reading(), "r")
+    assert ("arrival", "cents") in subject.tables
+
+
+def test_mode_dp_counts_periods(tmp_path, stays):
+    stays.to_csv(tmp_path / "s.csv", index=False)
+    domain = {"min": "2023-10-01", "max": "2024-09-01"}
+    columns = {
+        "arrival": {"kind": "date", "resolution": "quarter", "domain": domain, "public": True},
+        "ward": {"kind": "category", "domain": ["A", "B"], "public": True},
+    }
+    path = write_spec(
+        tmp_path, "s.csv", columns, [("arrival", "ward")], entities=(), release={"mode": "dp"}
+    )
+    text = path.read_text() + "[dp]\nepsilon = 4.0\neach_row_is_one_entity = true\n"
+    path.write_text(text)
+    with pytest.raises(Exception, match="not a multiple of the resolution"):
+        read(path)
+    path.write_text(text.replace("2024-09-01", "2024-07-01"))
+    build(read(path), tmp_path / "dp.duckdb", jobs=1)
+    with open_release(tmp_path / "dp.duckdb") as made:
+        rows = made.sql(
+            "SELECT arrival, count(*) FROM data WHERE arrival IS NOT NULL GROUP BY 1 ORDER BY 1"
+        ).rows
+    assert [day for day, _ in rows] == [
+        dt.date(2023, 10, 1),
+        *(dt.date(2024, m, 1) for m in (1, 4, 7)),
+    ]
+    true = pd.to_datetime(stays["arrival"]).dt.to_period("Q").value_counts().sort_index()
+    assert np.abs(np.array([n for _, n in rows]) - true.to_numpy()).max() < 40
