@@ -6,22 +6,20 @@ opens that release or imports the query layer: `engine.api.built` does, for Pyth
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine import release as releases
-from engine.api.reading import read
+from engine.api.reading import read, specs_beside
 from engine.errors import SpecError
-from engine.key_files import read_key
 from engine.outputs import SPEC, write_output
 from engine.progress import Progress
 from engine.schema import ColumnSet, column_set
 from engine.source import noted_releases
 from engine.spec import ReleaseSpec, amended, with_entries, without_entries
-from engine.store import EarlierRelease, earlier_release, verify_release
+from engine.store import EarlierRelease, earlier_release
 from engine.texts import names_text, parsed_toml
 
 if TYPE_CHECKING:
@@ -239,13 +237,7 @@ def _beside(release: Path) -> Path:
     path = release.with_suffix(".toml")
     if path.exists():
         return path
-    record = verify_release(release)
-    found = []
-    for path in sorted(release.absolute().parent.glob("*.toml")):
-        with contextlib.suppress(SpecError, OSError):
-            spec = read(path)
-            if (read_key(spec.key_path).id, spec.vintage) == (record.key_id, record.vintage):
-                found.append(path)
+    found = specs_beside(release)
     if len(found) == 1:
         return found[0]
     several = f"{', '.join(path.name for path in found)} have its key and vintage"

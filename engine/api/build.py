@@ -8,6 +8,7 @@ release.sql("SELECT SEX, count(*) FROM data GROUP BY SEX")
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from engine.progress import Progress
 from engine.schema import Column
 from engine.source import begin_charges, begin_ledger
 from engine.source.detection import make_spec
-from engine.spec import ReleaseSpec
+from engine.spec import ReleaseSpec, did_you_mean
 from queries.release import Release, open_release
 
 SpecOrFrame = Any
@@ -325,6 +326,9 @@ def resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
         raise SpecError(
             f"building from a source needs {' and '.join(missing)}; or give the path of a spec (.toml)"
         )
+    known = set(inspect.signature(make_spec).parameters) - {"what", "check_key", "problems"}
+    for name in of_source.keys() - known:
+        raise TypeError(f"{name!r} is no parameter of a source{did_you_mean(name, known)}")
     settings = {name: value for name, value in of_source.items() if value is not None}
     spec = make_spec(what, **settings)
     return spec, None if isinstance(what, str | Path) else what

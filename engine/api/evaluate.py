@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from engine.api.reading import specs_beside
 from engine.errors import SpecError
 from engine.evaluation.data.aligned import listed, unshown
 from engine.evaluation.data.reading import (
@@ -308,6 +309,8 @@ def _given(
     report("reading", 0, 0)
     folders = _folders(spec, data)
     releases = [Path(what) for what in synthetic if is_release(what)]
+    if spec is None and releases and isinstance(data, str | Path):
+        spec = _computed_by(releases[0], Path(data))
     first = read_release(releases[0]) if releases else None
     is_told = first is not None and all(one.is_told for one in first.columns.values())
     reading, is_whole, rows = _reading(spec, data, folders, table, is_told=is_told)
@@ -331,6 +334,15 @@ def _given(
         folders=folders,
         release=first,
     )
+
+
+def _computed_by(release: Path, data: Path) -> Path | None:
+    """The spec beside a release whose `source.sql` computes its rows from a file: they are to be compared."""
+    for path in specs_beside(release):
+        source = _read_spec(path).source
+        if source.sql and data.resolve() in {Path(one).resolve() for one in source.paths}:
+            return path
+    return None
 
 
 def _is(what: Source, paths: Sequence[Path]) -> bool:

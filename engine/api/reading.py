@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.errors import SpecError
+from engine.key_files import read_key
 from engine.spec import ReleaseSpec, read_spec
+from engine.store import verify_release
 
 if TYPE_CHECKING:
     from engine.errors import TablepackError
@@ -19,6 +23,18 @@ def read(
 ) -> ReleaseSpec:
     """Read a spec, including the SQL of its table entries; parameters as in `engine.spec.read_spec`."""
     return read_spec(path, sql=_LateReader(), tables=tables, check_key=check_key)
+
+
+def specs_beside(release: Path) -> list[Path]:
+    """The specs beside a release that have its key and vintage."""
+    record = verify_release(release)
+    found = []
+    for path in sorted(release.absolute().parent.glob("*.toml")):
+        with contextlib.suppress(SpecError, OSError):
+            spec = read(path)
+            if (read_key(spec.key_path).id, spec.vintage) == (record.key_id, record.vintage):
+                found.append(path)
+    return found
 
 
 class _LateReader:

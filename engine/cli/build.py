@@ -78,7 +78,8 @@ def plan_command(
         bool,
         typer.Option(
             "--further",
-            help="Also show what each pair of columns that is not in the spec would reveal.",
+            help="Also show what each usual table that is not in the spec would reveal: pairs of columns, "
+            "and age by sex with each other column.",
         ),
     ] = False,
     accuracy: Annotated[
@@ -107,7 +108,7 @@ def plan_command(
             "--quick shows no tables; it cannot be combined with --all, --top, --further or --accuracy"
         )
     from engine.api.build import plan as planned
-    from engine.release import PlanDP, further_pairs
+    from engine.release import PlanDP, further_tables
 
     wanted = read(spec, tables=entries_of(tables, width))
     _warn_of_many(wanted)
@@ -130,10 +131,9 @@ def plan_command(
         )
         for table in plan.further:
             print_line(f"  {table}")
-    elif not isinstance(plan, PlanDP) and (n := len(further_pairs(wanted))):
+    elif not isinstance(plan, PlanDP) and (n := len(further_tables(wanted))):
         print_note(
-            f"{number(n, 'pair')} of columns {'is' if n == 1 else 'are'} not in the spec; what each would reveal: "
-            "--further"
+            f"{number(n, 'usual table')} {'is' if n == 1 else 'are'} not in the spec; what each would reveal: --further"
         )
     if not isinstance(plan, PlanDP) and plan.refused:
         joined = "\n".join(plan.refused)
@@ -231,7 +231,7 @@ def build_command(
     Tables given as options replace those of the spec.
     """
     from engine.api.build import default_output
-    from engine.release import build
+    from engine.release import build, unpublishable
 
     output = output or default_output(spec)
     wanted = read(spec, tables=entries_of(tables, width))
@@ -243,6 +243,8 @@ def build_command(
     if wanted.mode == "dp" and not as_json:
         _print_remarks(wanted)
     _print_built(output, was_signed=was_signed, as_json=as_json)
+    for warning in unpublishable(wanted):
+        print_note(f"warning: {warning}")
 
 
 @commands.command(

@@ -116,8 +116,8 @@ def init_command(
         print_note(f"  {remark}")
     if left_out:
         print_note(
-            f"  {left_out} pairs of columns are left out of the tables: with all pairs a secret of the most exposed "
-            "would be guessed more often than a build allows; what each would reveal: "
+            f"  {left_out} pairs of columns are left out of the tables: nearly all cells would be suppressed, or a "
+            "secret of the most exposed would be guessed more often than a build allows; what each would reveal: "
             f"tablepack plan {output} --further"
         )
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from engine.progress import Progress
     from engine.release.building import fit, make, measure
     from engine.release.fitter import Fitter
-    from engine.release.planner import Estimate, Plan, estimate, fitting, further_pairs, plan
+    from engine.release.header import unpublishable
+    from engine.release.planner import Estimate, Plan, estimate, fitting, further_tables, plan
     from engine.release.planner_dp import PlanDP, noise_words, plan_dp
     from engine.release.relating import measure_columns
     from engine.release.sticky import fit_order
@@ -37,23 +38,25 @@ __all__ = [
     "fit",
     "fit_order",
     "fitting",
-    "further_pairs",
+    "further_tables",
     "make",
     "measure",
     "measure_columns",
     "noise_words",
     "plan",
     "plan_dp",
+    "unpublishable",
 ]
 _HOMES = {
     "Fitter": "fitter",
     **dict.fromkeys(
-        ("Estimate", "Plan", "estimate", "fitting", "further_pairs", "plan"), "planner"
+        ("Estimate", "Plan", "estimate", "fitting", "further_tables", "plan"), "planner"
     ),
     **dict.fromkeys(("PlanDP", "noise_words", "plan_dp"), "planner_dp"),
     **dict.fromkeys(("fit", "make", "measure"), "building"),
     "measure_columns": "relating",
     "fit_order": "sticky",
+    "unpublishable": "header",
 }
 
 

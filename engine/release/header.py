@@ -74,7 +74,10 @@ def unpublishable(spec: ReleaseSpec) -> list[str]:
     """What `publish` will ask for, in time for the release to have it."""
     out = []
     if not spec.title.strip():
-        out.append('no title: a publication needs one (title = "..." in [release])')
+        out.append(
+            'no title: a publication needs one (title = "..." in [release]), and a publisher (publisher = "..." in '
+            "[pack] of a pack.toml, see tablepack publish --example)"
+        )
     detected = [c.name for c in spec.columns if c.detected]
     if (detected or spec.counted.detected) and not spec.is_reviewed:
         out.append(

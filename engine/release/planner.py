@@ -26,7 +26,7 @@ from engine.fit import (
     table_seconds,
 )
 from engine.fit.columns import fit_columns
-from engine.mechanism import StickyDraws, measure_wider
+from engine.mechanism import Measured, StickyDraws, measure_wider
 from engine.periods import LENGTHS, PERIODS, unit
 from engine.progress import Progress, silent
 from engine.release.exposing import PLANNED, Assessment, assess, estimator_of
@@ -50,9 +50,11 @@ from engine.schema import (
     Measurement,
     Prefix,
     Resolution,
+    column_set,
     is_leaf,
 )
 from engine.source import open_rows, pinned_vintages
+from engine.source.detection import asked_first
 from engine.spec import ReleaseSpec, WideOptions, Workload
 from engine.texts import N_SHOWN, html_table, text_table
 from engine.units import ROWS, Unit
@@ -280,10 +282,7 @@ def plan(
         noise = _Noise(spec, fit_order(spec, opened, columns), measured.one_way)
         values = {name: _n_values(tree) for name, tree in measured.one_way.items()}
         steps = {column.name: _coarser(column) for column in spec.columns}
-        prefixes = {
-            name: [code for code, value in (tree.values or {}).items() if isinstance(value, Prefix)]
-            for name, tree in measured.one_way.items()
-        }
+        prefixes = _prefixes(measured)
         estimator = estimator_of(spec, columns, report)
         for done, tree in enumerate(chain(narrow, measure_wider(measured, wider, draws))):
             if len(tree.columns) > 1:
@@ -334,10 +333,13 @@ def plan(
     )
 
 
-def further_pairs(spec: ReleaseSpec) -> list[ColumnSet]:
-    """Pairs of the columns of a spec that are no table of it."""
+def further_tables(spec: ReleaseSpec) -> list[ColumnSet]:
+    """Pairs of the columns of a spec that are no table of it, and age by sex with each other one."""
     names = sorted({name for table in spec.tables for name in table})
-    return [pair for pair in combinations(names, 2) if pair not in spec.tables]
+    about = {name: asked_first(name) for name in names}
+    by = [(a, s) for a in names for s in names if about[a] == "age" and about[s] == "sex"]
+    triples = {column_set((*both, name)) for both in by for name in names if name not in both}
+    return [one for one in (*combinations(names, 2), *sorted(triples)) if one not in spec.tables]
 
 
 def _further(
@@ -347,8 +349,8 @@ def _further(
     draws: StickyDraws,
     report: Progress,
 ) -> tuple[FurtherTable, ...]:
-    """What each pair of columns that is not in the spec would reveal."""
-    pairs, out = further_pairs(spec), []
+    """What each usual table of columns of the spec that is not in it would reveal."""
+    pairs, out = further_tables(spec), []
     for done, pair in enumerate(pairs):
         groups, is_over = found.with_table(spec, columns, pair, draws)
         first = groups[0]
@@ -362,9 +364,11 @@ def _further(
 def fitting(
     spec: ReleaseSpec, most_right: float, *, progress: Progress | None = None
 ) -> tuple[ColumnSet, ...]:
-    """Tables of a spec in whose place no secret is guessed right more often than so: the most useful ones that fit.
+    """The tables of a spec and the most useful further ones with which no secret is guessed right more often than so.
 
-    Tables of one column first, then pairs by how much their columns have to do with each other (mutual information).
+    Pairs with age, sex or a place first, then age by sex with each column, then other pairs: by how much their columns
+    have to do with each other (mutual information) and how much of them is shown. What is nearly all suppressed is not
+    proposed.
     """
     report = progress or silent
     with open_rows(spec, None, report) as opened:
@@ -372,17 +376,26 @@ def fitting(
         columns = measure_columns(spec, opened, draws, report)
         measured, relations = columns.measured, columns.relations
         estimator = estimator_of(spec, columns, report)
-        wider = relations.needed(spec.tables)
-        use = {}
+        further = further_tables(spec)
+        wider = relations.needed([*spec.tables, *further])
+        total = max(int(measured.one_way[""].n[0]), 1)
+        use, hidden = dict[ColumnSet, float](), set[ColumnSet]()
+        prefixes = _prefixes(measured)
         for done, tree in enumerate(measure_wider(measured, wider, draws)):
             estimator.add(tree)
-            use[tree.columns] = information(tree)
+            share = _suppressed(tree, _is_shown(tree, prefixes), total)
+            use[tree.columns] = (1 - share) * (information(tree) if len(tree.columns) == 2 else 1)
+            hidden |= {tree.columns} if share > MOSTLY_FILLED else set()
             report("planning", done + 1, len(wider))
-        kept: list[ColumnSet] = [table for table in spec.tables if len(table) == 1]
-        pairs = [table for table in spec.tables if len(table) > 1]
-        pairs.sort(key=lambda table: (-use.get(relations.base(table), 0.0), table))
+        kept: list[ColumnSet] = [*spec.tables]
+        rank = {
+            one: 1 if len(one) > 2 else 2 * all(asked_first(name) == "none" for name in one)
+            for one in further
+            if relations.base(one) not in hidden
+        }
+        pairs = sorted(rank, key=lambda one: (rank[one], -use.get(relations.base(one), 0.0), one))
         singles: list[ColumnSet] = [(name,) for name in measured.one_way if name]
-        times = dict.fromkeys(singles, 1)
+        times = dict.fromkeys([*singles, *relations.needed(spec.tables)], 1)
         over: Counter[str] = Counter()
         for done, pair in enumerate(pairs):
             new = dict.fromkeys({*relations.needed([pair])} - {*times}, 1)
@@ -551,27 +564,16 @@ def _planned(
 
     prefixes: Codes of each column that stand for hidden values; steps: The next two resolutions of each, in steps.
     """
-    single = is_leaf(tree) & (tree.level == 0).all(axis=1)
-    # Placeholders and prefixes hide whom they hold.
-    is_shown = single & (tree.kind != KIND_OTHER).all(axis=1)
-    for j, name in enumerate(tree.columns):
-        is_shown &= ~(
-            (tree.kind[:, j] == KIND_NONNEGATIVE) & np.isin(tree.index[:, j], prefixes[name])
-        )
-
-    def suppressed(is_shown: BoolArray) -> float:
-        released = int(np.maximum(tree.n[is_shown], 0).sum())
-        return min(max(1 - released / total, 0.0), 1.0)
-
+    share = _suppressed(tree, _is_shown(tree, prefixes), total)
     coarser: dict[str, dict[str, float]] = {}
-    share = suppressed(is_shown)
     for j, name in enumerate(tree.columns):
         if share > MOSTLY_FILLED and steps[name]:
             others = (np.delete(tree.level, j, axis=1) == 0).all(axis=1)
 
             def within(level: int, others: BoolArray = others, j: int = j) -> float:
                 fits = others & (tree.level[:, j] <= level)
-                return suppressed(fits & ~(fits[tree.parent] & (tree.parent >= 0)))
+                shown = fits & ~(fits[tree.parent] & (tree.parent >= 0))
+                return _suppressed(tree, shown, total)
 
             # Ten steps of now, say, lie between ranges of 8 and 16 of them.
             coarser[name] = {
@@ -582,7 +584,7 @@ def _planned(
             }
     own = PlannedTable(
         columns=tree.columns,
-        cells=int(single.sum()),
+        cells=int(_is_single(tree).sum()),
         suppressed_share=share,
         coarser=coarser,
         noise_sd=noise.of(tree.columns, tree.columns),
@@ -595,6 +597,36 @@ def _planned(
         if columns != own.columns
     ]
     return [own, *implied]
+
+
+def _prefixes(measured: Measured) -> dict[str, list[int]]:
+    """Codes of each column that stand for hidden values."""
+    return {
+        name: [code for code, value in (tree.values or {}).items() if isinstance(value, Prefix)]
+        for name, tree in measured.one_way.items()
+    }
+
+
+def _is_single(tree: Measurement) -> BoolArray:
+    """Which buckets are cells of single values."""
+    single: BoolArray = is_leaf(tree) & (tree.level == 0).all(axis=1)
+    return single
+
+
+def _is_shown(tree: Measurement, prefixes: Mapping[str, list[int]]) -> BoolArray:
+    """Which buckets are cells of single values that hide nobody, as placeholders and prefixes do."""
+    is_shown: BoolArray = _is_single(tree) & (tree.kind != KIND_OTHER).all(axis=1)
+    for j, name in enumerate(tree.columns):
+        is_shown &= ~(
+            (tree.kind[:, j] == KIND_NONNEGATIVE) & np.isin(tree.index[:, j], prefixes[name])
+        )
+    return is_shown
+
+
+def _suppressed(tree: Measurement, is_shown: BoolArray, total: int) -> float:
+    """The noisy share of all rows that are in no bucket shown."""
+    released = int(np.maximum(tree.n[is_shown], 0).sum())
+    return min(max(1 - released / total, 0.0), 1.0)
 
 
 def _coarser(column: Column) -> dict[str, float]:

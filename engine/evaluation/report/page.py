@@ -443,11 +443,15 @@ def front_of(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) 
         for one in attackers
         if one.without is not None and one.with_release is not None
     ]
-    # Why attacks were not computed -> which; reasons that want non-members are said together.
-    by_reason: dict[str, dict[str, None]] = {}
-    for line in own_lines:
-        if line.is_risk and line.figure.is_headline and line.value is None:
-            by_reason.setdefault(line.why, {})[TITLES.get(line.measure, line.measure)] = None
+    # Why attacks were not computed -> which, each once; reasons that want non-members are said together.
+    first = {
+        (TITLES.get(line.measure, line.measure), CONTROL in line.why): line.why
+        for line in reversed(own_lines)
+        if line.is_risk and line.figure.is_headline and line.value is None
+    }
+    by_reason: dict[str, list[str]] = {}
+    for (title, _), why in reversed(first.items()):
+        by_reason.setdefault(why, []).append(title)
     stated = [float(one["noise_sd"]) for one in cards.values() if not one.get("wide")] or [0.0]
     notes = () if facts is None else facts.notes
     found = {} if facts is None else facts.detected

@@ -11,7 +11,7 @@ import re
 import tomllib
 import unicodedata
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 RULES: dict[str, Any] = tomllib.loads((files(__package__) / "rules.toml").read_text("utf-8"))
 """The words, spellings and patterns that detection goes by."""
@@ -64,6 +64,15 @@ def role_of(name: str) -> Role:
     if not WORDS["times"].isdisjoint(words):
         return "time"
     return "member" if reads_like_an_identifier(name) == "strong" else "none"
+
+
+def asked_first(name: str) -> Literal["age", "sex", "place", "none"]:
+    """What of that which people ask about first a column is called after."""
+    words = words_of(name)
+    for about, known in ("sex", "sexes"), ("place", "places"), ("age", "ages"):
+        if not WORDS[known].isdisjoint(words):
+            return cast(Literal["age", "sex", "place"], about)
+    return "none"
 
 
 def words_of(name: str) -> list[str]:
