@@ -17,8 +17,8 @@ _PARAMETERS = {
     "rows": ("Columns whose values label the rows; repeat for several.", _TEXTS),
     "cols": ("Columns whose values label the columns; repeat for several.", _TEXTS),
     "band.COLUMN": (
-        "band.COLUMN=10: group values in bands of this width; for dates, years, or month or quarter; for times of "
-        "day, minutes.",
+        "band.COLUMN=10: group values in bands of this width; for dates, years, or month, quarter or year; for times "
+        "of day, minutes.",
         _TEXT,
     ),
     "group.COLUMN": (

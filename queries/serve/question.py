@@ -38,7 +38,7 @@ MeasureName = Literal["count", "ratio", "mean", "median", "quantile", "sum"]
 Name = Annotated[str, Field(max_length=300)]
 WIDEST = 10**13
 """Limits of wider bands would no longer be exact numbers."""
-Width = Annotated[int, Field(le=WIDEST)] | Literal["month", "quarter"]
+Width = Annotated[int, Field(le=WIDEST)] | Literal["month", "quarter", "year"]
 Group = tuple[Name, Annotated[tuple[Name, ...], Field(max_length=2000)]]
 _PLAIN = ("measure", "of", "quantile", "percent")
 _MOST_COLUMNS = 6
@@ -53,7 +53,7 @@ class Question(BaseModel):
     # rows, cols: Columns whose values label rows and columns of the table.
     rows: Annotated[tuple[Name, ...], Field(max_length=_MOST_COLUMNS)] = ()
     cols: Annotated[tuple[Name, ...], Field(max_length=_MOST_COLUMNS)] = ()
-    # Band width of an ordered column; for dates, years, or `month` or `quarter`.
+    # Band width of an ordered column; for dates, years, or `month`, `quarter` or `year`.
     bands: Annotated[dict[Name, Width], Field(max_length=_MOST_COLUMNS)] = {}
     # Custom groups by column: name and members; see `queries.serve.groups`.
     groups: Annotated[
@@ -182,7 +182,7 @@ def _expected_width(given: Any) -> str:
     """The message for an invalid band width."""
     if str(given).isdecimal():
         return f"expected a whole number up to {WIDEST:,}"
-    return "expected a whole number, month or quarter"
+    return "expected a whole number, month, quarter or year"
 
 
 def check(question: Question, variables: Mapping[str, Variable]) -> None:

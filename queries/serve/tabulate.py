@@ -154,7 +154,7 @@ def _check_size(question: Question, variables: Mapping[str, Variable]) -> None:
 def _addable(
     name: str, columns: frozenset[str], release: Release, variables: Mapping[str, Variable]
 ) -> dict[str, Any]:
-    """Whether a variable can be added to some columns, and if not, why."""
+    """Whether a variable can be added to some columns, and if not, why, and with which others it is released."""
     release.check_cancelled()
     tables = [frozenset(t) for t in release.tables]
 
@@ -175,7 +175,10 @@ def _addable(
     )
     if not set(without) <= set(alone):
         why += f"; possible without {_listed(without, variables)}"
-    return {**out, "reason": why, "spec": spec_entry(tuple(sorted(columns | {name})))}
+    near = [c for c in variables if c != name and is_covered(frozenset({c, name}))]
+    near.sort(key=lambda c: c not in columns)
+    entry = spec_entry(tuple(sorted(columns | {name})))
+    return {**out, "reason": why, "available_with": near, "spec": entry}
 
 
 def _listed(names: Sequence[str], variables: Mapping[str, Variable]) -> str:

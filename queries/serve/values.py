@@ -26,10 +26,10 @@ _OUTSIDE = {True: "does not apply", False: "does not apply, or blank"}
 _FEWEST_BANDS, _MOST_BANDS, _MOST_WIDTHS = 4, 40, 4
 _FEWEST_YEARS = 2
 MOST_PERIODS = 120
-"""Most months or quarters in one table."""
-PERIODS = {"month": 1, "quarter": 3}
-"""Bands shorter than a year, in months."""
-Width = int | Literal["month", "quarter"]
+"""Most months, quarters or years in one table."""
+PERIODS = {"month": 1, "quarter": 3, "year": 12}
+"""Bands of the calendar, in months; years where they are too many for bands of one."""
+Width = int | Literal["month", "quarter", "year"]
 Band = tuple[str, str, Any, Any]
 """Key, label, lowest and highest value (both included)."""
 _DATED = ("DATE", "TIMESTAMP")
@@ -100,12 +100,16 @@ class Variable:
 
     @property
     def periods(self) -> dict[str, int]:
-        """Number of months and quarters; left out if one covers everything."""
+        """Number of months, quarters and years; left out if one covers everything, and years that are bands anyhow."""
         if not self.is_dated or not self.known:
             return {}
         months = _months(self.known[-1]) - _months(self.known[0]) + 1
         least = MONTHS.get(self.period, 0)
-        return {name: math.ceil(months / n) for name, n in PERIODS.items() if months > n >= least}
+        return {
+            name: math.ceil(months / n)
+            for name, n in PERIODS.items()
+            if months > n >= least and not (name == "year" and 1 in self.widths)
+        }
 
 
 def variables_of(release: Release) -> dict[str, Variable]:
@@ -179,7 +183,7 @@ def bound_of(variable: Variable, text: str, *, is_high: bool) -> Any:
 
 
 def bands_of(variable: Variable, width: Width, ends: tuple[str, str] | None = None) -> list[Band]:
-    """Return the bands of a variable; for months and quarters, those in a range."""
+    """Return the bands of a variable; for periods of the calendar, those in a range."""
     if isinstance(width, str):
         return _periods(variable, width, ends)
     if not variable.widths:
@@ -195,7 +199,7 @@ def bands_of(variable: Variable, width: Width, ends: tuple[str, str] | None = No
 
 
 def _periods(variable: Variable, name: str, ends: tuple[str, str] | None) -> list[Band]:
-    """Months or quarters in a range; those at its ends are complete."""
+    """Months, quarters or years in a range; those at its ends are complete."""
     if not variable.is_dated or not variable.known:
         raise QueryRefused(f"{variable.name} has no {name}s: it is not a date column")
     of_type, long = type(variable.known[0]), PERIODS[name]
@@ -218,7 +222,8 @@ def _periods(variable: Variable, name: str, ends: tuple[str, str] | None) -> lis
             if last >= _LAST_MONTH
             else of_type(last // 12, last % 12 + 1, 1) - variable.step
         )
-        text = f"{year:04}-{month + 1:02}" if long == 1 else f"{year:04} Q{month // long + 1}"
+        rest = {"month": f"-{month + 1:02}", "quarter": f" Q{month // long + 1}", "year": ""}
+        text = f"{year:04}{rest[name]}"
         out.append((text, text, first, after))
     return out
 

@@ -47,9 +47,20 @@ def test_periods_are_whole_and_without_gaps():
     assert last[-1][2:] == (date(9999, 12, 1), date.max)
 
 
+def test_years_are_periods_where_bands_of_one_would_be_too_many():
+    long = variable(date(1950, 3, 1), *(date(y, 1, 1) for y in range(1951, 2021)))
+    assert long.periods == {"month": 839, "quarter": 280, "year": 70}
+    assert 1 not in long.widths
+    years = bands_of(long, "year", ("2018-01-01", "2019-12-31"))
+    assert [(k, low, high) for k, _, low, high in years] == [
+        ("2018", date(2018, 1, 1), date(2018, 12, 31)),
+        ("2019", date(2019, 1, 1), date(2019, 12, 31)),
+    ]
+
+
 def test_missing_or_too_many_periods_are_refused():
     long = variable(date(1990, 1, 1), date(2020, 1, 1))
-    assert long.periods == {"month": 361, "quarter": 121}
+    assert long.periods == {"month": 361, "quarter": 121, "year": 31}
     with pytest.raises(QueryRefused, match=r"361 months, .* 120.*from\.day"):
         bands_of(long, "month")
     assert len(bands_of(long, "month", ("2010-03-01", ""))) == 119
@@ -76,7 +87,7 @@ def test_a_month_has_the_figures_of_its_range(client):
     ("link", "status", "words"),
     [
         ("rows=arrival_date&band.arrival_date=month", 400, "120"),
-        ("rows=arrival_date&band.arrival_date=week", 400, "a whole number, month or quarter"),
+        ("rows=arrival_date&band.arrival_date=week", 400, "a whole number, month, quarter or year"),
         ("rows=age&band.age=month", 400, "age has no months"),
         (f"{LINK}&cols=sex&group.sex=W|Female&group.sex=M|Male", 200, ""),
         ("rows=arrival_date&band.arrival_date=month&from.arrival_date=2015-01-01&cols=sex"

@@ -113,7 +113,7 @@ def test_measures_of_a_column(client, release, measure):
     assert got["cells"]["value"] == pytest.approx(want.value.tolist())
 
 
-def test_a_plan_lists_which_variables_can_be_added(client):
+def test_a_plan_lists_which_variables_can_be_added(client, release):
     plan = client.ask("/api/plan?rows=education&cols=sex").json
     others = {o["name"]: o for o in plan["others"]}
     assert plan["is_answerable"] is True
@@ -122,6 +122,8 @@ def test_a_plan_lists_which_variables_can_be_added(client):
     assert others["region"]["is_addable"] is True
     assert others["age"]["is_addable"] is False
     assert others["age"]["reason"] == "not released with education"
+    near = {c for table in release.tables if "age" in table for c in table} - {"age"}
+    assert set(others["age"]["available_with"]) == near
     assert 'columns = ["age", "education", "sex"]' in others["age"]["spec"]
     no = client.ask("/api/plan?rows=education&cols=age").json
     assert no["is_answerable"] is False

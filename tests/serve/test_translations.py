@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 import queries.serve
+from engine.periods import LENGTHS
 from engine.store import said_of
 from queries.serve.about import _KINDS
 from queries.serve.pages import language_of, page_files, page_words
@@ -31,6 +32,7 @@ OF_THE_SERVER = {
     *(BLANK_LABEL, said_of(None)),
     *("in no released table", "not released with all of these"),
     *("row", "rows", "person", "people"),
+    *LENGTHS,
 }
 """Texts from the server that the page translates."""
 

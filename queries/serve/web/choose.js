@@ -2,7 +2,7 @@
 
 import { drawPicked } from "./picked.js";
 import { askJson, byId, isMeasured, make, percentages, percentNow, state } from "./state.js";
-import { FEW, find, firstBand, isRanged, variables } from "./variables.js";
+import { FEW, find, firstBand, isRanged, label, variables } from "./variables.js";
 import { number, reason, t, unit } from "./words.js";
 
 const WEIGHTED = "weighted";
@@ -93,12 +93,16 @@ function drawVariables() {
   if (focused && byId(focused)) byId(focused).focus();
 }
 
+// The first few words of a list.
+const some = (words) => words.slice(0, 5).join(", ") + (words.length > 5 ? " " + t("and {n} more", { n: number(words.length - 5) }) : "");
+
 export const used = () => [...state.rows, ...state.cols, ...Object.keys(state.only), ...Object.keys(state.between)];
 
 function item(v) {
   const i = variables().indexOf(v), other = others.get(v.name);
   const measured = state.of === v.name && isMeasured();
   const why = measured ? t("it is the measured variable") : other && !other.is_addable ? reason(other.reason) : "";
+  const near = !measured && other?.available_with;
   const isShut = (side) => why && !(measured && side === "filter") && !isOn(side, v.name);
   const sides = [["rows", t("Rows")], ["cols", t("Columns")], ["filter", t("Filter")]];
   return make("li", { class: why ? "closed" : null },
@@ -109,7 +113,7 @@ function item(v) {
       "aria-disabled": isShut(side) ? "true" : null, "aria-describedby": why ? `w${i}` : null,
       onclick: () => (isShut(side) ? say(t("{name} cannot be added: {why}.", { name: v.label, why })) : toggle(side, v)),
     }, word))),
-    why ? make("small", { id: `w${i}`, class: "reason" }, why) : null,
+    why ? make("small", { id: `w${i}`, class: "reason" }, why, near?.length ? "; " + t("available with: {names}", { names: some(near.map(label)) }) : "") : null,
     why && !measured && mayRequest ? make("button", { type: "button", class: "plain ask", "aria-label": t("Request a table with {name}", { name: v.label }), onclick: () => toggle("rows", v) }, t("Request")) : null, // the refusal has the form
     opened === v.name ? definition(v) : null);
 }

@@ -5,7 +5,7 @@ import { byId, make, nothing, state } from "./state.js";
 import { FEW, MOST_PERIODS, find, isDated, label, loadValues, variables } from "./variables.js";
 import { number, t, unit } from "./words.js";
 
-const LISTED = 300, PERIODS = { month: t("months"), quarter: t("quarters") };
+const LISTED = 300, PERIODS = { month: t("months"), quarter: t("quarters"), year: t("years") };
 const searches = new Map(); // search texts by list, kept across redraws
 let changed = () => {}, say = () => {};
 
@@ -72,12 +72,12 @@ function detail(v) {
   return out;
 }
 
-// Months or quarters; of a long period only the last ones that fit in one table.
+// Months, quarters or years; of a long time only the last ones that fit in one table.
 function inPeriods(v, period) {
   state.bands[v.name] = period;
   const [low, high] = state.between[v.name] ?? ["", ""];
   if (v.periods[period] <= MOST_PERIODS || low !== "" || v.name in state.only) return;
-  const end = (high || v.last).slice(0, 10), years = period === "month" ? 5 : 20, first = `${String(Number(end.slice(0, 4)) - years + 1).padStart(4, "0")}-01-01`;
+  const end = (high || v.last).slice(0, 10), years = { month: 5, quarter: 20, year: 100 }[period], first = `${String(Number(end.slice(0, 4)) - years + 1).padStart(4, "0")}-01-01`;
   state.between[v.name] = [v.type === "DATE" ? first : first + "T00:00:00", high];
   say(t("Too many for one table; showing those from {first}. You can change the filter.", { first }));
 }

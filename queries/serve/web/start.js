@@ -19,7 +19,7 @@ const isTelling = (v) => v.is_numeric && !v.is_weight && v.last - v.first >= v.f
 
 // The query for a time series, without a last period that lacks more than twice the usual gap between dates: it is incomplete.
 function timed(v) {
-  const width = firstBand(v), months = { month: 1, quarter: 3 }[width] ?? 12 * width, day = (text) => Date.parse(text.slice(0, 10)) / 864e5;
+  const width = firstBand(v), months = { month: 1, quarter: 3, year: 12 }[width] ?? 12 * width, day = (text) => Date.parse(text.slice(0, 10)) / 864e5;
   const last = new Date(v.last.slice(0, 10)), month = Math.floor((last.getUTCFullYear() * 12 + last.getUTCMonth()) / months) * months;
   const start = (n) => Date.UTC(Math.floor(n / 12), n % 12) / 864e5, missing = start(month + months) - day(v.last) - 1, gap = (day(v.last) - day(v.first)) / v.n_values;
   const before = new Date((start(month) - 1) * 864e5).toISOString().slice(0, 10), end = v.type === "DATE" ? before : before + "T23:59:59";
