@@ -134,7 +134,7 @@ def test_variables_that_cannot_be_added_are_greyed_out_with_the_reason(sheet, cl
     user = open_page(sheet, f"{client.address}?rows=education")
     button = sheet.get_by_role("button", name="Columns: Age in years")
     assert button.get_attribute("aria-disabled") == "true"
-    near = "; available with: Sex of the person, Region, Yearly income, pounds"
+    near = "; available with: sex"
     assert user.reason("Age in years") == "not released with education" + near
     described = sheet.locator("#" + button.get_attribute("aria-describedby")).inner_text()
     assert described == "not released with education" + near

@@ -35,6 +35,9 @@ def test_a_table_is_made_in_german(sheet, client):
     assert accuracy.inner_text().startswith("Aus Tabelle Age in years, sex; in 95 von 100")
     assert " released" not in accuracy.inner_text()
     assert accuracy.locator("[lang=en]").count() == 0
+    card = sheet.locator("#card li").all_text_contents()
+    assert sheet.locator("#card li[lang=en]").all_text_contents() == []
+    assert any(re.search(r"Rauschen mit einer Standardabweichung von \d,\d\d ", s) for s in card)
     user.press("Neu beginnen")
     assert sheet.url.endswith("?lang=de")
     sheet.wait_for_selector("#pictures svg")

@@ -2,7 +2,7 @@
 
 import { byId, make } from "./state.js";
 import { find, label, listed } from "./variables.js";
-import { accuracy, locale, number, t, unit } from "./words.js";
+import { accuracy, onCard, locale, number, t, unit } from "./words.js";
 
 const FIRST_ROWS = 200;
 export const STATUS = {
@@ -188,7 +188,7 @@ export function drawWords(answer, plan) {
   const [own, english] = accuracy(answer.words, label);
   byId("words").replaceChildren(own, english && make("span", { lang: "en" }, ` ${english}`));
   byId("card-box").hidden = !answer.card.length;
-  byId("card").replaceChildren(make("li", {}, answer.table.length ? t("Source: released table of {variables}.", { variables: answer.table.join(", ") }) : t("Source: released total.")), ...answer.card.map((s) => make("li", { lang: "en" }, s)));
+  byId("card").replaceChildren(make("li", {}, answer.table.length ? t("Source: released table of {variables}.", { variables: answer.table.join(", ") }) : t("Source: released total.")), ...answer.card.map((s) => { const own = onCard(s, label); return make("li", { lang: own ? null : "en" }, own ?? s); }));
   byId("sql-box").hidden = false;
   byId("sql").textContent = plan.sql;
 }
