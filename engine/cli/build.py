@@ -79,7 +79,7 @@ def plan_command(
         typer.Option(
             "--further",
             help="Also show what each usual table that is not in the spec would reveal: pairs of columns, "
-            "and age by sex with each other column.",
+            "and age or place by sex with each other column.",
         ),
     ] = False,
     accuracy: Annotated[
@@ -243,7 +243,7 @@ def build_command(
     if wanted.mode == "dp" and not as_json:
         _print_remarks(wanted)
     _print_built(output, was_signed=was_signed, as_json=as_json)
-    for warning in unpublishable(wanted):
+    for warning in () if as_json else unpublishable(wanted):
         print_note(f"warning: {warning}")
 
 

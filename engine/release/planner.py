@@ -334,11 +334,18 @@ def plan(
 
 
 def further_tables(spec: ReleaseSpec) -> list[ColumnSet]:
-    """Pairs of the columns of a spec that are no table of it, and age by sex with each other one."""
+    """Pairs of the columns of a spec that are no table of it, and age or place by sex with each other one."""
     names = sorted({name for table in spec.tables for name in table})
     about = {name: asked_first(name) for name in names}
-    by = [(a, s) for a in names for s in names if about[a] == "age" and about[s] == "sex"]
-    triples = {column_set((*both, name)) for both in by for name in names if name not in both}
+    by = [
+        (a, s) for a in names for s in names if about[a] in ("age", "place") and about[s] == "sex"
+    ]
+    triples = {
+        column_set((*both, name))
+        for both in by
+        for name in names
+        if name not in both and about[name] != about[both[0]]
+    }
     return [one for one in (*combinations(names, 2), *sorted(triples)) if one not in spec.tables]
 
 
@@ -366,9 +373,9 @@ def fitting(
 ) -> tuple[ColumnSet, ...]:
     """The tables of a spec and the most useful further ones with which no secret is guessed right more often than so.
 
-    Pairs with age, sex or a place first, then age by sex with each column, then other pairs: by how much their columns
-    have to do with each other (mutual information) and how much of them is shown. What is nearly all suppressed is not
-    proposed.
+    Pairs with age, sex or a place first, then age or place by sex with each column, then other pairs: by how much their
+    columns have to do with each other (mutual information) and how much of them is shown. What is nearly all suppressed
+    is not proposed.
     """
     report = progress or silent
     with open_rows(spec, None, report) as opened:

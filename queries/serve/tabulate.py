@@ -175,8 +175,7 @@ def _addable(
     )
     if not set(without) <= set(alone):
         why += f"; possible without {_listed(without, variables)}"
-    near = [c for c in variables if c != name and is_covered(frozenset({c, name}))]
-    near.sort(key=lambda c: c not in columns)
+    near = [c for c in variables if alone and c != name and is_covered(frozenset({c, name}))]
     entry = spec_entry(tuple(sorted(columns | {name})))
     return {**out, "reason": why, "available_with": near, "spec": entry}
 
