@@ -373,9 +373,9 @@ def fitting(
 ) -> tuple[ColumnSet, ...]:
     """The tables of a spec and the most useful further ones with which no secret is guessed right more often than so.
 
-    Pairs with age, sex or a place first, then age or place by sex with each column, then other pairs: by how much their
-    columns have to do with each other (mutual information) and how much of them is shown. What is nearly all suppressed
-    is not proposed.
+    Pairs of age, sex and places first, then pairs of one of these with another column, then age or place by sex with
+    each column, then other pairs: by how much their columns have to do with each other (mutual information) and how
+    much of them is shown. What is nearly all suppressed is not proposed.
     """
     report = progress or silent
     with open_rows(spec, None, report) as opened:
@@ -396,7 +396,7 @@ def fitting(
             report("planning", done + 1, len(wider))
         kept: list[ColumnSet] = [*spec.tables]
         rank = {
-            one: 1 if len(one) > 2 else 2 * all(asked_first(name) == "none" for name in one)
+            one: 2 if len(one) > 2 else (3, 1, 0)[len({*map(asked_first, one)} - {"none"})]
             for one in further
             if relations.base(one) not in hidden
         }
