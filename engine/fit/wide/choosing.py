@@ -21,8 +21,8 @@ from engine.schema import ColumnSet, FloatArray, Int64Array
 GROUPS = 16
 """Columns of more values are taken in groups of neighbours, of about equal share."""
 FIXED_COST = 200
-"""The time that a table takes, to be locked and in the search of the wide table, is about in proportion to this plus the
-root of the number of its combinations; as measured on NIST's excerpt."""
+"""The time that a table takes, locking and the search of the wide table together, is about in proportion to this plus
+the root of the number of its combinations, as measured on NIST's excerpt."""
 STEPS = 1 << 12
 """Gains are compared in steps of 1 / STEPS rows: sums of whole numbers are the same in any order."""
 
