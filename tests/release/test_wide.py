@@ -17,6 +17,7 @@ from engine.api.reading import read
 from engine.errors import DamagedRelease, SpecError, StoreError
 from engine.release import build, plan
 from engine.store import GeneratorCard, earlier_release
+from queries.intervals.tabulation import tabulate
 from queries.release import open_release
 
 COLUMNS = {
@@ -117,6 +118,12 @@ def test_answers_say_so_and_have_no_intervals(built):
         )
         assert sure.columns == ("town", "n")
         assert any("it is modelled from locked tables" in warning for warning in sure.warnings)
+        assert any("add RELEASE --columns income,town" in warning for warning in sure.warnings)
+        asked = tabulate(release, ["job"], where={"town": [3]})
+        assert "MODELLED: there is no interval" in asked.words
+        assert "add RELEASE --columns job,town." in asked.words
+        many = release.sql("SELECT age, job, sex, town, income FROM data LIMIT 1")
+        assert not any("add RELEASE" in warning for warning in many.warnings)
         narrow = release.sql("SELECT count(*) FROM data WHERE age > 20 AND sex = 'f'")
         assert narrow.table == TRIPLE
 
