@@ -67,8 +67,6 @@ WIDE = [
         ("... largest", "apparent_match.largest_pi", ".03", "<= .30", 2, "lower"),
         ("... largest, made of a half: of its people", "members.largest_pi", "", "", 2, "lower"),
         ("... largest, made of a half: of others", "others.largest_pi", "", "", 2, "lower"),
-        ("... median, narrower tables pooled", "pooled.median_pi", "", "", 2, "lower"),
-        ("... largest, narrower tables pooled", "pooled.largest_pi", "", "", 2, "lower"),
         ("records equal to one of the data", "uniques.exact_matches", "4", "", 0, "lower"),
         ("... made of a half: of its people", "members.exact_matches", "", "", 0, "lower"),
         ("... made of a half: of others", "others.exact_matches", "", "", 0, "lower"),
@@ -110,14 +108,10 @@ def measured(how: Study, source: Path, folder: Path, *, wide: bool = False) -> d
         scores = {measure: one for measure, one in each.items() if one is not None}
         if how.risks is not None:
             baselines = read_baselines(how, [source.parent]) or {}
-            narrow = {names: t for names, t in released.tables.items() if len(names) in (2, 3)}
-            pooled = align(original, narrow, how)
-            scores["uniques"] = uniques(
-                Held(aligned=aligned), how.risks, generator(SEED, "uniques")
-            )
-            for attack, seen in (("apparent_match", aligned), ("pooled", pooled)):
-                held = Held(aligned=seen, baselines=baselines)
-                scores[attack] = apparent_match(held, how.risks, generator(SEED, attack))
+            held = Held(aligned=aligned, baselines=baselines)
+            for attack in (uniques, apparent_match):
+                name = attack.__name__
+                scores[name] = attack(held, how.risks, generator(SEED, name))
             scores |= of_half(how, source, folder / "half", baselines)
         found["fit.impossible"] = float(released.cards[widest]["wide"]["impossible"])
     for measure, one in scores.items():
