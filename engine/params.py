@@ -117,6 +117,11 @@ class PrivacyParams:
         if problems:
             raise SpecError(problems)
 
+    @property
+    def noise_sd(self) -> float:
+        """Standard deviation of the noise on a cell of rows, both layers together."""
+        return float(NOISE_LAYERS**0.5) * self.layer_sd * (self.max_rows or 1)
+
     def fingerprint(self) -> str:
         """Hex digest of the values, equal exactly if every parameter is; a limit of one row is the same as none."""
         left_out = ("max_rows", "max_rows_by", "detected", "swap")

@@ -123,10 +123,20 @@ def choose(
         raise SpecError(
             f"target: {target!r} is not a column of the wide table; it has {', '.join(wide)}"
         )
-    codes, n = _codes(path, wide, tables[wide])
+    counts, implied = _counts(path, wide, tables[wide])
     # New tables are measured together with all tables of the spec, built or not.
     known = [t for t in {*tables, *given.tables} if 3 <= len(t) <= MAX_WIDTH]
-    chosen = chosen_triples(wide, codes, n, most=most, known=known, target=target)
+    base = tuple(name for name in wide if name not in implied)
+    privacy = given.counted
+    chosen = chosen_triples(
+        base,
+        [counts[name] for name in base],
+        threshold=privacy.threshold_mean,
+        noise_sd=privacy.noise_sd,
+        most=most,
+        known=known,
+        target=implied.get(target, target) if target else None,
+    )
     kept = _within_bounds(given, chosen, frame, progress)
     return Choice(wide=wide, target=target, tables=chosen[:kept], left_out=len(chosen) - kept)
 
@@ -186,8 +196,10 @@ def _wide(
     return there[0]
 
 
-def _codes(path: Path, wide: ColumnSet, physical: str) -> tuple[list[Int64Array], Int64Array]:
-    """By column, the rank of every row's value among the column's values; and the counts of the rows."""
+def _counts(
+    path: Path, wide: ColumnSet, physical: str
+) -> tuple[dict[str, Int64Array], dict[str, str]]:
+    """By column the rows of its values in order; and columns that another one implies, with that one."""
     places = ", ".join(
         f"dense_rank() OVER (ORDER BY {quoted(name)} NULLS FIRST) - 1 AS c{j}"
         for j, name in enumerate(wide)
@@ -198,5 +210,13 @@ def _codes(path: Path, wide: ColumnSet, physical: str) -> tuple[list[Int64Array]
         found = con.execute(
             f"SELECT {places}, {quoted(count)} AS n_rows FROM tables.{physical}"
         ).fetchnumpy()
-    codes = [np.asarray(found[f"c{j}"]).astype(np.int64) for j in range(len(wide))]
-    return codes, np.asarray(found["n_rows"]).astype(np.int64)
+    n = np.asarray(found["n_rows"])
+    codes = {name: np.asarray(found[f"c{j}"]).astype(np.int64) for j, name in enumerate(wide)}
+    counts = {name: np.bincount(code, weights=n).astype(np.int64) for name, code in codes.items()}
+    implied: dict[str, str] = {}
+    by_size = sorted(wide, key=lambda name: (-len(counts[name]), name))
+    for finer, coarser in combinations(by_size, 2):  # so that the finest stands for all others
+        both = len(np.unique(codes[finer] * len(counts[coarser]) + codes[coarser]))
+        if both == len(counts[finer]) and finer not in implied:
+            implied.setdefault(coarser, finer)
+    return counts, implied

@@ -423,7 +423,7 @@ def choose_command(
     jobs: Jobs = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Choose the tables of three columns that improve a wide table most, judged by the released pairs.
+    """Choose the tables of three columns that improve a wide table most, judged by the released counts.
 
     Prints the entries for the spec. No table is chosen that would take the exposure above the bound in the spec.
     """

@@ -40,11 +40,13 @@ class SearchBudget(NamedTuple):
     wide_rows: int = 100_000
     polished_rows: int = 200_000
     polishes: int = 2
-    # Sweeps of block exchanges, and of matched ones to the pairs alone and to all tables; of values within groups.
+    # Sweeps of block exchanges, and of matched ones to the pairs alone and to all tables; of values within groups, and
+    # of these for sums.
     block_sweeps: int = 3
     pair_sweeps: int = 2
     sweeps: int = 8
     value_sweeps: int = 3
+    sum_sweeps: int = 32
     # Of a batch of rows: turns in which those whose choice was taken choose again; pairs that try a block exchange.
     matches: int = 6
     block_pairs: int = 2048

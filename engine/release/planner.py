@@ -35,7 +35,6 @@ from engine.release.relating import (
     Columns,
     added_for,
     check_added,
-    information,
     measure_columns,
 )
 from engine.release.sticky import fit_order
@@ -391,7 +390,7 @@ def fitting(
         for done, tree in enumerate(measure_wider(measured, wider, draws)):
             estimator.add(tree)
             share = _suppressed(tree, _is_shown(tree, prefixes), total)
-            use[tree.columns] = (1 - share) * (information(tree) if len(tree.columns) == 2 else 1)
+            use[tree.columns] = (1 - share) * (_information(tree) if len(tree.columns) == 2 else 1)
             hidden |= {tree.columns} if share > MOSTLY_FILLED else set()
             report("planning", done + 1, len(wider))
         kept: list[ColumnSet] = [*spec.tables]
@@ -416,6 +415,25 @@ def fitting(
                     over[found[0].column] += 1
             report("exposure", done + 1, len(pairs))
     return tuple(kept)
+
+
+def _information(tree: Measurement) -> float:
+    """Mutual information of the two columns of a table, from its noisy cells, in rows."""
+    at = is_leaf(tree)
+    n = np.maximum(tree.n[at], 0).astype(np.float64)
+    ranges = [
+        np.unique(
+            np.column_stack([held[at, j] for held in (tree.kind, tree.level, tree.index)]),
+            axis=0,
+            return_inverse=True,
+        )[1].ravel()
+        for j in (0, 1)
+    ]
+    sums = [np.bincount(one, weights=n) for one in ranges]
+    expected = sums[0][ranges[0]] * sums[1][ranges[1]] / max(n.sum(), 1.0)
+    some = n > 0
+    found = float((n[some] * np.log(n[some] / expected[some])).sum())
+    return found - (len(sums[0]) - 1) * (len(sums[1]) - 1) / 2  # as much by chance
 
 
 def _drawn_alike(spec: ReleaseSpec) -> ReleaseSpec:

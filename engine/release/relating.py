@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import comb
 
 import numpy as np
 
 from engine.errors import SpecError
 from engine.fit import Unused, is_leaf, related, relation_of
 from engine.measure import measure_one_way
-from engine.mechanism import Draws, Measured, StickyDraws, measure_wider
-from engine.params import NOISE_LAYERS
+from engine.mechanism import Measured, StickyDraws, measure_wider
+from engine.params import NOISE_LAYERS, PrivacyParams
 from engine.progress import Progress, silent
 from engine.relations import Relation, Relations
-from engine.schema import MAX_WIDTH, Column, ColumnSet, Measurement, column_set
+from engine.schema import MAX_WIDTH, Column, ColumnSet, Int64Array, Measurement, column_set
 from engine.source import Opened
 from engine.source.detection import copies, encoded_table, keyed_thresholds
 from engine.spec import ReleaseSpec, WideOptions, with_deciders, with_determined
@@ -47,14 +48,12 @@ def measure_columns(
     measured = measure_one_way(opened.ingested, opened.entities, columns, draws)
     relations, notes = _relations(spec, opened, columns, found, measured, draws)
     told = (*_released(columns), *notes)
-    chosen = _chosen(spec, measured, relations, draws)
+    chosen = _chosen(spec, measured, relations)
     relations = replace(relations, chosen=chosen)
     return Columns(columns=columns, measured=measured, relations=relations, notes=told)
 
 
-def _chosen(
-    spec: ReleaseSpec, measured: Measured, relations: Relations, draws: StickyDraws
-) -> tuple[ColumnSet, ...]:
+def _chosen(spec: ReleaseSpec, measured: Measured, relations: Relations) -> tuple[ColumnSet, ...]:
     """Tables of three columns that modelled tables are fitted to besides their pairs.
 
     None where the bound of exposure holds: what they reveal could end a build that is allowed without them. There
@@ -68,7 +67,7 @@ def _chosen(
         if len(base) > MAX_WIDTH:
             most = options.max_added
             left = None if most is None else max(most - len(added_for(spec, relations, wide)), 0)
-            chosen = chosen_for(base, measured, draws, most=left, target=options.target)
+            chosen = chosen_for(base, measured, spec.counted, most=left, target=options.target)
             out |= dict.fromkeys(chosen)
     return tuple(out)
 
@@ -76,42 +75,33 @@ def _chosen(
 def chosen_for(
     base: ColumnSet,
     measured: Measured,
-    draws: Draws,
+    privacy: PrivacyParams,
     *,
     most: int | None = None,
     target: str | None = None,
 ) -> tuple[ColumnSet, ...]:
-    """Tables of three columns that help a modelled table most, by its measured pairs alone."""
-    from engine.fit.wide import triples_by_pairs  # slow to import
+    """Tables of three columns that help a modelled table most, by the measured counts of its columns alone.
 
-    known = np.zeros((len(base), len(base)))
-    for tree in measure_wider(measured, [*combinations(base, 2)], draws):
-        one, other = (base.index(name) for name in tree.columns)
-        known[one, other] = known[other, one] = information(tree)
-    n_values = [int(is_leaf(measured.one_way[name]).sum()) for name in base]
-    # A target that another column implies is not in the base.
-    return triples_by_pairs(
-        base, known, n_values, most=most, target=target if target in base else None
+    most: So many at most; by default as many as it has pairs, so that it takes about twice the time.
+    """
+    from engine.fit.wide import chosen_triples  # slow to import
+
+    return chosen_triples(
+        base,
+        [_rows_of_values(measured.one_way[name]) for name in base],
+        threshold=privacy.threshold_mean,
+        noise_sd=privacy.noise_sd,
+        most=comb(len(base), 2) if most is None else most,
+        target=target,
     )
 
 
-def information(tree: Measurement) -> float:
-    """Mutual information of the two columns of a table, from its noisy cells, in rows."""
-    at = is_leaf(tree)
-    n = np.maximum(tree.n[at], 0).astype(np.float64)
-    ranges = [
-        np.unique(
-            np.column_stack([held[at, j] for held in (tree.kind, tree.level, tree.index)]),
-            axis=0,
-            return_inverse=True,
-        )[1].ravel()
-        for j in (0, 1)
-    ]
-    sums = [np.bincount(one, weights=n) for one in ranges]
-    expected = sums[0][ranges[0]] * sums[1][ranges[1]] / max(n.sum(), 1.0)
-    some = n > 0
-    found = float((n[some] * np.log(n[some] / expected[some])).sum())
-    return found - (len(sums[0]) - 1) * (len(sums[1]) - 1) / 2  # as much by chance
+def _rows_of_values(tree: Measurement) -> Int64Array:
+    """Noisy rows of a column's values and narrowest ranges, in their order."""
+    at = np.flatnonzero(is_leaf(tree))
+    low = tree.index[at, 0] << tree.level[at, 0].astype(np.int64)
+    n: Int64Array = tree.n[at][np.lexsort((low, tree.kind[at, 0]))]
+    return np.maximum(n, 0)
 
 
 def _released(columns: tuple[Column, ...]) -> list[str]:

@@ -534,7 +534,7 @@ class TableEntry(_Section):
     max_added: int | None = Field(
         None,
         description="Wide tables: most tables to measure for it beyond those listed; default all pairs and, with "
-        f"`accept_risk`, the tables of three columns that help; with `choose` {MOST_CHOSEN}",
+        f"`accept_risk`, as many tables of three columns; with `choose` {MOST_CHOSEN}",
     )
 
 

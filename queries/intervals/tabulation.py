@@ -25,7 +25,7 @@ from queries.intervals.replays import Replays, damage_told, replays, table_of
 from queries.intervals.spread import Status, ends_of_figures, most_hidden, statuses
 from queries.intervals.statement.weighted import weight_of
 from queries.intervals.universes import ruled_out
-from queries.sql import Session, near_names
+from queries.sql import Session, near_names, to_measure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -233,7 +233,8 @@ def tabulate(
         )
         return replace(summed, measure=measure)
     _checked(release, columns, where, measure, of, over, quantile)
-    answering = release.route({*columns, *where, *beside, *([of] if of else [])})
+    read = {*columns, *where, *beside, *([of] if of else [])}
+    answering = release.route(read)
     asked = _Asked(
         measure=measure,
         of=of,
@@ -242,7 +243,10 @@ def tabulate(
     )
     table = table_of(release, answering)
     region = region_of(table, columns, where)
-    return _tabulated(release, table, region, asked, columns)
+    found = _tabulated(release, table, region, asked, columns)
+    if table.card.get("wide") and (more := to_measure(read)):
+        found = replace(found, words=f"{found.words} {more}.")
+    return found
 
 
 def measured_counts(release: Session, columns: ColumnSet) -> tuple[Tabulation, Int64Array]:

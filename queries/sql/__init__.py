@@ -18,7 +18,7 @@ from queries.sql.planner import (
 )
 from queries.sql.refusals import near_names
 from queries.sql.result import GivenRows, Result, Statement, Unreleased
-from queries.sql.router import nearest
+from queries.sql.router import nearest, to_measure
 from queries.sql.session import TIMEOUT_S, Session
 from queries.sql.unreleased import MARK, NOT_RELEASED, Marks, marked
 from queries.sql.views import Variants
@@ -47,5 +47,6 @@ __all__ = [
     "nearest",
     "plan_of",
     "selected",
+    "to_measure",
     "workbook_of",
 ]

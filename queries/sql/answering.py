@@ -11,7 +11,7 @@ import copy
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,7 +27,7 @@ from queries.sql.own_tables import OwnTable, own_tables, put
 from queries.sql.planner import NO_ADVICE, Reads, StubPlanner, plan_of, read_from, selected
 from queries.sql.refusals import LackingColumn, Vocabulary, refusal
 from queries.sql.result import Result, Statement
-from queries.sql.router import route
+from queries.sql.router import route, to_measure
 from queries.sql.views import Filling, GiveBack, LogicalViews, Variants
 
 
@@ -103,15 +103,23 @@ class Answering:
         if reads.is_multi:
             return self._learned(request, reads.columns)[0]
         table = self.route(reads.columns, reads.parts)
+        advice = self._advised(reads, table)
         try:
-            return self._run(request, table, advice=reads.advice, is_kept=not request.own)
+            return self._run(request, table, advice=advice, is_kept=not request.own)
         except LackingColumn:
             if not self._is_the_same_without(request, table):
                 self._run(
                     request, table, filling="guard"
                 )  # raises the same error, with the column's name
                 raise
-        return self._run(request, table, advice=reads.advice, filling="blank")
+        return self._run(request, table, advice=advice, filling="blank")
+
+    def _advised(self, reads: Reads, table: ColumnSet) -> Advice:
+        """What is said of a statement, with what table would measure what only a modelled one has."""
+        is_modelled = self._facts.noise[table][0] == 0 and self._card(table).wide
+        more = to_measure(reads.columns) if is_modelled else ""
+        advice = reads.advice
+        return replace(advice, warnings=(*advice.warnings, more)) if more else advice
 
     def routing(
         self, text: str, tables: Mapping[str, Any] | None

@@ -90,6 +90,17 @@ def _to_add(columns: ColumnSet, *, is_added: bool) -> str:
     )
 
 
+def to_measure(columns: Collection[str]) -> str:
+    """How columns that only a modelled table has together could be measured; empty: they are too many."""
+    if len(columns) > MAX_WIDTH:
+        return ""
+    wanted = column_set(tuple(columns))
+    return (
+        f"No measured table has {names_text(wanted)} together; the custodian can add one: tablepack add RELEASE "
+        f"--columns {shlex.quote(names_text(wanted, ','))}"
+    )
+
+
 def no_such_table(columns: ColumnSet, tables: Collection[ColumnSet]) -> NotAnswerable:
     """Return the refusal of a table that is given by exactly its columns."""
     near = nearest(columns, tables)

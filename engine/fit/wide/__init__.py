@@ -7,7 +7,7 @@ May import the engine's root and engine.fit.
 
 from __future__ import annotations
 
-from engine.fit.wide.choosing import chosen_triples, triples_by_pairs
+from engine.fit.wide.choosing import chosen_triples
 from engine.fit.wide.rows import WideFit, fit_wide, used_by, wide_table
 
-__all__ = ["WideFit", "chosen_triples", "fit_wide", "triples_by_pairs", "used_by", "wide_table"]
+__all__ = ["WideFit", "chosen_triples", "fit_wide", "used_by", "wide_table"]

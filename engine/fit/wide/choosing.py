@@ -1,155 +1,77 @@
-"""Which tables of three columns would help a wide table most, read off the wide table itself.
+"""Which tables of three columns would help a wide table most, by the counts of its columns alone.
 
-Rows of a wide table in, column sets out. Only pairs are looked at, which the wide table has nearly as locked: nothing
-is known here that a reader of the release does not know. Three columns that have much to do with each other in pairs
-are likely to have something that only all three show. Each pair counts half as much for every chosen table that has it,
-so that the choice goes round.
+Rows of each value of each column in, column sets out. A wide table has what pairs say. Where rows are a sample, a cell
+in which they expect e rows holds about sqrt(e) more or fewer: a table of three columns shows this up to its noise,
+where e is above the threshold, and nothing elsewhere. So one helps the more, the more cells of middling size it has.
+What it would show of an interaction beyond that, no pair says: measured, the dependence in pairs adds nothing to this
+order (decision 043). It is divided by what the table costs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import combinations
+from math import prod, sqrt
 
 import numpy as np
 
-from engine.fit.wide.exchange import information_of
-from engine.fit.wide.rows import GROUPS, packed
-from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
+from engine.fit.wide.rows import packed
+from engine.schema import ColumnSet, FloatArray, Int64Array
 
-_MOST_HALVINGS = 40
-_NEVER = -1
+GROUPS = 16
+"""Columns of more values are taken in groups of neighbours, of about equal share."""
+FIXED_COST = 200
+"""The time that a table takes, locking and the search of the wide table together, is about in proportion to this plus
+the root of the number of its combinations, as measured on NIST's excerpt."""
+STEPS = 1 << 12
+"""Gains are compared in steps of 1 / STEPS rows: sums of whole numbers are the same in any order."""
 
 
 def chosen_triples(
     columns: ColumnSet,
-    codes: Sequence[Int64Array],
-    n: Int64Array,
+    counts: Sequence[Int64Array],
     *,
+    threshold: float,
+    noise_sd: float,
     most: int,
     known: Collection[ColumnSet] = (),
     target: str | None = None,
 ) -> tuple[ColumnSet, ...]:
-    """Choose tables of three columns, the most helpful first.
+    """Choose tables of three columns, those that help most for their cost first; among equals the first by name.
 
+    counts: For each column the rows of its values, neighbours side by side.
+    threshold, noise_sd: Of a table: cells of fewer rows are suppressed, others have noise.
     most: So many tables at most.
-    known: Tables that are locked already; what lies inside one is not chosen.
-
-    Columns of which one implies the other are not chosen together: the pair without the implied one says the same.
-    Everything is compared in whole numbers; among equals the first by name is taken.
+    known: Tables that are there already; what lies inside one is not chosen.
+    target: Tables with this column come first.
     """
-    triples = _triples(columns)
-    left = _is_free(columns, triples, known) & ~_has_implied(triples, _implied(codes))
-    information, least = _information(codes, n).astype(np.int64), np.full(len(triples), -1.0)
-    return _greedy(columns, triples, information, left, least, most=most, target=target)
-
-
-def triples_by_pairs(
-    columns: ColumnSet,
-    information: FloatArray,
-    n_values: Sequence[int],
-    *,
-    most: int | None,
-    target: str | None,
-) -> tuple[ColumnSet, ...]:
-    """Choose tables of three columns by what measured pairs say, the most helpful first.
-
-    information: shape (n_columns, n_columns), mutual information of each pair in rows, less what chance makes of noise.
-    n_values: Of each column: a table is worth while only if it may tell more than chance makes of its cells.
-    """
-    triples = _triples(columns)
-    least = np.prod((np.array(n_values) - 1)[triples], axis=1) / 2
-    left = np.ones(len(triples), dtype=bool)
-    known = np.rint(np.maximum(information, 0)).astype(np.int64)
-    return _greedy(columns, triples, known, left, least, most=most, target=target)
-
-
-def _triples(columns: ColumnSet) -> Int64Array:
-    return np.array([*combinations(range(len(columns)), 3)], dtype=np.int64).reshape(-1, 3)
-
-
-def _greedy(
-    columns: ColumnSet,
-    triples: Int64Array,
-    information: Int64Array,
-    left: BoolArray,
-    least: FloatArray,
-    *,
-    most: int | None,
-    target: str | None,
-) -> tuple[ColumnSet, ...]:
-    """Take triples by the information of their pairs, which counts half as much for each that was taken.
-
-    least: What the score of each must exceed.
-    """
-    first = np.zeros(len(triples), dtype=bool)
-    if target is not None:
-        first = (triples == columns.index(target)).any(axis=1)
-    used = np.zeros((len(columns), len(columns)), dtype=np.int64)
-    sides = [(triples[:, i], triples[:, j]) for i, j in ((0, 1), (0, 2), (1, 2))]
-    out: list[ColumnSet] = []
-    while (most is None or len(out) < most) and left.any():
-        halved = information >> np.minimum(used, _MOST_HALVINGS)
-        score = np.sum([halved[side] for side in sides], axis=0)
-        left = left & (score > least)
-        if not left.any():
-            break
-        wanted = left & first if (left & first).any() else left
-        best = int(np.where(wanted, score, _NEVER).argmax())
-        out.append(tuple(columns[place] for place in triples[best].tolist()))
-        left[best] = False
-        for one, other in combinations(triples[best].tolist(), 2):
-            used[one, other] += 1
-    return tuple(out)
-
-
-def _information(codes: Sequence[Int64Array], n: Int64Array) -> np.ndarray:
-    """Mutual information of all pairs in whole steps, values of many-valued columns in groups."""
-    levels = [_grouped(code, n) for code in codes]
-    sizes = [int(level.max(initial=-1)) + 1 for level in levels]
-    pairs = {
-        (i, j): _counts(levels[i] * sizes[j] + levels[j], n, sizes[i] * sizes[j]).reshape(
-            sizes[i], sizes[j]
-        )
-        for i, j in combinations(range(len(levels)), 2)
+    sizes = {name: _grouped(n).astype(np.float64) for name, n in zip(columns, counts, strict=True)}
+    lengths = {name: len(n) for name, n in zip(columns, counts, strict=True)}
+    inside = [{*table} for table in known]
+    use = {
+        triple: _gain([sizes[name] for name in triple], threshold, noise_sd)
+        / (FIXED_COST + sqrt(prod(lengths[name] for name in triple)))
+        for triple in combinations(columns, 3)
+        if not any(table.issuperset(triple) for table in inside)
     }
-    return information_of(pairs, len(levels))
+    helpful = [triple for triple in use if use[triple] > 0]
+    helpful.sort(key=lambda triple: (target not in triple, -use[triple], triple))
+    return tuple(helpful[:most])
 
 
-def _grouped(code: Int64Array, n: Int64Array) -> Int64Array:
-    """Values as they are where they are few, else neighbours together: many cells of few rows look like dependence."""
-    single = _counts(code, n, int(code.max(initial=-1)) + 1)
-    if len(single) <= GROUPS:
-        return code
-    return packed(single, np.zeros(len(single), np.int64), int(n.sum()) // GROUPS)[code]
+def _gain(sizes: Sequence[FloatArray], threshold: float, noise_sd: float) -> int:
+    """Rows by which the cells of a table would be nearer to the data than as pairs have them, in whole steps."""
+    total = max(float(sizes[0].sum()), 1.0)
+    first, second, third = sizes
+    expected = (first[:, np.newaxis] * second / total).reshape(-1, 1) * (third / total)
+    seen = expected[expected >= threshold]
+    nearer = np.rint((np.sqrt(seen) - noise_sd) * STEPS).astype(np.int64)
+    return int(np.maximum(nearer, 0).sum())
 
 
-def _counts(code: Int64Array, n: Int64Array, size: int) -> Int64Array:
-    """Rows of each code; whole, far below 2 ** 53."""
-    return np.bincount(code, weights=n, minlength=size).astype(np.int64)
-
-
-def _implied(codes: Sequence[Int64Array]) -> BoolArray:
-    """Whether one of two columns implies the other, in all rows; symmetric."""
-    sizes = [int(code.max(initial=-1)) + 1 for code in codes]
-    out = np.zeros((len(codes), len(codes)), dtype=bool)
-    for i, j in combinations(range(len(codes)), 2):
-        both = len(np.unique(codes[i] * sizes[j] + codes[j]))
-        out[i, j] = out[j, i] = both == max(sizes[i], sizes[j])
-    return out
-
-
-def _has_implied(triples: Int64Array, implied: BoolArray) -> BoolArray:
-    """Triples in which a column implies another one."""
-    one, other, third = triples.T
-    out: BoolArray = implied[one, other] | implied[one, third] | implied[other, third]
-    return out
-
-
-def _is_free(columns: ColumnSet, triples: Int64Array, known: Collection[ColumnSet]) -> BoolArray:
-    """Triples that lie inside no known table."""
-    out = np.ones(len(triples), dtype=bool)
-    for table in known:
-        inside = np.array([name in table for name in columns], dtype=bool)
-        out &= ~inside[triples].all(axis=1)
-    return out
+def _grouped(n: Int64Array) -> Int64Array:
+    """Rows of the values, or of groups of them."""
+    if len(n) <= GROUPS:
+        return n
+    group = packed(n, np.zeros(len(n), np.int64), int(n.sum()) // GROUPS)
+    return np.bincount(group, weights=n).astype(np.int64)  # whole, far below 2 ** 53

@@ -348,6 +348,54 @@ def _exchange_block(
                 rows[column, other[i]] = held
 
 
+WORTH, NEAR = 10, 0.03
+"""An exchange for sums must gain one part in `WORTH` of what the mean sum is off by, squared; none is made once that is
+`NEAR`, in units of the variance that rows drawn at random would give. In the pair of income and PUMA of NIST's excerpt
+21 % of the rows are off without, and mean income by 5.3 %; 22 % and 2.4 % with; with `WORTH` at 100, 29 % and 1.7 %."""
+
+
+@kernel
+def exchange_for_sums(
+    codes: Int64Array,
+    value: FloatArray,
+    one: Int64Array,
+    other: Int64Array,
+    levels: Int64Array,
+    off: FloatArray,
+    weight: FloatArray,
+) -> None:
+    """Let pairs of rows exchange their values, in place, where sums of these come much nearer to what they should be.
+
+    Few are made, so that counts of single values stay: see `WORTH`.
+
+    value: The number that each code stands for.
+    levels: Of other columns, shape (n_columns, n_rows).
+    off, weight: By column and level: what the sum is off by, and one over its variance if rows were drawn at random.
+    """
+    error, n_sums = 0.0, 0
+    for c in range(off.shape[0]):
+        for level in range(off.shape[1]):
+            error += weight[c, level] * off[c, level] * off[c, level]
+            n_sums += weight[c, level] > 0
+    for k in range(len(one)):
+        if error <= n_sums * NEAR:
+            break
+        i, j = one[k], other[k]
+        move = value[codes[j]] - value[codes[i]]
+        gain = 0.0
+        for c in range(len(levels)):
+            a, b = levels[c, i], levels[c, j]
+            if a != b:
+                gain += weight[c, a] * move * (move + 2 * off[c, a])
+                gain += weight[c, b] * move * (move - 2 * off[c, b])
+        if gain * n_sums * WORTH < -error:
+            error += gain
+            for c in range(len(levels)):
+                off[c, levels[c, i]] += move
+                off[c, levels[c, j]] -= move
+            codes[i], codes[j] = codes[j], codes[i]
+
+
 # The start of a wide table: rows dealt out along the tree of the strongest dependencies.
 #
 # Tables of pairs of columns in, rows out. Each table of the tree is met exactly, so the blanks of a universe stay

@@ -26,6 +26,7 @@ from engine.fit.wide.exchange import (
     block_sweep,
     blocks_of,
     counted,
+    exchange_for_sums,
     information_of,
     matched_sweep,
     spanning_tree,
@@ -33,6 +34,8 @@ from engine.fit.wide.exchange import (
     tree_rows,
 )
 from engine.schema import (
+    KIND_NULL,
+    KIND_OTHER,
     BoolArray,
     CellGroups,
     ColumnSet,
@@ -40,6 +43,7 @@ from engine.schema import (
     Int64Array,
     Support,
     SyntheticTable,
+    column_set,
 )
 
 # Which columns of a wide table are searched, in which levels, and which follow from others.
@@ -263,6 +267,37 @@ def placed_values(
     by_fine = np.argsort(fine, kind="stable")
     out = np.empty(len(host), dtype=np.int64)
     out[shuffles.grouped(board.rows[own_place])] = np.repeat(by_fine, support.n[by_fine])
+    return out
+
+
+def with_sums(
+    codes: Int64Array,
+    host: Int64Array,
+    value: FloatArray,
+    levels: Int64Array,
+    wanted: Sequence[FloatArray],
+    shuffles: Shuffles,
+) -> Int64Array:
+    """Rows of a group exchange values until the sums of a number by other columns come near to those of the pairs.
+
+    value: The number for each position; levels: Of the other columns, shape (n_columns, n_rows).
+    wanted: By level of each of these columns the sum in its pair.
+    """
+    if not len(wanted) or not len(codes):
+        return codes
+    shape = len(wanted), max(map(len, wanted))
+    off, weight = np.zeros(shape), np.zeros(shape)
+    spread = max(float(np.cumsum(value[codes] * value[codes])[-1]) / len(codes), 1.0)
+    for own, level, sums in zip(range(len(wanted)), levels, wanted, strict=True):
+        n = np.bincount(level, minlength=len(sums))
+        off[own, : len(sums)] = np.bincount(level, value[codes], len(sums)) - sums
+        weight[own, : len(sums)] = 1 / (np.maximum(n, 1) * spread)
+    out = codes.copy()
+    for _ in range(BUDGET.sum_sweeps):
+        order = shuffles.grouped(host)
+        one, other = order[: len(order) - 1 : 2], order[1::2]
+        alike = host[one] == host[other]
+        exchange_for_sums(out, value, one[alike], other[alike], levels, off, weight)
     return out
 
 
@@ -690,9 +725,35 @@ def _values(
         codes[name] = placed_values(
             rows, sizes, host, supports[name], fine, group, targets, shuffles
         )
+        if supports[name].values is None:
+            value = _centred(supports[name])
+            wanted = {
+                other: _sums_by(table, name, value, plan.searched[other], sizes[at])
+                for other, at in own.items()
+                if (table := pairs.get(column_set((name, other)))) is not None
+            }
+            levels = rows[[own[other] for other in wanted]]
+            codes[name] = with_sums(codes[name], host, value, levels, [*wanted.values()], shuffles)
     for name, implied in plan.implied.items():
         codes[name] = implied.code[codes[implied.by]]
     return np.stack([codes[name] for name in columns])
+
+
+def _centred(support: Support) -> FloatArray:
+    """A column's values as numbers, less their mean; a blank counts as that."""
+    is_value = (support.kind != KIND_NULL) & (support.kind != KIND_OTHER)
+    n, value = np.where(is_value, support.n, 0), support.grid.astype(np.float64)
+    mean = float(np.cumsum(value * n)[-1]) / max(int(n.sum()), 1)
+    return np.where(is_value, value - mean, 0.0)
+
+
+def _sums_by(
+    table: SyntheticTable, name: str, value: FloatArray, level: Int64Array, size: int
+) -> FloatArray:
+    """Sums of a column of a pair by the levels of the other one."""
+    at = table.columns.index(name)
+    weights = value[table.codes[:, at]] * table.n
+    return np.bincount(level[table.codes[:, 1 - at]], weights, size).astype(np.float64)
 
 
 def _off(rows: Int64Array, targets: Sequence[Target]) -> dict[int, float]:

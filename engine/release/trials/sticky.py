@@ -74,7 +74,9 @@ def sticky_trial(
     kept = _Kept()
     trees = {tree.columns: tree for tree in measured.one_way.values()}
     wide = [columns for columns in wanted if len(columns) > MAX_WIDTH]
-    chosen = dict.fromkeys(one for columns in wide for one in chosen_for(columns, measured, draws))
+    chosen = dict.fromkeys(
+        one for columns in wide for one in chosen_for(columns, measured, privacy)
+    )
     relations = Relations(chosen=tuple(chosen))
     trees |= {t.columns: t for t in measure_wider(measured, relations.needed(wanted), draws)}
     order = _order(declared, wanted, privacy, key, relations)
