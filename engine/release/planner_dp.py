@@ -16,6 +16,7 @@ from engine.errors import SpecError
 from engine.guarantee import Guarantee, named
 from engine.levels import Levels, n_cells, sizes_of, tree_sizes
 from engine.measure.dp import (
+    CHOICE_SHARE,
     Balance,
     Cost,
     Share,
@@ -125,6 +126,7 @@ class PlanDP:
     # margins, counts: Margins, and noisy counts in them (inner nodes of trees included).
     margins: int
     counts: int
+    candidates: int = 0  # Of these margins, those of which a build measures only some
     cells: int  # Combinations of all columns, strata included
     fit: str  # How the joint distribution would be fitted
     warnings: tuple[str, ...]
@@ -155,6 +157,7 @@ class PlanDP:
             "prices": [asdict(price) for price in self.prices],
             "total_noise_sd": round(self.total_sd, 3),
             "margins": self.margins,
+            "candidates": self.candidates,
             "counts": self.counts,
             "cells": self.cells,
             "fit": self.fit,
@@ -188,6 +191,7 @@ class PlanDP:
         return [
             f"{self.margins:,} margin{'' if self.margins == 1 else 's'} with {self.counts:,} counts; {price}; "
             f"fit: {self.fit}",
+            *self._choice(),
             *self._priced(),
             *(self.accuracy.sentences() if self.accuracy else ()),
             *self.guarantee.sentences(),
@@ -195,6 +199,16 @@ class PlanDP:
             "no row decides whether it succeeds. This plan has read no data; what a source.sql makes of it, only the "
             "build can tell. The cost is that of measuring anew: what was measured already is used again at no cost. "
             "A build that is averaged with earlier ones of the same rows states the epsilon of all of them.",
+        ]
+
+    def _choice(self) -> list[str]:
+        """What is not known before a build that chooses margins."""
+        if not self.candidates:
+            return []
+        return [
+            f"Of {self.candidates:,} margins of several columns the build measures those that promise most, which it "
+            f"finds with {float(CHOICE_SHARE):.0%} of the budget. Tables of one that it leaves out are modelled; the "
+            "noise stated here is that of measuring all of them: those that are measured have less."
         ]
 
     def _priced(self) -> list[str]:
@@ -257,6 +271,7 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None, accuracy: str | None 
         ),
         total_sd=next((share.variance**0.5 for share in measured if not share.columns), 0.0),
         margins=len(margins),
+        candidates=len(params.candidates),
         counts=sum(_n_counts(share, params.strata, levels) for share in margins),
         cells=n_cells(sizes_of(levels, params.columns)),
         fit=_fit(params, levels),

@@ -61,6 +61,7 @@ class _Joint:
     columns: ColumnSet
     strata: ColumnSet
     margins: tuple[ColumnSet, ...]
+    candidates: tuple[ColumnSet, ...]
     ranges: tuple[tuple[str, int], ...]
 
 
@@ -89,7 +90,7 @@ def dp_from(
         return None, ()
     # The keys left out were expanded, or only matter for the checks.
     left = {"guarantee", "delta", "noise", "allocation", "extra", "zeros", "max_rows", *_EXPANDED}
-    left |= {"public_tables", "each_row_from_one_entity", "each_row_is_one_entity"}
+    left |= {"public_tables", "each_row_from_one_entity", "each_row_is_one_entity", "adaptive"}
     plain = section.model_dump(exclude=left)
     params = DPParams(
         **plain,
@@ -104,6 +105,7 @@ def dp_from(
         public_tables=tuple(section.public_tables),
         columns=joint.columns,
         margins=joint.margins,
+        candidates=joint.candidates,
         strata=joint.strata,
         ranges=joint.ranges,
     )
@@ -216,8 +218,8 @@ def _joint(section: DPSection, context: DPContext, problems: list[str]) -> _Join
     if section.method == "catall":
         problems.extend(
             f'dp.{key}: only allowed with method = "ipf"; "catall" counts one table of all columns'
-            for key in ("margins", "extra", "ranges")
-            if getattr(section, key) not in (None, [], {})
+            for key in ("margins", "extra", "ranges", "adaptive")
+            if getattr(section, key) not in (None, [], {}, False)
         )
         rest = tuple(name for name in used if name not in strata)
         margins: tuple[ColumnSet, ...] = (rest,) if rest else ()
@@ -232,13 +234,24 @@ def _joint(section: DPSection, context: DPContext, problems: list[str]) -> _Join
     if strata and set(strata) == set(used):
         problems.append("dp.strata: no column is left to count")
     ranges = _ranges(section, used, strata, context, problems)
-    listed = (
-        {*margins, *extra, *((name,) for name, _ in ranges)} if section.method == "ipf" else margins
-    )
+    listed = {*margins}
+    if section.method == "ipf":
+        listed |= {*extra, *((name,) for name, _ in ranges)}
+    candidates: set[ColumnSet] = set()
+    if section.adaptive and section.guarantee:
+        candidates = {one for one in {*margins} - {*extra} if len(one) > 1}
+        listed = listed - candidates | {(name,) for margin in listed for name in margin}
+        if not candidates and margins:
+            problems.append("dp.adaptive: no margin of several columns is left to choose")
+
+    def ranked(some: set[ColumnSet]) -> tuple[ColumnSet, ...]:
+        return tuple(sorted(some, key=lambda margin: (len(margin), margin)))
+
     return _Joint(
         columns=used,
         strata=strata,
-        margins=tuple(sorted(listed, key=lambda margin: (len(margin), margin))),
+        margins=ranked(listed),
+        candidates=ranked(candidates),
         ranges=ranges,
     )
 
@@ -344,7 +357,7 @@ def _counting_mistakes(
     sizes = {column.name: n_levels(column) for column in counted}
     wanted = [
         ("dp.method" if section.method == "catall" else "dp.margins", {*margin, *joint.strata})
-        for margin in joint.margins
+        for margin in (*joint.margins, *joint.candidates)
     ] + [(f"dp.zeros[{number}]", {*rule.columns}) for number, rule in enumerate(zeros, start=1)]
     large = []
     for place, names in wanted:

@@ -438,6 +438,11 @@ class DPSection(_Section):
         description=f"Margins to measure: all of this many columns (1 to {WIDEST_MARGINS}), or a list; default 2",
     )
     extra: list[list[str]] = Field([], description="Margins to measure in addition")
+    adaptive: bool = Field(
+        False,
+        description="Of `margins` of several columns measure those that promise most, by noisy scores within the "
+        "budget; those of `extra` and single columns always",
+    )
     strata: list[str] = Field(
         [], description="Measure and fit every margin separately within each value of these columns"
     )

@@ -57,6 +57,17 @@ def test_a_plan_by_hand(write):
     assert plan.warnings == ()
 
 
+def test_a_plan_of_a_build_that_chooses(write):
+    """It states the noise that all candidates would have: nothing that is measured has more."""
+    plan = planned(write, 'epsilon = 1.0\nallocation = "equal"\nadaptive = true')
+    assert (plan.margins, plan.candidates) == (10, 6)
+    sd = math.sqrt(variance_of("laplace", 6 / (0.98 * 0.85)))
+    assert of(plan, "AGE", "JOB").noise_sd == pytest.approx(sd, rel=1e-6)
+    single = math.sqrt(variance_of("laplace", 4 / (0.98 * 0.1)))
+    assert of(plan, "JOB").noise_sd == pytest.approx(min(single, sd * math.sqrt(3)), rel=1e-6)
+    assert any("Of 6 margins of several columns" in sentence for sentence in plan.sentences())
+
+
 def test_which_epsilon_an_accuracy_needs(write):
     """Half-widths of one cell are as 1 / epsilon; the epsilon that is found has the accuracy."""
     spec = read_spec(write('epsilon = 1.0\nallocation = "equal"\nnoise = "laplace"', tables=TABLES))

@@ -63,6 +63,29 @@ def test_trees_strata_catall_and_gaussian_noise(tmp_path):
 
 
 @pytest.mark.ci
+def test_margins_that_promise_most_are_measured(tmp_path):
+    """Of all pairs one is anything but independent: it is measured, in every stratum too, and its zeros are kept."""
+    rows = people(20_000)
+    rows["job"] = np.where(rows["age"] < 15, None, np.where(rows["age"] < 60, "a", "b"))
+    rows.to_parquet(tmp_path / "rows.parquet")
+    for vintage, strata in (("whole", ""), ("strata", 'strata = ["region"]')):
+        spec = spec_in(
+            tmp_path, dp=f"epsilon = 1.0\nbudget = 9.0\nadaptive = true\n{strata}",
+            tables=[("age", "job"), ("age", "sex"), WIDEST],
+        )  # fmt: skip
+        spec = replace(spec, vintage=vintage)
+        assert spec.dp.candidates
+        build(spec, tmp_path / f"{vintage}.duckdb")
+        with open_release(tmp_path / f"{vintage}.duckdb") as release:
+            assert release.card("age", "job").dp["covered"]
+            assert release.card("age", "job").dp["epsilon"] == 1.0
+            (old,) = release.sql("SELECT count(*) FROM data WHERE age < 65 AND job = 'b'").rows[0]
+            assert abs(old - ((rows["age"] < 65) & (rows["job"] == "b")).sum()) < 300
+            release.sql("SELECT age < 15, sex, count(*) FROM data GROUP BY ALL", intervals=True)
+    assert [entry.epsilon for entry in balance(spec.key_path).entries] == [1.0, 1.0]
+
+
+@pytest.mark.ci
 def test_columns_in_no_margin_are_uniform_and_said_to_be(tmp_path):
     spec = spec_in(tmp_path, dp='epsilon = 9.0\nmargins = [["age"]]', tables=[("age", "region")])
     build(spec, tmp_path / "r.duckdb")

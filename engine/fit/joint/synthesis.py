@@ -31,6 +31,7 @@ from engine.schema import (
     BoolArray,
     CellGroups,
     ColumnSet,
+    FloatArray,
     Int64Array,
     Support,
     SyntheticTable,
@@ -127,6 +128,34 @@ def reconciled(
             zeros=ruled,
         )
         yield place, targets, ruled
+
+
+def expected_counts(
+    margins: Sequence[Margin],
+    total: Margin,
+    columns: ColumnSet,
+    *,
+    params: DPParams,
+    sizes: Sizes,
+    zeros: Sequence[StructuralZero],
+) -> FloatArray:
+    """Counts of some columns as they follow from those margins that have no others: one axis a column."""
+    inner = tuple(name for name in columns if name not in params.strata)
+    inside = [margin for margin in margins if {*margin.columns} <= {*columns}]
+    ruled = [zero for zero in zeros if {*zero.columns} <= {*columns}]
+    out = np.zeros(tuple(sizes[name] for name in columns))
+    for place, targets, here in reconciled(inside, total, params=params, sizes=sizes, zeros=ruled):
+        at = dict(zip(params.strata, place, strict=True))
+        (table,), _ = fit_junction_tree(
+            targets,
+            junction_tree([inner], sizes),
+            sizes,
+            zeros=here,
+            max_cycles=params.max_cycles,
+            tolerance=params.tolerance,
+        )
+        out[tuple(at.get(name, slice(None)) for name in columns)] = table
+    return out
 
 
 def fitted_rows(

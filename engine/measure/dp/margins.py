@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -31,7 +31,15 @@ import numpy as np
 from engine.errors import InternalError, SpecError, StoreError
 from engine.keys import pack_strings
 from engine.levels import Levels, Margin
-from engine.measure.dp.accounting import Cost, Share, cost, pooled_cost, shares
+from engine.measure.dp.accounting import (
+    Cost,
+    Share,
+    cost,
+    pooled_cost,
+    promising,
+    score_share,
+    shares,
+)
 from engine.measure.dp.counting import counted, counter
 from engine.measure.dp.ledger import (
     Balance,
@@ -45,10 +53,12 @@ from engine.measure.dp.ledger import (
 from engine.measure.dp.noise import noised
 from engine.params import DPParams
 from engine.progress import Progress, silent
-from engine.schema import Column, Int64Array, Writing
+from engine.schema import Column, ColumnSet, FloatArray, Int64Array, Writing
 from engine.source import Opened, locked, read_json, replace_file, sync_folder
 
 _DIGEST_BYTES = 32
+Expected = Callable[[Sequence[Margin], Margin, ColumnSet], FloatArray]
+"""Counts of some columns that follow from noisy margins of single ones and the noisy total."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +67,7 @@ class MeasuredMargins:
 
     # Without columns; exact, of variance 0, where the number of rows is public or nothing is protected.
     total: Margin
-    # In the order of the parameters' margins, those of the strata's columns included in each.
+    # In the order of the parameters' margins, of candidates those that were chosen; with the strata's columns in each.
     margins: tuple[Margin, ...]
     # By all builds whose counts these are means of; infinite if nothing is protected
     spent: Cost
@@ -77,15 +87,18 @@ def measured_margins(
     key_path: Path,
     vintage: str,
     title: str,
+    expected: Expected | None = None,
     report: Progress = silent,
 ) -> MeasuredMargins:
     """Measure every margin of the parameters, or take what an earlier build measured.
 
+    expected: Of the candidates those are measured that are farthest from what it gives, see `drawn`.
     opened: Its table `rows_with_tokens` is used up, unless counts are kept.
     """
     if len(opened.entities) > 1:
         raise SpecError("source.entities: mode dp protects one kind of entity; name one column")
-    planned = shares(params, {name: len(levels[name]) for name in params.columns})
+    sizes = {name: len(levels[name]) for name in params.columns}
+    planned = shares(params, sizes)
     n_rows = opened.ingested.unsettled.get("rows", opened.ingested.n_rows)
     secret = opened.key.derive("fingerprint", vintage)
     name = measurement_id(opened, params, levels, vintage, secret)
@@ -108,7 +121,7 @@ def measured_margins(
                 is_reused = False
                 n = len(exact) - 1
                 charge(key_path, params, id=name, vintage=vintage, title=title, margins=n)
-                measured = noisy(exact, planned, params, report)
+                measured = drawn(exact, params, sizes, expected, report)
                 write_margins(path, measured, name, secret, rows)
     mark_measured(key_path, name)
     with locked(path.parent):
@@ -148,6 +161,7 @@ def measurement_id(
     budget = (params.noise, params.epsilon, params.delta, *split)
     data, of_columns, limits = _rows(opened, params, levels, vintage)
     parts = ["measurement", *map(repr, (data, of_columns, measured, budget)), *limits]
+    parts += [repr(params.candidates)] if params.candidates else []
     return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
 
 
@@ -207,6 +221,46 @@ def _write_remarks(path: Path, opened: Opened, *, is_new: bool) -> None:
         "source changed since it was measured": told.get("digests") != contents,
     }
     replace_file(path, json.dumps(told, indent=1).encode(), "the remarks for the custodian")
+
+
+def drawn(
+    exact: tuple[Margin, ...],
+    params: DPParams,
+    sizes: Mapping[str, int],
+    expected: Expected | None,
+    report: Progress,
+) -> tuple[Margin, ...]:
+    """Noisy margins: all, or, of the candidates, those that promise most by their noisy scores.
+
+    A candidate's score is how many rows its counts are off by (sum of absolute differences) where they are expected
+    from the noisy margins of single columns. One more entity changes it by no more than a count: by its rows.
+
+    exact: The total, then all margins and candidates.
+    """
+    if not params.candidates:
+        return noisy(exact, shares(params, sizes), params, report)
+    if expected is None:
+        raise InternalError("margins cannot be chosen without an estimate to compare them with")
+    found = {one.columns: one for one in exact}
+    first = shares(params, sizes, ())
+    single = {params.measured(one) for one in params.margins if len(one) == 1} | {()}
+    begun = noisy(
+        tuple(one for one in exact if one.columns in single),
+        tuple(share for share in first if share.columns in single),
+        params,
+        silent,
+    )
+    total, *columns = begun
+    off = [
+        np.abs(found[one].n - np.rint(expected(columns, total, one)).astype(np.int64)).sum()
+        for one in map(params.measured, params.candidates)
+    ]
+    scores = noised(np.array(off, dtype=np.int64), params.noise, score_share(params).scale)
+    chosen = promising(params, sizes, scores.tolist(), float(total.n))
+    rest = [share for share in shares(params, sizes, chosen) if share.columns not in single]
+    wanted = tuple(found[share.columns] for share in rest)
+    without_total = replace(params, public_n=True)
+    return (*begun, *noisy(wanted, tuple(rest), without_total, report))
 
 
 def noisy(
