@@ -77,7 +77,7 @@ def params_after(params: DPParams, measured: MeasuredMargins) -> DPParams:
     """The parameters with the candidates that were chosen as margins."""
     if not params.candidates:
         return params
-    margins = (column_set(tuple({*m.columns} - {*params.strata})) for m in measured.margins)
+    margins = (column_set(tuple({*m.columns} - {*params.strata})) for m in measured.counts)
     return replace(params, margins=tuple(margins), candidates=())
 
 
@@ -98,6 +98,8 @@ def joint_order(
     released = replace(params, budget=None)  # the custodian's, and no matter of this release
     privacy = asdict(released)
     del privacy["is_bound_said"], privacy["or_laplace"], privacy["candidates"]
+    if not params.sum_tables:
+        del privacy["sum_tables"]
     zeros = zeros_of(spec.columns, spec.zeros, levels)
     as_stated = stated(measured.total, measured.margins, levels, zeros, as_text)
     if len(json.dumps(as_stated)) <= MOST_STATED:
@@ -117,7 +119,8 @@ def joint_order(
         sampling_key=opened.key.derive("sampling", spec.vintage),
         cost=spent,
         promised=promise,
-        margins=tuple(one.columns for one in (measured.total, *measured.margins)),
+        margins=tuple(one.columns for one in (measured.total, *measured.counts)),
+        sums=tuple(one.measured for one in measured.margins if one.sum_of),
         ledger=measured.entries,
     )
 
@@ -155,7 +158,9 @@ def build_id(fingerprint: str, measured: MeasuredMargins) -> str:
     """Digest of all that decides a release: counts that were measured anew begin a staging area anew."""
     digest = blake2b(pack_strings(["joint", fingerprint]), digest_size=16)
     for margin in (measured.total, *measured.margins):
-        digest.update(pack_strings([*margin.columns, repr((margin.n.shape, margin.variance))]))
+        of = [margin.sum_of] if margin.sum_of else []
+        shape = repr((margin.n.shape, margin.variance))
+        digest.update(pack_strings([*margin.columns, shape, *of]))
         for counts in (margin.n, *margin.tree):
             digest.update(counts.astype("<i8").tobytes())
     return digest.hexdigest()

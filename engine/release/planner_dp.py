@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from engine.errors import SpecError
 from engine.guarantee import Guarantee, named
-from engine.levels import Levels, n_cells, sizes_of, tree_sizes
+from engine.levels import HALF, Levels, n_cells, sizes_of, tree_sizes, widest
 from engine.measure.dp import (
     CHOICE_SHARE,
     Balance,
@@ -73,6 +73,20 @@ class PlannedTableDP:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedSum:
+    """What the values of a column add up to inside their groups of values, in the groups of other columns."""
+
+    column: str
+    by: ColumnSet
+    # Standard deviation of the noise, in units of the column; that of the counts of its groups of values comes on top.
+    noise_sd: float
+
+    def __str__(self) -> str:
+        within = f" by {', '.join(self.by)}" if self.by else ""
+        return f"{self.column}{within}: {self.noise_sd:,.4g}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Price:
     """What one kind of noise would cost in accuracy, for the same epsilon."""
 
@@ -127,6 +141,7 @@ class PlanDP:
     margins: int
     counts: int
     candidates: int = 0  # Of these margins, those of which a build measures only some
+    sums: tuple[PlannedSum, ...] = ()
     cells: int  # Combinations of all columns, strata included
     fit: str  # How the joint distribution would be fitted
     warnings: tuple[str, ...]
@@ -158,6 +173,7 @@ class PlanDP:
             "total_noise_sd": round(self.total_sd, 3),
             "margins": self.margins,
             "candidates": self.candidates,
+            "sums": [asdict(one) for one in self.sums],
             "counts": self.counts,
             "cells": self.cells,
             "fit": self.fit,
@@ -192,6 +208,13 @@ class PlanDP:
             f"{self.margins:,} margin{'' if self.margins == 1 else 's'} with {self.counts:,} counts; {price}; "
             f"fit: {self.fit}",
             *self._choice(),
+            *(
+                [
+                    f"sd of what values add up to inside their groups of values: {'; '.join(map(str, self.sums))}"
+                ]
+                if self.sums
+                else []
+            ),
             *self._priced(),
             *(self.accuracy.sentences() if self.accuracy else ()),
             *self.guarantee.sentences(),
@@ -249,7 +272,7 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None, accuracy: str | None 
     sizes = {name: len(of_column) for name, of_column in levels.items()}
     params = settled(spec.dp, sizes)
     measured = shares(params, sizes)
-    margins = tuple(share for share in measured if share.columns)
+    margins = tuple(share for share in measured if share.columns and not share.sum_of)
     tables = tuple(_planned(table, margins, levels) for table in spec.tables)
     spends = cost(params)
     held = balance(spec.key_path) if params.is_protected else None
@@ -269,9 +292,10 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None, accuracy: str | None 
             for one in (alternatives(spec.dp) if params.is_protected else ())
             if math.isfinite(sd := worst_sd(one, sizes))
         ),
-        total_sd=next((share.variance**0.5 for share in measured if not share.columns), 0.0),
+        total_sd=next((one.variance**0.5 for one in measured if one.measured == ((), "")), 0.0),
         margins=len(margins),
         candidates=len(params.candidates),
+        sums=tuple(_planned_sum(one, levels) for one in measured if one.sum_of),
         counts=sum(_n_counts(share, params.strata, levels) for share in margins),
         cells=n_cells(sizes_of(levels, params.columns)),
         fit=_fit(params, levels),
@@ -305,7 +329,7 @@ def _accuracy(given: DPParams, levels: dict[str, Levels], question: str) -> Accu
 
     def half(epsilon: float) -> float:
         params = settled(replace(given, epsilon=epsilon), sizes)
-        margins = [share for share in shares(params, sizes) if share.columns]
+        margins = [one for one in shares(params, sizes) if one.columns and not one.sum_of]
         sd = _planned(columns, margins, levels).noise_sd
         if sd is None:
             named = ", ".join(columns)
@@ -350,6 +374,14 @@ def _planned(
         measured_by=None if best is None else best[1],
         noise_sd=None if best is None else best[0] ** 0.5,
     )
+
+
+def _planned_sum(share: Share, levels: Mapping[str, Levels]) -> PlannedSum:
+    """The noise of one sum of positions, as an amount."""
+    own = levels[share.sum_of]
+    step = own.column.resolution.step if own.column.resolution else 1.0
+    unit = step * widest(own) / (2 * HALF)
+    return PlannedSum(column=share.sum_of, by=share.columns, noise_sd=unit * share.variance**0.5)
 
 
 def _n_counts(share: Share, strata: ColumnSet, levels: dict[str, Levels]) -> int:

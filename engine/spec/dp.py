@@ -26,7 +26,7 @@ from engine.params import (
     ZeroPart,
     ZeroRule,
 )
-from engine.schema import Column, ColumnSet, SourceSpec, column_set
+from engine.schema import NUMBER_KINDS, Column, ColumnSet, SourceSpec, column_set
 from engine.spec.columns import fitting, is_on_grid, misplaced_breaks
 from engine.spec.model import MOST_LEVELS, WIDEST_MARGINS, DPSection, checked, did_you_mean
 from engine.spec.source import format_of
@@ -63,6 +63,7 @@ class _Joint:
     margins: tuple[ColumnSet, ...]
     candidates: tuple[ColumnSet, ...]
     ranges: tuple[tuple[str, int], ...]
+    sums: tuple[tuple[str, ColumnSet], ...]
 
 
 def dp_from(
@@ -90,7 +91,8 @@ def dp_from(
         return None, ()
     # The keys left out were expanded, or only matter for the checks.
     left = {"guarantee", "delta", "noise", "allocation", "extra", "zeros", "max_rows", *_EXPANDED}
-    left |= {"public_tables", "each_row_from_one_entity", "each_row_is_one_entity", "adaptive"}
+    left |= {"public_tables", "each_row_from_one_entity", "each_row_is_one_entity"}
+    left |= {"adaptive", "sums"}
     plain = section.model_dump(exclude=left)
     params = DPParams(
         **plain,
@@ -107,6 +109,7 @@ def dp_from(
         margins=joint.margins,
         candidates=joint.candidates,
         strata=joint.strata,
+        sum_tables=joint.sums,
         ranges=joint.ranges,
     )
     return params, zeros
@@ -253,7 +256,33 @@ def _joint(section: DPSection, context: DPContext, problems: list[str]) -> _Join
         margins=ranked(listed),
         candidates=ranked(candidates),
         ranges=ranges,
+        sums=_sums(section, used, context, problems) if section.sums else (),
     )
+
+
+def _sums(
+    section: DPSection, used: ColumnSet, context: DPContext, problems: list[str]
+) -> tuple[tuple[str, ColumnSet], ...]:
+    """Columns whose sums are measured, each in the groups of one other column or in none."""
+    if section.strata:
+        problems.append("dp.sums: not with strata; remove one of the two")
+    found = [
+        one.name
+        for one in context.columns or ()
+        if one.name in used and one.kind in NUMBER_KINDS and one.sums and one.domain is None
+        if one.breaks is not None or one.step > 1
+    ]
+    if not found and context.columns is not None:
+        problems.append(
+            "dp.sums: no number that is counted has groups of values (breaks) whose sums would say more"
+        )
+    by = {
+        (name, tuple(other for other in table if other != name))
+        for name in found
+        for table in context.tables
+        if name in table and len(table) <= 2
+    }
+    return tuple(sorted(by | {(name, ()) for name in found}, key=lambda s: (len(s[1]), s)))
 
 
 def _named(names: Sequence[str], place: str, context: DPContext, problems: list[str]) -> ColumnSet:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InternalError, SpecError
+from engine.levels import HALF
 from engine.measure.dp import Cost, accounting, cost, shares
 from engine.measure.dp.accounting import composed, decimal, promising, rho_of, score_share
 from engine.measure.dp.conversion import epsilon_of_rho
@@ -48,6 +49,15 @@ def test_a_tree_counts_once_a_depth():
     # 100 leaves by 2: 50, 25, 13, 7, 4, 2 nodes and the leaves.
     assert shares(replace(PLAIN, ranges=(("AGE", 2),)), {"AGE": 100})[1].depths == 7
     assert shares(replace(PLAIN, ranges=(("AGE", 200),)), {"AGE": 100})[1].depths == 1
+
+
+def test_a_sum_is_one_more_margin_whose_rows_weigh_more():
+    params = replace(PLAIN, sum_tables=(("AGE", ()), ("AGE", ("SEX",))))
+    margin, *_, whole, by_sex = shares(params, {})[1:]
+    assert (whole.measured, by_sex.measured) == (((), "AGE"), (("SEX",), "AGE"))
+    assert margin.epsilon == whole.epsilon == by_sex.epsilon == pytest.approx(0.98 / 5, rel=BIT)
+    assert margin.scale == pytest.approx(5 / 0.98, rel=BIT)
+    assert whole.scale == pytest.approx(HALF * 5 / 0.98, rel=BIT)
 
 
 def test_strata_are_columns_of_every_margin_and_cost_nothing():
@@ -246,6 +256,7 @@ def test_whatever_is_chosen_no_more_is_spent_than_is_charged(data, gaussian, row
         margins=(*((name,) for name in names), *sorted(extra)),
         candidates=tuple(pair for pair in pairs if pair not in extra),
         allocation=data.draw(st.sampled_from(["cells", "equal"])),
+        sum_tables=data.draw(st.sampled_from([(), (("A", ()), ("A", ("B",)))])),
         max_rows=rows,
         public_n=public,
     )
@@ -257,7 +268,8 @@ def test_whatever_is_chosen_no_more_is_spent_than_is_charged(data, gaussian, row
     spent = [score_share(params), *shares(params, sizes, chosen)]
     # Each figure is charged what OpenDP says of its scale, whatever formula made it.
     for one in spent:
-        said = one.depths * Fraction(guarantee_of(one.noise, one.scale, rows))
+        most = rows * HALF if one.sum_of else rows
+        said = one.depths * Fraction(guarantee_of(one.noise, one.scale, most))
         assert float(said) == (one.rho if gaussian else one.epsilon)
     whole = cost(params)
     assert sum(Fraction(one.rho if gaussian else one.epsilon) for one in spent) <= (

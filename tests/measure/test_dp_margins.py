@@ -26,6 +26,7 @@ from fixtures.margins import (
 from fixtures.measure import column
 
 from engine.errors import BudgetError, InternalError, StoreError
+from engine.levels import HALF
 from engine.measure.dp import balance, ledger_path, set_budget
 from engine.measure.dp import margins as marginals
 from engine.measure.dp.ledger import measured_folder
@@ -395,3 +396,37 @@ def test_margins_are_chosen_once_and_charged_as_declared(spec):
     assert [entry.epsilon for entry in balance(spec.key_path).entries] == [1.0]
     with pytest.raises(InternalError):
         measure(spec, replace(params, epsilon=2.0))
+
+
+def test_sums_by_hand_and_what_one_entity_changes(spec):
+    """AGE has groups 0-2, 3-6 and 7-9; half of the widest, 1.5 years, is HALF."""
+    sums = (("AGE", ()), ("AGE", ("REG",)))
+
+    def exact(frame):
+        found = measure(spec, replace(EXACT, sum_tables=sums), frame)
+        return {m.measured: m.n for m in found.margins if m.sum_of}
+
+    middle = {**dict.fromkeys(range(3), 1), **dict.fromkeys(range(3, 7), 4.5)}
+    above = [
+        0 if pd.isna(age) else round(HALF * (age - middle.get(age, 8)) / 1.5)
+        for age in FRAME["AGE"]
+    ]
+    by_region = FRAME.assign(above=above).groupby("REG")["above"].sum()
+    got = exact(FRAME)
+    assert got[(), "AGE"].tolist() == sum(above)
+    assert got[("REG",), "AGE"].tolist() == by_region.tolist()
+    for without in range(1, 30, 7):
+        less = exact(FRAME.drop(index=without))
+        changed = {name: np.abs(less[name] - got[name]) for name in got}
+        assert all(one.sum() <= HALF for one in changed.values())
+
+
+def test_sums_are_drawn_once_and_kept(spec):
+    params = replace(PARAMS, sum_tables=(("AGE", ()), ("AGE", ("REG",))))
+    first, again = measure(spec, params), measure(spec, params)
+    assert [m.measured for m in first.margins if m.sum_of] == [((), "AGE"), (("REG",), "AGE")]
+    assert [m.n.tolist() for m in first.margins] == [m.n.tolist() for m in again.margins]
+    assert len(first.counts) == len(PARAMS.margins)
+    assert [entry.epsilon for entry in balance(spec.key_path).entries] == [1.0]
+    measure(spec, PARAMS)  # without sums it is another measurement
+    assert len(balance(spec.key_path).entries) == 2

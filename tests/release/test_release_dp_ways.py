@@ -86,6 +86,40 @@ def test_margins_that_promise_most_are_measured(tmp_path):
 
 
 @pytest.mark.ci
+def test_sums_make_means_as_accurate_as_their_noise(tmp_path):
+    """Ages of a sex lie at one end of their groups; groups of ten years alone say nothing of it."""
+    rows, rng = people(20_000), np.random.default_rng(3)
+    start = rng.choice([0, 10, 20, 40, 60], len(rows))
+    shift = np.where(
+        rows["sex"] == "f", rng.integers(0, 4, len(rows)), rng.integers(6, 10, len(rows))
+    )
+    rows["age"] = start + shift
+    rows.to_parquet(tmp_path / "rows.parquet")
+    age = {**COLUMNS["age"], "breaks": [10, 20, 40, 60]}
+    truth = rows.groupby("sex")["age"].mean().to_dict()
+    apart = {}
+    for sums in ("true", "false"):
+        spec = spec_in(
+            tmp_path, dp=f"epsilon = 2.0\nbudget = 9.0\nsums = {sums}",
+            columns=COLUMNS | {"age": age}, tables=[("age",), ("age", "sex"), ("age", "region", "sex")],
+        )  # fmt: skip
+        spec = replace(spec, vintage=sums)
+        build(spec, tmp_path / f"{sums}.duckdb")
+        with open_release(tmp_path / f"{sums}.duckdb") as release:
+            got = release.sql(
+                "SELECT sex, avg(age) AS mean FROM data GROUP BY sex ORDER BY sex", intervals=True
+            )
+            apart[sums] = {sex: mean - truth[sex] for sex, mean, *_ in got.rows}
+            assert len(got.rows[0]) > 2
+            wide = release.sql("SELECT avg(age) FROM data WHERE region IN ('R1', 'R2', 'R3')").rows
+            assert wide == release.sql("SELECT avg(age) FROM data").rows  # one truth in all tables
+            told = "sums that were measured" in " ".join(release.card("age", "sex").sentences())
+            assert told == (sums == "true")
+    assert max(map(abs, apart["true"].values())) < 0.5
+    assert min(map(abs, apart["false"].values())) > 1
+
+
+@pytest.mark.ci
 def test_columns_in_no_margin_are_uniform_and_said_to_be(tmp_path):
     spec = spec_in(tmp_path, dp='epsilon = 9.0\nmargins = [["age"]]', tables=[("age", "region")])
     build(spec, tmp_path / "r.duckdb")

@@ -260,6 +260,7 @@ dp.max_cells    | epsilon = 1 ; max_cells = 0
 dp.budget       | epsilon = 1 ; budget = 0
 dp.budget       | epsilon = 1 ; budget = 0.5
 dp.adaptive     | epsilon = 1 ; adaptive = true ; margins = 1
+dp.sums         | epsilon = 1 ; sums = true ; strata = ["AREA"]
 dp.adaptive     | epsilon = 1 ; adaptive = true ; method = "catall"
 dp.margins      | epsilon = 1 ; margins = 0
 dp.margins      | epsilon = 1 ; margins = 5

@@ -24,7 +24,7 @@ from functools import lru_cache
 import numpy as np
 
 from engine.errors import InternalError, SpecError
-from engine.levels import n_cells, tree_sizes
+from engine.levels import HALF, Measured, n_cells, tree_sizes
 from engine.measure.dp.conversion import epsilon_of_rho
 from engine.measure.dp.noise import guarantee_of, variance_of
 from engine.params import LEAST_EPSILON, MOST_EPSILON, USUAL_DELTA, DPParams, Noise
@@ -46,6 +46,7 @@ class Share:
     """One margin, what it is measured with and what that spends."""
 
     columns: ColumnSet  # That are counted, those of the strata among them; () is the total
+    sum_of: str = ""  # Sums of this column's positions in its levels, instead of counts
     branching: int = 0  # 0: measured once, flat. Else as a tree with this branching.
     # Depths that are measured, each with the same scale: 1, or a tree's inner depths and its leaves.
     depths: int = 1
@@ -55,6 +56,11 @@ class Share:
     rho: float  # Spent by Gaussian noise (zCDP), else 0
     scale: float  # Of the noise of each count, in rows; 0 without noise
     noise: Noise | None  # "laplace", "gaussian" or None
+
+    @property
+    def measured(self) -> Measured:
+        """What tells it from all other shares."""
+        return self.columns, self.sum_of
 
     @property
     def variance(self) -> float:
@@ -84,8 +90,8 @@ def shares(
         "cells".
     chosen: Those of the candidates that are measured; None: all.
 
-    Returns: The total first, unless it is public; then margins by width, then name. What they and the scores spend
-    adds up to no more than `cost(params)`.
+    Returns: The total first, unless it is public; then margins by width, then name; sums. What they and the scores
+    spend adds up to no more than `cost(params)`.
     """
     _check(params)
     among = params.candidates if chosen is None else chosen
@@ -96,8 +102,10 @@ def shares(
     one = Fraction(1)
     parts = (FIRST_SHARE, one - FIRST_SHARE - CHOICE_SHARE) if params.candidates else (one, one)
     out = [] if params.public_n else [_share(params, (), 0, 1, for_total)]
-    for margins, part in zip((first, rest), parts, strict=True):
-        out += _divided(params, sizes, margins, left * part)
+    sums = params.sum_tables
+    early, late = ((), sums) if params.candidates else (sums, ())
+    for margins, of, part in zip((first, rest), (early, late), parts, strict=True):
+        out += _divided(params, sizes, margins, of, left * part)
     if len(out) == (not params.public_n):
         raise InternalError("nothing is measured: dp mode needs at least one margin")
     return tuple(out)
@@ -128,6 +136,7 @@ def promising(
     order = np.argsort(-off / weights, kind="stable")
     off, cells, weights = off[order], cells[order], weights[order]
     others = [one for one in params.margins if len(one) > 1]
+    others += [by for _, by in params.sum_tables]
     taken = float(sum(_weight(params, sizes, one) for one in others))
     budget = float(_budget(params)[1] * (1 - FIRST_SHARE - CHOICE_SHARE))
 
@@ -165,7 +174,7 @@ def worst_sd(params: DPParams, sizes: Mapping[str, int]) -> float:
         found = shares(params, sizes)
     except SpecError:
         return math.inf
-    return math.sqrt(max(share.variance for share in found if share.columns))
+    return math.sqrt(max(one.variance for one in found if one.columns and not one.sum_of))
 
 
 def _squares(params: DPParams, sizes: Mapping[str, int]) -> float:
@@ -174,7 +183,7 @@ def _squares(params: DPParams, sizes: Mapping[str, int]) -> float:
         return sum(
             n_cells(tuple(sizes[name] for name in share.columns)) * share.variance
             for share in shares(params, sizes)
-            if share.columns
+            if share.columns and not share.sum_of
         )
     except SpecError:
         return math.inf
@@ -324,34 +333,59 @@ def _budget(params: DPParams) -> tuple[Fraction, Fraction]:
 
 
 def _divided(
-    params: DPParams, sizes: Mapping[str, int], margins: Iterable[ColumnSet], budget: Fraction
+    params: DPParams,
+    sizes: Mapping[str, int],
+    margins: Iterable[ColumnSet],
+    sums: Sequence[tuple[str, ColumnSet]],
+    budget: Fraction,
 ) -> list[Share]:
-    """Shares of some margins, by their weights."""
+    """Shares of some margins and sums, by their weights."""
     branching: dict[ColumnSet, int] = {(name,): fan for name, fan in params.ranges}
     ranked = sorted(margins, key=lambda m: (len(m), m))
     fans = [branching.get(one, 0) for one in ranked]
     depths = [_depths(sizes, one, fan) for one, fan in zip(ranked, fans, strict=True)]
     weights = [_weight(params, sizes, one) for one in ranked]
-    parts = sum(weight * n for weight, n in zip(weights, depths, strict=True))
+    of_sums = [_weight(params, sizes, by) for _, by in sums]
+    parts = sum(weight * n for weight, n in zip(weights, depths, strict=True)) + sum(of_sums)
     return [
-        _share(params, params.measured(one), fan, n, budget * weight / parts)
-        for one, fan, n, weight in zip(ranked, fans, depths, weights, strict=True)
+        *(
+            _share(params, params.measured(one), fan, n, budget * weight / parts)
+            for one, fan, n, weight in zip(ranked, fans, depths, weights, strict=True)
+        ),
+        *(
+            _share(params, by, 0, 1, budget * weight / parts, sum_of=name)
+            for (name, by), weight in zip(sums, of_sums, strict=True)
+        ),
     ]
 
 
 def _share(
-    params: DPParams, columns: ColumnSet, branching: int, depths: int, unit: Fraction
+    params: DPParams,
+    columns: ColumnSet,
+    branching: int,
+    depths: int,
+    unit: Fraction,
+    sum_of: str = "",
 ) -> Share:
     """One margin's share when each of its depths may spend `unit`."""
-    shape = {"branching": branching, "depths": depths}
+    shape = Share(
+        columns=columns,
+        sum_of=sum_of,
+        branching=branching,
+        depths=depths,
+        epsilon=math.inf,
+        rho=0.0,
+        scale=0.0,
+        noise=None,
+    )
     if params.epsilon is None:
-        return Share(columns=columns, **shape, epsilon=math.inf, rho=0.0, scale=0.0, noise=None)
-    scale, granted = _scale(params.noise, unit, params.sensitivity)
+        return shape
+    most = params.sensitivity * (HALF if sum_of else 1)
+    scale, granted = _scale(params.noise, unit, most)
     spent = float(depths * Fraction(granted))
     pure = params.noise == "laplace"
-    return Share(
-        columns=columns,
-        **shape,
+    return replace(
+        shape,
         epsilon=spent if pure else 0.0,
         rho=0.0 if pure else spent,
         scale=scale,

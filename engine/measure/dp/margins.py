@@ -78,6 +78,11 @@ class MeasuredMargins:
     balance: Balance | None = None  # Of the ledger afterwards; None: nothing is protected
     remarks: Path | None = None  # CONFIDENTIAL file for the custodian; None: nothing is protected
 
+    @property
+    def counts(self) -> tuple[Margin, ...]:
+        """The margins that are no sums."""
+        return tuple(one for one in self.margins if not one.sum_of)
+
 
 def measured_margins(
     opened: Opened,
@@ -161,7 +166,8 @@ def measurement_id(
     budget = (params.noise, params.epsilon, params.delta, *split)
     data, of_columns, limits = _rows(opened, params, levels, vintage)
     parts = ["measurement", *map(repr, (data, of_columns, measured, budget)), *limits]
-    parts += [repr(params.candidates)] if params.candidates else []
+    further = {"candidates": params.candidates, "sums": params.sum_tables}
+    parts += [repr(one) for one in further.items() if one[1]]
     return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
 
 
@@ -241,24 +247,24 @@ def drawn(
         return noisy(exact, shares(params, sizes), params, report)
     if expected is None:
         raise InternalError("margins cannot be chosen without an estimate to compare them with")
-    found = {one.columns: one for one in exact}
+    found = {one.measured: one for one in exact}
     first = shares(params, sizes, ())
-    single = {params.measured(one) for one in params.margins if len(one) == 1} | {()}
+    single = {(params.measured(one), "") for one in params.margins if len(one) == 1} | {((), "")}
     begun = noisy(
-        tuple(one for one in exact if one.columns in single),
-        tuple(share for share in first if share.columns in single),
+        tuple(one for one in exact if one.measured in single),
+        tuple(share for share in first if share.measured in single),
         params,
         silent,
     )
     total, *columns = begun
     off = [
-        np.abs(found[one].n - np.rint(expected(columns, total, one)).astype(np.int64)).sum()
+        np.abs(found[one, ""].n - np.rint(expected(columns, total, one)).astype(np.int64)).sum()
         for one in map(params.measured, params.candidates)
     ]
     scores = noised(np.array(off, dtype=np.int64), params.noise, score_share(params).scale)
     chosen = promising(params, sizes, scores.tolist(), float(total.n))
-    rest = [share for share in shares(params, sizes, chosen) if share.columns not in single]
-    wanted = tuple(found[share.columns] for share in rest)
+    rest = [share for share in shares(params, sizes, chosen) if share.measured not in single]
+    wanted = tuple(found[share.measured] for share in rest)
     without_total = replace(params, public_n=True)
     return (*begun, *noisy(wanted, tuple(rest), without_total, report))
 
@@ -267,15 +273,15 @@ def noisy(
     exact: tuple[Margin, ...], planned: tuple[Share, ...], params: DPParams, report: Progress
 ) -> tuple[Margin, ...]:
     """Add to every count noise of its own; only a public total is left as it is."""
-    by_columns = {share.columns: share for share in planned}
-    if len(by_columns) != len(planned) or (() in by_columns) == params.public_n:
+    paid = {share.measured: share for share in planned}
+    if len(paid) != len(planned) or (((), "") in paid) == params.public_n:
         raise InternalError("the budget is not shared out margin by margin")
     out = []
     for done, margin in enumerate(exact):
-        if not margin.columns and params.public_n:
+        if margin.measured == ((), "") and params.public_n:
             out.append(margin)
             continue
-        share = by_columns.get(margin.columns)
+        share = paid.get(margin.measured)
         if share is None or share.depths != len(margin.tree) + 1:
             raise InternalError("a margin, or a depth of a tree, is not paid for")
         n, *tree = (_drawn(counts, share, params) for counts in (margin.n, *margin.tree))
@@ -286,6 +292,7 @@ def noisy(
                 variance=share.variance,
                 branching=margin.branching,
                 tree=tuple(tree),
+                sum_of=margin.sum_of,
             )
         )
         report("noise", done + 1, len(exact))
@@ -313,7 +320,7 @@ def _pooled(measured: tuple[Margin, ...], kept: Sequence[Margin]) -> tuple[Margi
 
 def _shape(margin: Margin) -> tuple[object, ...]:
     """What two measurements of the same margin share."""
-    return margin.columns, margin.n.shape, margin.branching, bool(margin.variance)
+    return margin.measured, margin.n.shape, margin.branching, bool(margin.variance)
 
 
 def _drawn(counts: Int64Array, share: Share, params: DPParams) -> Int64Array:
@@ -342,6 +349,7 @@ def write_margins(
             "branching": margin.branching,
             "depths": len(margin.tree),
             "rows": rows,
+            **({"sum_of": margin.sum_of} if margin.sum_of else {}),
         }
         for margin in margins
     ]
@@ -380,6 +388,7 @@ def read_margins(
             variance=of["variance"],
             branching=of["branching"],
             tree=tuple(islice(counts, of["depths"])),
+            sum_of=of.get("sum_of", ""),
         )
         for of in told
     )

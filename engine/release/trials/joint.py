@@ -29,7 +29,7 @@ def joint_trial(rows: TrialRows, params: DPParams, key: MasterKey) -> TrialTable
     sizes = {name: len(of_column) for name, of_column in levels.items()}
     planned = shares(params, sizes)
 
-    def count(wanted: ColumnSet) -> Int64Array:
+    def count(wanted: ColumnSet, _: str) -> Int64Array:  # no column is a number
         shape = tuple(sizes[name] for name in wanted)
         if not wanted:
             return np.array(len(rows.codes), dtype=np.int64)
