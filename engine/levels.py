@@ -14,6 +14,11 @@ import numpy as np
 from engine.errors import InternalError
 from engine.schema import NULL_CODE, BoolArray, Column, ColumnSet, Int64Array
 
+Measured = tuple[ColumnSet, str]
+"""Columns whose combinations have figures, and the column that they are sums of; "" are counts."""
+HALF = 512
+"""Half the widest level of a column, in the unit of sums."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Levels:
@@ -45,6 +50,13 @@ class Margin:
     branching: int = 0
     # Noisy counts of the tree's inner depths, coarsest first; without the root (the total) and the leaves (`n`).
     tree: tuple[Int64Array, ...] = ()
+    # Not counts, but sums of where rows stand inside their levels of this column: see `positions`.
+    sum_of: str = ""
+
+    @property
+    def measured(self) -> Measured:
+        """What tells it from all other margins."""
+        return self.columns, self.sum_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +95,23 @@ def inner_depths(n: Int64Array, branching: int, axis: int) -> tuple[Int64Array, 
         np.add.reduceat(n, np.arange(0, n.shape[axis], branching**up), axis=axis)
         for up in range(n_depths, 0, -1)
     )
+
+
+def widest(levels: Levels) -> int:
+    """Distance of the ends of the widest level, in codes; 0 where each is one value."""
+    return int((levels.high - levels.low).max(initial=0))
+
+
+def positions(codes: Int64Array, levels: Levels) -> Int64Array:
+    """How far values stand above the middle of their level, from -HALF to HALF: half the widest level is HALF.
+
+    So no row adds more than HALF to a sum of them, which says with the counts of levels what the values add up to.
+    Null counts 0.
+    """
+    level, wide = level_of(codes, levels), widest(levels)
+    low, high = levels.low[level], levels.high[level]
+    within = np.where(codes == NULL_CODE, 0, 2.0 * (codes - low) - (high - low))
+    return np.rint(HALF * within / max(wide, 1)).astype(np.int64)
 
 
 def level_of(codes: Int64Array, levels: Levels) -> Int64Array:

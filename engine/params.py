@@ -248,6 +248,10 @@ class DPParams:
     # Margins to measure, each once, by width, then name, without the strata's columns. With "catall" the one
     # margin of all columns except the strata.
     margins: tuple[ColumnSet, ...] = ()
+    # Further margins of several columns: those that promise most are measured. All their columns' own are in `margins`.
+    candidates: tuple[ColumnSet, ...] = ()
+    # Sums that are measured: a column, and the columns whose combinations are the groups.
+    sum_tables: tuple[tuple[str, ColumnSet], ...] = ()
     # Every margin is measured and fitted separately within each level of these columns.
     strata: ColumnSet = ()
     # One-way margins (each in `margins`) that are measured as trees for range queries, with their branching factor.

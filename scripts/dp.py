@@ -7,6 +7,8 @@ sd2011 and nist7 synthesise one coded table many times by `engine.release.trials
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,10 +31,16 @@ from engine.evaluation.data.reading import read_release
 from engine.evaluation.measures.combinations import fit, k_marginals
 from engine.evaluation.study import read_study
 from engine.keys import MasterKey
+from engine.levels import level_of
+from engine.measure import coded_cells
+from engine.measure.dp import levels_of
+from engine.measure.dp.accounting import rho_of
 from engine.params import DPParams
+from engine.progress import silent
 from engine.release import build
 from engine.release.trials import TrialRows, TrialTable, joint_trial
 from engine.schema import FloatArray, Int64Array, column_set
+from engine.source import open_rows
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 10.0)
 SD2011 = ("sex", "age", "placesize", "edu", "socprof", "income", "marital")
@@ -41,6 +49,7 @@ NIST7 = ("SEX", "AGEP", "EDU", "MSP", "RAC1P", "OWN_RENT", "HISP")
 NIST_AGE_BREAKS = (18, 35, 50, 65)
 NIST_EPSILONS = (0.5, 1.0, 2.0, 10.0, None)
 NIST_GOALS = {0.5: 14.0, 1.0: 7.0, 2.0: 3.2, 10.0: 1.2}
+PEERS_DELTA = 1e-6
 NOT_APPLICABLE = -8
 PAPER = {"post": "paper", "sample": "multinomial", "prior": 1.0, "public_n": True}
 """As Raab 2022 did it."""
@@ -290,7 +299,125 @@ def part_nist24(folder: Path | None, repeats: int) -> str:
     return markdown(["method", "epsilon", "3-marginals", "seconds"], [*rows, *PEERS])
 
 
-PARTS = {"sd2011": (part_sd2011, 10), "nist7": (part_nist7, 5), "nist24": (part_nist24, 1)}
+def coded_nist(data: Path) -> TrialRows:
+    """All 24 columns of the NIST excerpt, by the levels that releases/nist-dp.toml declares."""
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch)
+        spec = read(study.spec_of("nist-dp.toml", place, source=study.data_file("nist", data)))
+        engine.new_key(place / "my.key")
+        with open_rows(replace(spec, key_path=place / "my.key"), None, silent) as opened:
+            columns = tuple(c for c in opened.ingested.columns if c.name in spec.dp.columns)
+            levels = [levels_of(column) for column in columns]
+            values = {c.name: dict(enumerate(c.domain)) for c in columns if c.is_ranked}
+            cells = coded_cells(opened.ingested, columns, values, ()).cells(spec.dp.columns)
+            by_name = {one.column.name: one for one in levels}
+            codes = [
+                level_of(cells.codes[:, j], by_name[name]) for j, name in enumerate(cells.columns)
+            ]
+            return TrialRows(
+                columns=cells.columns,
+                values=tuple(
+                    tuple(f"{k:04d}" for k in range(len(by_name[name]))) for name in cells.columns
+                ),
+                codes=np.repeat(np.column_stack(codes), cells.n_rows, axis=0),
+            )
+
+
+def distances(rows: TrialRows, codes: Int64Array) -> dict[str, float]:
+    """Total variation of columns, pairs (mean and worst), and 3-marginals: those with PUMA and without INDP."""
+    sizes, names = sizes_of(rows), rows.columns
+
+    def apart(*at: int) -> float:
+        shape = [sizes[i] for i in at]
+        one, other = (
+            np.bincount(np.ravel_multi_index(of[:, at].T, shape), minlength=prod(shape)) / len(of)
+            for of in (rows.codes, codes)
+        )
+        return float(np.abs(one - other).sum() / 2)
+
+    rest = [k for k, name in enumerate(names) if name not in ("PUMA", "INDP")]
+    pairs = [apart(*at) for at in combinations(range(len(names)), 2)]
+    triples = [apart(names.index("PUMA"), *at) for at in combinations(rest, 2)]
+    return {
+        "columns": float(np.mean([apart(k) for k in range(len(names))])),
+        "pairs": float(np.mean(pairs)),
+        "worst": max(pairs),
+        "three": 1000 * (1 - float(np.mean(triples))),
+    }
+
+
+def part_peers(folder: Path | None, repeats: int) -> str:
+    """Ours, MST and AIM on the same codes of the NIST excerpt at the same rho; what they made is kept beside the data.
+
+    A method whose rows are not in the folder PEERS is run with the interpreter PEERS_PYTHON (see ./scripts/dp), if set.
+    """
+    rows = coded_nist(study.folder_of(folder, study.NIST, study.FILES["nist"]))
+    single = tuple((name,) for name in rows.columns)
+    pairs = tuple(combinations(rows.columns, 2))
+    ways = {"all pairs": {"margins": pairs}, "chosen": {"margins": single, "candidates": pairs}}
+    place = Path(os.environ.get("PEERS", ".peers"))
+    place.mkdir(exist_ok=True)
+    np.savez(place / "rows.npz", names=rows.columns, sizes=sizes_of(rows), codes=rows.codes)
+    found: list[list[str]] = []
+
+    def told(epsilon: float, method: str, all_: Sequence[dict[str, float]]) -> None:
+        mean = {name: float(np.mean([one[name] for one in all_])) for name in all_[0]}
+        shown = [f"{mean[name]:.4f}" for name in ("columns", "pairs", "worst")]
+        last = [f"{mean['three']:.1f}", str(len(all_)), f"{mean['seconds']:.0f}"]
+        found.append([f"{epsilon:g}", method, *shown, *last])
+
+    for epsilon in EPSILONS[1:]:
+        for way, margins in ways.items():
+            got = []
+            for seed in range(repeats):
+                params = DPParams(
+                    columns=rows.columns,
+                    **margins,
+                    epsilon=epsilon,
+                    delta=PEERS_DELTA,
+                    noise="gaussian",
+                    allocation="cells",
+                )
+                start = time.perf_counter()
+                made = joint_trial(rows, params, MasterKey(bytes([seed]) * 32))
+                seconds = time.perf_counter() - start
+                codes = np.repeat(made.codes, made.n, axis=0)
+                got.append(distances(rows, codes) | {"seconds": seconds})
+            told(epsilon, f"ours, {way}", got)
+        for method in ("mst", "aim"):
+            got = []
+            for seed in range(repeats):
+                out = place / f"{method}-{epsilon:g}-{seed}.npz"
+                if not out.exists() and (python := os.environ.get("PEERS_PYTHON")):
+                    rho = repr(rho_of(epsilon, PEERS_DELTA))
+                    script = Path(__file__).with_name("dp_peers.py")
+                    command = [python, script, place / "rows.npz", out, method, rho, str(seed)]
+                    subprocess.run(command, check=True)
+                if out.exists():
+                    with np.load(out) as held:
+                        seconds = {"seconds": float(held["seconds"])}
+                        got.append(distances(rows, held["codes"].astype(np.int64)) | seconds)
+            if got:
+                told(epsilon, method.upper(), got)
+    heads = [
+        "epsilon",
+        "method",
+        "columns",
+        "pairs",
+        "worst pair",
+        "3-marginals",
+        "runs",
+        "seconds",
+    ]
+    return markdown(heads, found)
+
+
+PARTS = {
+    "sd2011": (part_sd2011, 10),
+    "nist7": (part_nist7, 5),
+    "nist24": (part_nist24, 1),
+    "peers": (part_peers, 5),
+}
 """Each part, and how often it is repeated by default."""
 
 

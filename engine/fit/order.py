@@ -9,7 +9,7 @@ from typing import Any
 from engine.fit.supports import Universes
 from engine.fit.tree import Noise
 from engine.keys import pack_strings
-from engine.levels import Levels, StructuralZero
+from engine.levels import Levels, Measured, StructuralZero
 from engine.params import DPParams
 from engine.relations import NO_RELATIONS, Relations
 from engine.schema import ColumnSet, ReleaseHeader
@@ -72,4 +72,5 @@ class JointOrder:
     margins: tuple[
         ColumnSet, ...
     ]  # All that were measured, in their order; the total, which has no columns, first
+    sums: tuple[Measured, ...] = ()  # Sums that were measured, too
     ledger: tuple[dict[str, Any], ...] = ()  # Entries of the ledger in plain values

@@ -28,7 +28,14 @@ from engine.fit.joint import joint_rows, reconciled, synthesise
 from engine.fit.joint.ipf import sampled
 from engine.fit.joint.margins import WIDEST, assembled, components, on_simplex, possible_cells
 from engine.fit.joint.synthesis import distinct, values_inside
-from engine.levels import Levels, Margin, StructuralZero, inner_depths, level_of
+from engine.levels import (
+    Levels,
+    Margin,
+    StructuralZero,
+    inner_depths,
+    level_of,
+    positions,
+)
 from engine.params import DPParams
 from engine.schema import (
     KIND_NULL,
@@ -57,6 +64,7 @@ class MarginNoise:
     columns: ColumnSet
     variance: float  # Of each count, in rows squared
     branching: int = 0  # See `Margin`
+    sum_of: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +79,7 @@ class JointMechanism:
     total: float
     levels: Mapping[str, Levels]
     zeros: tuple[StructuralZero, ...] = ()
+    sums: tuple[MarginNoise, ...] = ()  # Sums of positions in levels
 
     @property
     def unmeasured(self) -> ColumnSet:
@@ -142,7 +151,8 @@ def replay(
         cells, n = _projected(made, data.columns, table, mechanism)
     else:
         cells, n = _off_target(best, margins, total, table, params, mechanism, zeros, rng)
-    shown = joint_rows(table, cells.astype(np.int32), n, mechanism.levels, rng=rng)
+    sums = _noisy_sums(data.rows, mechanism, rng)
+    shown = joint_rows(table, cells.astype(np.int32), n, mechanism.levels, sums=sums, rng=rng)
     stored = {}
     for name, code in zip(table, shown.codes, strict=True):
         support = shown.supports[name]
@@ -406,6 +416,24 @@ def _noisy(
     return total, out
 
 
+def _noisy_sums(
+    rows: WeightedRows, mechanism: JointMechanism, rng: np.random.Generator
+) -> list[Margin]:
+    """Sums of positions of those rows' columns, with noise."""
+    out = []
+    for one in mechanism.sums:
+        if not {one.sum_of, *one.columns} <= {*rows.codes}:
+            continue
+        shape = tuple(len(mechanism.levels[name]) for name in one.columns)
+        at = [level_of(rows.codes[name], mechanism.levels[name]) for name in one.columns]
+        place = np.ravel_multi_index(at, shape) if at else np.zeros(len(rows.n), dtype=np.int64)
+        held = rows.n * positions(rows.codes[one.sum_of], mechanism.levels[one.sum_of])
+        exact = np.bincount(place, held, prod(shape)).astype(np.int64).reshape(shape)
+        n = exact + _noise(shape, mechanism.params.noise, one.variance, rng)
+        out.append(Margin(columns=one.columns, n=n, variance=one.variance, sum_of=one.sum_of))
+    return out
+
+
 def _noise(
     shape: tuple[int, ...], noise: str, variance: float, rng: np.random.Generator
 ) -> Int64Array:
@@ -492,12 +520,15 @@ def stated(
 
     text: Writes a value of a domain.
     """
+    sums = [[list(m.columns), float(m.variance), m.sum_of] for m in margins if m.sum_of]
     return {
         "total": float(total.variance),
-        "margins": [[list(m.columns), float(m.variance), m.branching] for m in margins],
+        "margins": [
+            [list(m.columns), float(m.variance), m.branching] for m in margins if not m.sum_of
+        ],
         "levels": {name: _stated_levels(own, text) for name, own in levels.items()},
         "zeros": [[list(zero.columns), _runs_of(zero.cells.ravel())] for zero in zeros],
-    }
+    } | ({"sums": sums} if sums else {})
 
 
 def read(
@@ -526,6 +557,10 @@ def read(
         ),
         total=told["total"],
         levels=levels,
+        sums=tuple(
+            MarginNoise(columns=tuple(names), variance=variance, sum_of=name)
+            for names, variance, name in told.get("sums", ())
+        ),
         zeros=tuple(
             StructuralZero(
                 columns=tuple(names),

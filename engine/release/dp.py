@@ -6,10 +6,12 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
 from engine.errors import SpecError
+from engine.fit.joint import expected_counts
 from engine.fit.order import JointOrder
 from engine.fit.replay_dp import stated
 from engine.guarantee import Guarantee
@@ -20,7 +22,7 @@ from engine.params import DPParams
 from engine.progress import TimeLeft
 from engine.release.folder import MeasurementFolder
 from engine.release.header import MeasuredRelease, header_of
-from engine.schema import entity_name
+from engine.schema import column_set, entity_name
 from engine.source import Opened, open_rows
 from engine.spec import ReleaseSpec
 from engine.store import as_text, words_of
@@ -43,18 +45,21 @@ def measure_joint(
     with open_rows(spec, frame, report) as opened:
         columns = tuple(c for c in opened.ingested.columns if c.name in params_of(spec).columns)
         levels = {column.name: levels_of(column) for column in columns}
-        params = settled(params_of(spec), {name: len(one) for name, one in levels.items()})
+        sizes = {name: len(one) for name, one in levels.items()}
+        params = settled(params_of(spec), sizes)
         on_open(opened.fingerprint)
+        zeros = zeros_of(spec.columns, spec.zeros, levels)
         measured = measured_margins(
             opened,
             params,
             levels,
+            expected=partial(expected_counts, params=params, sizes=sizes, zeros=zeros),
             key_path=spec.key_path,
             vintage=spec.vintage,
             title=spec.title,
             report=report,
         )
-        order = joint_order(spec, opened, params, levels, measured)
+        order = joint_order(spec, opened, params_after(params, measured), levels, measured)
     # The rows are gone before the fit begins.
     folder.begin(order.build_id, order, (measured.total, *measured.margins))
     folder.finish()
@@ -66,6 +71,14 @@ def params_of(spec: ReleaseSpec) -> DPParams:
     if spec.dp is None:
         raise SpecError("dp: is missing; mode dp needs a section [dp] with epsilon")
     return spec.dp
+
+
+def params_after(params: DPParams, measured: MeasuredMargins) -> DPParams:
+    """The parameters with the candidates that were chosen as margins."""
+    if not params.candidates:
+        return params
+    margins = (column_set(tuple({*m.columns} - {*params.strata})) for m in measured.counts)
+    return replace(params, margins=tuple(margins), candidates=())
 
 
 def joint_order(
@@ -84,7 +97,9 @@ def joint_order(
     columns = tuple(level.column for level in levels.values())
     released = replace(params, budget=None)  # the custodian's, and no matter of this release
     privacy = asdict(released)
-    del privacy["is_bound_said"], privacy["or_laplace"]
+    del privacy["is_bound_said"], privacy["or_laplace"], privacy["candidates"]
+    if not params.sum_tables:
+        del privacy["sum_tables"]
     zeros = zeros_of(spec.columns, spec.zeros, levels)
     as_stated = stated(measured.total, measured.margins, levels, zeros, as_text)
     if len(json.dumps(as_stated)) <= MOST_STATED:
@@ -104,7 +119,8 @@ def joint_order(
         sampling_key=opened.key.derive("sampling", spec.vintage),
         cost=spent,
         promised=promise,
-        margins=tuple(one.columns for one in (measured.total, *measured.margins)),
+        margins=tuple(one.columns for one in (measured.total, *measured.counts)),
+        sums=tuple(one.measured for one in measured.margins if one.sum_of),
         ledger=measured.entries,
     )
 
@@ -142,7 +158,9 @@ def build_id(fingerprint: str, measured: MeasuredMargins) -> str:
     """Digest of all that decides a release: counts that were measured anew begin a staging area anew."""
     digest = blake2b(pack_strings(["joint", fingerprint]), digest_size=16)
     for margin in (measured.total, *measured.margins):
-        digest.update(pack_strings([*margin.columns, repr((margin.n.shape, margin.variance))]))
+        of = [margin.sum_of] if margin.sum_of else []
+        shape = repr((margin.n.shape, margin.variance))
+        digest.update(pack_strings([*margin.columns, shape, *of]))
         for counts in (margin.n, *margin.tree):
             digest.update(counts.astype("<i8").tobytes())
     return digest.hexdigest()

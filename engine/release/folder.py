@@ -68,7 +68,8 @@ order.json     how to fit: columns, tables, public parameters, and a sampling ke
                2**level codes from index * 2**level on. "sums of X": noisy sums of column X, one line a group: a line of
                nodes that has the group's values of the other columns, the codes that values are clipped to (low, high),
                and the sum (n) of what they are above the middle of these. Mode dp: a noisy count for every combination
-               of levels.
+               of levels; "sums": of how far values of the last column stand above the middle of their level, for every
+               combination of the others, in 1,024ths of its widest level.
 exposure.json  mode sticky: what the release says of what it gives away
 manifest.json  comes last: the SHA-256 of every file
 build.json     a keyed digest of what was measured, by which an interrupted build goes on
@@ -119,7 +120,8 @@ class MeasurementFolder:
         ):  # names beyond Latin-1 take a newer format of numpy's, which it remarks on
             warnings.simplefilter("ignore", UserWarning)
             np.savez(file, allow_pickle=False, **arrays)
-        self._write(file_name(measured.columns), file.getvalue())
+        of = measured.sum_of if isinstance(measured, Margin) else ""
+        self._write(file_name(measured.columns, of), file.getvalue())
 
     def has(self, columns: ColumnSet) -> bool:
         """Whether a column set was measured, by this build or by one that was stopped."""
@@ -173,16 +175,17 @@ class MeasurementFolder:
             values = self._said["values"].get(columns[0]) if len(columns) == 1 else None
             return _measurement(columns, arrays, values)
 
-    def margin(self, columns: ColumnSet) -> Margin:
+    def margin(self, columns: ColumnSet, sum_of: str = "") -> Margin:
         """What was measured of a column set in mode dp."""
-        arrays = self._arrays(columns)
-        with self._understood(file_name(columns)):
+        arrays = self._arrays(columns, sum_of)
+        with self._understood(file_name(columns, sum_of)):
             return Margin(
                 columns=columns,
                 n=arrays["n"],
                 variance=float(arrays["variance"]),
                 branching=int(arrays["branching"]),
                 tree=tuple(arrays[f"depth_{i + 1}"] for i in range(len(arrays) - 3)),
+                sum_of=sum_of,
             )
 
     def exposure(self) -> dict[str, Any] | None:
@@ -204,8 +207,8 @@ class MeasurementFolder:
             if hashlib.sha256(self._read(name)).hexdigest() != digest:
                 self._refuse(name)
 
-    def _arrays(self, columns: ColumnSet) -> dict[str, Any]:
-        name = file_name(columns)
+    def _arrays(self, columns: ColumnSet, sum_of: str = "") -> dict[str, Any]:
+        name = file_name(columns, sum_of)
         raw = self._read(name)
         with self._understood(name), np.load(io.BytesIO(raw), allow_pickle=False) as held:
             return dict(held)
@@ -293,12 +296,14 @@ def remove_left(place: Path) -> list[Path]:
     return removed
 
 
-def file_name(columns: ColumnSet) -> str:
+def file_name(columns: ColumnSet, sum_of: str = "") -> str:
     """File of a column set: its width and its names, or a digest where these make no file name."""
-    named = ".".join((str(len(columns)), *columns))
-    if len(named) > _LONGEST_NAME or not all(map(_PLAIN_NAME.fullmatch, columns)):
-        digest = blake2b(json.dumps(columns).encode(), digest_size=16).hexdigest()
-        named = f"{len(columns)}-{digest}"
+    parts = (*columns, sum_of) if sum_of else columns
+    width = f"{len(columns)}{'-sums' if sum_of else ''}"
+    named = ".".join((width, *parts))
+    if len(named) > _LONGEST_NAME or not all(map(_PLAIN_NAME.fullmatch, parts)):
+        digest = blake2b(json.dumps(parts).encode(), digest_size=16).hexdigest()
+        named = f"{width}-{digest}"
     return f"{named}.npz"
 
 

@@ -25,7 +25,7 @@ from engine.fit.order import JointOrder
 from engine.levels import Margin, n_cells, sizes_of
 from engine.progress import Progress, silent
 from engine.release.fitter import Store
-from engine.schema import ColumnSet, SyntheticTable
+from engine.schema import SyntheticTable
 from engine.store import GeneratorCard
 
 NEARLY = 0.01
@@ -35,12 +35,12 @@ NEARLY = 0.01
 def fit_joint(
     order: JointOrder,
     store: Store,
-    measured: Callable[[ColumnSet], Margin],
+    measured: Callable[..., Margin],
     report: Progress = silent,
 ) -> None:
     """Fit, draw and store all tables that an earlier run has not.
 
-    measured: Gives the margin of a column set; the total has no columns.
+    measured: Gives the margin of a column set, the total has no columns; or the sums of a further column.
     """
     missing = [t for t in order.header.tables if t not in store.finished()]
     if not missing:
@@ -62,6 +62,7 @@ def fit_joint(
         synthesis.n,
         order.levels,
         uniform=synthesis.uniform,
+        sums=[measured(*one) for one in order.sums],
         rng=rng,
     )
     for name in sorted({name for columns in missing for name in columns}):
@@ -142,4 +143,5 @@ def fit_values(
             for one in reports
         ),
         "uniform": list(synthesis.uniform),
+        **({"sums": sorted({name for _, name in order.sums})} if order.sums else {}),
     }

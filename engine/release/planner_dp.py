@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 
 from engine.errors import SpecError
 from engine.guarantee import Guarantee, named
-from engine.levels import Levels, n_cells, sizes_of, tree_sizes
+from engine.levels import HALF, Levels, n_cells, sizes_of, tree_sizes, widest
 from engine.measure.dp import (
+    CHOICE_SHARE,
     Balance,
     Cost,
     Share,
@@ -72,6 +73,20 @@ class PlannedTableDP:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedSum:
+    """What the values of a column add up to inside their groups of values, in the groups of other columns."""
+
+    column: str
+    by: ColumnSet
+    # Standard deviation of the noise, in units of the column; that of the counts of its groups of values comes on top.
+    noise_sd: float
+
+    def __str__(self) -> str:
+        within = f" by {', '.join(self.by)}" if self.by else ""
+        return f"{self.column}{within}: {self.noise_sd:,.4g}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Price:
     """What one kind of noise would cost in accuracy, for the same epsilon."""
 
@@ -125,6 +140,8 @@ class PlanDP:
     # margins, counts: Margins, and noisy counts in them (inner nodes of trees included).
     margins: int
     counts: int
+    candidates: int = 0  # Of these margins, those of which a build measures only some
+    sums: tuple[PlannedSum, ...] = ()
     cells: int  # Combinations of all columns, strata included
     fit: str  # How the joint distribution would be fitted
     warnings: tuple[str, ...]
@@ -155,6 +172,8 @@ class PlanDP:
             "prices": [asdict(price) for price in self.prices],
             "total_noise_sd": round(self.total_sd, 3),
             "margins": self.margins,
+            "candidates": self.candidates,
+            "sums": [asdict(one) for one in self.sums],
             "counts": self.counts,
             "cells": self.cells,
             "fit": self.fit,
@@ -188,6 +207,14 @@ class PlanDP:
         return [
             f"{self.margins:,} margin{'' if self.margins == 1 else 's'} with {self.counts:,} counts; {price}; "
             f"fit: {self.fit}",
+            *self._choice(),
+            *(
+                [
+                    f"sd of what values add up to inside their groups of values: {'; '.join(map(str, self.sums))}"
+                ]
+                if self.sums
+                else []
+            ),
             *self._priced(),
             *(self.accuracy.sentences() if self.accuracy else ()),
             *self.guarantee.sentences(),
@@ -195,6 +222,16 @@ class PlanDP:
             "no row decides whether it succeeds. This plan has read no data; what a source.sql makes of it, only the "
             "build can tell. The cost is that of measuring anew: what was measured already is used again at no cost. "
             "A build that is averaged with earlier ones of the same rows states the epsilon of all of them.",
+        ]
+
+    def _choice(self) -> list[str]:
+        """What is not known before a build that chooses margins."""
+        if not self.candidates:
+            return []
+        return [
+            f"Of {self.candidates:,} margins of several columns the build measures those that promise most, which it "
+            f"finds with {float(CHOICE_SHARE):.0%} of the budget. Tables of one that it leaves out are modelled; the "
+            "noise stated here is that of measuring all of them: those that are measured have less."
         ]
 
     def _priced(self) -> list[str]:
@@ -235,7 +272,7 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None, accuracy: str | None 
     sizes = {name: len(of_column) for name, of_column in levels.items()}
     params = settled(spec.dp, sizes)
     measured = shares(params, sizes)
-    margins = tuple(share for share in measured if share.columns)
+    margins = tuple(share for share in measured if share.columns and not share.sum_of)
     tables = tuple(_planned(table, margins, levels) for table in spec.tables)
     spends = cost(params)
     held = balance(spec.key_path) if params.is_protected else None
@@ -255,8 +292,10 @@ def plan_dp(spec: ReleaseSpec, *, rows: int | None = None, accuracy: str | None 
             for one in (alternatives(spec.dp) if params.is_protected else ())
             if math.isfinite(sd := worst_sd(one, sizes))
         ),
-        total_sd=next((share.variance**0.5 for share in measured if not share.columns), 0.0),
+        total_sd=next((one.variance**0.5 for one in measured if one.measured == ((), "")), 0.0),
         margins=len(margins),
+        candidates=len(params.candidates),
+        sums=tuple(_planned_sum(one, levels) for one in measured if one.sum_of),
         counts=sum(_n_counts(share, params.strata, levels) for share in margins),
         cells=n_cells(sizes_of(levels, params.columns)),
         fit=_fit(params, levels),
@@ -290,7 +329,7 @@ def _accuracy(given: DPParams, levels: dict[str, Levels], question: str) -> Accu
 
     def half(epsilon: float) -> float:
         params = settled(replace(given, epsilon=epsilon), sizes)
-        margins = [share for share in shares(params, sizes) if share.columns]
+        margins = [one for one in shares(params, sizes) if one.columns and not one.sum_of]
         sd = _planned(columns, margins, levels).noise_sd
         if sd is None:
             named = ", ".join(columns)
@@ -335,6 +374,14 @@ def _planned(
         measured_by=None if best is None else best[1],
         noise_sd=None if best is None else best[0] ** 0.5,
     )
+
+
+def _planned_sum(share: Share, levels: Mapping[str, Levels]) -> PlannedSum:
+    """The noise of one sum of positions, as an amount."""
+    own = levels[share.sum_of]
+    step = own.column.resolution.step if own.column.resolution else 1.0
+    unit = step * widest(own) / (2 * HALF)
+    return PlannedSum(column=share.sum_of, by=share.columns, noise_sd=unit * share.variance**0.5)
 
 
 def _n_counts(share: Share, strata: ColumnSet, levels: dict[str, Levels]) -> int:

@@ -26,7 +26,7 @@ from engine.params import (
     ZeroRule,
 )
 from engine.periods import PERIODS, number_of, seconds_of, unit
-from engine.schema import Column, ColumnSet, Resolution, SourceSpec, column_set
+from engine.schema import NUMBER_KINDS, Column, ColumnSet, Resolution, SourceSpec, column_set
 from engine.spec.columns import fitting, is_on_grid, misplaced_breaks
 from engine.spec.model import MOST_LEVELS, WIDEST_MARGINS, DPSection, checked, did_you_mean
 from engine.spec.source import format_of
@@ -61,7 +61,9 @@ class _Joint:
     columns: ColumnSet
     strata: ColumnSet
     margins: tuple[ColumnSet, ...]
+    candidates: tuple[ColumnSet, ...]
     ranges: tuple[tuple[str, int], ...]
+    sums: tuple[tuple[str, ColumnSet], ...]
 
 
 def dp_from(
@@ -90,6 +92,7 @@ def dp_from(
     # The keys left out were expanded, or only matter for the checks.
     left = {"guarantee", "delta", "noise", "allocation", "extra", "zeros", "max_rows", *_EXPANDED}
     left |= {"public_tables", "each_row_from_one_entity", "each_row_is_one_entity"}
+    left |= {"adaptive", "sums"}
     plain = section.model_dump(exclude=left)
     params = DPParams(
         **plain,
@@ -104,7 +107,9 @@ def dp_from(
         public_tables=tuple(section.public_tables),
         columns=joint.columns,
         margins=joint.margins,
+        candidates=joint.candidates,
         strata=joint.strata,
+        sum_tables=joint.sums,
         ranges=joint.ranges,
     )
     return params, zeros
@@ -216,8 +221,8 @@ def _joint(section: DPSection, context: DPContext, problems: list[str]) -> _Join
     if section.method == "catall":
         problems.extend(
             f'dp.{key}: only allowed with method = "ipf"; "catall" counts one table of all columns'
-            for key in ("margins", "extra", "ranges")
-            if getattr(section, key) not in (None, [], {})
+            for key in ("margins", "extra", "ranges", "adaptive")
+            if getattr(section, key) not in (None, [], {}, False)
         )
         rest = tuple(name for name in used if name not in strata)
         margins: tuple[ColumnSet, ...] = (rest,) if rest else ()
@@ -232,15 +237,52 @@ def _joint(section: DPSection, context: DPContext, problems: list[str]) -> _Join
     if strata and set(strata) == set(used):
         problems.append("dp.strata: no column is left to count")
     ranges = _ranges(section, used, strata, context, problems)
-    listed = (
-        {*margins, *extra, *((name,) for name, _ in ranges)} if section.method == "ipf" else margins
-    )
+    listed = {*margins}
+    if section.method == "ipf":
+        listed |= {*extra, *((name,) for name, _ in ranges)}
+    candidates: set[ColumnSet] = set()
+    if section.adaptive and section.guarantee:
+        candidates = {one for one in {*margins} - {*extra} if len(one) > 1}
+        listed = listed - candidates | {(name,) for margin in listed for name in margin}
+        if not candidates and margins:
+            problems.append("dp.adaptive: no margin of several columns is left to choose")
+
+    def ranked(some: set[ColumnSet]) -> tuple[ColumnSet, ...]:
+        return tuple(sorted(some, key=lambda margin: (len(margin), margin)))
+
     return _Joint(
         columns=used,
         strata=strata,
-        margins=tuple(sorted(listed, key=lambda margin: (len(margin), margin))),
+        margins=ranked(listed),
+        candidates=ranked(candidates),
         ranges=ranges,
+        sums=_sums(section, used, context, problems) if section.sums else (),
     )
+
+
+def _sums(
+    section: DPSection, used: ColumnSet, context: DPContext, problems: list[str]
+) -> tuple[tuple[str, ColumnSet], ...]:
+    """Columns whose sums are measured, each in the groups of one other column or in none."""
+    if section.strata:
+        problems.append("dp.sums: not with strata; remove one of the two")
+    found = [
+        one.name
+        for one in context.columns or ()
+        if one.name in used and one.kind in NUMBER_KINDS and one.sums and one.domain is None
+        if one.breaks is not None or one.step > 1
+    ]
+    if not found and context.columns is not None:
+        problems.append(
+            "dp.sums: no number that is counted has groups of values (breaks) whose sums would say more"
+        )
+    by = {
+        (name, tuple(other for other in table if other != name))
+        for name in found
+        for table in context.tables
+        if name in table and len(table) <= 2
+    }
+    return tuple(sorted(by | {(name, ()) for name in found}, key=lambda s: (len(s[1]), s)))
 
 
 def _named(names: Sequence[str], place: str, context: DPContext, problems: list[str]) -> ColumnSet:
@@ -344,7 +386,7 @@ def _counting_mistakes(
     sizes = {column.name: n_levels(column) for column in counted}
     wanted = [
         ("dp.method" if section.method == "catall" else "dp.margins", {*margin, *joint.strata})
-        for margin in joint.margins
+        for margin in (*joint.margins, *joint.candidates)
     ] + [(f"dp.zeros[{number}]", {*rule.columns}) for number, rule in enumerate(zeros, start=1)]
     large = []
     for place, names in wanted:

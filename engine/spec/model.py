@@ -440,6 +440,16 @@ class DPSection(_Section):
         description=f"Margins to measure: all of this many columns (1 to {WIDEST_MARGINS}), or a list; default 2",
     )
     extra: list[list[str]] = Field([], description="Margins to measure in addition")
+    adaptive: bool = Field(
+        False,
+        description="Of `margins` of several columns measure those that promise most, by noisy scores within the "
+        "budget; those of `extra` and single columns always",
+    )
+    sums: bool = Field(
+        False,
+        description="Numbers in groups (`breaks`): measure what their values add up to, too, of each column and within "
+        "the other column of each table of two; not with `strata`",
+    )
     strata: list[str] = Field(
         [], description="Measure and fit every margin separately within each value of these columns"
     )

@@ -390,7 +390,12 @@ def _dp_sentences(
         ),
         _fit(dp),
         f"Rows: {_SAMPLES[dp['sample']]}. All tables are projections of the same rows, so their margins agree exactly. "
-        "Values within a group of values are spread evenly.",
+        "Values within a group of values are spread evenly"
+        + (
+            f"; those of {', '.join(dp['sums'])} so that they add up to sums that were measured with noise, too."
+            if dp.get("sums")
+            else "."
+        ),
     ]  # fmt: skip
 
 

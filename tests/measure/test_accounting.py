@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import InternalError, SpecError
+from engine.levels import HALF
 from engine.measure.dp import Cost, accounting, cost, shares
-from engine.measure.dp.accounting import composed, decimal, rho_of
+from engine.measure.dp.accounting import composed, decimal, promising, rho_of, score_share
 from engine.measure.dp.conversion import epsilon_of_rho
 from engine.measure.dp.noise import guarantee_of
 from engine.params import DPParams
@@ -48,6 +49,15 @@ def test_a_tree_counts_once_a_depth():
     # 100 leaves by 2: 50, 25, 13, 7, 4, 2 nodes and the leaves.
     assert shares(replace(PLAIN, ranges=(("AGE", 2),)), {"AGE": 100})[1].depths == 7
     assert shares(replace(PLAIN, ranges=(("AGE", 200),)), {"AGE": 100})[1].depths == 1
+
+
+def test_a_sum_is_one_more_margin_whose_rows_weigh_more():
+    params = replace(PLAIN, sum_tables=(("AGE", ()), ("AGE", ("SEX",))))
+    margin, *_, whole, by_sex = shares(params, {})[1:]
+    assert (whole.measured, by_sex.measured) == (((), "AGE"), (("SEX",), "AGE"))
+    assert margin.epsilon == whole.epsilon == by_sex.epsilon == pytest.approx(0.98 / 5, rel=BIT)
+    assert margin.scale == pytest.approx(5 / 0.98, rel=BIT)
+    assert whole.scale == pytest.approx(HALF * 5 / 0.98, rel=BIT)
 
 
 def test_strata_are_columns_of_every_margin_and_cost_nothing():
@@ -210,3 +220,76 @@ def test_allocation_by_cells():
     assert age.rho == pytest.approx(3 * sex.rho, rel=1e-6)
     with pytest.raises(InternalError, match="levels of AGE"):
         shares(params, {"SEX": 1})
+
+
+# --- margins chosen among candidates
+
+CHOOSING = replace(
+    PLAIN,
+    margins=(("AGE",), ("OWN",), ("SEX",)),
+    candidates=(("AGE", "OWN"), ("AGE", "SEX"), ("OWN", "SEX")),
+)
+
+
+def test_shares_of_what_is_chosen_by_hand():
+    total, *found = shares(CHOOSING, {}, [("AGE", "SEX"), ("OWN", "SEX")])
+    assert total.epsilon == pytest.approx(0.02, rel=BIT)
+    # Of the other .98 a tenth for three columns, a twentieth for three scores, the rest for the two that were chosen.
+    assert [one.epsilon for one in found] == pytest.approx([0.098 / 3] * 3 + [0.833 / 2] * 2)
+    scores = score_share(CHOOSING)
+    assert (scores.depths, scores.epsilon) == (3, pytest.approx(0.049, rel=BIT))
+    assert scores.scale == pytest.approx(3 / 0.049, rel=BIT)
+    assert len(shares(CHOOSING, {})) == 1 + 3 + 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), gaussian=st.booleans(), rows=st.integers(1, 5), public=st.booleans())
+def test_whatever_is_chosen_no_more_is_spent_than_is_charged(data, gaussian, rows, public):
+    names = tuple("ABCDE")
+    pairs = tuple((a, b) for i, a in enumerate(names) for b in names[i + 1 :])
+    extra = data.draw(st.sets(st.sampled_from(pairs), max_size=3))
+    params = DPParams(
+        epsilon=data.draw(st.sampled_from([0.01, 0.3, 2.0, 17.0])),
+        noise="gaussian" if gaussian else "laplace",
+        delta=1e-7 if gaussian else 0.0,
+        columns=names,
+        margins=(*((name,) for name in names), *sorted(extra)),
+        candidates=tuple(pair for pair in pairs if pair not in extra),
+        allocation=data.draw(st.sampled_from(["cells", "equal"])),
+        sum_tables=data.draw(st.sampled_from([(), (("A", ()), ("A", ("B",)))])),
+        max_rows=rows,
+        public_n=public,
+    )
+    sizes = {name: data.draw(st.integers(1, 40)) for name in names}
+    scores = [data.draw(st.integers(-200, 2000)) for _ in params.candidates]
+    chosen = promising(params, sizes, scores, 1000.0)
+    assert chosen
+    assert {*chosen} <= {*params.candidates}
+    spent = [score_share(params), *shares(params, sizes, chosen)]
+    # Each figure is charged what OpenDP says of its scale, whatever formula made it.
+    for one in spent:
+        most = rows * HALF if one.sum_of else rows
+        said = one.depths * Fraction(guarantee_of(one.noise, one.scale, most))
+        assert float(said) == (one.rho if gaussian else one.epsilon)
+    whole = cost(params)
+    assert sum(Fraction(one.rho if gaussian else one.epsilon) for one in spent) <= (
+        Fraction(whole.rho) if gaussian else decimal(whole.epsilon)
+    )
+
+
+def test_what_promises_most_by_hand():
+    # Equal shares, Laplace noise: .833 shared by n margins of 4 cells have n / .833 as their mean noise.
+    params, sizes = replace(CHOOSING, allocation="equal"), dict.fromkeys(PLAIN.columns, 2)
+
+    def gain(*off: float) -> float:
+        noise = 4 * len(off) / 0.833
+        return sum(e * (1 - noise / math.hypot(e, noise)) for e in off)
+
+    assert gain(100, 60) > gain(100, 60, 5) > gain(100)
+    assert promising(params, sizes, [60, 5, 100], 1e6) == (("AGE", "OWN"), ("OWN", "SEX"))
+    assert promising(params, sizes, [60, 50, 100], 1e6) == params.candidates
+    # Noise takes scores below 0; one margin is measured whatever they say.
+    assert promising(params, sizes, [-3, -9, -8], 1e6) == (("AGE", "OWN"),)
+    # What is large costs more of the budget: it must be farther off.
+    cells = replace(params, allocation="cells"), {"AGE": 1000, "OWN": 2, "SEX": 2}
+    assert promising(*cells, [60, 5, 60], 1e6) == (("OWN", "SEX"),)

@@ -17,6 +17,8 @@ from fixtures.margins import (
     FRAME,
     NAMES,
     PARAMS,
+    SIZES,
+    counted_slowly,
     counts_of,
     make_spec,
     measure,
@@ -24,6 +26,7 @@ from fixtures.margins import (
 from fixtures.measure import column
 
 from engine.errors import BudgetError, InternalError, StoreError
+from engine.levels import HALF
 from engine.measure.dp import balance, ledger_path, set_budget
 from engine.measure.dp import margins as marginals
 from engine.measure.dp.ledger import measured_folder
@@ -340,3 +343,90 @@ def test_counts_kept_by_a_version_that_did_not_note_the_rows_are_used_for_their_
     assert counts_of(measure(spec, PARAMS)) == counts_of(first)
     other = replace(PARAMS, epsilon=0.5)
     assert measure(spec, other).total.variance == marginals.shares(other, {})[0].variance
+
+
+def test_one_entity_changes_a_score_by_no_more_than_its_rows(monkeypatch):
+    """Scores see true counts: whatever they are compared with, they change as little as a count does."""
+    rng, seen = np.random.default_rng(5), []
+    pairs = (("AGE", "HRS"), ("HRS", "SEX"), ("AGE", "SEX"))
+    params = replace(
+        PARAMS, margins=(("AGE",), ("HRS",), ("SEX",)), candidates=pairs, allocation="equal"
+    )
+    estimates = {one: rng.random([SIZES[name] for name in one]) * 9 for one in pairs}
+
+    def no_noise(counts, _noise, _scale):
+        seen.append(counts)
+        return counts
+
+    monkeypatch.setattr(marginals, "noised", no_noise)
+    for max_rows in (1, 3):
+        for _ in range(30):
+            frame = FRAME.sample(40, random_state=int(rng.integers(1000)))
+            scores = []
+            for rows in (frame, frame[max_rows:]):
+                seen.clear()
+                exact = [marginals.Margin(columns=(), n=np.array(len(rows)), variance=0.0)]
+                exact += [
+                    marginals.Margin(columns=one, n=counted_slowly(rows, one), variance=0.0)
+                    for one in (*params.margins, *pairs)
+                ]
+                marginals.drawn(
+                    tuple(exact), params, SIZES, lambda _m, _n, one: estimates[one], silent
+                )
+                scores.append(seen[4])  # after the total and three columns
+            assert np.abs(scores[0] - scores[1]).max() <= max_rows
+
+
+def test_margins_are_chosen_once_and_charged_as_declared(spec):
+    """The choice is kept with the counts; what is chosen is never charged beyond the build's epsilon."""
+    pairs = (("AGE", "HRS"), ("AGE", "SEX"), ("HRS", "SEX"))
+    params = replace(PARAMS, margins=(("AGE",), ("HRS",), ("SEX",)), candidates=pairs)
+
+    def even(margins, total, columns):
+        shape = [SIZES[name] for name in columns]
+        return np.full(shape, float(total.n) / np.prod(shape))
+
+    first = measure(spec, params, expected=even)
+    chosen = {one.columns for one in first.margins if len(one.columns) == 2}
+    assert chosen
+    assert chosen <= {*pairs}
+    assert {one.columns for one in first.margins} - chosen == {*params.margins}
+    again = measure(spec, params, expected=even)
+    assert counts_of(again) == counts_of(first)
+    assert [entry.epsilon for entry in balance(spec.key_path).entries] == [1.0]
+    with pytest.raises(InternalError):
+        measure(spec, replace(params, epsilon=2.0))
+
+
+def test_sums_by_hand_and_what_one_entity_changes(spec):
+    """AGE has groups 0-2, 3-6 and 7-9; half of the widest, 1.5 years, is HALF."""
+    sums = (("AGE", ()), ("AGE", ("REG",)))
+
+    def exact(frame):
+        found = measure(spec, replace(EXACT, sum_tables=sums), frame)
+        return {m.measured: m.n for m in found.margins if m.sum_of}
+
+    middle = {**dict.fromkeys(range(3), 1), **dict.fromkeys(range(3, 7), 4.5)}
+    above = [
+        0 if pd.isna(age) else round(HALF * (age - middle.get(age, 8)) / 1.5)
+        for age in FRAME["AGE"]
+    ]
+    by_region = FRAME.assign(above=above).groupby("REG")["above"].sum()
+    got = exact(FRAME)
+    assert got[(), "AGE"].tolist() == sum(above)
+    assert got[("REG",), "AGE"].tolist() == by_region.tolist()
+    for without in range(1, 30, 7):
+        less = exact(FRAME.drop(index=without))
+        changed = {name: np.abs(less[name] - got[name]) for name in got}
+        assert all(one.sum() <= HALF for one in changed.values())
+
+
+def test_sums_are_drawn_once_and_kept(spec):
+    params = replace(PARAMS, sum_tables=(("AGE", ()), ("AGE", ("REG",))))
+    first, again = measure(spec, params), measure(spec, params)
+    assert [m.measured for m in first.margins if m.sum_of] == [((), "AGE"), (("REG",), "AGE")]
+    assert [m.n.tolist() for m in first.margins] == [m.n.tolist() for m in again.margins]
+    assert len(first.counts) == len(PARAMS.margins)
+    assert [entry.epsilon for entry in balance(spec.key_path).entries] == [1.0]
+    measure(spec, PARAMS)  # without sums it is another measurement
+    assert len(balance(spec.key_path).entries) == 2

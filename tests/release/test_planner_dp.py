@@ -57,6 +57,33 @@ def test_a_plan_by_hand(write):
     assert plan.warnings == ()
 
 
+def test_a_plan_of_a_build_that_chooses(write):
+    """It states the noise that all candidates would have: nothing that is measured has more."""
+    plan = planned(write, 'epsilon = 1.0\nallocation = "equal"\nadaptive = true')
+    assert (plan.margins, plan.candidates) == (10, 6)
+    sd = math.sqrt(variance_of("laplace", 6 / (0.98 * 0.85)))
+    assert of(plan, "AGE", "JOB").noise_sd == pytest.approx(sd, rel=1e-6)
+    single = math.sqrt(variance_of("laplace", 4 / (0.98 * 0.1)))
+    assert of(plan, "JOB").noise_sd == pytest.approx(min(single, sd * math.sqrt(3)), rel=1e-6)
+    assert any("Of 6 margins of several columns" in sentence for sentence in plan.sentences())
+
+
+def test_a_plan_of_sums(write):
+    """They take part in the budget as a margin does, and are told in units of the column."""
+    plan = planned(write, 'epsilon = 1.0\nallocation = "equal"\nsums = true')
+    by = [(one.column, one.by) for one in plan.sums]
+    assert by[0] == ("AGE", ())
+    assert {by_ for _, by_ in by} == {(), ("AREA",), ("JOB",), ("OWNS",)}
+    scale = (6 + len(by)) / 0.98
+    assert of(plan, "AGE", "JOB").noise_sd == pytest.approx(
+        math.sqrt(variance_of("laplace", scale)), rel=1e-6
+    )
+    # A row adds 512 at most, at an end of the widest group: 18 to 64 years, 23 from the middle.
+    sd = math.sqrt(variance_of("laplace", 512 * scale)) * 23 / 512
+    assert [one.noise_sd for one in plan.sums] == pytest.approx([sd] * 4, rel=1e-6)
+    assert any("AGE by AREA" in sentence for sentence in plan.sentences())
+
+
 def test_which_epsilon_an_accuracy_needs(write):
     """Half-widths of one cell are as 1 / epsilon; the epsilon that is found has the accuracy."""
     spec = read_spec(write('epsilon = 1.0\nallocation = "equal"\nnoise = "laplace"', tables=TABLES))

@@ -63,6 +63,63 @@ def test_trees_strata_catall_and_gaussian_noise(tmp_path):
 
 
 @pytest.mark.ci
+def test_margins_that_promise_most_are_measured(tmp_path):
+    """Of all pairs one is anything but independent: it is measured, in every stratum too, and its zeros are kept."""
+    rows = people(20_000)
+    rows["job"] = np.where(rows["age"] < 15, None, np.where(rows["age"] < 60, "a", "b"))
+    rows.to_parquet(tmp_path / "rows.parquet")
+    for vintage, strata in (("whole", ""), ("strata", 'strata = ["region"]')):
+        spec = spec_in(
+            tmp_path, dp=f"epsilon = 1.0\nbudget = 9.0\nadaptive = true\n{strata}",
+            tables=[("age", "job"), ("age", "sex"), WIDEST],
+        )  # fmt: skip
+        spec = replace(spec, vintage=vintage)
+        assert spec.dp.candidates
+        build(spec, tmp_path / f"{vintage}.duckdb")
+        with open_release(tmp_path / f"{vintage}.duckdb") as release:
+            assert release.card("age", "job").dp["covered"]
+            assert release.card("age", "job").dp["epsilon"] == 1.0
+            (old,) = release.sql("SELECT count(*) FROM data WHERE age < 65 AND job = 'b'").rows[0]
+            assert abs(old - ((rows["age"] < 65) & (rows["job"] == "b")).sum()) < 300
+            release.sql("SELECT age < 15, sex, count(*) FROM data GROUP BY ALL", intervals=True)
+    assert [entry.epsilon for entry in balance(spec.key_path).entries] == [1.0, 1.0]
+
+
+@pytest.mark.ci
+def test_sums_make_means_as_accurate_as_their_noise(tmp_path):
+    """Ages of a sex lie at one end of their groups; groups of ten years alone say nothing of it."""
+    rows, rng = people(20_000), np.random.default_rng(3)
+    start = rng.choice([0, 10, 20, 40, 60], len(rows))
+    shift = np.where(
+        rows["sex"] == "f", rng.integers(0, 4, len(rows)), rng.integers(6, 10, len(rows))
+    )
+    rows["age"] = start + shift
+    rows.to_parquet(tmp_path / "rows.parquet")
+    age = {**COLUMNS["age"], "breaks": [10, 20, 40, 60]}
+    truth = rows.groupby("sex")["age"].mean().to_dict()
+    apart = {}
+    for sums in ("true", "false"):
+        spec = spec_in(
+            tmp_path, dp=f"epsilon = 2.0\nbudget = 9.0\nsums = {sums}",
+            columns=COLUMNS | {"age": age}, tables=[("age",), ("age", "sex"), ("age", "region", "sex")],
+        )  # fmt: skip
+        spec = replace(spec, vintage=sums)
+        build(spec, tmp_path / f"{sums}.duckdb")
+        with open_release(tmp_path / f"{sums}.duckdb") as release:
+            got = release.sql(
+                "SELECT sex, avg(age) AS mean FROM data GROUP BY sex ORDER BY sex", intervals=True
+            )
+            apart[sums] = {sex: mean - truth[sex] for sex, mean, *_ in got.rows}
+            assert len(got.rows[0]) > 2
+            wide = release.sql("SELECT avg(age) FROM data WHERE region IN ('R1', 'R2', 'R3')").rows
+            assert wide == release.sql("SELECT avg(age) FROM data").rows  # one truth in all tables
+            told = "sums that were measured" in " ".join(release.card("age", "sex").sentences())
+            assert told == (sums == "true")
+    assert max(map(abs, apart["true"].values())) < 0.5
+    assert min(map(abs, apart["false"].values())) > 1
+
+
+@pytest.mark.ci
 def test_columns_in_no_margin_are_uniform_and_said_to_be(tmp_path):
     spec = spec_in(tmp_path, dp='epsilon = 9.0\nmargins = [["age"]]', tables=[("age", "region")])
     build(spec, tmp_path / "r.duckdb")

@@ -99,6 +99,13 @@ def test_without_a_guarantee(write):
             [("AGE",), ("AGE", "JOB")],
         ),
         ('strata = ["AREA"]', '[[tables]]\ncolumns = ["JOB"]\n', ("AREA", "JOB"), [("JOB",)]),
+        # what adaptive builds choose among is no margin yet; the columns' own are, and extra stays
+        (
+            'adaptive = true\nextra = [["AGE", "JOB"]]',
+            ALL,
+            NAMES,
+            [*((name,) for name in NAMES), ("AGE", "JOB")],
+        ),
         ('method = "catall"', ALL, NAMES, [NAMES]),
         ('method = "catall"\nstrata = ["AREA"]', ALL, NAMES, [("AGE", "JOB", "OWNS")]),
     ],
@@ -107,6 +114,13 @@ def test_which_margins(write, dp, tables, columns, margins):
     got = params(write, f"epsilon = 1\n{dp}", tables=tables)
     assert got.columns == columns
     assert list(got.margins) == margins
+
+
+def test_what_adaptive_builds_choose_among(write):
+    got = params(write, 'epsilon = 1\nadaptive = true\nextra = [["AGE", "JOB"]]', tables=ALL)
+    assert {*got.candidates} == {*combinations(NAMES, 2)} - {("AGE", "JOB")}
+    exact = params(write, "guarantee = false\nadaptive = true", tables=ALL)
+    assert (exact.candidates, exact.margins) == ((), tuple(combinations(NAMES, 2)))
 
 
 def test_mode_dp_needs_its_section_and_sticky_keeps_it(write):
@@ -245,6 +259,9 @@ dp.max_cycles   | epsilon = 1 ; max_cycles = 0
 dp.max_cells    | epsilon = 1 ; max_cells = 0
 dp.budget       | epsilon = 1 ; budget = 0
 dp.budget       | epsilon = 1 ; budget = 0.5
+dp.adaptive     | epsilon = 1 ; adaptive = true ; margins = 1
+dp.sums         | epsilon = 1 ; sums = true ; strata = ["AREA"]
+dp.adaptive     | epsilon = 1 ; adaptive = true ; method = "catall"
 dp.margins      | epsilon = 1 ; margins = 0
 dp.margins      | epsilon = 1 ; margins = 5
 dp.margins      | epsilon = 1 ; margins = true

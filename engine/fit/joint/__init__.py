@@ -11,6 +11,7 @@ from engine.fit.joint.margins import FitReport
 from engine.fit.joint.synthesis import (
     Precision,
     Synthesis,
+    expected_counts,
     joint_rows,
     precision_of,
     projected,
@@ -22,6 +23,7 @@ __all__ = [
     "FitReport",
     "Precision",
     "Synthesis",
+    "expected_counts",
     "joint_rows",
     "precision_of",
     "projected",

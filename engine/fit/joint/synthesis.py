@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -20,8 +20,9 @@ from engine.fit.joint.ipf import (
     used_columns,
 )
 from engine.fit.joint.margins import FitReport, Sizes, Target, reconcile, within, without_strata
+from engine.fit.joint.positions import GroupSums, meeting
 from engine.fit.joint.search import farthest_of, nearer_rows, support_rows
-from engine.levels import Levels, Margin, StructuralZero
+from engine.levels import Levels, Margin, StructuralZero, widest
 from engine.params import DPParams
 from engine.progress import Progress, silent
 from engine.schema import (
@@ -31,6 +32,7 @@ from engine.schema import (
     BoolArray,
     CellGroups,
     ColumnSet,
+    FloatArray,
     Int64Array,
     Support,
     SyntheticTable,
@@ -127,6 +129,34 @@ def reconciled(
             zeros=ruled,
         )
         yield place, targets, ruled
+
+
+def expected_counts(
+    margins: Sequence[Margin],
+    total: Margin,
+    columns: ColumnSet,
+    *,
+    params: DPParams,
+    sizes: Sizes,
+    zeros: Sequence[StructuralZero],
+) -> FloatArray:
+    """Counts of some columns as they follow from those margins that have no others: one axis a column."""
+    inner = tuple(name for name in columns if name not in params.strata)
+    inside = [margin for margin in margins if {*margin.columns} <= {*columns}]
+    ruled = [zero for zero in zeros if {*zero.columns} <= {*columns}]
+    out = np.zeros(tuple(sizes[name] for name in columns))
+    for place, targets, here in reconciled(inside, total, params=params, sizes=sizes, zeros=ruled):
+        at = dict(zip(params.strata, place, strict=True))
+        (table,), _ = fit_junction_tree(
+            targets,
+            junction_tree([inner], sizes),
+            sizes,
+            zeros=here,
+            max_cycles=params.max_cycles,
+            tolerance=params.tolerance,
+        )
+        out[tuple(at.get(name, slice(None)) for name in columns)] = table
+    return out
 
 
 def fitted_rows(
@@ -287,9 +317,12 @@ def joint_rows(
     levels: Mapping[str, Levels],
     *,
     uniform: Sequence[str] = (),
+    sums: Sequence[Margin] = (),
     rng: np.random.Generator,
 ) -> JointRows:
     """Give every row values.
+
+    sums: Noisy sums of positions; those in groups that the columns do not tell are left aside.
 
     Returns: A row a person where some level holds several values, else a row a cell.
     """
@@ -300,7 +333,8 @@ def joint_rows(
     supports, level_of = {}, {}
     for j, name in enumerate(columns):
         if wide[j] and row is not None:
-            own, standing, grid, count = _drawn(cells[row, j], *firsts[name], rng)
+            place = _placing(name, columns, cells[row], levels[name], sums)
+            own, standing, grid, count = _drawn(cells[row, j], *firsts[name], rng, place)
         else:
             own, standing, grid, count = _single(cells[:, j], n, firsts[name][0])
             own = own if row is None else own[row]
@@ -317,6 +351,27 @@ def joint_rows(
         level_of=level_of,
         levels={name: levels[name] for name in columns},
     )
+
+
+Placing = Callable[[FloatArray], FloatArray]
+"""Moves rows inside their levels: the share of its level where each one stands."""
+
+
+def _placing(
+    name: str, columns: ColumnSet, rows: Codes, levels: Levels, sums: Sequence[Margin]
+) -> Placing | None:
+    """How rows come to the measured sums of a column; None: they stay where they were drawn."""
+    own = [one for one in sums if one.sum_of == name and {*one.columns} <= {*columns}]
+    if not own or not widest(levels):
+        return None
+    groups = []
+    for one in own:
+        at = [rows[:, columns.index(by)] for by in one.columns]
+        group = np.ravel_multi_index(at, one.n.shape) if at else np.zeros(len(rows), dtype=np.int64)
+        n = one.n.ravel().astype(np.float64)
+        groups.append(GroupSums(group=group.astype(np.int64), n=n, variance=one.variance))
+    width = ((levels.high - levels.low) / widest(levels))[rows[:, columns.index(name)]]
+    return lambda share: meeting(share, width, groups)
 
 
 def projected(rows: JointRows, columns: ColumnSet, precision: Precision) -> SyntheticTable:
@@ -382,6 +437,7 @@ def _drawn(
     size: NDArray[np.uint64],
     step: Int64Array,
     rng: np.random.Generator,
+    place: Placing | None = None,
 ) -> tuple[Codes, Codes, Int64Array, Int64Array]:
     """Codes where levels hold several values: the rows of a level, in random order, go evenly through its values.
 
@@ -397,6 +453,12 @@ def _drawn(
     rows = np.bincount(level, minlength=len(first))
     rank = np.arange(len(level)) - (np.cumsum(rows) - rows)[standing]
     at = (rank + rng.random(len(level))) / np.maximum(rows, 1)[standing]
+    if place is not None:
+        share = np.empty(len(level))
+        share[order] = at
+        share = place(share)
+        order = np.lexsort((share, level))
+        at = share[order]
     room = size[standing].astype(np.float64)
     offset = np.minimum((at * room).astype(np.uint64), size[standing] - np.uint64(1))
     grid = first[standing] + offset.view(np.int64) * step[standing]

@@ -8,6 +8,7 @@ May import the engine's root, `engine.spec`, `engine.source`, `engine.measure`.
 from __future__ import annotations
 
 from engine.measure.dp.accounting import (
+    CHOICE_SHARE,
     Cost,
     Share,
     alternatives,
@@ -26,10 +27,11 @@ from engine.measure.dp.ledger import (
     set_budget,
     spent_by,
 )
-from engine.measure.dp.margins import MeasuredMargins, measured_margins, noisy
+from engine.measure.dp.margins import MeasuredMargins, drawn, measured_margins
 from engine.source import ledger_path
 
 __all__ = [
+    "CHOICE_SHARE",
     "Balance",
     "Cost",
     "MeasuredMargins",
@@ -39,11 +41,11 @@ __all__ = [
     "cost",
     "counted",
     "decimal_text",
+    "drawn",
     "ledger_path",
     "levels_of",
     "measured_folder",
     "measured_margins",
-    "noisy",
     "set_budget",
     "settled",
     "shares",

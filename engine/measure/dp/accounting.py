@@ -16,22 +16,29 @@ epsilon (four times rho).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
+
 from engine.errors import InternalError, SpecError
-from engine.levels import n_cells, tree_sizes
+from engine.levels import HALF, Measured, n_cells, tree_sizes
 from engine.measure.dp.conversion import epsilon_of_rho
 from engine.measure.dp.noise import guarantee_of, variance_of
 from engine.params import LEAST_EPSILON, MOST_EPSILON, USUAL_DELTA, DPParams, Noise
-from engine.schema import ColumnSet
+from engine.schema import ColumnSet, FloatArray
 
 # Left unspent, and added to scales: no rounding of a figure or of a sum of them can reach over the budget.
 SLACK = Fraction(1, 2**40)
 LARGEST_SCALE = 2.0**40
 RHO_STEPS = 1e-9  # rho is found to this share of itself
+# Of what the total leaves, where margins are chosen: for single columns, and for choosing.
+FIRST_SHARE = Fraction(1, 10)
+CHOICE_SHARE = Fraction(1, 20)
+MOST_TRIES = 500
+"""How many numbers of candidates are tried."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +46,7 @@ class Share:
     """One margin, what it is measured with and what that spends."""
 
     columns: ColumnSet  # That are counted, those of the strata among them; () is the total
+    sum_of: str = ""  # Sums of this column's positions in its levels, instead of counts
     branching: int = 0  # 0: measured once, flat. Else as a tree with this branching.
     # Depths that are measured, each with the same scale: 1, or a tree's inner depths and its leaves.
     depths: int = 1
@@ -48,6 +56,11 @@ class Share:
     rho: float  # Spent by Gaussian noise (zCDP), else 0
     scale: float  # Of the noise of each count, in rows; 0 without noise
     noise: Noise | None  # "laplace", "gaussian" or None
+
+    @property
+    def measured(self) -> Measured:
+        """What tells it from all other shares."""
+        return self.columns, self.sum_of
 
     @property
     def variance(self) -> float:
@@ -65,29 +78,76 @@ class Cost:
     rho: float = 0.0
 
 
-def shares(params: DPParams, sizes: Mapping[str, int]) -> tuple[Share, ...]:
+def shares(
+    params: DPParams, sizes: Mapping[str, int], chosen: Collection[ColumnSet] | None = None
+) -> tuple[Share, ...]:
     """Divide the budget: `total_share` for the total, the rest by `allocation`; a tree counts once a depth.
+
+    Where margins are chosen among candidates, single columns have `FIRST_SHARE` of the rest and choosing
+    `CHOICE_SHARE`, see `score_share`.
 
     sizes: Number of public levels of each column that is measured as a tree; of every column with allocation
         "cells".
+    chosen: Those of the candidates that are measured; None: all.
 
-    Returns: The total first, unless it is public; then margins by width, then name. What they spend adds up
-    to no more than `cost(params)`.
+    Returns: The total first, unless it is public; then margins by width, then name; sums. What they and the scores
+    spend adds up to no more than `cost(params)`.
     """
     _check(params)
-    branching: dict[ColumnSet, int] = {(name,): fan for name, fan in params.ranges}
-    margins = sorted({*params.margins, *branching}, key=lambda m: (len(m), m))
-    depths = [_depths(sizes, m, branching.get(m, 0)) for m in margins]
-    if not margins:
-        raise InternalError("nothing is measured: dp mode needs at least one margin")
-    weights = [_weight(params, sizes, margin) for margin in margins]
-    parts = sum(weight * n for weight, n in zip(weights, depths, strict=True))
-    for_total, unit = _split(params, parts)
+    among = params.candidates if chosen is None else chosen
+    always = {*params.margins, *((name,) for name, _ in params.ranges)}
+    first = {one for one in always if not params.candidates or len(one) == 1}
+    rest = {*(always - first), *among}
+    for_total, left = _budget(params)
+    one = Fraction(1)
+    parts = (FIRST_SHARE, one - FIRST_SHARE - CHOICE_SHARE) if params.candidates else (one, one)
     out = [] if params.public_n else [_share(params, (), 0, 1, for_total)]
-    for margin, n, weight in zip(margins, depths, weights, strict=True):
-        fan = branching.get(margin, 0)
-        out.append(_share(params, params.measured(margin), fan, n, unit * weight))
+    sums = params.sum_tables
+    early, late = ((), sums) if params.candidates else (sums, ())
+    for margins, of, part in zip((first, rest), (early, late), parts, strict=True):
+        out += _divided(params, sizes, margins, of, left * part)
+    if len(out) == (not params.public_n):
+        raise InternalError("nothing is measured: dp mode needs at least one margin")
     return tuple(out)
+
+
+def score_share(params: DPParams) -> Share:
+    """What the scores of all candidates are measured with: one number a candidate, each as a depth of its own."""
+    n = len(params.candidates)
+    return _share(params, (), 0, n, _budget(params)[1] * CHOICE_SHARE / n)
+
+
+def promising(
+    params: DPParams, sizes: Mapping[str, int], scores: Sequence[float], rows: float
+) -> tuple[ColumnSet, ...]:
+    """The candidates that are worth measuring.
+
+    Of a margin that is off by `e` rows (sum of absolute differences) unless it is measured, and whose noise comes to
+    `v`, shrinking leaves about ev / sqrt(e**2 + v**2). Candidates are ranked by what they are off by, against their
+    weight in the budget; as many of the first ones are taken as gain most together, since each takes budget
+    from the others.
+
+    scores: What each candidate is off by now, by noisy scores.
+    rows: Noisy number of rows: noise of more comes to so many, as counts are not negative.
+    """
+    cells = np.array([_cells(sizes, params.measured(one)) for one in params.candidates], np.float64)
+    weights = np.array([float(_weight(params, sizes, one)) for one in params.candidates])
+    off = np.maximum(np.array(scores, dtype=np.float64), 0.0)
+    order = np.argsort(-off / weights, kind="stable")
+    off, cells, weights = off[order], cells[order], weights[order]
+    others = [one for one in params.margins if len(one) > 1]
+    others += [by for _, by in params.sum_tables]
+    taken = float(sum(_weight(params, sizes, one) for one in others))
+    budget = float(_budget(params)[1] * (1 - FIRST_SHARE - CHOICE_SHARE))
+
+    def gain(n: int) -> float:
+        noise = _mean_noise(params, budget * weights[:n] / (taken + weights[:n].sum()))
+        whole = np.minimum(cells[:n] * noise, max(rows, 1.0))
+        return float((off[:n] * (1 - whole / np.hypot(off[:n], whole))).sum())
+
+    tries = np.unique(np.geomspace(1, len(order), MOST_TRIES).astype(np.int64))
+    best = max(tries, key=lambda n: gain(int(n)))
+    return tuple(sorted((params.candidates[i] for i in order[:best]), key=lambda m: (len(m), m)))
 
 
 def settled(params: DPParams, sizes: Mapping[str, int]) -> DPParams:
@@ -114,7 +174,7 @@ def worst_sd(params: DPParams, sizes: Mapping[str, int]) -> float:
         found = shares(params, sizes)
     except SpecError:
         return math.inf
-    return math.sqrt(max(share.variance for share in found if share.columns))
+    return math.sqrt(max(one.variance for one in found if one.columns and not one.sum_of))
 
 
 def _squares(params: DPParams, sizes: Mapping[str, int]) -> float:
@@ -123,7 +183,7 @@ def _squares(params: DPParams, sizes: Mapping[str, int]) -> float:
         return sum(
             n_cells(tuple(sizes[name] for name in share.columns)) * share.variance
             for share in shares(params, sizes)
-            if share.columns
+            if share.columns and not share.sum_of
         )
     except SpecError:
         return math.inf
@@ -235,6 +295,14 @@ def _depths(sizes: Mapping[str, int], margin: ColumnSet, branching: int) -> int:
     return len(tree_sizes(sizes[margin[0]], branching)) + 1
 
 
+def _cells(sizes: Mapping[str, int], columns: ColumnSet) -> int:
+    """Combinations of levels of some columns."""
+    missing = [name for name in columns if name not in sizes]
+    if missing:
+        raise InternalError(f"the number of levels of {missing[0]} is not known")
+    return n_cells(tuple(sizes[name] for name in columns))
+
+
 def _weight(params: DPParams, sizes: Mapping[str, int], margin: ColumnSet) -> Fraction:
     """How much of the budget one depth of a margin gets, against the others.
 
@@ -243,38 +311,81 @@ def _weight(params: DPParams, sizes: Mapping[str, int], margin: ColumnSet) -> Fr
     """
     if params.allocation == "equal":
         return Fraction(1)
-    missing = [name for name in margin if name not in sizes]
-    if missing:
-        raise InternalError(f"the number of levels of {missing[0]} is not known")
-    cells = n_cells(tuple(sizes[name] for name in margin))
     power = 1 / 3 if params.noise == "laplace" else 1 / 2
-    return Fraction(max(round(1000 * cells**power), 1))
+    return Fraction(max(round(1000 * _cells(sizes, margin) ** power), 1))
 
 
-def _split(params: DPParams, parts: Fraction | int) -> tuple[Fraction, Fraction]:
-    """What the total gets, and one of so many parts of the rest, of epsilon or of rho."""
+def _mean_noise(params: DPParams, spent: FloatArray) -> FloatArray:
+    """Mean absolute noise of counts that so much of epsilon or rho is spent on."""
+    noise = 1 / (spent if params.noise == "laplace" else np.sqrt(math.pi * spent))
+    return np.asarray(params.sensitivity * noise, dtype=np.float64)
+
+
+def _budget(params: DPParams) -> tuple[Fraction, Fraction]:
+    """What the total gets, and the rest, of epsilon or of rho."""
     if params.epsilon is None:
         return Fraction(0), Fraction(0)
     spent = cost(params)
     whole = Fraction(spent.rho) if spent.rho > 0 else decimal(spent.epsilon)
     whole *= 1 - SLACK
     for_total = Fraction(0) if params.public_n else whole * decimal(params.total_share)
-    return for_total, (whole - for_total) / parts
+    return for_total, whole - for_total
+
+
+def _divided(
+    params: DPParams,
+    sizes: Mapping[str, int],
+    margins: Iterable[ColumnSet],
+    sums: Sequence[tuple[str, ColumnSet]],
+    budget: Fraction,
+) -> list[Share]:
+    """Shares of some margins and sums, by their weights."""
+    branching: dict[ColumnSet, int] = {(name,): fan for name, fan in params.ranges}
+    ranked = sorted(margins, key=lambda m: (len(m), m))
+    fans = [branching.get(one, 0) for one in ranked]
+    depths = [_depths(sizes, one, fan) for one, fan in zip(ranked, fans, strict=True)]
+    weights = [_weight(params, sizes, one) for one in ranked]
+    of_sums = [_weight(params, sizes, by) for _, by in sums]
+    parts = sum(weight * n for weight, n in zip(weights, depths, strict=True)) + sum(of_sums)
+    return [
+        *(
+            _share(params, params.measured(one), fan, n, budget * weight / parts)
+            for one, fan, n, weight in zip(ranked, fans, depths, weights, strict=True)
+        ),
+        *(
+            _share(params, by, 0, 1, budget * weight / parts, sum_of=name)
+            for (name, by), weight in zip(sums, of_sums, strict=True)
+        ),
+    ]
 
 
 def _share(
-    params: DPParams, columns: ColumnSet, branching: int, depths: int, unit: Fraction
+    params: DPParams,
+    columns: ColumnSet,
+    branching: int,
+    depths: int,
+    unit: Fraction,
+    sum_of: str = "",
 ) -> Share:
     """One margin's share when each of its depths may spend `unit`."""
-    shape = {"branching": branching, "depths": depths}
+    shape = Share(
+        columns=columns,
+        sum_of=sum_of,
+        branching=branching,
+        depths=depths,
+        epsilon=math.inf,
+        rho=0.0,
+        scale=0.0,
+        noise=None,
+    )
     if params.epsilon is None:
-        return Share(columns=columns, **shape, epsilon=math.inf, rho=0.0, scale=0.0, noise=None)
-    scale, granted = _scale(params.noise, unit, params.sensitivity)
+        return shape
+    most = params.sensitivity * (HALF if sum_of else 1)
+    scale, granted = _scale(params.noise, unit, most)
     spent = float(depths * Fraction(granted))
     pure = params.noise == "laplace"
-    return Share(
-        columns=columns,
-        **shape,
+    return replace(
+        shape,
         epsilon=spent if pure else 0.0,
         rho=0.0 if pure else spent,
         scale=scale,

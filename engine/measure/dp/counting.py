@@ -14,18 +14,18 @@ from hashlib import blake2b
 import numpy as np
 
 from engine.errors import InternalError
-from engine.levels import Levels, Margin, inner_depths, level_of, n_cells
+from engine.levels import Levels, Margin, inner_depths, level_of, n_cells, positions
 from engine.measure import coded_cells
 from engine.measure.dp.accounting import Share
 from engine.mechanism import Cells, PairedEntities
 from engine.params import DPParams
 from engine.progress import Progress
-from engine.schema import ColumnSet, Int64Array
+from engine.schema import ColumnSet, Int64Array, column_set
 from engine.source import Opened
 from engine.sticky_prf import siphash, siphash128
 
-Count = Callable[[ColumnSet], Int64Array]
-"""Gives the exact counts of a column set, one axis a column."""
+Count = Callable[[ColumnSet, str], Int64Array]
+"""Gives the exact counts of a column set, or sums of a column's positions, one axis a column."""
 
 
 def counter(
@@ -45,19 +45,14 @@ def counter(
     source = coded_cells(opened.ingested, columns, values, bounded)
     if secret is None or not bounded:
 
-        def count(wanted: ColumnSet) -> Int64Array:
-            cells = source.cells(wanted)
-            return _dense(_places(cells, levels), cells.n_rows, wanted, levels)
+        def count(wanted: ColumnSet, sum_of: str) -> Int64Array:
+            cells = source.cells(column_set((*wanted, sum_of)) if sum_of else wanted)
+            return _dense(cells, _places(cells, levels), cells.n_rows, wanted, sum_of, levels)
 
         return count
-    all_columns = tuple(column.name for column in columns)
-    everything = source.cells(all_columns)
-    n = bounded_rows(everything, params.max_rows, secret)
-    held = np.flatnonzero(n)
-    places, n = _places(everything, levels)[held], n[held]
-    return lambda wanted: _dense(
-        places[:, [all_columns.index(name) for name in wanted]], n, wanted, levels
-    )
+    everything = source.cells(tuple(column.name for column in columns))
+    n, places = bounded_rows(everything, params.max_rows, secret), _places(everything, levels)
+    return lambda wanted, sum_of: _dense(everything, places, n, wanted, sum_of, levels)
 
 
 def bounded_rows(cells: Cells, max_rows: int, secret: bytes) -> Int64Array:
@@ -93,10 +88,18 @@ def _places(cells: Cells, levels: Mapping[str, Levels]) -> Int64Array:
 
 
 def _dense(
-    places: Int64Array, n: Int64Array, columns: ColumnSet, levels: Mapping[str, Levels]
+    cells: Cells,
+    places: Int64Array,
+    n: Int64Array,
+    columns: ColumnSet,
+    sum_of: str,
+    levels: Mapping[str, Levels],
 ) -> Int64Array:
-    """Sums of n over the combinations of levels, one axis a column."""
+    """Sums of n, or of n times a column's positions, over the combinations of levels, one axis a column."""
     sizes = tuple(len(levels[name]) for name in columns)
+    places = places[:, [cells.columns.index(name) for name in columns]]
+    if sum_of:
+        n = n * positions(cells.codes[:, cells.columns.index(sum_of)], levels[sum_of])
     out = np.zeros(n_cells(sizes), dtype=np.int64)
     place = np.ravel_multi_index(tuple(places.T), sizes) if sizes else np.zeros(len(n), np.int64)
     np.add.at(out, place, n)
@@ -107,18 +110,27 @@ def counted(
     count: Count, planned: tuple[Share, ...], params: DPParams, n_rows: int, report: Progress
 ) -> tuple[Margin, ...]:
     """Exact counts of the total, then of every margin, as margins of variance 0."""
-    wanted = [share for share in planned if share.columns]
+    wanted = [share for share in planned if share.columns or share.sum_of]
     exact = Margin(columns=(), n=np.array(n_rows, dtype=np.int64), variance=0.0)
     if not params.public_n:
-        exact = Margin(columns=(), n=count(()), variance=0.0)
+        exact = Margin(columns=(), n=count((), ""), variance=0.0)
     out = [exact]
     for done, share in enumerate(wanted):
         columns = share.columns
-        n = count(columns)
+        n = count(columns, share.sum_of)
         tree: tuple[Int64Array, ...] = ()
         if share.branching:
             ranged = [name for name, _ in params.ranges if params.measured((name,)) == columns]
             tree = inner_depths(n, share.branching, columns.index(ranged[0]))
-        out.append(Margin(columns=columns, n=n, variance=0.0, branching=share.branching, tree=tree))
+        out.append(
+            Margin(
+                columns=columns,
+                n=n,
+                variance=0.0,
+                branching=share.branching,
+                tree=tree,
+                sum_of=share.sum_of,
+            )
+        )
         report("margins", done + 1, len(wanted))
     return tuple(out)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -31,7 +31,15 @@ import numpy as np
 from engine.errors import InternalError, SpecError, StoreError
 from engine.keys import pack_strings
 from engine.levels import Levels, Margin
-from engine.measure.dp.accounting import Cost, Share, cost, pooled_cost, shares
+from engine.measure.dp.accounting import (
+    Cost,
+    Share,
+    cost,
+    pooled_cost,
+    promising,
+    score_share,
+    shares,
+)
 from engine.measure.dp.counting import counted, counter
 from engine.measure.dp.ledger import (
     Balance,
@@ -45,10 +53,12 @@ from engine.measure.dp.ledger import (
 from engine.measure.dp.noise import noised
 from engine.params import DPParams
 from engine.progress import Progress, silent
-from engine.schema import Column, Int64Array, Writing
+from engine.schema import Column, ColumnSet, FloatArray, Int64Array, Writing
 from engine.source import Opened, locked, read_json, replace_file, sync_folder
 
 _DIGEST_BYTES = 32
+Expected = Callable[[Sequence[Margin], Margin, ColumnSet], FloatArray]
+"""Counts of some columns that follow from noisy margins of single ones and the noisy total."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +67,7 @@ class MeasuredMargins:
 
     # Without columns; exact, of variance 0, where the number of rows is public or nothing is protected.
     total: Margin
-    # In the order of the parameters' margins, those of the strata's columns included in each.
+    # In the order of the parameters' margins, of candidates those that were chosen; with the strata's columns in each.
     margins: tuple[Margin, ...]
     # By all builds whose counts these are means of; infinite if nothing is protected
     spent: Cost
@@ -68,6 +78,11 @@ class MeasuredMargins:
     balance: Balance | None = None  # Of the ledger afterwards; None: nothing is protected
     remarks: Path | None = None  # CONFIDENTIAL file for the custodian; None: nothing is protected
 
+    @property
+    def counts(self) -> tuple[Margin, ...]:
+        """The margins that are no sums."""
+        return tuple(one for one in self.margins if not one.sum_of)
+
 
 def measured_margins(
     opened: Opened,
@@ -77,15 +92,18 @@ def measured_margins(
     key_path: Path,
     vintage: str,
     title: str,
+    expected: Expected | None = None,
     report: Progress = silent,
 ) -> MeasuredMargins:
     """Measure every margin of the parameters, or take what an earlier build measured.
 
+    expected: Of the candidates those are measured that are farthest from what it gives, see `drawn`.
     opened: Its table `rows_with_tokens` is used up, unless counts are kept.
     """
     if len(opened.entities) > 1:
         raise SpecError("source.entities: mode dp protects one kind of entity; name one column")
-    planned = shares(params, {name: len(levels[name]) for name in params.columns})
+    sizes = {name: len(levels[name]) for name in params.columns}
+    planned = shares(params, sizes)
     n_rows = opened.ingested.unsettled.get("rows", opened.ingested.n_rows)
     secret = opened.key.derive("fingerprint", vintage)
     name = measurement_id(opened, params, levels, vintage, secret)
@@ -108,7 +126,7 @@ def measured_margins(
                 is_reused = False
                 n = len(exact) - 1
                 charge(key_path, params, id=name, vintage=vintage, title=title, margins=n)
-                measured = noisy(exact, planned, params, report)
+                measured = drawn(exact, params, sizes, expected, report)
                 write_margins(path, measured, name, secret, rows)
     mark_measured(key_path, name)
     with locked(path.parent):
@@ -148,6 +166,8 @@ def measurement_id(
     budget = (params.noise, params.epsilon, params.delta, *split)
     data, of_columns, limits = _rows(opened, params, levels, vintage)
     parts = ["measurement", *map(repr, (data, of_columns, measured, budget)), *limits]
+    further = {"candidates": params.candidates, "sums": params.sum_tables}
+    parts += [repr(one) for one in further.items() if one[1]]
     return blake2b(pack_strings(parts), key=secret, digest_size=16).hexdigest()
 
 
@@ -209,19 +229,59 @@ def _write_remarks(path: Path, opened: Opened, *, is_new: bool) -> None:
     replace_file(path, json.dumps(told, indent=1).encode(), "the remarks for the custodian")
 
 
+def drawn(
+    exact: tuple[Margin, ...],
+    params: DPParams,
+    sizes: Mapping[str, int],
+    expected: Expected | None,
+    report: Progress,
+) -> tuple[Margin, ...]:
+    """Noisy margins: all, or, of the candidates, those that promise most by their noisy scores.
+
+    A candidate's score is how many rows its counts are off by (sum of absolute differences) where they are expected
+    from the noisy margins of single columns. One more entity changes it by no more than a count: by its rows.
+
+    exact: The total, then all margins and candidates.
+    """
+    if not params.candidates:
+        return noisy(exact, shares(params, sizes), params, report)
+    if expected is None:
+        raise InternalError("margins cannot be chosen without an estimate to compare them with")
+    found = {one.measured: one for one in exact}
+    first = shares(params, sizes, ())
+    single = {(params.measured(one), "") for one in params.margins if len(one) == 1} | {((), "")}
+    begun = noisy(
+        tuple(one for one in exact if one.measured in single),
+        tuple(share for share in first if share.measured in single),
+        params,
+        silent,
+    )
+    total, *columns = begun
+    off = [
+        np.abs(found[one, ""].n - np.rint(expected(columns, total, one)).astype(np.int64)).sum()
+        for one in map(params.measured, params.candidates)
+    ]
+    scores = noised(np.array(off, dtype=np.int64), params.noise, score_share(params).scale)
+    chosen = promising(params, sizes, scores.tolist(), float(total.n))
+    rest = [share for share in shares(params, sizes, chosen) if share.measured not in single]
+    wanted = tuple(found[share.measured] for share in rest)
+    without_total = replace(params, public_n=True)
+    return (*begun, *noisy(wanted, tuple(rest), without_total, report))
+
+
 def noisy(
     exact: tuple[Margin, ...], planned: tuple[Share, ...], params: DPParams, report: Progress
 ) -> tuple[Margin, ...]:
     """Add to every count noise of its own; only a public total is left as it is."""
-    by_columns = {share.columns: share for share in planned}
-    if len(by_columns) != len(planned) or (() in by_columns) == params.public_n:
+    paid = {share.measured: share for share in planned}
+    if len(paid) != len(planned) or (((), "") in paid) == params.public_n:
         raise InternalError("the budget is not shared out margin by margin")
     out = []
     for done, margin in enumerate(exact):
-        if not margin.columns and params.public_n:
+        if margin.measured == ((), "") and params.public_n:
             out.append(margin)
             continue
-        share = by_columns.get(margin.columns)
+        share = paid.get(margin.measured)
         if share is None or share.depths != len(margin.tree) + 1:
             raise InternalError("a margin, or a depth of a tree, is not paid for")
         n, *tree = (_drawn(counts, share, params) for counts in (margin.n, *margin.tree))
@@ -232,6 +292,7 @@ def noisy(
                 variance=share.variance,
                 branching=margin.branching,
                 tree=tuple(tree),
+                sum_of=margin.sum_of,
             )
         )
         report("noise", done + 1, len(exact))
@@ -259,7 +320,7 @@ def _pooled(measured: tuple[Margin, ...], kept: Sequence[Margin]) -> tuple[Margi
 
 def _shape(margin: Margin) -> tuple[object, ...]:
     """What two measurements of the same margin share."""
-    return margin.columns, margin.n.shape, margin.branching, bool(margin.variance)
+    return margin.measured, margin.n.shape, margin.branching, bool(margin.variance)
 
 
 def _drawn(counts: Int64Array, share: Share, params: DPParams) -> Int64Array:
@@ -288,6 +349,7 @@ def write_margins(
             "branching": margin.branching,
             "depths": len(margin.tree),
             "rows": rows,
+            **({"sum_of": margin.sum_of} if margin.sum_of else {}),
         }
         for margin in margins
     ]
@@ -326,6 +388,7 @@ def read_margins(
             variance=of["variance"],
             branching=of["branching"],
             tree=tuple(islice(counts, of["depths"])),
+            sum_of=of.get("sum_of", ""),
         )
         for of in told
     )

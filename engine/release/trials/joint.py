@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from engine.errors import SpecError
-from engine.fit.joint import synthesise
+from engine.fit.joint import expected_counts, synthesise
 from engine.keys import MasterKey
 from engine.levels import n_cells
-from engine.measure.dp import counted, levels_of, noisy, shares
+from engine.measure.dp import counted, drawn, levels_of, shares
 from engine.params import DPParams
 from engine.progress import silent
 from engine.release.joint_fitter import generator
@@ -27,7 +29,7 @@ def joint_trial(rows: TrialRows, params: DPParams, key: MasterKey) -> TrialTable
     sizes = {name: len(of_column) for name, of_column in levels.items()}
     planned = shares(params, sizes)
 
-    def count(wanted: ColumnSet) -> Int64Array:
+    def count(wanted: ColumnSet, _: str) -> Int64Array:  # no column is a number
         shape = tuple(sizes[name] for name in wanted)
         if not wanted:
             return np.array(len(rows.codes), dtype=np.int64)
@@ -36,7 +38,10 @@ def joint_trial(rows: TrialRows, params: DPParams, key: MasterKey) -> TrialTable
         return n.astype(np.int64).reshape(shape)
 
     exact = counted(count, planned, params, len(rows.codes), silent)
-    total, *margins = exact if params.epsilon is None else noisy(exact, planned, params, silent)
+    expected = partial(expected_counts, params=params, sizes=sizes, zeros=())
+    total, *margins = (
+        exact if params.epsilon is None else drawn(exact, params, sizes, expected, silent)
+    )
     made = synthesise(
         margins,
         total,
