@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import SpecError
+from engine.fit.budget import BUDGET
 from engine.fit.joint.margins import Target
 from engine.fit.supports import largest_remainder
 from engine.fit.wide.exchange import (
@@ -34,6 +35,8 @@ ZERO_TARGET = 5 * WEIGHT_ONE
 """Weight where a target is 0."""
 FINE_STEPS = 1 << 30
 """In so many parts the rows of a pair are dealt out along the tree."""
+LEAST = 1e-9
+"""Rows taken for a possible combination of none, so that proportional fitting can give it some."""
 TRIES = 2_000
 """Rows that are tried where none of those asked for is possible."""
 Rows = NDArray[np.int32]
@@ -76,6 +79,7 @@ def support_rows(
             information,
             Shuffles(rng.bytes(16)),
             lambda _done, _of: None,
+            is_thorough=False,  # other rows are taken for those that stay impossible
         )
         return rows.T.astype(np.int32)
 
@@ -114,7 +118,8 @@ def nearer_rows(
     changed = np.ascontiguousarray(rows.T, dtype=np.int64)
     singles = _singles(counts, rules, shape, len(rows))
     wanted = _wanted(counts, rules, shape)
-    brought_near(changed, singles, wanted, information, Shuffles(rng.bytes(16)))
+    shuffles = Shuffles(rng.bytes(16))
+    brought_near(changed, singles, wanted, information, shuffles, is_thorough=False)
     out = changed.T.astype(np.int32)
     wrong = ~_possible(out, rules)
     out[wrong] = rows[wrong]
@@ -174,18 +179,36 @@ def _rules(zeros: Sequence[StructuralZero], columns: ColumnSet) -> list[Rule]:
 def _singles(
     counts: Mapping[Axes, FloatArray], rules: Sequence[Rule], shape: tuple[int, ...], n_rows: int
 ) -> list[Int64Array]:
-    """Whole counts of each column, none where a rule of the column alone says so."""
-    ruled_out = {axes[0]: cells for axes, cells in rules if len(axes) == 1}
-    singles = []
-    for place, size in enumerate(shape):
-        n = counts[(place,)]
-        allowed = ~ruled_out.get(place, np.zeros(size, dtype=bool))
-        if allowed.any():
-            n = np.where(allowed, n, 0.0)
-            n = n if n.any() else allowed.astype(np.float64)
-        one_owner = np.zeros(size, dtype=np.int64)
-        singles.append(largest_remainder(one_owner, n, np.array([n_rows])))
-    return singles
+    """Whole counts of each column that the rules of one and of two columns allow together."""
+    singles = [counts[(place,)] for place in range(len(shape))]
+    for axes, cells in rules:
+        if len(axes) == 1 and not cells.all():
+            n = np.where(cells, 0.0, singles[axes[0]])
+            singles[axes[0]] = n if n.any() else (~cells).astype(np.float64)
+    pairs = [(axes, cells) for axes, cells in rules if len(axes) == 2 and not cells.all()]
+    for _ in range(
+        BUDGET.raking_cycles if len(pairs) > 1 else 1
+    ):  # one that gives way may be in several
+        for (one, other), cells in pairs:
+            start = counts.get((one, other), np.outer(singles[one], singles[other]))
+            start = np.where(cells, 0.0, start + LEAST)
+            fitted = _allowed(start, singles[one], singles[other])
+            finer = int(shape[other] > shape[one])
+            singles[other if finer == 0 else one] = fitted.sum(axis=finer)
+    return [
+        largest_remainder(np.zeros(len(n), dtype=np.int64), n, np.array([n_rows])) for n in singles
+    ]
+
+
+def _allowed(table: FloatArray, rows: FloatArray, columns: FloatArray) -> FloatArray:
+    """A table of two columns by iterative proportional fitting, at last to the sums of the one with more levels."""
+    sums = [rows[:, np.newaxis], columns[np.newaxis, :]]
+    order = (1, 0) if len(rows) >= len(columns) else (0, 1)
+    for _ in range(BUDGET.raking_cycles):
+        for axis in order:
+            have = table.sum(axis=1 - axis, keepdims=True)
+            table = table * np.divide(sums[axis], have, out=np.zeros_like(have), where=have > 0)
+    return table
 
 
 def _wanted(

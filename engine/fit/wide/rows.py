@@ -380,11 +380,17 @@ def impossible_columns(
 
 
 def repair(
-    board: Board, targets: Sequence[Target], near: Sequence[Int64Array], shuffles: Shuffles
+    board: Board,
+    targets: Sequence[Target],
+    near: Sequence[Int64Array],
+    shuffles: Shuffles,
+    *,
+    is_thorough: bool,
 ) -> None:
     """Exchange values of rows with impossible pairs.
 
     near: For each column all columns, by how much they have to do with it: itself first.
+    is_thorough: Look much further for the few rows that are left then.
     """
     _rounds(
         board,
@@ -393,6 +399,8 @@ def repair(
         shuffles,
         _Reach(WANTED, BUDGET.repair_partners, BUDGET.repair_near, BUDGET.repair_subsets),
     )
+    if not is_thorough:
+        return
     _rounds(
         board,
         targets,
@@ -635,12 +643,15 @@ def searched_rows(
     information: FloatArray,
     shuffles: Shuffles,
     report: Report,
+    *,
+    is_thorough: bool = True,
 ) -> Int64Array:
     """Rows of levels, shape (n_columns, n_rows): dealt along a tree, then searched.
 
     singles: Counts of each column, which are met exactly.
     pairs, edges: To deal out rows by.
     information: What columns have to do with each other; as `information_of` gives it.
+    is_thorough: See `repair`.
     """
     n_rows = int(singles[0].sum()) if singles else 0
     step = step_of(n_rows)
@@ -648,7 +659,7 @@ def searched_rows(
     rows = tree_rows(edges, fewer, pairs, shuffles)
     _search(rows, [len(single) for single in singles], targets, edges, shuffles, report, step)
     rows = laid_out(rows, step, n_rows, shuffles) if step > 1 else rows
-    brought_near(rows, singles, targets, information, shuffles)
+    brought_near(rows, singles, targets, information, shuffles, is_thorough=is_thorough)
     return rows
 
 
@@ -658,6 +669,8 @@ def brought_near(
     targets: Sequence[Target],
     information: FloatArray,
     shuffles: Shuffles,
+    *,
+    is_thorough: bool,
 ) -> None:
     """Give every column of rows its counts, and bring rows that are near to targets already nearer, in place."""
     sizes = [len(single) for single in singles]
@@ -667,7 +680,9 @@ def brought_near(
         polish(board, settled(board, singles, shuffles), shuffles)
     strict = [t for t in targets if len(t.axes) == 2 or t.barred is not None]
     near = [np.argsort(-row, kind="stable") for row in information]
-    repair(Board(rows, sizes, strict, barred=STRICT), strict, near, shuffles)
+    repair(
+        Board(rows, sizes, strict, barred=STRICT), strict, near, shuffles, is_thorough=is_thorough
+    )
 
 
 def _search(
