@@ -61,8 +61,8 @@ def test_amounts_in_cents_and_dates_go_from_init_to_a_plan_without_warnings_of_s
     )
     init(tmp_path, frame)
     text = (tmp_path / "r.toml").read_text()
-    assert 'resolution = "month"' in text
-    assert "resolution = 10000" in text
+    assert 'resolution = "week"' in text
+    assert "resolution = 1000\n" in text
     tablepack("key", "new", "r.key", cwd=tmp_path)
     planned = tablepack("plan", "r.toml", cwd=tmp_path)
     assert planned.returncode == 0, planned.stderr

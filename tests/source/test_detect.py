@@ -158,9 +158,9 @@ def test_a_resolution_is_coarse_enough_that_values_are_shared():
     people = found(pd.DataFrame({"v": amounts, "who": [0] * 3_000}), ["who"]).columns[0]
     assert people.resolution is None, "one person shares with nobody"
     # Tenths are no binary numbers: neighbours must not be taken for one value, shared by twice as many.
-    nine, hundred = ([f"{n / 10:.1f}" for n in range(1_000)] * times for times in (9, 100))
+    nine, twenty = ([f"{n / 10:.1f}" for n in range(1_000)] * times for times in (9, 20))
     assert one(nine)[0].resolution == Resolution()
-    assert one(hundred)[0].resolution == Resolution(exponent=-1)
+    assert one(twenty)[0].resolution == Resolution(exponent=-1)
 
 
 def test_whole_numbers_and_dates_are_made_coarser_until_they_are_shared():
@@ -179,9 +179,9 @@ def test_whole_numbers_and_dates_are_made_coarser_until_they_are_shared():
     detection = found(frame)
     assert {"stay"} == {*detection.suspects, *detection.entity_candidates}
     steps = {c.name: str(c.resolution) for c in detection.columns if c.name != "stay"}
-    assert steps == {"cents": "10000", "age": "None", "born": "year", "seen": "year"}
+    assert steps == {"cents": "1000", "age": "None", "born": "quarter", "seen": "quarter"}
     lines = spec_text(detection)
-    assert 'resolution = "year"' in lines
+    assert 'resolution = "quarter"' in lines
     assert "as written: without resolution" in lines
     # A few people share nothing at a step that leaves several values, and names of entities are as they are.
     assert all(c.resolution is None for c in found(frame[:50]).columns)

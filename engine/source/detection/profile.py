@@ -55,8 +55,6 @@ NUMBER_PATTERN: str = RULES["written"]["plain_number"]
 """What counts as a number in a column of texts."""
 _COARSER = 20
 """Steps that are tried, each ten times the one before: values of a column rarely span more powers of ten."""
-_LISTED, _CROWD = 100, 40
-"""More values than a table lists are worth it where each is shared by enough to be split by another column."""
 _FEWEST = 5
 """A coarser step is proposed of whole numbers and dates if as many values are left."""
 _VALUES = 4
@@ -277,9 +275,9 @@ def _shared(
 ) -> dict[str, int]:
     """Which is the first of the given steps at which more than half of the entities have values of many.
 
-    Of each value all entities but the first `LEAST` count, or `_CROWD` where the values are more than a table lists;
-    and of an entity its smallest value only, so that one entity more or less changes the number by one. Where no step
-    is coarse enough, or leaves fewer than so many values that enough entities hold, the first one.
+    Of each value all entities but the first `LEAST` count, and of an entity its smallest value only, so that one entity
+    more or less changes the number by one. Where no step is coarse enough, or leaves fewer than so many values that
+    enough entities hold, the first one.
     """
     numbers = (
         f"SELECT j, cell, n, {value} AS v FROM cells WHERE {block.places(ladders)} AND {condition}"
@@ -295,13 +293,12 @@ def _shared(
         step = block.by_place(ladders[name][rung] if name in left else 1.0 for name in block.names)
         is_shared, is_told = dict.fromkeys(left, True), dict.fromkeys(left, True)
         for people in kinds:
-            for j, n_values, total, *crowded in block.fetch(
-                f"SELECT j, count(*) FILTER (n >= {usual}), sum(n), sum(greatest(n - {LEAST}, 0)), "
-                f"sum(greatest(n - {_CROWD}, 0)) FROM "
+            for j, n_values, total, crowded in block.fetch(
+                f"SELECT j, count(*) FILTER (n >= {usual}), sum(n), sum(greatest(n - {LEAST}, 0)) FROM "
                 f"(SELECT j, round(v / {step}) AS cell, sum(n) AS n FROM ({people}) GROUP BY ALL) GROUP BY j"
             ):
                 name = block.names[j]
-                if name in left and crowded[n_values > _LISTED] - total // 2 < enough[name]:
+                if name in left and crowded - total // 2 < enough[name]:
                     is_shared[name] = False
                 if name in left and n_values < fewest:
                     is_told[name] = False
