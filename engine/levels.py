@@ -55,7 +55,7 @@ class Margin:
 
     @property
     def measured(self) -> Measured:
-        """What tells it from all other margins."""
+        """What identifies it among all margins."""
         return self.columns, self.sum_of
 
 

@@ -32,7 +32,7 @@ TRIALS = 3
 def fitting(
     detection: Detection, key: Path | None, report: Progress | None = None
 ) -> tuple[list[dict[str, Any]], int]:
-    """Entries of tables, and how many pairs are left out of them; no entries where nobody can tell."""
+    """Entries of tables, and how many pairs are left out of them; no entries where this cannot be computed."""
     with tempfile.TemporaryDirectory() as folder:
         path, keys = (
             Path(folder) / "release.toml",

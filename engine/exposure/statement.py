@@ -1,4 +1,4 @@
-"""What a release gives away, as a noun and in words that a data protection officer reads.
+"""What a release discloses, as a noun and in words that a data protection officer reads.
 
 Shares are computed from rows: they are shown rounded up to steps of 5 %, and columns are ordered by what is shown. How
 often one person more or less changes what is shown was not measured.
@@ -82,7 +82,7 @@ def _up(share: float, steps: int | None = None) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exposure:
-    """What the tables of a build, and all builds before it, give away. It may be shown."""
+    """What the tables of a build, and all builds before it, disclose. It may be shown."""
 
     # By column, most exposed first: by this build's tables, and with all that earlier builds revealed.
     groups: tuple[Group, ...]

@@ -75,7 +75,7 @@ class Made:
     # key_id, content_hash: As the release has them.
     key_id: str
     content_hash: str
-    exposure: dict[str, Any]  # What it says that it gives away: `Exposure.as_dict`
+    exposure: dict[str, Any]  # What it says that it discloses: `Exposure.as_dict`
 
 
 def build(

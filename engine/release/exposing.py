@@ -1,4 +1,4 @@
-"""What a build gives away, with all that was built of the same people before: estimated, refused or charged.
+"""What a build discloses, with all that was built of the same people before: estimated, refused or charged.
 
 Takes the rows in the cells of its tables and the ledger beside the key; gives an `Exposure`. Confidential.
 """

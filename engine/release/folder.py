@@ -1,7 +1,7 @@
 """The measurement folder: all that crosses from where rows are seen to where tables are fitted, as files.
 
 `order.json` says how to fit, one `.npz` file a column set holds its noisy counts, `exposure.json` what the release says
-of what it gives away, and `manifest.json` comes last and makes the folder whole. Every file is put in place in one
+of what it discloses, and `manifest.json` comes last and makes the folder whole. Every file is put in place in one
 step, so that a killed build leaves whole files only: what is there need not be measured again, as long as the folder
 belongs to the same recipe. Reading runs no code that a file holds (no pickle).
 """
@@ -70,7 +70,7 @@ order.json     how to fit: columns, tables, public parameters, and a sampling ke
                and the sum (n) of what they are above the middle of these. Mode dp: a noisy count for every combination
                of levels; "sums": of how far values of the last column stand above the middle of their level, for every
                combination of the others, in 1,024ths of its widest level.
-exposure.json  mode sticky: what the release says of what it gives away
+exposure.json  mode sticky: what the release says of what it discloses
 manifest.json  comes last: the SHA-256 of every file
 build.json     a keyed digest of what was measured, by which an interrupted build goes on
 lock           empty: held while a build writes here

@@ -105,7 +105,7 @@ class Plan:
     tables: tuple[PlannedTable, ...]
     rows: int  # Noisy total
     warnings: tuple[str, ...]
-    # What the release would give away, with all that was built of the same people before.
+    # What the release would disclose, with all that was built of the same people before.
     exposure: Exposure
     # Asked for: pairs of columns that the spec leaves out, those that reveal least first.
     further: tuple[FurtherTable, ...] = ()
@@ -210,7 +210,7 @@ class Plan:
         ]
 
     def sentences(self) -> list[str]:
-        """What all tables together are, and what they give away."""
+        """What all tables together are, and what they disclose."""
         n, helpers = len(self.published), len(self.tables) - len(self.published)
         return [
             f"{n:,} table{'' if n == 1 else 's'} ({helpers} more are needed to lock them), about "
@@ -445,7 +445,7 @@ def _drawn_alike(spec: ReleaseSpec) -> ReleaseSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
-    """What a build would cost, from few of its tables; what it would give away is not looked at."""
+    """What a build would cost, from few of its tables; what it would disclose is not looked at."""
 
     # tables, measured: How many are needed, and how many of them were measured for this.
     tables: int
@@ -469,7 +469,7 @@ class Estimate:
         return [
             f"{self.tables:,} tables are measured (with those needed to lock others), about "
             f"{self.unit.counted(self.rows)}, {self.cost}",
-            f"from {self.measured:,} of the tables; what the release would give away is not looked at: plan without "
+            f"from {self.measured:,} of the tables; what the release would disclose is not looked at: plan without "
             "--quick does that",
         ]
 

@@ -18,7 +18,7 @@ Status = Literal["reliable", "low", "unreliable", "not released", "structural ze
 """reliable: half of the interval is at most a tenth of the figure, and no table that the release does not rule out
 moves it by more. low: released, and nothing or next to it.
 unreliable: the noise is a larger share of the figure, or how far it may be off is not known. not released: suppressed,
-or empty: it is not told which. structural zero: impossible by a declared rule."""
+or empty: we do not say which. structural zero: impossible by a declared rule."""
 RELIABLE = 0.1
 """Half of the interval over the figure, up to which it is reliable: a coefficient of variation of about 5 %."""
 LOW = 2.0

@@ -441,7 +441,7 @@ def _words(release: Session, table: TableBuckets, drawn: Replays) -> str:
     )
     return (
         f"From table {named}; the interval holds the figure without noise in 95 of 100 releases. Not released: too few "
-        f"{entity.many}, or none: it is not told which (95 of 100 such cells hold at most "
+        f"{entity.many}, or none: we do not say which (95 of 100 such cells hold at most "
         f"{most_hidden(table)} {unit.many}).{much}{heavy}"
     )
 

@@ -32,7 +32,7 @@ def test_an_estimate_is_near_the_plan_and_measures_less(spec):
     assert abs(math.log2(found.cost.megabytes / plan.cost.megabytes)) < 1
     assert plan.seconds == plan.cost.seconds
     assert "MB to build" in repr(plan)
-    assert "what the release would give away is not looked at" in repr(found)
+    assert "what the release would disclose is not looked at" in repr(found)
 
 
 def test_what_a_placeholder_hides_is_suppressed(tmp_path):

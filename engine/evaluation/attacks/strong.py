@@ -292,7 +292,7 @@ MOST_LOOKED_AT = 20_000
 
 
 def cloning(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Finding:
-    """Find columns that are copies, and what their copies give away.
+    """Find columns that are copies, and what their copies disclose.
 
     The attacker knows everybody else, and all of a person but a secret, which is one of two values; in every released
     cell that the person would stand in with either, the published count is held against the others' count. `rate`:

@@ -629,7 +629,7 @@ def is_publishable(line: Line) -> bool:
 
 
 def published(figure: Figure, value: float | None, n_rows: int) -> float | None:
-    """Return a figure as it may be published: two significant digits, and no share that would give away a count."""
+    """Return a figure as it may be published: two significant digits, and no share that would disclose a count."""
     if value is None:
         return None
     if figure.high in (1, 100):

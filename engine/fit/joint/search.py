@@ -186,15 +186,16 @@ def _singles(
             n = np.where(cells, 0.0, singles[axes[0]])
             singles[axes[0]] = n if n.any() else (~cells).astype(np.float64)
     pairs = [(axes, cells) for axes, cells in rules if len(axes) == 2 and not cells.all()]
-    for _ in range(
-        BUDGET.raking_cycles if len(pairs) > 1 else 1
-    ):  # one that gives way may be in several
+    # Several turns, as a column that gives way may be in several rules.
+    for _ in range(BUDGET.raking_cycles if len(pairs) > 1 else 1):
         for (one, other), cells in pairs:
             start = counts.get((one, other), np.outer(singles[one], singles[other]))
             start = np.where(cells, 0.0, start + LEAST)
             fitted = _allowed(start, singles[one], singles[other])
-            finer = int(shape[other] > shape[one])
-            singles[other if finer == 0 else one] = fitted.sum(axis=finer)
+            if shape[one] >= shape[other]:  # the finer column keeps its counts
+                singles[other] = fitted.sum(axis=0)
+            else:
+                singles[one] = fitted.sum(axis=1)
     return [
         largest_remainder(np.zeros(len(n), dtype=np.int64), n, np.array([n_rows])) for n in singles
     ]

@@ -212,7 +212,7 @@ def not_row_wise(con: duckdb.DuckDBPyConnection, sql: str, asked: RowWise) -> st
     problem = "" if asked.is_declared else walk.problem(plan)
     return problem or next(
         (
-            f"{name} can fail on a cell, and then the build would tell of one person; write TRY({name} ...), which "
+            f"{name} can fail on a cell, and so the build would reveal one person; write TRY({name} ...), which "
             "gives null"
             for name in _that_fail(plan)
         ),

@@ -71,9 +71,9 @@ def write_workbook(pack: Pack, language: int, path: Path) -> None:
     titles = [plain(t.titles[language]) for t in inside]
     listed = {words["tables"]: names[3:], words["description"]: titles}
     book.sheet(lines, listed, links=names[3:], name="contents_table")
-    told = {words["note reference"]: list(refs.values()), words["note text"]: notes}
+    numbered = {words["note reference"]: list(refs.values()), words["note text"]: notes}
     lines = [(words["notes"], "title"), only]
-    book.sheet(lines, told, width=NOTE_WIDTH, name="notes_table").set_landscape()
+    book.sheet(lines, numbered, width=NOTE_WIDTH, name="notes_table").set_landscape()
     for i, table in enumerate(inside):
         _sheet(book, table, pack, language, refs, is_first=i == 0)
     issued = pack.info.issued

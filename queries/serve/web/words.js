@@ -37,7 +37,7 @@ const sentence = (text) => ({ text, names: text.match(/\{\w+\}/g)?.map((name) =>
 const SENTENCES = [
   sentence("From table {table}; the interval holds the figure without noise in 95 of 100 releases."),
   sentence("From table {table}; MODELLED: there is no interval, as it is modelled from locked tables, and replays of these are not drawn yet."),
-  sentence("Not released: too few {entities}, or none: it is not told which (95 of 100 such cells hold at most {n} {units})."),
+  sentence("Not released: too few {entities}, or none: we do not say which (95 of 100 such cells hold at most {n} {units})."),
   sentence("{share} of the {units} were imputed, which know less of how the columns are associated."),
   sentence("Percentages of groups, and of sums, are figures over their total; the interval holds every percentage that the intervals of both allow."),
   sentence("Totals count what is not released, too: the parts shown may add up to less."),
