@@ -106,7 +106,7 @@ ANSWERED = [
     "SELECT sex, sum(count(*)) OVER (PARTITION BY sex || 'x') AS f FROM data GROUP BY sex",
     "WITH t AS (SELECT sex, count(*) AS n FROM data GROUP BY sex) SELECT sex, n / (SELECT sum(n) FROM t) AS f FROM t",
     "SELECT region, sum(count(*)) OVER (ORDER BY region) AS f FROM data GROUP BY region",
-    "SELECT sex, quantile_cont(age, 0.75) - quantile_cont(age, 0.25) AS f FROM data GROUP BY sex",
+    "SELECT sex, quantile_cont(income, 0.75) - quantile_cont(income, 0.25) AS f FROM data GROUP BY sex",
     "SELECT 'all' AS who, count(*) AS f FROM data WHERE age > (SELECT avg(age) FROM data)",
     "SELECT count(*) AS n, avg(age) AS m, stddev_samp(age) AS f FROM data",
     "WITH t AS (SELECT region, count(*) AS n FROM data GROUP BY ALL) "
