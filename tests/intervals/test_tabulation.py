@@ -234,7 +234,7 @@ def test_a_tabulation_is_a_frame_and_a_table_of_html(release):
     page = got._repr_html_()
     assert page.count("<tr>") == 21
     assert "more groups" in page
-    assert "not told which" in page
+    assert "do not say which" in page
     nothing = tabulate(release, ["age"], where={"age": (200, 300)})
     assert len(nothing.df()) == 0
     assert nothing.df().columns.tolist() == ["age", "value", "low", "high", "status"]
