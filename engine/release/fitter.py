@@ -336,6 +336,8 @@ def _wide_values(fit: WideFit) -> dict[str, Any]:
     widths = [len(columns) for columns in fit.fitted]
     values: dict[str, Any] = {} if fit.target is None else {"target": fit.target}
     values |= {"step": fit.step} if fit.step > 1 else {}
+    if fit.design_effect is not None:
+        values["design_effect"] = round(fit.design_effect, 3)
     return values | {
         "pairs": widths.count(2),
         "triples": widths.count(3),

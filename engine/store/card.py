@@ -63,9 +63,9 @@ class GeneratorCard:
     # Wide tables of mode sticky only, plain values: pairs and triples (numbers of the locked tables it was
     # fitted to), off (by their width: share of rows that would have to change for one of them, mean),
     # impossible (rows with two values that a locked table excludes), step (rows that were placed together,
-    # for large tables), set and sets (number of this synthesis and of all independent ones, where there
-    # are several). Nothing was measured for the table itself: counts of released cells, noise and scale
-    # are 0 or 1 and carry no meaning.
+    # for large tables), design_effect (as of `WideFit`; none where it is not known), set and sets (number of
+    # this synthesis and of all independent ones, where there are several). Nothing was measured for the
+    # table itself: counts of released cells, noise and scale are 0 or 1 and carry no meaning.
     wide: dict[str, Any] = field(default_factory=dict)
     # Mode sticky only: columns whose values some records swapped before counting, columns in which partners
     # agree, and the share of records if it is published. Empty: no swapping, or it changes no count of this
@@ -440,6 +440,17 @@ def _fit(dp: Mapping[str, Any]) -> str:
     return f"{start}, NOT CONVERGED: {off}. The targets contradict each other, or more cycles are needed."
 
 
+def _model_error(wide: Mapping[str, Any], *, rows: int, many: str) -> str:
+    """How far the figures of a wide table may be off."""
+    if "design_effect" not in wide:
+        return "how far its figures may be off is not known, so there are no intervals."
+    size = max(1, round(rows / max(float(wide["design_effect"]), 1.0)))
+    return (
+        f"before it was fitted to the tables of {'three' if wide['triples'] else 'two'} columns, it was off by as much "
+        f"in them as a random sample of {size:,} {many} would be, and intervals are those of such a sample."
+    )
+
+
 def _wide_sentences(
     wide: Mapping[str, Any], *, columns: ColumnSet, rows: int, cells: int, many: str
 ) -> list[str]:
@@ -455,7 +466,7 @@ def _wide_sentences(
     lines = [
         _size(rows, cells, columns, many),
         f"MODELLED from {of}; nothing else was measured for it. It lacks relationships that only more columns together "
-        "show: the error of the model is not known, so there are no intervals.",
+        f"show: {_model_error(wide, rows=rows, many=many)}",
         "Every column has exactly the counts of its own table.",
     ]
     if "sets" in wide:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.cell_keys import comparable_keys
+from engine.cell_keys import comparable_keys, distinct_cells
 from engine.schema import (
     KIND_NEGATIVE,
     KIND_NONNEGATIVE,
@@ -118,6 +118,25 @@ class TableBuckets:
     tops: tuple[int, ...]
     n_depths: int  # Of the measured tree; 0 in mode dp
     card: dict[str, Any]  # Plain values of the generator card
+
+    def of(self, columns: ColumnSet) -> TableBuckets:
+        """Some of the columns of a table for which nothing was measured, so that it has no buckets."""
+        at = [self.columns.index(name) for name in columns]
+        released = tuple(self.released[j] for j in at)
+        own = [self.rows[:, j] for j in at]
+        cells, number = distinct_cells(own, [len(values.values) for values in released])
+        none = np.empty((0, len(at)), dtype=np.int64)
+        return replace(
+            self,
+            columns=columns,
+            released=released,
+            rows=np.column_stack(cells),
+            n=np.bincount(number, self.n).astype(np.int64),
+            row_measured=np.zeros(len(cells[0]), dtype=bool),
+            first=none,
+            last=none,
+            tops=(),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

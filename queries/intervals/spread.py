@@ -35,7 +35,7 @@ _SAME = 1e-9
 class Figures:
     """One column of an answer on all variants of a table; NaN: no such row, or no figure.
 
-    doublings: See `Replays`.
+    doublings, of_none: See `Replays`.
     """
 
     value: FloatArray  # shape (n_rows,): As answered
@@ -50,6 +50,7 @@ class Figures:
     reworded: FloatArray  # shape (n_rows, n_reworded): With other texts for hidden values
     possible: FloatArray  # shape (n_rows, 1): With every possible combination once; (n_rows, 0): nothing is ruled out
     doublings: float
+    of_none: float = np.nan
 
     def known(self, *, is_amount: bool) -> BoolArray:
         """Which figures rest on released buckets: they are there wherever imputed rows are placed in theirs.
@@ -64,6 +65,8 @@ class Figures:
             return there
 
         known = is_there(self.value)
+        if np.isfinite(self.of_none):  # nothing is suppressed
+            known |= np.isfinite(self.value)
         if self.placed.shape[1]:
             is_often = is_there(self.placed).mean(axis=1) >= ENOUGH
             known = np.where(is_often, known, False)
@@ -111,7 +114,8 @@ def unfit(figures: Figures) -> str | None:
     if not both.any():
         return "its rows stand in no replay of the table, as those that a figure chooses or joins"
     moved = both & (figures.replayed != figures.imagined)
-    return None if moved.any() else "it is the same in every replay of the table"
+    is_known = np.isfinite(figures.of_none) and (figures.value == 0).any()
+    return None if moved.any() or is_known else "it is the same in every replay of the table"
 
 
 def ends_of_figures(
@@ -151,6 +155,9 @@ def ends_of_figures(
     # What is the same in every replay was not computed from noisy figures, such as the -1 of `ifnull(avg(x), -1)`.
     is_fixed = (np.where(there, error, 0.0) == 0).all(axis=1) & (not is_count)
     is_sure = np.isfinite(value) & is_often & (n > 1) & ~is_nothing & ~is_fixed
+    if is_count and np.isfinite(figures.of_none):
+        low, high = np.where(is_nothing, 0.0, low), np.fmax(high, figures.of_none)
+        is_sure |= is_nothing
     return np.where(is_sure, low, np.nan), np.where(is_sure, high, np.nan)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from engine.errors import NotAnswerable, QueryRefused
-from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
+from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array, column_set
 from engine.store import clipped_words
 from engine.texts import html_table, text_table
 from queries.intervals.buckets import Stack, TableBuckets
@@ -242,8 +242,10 @@ def tabulate(
         quantile=0.5 if measure == "median" else quantile,
     )
     table = table_of(release, answering)
+    if table.card.get("wide"):
+        table = table_of(release, column_set([*read] or answering[:1]))
     region = region_of(table, columns, where)
-    found = _tabulated(release, table, region, asked, columns)
+    found = replace(_tabulated(release, table, region, asked, columns), table=answering)
     if table.card.get("wide") and (more := to_measure(read)):
         found = replace(found, words=f"{found.words} {more}.")
     return found
@@ -368,6 +370,10 @@ def _figures(
     given = drawn.figures(figures)
     is_count = asked.of is None
     low, high = ends_of_figures(given, is_whole=asked.measure == "count", is_count=is_count)
+    if not is_count and drawn.least_rows:
+        is_first = entry < n_groups
+        too_few = np.bincount(entry[is_first], n[is_first], n_groups) < drawn.least_rows
+        low, high = (np.where(too_few, np.nan, end) for end in (low, high))
     is_amount = asked.of is None or asked.measure == "sum"
     return given.value, low, high, given.known(is_amount=is_amount), given.may_be_far_off()
 
@@ -423,10 +429,16 @@ def clipped(card: Mapping[str, Any], names: Iterable[str]) -> list[str]:
 def _words(release: Session, table: TableBuckets, drawn: Replays) -> str:
     """How sure the figures of a table are, in one or two sentences."""
     card, unit, entity = table.card, release.unit, release.entity
-    named = ", ".join(table.columns)
+    named = ", ".join(release.route(table.columns) if card.get("wide") else table.columns)
     if drawn.reason:
         noise = "MODELLED" if card.get("wide") or not card["dp"]["covered"] else "of mode dp"
         return f"From table {named}; {noise}: there is no interval, as {drawn.reason}."
+    if card.get("wide"):
+        return (
+            f"From table {named}; MODELLED: the interval is that of a random sample that is as far off as the model "
+            f"was in tables of {3 if card['wide']['triples'] else 2} columns before it met them; with more "
+            "columns it may be off by more."
+        )
     if not table.n_depths:
         return f"From table {named}; the interval holds the figure without noise in 95 of 100 releases."
     imputed = float(card["suppressed_share"])

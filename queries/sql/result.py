@@ -443,7 +443,7 @@ class Result:
         if self.wide:
             return (
                 f"Answered from table {', '.join(self.table)}, which is MODELLED from locked tables of two and three "
-                f"columns: the error of the model is not known.{limits}"
+                f"columns.{limits}"
             )
         imputed = ""
         if self.filled_share is not None and self.filled_share >= MENTIONED_FROM:

@@ -108,24 +108,77 @@ def test_the_card_says_what_is_modelled(built):
     assert "of the most exposed 1 %" in told
 
 
-def test_answers_say_so_and_have_no_intervals(built):
+def test_answers_say_so(built):
     with open_release(built) as release:
         answer = release.sql("SELECT town, count(*) AS n FROM data WHERE income > 9000 GROUP BY 1")
         assert answer.table == WIDE
         assert "is MODELLED from locked tables" in answer.source
-        sure = release.sql(
-            "SELECT town, count(*) AS n FROM data WHERE income > 9000 GROUP BY 1", intervals=True
-        )
-        assert sure.columns == ("town", "n")
-        assert any("it is modelled from locked tables" in warning for warning in sure.warnings)
-        assert any("add RELEASE --columns income,town" in warning for warning in sure.warnings)
+        assert any("add RELEASE --columns income,town" in warning for warning in answer.warnings)
         asked = tabulate(release, ["job"], where={"town": [3]})
-        assert "MODELLED: there is no interval" in asked.words
+        assert asked.table == WIDE
+        assert "MODELLED" in asked.words
         assert "add RELEASE --columns job,town." in asked.words
         many = release.sql("SELECT age, job, sex, town, income FROM data LIMIT 1")
         assert not any("add RELEASE" in warning for warning in many.warnings)
         narrow = release.sql("SELECT count(*) FROM data WHERE age > 20 AND sex = 'f'")
         assert narrow.table == TRIPLE
+
+
+def test_intervals_of_modelled_answers_hold(built):
+    """Of tables that nothing measured: counts of three to five columns, and means of large groups."""
+    truth, held = people(), {"n": [], "m": []}
+    truth["income"] = pd.to_numeric(truth.income)
+    with open_release(built) as release:
+        for by in (["job", "town"], ["county", "job", "sex"], ["job", "sex", "town"]):
+            for age in range(20, 60, 10):
+                text = f"SELECT {', '.join(by)}, count(*) AS n, avg(income) AS m FROM data "
+                found = release.sql(f"{text} WHERE age > {age} GROUP BY ALL", intervals=True).df()
+                assert found.n_low.notna().all()
+                known = truth[truth.age > age].groupby(by)
+                known = known.agg(n=("sex", "size"), m=("income", "mean"))
+                for row in found.fillna({"job": ""}).itertuples():
+                    real = known.loc[tuple(getattr(row, name) for name in by)]
+                    held["n"].append(row.n_low <= real.n <= row.n_high)
+                    if np.isfinite(row.m_low):
+                        assert row.n >= 30
+                        held["m"].append(row.m_low <= real.m <= row.m_high)
+    assert len(held["n"]) > 300
+    assert len(held["m"]) > 100
+    assert np.mean(held["n"]) >= 0.9
+    assert np.mean(held["m"]) >= 0.9
+
+
+def test_what_a_model_has_none_of_may_be_a_few(built):
+    with open_release(built) as release:
+        effect = release.card(*WIDE).wide["design_effect"]
+        none = "SELECT count(*) FILTER (age = 60 AND town = 3 AND income > 90000) AS n FROM data"
+        (row,) = release.sql(none, intervals=True).rows
+        asked = tabulate(release, where={"age": [60], "town": [3], "income": (90_000, None)})
+    most = np.ceil(3 * max(effect, 1))  # the rule of three
+    assert row == (0, 0, most, "low")
+    assert (asked.value[0], asked.low[0], asked.high[0]) == (0, 0, most)
+
+
+def test_without_tables_of_three_columns_pairs_tell(built, tmp_path):
+    """Of how far off the rows were in pairs before they met these: wider intervals, which hold."""
+    path = spec_in(tmp_path, [WIDE], privacy={})
+    text = "SELECT county, job, sex, count(*) AS n FROM data WHERE age > 40 GROUP BY ALL"
+    truth = people().query("age > 40").groupby(["county", "job", "sex"]).size()
+    widths, held = [], []
+    for release in (build(read(path), tmp_path / "r.duckdb"), built):
+        with open_release(release) as opened:
+            found = opened.sql(text, intervals=True).df()
+            held.append(
+                np.mean(
+                    [
+                        low <= truth[county, job or "", sex] <= high
+                        for county, job, sex, _, low, high, _ in found.fillna({"job": ""}).values
+                    ]
+                )
+            )
+            widths.append((found.n_high - found.n_low).mean())
+    assert widths[0] > widths[1]
+    assert min(held) >= 0.9
 
 
 @pytest.mark.ci

@@ -71,7 +71,7 @@ def support_rows(
         scaled = {axes: count * (n / max(n_rows, 1)) for axes, count in counts.items()}
         parts = FINE_STEPS / max(n, 1)
         pairs = {a: np.rint(c * parts).astype(np.int64) for a, c in _pairs(scaled).items()}
-        rows = searched_rows(
+        rows, _ = searched_rows(
             _singles(scaled, rules, shape, n),
             _wanted(scaled, rules, shape),
             pairs,

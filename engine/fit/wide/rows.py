@@ -517,6 +517,9 @@ class WideFit:
     # mean.
     off: dict[int, float]
     impossible: int  # Rows with a pair of values that a locked pair does not have
+    # Variance of what a count of rows is off by in a table that they were not yet fitted to, of three columns or, where
+    # there is none, of two, over that of a random sample of as many rows (Kish 1965); None where there is neither.
+    design_effect: float | None = None
     target: str | None = None  # The column whose tables counted more
     step: int = 1  # So many rows were searched as one; 1: each for itself
 
@@ -556,7 +559,7 @@ def fit_wide(
     ]
     information = information_of(_by_axes(targets), len(names))
     edges = spanning_tree(information) if len(names) else ()
-    rows = searched_rows(
+    rows, design_effect = searched_rows(
         singles, targets, _by_axes(targets), edges, information, shuffles, report or _silent
     )
     bad = int(impossible_columns(rows, targets).any(axis=0).sum())
@@ -570,6 +573,7 @@ def fit_wide(
         fitted=tuple(tuple(sorted(names[axis] for axis in target.axes)) for target in targets),
         off=_off(rows, targets),
         impossible=bad,
+        design_effect=design_effect,
         target=target,
         step=step_of(rows.shape[1]),
     )
@@ -645,8 +649,8 @@ def searched_rows(
     report: Report,
     *,
     is_thorough: bool = True,
-) -> Int64Array:
-    """Rows of levels, shape (n_columns, n_rows): dealt along a tree, then searched.
+) -> tuple[Int64Array, float | None]:
+    """Rows of levels, shape (n_columns, n_rows), dealt along a tree, then searched; their design effect.
 
     singles: Counts of each column, which are met exactly.
     pairs, edges: To deal out rows by.
@@ -657,10 +661,11 @@ def searched_rows(
     step = step_of(n_rows)
     fewer = [thinned(single, step) for single in singles] if step > 1 else singles
     rows = tree_rows(edges, fewer, pairs, shuffles)
-    _search(rows, [len(single) for single in singles], targets, edges, shuffles, report, step)
+    sizes = [len(single) for single in singles]
+    design_effect = _search(rows, sizes, targets, edges, shuffles, report, step)
     rows = laid_out(rows, step, n_rows, shuffles) if step > 1 else rows
     brought_near(rows, singles, targets, information, shuffles, is_thorough=is_thorough)
-    return rows
+    return rows, design_effect
 
 
 def brought_near(
@@ -693,11 +698,18 @@ def _search(
     shuffles: Shuffles,
     report: Report,
     step: int,
-) -> None:
-    """Search in place: pairs first, then all tables, with half the heat each time; a row counts `step` times."""
+) -> float | None:
+    """Search in place: pairs first, then all tables, with half the heat each time; a row counts `step` times.
+
+    Returns: The design effect of the rows, as of `WideFit`: before they meet tables of three columns, or at the start.
+    """
     pairs, blocks = [target for target in targets if len(target.axes) == 2], blocks_of(edges)
     wider = BUDGET.pair_sweeps if len(pairs) < len(targets) else 0
     steps = BUDGET.block_sweeps + wider + BUDGET.sweeps
+    apart = [
+        target for target in pairs if target.axes not in {tuple(sorted(edge)) for edge in edges}
+    ]
+    design_effect = None if wider else _design_effect(rows, apart, step)
     board = Board(rows, sizes, pairs, barred=BARRED, step=step)
     for done in range(BUDGET.block_sweeps):
         report(done, steps)
@@ -705,12 +717,31 @@ def _search(
     for done in range(wider):
         report(BUDGET.block_sweeps + done, steps)
         matched_sweep(board, shuffles, heat=HEAT / (1 << done))
-    board = Board(rows, sizes, targets, barred=BARRED, step=step) if wider else board
+    if wider:
+        design_effect = _design_effect(rows, [t for t in targets if len(t.axes) == 3], step)
+        board = Board(rows, sizes, targets, barred=BARRED, step=step)
     for done in range(BUDGET.sweeps):
         report(BUDGET.block_sweeps + wider + done, steps)
         is_last = done == BUDGET.sweeps - 1
         matched_sweep(board, shuffles, heat=0.0 if is_last else HEAT / (1 << wider + done))
     report(steps, steps)
+    return design_effect
+
+
+def _design_effect(rows: Int64Array, targets: Sequence[Target], step: int) -> float | None:
+    """Mean square of what cells of some tables are off by, in units of the variance of a random sample of rows.
+
+    The mean is over the cells in which there are rows: of others the variance is not known.
+    """
+    n_rows, total, n_cells = rows.shape[1] * step, 0.0, 0
+    for target in targets:
+        n = counted(rows, target) * step
+        inside = (n > 0) & (n < n_rows)
+        variance = n[inside] * (1 - n[inside] / n_rows)
+        off = (target.n - n)[inside]
+        total += float(np.cumsum(np.append(0.0, off * off / variance))[-1])
+        n_cells += len(off)
+    return total / n_cells if n_cells else None
 
 
 def _values(

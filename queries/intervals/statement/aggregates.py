@@ -15,7 +15,7 @@ import duckdb
 import numpy as np
 
 from engine.errors import StoreError
-from engine.schema import FloatArray
+from engine.schema import ColumnSet, FloatArray
 from queries.intervals.replays import placements, table_of
 from queries.intervals.spread import ends_of_figures, most_hidden, statuses, unfit
 from queries.intervals.statement.answers import (
@@ -24,6 +24,7 @@ from queries.intervals.statement.answers import (
     computes,
     drawn_replays,
     matched,
+    rows_of_groups,
 )
 from queries.intervals.statement.limits import shape_of, summed_columns
 from queries.intervals.statement.texts import with_hidden_texts
@@ -97,7 +98,7 @@ def _ends(
     release: Session, text: str, plain: Result, tables: Mapping[str, Any] | None
 ) -> tuple[dict[int, Ends], list[str]]:
     """Three columns more for each figure of which replays of the table tell, and the reasons for those without."""
-    table = plain.table or ()
+    table = _table_read(release, text, plain, tables)
     shape = shape_of(release, text, plain.columns, table, tables or ())
     if shape.figures is None and not computes(release, text, tables):
         raise NoFigures(_NO_GROUP)
@@ -107,6 +108,9 @@ def _ends(
     found = matched(release, text, shape, plain.rows, plain.types, table, drawn, tables)
     more: dict[int, Ends] = {}
     reasons = []
+    too_few = np.zeros(len(plain.rows), dtype=bool)
+    if drawn.least_rows:
+        too_few = ~(rows_of_groups(release, shape, plain.rows) >= drawn.least_rows)
     for at, figures in found.figures.items():
         is_whole, is_count = bool(_WHOLE.match(plain.types[at])), at in shape.counted
         is_amount = is_count or at in shape.amounts
@@ -125,16 +129,27 @@ def _ends(
             hidden = np.fmax(np.maximum(figures.value, most_hidden(table_of(release, table))), high)
             high = np.where(known, high, hidden)
         else:
-            low, high = (np.where(known, end, np.nan) for end in (low, high))
+            low, high = (np.where(known & ~too_few, end, np.nan) for end in (low, high))
         low, high = (np.where(ruled, 0.0, end) for end in (low, high))
         far = figures.may_be_far_off()
         status = statuses(figures.value, low, high, known, ruled, far=far, is_amount=is_amount)
         more[at] = _columns_of(low, high, [*status], is_whole=is_whole)
         if np.isnan(low).any():
             reasons.append(
-                f"{plain.columns[at]}, some of its rows: they are not released, or in too few replays."
+                f"{plain.columns[at]}, some of its rows: they are not released, in too few replays, or modelled of too "
+                "few rows or too many columns."
             )
     return more, reasons
+
+
+def _table_read(
+    release: Session, text: str, plain: Result, tables: Mapping[str, Any] | None
+) -> ColumnSet:
+    """The table that answered; of a modelled one the columns that were read."""
+    table = plain.table or ()
+    if not plain.wide:
+        return table
+    return release.explain(text, tables=tables).columns or table[:1]
 
 
 def kept_ends(ends: Ends | None, word: str) -> list[Any] | None:
@@ -170,7 +185,7 @@ def _marks(
     tables: Mapping[str, Any] | None,
 ) -> Marks:
     """Statuses of the figures in the rows shown, which are fetched only if there may be any."""
-    table = plain.table or ()
+    table = _table_read(release, text, plain, tables)
     shape = shape_of(release, text, plain.columns, table, tables or ())
     if shape.figures is None and not computes(release, text, tables):
         return Marks()

@@ -30,7 +30,12 @@ from queries.intervals.statement.nodes import (
     nodes_in,
     text_of_select,
 )
-from queries.intervals.statement.tree import Unknown, aggregates_in, group_expressions
+from queries.intervals.statement.tree import (
+    Unknown,
+    aggregates_in,
+    group_expressions,
+    parsed_select,
+)
 from queries.sql import Session
 
 MOST_S = 10.0
@@ -94,6 +99,26 @@ def matched(
             values[:, 2:] = np.where(np.isnan(values[:, 2:]), 0.0, values[:, 2:])
         found[at] = drawn.figures(values[:, 1:].T, values[:, 0])
     return Matched(figures=found, types={at: types[at] for at in figures})
+
+
+def rows_of_groups(release: Session, shape: Shape, rows: Rows) -> FloatArray:
+    """Rows of the release in each group of a plain answer; NaN where the text does not tell what they are."""
+    out = np.full(len(rows), np.nan)
+    if (
+        shape.keys is None
+        or shape.is_of_sets
+        or not _is_logical(shape.select["from_table"], release)
+    ):
+        return out
+    kept = {key: of for key, of in shape.select.items() if key not in ("having", "qualify")}
+    with release.cursor() as con:
+        (count,) = parsed_select(con, "SELECT count(*)")["select_list"]
+        items = [shape.select["select_list"][shape.places[at]] for at in shape.keys]
+        text = text_of_select(con, {**kept, "select_list": [*items, count], "modifiers": []})
+    counted = {comparable(row[:-1]): row[-1] for row in Session.sql(release, text).rows}
+    for i, row in enumerate(rows):
+        out[i] = counted.get(comparable([row[at] for at in shape.keys]), np.nan)
+    return out
 
 
 def drawn_replays(release: Session, columns: ColumnSet) -> Replays:

@@ -36,7 +36,8 @@ export const band = (text) => text.replace(/^(\S+) to (\S+)$/, (_, low, high) =>
 const sentence = (text) => ({ text, names: text.match(/\{\w+\}/g)?.map((name) => name.slice(1, -1)) ?? [], form: new RegExp(text.replace(/[.()]/g, "\\$&").replace(/\{\w+\}/g, "(.+?)")) });
 const SENTENCES = [
   sentence("From table {table}; the interval holds the figure without noise in 95 of 100 releases."),
-  sentence("From table {table}; MODELLED: there is no interval, as it is modelled from locked tables, and replays of these are not drawn yet."),
+  sentence("From table {table}; MODELLED: the interval is that of a random sample that is as far off as the model was in tables of {n} columns before it met them; with more columns it may be off by more."),
+  sentence("From table {table}; MODELLED: there is no interval, as it is modelled from columns alone, and no table shows how far the model is off."),
   sentence("Not released: too few {entities}, or none: we do not say which (95 of 100 such cells hold at most {n} {units})."),
   sentence("{share} of the {units} were imputed, which know less of how the columns are associated."),
   sentence("Percentages of groups, and of sums, are figures over their total; the interval holds every percentage that the intervals of both allow."),

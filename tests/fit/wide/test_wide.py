@@ -73,6 +73,19 @@ def test_pairs_and_triples_are_near(known):
     assert {t for t in fit.fitted if len(t) == 3} == set(triples)
 
 
+def test_the_design_effect_is_that_of_two_samples_where_pairs_say_all():
+    """Rows and fit are then two random samples with the same pairs: twice the variance that these leave."""
+    rng = np.random.default_rng(3)
+    names, n = "abcd", 20_000
+    alone = {name: rng.integers(0, 6, n) for name in names}
+    triples = [*combinations(names, 3)]
+    effect = fitted(alone, triples).design_effect
+    assert effect == pytest.approx(2 * (5 / 6) ** 3, rel=0.15)
+    assert fitted(alone).design_effect == pytest.approx(2 * (5 / 6) ** 2, rel=0.3)
+    tied = alone | {"d": (alone["a"] + alone["b"]) % 2 * 3 + alone["d"] % 3}
+    assert fitted(tied, triples).design_effect > 10 * effect  # what no pair shows
+
+
 def test_a_triple_is_nearer_where_it_was_given(known):
     rows, fit, triples = known
     without = fitted(rows)
