@@ -23,11 +23,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.api.amend import add, drop
     from engine.api.audit import audit, card
     from engine.api.build import build, fit_release, measure_release, new_key, open, plan
-    from engine.api.built import add, drop
     from engine.api.choose import choose
-    from engine.api.compare import compare, compare_levers, compare_rivals
+    from engine.api.compare import compare
     from engine.api.draft import draft, remove_drafts, synthesize
     from engine.api.evaluate import attack, evaluate
     from engine.api.publish import publish_pack
@@ -69,8 +69,6 @@ __all__ = [
     "card",
     "choose",
     "compare",
-    "compare_levers",
-    "compare_rivals",
     "draft",
     "drop",
     "estimate",
@@ -90,16 +88,14 @@ _HOMES = dict.fromkeys(_OF_BUILD, "engine.api.build") | {
     "Column": "engine.schema",
     "Release": "queries.release",
     "__version__": "engine.version",
-    "add": "engine.api.built",
+    "add": "engine.api.amend",
     "attack": "engine.api.evaluate",
     "audit": "engine.api.audit",
     "card": "engine.api.audit",
     "choose": "engine.api.choose",
     "compare": "engine.api.compare",
-    "compare_levers": "engine.api.compare",
-    "compare_rivals": "engine.api.compare",
     "draft": "engine.api.draft",
-    "drop": "engine.api.built",
+    "drop": "engine.api.amend",
     "evaluate": "engine.api.evaluate",
     "publish_pack": "engine.api.publish",
     "remove_drafts": "engine.api.draft",

@@ -55,9 +55,9 @@ def baselines(given: argparse.Namespace) -> None:
         people = study.census_file(folder / "census", given.people, SEED)
         others = study.census_file(folder / "non_members", given.people, SEED + 1)
         spec = study.spec_of("demo-dp.toml", folder, source=people)
-        found = engine.compare_rivals(
+        found = engine.compare(
             spec,
-            given.names,
+            generators=given.names,
             control=others,
             areas=("region",),
             out=given.page,
@@ -144,8 +144,14 @@ def sweep(given: argparse.Namespace) -> None:
     for name in given.only or ("nist", "census"):
         with held_out(name, given.data, 20_000) as (spec, others):
             spec = replace(spec, privacy=replace(spec.privacy, swap=PLACES[name]))
-            found = engine.compare_levers(
-                spec, control=others, seeds=given.keys, out=given.page, force=True, progress=told
+            found = engine.compare(
+                spec,
+                sweep=True,
+                control=others,
+                seeds=given.keys,
+                out=given.page,
+                force=True,
+                progress=told,
             )
         text = (
             f"{found.title}; {found.n_tables} tables, {found.n_rows:,} people, medians of {found.repeats} "

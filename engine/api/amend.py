@@ -1,7 +1,7 @@
 """Add tables to a release, or remove them, without building the others again.
 
-Takes a release, its spec and its source; gives the release that a build of the changed spec would give. Nothing here
-opens that release or imports the query layer: `engine.api.built` does, for Python users.
+Takes a release, its spec and its source; gives the release that a build of the changed spec would give. Imports the
+query layer only to open that release, so that the command line starts fast.
 """
 
 from __future__ import annotations
@@ -26,6 +26,74 @@ if TYPE_CHECKING:
     from queries.release import Release
 
 Tables = Sequence[Sequence[str]]
+
+
+def add(
+    release: Release | str | Path,
+    tables: Tables | None = None,
+    *,
+    spec: ReleaseSpec | str | Path | None = None,
+    frame: Any = None,
+    jobs: int = 2,
+    progress: Progress | None = None,
+) -> Release:
+    """Add tables to a release; only the new ones are fitted. The result is the same as that of a full build.
+
+    Parameters
+    ----------
+    release : Release, str or Path
+        Release file.
+
+        Or an open release; the file is replaced once the new one is complete, and its signature is removed.
+    tables : sequence of sequences of str, optional
+        Column sets, which are also added to the spec if that is a file. None: the tables that are in the spec and not
+        in the release.
+    spec : ReleaseSpec, str or Path, optional
+        Spec that the release was built from; by default r.toml next to r.duckdb. It is updated too.
+    frame : object, optional
+        The pandas or Arrow table, if the spec's source is a frame.
+    jobs, progress
+        As in `build`.
+
+    Returns
+    -------
+    Release
+        The new release, open.
+
+    Raises
+    ------
+    SpecError
+        There is nothing to add, or the release has tables that are not in the spec.
+    DataError, PrivacyError, StoreError
+        As in `build`; or data, key or spec are not those of the release.
+    """
+    return changed(addition(release, tables, spec), frame=frame, jobs=jobs, progress=progress)
+
+
+def drop(
+    release: Release | str | Path,
+    tables: Tables | None = None,
+    *,
+    spec: ReleaseSpec | str | Path | None = None,
+    frame: Any = None,
+    jobs: int = 2,
+    progress: Progress | None = None,
+) -> Release:
+    """Remove tables from a release; parameters, errors and result as in `add`.
+
+    Recipients of the earlier release still have these tables, so the exposure ledger keeps them.
+    """
+    return changed(removal(release, tables, spec), frame=frame, jobs=jobs, progress=progress)
+
+
+def changed(
+    change: Change, *, frame: Any = None, jobs: int = 2, progress: Progress | None = None
+) -> Release:
+    """Make a change, and open the result."""
+    from engine.api.built import BuiltRelease
+
+    carry_out(change, frame=frame, jobs=jobs, progress=progress)
+    return BuiltRelease.of(change.before.path, change.spec_path or change.spec, frame)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

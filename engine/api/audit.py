@@ -79,10 +79,9 @@ def audit(
         Margins that the generator may use, or a number: all combinations of this many of `columns`. By default those
         that the spec or release measures.
     columns : sequence of str, optional
-        Columns to audit; by default all columns of the margins, or if these are many, a few that are in no margin
-        together.
-    out : str or Path, optional
-        HTML file to write; the JSON file is written next to it.
+        Columns to audit.
+
+        By default all columns of the margins, or if these are many, a few that are in no margin together.
     runs : int
         Number of runs on each of the two data sets; done twice.
 
@@ -99,13 +98,8 @@ def audit(
         Of the audit and of the keys of mode sticky; other generators have their own.
     seconds : float
         Time limit in seconds for one run of a command.
-    table : str, optional
-        Table in --data, if it is a DuckDB file.
-    force : bool
-        Overwrite an existing file. Never overwrites a key or its ledgers, a release, a spec, or a data source named by
-        a spec in the same or the current folder.
-    progress : callable, optional
-        Called with the stage, the work done and the total.
+    out, table, force, progress
+        As in `evaluate`.
 
     Returns
     -------
@@ -159,11 +153,8 @@ def card(release: str | Path, out: str | Path, *, force: bool = False) -> tuple[
     ----------
     release : str or Path
         Release file.
-    out : str or Path
-        HTML file to write; the JSON file is written next to it.
-    force : bool
-        Overwrite an existing file. Never overwrites a key or its ledgers, a release, a spec, or a data source named by
-        a spec in the same or the current folder.
+    out, force
+        As in `evaluate`.
 
     Returns
     -------

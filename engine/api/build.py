@@ -9,85 +9,73 @@ release.sql("SELECT SEX, count(*) FROM data GROUP BY SEX")
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from engine import key_files, release
-from engine.api.built import BuiltRelease
 from engine.api.reading import read
 from engine.errors import SpecError
 from engine.outputs import check_new_key
 from engine.progress import Progress
-from engine.schema import Column
 from engine.source import begin_charges, begin_ledger
-from engine.source.detection import make_spec
+from engine.source.detection import SourceSettings, make_spec
 from engine.spec import ReleaseSpec, did_you_mean
-from queries.release import Release, open_release
 
+if TYPE_CHECKING:
+    from queries.release import Release
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 SpecOrFrame = Any
 """A ReleaseSpec, the path of a spec (.toml), the path of a source, or a pandas or Arrow table."""
 
 
+def with_settings(function: Function) -> Function:
+    """Show the `SourceSettings` of a function by name, in its docstring and signature."""
+    plain, types = inspect.signature(function), SourceSettings.__annotations__
+    own = [one for one in plain.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    more = [
+        inspect.Parameter(n, kind, default=None, annotation=t.__forward_arg__)
+        for n, t in types.items()
+    ]
+    function.__signature__ = plain.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    settings = inspect.cleandoc(SourceSettings.__doc__ or "").partition("----------\n")[2]
+    doc = inspect.cleandoc(function.__doc__ or "")
+    function.__doc__ = doc.replace("**source\n    Settings of a source.", settings)
+    return function
+
+
+@with_settings
 def build(
     what: SpecOrFrame,
     *,
     out: str | Path | None = None,
-    tables: Iterable[Iterable[str]] | int | None = None,
-    key: str | Path | None = None,
-    columns: Mapping[str, Column] | Iterable[Column] | None = None,
-    entities: str | Iterable[str | Iterable[str]] | None = None,
-    vintage: str = "1",
-    previous: str | None = None,
-    title: str = "",
-    unit: str | Mapping[str, Any] | None = None,
-    weight: str | None = None,
-    reviewed: bool = False,
-    privacy: str | Mapping[str, Any] = "standard",
-    max_rows: int | None = None,
-    dp: Mapping[str, Any] | None = None,
     jobs: int = 2,
     force: bool = False,
     progress: Progress | None = None,
+    **source: Unpack[SourceSettings],
 ) -> Release:
     """Build a release and open it.
 
     Parameters
     ----------
     what : ReleaseSpec, str, Path, DataFrame or Arrow table
-        A spec or the path of one (.toml); or a source (the path of a file, or a frame), which needs `tables` and `key`.
+        Spec (TOML).
+
+        Or a `ReleaseSpec`; or a source (the path of a file, or a frame), which needs `tables` and `key`.
     out : str or Path, optional
-        File to write; by default named after the spec or source, or release.duckdb.
-    tables : iterable of iterable of str, or int, optional
-        For a source: column sets, or a number: every combination of this many columns.
-    key : str or Path, optional
-        For a source: key file; make one with `new_key`.
-    columns : iterable or mapping of Column, optional
-        For a source: declared columns; the others are detected.
-    entities : str, or iterable of str or of lists of str, optional
-        For a source: column, or columns that identify the protected entities, each one kind of them; a list in the
-        list is one kind that its columns identify together, as in [["household", "person_no"]]. []: each row is one.
-        Required if a column looks like an identifier.
-    vintage, previous, title : str
-        For a source: as in section `[release]` of a spec.
-    unit : str or mapping, optional
-        For a source: what a row is, as in `[release]`: "stays", or {"one": "stay", "many": "stays", "de": {...}}.
-    weight : str, optional
-        For a source: column of survey weights, as in `[release]`.
-    reviewed : bool
-        For a source: you have checked the detected settings; `publish_pack` requires this, or `accept_detected`.
-    privacy : str or mapping
-        For a source: name of a profile, or section `[privacy]` of a spec, such as `{"accept_risk": "agreed with ..."}`.
-    max_rows : int, optional
-        For a source: most rows of one entity that count in any figure, as in `[privacy]`; by default detected.
-    dp : mapping, optional
-        For a source: section `[dp]` of a spec; the release is then built in mode dp.
+        Release file to write; by default named after the spec.
+
+        Or after the source; else release.duckdb.
     jobs : int
-        Tables fitted at once, while others are measured.
+        Tables fitted at the same time, while others are measured.
     force : bool
-        Replace an existing release once the new one is complete; a signature of the old one is removed.
+        Replace an existing release once the new one is complete. Its signature is removed: sign it again.
     progress : callable, optional
         Called with the stage, the work done and the total.
+    **source
+        Settings of a source.
 
     Returns
     -------
@@ -98,35 +86,23 @@ def build(
     ------
     SpecError, DataError, PrivacyError, StoreError
     """
-    spec, frame = resolve(
-        what,
-        tables=tables,
-        key=key,
-        columns=columns,
-        entities=entities,
-        vintage=vintage,
-        previous=previous,
-        title=title,
-        unit=unit,
-        weight=weight,
-        reviewed=reviewed,
-        privacy=privacy,
-        max_rows=max_rows,
-        dp=dp,
-    )
+    from engine.api.built import BuiltRelease
+
+    spec, frame = resolve(what, source)
     path = default_output(what) if out is None else Path(out)
     release.build(spec, path, frame=frame, jobs=jobs, force=force, progress=progress)
     is_file = isinstance(what, str | Path) and Path(what).suffix == ".toml"
     return BuiltRelease.of(path, Path(what) if is_file else spec, frame)
 
 
+@with_settings
 def measure_release(
     what: SpecOrFrame,
     folder: str | Path,
     *,
     force: bool = False,
     progress: Progress | None = None,
-    **of_source: Any,
+    **source: Unpack[SourceSettings],
 ) -> Path:
     """Measure a release into a folder, from which `fit_release` makes it, here or elsewhere.
 
@@ -138,13 +114,15 @@ def measure_release(
     what : ReleaseSpec, str, Path, DataFrame or Arrow table
         As in `build`.
     folder : str or Path
-        Folder to write, readable only by its owner.
+        Measurement folder to write.
+
+        Only its owner can read it.
     force : bool
         Replace a measurement that is there.
     progress : callable, optional
         As in `build`.
-    **of_source
-        Parameters of `build` that describe a source.
+    **source
+        Settings of a source.
 
     Returns
     -------
@@ -155,7 +133,7 @@ def measure_release(
     ------
     SpecError, DataError, PrivacyError, StoreError
     """
-    spec, frame = resolve(what, **of_source)
+    spec, frame = resolve(what, source)
     return release.measure(spec, Path(folder), frame=frame, force=force, progress=progress)
 
 
@@ -172,9 +150,11 @@ def fit_release(
     Parameters
     ----------
     folder : str or Path
-        What `measure_release` wrote.
+        Folder of tablepack measure.
+
+        Or of `measure_release`.
     out : str or Path
-        File to write.
+        Release file to write.
     jobs, force, progress
         As in `build`.
 
@@ -188,6 +168,8 @@ def fit_release(
     StoreError
         The folder is not whole, or was changed; or the file cannot be written.
     """
+    from queries.release import open_release
+
     path = release.fit(Path(folder), Path(out), jobs=jobs, force=force, progress=progress)
     return open_release(path)
 
@@ -200,13 +182,14 @@ def default_output(what: SpecOrFrame) -> Path:
     return Path("release.duckdb")
 
 
+@with_settings
 def plan(
     what: SpecOrFrame,
     *,
     further: bool = False,
     accuracy: str | None = None,
     progress: Progress | None = None,
-    **of_source: Any,
+    **source: Unpack[SourceSettings],
 ) -> release.Plan | release.PlanDP:
     """Predict what a build would release and disclose, and what it would cost; nothing is written.
 
@@ -215,12 +198,14 @@ def plan(
     what, progress
         As in `build`.
     further : bool
-        Also say what each pair of columns that is not listed would reveal. Mode sticky only.
+        Also show what each usual table that is not in the spec would reveal: pairs of columns, and age or place by sex
+        with each other column.
+
+        Mode sticky only.
     accuracy : str, optional
-        Columns of a table and by how many rows 95 of 100 of its cells may be off, as "region, sex: +-50": also say
-        which epsilon this needs. Mode dp only.
-    **of_source
-        Parameters of `build` that describe a source.
+        Mode dp: say which epsilon an accuracy needs, such as "region, sex: +-50" (95 of 100 cells off by at most 50).
+    **source
+        Settings of a source.
 
     Returns
     -------
@@ -231,7 +216,7 @@ def plan(
     ------
     SpecError, DataError
     """
-    spec, frame = resolve(what, **of_source)
+    spec, frame = resolve(what, source)
     if spec.mode == "dp":
         return release.plan_dp(spec, accuracy=accuracy)
     if accuracy is not None:
@@ -239,15 +224,18 @@ def plan(
     return release.plan(spec, frame=frame, further=further, progress=progress)
 
 
+@with_settings
 def estimate(
-    what: SpecOrFrame, *, progress: Progress | None = None, **of_source: Any
+    what: SpecOrFrame, *, progress: Progress | None = None, **source: Unpack[SourceSettings]
 ) -> release.Estimate:
     """Estimate what a build would cost from one table in ten, which is faster than `plan`. Mode sticky only.
 
     Parameters
     ----------
-    what, progress, **of_source
-        As in `plan`.
+    what, progress
+        As in `build`.
+    **source
+        Settings of a source.
 
     Returns
     -------
@@ -257,7 +245,7 @@ def estimate(
     ------
     SpecError, DataError
     """
-    spec, frame = resolve(what, **of_source)
+    spec, frame = resolve(what, source)
     if spec.mode == "dp":
         raise SpecError("mode dp: use plan, which does not read the data")
     return release.estimate(spec, frame=frame, progress=progress)
@@ -280,6 +268,8 @@ def open(path: str | Path) -> Release:
     DamagedRelease
         The file does not match its manifest.
     """
+    from queries.release import open_release
+
     return open_release(path)
 
 
@@ -307,28 +297,20 @@ def new_key(path: str | Path) -> str:
     return key_id
 
 
-def resolve(what: SpecOrFrame, **of_source: Any) -> tuple[ReleaseSpec, Any]:
+def resolve(what: SpecOrFrame, source: SourceSettings) -> tuple[ReleaseSpec, Any]:
     """The spec, and the source if it is a frame."""
-    if isinstance(of_source.get("entities"), str):
-        of_source["entities"] = [of_source["entities"]]
-    is_spec = isinstance(what, ReleaseSpec)
-    if is_spec or (isinstance(what, str | Path) and Path(what).suffix == ".toml"):
-        doubled = [
-            n
-            for n in ("tables", "key", "columns", "entities", "max_rows", "dp", "unit", "weight")
-            if of_source.get(n) is not None
-        ]
-        if doubled:
-            raise SpecError(f"{', '.join(doubled)}: set by the spec; change it there")
-        return what if is_spec else read(Path(what)), None
-    missing = [name for name in ("tables", "key") if of_source.get(name) is None]
-    if missing:
+    known = SourceSettings.__annotations__
+    for name in source.keys() - known.keys():
+        raise TypeError(f"{name!r} is no parameter of a source{did_you_mean(name, known)}")
+    said = [name for name, value in source.items() if value is not None]
+    if isinstance(what, ReleaseSpec) or (
+        isinstance(what, str | Path) and Path(what).suffix == ".toml"
+    ):
+        if said:
+            raise SpecError(f"{', '.join(said)}: set by the spec; change it there")
+        return what if isinstance(what, ReleaseSpec) else read(Path(what)), None
+    if missing := [name for name in ("tables", "key") if name not in said]:
         raise SpecError(
             f"building from a source needs {' and '.join(missing)}; or give the path of a spec (.toml)"
         )
-    known = set(inspect.signature(make_spec).parameters) - {"what", "check_key", "problems"}
-    for name in of_source.keys() - known:
-        raise TypeError(f"{name!r} is no parameter of a source{did_you_mean(name, known)}")
-    settings = {name: value for name, value in of_source.items() if value is not None}
-    spec = make_spec(what, **settings)
-    return spec, None if isinstance(what, str | Path) else what
+    return make_spec(what, **source), None if isinstance(what, str | Path) else what

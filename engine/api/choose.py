@@ -6,6 +6,7 @@ would stay within its exposure bounds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -73,7 +74,7 @@ def choose(
     release: Release | str | Path,
     most: int | None = None,
     *,
-    columns: ColumnSet | list[str] | None = None,
+    columns: Sequence[str] | None = None,
     target: str | None = None,
     spec: ReleaseSpec | str | Path | None = None,
     frame: Any = None,
@@ -84,13 +85,15 @@ def choose(
     Parameters
     ----------
     release : Release, str or Path
-        The release with the wide table.
+        As in `add`.
     most : int, optional
-        Most tables to choose; by default what the spec's `max_added` leaves after the pairs, or `MOST_CHOSEN`.
+        Maximum number of tables.
+
+        By default what the spec's `max_added` leaves after the pairs, or `MOST_CHOSEN`.
     columns : sequence of str, optional
-        The wide table; required if the release has several.
+        Columns of the wide table; needed if there are several.
     target : str, optional
-        Tables with this column come first; by default the target in the spec.
+        Prefer tables with this column; by default the target in the spec.
     spec, frame
         As in `add`.
 
@@ -177,9 +180,7 @@ def _tables_of(path: Path) -> dict[ColumnSet, str]:
     return {tuple(columns): physical for columns, physical in rows}
 
 
-def _wide(
-    path: Path, tables: dict[ColumnSet, str], columns: ColumnSet | list[str] | None
-) -> ColumnSet:
+def _wide(path: Path, tables: dict[ColumnSet, str], columns: Sequence[str] | None) -> ColumnSet:
     """The wide table to improve."""
     there = sorted(table for table in tables if len(table) > MAX_WIDTH)
     if columns is not None:

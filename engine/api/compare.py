@@ -3,9 +3,9 @@
 import engine
 comparison = engine.compare("release.toml", epsilon=[0.5, 1, 2], seeds=3, out="compare.html")
 comparison.spread("tables.s_pmse_2", "dp, epsilon 1").median
-comparison = engine.compare_levers("release.toml", control="others.csv", out="sweep.html")
+comparison = engine.compare("release.toml", sweep=True, control="others.csv", out="sweep.html")
 comparison.spread("attribute", "the spec").median
-comparison = engine.compare_rivals("release.toml", ["cart", "sample40", "theirs.csv"], out="others.html")
+comparison = engine.compare("release.toml", generators=["cart", "sample40", "theirs.csv"], out="others.html")
 comparison.spread("misplaced", "cart").median
 """
 
@@ -23,6 +23,7 @@ from engine.evaluation.compare import (
     EPSILONS,
     Build,
     Comparison,
+    View,
     beside_baselines,
     checked_epsilons,
     compare_all,
@@ -44,106 +45,12 @@ EPSILON = (1.0,)
 def compare(
     what: ReleaseSpec | str | Path,
     *,
-    epsilon: str | Sequence[float] = EPSILONS,
-    control: Any = None,
-    seeds: int = 3,
-    out: str | Path | None = None,
-    frame: Any = None,
-    jobs: int = 2,
-    force: bool = False,
-    build: Build | None = None,
-    progress: Progress | None = None,
-) -> Comparison:
-    """Build sticky and dp releases of a spec in a temporary folder; compare utility and risk. CONFIDENTIAL.
-
-    Parameters
-    ----------
-    what : ReleaseSpec, str or Path
-        A spec or the path of one. Without a section `[dp]` its defaults apply, and every domain must be public.
-    epsilon : sequence of float, or str
-        Budgets of the dp releases.
-    control, seeds, out, frame, jobs, force, build, progress
-        As in `compare_rivals`.
-
-    Raises
-    ------
-    SpecError, DataError, PrivacyError, StoreError
-    """
-    epsilons = checked_epsilons(epsilon)
-    spec = _spec(what, out, force=force)
-    notes: tuple[str, ...] = ()
-    if spec.dp is None:
-        spec = with_defaults(spec)
-        notes = ("The spec has no section [dp]: the defaults of mode dp apply.",)
-
-    comparison = compare_all(
-        "modes",
-        spec,
-        variants(spec, epsilons),
-        repeats=seeds,
-        build=build or _builder(frame, jobs),
-        frame=frame,
-        control=control,
-        notes=notes,
-        progress=progress,
-    )
-    if out is not None:
-        write_comparison(comparison, Path(out), force=force)
-    return comparison
-
-
-def compare_levers(
-    what: ReleaseSpec | str | Path,
-    *,
-    control: Any = None,
-    seeds: int = 1,
-    out: str | Path | None = None,
-    frame: Any = None,
-    jobs: int = 2,
-    force: bool = False,
-    build: Build | None = None,
-    progress: Progress | None = None,
-) -> Comparison:
-    """Sweep the settings of a sticky release: the utility that each costs, and the risk that it removes. CONFIDENTIAL.
-
-    Builds the spec in a temporary folder, as it is and with one setting changed at a time: threshold, noise, profile,
-    fewer tables, and record swapping if the spec declares it.
-
-    Parameters
-    ----------
-    what : ReleaseSpec, str or Path
-        A spec or the path of one.
-    control, seeds, out, frame, jobs, force, build, progress
-        As in `compare_rivals`.
-
-    Raises
-    ------
-    SpecError, DataError, PrivacyError, StoreError
-    """
-    spec = _spec(what, out, force=force)
-    comparison = compare_all(
-        "sweep",
-        spec,
-        settings_of(spec),
-        repeats=seeds,
-        build=build or _builder(frame, jobs),
-        frame=frame,
-        control=control,
-        progress=progress,
-    )
-    if out is not None:
-        write_comparison(comparison, Path(out), force=force)
-    return comparison
-
-
-def compare_rivals(
-    what: ReleaseSpec | str | Path,
-    rivals: str | Sequence[str],
-    *,
+    generators: str | Sequence[str] | None = None,
+    sweep: bool = False,
     epsilon: str | Sequence[float] | None = None,
-    seeds: int = 1,
+    seeds: int | None = None,
     study: Study | str | Path | None = None,
-    areas: Sequence[str] = (),
+    areas: Sequence[str] | None = None,
     control: Any = None,
     out: str | Path | None = None,
     frame: Any = None,
@@ -152,69 +59,88 @@ def compare_rivals(
     build: Build | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compare both modes with other generators on the same data: utility, risk, time. The result is CONFIDENTIAL.
+    """Compare releases of a spec, built in a temporary folder: utility, risk, time. The result is CONFIDENTIAL.
+
+    By default sticky and dp releases, at several epsilons. With `generators`: both modes, and other generators on the
+    same data. With `sweep`: the sticky release as it is, and with one setting changed at a time, to show the utility
+    that each costs, and the risk that it removes.
 
     Parameters
     ----------
     what : ReleaseSpec, str or Path
         Spec (TOML).
 
-        Or a `ReleaseSpec`. If mode dp cannot build it (domains that are not public), only mode sticky does.
-    rivals : str or sequence of str
-        Other generators by name, synthetic files, or commands; see `engine.evaluation.baselines.entrants`.
+        Or a `ReleaseSpec`. Without a section `[dp]` its defaults apply, and every domain must be public; if mode dp
+        cannot build it, only mode sticky is compared with other generators.
+    generators : str or sequence of str, optional
+        Compare both modes with other generators: cart, pram80, sample40, a synthetic FILE.csv, or a command,
+        NAME='cmd {in} {out}'. An unknown name prints the list.
+    sweep : bool
+        Parameter sweep: compare settings of the sticky release (noise, threshold, fewer tables, swapping).
+
+        Swapping, if the spec declares it.
     epsilon : sequence of float, or str, optional
         Epsilons of the dp releases, separated by commas.
 
-        By default that of the spec, or 1.
-    seeds : int
+        With `generators` by default that of the spec, or 1.
+    seeds : int, optional
         Number of releases built of each kind.
 
-        Each has a key, or noise, of its own.
+        Each has a key, or noise, of its own. By default 3, or 1 with `generators` or `sweep`.
     study : Study, str or Path, optional
         With --with: what to measure, as --spec of `tablepack evaluate`.
 
         A study, the path of one, or the name of a preset; by default chosen by the columns.
-    areas : sequence of str
-        With --with swap: columns that records exchange, separated by commas.
+    areas : sequence of str, optional
+        With --with swap: columns that records exchange.
 
         By default those that the spec swaps.
-    control : str, Path, DataFrame or Arrow table, optional
-        Holdout: people from the same population who are not in the data; the control for attacks.
-    out : str or Path, optional
-        HTML file to write; the JSON file is written next to it.
+    control, out, force, progress
+        As in `evaluate`.
     frame : object, optional
         The source, if the spec's source is a frame.
     jobs : int
-        Tables fitted at the same time, while others are measured.
-    force : bool
-        Overwrite an existing file. Never overwrites a key or its ledgers, a release, a spec, or a data source named by
-        a spec in the same or the current folder.
+        As in `build`.
     build : callable, optional
         Function that builds a release of a spec at a path; by default `engine.build`.
-    progress : callable, optional
-        Called with the stage, the work done and the total.
 
     Raises
     ------
     SpecError, DataError, PrivacyError, StoreError
     """
-    given = entrants([rivals] if isinstance(rivals, str) else list(rivals))
+    if sweep and (epsilon is not None or generators is not None):
+        other = "--epsilon (epsilon=)" if generators is None else "--with (generators=)"
+        raise SpecError(
+            f"{other} cannot be combined with --levers (sweep=): it compares sticky releases"
+        )
+    if generators is None and (study or areas):
+        raise SpecError(
+            f"{'--study (study=)' if study else '--areas (areas=)'} needs --with (generators=)"
+        )
+    named = [generators] if isinstance(generators, str) else generators
+    given = () if named is None else entrants(named)
     spec = _spec(what, out, control, *(one.path for one in given), force=force)
-    declared = None if study is None else _study(study, spec)
-    spec, notes = _with_dp(spec)
-    own = spec.dp.epsilon if spec.dp is not None else None
-    epsilons = checked_epsilons(epsilon or ((own,) if own is not None else EPSILON))
-
+    view: View = "sweep" if sweep else "modes" if generators is None else "generators"
+    notes: tuple[str, ...] = ()
+    if view != "sweep":
+        spec, notes = _with_dp(spec, is_needed=view == "modes")
+    if view == "sweep":
+        subjects = settings_of(spec)
+    elif view == "modes":
+        subjects = variants(spec, checked_epsilons(epsilon or EPSILONS))
+    else:
+        own = EPSILON if spec.dp is None or spec.dp.epsilon is None else (spec.dp.epsilon,)
+        subjects = beside_baselines(spec, checked_epsilons(epsilon or own), given)
     comparison = compare_all(
-        "generators",
+        view,
         spec,
-        beside_baselines(spec, epsilons, given),
-        repeats=seeds,
+        subjects,
+        repeats=seeds if seeds is not None else 3 if view == "modes" else 1,
         build=build or _builder(frame, jobs),
         frame=frame,
         control=control,
-        study=declared,
-        areas=areas,
+        study=None if study is None else _study(study, spec),
+        areas=areas or (),
         notes=notes,
         progress=progress,
     )
@@ -232,8 +158,8 @@ def _spec(
     return of_rows(what if isinstance(what, ReleaseSpec) else read(Path(what)), _INSTEAD)
 
 
-def _with_dp(spec: ReleaseSpec) -> tuple[ReleaseSpec, tuple[str, ...]]:
-    """The spec with parameters of mode dp if possible, and notes for readers."""
+def _with_dp(spec: ReleaseSpec, *, is_needed: bool) -> tuple[ReleaseSpec, tuple[str, ...]]:
+    """The spec with parameters of mode dp, if possible or needed, and notes for readers."""
     if spec.dp is not None:
         return spec, ()
     try:
@@ -241,6 +167,8 @@ def _with_dp(spec: ReleaseSpec) -> tuple[ReleaseSpec, tuple[str, ...]]:
             "The spec has no section [dp]: the defaults of mode dp apply.",
         )
     except SpecError as error:
+        if is_needed:
+            raise
         return spec, (
             f"Mode dp is not compared, as it cannot build this spec: {error.problems[0]}",
         )

@@ -6,20 +6,22 @@ import atexit
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from engine import release
-from engine.api.build import SpecOrFrame, new_key, resolve
+from engine.api.build import SpecOrFrame, new_key, resolve, with_settings
+from engine.api.build import open as open_release
 from engine.api.reading import read
 from engine.errors import StoreError, TablepackError
 from engine.progress import Progress
-from engine.schema import Column
+from engine.source.detection import SourceSettings
 from engine.spec import ReleaseSpec
 from engine.store import DRAFT_TITLE
-from queries.release import Release, open_release
+
+if TYPE_CHECKING:
+    from queries.release import Release
 
 _ENDING, _KEYS = ".draft.duckdb", ".draft-key-"
 _NOTE = (
@@ -34,13 +36,14 @@ _WHAT_IT_MEANS = (
 _REASON = "a draft, which stays with its custodian"
 
 
+@with_settings
 def draft(
     what: SpecOrFrame,
     *,
     out: str | Path | None = None,
     jobs: int = 2,
     progress: Progress | None = None,
-    **of_source: Any,
+    **source: Unpack[SourceSettings],
 ) -> Release:
     """Build a release under a throw-away key, and open it: nothing is charged, pinned or noted anywhere.
 
@@ -51,12 +54,17 @@ def draft(
     Parameters
     ----------
     what : ReleaseSpec, str, Path, DataFrame or Arrow table
-        As in `build`. The key file that a spec names need not exist.
+        Spec file.
+
+        Or what else `build` takes. The key file that a spec names need not exist.
     out : str or Path, optional
-        File to write, readable only by its owner; an earlier draft is replaced. By default census.draft.duckdb for
-        census.toml.
-    jobs, progress, **of_source
+        Draft to write; by default census.draft.duckdb for census.toml.
+
+        Only its owner can read it; an earlier draft is replaced.
+    jobs, progress
         As in `build`.
+    **source
+        Settings of a source.
 
     Returns
     -------
@@ -79,8 +87,8 @@ def draft(
         new_key(key)
         given = read(Path(what), check_key=False) if is_file else what
         if not isinstance(given, ReleaseSpec):
-            of_source["key"] = key
-        spec, frame = resolve(given, **of_source)
+            source["key"] = key
+        spec, frame = resolve(given, source)
         spec = replace(
             spec,
             key_path=key,
@@ -97,34 +105,26 @@ def draft(
     return open_release(target)
 
 
+@with_settings
 def synthesize(
     frame: Any,
     *,
-    entities: str | Iterable[str | Iterable[str]] | None = None,
-    tables: Iterable[Iterable[str]] | int = 2,
-    columns: Mapping[str, Column] | Iterable[Column] | None = None,
-    privacy: str | Mapping[str, Any] = "standard",
-    max_rows: int | None = None,
     out: str | Path | None = None,
     progress: Progress | None = None,
+    **source: Unpack[SourceSettings],
 ) -> Release:
     """Draft a release of a frame, to try tablepack: under a throw-away key, not for publication.
 
     Parameters
     ----------
     frame : DataFrame or Arrow table
-        The confidential data.
-    entities : str or iterable of str, optional
-        Column, or columns, that identify the protected entities; [["site", "patient"]]: both together. []: each row
-        is one. Required if a column looks like an identifier.
-    tables : iterable of iterable of str, or int
-        Column sets, or a number: every combination of this many columns.
-    columns, privacy, max_rows
-        As in `build`.
+        The confidential data. Unless `tables` is given, it is 2.
     out : str or Path, optional
         File to write; an earlier draft is replaced. By default the draft is in a temporary folder until Python exits.
     progress
         As in `build`.
+    **source
+        Settings of a source.
 
     Returns
     -------
@@ -146,16 +146,9 @@ def synthesize(
     >>> release = tablepack.synthesize(frame, entities="person_id")  # doctest: +SKIP
     >>> release["age", "sex"].df()  # doctest: +SKIP
     """
-    made = draft(
-        frame,
-        out=_temporary() / "release.duckdb" if out is None else out,
-        tables=tables,
-        columns=columns,
-        entities=entities,
-        privacy=privacy,
-        max_rows=max_rows,
-        progress=progress,
-    )
+    source.setdefault("tables", 2)
+    out = _temporary() / "release.duckdb" if out is None else out
+    made = draft(frame, out=out, progress=progress, **source)
     warnings.warn(_WHAT_IT_MEANS, stacklevel=2)
     return made
 

@@ -179,8 +179,6 @@ def attack(
         Releases, or synthetic tables of any tool (CSV, Parquet).
     data : str, Path, DataFrame or Arrow table
         Original data they were made from: CSV, Parquet or DuckDB file.
-    out : str or Path, optional
-        HTML file to write; the JSON file is written next to it.
     spec : str, Path or Study, optional
         Study (TOML) that defines the attackers' knowledge and targets, or a release's spec.
     control : str, Path, DataFrame or Arrow table, optional
@@ -191,15 +189,8 @@ def attack(
         One attacker has all the releases.
 
         Then only strong attacks run; by default each release is attacked separately.
-    seed : int
-        Random seed.
-    table : str, optional
-        Table in --data, if it is a DuckDB file.
-    force : bool
-        Overwrite an existing file. Never overwrites a key or its ledgers, a release, a spec, or a data source named by
-        a spec in the same or the current folder.
-    progress : callable, optional
-        Called with the stage, the work done and the total.
+    out, seed, table, force, progress
+        As in `evaluate`.
 
     Returns
     -------

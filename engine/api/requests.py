@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import release as releases
-from engine.api.amend import addition
-from engine.api.built import changed
+from engine.api.amend import addition, changed
 from engine.errors import SpecError
 from engine.progress import Progress
 from engine.schema import ColumnSet

@@ -110,7 +110,7 @@ def _print_words(result: Result) -> None:
 
 
 @commands.command("audit", epilog=AUDIT_EXAMPLE)
-@taking(audit, out=Path("audit.html"), leave=("generator", "safe", "columns"))
+@taking(audit, out=Path("audit.html"), leave=("generator", "safe"))
 def audit_command(
     given: Given,
     what: Annotated[
@@ -119,19 +119,13 @@ def audit_command(
     ] = None,
     generator: Command = None,
     safe: Safe = None,
-    columns: Annotated[
-        str | None, typer.Option("--columns", help="Columns to audit, separated by commas.")
-    ] = None,
     as_json_: JsonOnly = False,
 ) -> None:
     """Test whether a generator uses more of the data than its card states; exit code 3 if so. CONFIDENTIAL."""
     if (what is None) == (generator is None):
         raise SpecError("audit: give either a spec or release, or --generator with a command")
-    named = None if columns is None else names_from(columns)
     with progress_bar(quiet=as_json_) as report:
-        found = audit(
-            what or generator, safe=_margins(safe), columns=named, **given, progress=report
-        )
+        found = audit(what or generator, safe=_margins(safe), **given, progress=report)
     if as_json_:
         write(audit_json(found))
     else:
@@ -143,7 +137,7 @@ def audit_command(
 
 
 @commands.command("card", epilog="Example: `tablepack card census.duckdb -o card.html`")
-@taking(card, out=Path("card.html"), like={"release": {"metavar": "RELEASE"}})
+@taking(card, out=Path("card.html"))
 def card_command(given: Given) -> None:
     """Write the generator card of a release: what was measured, how, and the results. As public as the release."""
     page, data = card(**given)

@@ -58,15 +58,7 @@ Frame = Annotated[
         help="Also write all results as one tidy table, with breakdowns: .csv or .json. CONFIDENTIAL."
     ),
 ]
-Jobs = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        help="Tables fitted at the same time, while others are measured.",
-    ),
-]
 JsonOnly = Annotated[bool, typer.Option("--json", help="Print the JSON instead of a summary.")]
-SpecPath = Annotated[Path, typer.Argument(help="Spec (TOML).", metavar="SPEC")]
 
 FIRST_LINE, NEXT_LINE = 2.0, 10.0
 """Seconds until the first progress line in a log, and between later ones."""

@@ -11,10 +11,9 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.api.amend import some
+from engine.api.amend import add, some
 from engine.api.reading import read
 from engine.api.requests import Price, approve, prices
-from engine.cli.build import SpecBeside
 from engine.cli.console import (
     AsJson,
     ReleasePath,
@@ -26,6 +25,7 @@ from engine.cli.console import (
     print_table,
     progress_bar,
 )
+from engine.cli.options import help_of
 from engine.errors import SpecError
 from engine.guarantee import NOT_COUNTED, Guarantee
 from engine.key_files import check_key_file
@@ -232,7 +232,7 @@ def requests_command(
     is_all: Annotated[
         bool, typer.Option("--all", help="Include approved and declined requests.")
     ] = False,
-    spec: SpecBeside = None,
+    spec: Annotated[Path | None, typer.Option(help=help_of(add, "spec"))] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the tables that users have requested (`tablepack serve --requests`) with their cost; approve or decline."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.api.compare import compare, compare_levers, compare_rivals
+from engine.api.compare import compare
 from engine.api.evaluate import evaluate
 from engine.cli.console import (
     Frame,
@@ -26,7 +26,7 @@ from engine.cli.console import (
 )
 from engine.cli.options import Given, taking
 from engine.errors import SpecError
-from engine.evaluation.compare import Comparison
+from engine.evaluation.compare import EPSILONS, Comparison
 from engine.evaluation.report.page import comparison_json, comparison_table
 from engine.evaluation.report.verdicts import (
     KEY,
@@ -41,7 +41,6 @@ from engine.evaluation.report.verdicts import (
     write_frame,
 )
 from engine.evaluation.runner import Evaluation
-from engine.texts import names_from
 
 EXAMPLE = "Example: `tablepack evaluate census.duckdb --data people.csv -o report.html`"
 commands = typer.Typer(rich_markup_mode="markdown")
@@ -49,7 +48,6 @@ POOR_UTILITY, POOR_RISK = 4, 3
 EXAMPLE_OF_COMPARE = (
     "Example: `tablepack compare release.toml --epsilon 0.1,0.5,1,2,10 -o compare.html`"
 )
-_EPSILONS = "0.1,0.5,1,2,10"
 NAMES, FIGURE = 22, 26
 """Width on the screen, in characters, of the names of the compared releases and of one figure."""
 
@@ -65,23 +63,6 @@ Full = Annotated[
     typer.Option(
         "--full",
         help="With --together: combine as fully synthetic data, each table a sample of its own synthetic population.",
-    ),
-]
-Levers = Annotated[
-    bool,
-    typer.Option(
-        "--sweep",
-        "--levers",
-        help="Parameter sweep: compare settings of the sticky release (noise, threshold, fewer tables, swapping).",
-    ),
-]
-Generators = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--with",
-        metavar="GENERATOR,...",
-        help="Compare both modes with other generators: cart, pram80, sample40, a synthetic FILE.csv, or a command, "
-        "NAME='cmd {in} {out}'. An unknown name prints the list.",
     ),
 ]
 
@@ -164,43 +145,24 @@ def _end(verdicts: list[Line], *, strict: bool) -> None:
 
 @commands.command("compare", epilog=EXAMPLE_OF_COMPARE)
 @taking(
-    compare_rivals,
+    compare,
     out=Path("compare.html"),
-    seeds=None,
-    leave=("rivals",),
     like={
-        "what": {"metavar": "SPEC", "type": Path},
-        "epsilon": {"show_default": _EPSILONS},
+        "generators": {"flags": ("--with",), "metavar": "GENERATOR,...", "type": list[str] | None},
+        "sweep": {"flags": ("--sweep", "--levers")},
+        "epsilon": {"show_default": ",".join(f"{epsilon:g}" for epsilon in EPSILONS)},
         "seeds": {"show_default": "3, or 1 with --levers or --with"},
-        "areas": {"type": str | None},
-        "jobs": {"min": 1},
     },
-    areas=None,
 )
-def compare_command(
-    given: Given, levers: Levers = False, with_: Generators = None, as_json_: JsonOnly = False
-) -> None:
+def compare_command(given: Given, as_json_: JsonOnly = False) -> None:
     """Compare sticky and dp releases of the same tables, settings (--levers) or generators (--with). CONFIDENTIAL.
 
     Keeps none of the releases that it builds.
     """
-    spec, output = given.pop("what"), given["out"]
-    epsilon, study, areas = (given.pop(name) for name in ("epsilon", "study", "areas"))
-    if levers and (epsilon is not None or with_):
-        other = "--with" if with_ else "--epsilon"
-        raise SpecError(f"{other} cannot be combined with --levers, which compares sticky releases")
-    if not with_ and (study or areas):
-        raise SpecError(f"{'--study' if study else '--areas'} needs --with")
-    if given["seeds"] is None:
-        given["seeds"] = 1 if levers or with_ else 3
-    with progress_bar(quiet=as_json_) as given["progress"]:
-        if with_:
-            names = names_from(areas or "")
-            found = compare_rivals(spec, with_, epsilon=epsilon, study=study, areas=names, **given)
-        elif levers:
-            found = compare_levers(spec, **given)
-        else:
-            found = compare(spec, epsilon=epsilon or _EPSILONS, **given)
+    given["generators"] = given["generators"] or None
+    with progress_bar(quiet=as_json_) as report:
+        found = compare(given.pop("what"), **given, progress=report)
+    output = given["out"]
     _print_comparison(found, as_json_=as_json_)
     print_note(f"wrote {output} and {output.with_suffix('.json')} (CONFIDENTIAL, mode 0600)")
 

@@ -1,60 +1,79 @@
-"""The options of a command, from the public function that it calls: names, types and defaults from the signature, help
-from the docstring.
+"""The options of a command, from the public function that it calls, or from a model of settings.
 
-So an option is declared once. The first paragraph that a docstring has on a parameter is the help of the option; what
-follows is for Python only.
+So an option is declared once. Of a function, names, types and defaults are those of its signature; the help is the
+first paragraph that the docstring has on a parameter, what follows is for Python only. "As in `build`." stands for what
+that public function says. Of a pydantic model, everything is in its fields.
 """
 
 from __future__ import annotations
 
+import builtins
 import inspect
+import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 
+import engine
+from engine.texts import names_from
+
 Given = dict[str, Any]
 """Arguments of the public function, by name."""
-_PARAMETER = re.compile(r"^\*?(\w+) : .*\n((?: {4}.+\n?)+)", re.MULTILINE)
-_FLAGS = {"out": ("-o", "--output")}
+_PARAMETER = re.compile(r"^(\*?\w+(?:, \w+)*)(?: : .*)?\n((?: {4}.+\n?)+)", re.MULTILINE)
+_AS_IN = re.compile(r"As in `(\w+)`\.")
+_FLAGS = {"out": ("-o", "--output"), "requests": ("--requests/--no-requests",)}
 _NOT_OF_COMMANDS = ("progress", "frame", "build")
+_WORDS: dict[str, dict[str, Any]] = {
+    "what": {"metavar": "SPEC", "type": Path},
+    "jobs": {"min": 1},
+    "trust": {"envvar": "TABLEPACK_TRUST", "show_envvar": True},
+}
+"""Words for Typer, by parameter of any function."""
+_BOUNDS = {"ge": "min", "le": "max"}
 
 
 def taking(
-    function: Callable[..., Any],
+    declared: Callable[..., Any],
     *,
     leave: Collection[str] = (),
     like: Mapping[str, Mapping[str, Any]] | None = None,
     **defaults: Any,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the parameters of a public function, which it gets as its first argument.
+    """Give a command the parameters of a public function, or of a model, which it gets as its first argument.
 
     leave: Those that the command says in its own way.
-    like: Words for Typer, by parameter, such as metavar or show_default.
+    like: Words for Typer, by parameter, such as metavar or show_default; flags: those of an option.
     defaults: Of parameters that have another default in the command.
     """
-    help_of, like = helps(function), like or {}
-    hints, taken = get_type_hints(function), list[inspect.Parameter]()
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name in leave or name in _NOT_OF_COMMANDS:
+    hints, taken, listed = _hints(declared), list[inspect.Parameter](), set[str]()
+    for name, parameter in inspect.signature(declared).parameters.items():
+        # Of the signature only: a setting of a source without a spec, which commands always have.
+        if name not in hints or name in leave or name in _NOT_OF_COMMANDS:
             continue
-        more = dict(like.get(name, {}))
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        words = {**_words(declared, name), **(like or {}).get(name, {})}
+        flags = words.pop("flags", _FLAGS.get(name))
         default = defaults.get(name, parameter.default)
-        type_ = more.pop("type", None) or _of_command(name, hints[name], parameter, default)
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_OR_KEYWORD) and (
-            name not in _FLAGS
-        ):
-            said: Any = typer.Argument(help=help_of[name], **more)
+        type_, is_list = _of_command(hints[name], parameter, default)
+        type_ = words.pop("type", type_)
+        if is_list:
+            listed.add(name)
+            words["help"] += " Separated by commas."
+        if flags or parameter.kind is parameter.KEYWORD_ONLY:
+            flag = "--" + name.removesuffix("_s").replace("_", "-")
+            said: Any = typer.Option(*(flags or (flag,)), **words)
         else:
-            flag = "--" + name.replace("_", "-")
-            said = typer.Option(*_FLAGS.get(name, (flag,)), help=help_of[name], **more)
+            said = typer.Argument(**{"metavar": name.upper()} | words)
         taken.append(
-            inspect.Parameter(
-                name, parameter.KEYWORD_ONLY, default=default, annotation=Annotated[type_, said]
+            parameter.replace(
+                kind=parameter.KEYWORD_ONLY, default=default, annotation=Annotated[type_, said]
             )
         )
 
@@ -64,6 +83,9 @@ def taking(
 
         @wraps(command)
         def run(**arguments: Any) -> None:
+            for name in listed:
+                text = arguments[name]
+                arguments[name] = text and names_from(text)
             command({p.name: arguments.pop(p.name) for p in taken}, **arguments)
 
         mine = [p.replace(annotation=own_hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
@@ -76,19 +98,49 @@ def taking(
     return decorate
 
 
-def helps(function: Callable[..., Any]) -> dict[str, str]:
-    """The first paragraph that the docstring of a function has on each of its parameters."""
-    doc = inspect.cleandoc(function.__doc__ or "")
+def help_of(declared: Callable[..., Any], name: str) -> str:
+    """What a docstring says first of a parameter of a function, or what a model says of a field."""
+    if fields := getattr(declared, "model_fields", None):
+        return str(fields[name].description)
+    doc = inspect.cleandoc(declared.__doc__ or "")
     section = doc.partition("\nParameters\n----------\n")[2].partition("\n\nReturns\n")[0]
-    return {name: " ".join(text.split()) for name, text in _PARAMETER.findall(section)}
+    for names, text in _PARAMETER.findall(section):
+        if name in names.removeprefix("*").split(", "):
+            other = _AS_IN.match(text.strip())
+            return help_of(getattr(engine, other[1]), name) if other else " ".join(text.split())
+    raise KeyError(f"{declared.__qualname__} does not describe {name}")
 
 
-def _of_command(name: str, hint: Any, parameter: inspect.Parameter, default: Any) -> Any:
-    """The type of a parameter on the command line: files are paths, whatever else Python takes is a text."""
+def _words(declared: Callable[..., Any], name: str) -> dict[str, Any]:
+    """What Typer is told of a parameter: its help, and the bounds of a field."""
+    fields = getattr(declared, "model_fields", {})
+    bounds = [] if name not in fields else fields[name].metadata
+    told = {of: getattr(b, by) for b in bounds for by, of in _BOUNDS.items() if hasattr(b, by)}
+    return {"help": help_of(declared, name)} | told | _WORDS.get(name, {})
+
+
+def _hints(declared: Callable[..., Any]) -> dict[str, Any]:
+    """The types of parameters; those that are imported for type checking only are any object."""
+    if fields := getattr(declared, "model_fields", None):
+        return {name: field.annotation for name, field in fields.items()}
+    known = vars(builtins) | declared.__globals__
+    return get_type_hints(declared, localns=defaultdict(lambda: object, known))
+
+
+def _of_command(hint: Any, parameter: inspect.Parameter, default: Any) -> tuple[Any, bool]:
+    """The type of a parameter on the command line, and whether Python takes a list of names for the text.
+
+    Whatever can be a path is one; whatever else Python takes is a text.
+    """
     if parameter.kind == parameter.VAR_POSITIONAL:
-        return list[str]
-    kinds = [one for one in get_args(hint) or (hint,) if one is not NoneType]
-    type_: Any = kinds[0] if len(kinds) == 1 and kinds[0] in (bool, int, float, str) else str
-    if name in ("out", "release"):
+        return list[str], False
+    arms = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    arms = tuple(one for one in arms if one is not NoneType)
+    kinds = {get_origin(one) or one for one in arms}
+    type_: Any = str
+    if kinds & {Path, os.PathLike}:
         type_ = Path
-    return type_ | None if default is None else type_
+    elif len(arms) == 1 and kinds <= {bool, int, float, Literal}:
+        (type_,) = arms
+    is_list = kinds <= {Sequence, list, tuple}
+    return type_ | None if default is None else type_, is_list

@@ -57,12 +57,6 @@ _Example = Annotated[
 @taking(
     publish_pack,
     leave=("warn",),
-    like={
-        "release": {"metavar": "RELEASE"},
-        "directory": {"metavar": "DIRECTORY", "type": Path | None},
-        "spec": {"type": Path | None},
-        "trust": {"type": Path | None, "envvar": "TABLEPACK_TRUST", "show_envvar": True},
-    },
     directory=None,
 )
 def publish_command(

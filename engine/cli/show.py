@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,6 +21,7 @@ from engine.cli.console import (
     print_table,
     progress_bar,
 )
+from engine.cli.summary import summary_of
 from engine.errors import TablepackError
 from engine.schema import column_set
 from engine.store import exposure_sentences, said_of
@@ -70,30 +71,13 @@ def show_command(
             return
         if as_json:
             cards = [json.loads(opened.card(*columns).to_json()) for columns in opened.tables]
-            print_json({**summary_of(opened), "cards": cards})
+            print_json({**summary_of(opened, opened, opened.signature), "cards": cards})
             return
         _print_release(opened)
 
 
-def summary_of(release: Release) -> dict[str, Any]:
-    """What `build` and `show` print about a release, as plain values."""
-    return {
-        "path": str(release.path),
-        "bytes": release.path.stat().st_size,
-        "title": release.title,
-        "vintage": release.vintage,
-        "key_id": release.key_id,
-        "unit": release.unit.as_dict(),
-        "entity": release.entity.as_dict(),
-        "tables": len(release.tables),
-        "content_hash": release.content_hash,
-        "signed_by": None if release.signature is None else release.signature.fingerprint,
-        "signature_checked": release.signature is not None and release.signature.is_checked,
-    }
-
-
 def _print_release(release: Release) -> None:
-    summary = summary_of(release)
+    summary = summary_of(release, release, release.signature)
     out().print(
         f"{release.title or release.path.name}: vintage {release.vintage}, key {release.key_id}, "
         f"{number(summary['tables'], 'table')}, {summary['bytes'] / 1e6:.1f} MB",

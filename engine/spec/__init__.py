@@ -11,7 +11,7 @@ from __future__ import annotations
 from engine.spec.amending import amended, with_entries, without_entries
 from engine.spec.columns import in_universe_order, with_deciders, with_determined
 from engine.spec.dp import DPContext, dp_from, missing_domain
-from engine.spec.model import STATISTICAL, SUFFIXES, did_you_mean
+from engine.spec.model import STATISTICAL, SUFFIXES, ReleaseSection, did_you_mean
 from engine.spec.reading import ReleaseSpec, example_spec, of_rows, read_spec, spec_of
 from engine.spec.source import format_of, knows_null, named_format, writing_problems
 from engine.spec.tables import SECONDS_A_TABLE, WideOptions, warning_of_many
@@ -22,6 +22,7 @@ __all__ = [
     "STATISTICAL",
     "SUFFIXES",
     "DPContext",
+    "ReleaseSection",
     "ReleaseSpec",
     "WideOptions",
     "Workload",

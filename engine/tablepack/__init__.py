@@ -14,7 +14,7 @@ try         synthesize (a frame), draft (a spec, a file or a frame), remove_draf
 release     new_key, plan, estimate, build (of a frame, a file or a spec), add, drop,
             choose, Column, open; measure_release and fit_release, the two steps of build
 query       Release: [...], .sql, .tabulate, .tables, .columns, .values, .card; tabulate
-check       evaluate, attack, audit, card, compare, compare_levers, compare_rivals
+check       evaluate, attack, audit, card, compare
 publish     publish_pack
 errors      TablepackError, and its subclasses SpecError, DataError, PrivacyError, BudgetError, StoreError,
             DamagedRelease, QueryRefused, NotAnswerable, InternalError
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
         card,
         choose,
         compare,
-        compare_levers,
-        compare_rivals,
         draft,
         drop,
         estimate,

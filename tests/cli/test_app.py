@@ -53,7 +53,7 @@ def test_help_and_version_import_next_to_nothing():
 @pytest.mark.ci
 def test_adding_a_table_imports_nothing_that_answers_queries_or_fits_wide_tables():
     code = (
-        "import sys, engine.cli.build, engine.release.sticky\n"
+        "import sys, engine.cli.amend, engine.release.sticky\n"
         "here = {*sys.modules}\n"
         "import engine.release.fitter, engine.release.fit_process\n"
         "print(*here, '|', *sys.modules)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from engine.errors import SpecError
 from engine.key_files import check_key_file, read_key
@@ -27,48 +27,83 @@ from engine.source.detection.spec_text import Detection
 from engine.source.detection.thresholds import keyed_thresholds
 from engine.source.journal import draws_of
 from engine.source.spark import check_packages, is_spark_frame
-from engine.spec import ReleaseSpec, knows_null, spec_of
+from engine.spec import ReleaseSection, ReleaseSpec, knows_null, spec_of
+
+
+class SourceSettings(TypedDict, total=False):
+    """What Python says of a source that has no spec.
+
+    Parameters
+    ----------
+    tables : iterable of iterable of str, or int
+        For a source: column sets, or a number: every combination of this many columns. Columns that look like
+        identifiers and are not declared are left out.
+    key : str or Path
+        For a source: key file; make one with `new_key`.
+    columns : iterable or mapping of Column, optional
+        For a source: declared columns; the others are detected.
+    entities : str, or iterable of str or of lists of str, optional
+        For a source: column, or columns that identify the protected entities, each one kind of them; a list in the
+        list is one kind that its columns identify together, as in [["household", "person_no"]]. []: each row is one.
+        Required if a column looks like an identifier, unless `identity` says that rows are told apart by their values.
+    identity : iterable of str, optional
+        For a source without entities: columns that identify a row, as in `[source]`.
+    vintage, previous, title, name, notes, weight
+        For a source: as in section `[release]` of a spec; by default the vintage is "1".
+    unit : str or mapping, optional
+        For a source: what a row is, as in `[release]`: "stays", or {"one": "stay", "many": "stays", "de": {...}}.
+    reviewed : bool
+        For a source: you have checked the detected settings; `publish_pack` requires this, or `accept_detected`.
+    privacy : str or mapping
+        For a source: name of a profile, or section `[privacy]` of a spec, such as `{"accept_risk": "agreed with ..."}`.
+    max_rows : int, optional
+        For a source: most rows of one entity that count in any figure, as in `[privacy]`; by default detected.
+    dp : mapping, optional
+        For a source: section `[dp]` of a spec; the release is then built in mode dp.
+    table : str, optional
+        For a source: table of a database, or sheet of a workbook.
+    """
+
+    tables: Iterable[Iterable[str]] | int
+    key: str | Path
+    columns: Mapping[str, Column] | Iterable[Column] | None
+    entities: str | Iterable[str | Iterable[str]] | None
+    identity: Iterable[str]
+    vintage: str
+    previous: str | None
+    title: str
+    name: str
+    notes: Iterable[str]
+    weight: str | None
+    unit: str | Mapping[str, Any] | None
+    reviewed: bool
+    privacy: str | Mapping[str, Any]
+    max_rows: int | None
+    dp: Mapping[str, Any] | None
+    table: str | None
 
 
 def make_spec(
-    what: Any,
-    *,
-    tables: Iterable[Iterable[str]] | int,
-    key: str | Path,
-    columns: Mapping[str, Column] | Iterable[Column] | None = None,
-    entities: Iterable[str | Iterable[str]] | None = None,
-    identity: Iterable[str] = (),
-    vintage: str = "1",
-    previous: str | None = None,
-    title: str = "",
-    name: str = "data",
-    privacy: str | Mapping[str, Any] = "standard",
-    max_rows: int | None = None,
-    dp: Mapping[str, Any] | None = None,
-    notes: Iterable[str] = (),
-    unit: str | Mapping[str, Any] | None = None,
-    weight: str | None = None,
-    reviewed: bool = False,
-    table: str | None = None,
-    check_key: bool = True,
+    what: Any, *, check_key: bool = True, **settings: Unpack[SourceSettings]
 ) -> ReleaseSpec:
-    """Make a spec from Python.
-
-    tables: Column sets, or a width: every set of so many columns. Columns that look like identifiers and are
-        not declared are left out.
-    entities: As in `[source]`; []: each row is one. None: not said, which is refused where a column looks
-        like an identifier, unless `identity` says that rows are told apart by their values.
-    vintage, previous, title, name, privacy, notes, unit, weight, reviewed: As in `[release]`; `privacy` is the name
-        of a profile, or the section `[privacy]`.
-    max_rows: As in `[privacy]`; detected where entities are named and it is not said.
-    """
-    listed = _listed(tables)
+    """Make a spec from Python; None stands for a setting that is not given."""
+    said: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    said = {"vintage": "1", "privacy": "standard"} | said
+    key, dp, entities, columns = (
+        said["key"],
+        said.get("dp"),
+        said.get("entities"),
+        said.get("columns"),
+    )
+    listed = _listed(said["tables"])
     path = str(what) if isinstance(what, str | Path) else None
+    identity = tuple(said.get("identity", ()))
+    is_said = entities is not None or bool(identity)
     source = replace(
-        source_of(path, table),
-        entities=as_entities(entities or ()),
-        identity=tuple(identity),
-        count_column=None if entities is None and not identity else "",
+        source_of(path, said.get("table")),
+        entities=as_entities([entities] if isinstance(entities, str) else entities or ()),
+        identity=identity,
+        count_column="" if is_said else None,
     )
     declared = {
         name: replace(
@@ -85,7 +120,7 @@ def make_spec(
         detection = _nothing_detected(source)
     else:
         frame = None if path is not None else what
-        detection = _detected(source, frame, Path(key), vintage, previous)
+        detection = _detected(source, frame, Path(key), said["vintage"], said.get("previous"))
     if not source.entities:
         detection = _without_bounds(detection)
     by_name = {column.name: column for column in detection.columns} | declared
@@ -93,7 +128,7 @@ def make_spec(
     identifiers = [name for name in looking_so if name not in declared]
     in_tables = {n for columns in listed for n in columns} if isinstance(listed, list) else set()
     problems = _doubtful_identifiers(
-        () if entities is not None or source.identity else detection.entity_candidates,
+        () if is_said else detection.entity_candidates,
         [name for name in identifiers if name in in_tables],
     )
     undeclared = in_tables - {*source.entity_columns, *declared}
@@ -101,19 +136,18 @@ def make_spec(
         raise SpecError(_undeclared(undeclared))
     problems += _unreadable(detection, None if isinstance(listed, int) else in_tables, declared)
     entries = _entries(listed, [n for n in by_name if n not in source.entity_columns], identifiers)
-    for identifier in set(identifiers) - set(source.identity) - in_tables:
+    for identifier in set(identifiers) - set(identity) - in_tables:
         del by_name[identifier]
     by_name = _within(by_name, set(by_name) - set(source.entity_columns)) | declared
-    release: dict[str, Any] = {"title": title, "name": name, "vintage": vintage, "key": str(key)}
-    mode = None if dp is None else "dp"
-    said = {"mode": mode, "unit": unit, "weight": weight, "previous": previous}
-    release |= {"notes": list(notes), "reviewed": reviewed}
-    release |= {word: value for word, value in said.items() if value is not None}
+    release = {name: said[name] for name in ReleaseSection.model_fields if name in said}
+    release |= {"key": str(key), "notes": list(said.get("notes", ()))}
+    if dp is not None:
+        release["mode"] = "dp"
     return spec_of(
         release=release,
         source=detection.source,
         columns=tuple(by_name.values()),
-        privacy=_privacy(privacy, max_rows, detection),
+        privacy=_privacy(said["privacy"], said.get("max_rows"), detection),
         tables=entries,
         dp=dp,
         check_key=check_key,

@@ -11,7 +11,7 @@ import pytest
 from fixtures.compare import make_small
 from typer.testing import CliRunner
 
-from engine.api.compare import compare_rivals
+from engine.api.compare import compare
 from engine.cli.app import app
 from engine.errors import DataError, SpecError
 from engine.evaluation.findings import FIGURES
@@ -38,8 +38,11 @@ def ran(small, tmp_path_factory):
     scratch = tmp_path_factory.mktemp("scratch")
     before, tempfile.tempdir = tempfile.tempdir, str(scratch)
     try:
-        found = compare_rivals(
-            small, [*BASELINES, str(theirs), copy], out=folder / "baselines.html", seeds=1
+        found = compare(
+            small,
+            generators=[*BASELINES, str(theirs), copy],
+            out=folder / "baselines.html",
+            seeds=1,
         )
     finally:
         tempfile.tempdir = before
@@ -114,14 +117,14 @@ def test_a_copy_loses_nothing_and_independent_columns_lose_what_they_tell(ran):
 )
 def test_what_cannot_be_compared_is_refused(small, given, words):
     with pytest.raises(SpecError, match=words):
-        compare_rivals(small, given)
+        compare(small, generators=given)
 
 
 @pytest.mark.slow
 def test_a_command_that_fails_ends_the_comparison_without_a_value(small):
     failing = f"bad={sys.executable} -c \"import sys; print('a1 35'); sys.exit(3)\" {{in}} {{out}}"
     with pytest.raises(DataError, match="bad: failed with exit code 3") as caught:
-        compare_rivals(small, [failing])
+        compare(small, generators=[failing])
     assert "35" not in str(caught.value)
     assert "a1" not in str(caught.value)
 
