@@ -86,9 +86,11 @@ class Release(Session):
         tables : mapping of str to frame or path, or None
             Your own tables to join with, as in `Session.sql`.
         intervals : bool
-            Add noise intervals and statuses: see `queries.intervals.statement.aggregates.annotated`.
+            Add noise intervals and statuses where available.
+
+            See `queries.intervals.statement.aggregates.annotated`.
         status : bool
-            Add a column `<name>_status` after each figure whose status is known.
+            Add a column NAME_status after each figure (reliable, low, unreliable, not released).
 
         Returns
         -------

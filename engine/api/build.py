@@ -279,7 +279,7 @@ def new_key(path: str | Path) -> str:
     Parameters
     ----------
     path : str or Path
-        File to write; an existing key is never replaced.
+        Key file to create; it must not exist.
 
     Returns
     -------

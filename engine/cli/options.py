@@ -83,13 +83,14 @@ def taking(
 
         @wraps(command)
         def run(**arguments: Any) -> None:
+            arguments = {p.name: p.default for p in every} | arguments
             for name in listed:
                 text = arguments[name]
                 arguments[name] = text and names_from(text)
             command({p.name: arguments.pop(p.name) for p in taken}, **arguments)
 
         mine = [p.replace(annotation=own_hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
-        every = [*taken, *mine]
+        every = [*mine, *taken] if isinstance(declared, type) else [*taken, *mine]
         run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in every}
         del run.__wrapped__  # its hints are others
@@ -120,9 +121,12 @@ def _words(declared: Callable[..., Any], name: str) -> dict[str, Any]:
 
 
 def _hints(declared: Callable[..., Any]) -> dict[str, Any]:
-    """The types of parameters; those that are imported for type checking only are any object."""
+    """The types of parameters; those that are imported for type checking only are any object.
+
+    Of a model: of the fields that are described.
+    """
     if fields := getattr(declared, "model_fields", None):
-        return {name: field.annotation for name, field in fields.items()}
+        return {name: field.annotation for name, field in fields.items() if field.description}
     known = vars(builtins) | declared.__globals__
     return get_type_hints(declared, localns=defaultdict(lambda: object, known))
 

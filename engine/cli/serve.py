@@ -29,8 +29,9 @@ from engine.cli.console import (
     print_line,
     print_note,
 )
+from engine.cli.options import Given, taking
 from engine.errors import MissingPackage, SpecError, StoreError
-from engine.schema import SERVED_MEMORY
+from queries.serve.limits import Limits
 
 EXAMPLE = "Example: `tablepack serve census.duckdb --port 8765`"
 commands = typer.Typer(rich_markup_mode="markdown")
@@ -39,28 +40,21 @@ _SHORTEST_TOKEN = 16
 _STARTS_WITHIN_S = 60.0
 _GIVE_WAY_S = 0.0005  # a computing thread soon yields to the one that answers
 
-MaxRows = Annotated[int, typer.Option(min=1, max=10_000_000, help="Maximum rows per answer.")]
+Host = Annotated[
+    str, typer.Option(help="Address to listen on; all but loopback addresses require a token.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free one.")]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="File with the access token; by default a new token is created and printed once."
+    ),
+]
 Proxy = Annotated[
     str | None,
     typer.Option(
         help="Address of a reverse proxy: clients are then identified by its X-Forwarded-For header."
     ),
-]
-Places = Annotated[
-    int,
-    typer.Option(
-        min=1, max=64, help="Statements run at the same time, and as many tables; see --memory."
-    ),
-]
-Share = Annotated[int, typer.Option(min=1, max=64, help="Of these, how many for one client.")]
-Waiting = Annotated[
-    int, typer.Option(min=0, max=200, help="Queue length for each kind of request.")
-]
-WaitingEach = Annotated[
-    int, typer.Option(min=0, max=100, help="Of these, how many from one client.")
-]
-Wait = Annotated[
-    float, typer.Option(min=0.1, max=600, help="Seconds a request may wait in the queue.")
 ]
 Formulas = Annotated[
     Literal["quote", "keep"],
@@ -81,31 +75,14 @@ Requests = Annotated[
 
 
 @commands.command("serve", epilog=EXAMPLE)
+@taking(Limits)
 def serve_command(
+    given: Given,
     release: ReleasePath,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; all but loopback addresses require a token.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free one.")] = 8765,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with the access token; by default a new token is created and printed once."
-        ),
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    token_file: TokenFile = None,
     proxy: Proxy = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds that a statement may run.")
-    ] = 10.0,
-    max_rows: MaxRows = 10_000,
-    memory: Annotated[
-        str, typer.Option(help="Memory limit for all statements together.")
-    ] = SERVED_MEMORY,
-    places: Places = 3,
-    share: Share = 2,
-    waiting: Waiting = 200,
-    waiting_each: WaitingEach = 50,
-    wait: Wait = 10.0,
     formulas: Formulas = "quote",
     takes_requests: Requests = None,
     trust: Trust = None,
@@ -115,7 +92,7 @@ def serve_command(
         with loading():
             import uvicorn
 
-            from queries.serve import Limits, StoppingServer, app_of, front_of
+            from queries.serve import StoppingServer, app_of, front_of
     except ImportError:
         raise MissingPackage(
             "`tablepack serve` needs fastapi: pip install 'tablepack[serve]'"
@@ -123,22 +100,19 @@ def serve_command(
     is_local = host in LOCAL
     token = _token(token_file) if token_file is not None else None
     new_token = None if token is not None or is_local else secrets.token_urlsafe(24)
-    limits = Limits(
-        rows=max_rows,
-        workers=places,
-        share=share,
-        waiting=waiting,
-        waiting_each=waiting_each,
-        wait_s=wait,
-    )
     settings = _settings(None if proxy is None else _network(proxy))
-    asked: dict[str, Any] = {"limits": limits, "memory": memory, "trust": trust}
     if takes_requests is None:
         takes_requests = is_local and proxy is None and _can_note(release)
-    asked |= {"formulas": formulas, "timeout_s": timeout, "takes_requests": takes_requests}
     with closing(_listening(host, port)) as listening:
         make = front_of if release.is_dir() else app_of
-        app = make(release, token=token or new_token, **asked)
+        app = make(
+            release,
+            token=token or new_token,
+            limits=Limits(**given),
+            trust=trust,
+            formulas=formulas,
+            takes_requests=takes_requests,
+        )
         _print_address(host, listening.getsockname()[1], new_token)
         _log_to_stderr()
         sys.setswitchinterval(_GIVE_WAY_S)
@@ -158,7 +132,7 @@ def open_command(
     port = _free_port(8765)
     if has_browser:
         threading.Thread(target=_browse, args=(port,), daemon=True).start()
-    serve_command(release, port=port, trust=trust)
+    serve_command(release=release, port=port, trust=trust)
 
 
 def _free_port(wanted: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -21,6 +21,7 @@ from engine.cli.console import (
     print_table,
     progress_bar,
 )
+from engine.cli.options import Given, taking
 from engine.cli.summary import summary_of
 from engine.errors import TablepackError
 from engine.schema import column_set
@@ -117,32 +118,16 @@ def _print_release(release: Release) -> None:
 
 
 @commands.command("export", epilog="Example: `tablepack export census.duckdb csv/ --format csv`")
-def export_command(
-    release: ReleasePath,
-    directory: Annotated[Path, typer.Argument(help="Folder to create.")],
-    form: Annotated[
-        Literal["csv", "parquet"], typer.Option("--format", help="File format.")
-    ] = "csv",
-    table: TableName = None,
-    status: Annotated[
-        bool,
-        typer.Option(
-            "--status", help="Add a column: whether a row's combination is released or imputed."
-        ),
-    ] = False,
-    trust: Trust = None,
-) -> None:
+@taking(export, leave=("tables",), like={"release": {"type": Path, "help": "Release file."}})
+def export_command(given: Given, table: TableName = None, trust: Trust = None) -> None:
     """Write one file per table, one row per synthetic record."""
     with (
-        open_release(release, trust=trust) as opened,
+        open_release(given.pop("release"), trust=trust) as opened,
         progress_bar() as report,
     ):
+        if table is not None:
+            given["tables"] = (column_set(names_from(table, opened.columns)),)
         files = export(
-            opened,
-            directory,
-            format=form,
-            tables=None if table is None else (column_set(names_from(table, opened.columns)),),
-            status=status,
-            progress=lambda done, total: report("exporting", done, total),
+            opened, **given, progress=lambda done, total: report("exporting", done, total)
         )
-    print_note(f"wrote {number(len(files), 'file')} to {directory}")
+    print_note(f"wrote {number(len(files), 'file')} to {given['directory']}")

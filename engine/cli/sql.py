@@ -31,6 +31,7 @@ from engine.cli.console import (
     print_note,
     write,
 )
+from engine.cli.options import Given, taking
 from engine.errors import QueryRefused, SpecError
 from engine.outputs import check_output, output_file
 from engine.schema import literal
@@ -60,7 +61,9 @@ commands = typer.Typer(rich_markup_mode="markdown")
 
 
 @commands.command("sql", epilog=EXAMPLE)
+@taking(Release.sql, leave=("text", "tables"))
 def sql_command(
+    given: Given,
     release: ReleasePath,
     statement: Annotated[
         str | None,
@@ -86,22 +89,12 @@ def sql_command(
         list[str] | None,
         typer.Option("--with", help="NAME=FILE: your own public table to join; may be repeated."),
     ] = None,
-    intervals: Annotated[
-        bool, typer.Option("--intervals", help="Add noise intervals and statuses where available.")
-    ] = False,
-    status: Annotated[
-        bool,
-        typer.Option(
-            "--status",
-            help="Add a column <name>_status after each figure (reliable, low, unreliable, not released).",
-        ),
-    ] = False,
     is_imputed: Annotated[
         bool,
         typer.Option(
             "--imputed",
             help="CSV, JSON and Parquet: write imputed numbers for figures that are not released, instead of "
-            "nothing, and a column <name>_status.",
+            "nothing, and a column NAME_status.",
         ),
     ] = False,
     force: Force = False,
@@ -129,7 +122,7 @@ def sql_command(
             if explain:
                 out().print(str(opened.explain(text, tables=tables)), markup=False)
                 return
-            result = opened.sql(text, tables=tables, intervals=intervals, status=status)
+            result = opened.sql(text, tables=tables, **given)
             put(result)
             for line in _remarks(result, MARK if _is_shown(chosen) else unreleased):
                 print_note(line)

@@ -18,10 +18,12 @@ from engine.cli.console import (
     print_note,
     progress_bar,
 )
+from engine.cli.options import Given, taking
 from engine.errors import SpecError
 from engine.key_files import read_key
 from engine.outputs import SPEC, check_output, write_output
 from engine.schema import MAX_WIDTH, as_entities
+from engine.simulation import simulate_census
 from engine.spec import example_spec
 
 commands = typer.Typer(rich_markup_mode="markdown")
@@ -131,34 +133,23 @@ def _check_width(width: int | None) -> None:
 
 
 @key_commands.command("new", epilog="Example: `tablepack key new census.key`")
-def new_command(
-    file: Annotated[Path, typer.Argument(help="Key file to create; it must not exist.")],
-) -> None:
+@taking(new_key, like={"path": {"metavar": "FILE"}})
+def new_command(given: Given) -> None:
     """Create a key: 32 random bytes in a file that only you can read. Keep it safe; never publish it."""
-    key_id = new_key(file)
+    key_id = new_key(**given)
     print_note(
-        f"wrote {file} (mode 0600), key id {key_id}. Back it up in a safe place, together with the ledgers "
+        f"wrote {given['path']} (mode 0600), key id {key_id}. Back it up in a safe place, together with the ledgers "
         "next to it, whose names begin with the key's: they record what has been disclosed."
     )
 
 
 @commands.command("simulate", epilog="Example: `tablepack simulate census/ --people 20000`")
-def simulate_command(
-    directory: Annotated[Path, typer.Argument(help="Folder to create.")],
-    people: Annotated[int, typer.Option(help="Number of people, 1,000 to 100 million.")] = 20_000,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 2021,
-    csv: Annotated[bool, typer.Option("--csv", help="Also write CSV files.")] = False,
-) -> None:
+@taking(simulate_census)
+def simulate_command(given: Given) -> None:
     """Simulate a census to try things out: people.parquet and events.parquet. It contains no real person."""
-    from engine.simulation import simulate_census
-
     with progress_bar() as report:
         census = simulate_census(
-            directory,
-            people=people,
-            seed=seed,
-            csv=csv,
-            progress=lambda done, total: report("people", done, total),
+            **given, progress=lambda done, total: report("people", done, total)
         )
     print_note(
         f"wrote {census.people} ({census.n_people:,} people in {census.n_households:,} households) and "

@@ -67,12 +67,26 @@ class SimulatedCensus:
 def simulate_census(
     directory: Path,
     *,
-    people: int,
-    seed: int,
-    progress: Callable[[int, int], None] | None = None,
+    people: int = 20_000,
+    seed: int = 2021,
     csv: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> SimulatedCensus:
-    """Simulate a census and write it to an empty or new folder."""
+    """Simulate a census and write it to an empty or new folder.
+
+    Parameters
+    ----------
+    directory : Path
+        Folder to create.
+    people : int
+        Number of people, 1,000 to 100 million.
+    seed : int
+        Random seed.
+    csv : bool
+        Also write CSV files.
+    progress : callable, optional
+        Called with the number of people that are made, and of all.
+    """
     directory = Path(directory)
     _check_numbers(people, seed)
     check_folder(directory)

@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from engine.errors import StoreError, TablepackError
-from engine.schema import SERVED_MEMORY
 from queries.release import Release, open_release
 from queries.requests import LONGEST_NAME, LONGEST_REASON
 from queries.sandbox import ProcessLimits, limited_processes, shared_out
@@ -27,8 +26,9 @@ from queries.serve import downloads, openapi
 from queries.serve import sql as statement
 from queries.serve.cache import Reply
 from queries.serve.errors import as_json, status_of
-from queries.serve.guard import Guard, Limits
+from queries.serve.guard import Guard
 from queries.serve.lanes import Busy
+from queries.serve.limits import Limits
 from queries.serve.pages import in_language, page_files
 from queries.serve.px import PATH as PX
 from queries.serve.px import add_px
@@ -90,8 +90,6 @@ def app_of(
     token: str | None = None,
     limits: Limits | None = None,
     hosts: frozenset[str] = LOCAL_HOSTS,
-    timeout_s: float = 10.0,
-    memory: str = SERVED_MEMORY,
     trust: str | Path | None = None,
     formulas: downloads.Formulas = "quote",
     siblings: Sequence[Mapping[str, str]] = (),
@@ -107,9 +105,12 @@ def app_of(
     takes_requests: Users may request tables that are not released; requests are saved in a file next to the release.
     """
     limits = limits or Limits()
-    share = shared_out(memory, limits.workers)
+    share = shared_out(limits.memory, limits.places)
     allowed = ProcessLimits(
-        seconds=timeout_s, rows=limits.rows + 1, memory_mb=share, process_mb=max(2 * share, 512)
+        seconds=limits.timeout_s,
+        rows=limits.max_rows + 1,
+        memory_mb=share,
+        process_mb=max(2 * share, 512),
     )
     with (
         ExitStack() as resources
@@ -118,12 +119,12 @@ def app_of(
             opened = release
         else:
             opened = resources.enter_context(
-                open_release(release, timeout_s=timeout_s, memory=memory, trust=trust)
+                open_release(release, timeout_s=limits.timeout_s, memory=limits.memory, trust=trust)
             )
         statements = limited_processes(
             opened.path,
             limits=allowed,
-            n=limits.workers,
+            n=limits.places,
             record=opened.record,
             verify=opened.verify,
         )

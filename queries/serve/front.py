@@ -15,13 +15,13 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 
 from engine.errors import StoreError
-from engine.schema import SERVED_MEMORY
 from engine.store import said_of
 from engine.texts import slug
 from queries.release import Release, open_release
 from queries.serve.app import LOCAL_HOSTS, add_errors, app_of, language_preference
 from queries.serve.cache import Reply
-from queries.serve.guard import App, Guard, Limits, Receive, Scope, Send
+from queries.serve.guard import App, Guard, Receive, Scope, Send
+from queries.serve.limits import Limits
 from queries.serve.pages import in_language, page_files, page_words
 from queries.serve.responses import BELOW
 from queries.serve.service import json_reply
@@ -72,8 +72,6 @@ def front_of(
     token: str | None = None,
     limits: Limits | None = None,
     hosts: frozenset[str] = LOCAL_HOSTS,
-    memory: str = SERVED_MEMORY,
-    timeout_s: float = 10.0,
     trust: str | Path | None = None,
     **more: Any,
 ) -> Front:
@@ -84,11 +82,11 @@ def front_of(
             f"{folder}: number of releases (*.duckdb): {len(paths)}; between 1 and {_MOST} can be served"
         )
     limits = limits or Limits()
-    asked: dict[str, Any] = {"token": token, "limits": limits, "hosts": hosts, "memory": memory}
+    asked: dict[str, Any] = {"token": token, "limits": limits, "hosts": hosts}
     with ExitStack() as resources:
         releases = {
             name: resources.enter_context(
-                open_release(path, timeout_s=timeout_s, memory=memory, trust=trust)
+                open_release(path, timeout_s=limits.timeout_s, memory=limits.memory, trust=trust)
             )
             for name, path in _named(paths).items()
         }
@@ -97,7 +95,7 @@ def front_of(
         ]
         below: dict[str, Guard] = {}
         for name, release in releases.items():
-            below[name] = app_of(release, timeout_s=timeout_s, siblings=siblings, **asked, **more)
+            below[name] = app_of(release, siblings=siblings, **asked, **more)
             resources.callback(below[name].stop)
         own = _front_page(list(below.values()), releases, resources.pop_all())
     return Front(Guard(own, limits=limits, token=token, hosts=hosts), below)

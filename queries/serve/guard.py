@@ -17,12 +17,12 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from uvicorn import Config, Server
 
 from queries.serve.errors import as_json
+from queries.serve.limits import Limits
 
 LOG = logging.getLogger("tablepack.serve")
 HEADERS = (
@@ -43,31 +43,6 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """Limits per request, client and answer."""
-
-    body_bytes: int = 64_000  # Largest body, and largest query string
-    # body_s, send_s: Longest time to receive a body, and to send an answer.
-    body_s: float = 10.0
-    send_s: float = 60.0
-    # at_once, at_once_each: Most requests in progress, in total and per client; more are refused. Bodies are
-    # read before a request counts.
-    at_once: int = 200
-    at_once_each: int = 100
-    # rows, answer_bytes: Most rows and bytes per answer.
-    rows: int = 10_000
-    answer_bytes: int = 8_000_000
-    workers: int = 3  # Table queries answered at once, and as many SQL statements
-    share: int = 2  # Most of each per client
-    # waiting, waiting_each: Longest queue, in total and per client.
-    waiting: int = 200
-    waiting_each: int = 50
-    wait_s: float = 10.0  # Longest wait in the queue
-    cache_bytes: int = 20_000_000
-    ahead: int = 12  # Tables whose replays are drawn before anybody asks
 
 
 class _Disconnected(Exception):

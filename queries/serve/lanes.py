@@ -14,8 +14,9 @@ from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from queries.serve.limits import Limits
 
 T = TypeVar("T")
 Work = Callable[[threading.Event], T]
@@ -46,23 +47,10 @@ def _closing() -> Busy:
     return Busy(_AFTER_STOP_S, "the server is shutting down")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LaneLimits:
-    """Limits of a lane."""
-
-    # places, share: Most work in progress, in total and per client.
-    places: int
-    share: int
-    # waiting, waiting_each: Longest queue, in total and per client.
-    waiting: int
-    waiting_each: int
-    wait_s: float  # Longest wait in the queue
-
-
 class Lane:
     """Worker places for one kind of work; all methods run in the same event loop."""
 
-    def __init__(self, limits: LaneLimits) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._pool = ThreadPoolExecutor(limits.places)
         self._at_work: Counter[str] = Counter()

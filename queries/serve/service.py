@@ -30,8 +30,8 @@ from queries.serve import sql as statement
 from queries.serve.about import About, about_of, definition_of, outlines_of
 from queries.serve.cache import Reply, ReplyCache
 from queries.serve.cubes import Cubes
-from queries.serve.guard import Limits
-from queries.serve.lanes import Lane, LaneLimits
+from queries.serve.lanes import Lane
+from queries.serve.limits import Limits
 from queries.serve.question import Question, title_of
 from queries.serve.tabulate import answer, as_json, plan, variables_of_answer
 from queries.serve.values import Variable, key_of, variable_of, variables_of
@@ -90,14 +90,7 @@ class Service:
         self.siblings = siblings
         self.cubes = Cubes(release)
         self.cache = ReplyCache(limits.cache_bytes)
-        lane = LaneLimits(
-            places=limits.workers,
-            share=min(limits.share, limits.workers),
-            waiting=limits.waiting,
-            waiting_each=limits.waiting_each,
-            wait_s=limits.wait_s,
-        )
-        self.lanes: dict[Kind, Lane] = {"table": Lane(lane), "sql": Lane(lane)}
+        self.lanes: dict[Kind, Lane] = {"table": Lane(limits), "sql": Lane(limits)}
         self._is_closed = threading.Event()
 
     def draw_ahead(self) -> None:

@@ -18,7 +18,7 @@ from engine.errors import AnotherAnswer, QueryRefused, TooLarge
 from engine.units import Unit
 from queries.sandbox import LimitedProcesses
 from queries.serve.cache import Reply
-from queries.serve.guard import Limits
+from queries.serve.limits import Limits
 from queries.serve.values import key_of
 from queries.sql import marked
 
@@ -48,12 +48,12 @@ def run(
     result = statements.sql(text, stop=stop, intervals=intervals)
     parts: list[bytes] = []
     size, is_cut = 0, False
-    head = result.head(limits.rows + 1)
+    head = result.head(limits.max_rows + 1)
     hidden = result.marks(len(head)).places()
     for row in marked(head, hidden, None):
         part = json.dumps([plain(v) for v in row], ensure_ascii=False, allow_nan=False).encode()
         size += len(part) + 1
-        if len(parts) == limits.rows or size > limits.answer_bytes:
+        if len(parts) == limits.max_rows or size > limits.answer_bytes:
             is_cut = True
             break
         parts.append(part)

@@ -51,13 +51,17 @@ def export(
     release : Session
         The open release.
     directory : path-like
-        A folder that is empty or does not exist.
+        Folder to create.
+
+        May exist if it is empty.
     format : str
+        File format.
+
         "csv" or "parquet".
     tables : tuple of ColumnSet or None
         Tables to write; None: all.
     status : bool
-        Add a column that says whether the combination of each row is released or was imputed.
+        Add a column: whether a row's combination is released or imputed.
     progress : callable or None
         Called with the numbers of tables written and to be written.
 

@@ -137,7 +137,7 @@ class Terminal(io.StringIO):
 def test_the_prompt_writes_no_file(folder, monkeypatch, tmp_path):
     monkeypatch.setattr("sys.stdin", Terminal())
     with pytest.raises(SpecError, match="--output"):
-        sql_command(folder / "r.duckdb", output=tmp_path / "x.csv")
+        sql_command(release=folder / "r.duckdb", output=tmp_path / "x.csv")
     assert not list(tmp_path.iterdir())
 
 

@@ -41,7 +41,7 @@ def path(tmp_path_factory, census):
 
 @pytest.fixture(scope="module")
 def client(path):
-    app = app_of(path, limits=one_worker(body_s=1.0), timeout_s=3)
+    app = app_of(path, limits=one_worker(body_s=1.0, timeout_s=3))
     with served(app, **CONNECTIONS, server_header=False, ws="none") as client:
         yield client
 

@@ -94,8 +94,8 @@ def test_every_error_has_its_status(error, status):
 @pytest.mark.slow
 def test_a_replaced_release_is_not_used(tmp_path):
     path = build_release(tmp_path / "r.duckdb")
-    little = {"limits": Limits(workers=1), "memory": "128MB"}  # memory ends it, not time
-    with served(app_of(path, **little, timeout_s=120)) as client:
+    little = {"limits": Limits(places=1, memory="128MB", timeout_s=120)}  # memory ends it, not time
+    with served(app_of(path, **little)) as client:
         assert client.sql("SELECT count(*) AS n FROM data").status == 200
         build_release(path, seed=1)
         assert client.ask("/api/tabulate?rows=SEX").status == 200  # the one that was opened
@@ -145,7 +145,7 @@ def marked(path):
 @pytest.mark.ci
 def test_a_cut_answer_says_which_of_its_rows_are_not_released(path, marked):
     shown, _ = marked
-    with served(app_of(path, limits=one_worker(rows=20))) as client:
+    with served(app_of(path, limits=one_worker(max_rows=20))) as client:
         body = client.sql(RARE).json
     assert body["is_cut"]
     hidden = [[i, 2] for i, row in enumerate(shown[:20]) if row[2] == MARK]

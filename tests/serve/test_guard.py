@@ -136,7 +136,7 @@ def test_sizes_of_queues_and_shares_are_options(path, monkeypatch):
         ((), Limits(), "quote"),
         (
             (*sizes, "--formulas", "keep"),
-            Limits(workers=3, share=2, waiting=7, waiting_each=0, wait_s=2.5),
+            Limits(places=3, share=2, waiting=7, waiting_each=0, wait_s=2.5),
             "keep",
         ),
     ):

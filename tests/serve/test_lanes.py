@@ -9,13 +9,14 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from queries.serve.lanes import Lane, LaneLimits
+from queries.serve.lanes import Lane
+from queries.serve.limits import Limits
 
 LIMITS = {"places": 2, "share": 1, "waiting": 100, "waiting_each": 20, "wait_s": 60.0}
 
 
 def lane_of(**limits):
-    return Lane(LaneLimits(**{**LIMITS, **limits}))
+    return Lane(Limits(**{**LIMITS, **limits}))
 
 
 def run(scenario):

@@ -19,7 +19,9 @@ pytest.importorskip("uvicorn")
 
 from queries.serve import app_of
 
-LIMITS = one_worker(rows=500, body_bytes=4000, answer_bytes=200_000, cache_bytes=2_000_000)
+LIMITS = one_worker(
+    max_rows=500, timeout_s=1.0, body_bytes=4000, answer_bytes=200_000, cache_bytes=2_000_000
+)
 CROSS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 7"
 
 
@@ -31,7 +33,7 @@ def release(path):
 
 @pytest.fixture(scope="module")
 def client(path):
-    with served(app_of(path, limits=LIMITS, timeout_s=1.0)) as client:
+    with served(app_of(path, limits=LIMITS)) as client:
         yield client
 
 
@@ -147,7 +149,7 @@ def test_sql_in_pages(client, release):
 
 def test_long_results_are_cut_with_a_warning(client):
     long = client.sql("SELECT * FROM range(1000000000)").json
-    assert (long["is_cut"], long["n_rows"]) == (True, LIMITS.rows)
+    assert (long["is_cut"], long["n_rows"]) == (True, LIMITS.max_rows)
     assert "500" in long["warnings"][-1]
     wide = client.sql("SELECT repeat('x', 1000) FROM range(400)").json
     assert wide["is_cut"] is True

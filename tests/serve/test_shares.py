@@ -82,8 +82,8 @@ def eventually(condition, what):
 @pytest.mark.ci
 def test_one_clients_statements_do_not_stop_another(path):
     """Another client's tables and statements are answered while none of 40 endless statements is."""
-    limits = Limits(workers=2, share=1, wait_s=FOREVER)
-    with served(app_of(path, limits=limits, timeout_s=FOREVER), **CONNECTIONS) as client:
+    limits = Limits(places=2, share=1, wait_s=FOREVER, timeout_s=FOREVER)
+    with served(app_of(path, limits=limits), **CONNECTIONS) as client:
         with open_requests(client, endless(40)) as sockets:
             wait_until_running()
             for i in range(4):
@@ -96,8 +96,8 @@ def test_one_clients_statements_do_not_stop_another(path):
 
 @pytest.mark.ci
 def test_too_many_statements_of_one_client_are_refused_at_once(path):
-    limits = Limits(workers=2, share=1, waiting_each=3, wait_s=FOREVER)
-    with served(app_of(path, limits=limits, timeout_s=FOREVER), **CONNECTIONS) as client:
+    limits = Limits(places=2, share=1, waiting_each=3, wait_s=FOREVER, timeout_s=FOREVER)
+    with served(app_of(path, limits=limits), **CONNECTIONS) as client:
         with open_requests(client, endless(3)) as sockets:
             wait_until_running()
             with open_requests(client, endless(3)) as more:  # 1 runs and 3 wait: 2 are refused
@@ -113,8 +113,8 @@ def test_too_many_statements_of_one_client_are_refused_at_once(path):
 @pytest.mark.ci
 def test_abandoned_statements_are_stopped(path):
     """The only process answers the next statement, although none of the abandoned ones ends by itself."""
-    limits = Limits(workers=1, wait_s=FOREVER)
-    with served(app_of(path, limits=limits, timeout_s=FOREVER), **CONNECTIONS) as client:
+    limits = Limits(places=1, wait_s=FOREVER, timeout_s=FOREVER)
+    with served(app_of(path, limits=limits), **CONNECTIONS) as client:
         pids = workers()
         for i in range(2):
             with open_requests(client, endless(10)):
@@ -143,7 +143,7 @@ def test_abandoned_tables_are_stopped(path, monkeypatch):
     for whole in (True, False):
         calls.clear()
         begun.clear()
-        limits = Limits(workers=1, wait_s=FOREVER)
+        limits = Limits(places=1, wait_s=FOREVER)
         with served(app_of(path, limits=limits), **CONNECTIONS) as client:
             if whole:
                 assert asked(client, SLOW_TABLE)[0] == 200
@@ -196,7 +196,7 @@ def whole(con):
 
 @pytest.mark.ci
 def test_a_body_that_takes_too_long_is_refused_and_closed(path):
-    with served(app_of(path, limits=Limits(workers=1, body_s=0.5)), **CONNECTIONS) as client:
+    with served(app_of(path, limits=Limits(places=1, body_s=0.5)), **CONNECTIONS) as client:
         for body, status in (
             (SLOW_BODY, b"408"),
             (SLOW_BODY.replace(b"localhost", b"evil.test"), b"403"),
@@ -209,9 +209,9 @@ def test_a_body_that_takes_too_long_is_refused_and_closed(path):
 @pytest.mark.slow
 def test_behind_a_proxy_clients_are_those_it_names(path):
     """uvicorn trusts the header of the proxies it was given; see `tablepack serve --proxy`."""
-    limits = Limits(workers=2, share=1, waiting_each=0)
+    limits = Limits(places=2, share=1, waiting_each=0, timeout_s=FOREVER)
     trusted = {"proxy_headers": True, "forwarded_allow_ips": GREEDY}
-    with served(app_of(path, limits=limits, timeout_s=FOREVER), **CONNECTIONS, **trusted) as client:
+    with served(app_of(path, limits=limits), **CONNECTIONS, **trusted) as client:
 
         def named(text, name, address=GREEDY):
             return asked(client, sql(text), address, **{"x-forwarded-for": name})[0]
