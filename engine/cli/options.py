@@ -27,7 +27,7 @@ Given = dict[str, Any]
 """Arguments of the public function, by name."""
 _PARAMETER = re.compile(r"^(\*?\w+(?:, \w+)*)(?: : .*)?\n((?: {4}.+\n?)+)", re.MULTILINE)
 _AS_IN = re.compile(r"As in `(\w+)`\.")
-_FLAGS = {"out": ("-o", "--output"), "requests": ("--requests/--no-requests",)}
+_FLAGS = {"out": ("-o", "--output")}
 _NOT_OF_COMMANDS = ("progress", "frame", "build")
 _WORDS: dict[str, dict[str, Any]] = {
     "what": {"metavar": "SPEC", "type": Path},
@@ -53,10 +53,9 @@ def taking(
     """
     hints, taken, listed = _hints(declared), list[inspect.Parameter](), set[str]()
     for name, parameter in inspect.signature(declared).parameters.items():
-        # Of the signature only: a setting of a source without a spec, which commands always have.
-        if name not in hints or name in leave or name in _NOT_OF_COMMANDS:
-            continue
-        if parameter.kind is parameter.VAR_KEYWORD:
+        # Without a hint are `self` and the settings of a source without a spec: commands have a spec.
+        is_left = name in leave or name in _NOT_OF_COMMANDS or name not in hints
+        if is_left or parameter.kind is parameter.VAR_KEYWORD:
             continue
         words = {**_words(declared, name), **(like or {}).get(name, {})}
         flags = words.pop("flags", _FLAGS.get(name))
@@ -86,10 +85,11 @@ def taking(
             arguments = {p.name: p.default for p in every} | arguments
             for name in listed:
                 text = arguments[name]
-                arguments[name] = text and names_from(text)
+                arguments[name] = None if text is None else names_from(text)
             command({p.name: arguments.pop(p.name) for p in taken}, **arguments)
 
         mine = [p.replace(annotation=own_hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
+        # Settings of a model are details: after what the command says itself.
         every = [*mine, *taken] if isinstance(declared, type) else [*taken, *mine]
         run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in every}
