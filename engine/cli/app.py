@@ -53,7 +53,7 @@ COMMANDS = {
     "doctor": "doctor",
     "sign": "doctor",
     "verify": "doctor",
-    "simulate": "start",
+    "simulate": "simulate",
 }
 """The commands in their order, and the module here whose Typer `commands` has each."""
 

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
@@ -127,8 +127,9 @@ def _hints(declared: Callable[..., Any]) -> dict[str, Any]:
     """
     if fields := getattr(declared, "model_fields", None):
         return {name: field.annotation for name, field in fields.items() if field.description}
-    known = vars(builtins) | declared.__globals__
-    return get_type_hints(declared, localns=defaultdict(lambda: object, known))
+    own = {name: hint for name, hint in declared.__annotations__.items() if name != "return"}
+    known = defaultdict(lambda: object, vars(builtins) | declared.__globals__)
+    return get_type_hints(SimpleNamespace(__annotations__=own), known, known)
 
 
 def _of_command(hint: Any, parameter: inspect.Parameter, default: Any) -> tuple[Any, bool]:

@@ -1,4 +1,4 @@
-"""The commands to start with: `tablepack init` (write a spec), `key new`, `simulate` (a census to try things out)."""
+"""The commands to start with: `tablepack init` (write a spec) and `key new`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from engine.errors import SpecError
 from engine.key_files import read_key
 from engine.outputs import SPEC, check_output, write_output
 from engine.schema import MAX_WIDTH, as_entities
-from engine.simulation import simulate_census
 from engine.spec import example_spec
 
 commands = typer.Typer(rich_markup_mode="markdown")
@@ -140,18 +139,4 @@ def new_command(given: Given) -> None:
     print_note(
         f"wrote {given['path']} (mode 0600), key id {key_id}. Back it up in a safe place, together with the ledgers "
         "next to it, whose names begin with the key's: they record what has been disclosed."
-    )
-
-
-@commands.command("simulate", epilog="Example: `tablepack simulate census/ --people 20000`")
-@taking(simulate_census)
-def simulate_command(given: Given) -> None:
-    """Simulate a census to try things out: people.parquet and events.parquet. It contains no real person."""
-    with progress_bar() as report:
-        census = simulate_census(
-            **given, progress=lambda done, total: report("people", done, total)
-        )
-    print_note(
-        f"wrote {census.people} ({census.n_people:,} people in {census.n_households:,} households) and "
-        f"{census.events} ({census.n_events:,} visits)"
     )
