@@ -35,7 +35,7 @@ from engine.evaluation.report.verdicts import (
     sentence,
     write_frame,
 )
-from engine.evaluation.runner import Evaluation, Result
+from engine.evaluation.runner import Evaluation
 from engine.texts import names_from
 
 EXAMPLE = "Example: `tablepack attack census.duckdb --data people.csv --control holdout.csv -o attacks.html`"
@@ -64,7 +64,7 @@ commands = typer.Typer(rich_markup_mode="markdown")
 
 
 @commands.command("attack", epilog=EXAMPLE)
-@taking(attack, out=Path("attacks.html"), like={"synthetic": {"metavar": "RELEASE_OR_CSV..."}})
+@taking(attack, out=Path("attacks.html"))
 def attack_command(given: Given, frame: Frame = None, as_json_: JsonOnly = False) -> None:
     """Run all attacks on finished releases, each compared with a control. Needs the original data; CONFIDENTIAL."""
     synthetic, output = given.pop("synthetic"), given["out"]
@@ -89,7 +89,9 @@ def _print_summary(evaluation: Evaluation) -> None:
     for result in evaluation.results:
         own = [line for line in verdicts if line.subject == result.subject.name]
         screen.print(f"{result.subject.name}. {sentence(own, is_risk=True)}", markup=False)
-        _print_words(result)
+        for name, risk in result.risks.items():
+            if risk.verdict:
+                screen.print(f"  {TITLES[name]}: {risk.verdict}", markup=False)
         for _, heads, rows in blocks(own, [result.subject.name], sample="", width=screen.width):
             print_table("", heads, rows)
         for why in reasons(own):
@@ -100,13 +102,6 @@ def _print_summary(evaluation: Evaluation) -> None:
     screen.print(KEY, markup=False)
     for note in evaluation.notes:
         print_note(f"note: {note}")
-
-
-def _print_words(result: Result) -> None:
-    """Print the verdicts of all attacks."""
-    for name, risk in result.risks.items():
-        if risk.verdict:
-            out().print(f"  {TITLES[name]}: {risk.verdict}", markup=False)
 
 
 @commands.command("audit", epilog=AUDIT_EXAMPLE)

@@ -6,6 +6,7 @@ plans report.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -304,23 +305,7 @@ def _row(one: TableRequest, price: Price | str | None) -> tuple[str, ...]:
 
 def _as_dict(one: TableRequest, price: Price | str | None) -> dict[str, object]:
     """A request as plain values."""
-    plain: dict[str, object] = {
-        "number": one.number,
-        "columns": list(one.columns),
-        "when": one.when,
-        "who": one.who,
-        "reason": one.reason,
-        "state": one.state,
-        "answer": one.answer,
-    }
     if isinstance(price, Price):
-        plain["price"] = {
-            "cells": price.cells,
-            "suppressed_share": round(price.suppressed_share, 4),
-            "exposure_now": round(price.exposure_now, 4),
-            "exposure": round(price.exposure, 4),
-            "refused": price.refused,
-        }
-    elif price is not None:
-        plain["cannot"] = price
-    return plain
+        cost = {n: round(v, 4) if isinstance(v, float) else v for n, v in asdict(price).items()}
+        return asdict(one) | {"price": cost}
+    return asdict(one) | ({} if price is None else {"cannot": price})

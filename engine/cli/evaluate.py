@@ -73,7 +73,6 @@ Full = Annotated[
     out=Path("report.html"),
     leave=("combining",),
     like={
-        "synthetic": {"metavar": "RELEASE_OR_CSV..."},
         "jobs": {
             "show_default": "one per processor, at most 4, fewer if memory is short, 1 for small files"
         },

@@ -31,6 +31,7 @@ _FLAGS = {"out": ("-o", "--output")}
 _NOT_OF_COMMANDS = ("progress", "frame", "build")
 _WORDS: dict[str, dict[str, Any]] = {
     "what": {"metavar": "SPEC", "type": Path},
+    "synthetic": {"metavar": "RELEASE_OR_CSV..."},
     "jobs": {"min": 1},
     "trust": {"envvar": "TABLEPACK_TRUST", "show_envvar": True},
 }
