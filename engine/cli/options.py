@@ -104,7 +104,9 @@ def help_of(declared: Callable[..., Any], name: str) -> str:
     """What a docstring says first of a parameter of a function, or what a model says of a field."""
     if fields := getattr(declared, "model_fields", None):
         return str(fields[name].description)
-    doc = inspect.cleandoc(declared.__doc__ or "")
+    if not declared.__doc__:  # python -OO
+        return ""
+    doc = inspect.cleandoc(declared.__doc__)
     section = doc.partition("\nParameters\n----------\n")[2].partition("\n\nReturns\n")[0]
     for names, text in _PARAMETER.findall(section):
         if name in names.removeprefix("*").split(", "):
