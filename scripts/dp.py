@@ -40,6 +40,7 @@ from engine.progress import silent
 from engine.release import build
 from engine.release.trials import TrialRows, TrialTable, joint_trial
 from engine.schema import FloatArray, Int64Array, column_set
+from engine.simulation import simulate_census
 from engine.source import open_rows
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 10.0)
@@ -323,8 +324,34 @@ def coded_nist(data: Path) -> TrialRows:
             )
 
 
+CENSUS = (
+    "region", "household_type", "relation", "age", "sex", "marital_status", "ethnic_group", "education", "activity",
+    "health",
+)  # fmt: skip
+CENSUS_AGE_BREAKS = (5, 10, 16, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90)
+
+
+def coded_census(people: int) -> TrialRows:
+    """Ten columns of the simulated census, age in the groups of releases/demo-dp.toml."""
+    with tempfile.TemporaryDirectory() as scratch:
+        simulate_census(Path(scratch, "census"), people=people, seed=SEED)
+        frame = pd.read_parquet(Path(scratch, "census", "people.parquet"), columns=list(CENSUS))
+    ages = np.searchsorted(CENSUS_AGE_BREAKS, frame["age"].to_numpy(), side="right")
+    frame = frame.astype(object).where(frame.notna(), "(blank)").assign(age=ages)
+    return coded(frame, {c: sorted(frame[c].unique()) for c in frame})
+
+
+def peers_rows(name: str, folder: Path | None) -> TrialRows:
+    """A data set of the comparison, in groups that are the same for everybody."""
+    if name == "census":
+        return coded_census(100_000)
+    if name == "sd2011":
+        return sd2011(study.folder_of(folder, study.SYNTHPOP, "SD2011.csv"), len(SD2011))
+    return coded_nist(study.folder_of(folder, study.NIST, study.FILES["nist"]))
+
+
 def distances(rows: TrialRows, codes: Int64Array) -> dict[str, float]:
-    """Total variation of columns, pairs (mean and worst), and 3-marginals: those with PUMA and without INDP."""
+    """Total variation of columns, pairs (mean and worst), and 3-marginals: of NIST those with PUMA and without INDP."""
     sizes, names = sizes_of(rows), rows.columns
 
     def apart(*at: int) -> float:
@@ -335,35 +362,51 @@ def distances(rows: TrialRows, codes: Int64Array) -> dict[str, float]:
         )
         return float(np.abs(one - other).sum() / 2)
 
-    rest = [k for k, name in enumerate(names) if name not in ("PUMA", "INDP")]
     pairs = [apart(*at) for at in combinations(range(len(names)), 2)]
-    triples = [apart(names.index("PUMA"), *at) for at in combinations(rest, 2)]
+    triples = combinations([k for k, name in enumerate(names) if name != "INDP"], 3)
+    chosen = [at for at in triples if "PUMA" not in names or names.index("PUMA") in at]
     return {
         "columns": float(np.mean([apart(k) for k in range(len(names))])),
         "pairs": float(np.mean(pairs)),
         "worst": max(pairs),
-        "three": 1000 * (1 - float(np.mean(triples))),
+        "three": 1000 * (1 - float(np.mean([apart(*at) for at in chosen]))),
     }
 
 
 def part_peers(folder: Path | None, repeats: int) -> str:
-    """Ours, MST and AIM on the same codes of the NIST excerpt at the same rho; what they made is kept beside the data.
+    """Ours, MST and AIM on the same codes at the same rho; what they made is kept beside the data.
 
     A method whose rows are not in the folder PEERS is run with the interpreter PEERS_PYTHON (see ./scripts/dp), if set.
     """
-    rows = coded_nist(study.folder_of(folder, study.NIST, study.FILES["nist"]))
+    names = {
+        "nist": "NIST, 24 columns",
+        "sd2011": "SD2011, 7 columns",
+        "census": "simulated census of 100,000, 10 columns",
+    }
+    place = Path(os.environ.get("PEERS", ".peers"))
+    return "\n\n".join(
+        f"{words}\n\n{beside_peers(peers_rows(name, folder), place / name, repeats)}"
+        for name, words in names.items()
+    )
+
+
+def beside_peers(rows: TrialRows, place: Path, repeats: int) -> str:
+    """Distances of every method at every epsilon: mean and standard deviation over the runs."""
     single = tuple((name,) for name in rows.columns)
     pairs = tuple(combinations(rows.columns, 2))
     ways = {"all pairs": {"margins": pairs}, "chosen": {"margins": single, "candidates": pairs}}
-    place = Path(os.environ.get("PEERS", ".peers"))
-    place.mkdir(exist_ok=True)
+    place.mkdir(parents=True, exist_ok=True)
     np.savez(place / "rows.npz", names=rows.columns, sizes=sizes_of(rows), codes=rows.codes)
     found: list[list[str]] = []
 
     def told(epsilon: float, method: str, all_: Sequence[dict[str, float]]) -> None:
-        mean = {name: float(np.mean([one[name] for one in all_])) for name in all_[0]}
-        shown = [f"{mean[name]:.4f}" for name in ("columns", "pairs", "worst")]
-        last = [f"{mean['three']:.1f}", str(len(all_)), f"{mean['seconds']:.0f}"]
+        def of(name: str, digits: int) -> str:
+            values = [one[name] for one in all_]
+            spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
+            return f"{np.mean(values):.{digits}f}{spread}"
+
+        shown = [of(name, 4) for name in ("columns", "pairs", "worst")]
+        last = [of("three", 1), str(len(all_)), f"{np.mean([one['seconds'] for one in all_]):.0f}"]
         found.append([f"{epsilon:g}", method, *shown, *last])
 
     for epsilon in EPSILONS[1:]:
@@ -399,16 +442,7 @@ def part_peers(folder: Path | None, repeats: int) -> str:
                         got.append(distances(rows, held["codes"].astype(np.int64)) | seconds)
             if got:
                 told(epsilon, method.upper(), got)
-    heads = [
-        "epsilon",
-        "method",
-        "columns",
-        "pairs",
-        "worst pair",
-        "3-marginals",
-        "runs",
-        "seconds",
-    ]
+    heads = ["epsilon", "method", "columns", "pairs", "worst pair", "3-marginals", "runs", "seconds"]  # fmt: skip
     return markdown(heads, found)
 
 

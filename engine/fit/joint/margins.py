@@ -13,7 +13,7 @@ import numpy as np
 from engine.errors import InternalError
 from engine.levels import Margin, StructuralZero, tree_sizes
 from engine.params import Post
-from engine.schema import BoolArray, ColumnSet, FloatArray
+from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array
 
 # What the fit of a joint distribution works on: targets for its margins, and how well they were met.
 
@@ -215,6 +215,118 @@ def _on_simplex(
     return points
 
 
+# Columns whose levels lie in those of others: areas in regions.
+#
+# What is impossible says it: every level of the finer column can have one level of the coarser one only. So a margin of
+# the finer column says something of the coarser one, and the other way round. Upward: sums over the areas of a region
+# are further estimates of what is measured by region, combined by variance. Downward: areas give way until they add up
+# to their region, all alike, as their noise is alike. With even fans this is Hay et al.'s least-squares estimate.
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nesting:
+    """A column each of whose levels lies in one level of another."""
+
+    finer: str
+    coarser: str
+    of: Int64Array  # shape (n_finer,): The coarser column's level of each level of the finer one
+    n: int  # Levels of the coarser column
+
+    def lifted(self, columns: ColumnSet) -> ColumnSet:
+        """The columns with the coarser one in place of the finer one."""
+        return tuple(sorted({*columns} - {self.finer} | {self.coarser}))
+
+    def place(self, columns: ColumnSet) -> int:
+        """The axis of the coarser column in the lifted columns."""
+        return self.lifted(columns).index(self.coarser)
+
+    def summed(self, n: FloatArray, axis: int) -> FloatArray:
+        """Sums over the levels of the finer column that lie in each level of the coarser one, along the same axis."""
+        parts = np.moveaxis(n, axis, 0)
+        out = np.zeros((self.n, *parts.shape[1:]))
+        np.add.at(out, self.of, parts)
+        return np.moveaxis(out, 0, axis)
+
+
+def nestings(zeros: Sequence[StructuralZero]) -> tuple[Nesting, ...]:
+    """All pairs of columns of which the one follows from the other, the coarser ones first."""
+    ruled: dict[ColumnSet, BoolArray] = {}
+    for zero in zeros:
+        if len(zero.columns) == 2:
+            names = tuple(sorted(zero.columns))
+            cells = zero.cells if names == zero.columns else zero.cells.T
+            ruled[names] = ruled[names] | cells if names in ruled else cells
+    found = []
+    for names, impossible in ruled.items():
+        for (finer, coarser), cells in ((names, impossible), (names[::-1], impossible.T)):
+            if cells.shape[0] > cells.shape[1] > 1 and ((~cells).sum(axis=1) == 1).all():
+                of = np.argmin(cells, axis=1).astype(np.int64)
+                found.append(Nesting(finer=finer, coarser=coarser, of=of, n=cells.shape[1]))
+    return tuple(sorted(found, key=lambda one: (one.n, one.coarser, len(one.of), one.finer)))
+
+
+def finest_above(columns: ColumnSet, nested: Sequence[Nesting]) -> Nesting | None:
+    """The nesting by which a table of some columns is lifted by one step; None where there is none."""
+    return next((o for o in nested[::-1] if o.finer in columns and o.coarser not in columns), None)
+
+
+def _lifted(
+    columns: ColumnSet, n: FloatArray, nested: Sequence[Nesting]
+) -> dict[ColumnSet, tuple[FloatArray, frozenset[str]]]:
+    """A margin by coarser columns in the place of finer ones, in all ways, and which those are."""
+    out: dict[ColumnSet, tuple[FloatArray, frozenset[str]]] = {}
+    waiting = [(columns, n, frozenset[str]())]
+    while waiting:
+        names, held, new = waiting.pop()
+        for one in nested:
+            above = one.lifted(names)
+            if one.finer in names and one.coarser not in names and above not in out:
+                axis = names.index(one.finer)
+                sums = np.moveaxis(one.summed(held, axis), axis, one.place(names))
+                out[above] = sums, new - {one.finer} | {one.coarser}
+                waiting.append((above, *out[above]))
+    return out
+
+
+def _led(part: FloatArray, above: FloatArray | float, one: Nesting, axis: int) -> FloatArray:
+    """A component of the finer column with the sums by the coarser one that are given.
+
+    above: The component with the coarser column along the same axis; 0: sums of nothing.
+    """
+    flat = np.zeros([size for k, size in enumerate(part.shape) if k != axis])
+    levels = _joined(flat, part, axis)
+    wanted = _joined(flat, above, axis) if isinstance(above, np.ndarray) else 0.0
+    size = np.maximum(np.bincount(one.of, minlength=one.n), 1)
+    size = size.reshape([-1 if k == axis else 1 for k in range(part.ndim)])
+    gap = (wanted - one.summed(levels, axis)) / size
+    return _contrasts(levels + np.take(gap, one.of, axis=axis), axis)
+
+
+def within_sums(
+    n: FloatArray, possible: BoolArray, above: FloatArray, one: Nesting, axis: int
+) -> FloatArray:
+    """The nearest counts that are not negative, nothing where nothing is possible, and have given sums by the coarser
+    column: `on_simplex` in each of its levels."""
+    parts, can_be = np.moveaxis(n, axis, 0), np.moveaxis(possible, axis, 0)
+    wanted, out = np.moveaxis(above, axis, 0), np.zeros_like(parts)
+    for level in range(one.n):
+        inside = np.flatnonzero(one.of == level)
+        if not len(inside):
+            continue
+        block = parts[inside].reshape(len(inside), -1).T
+        exists = can_be[inside].reshape(len(inside), -1).T
+        some = exists.any(axis=1)
+        found = np.zeros_like(block)
+        found[some] = _on_simplex(
+            block[some],
+            exists[some].astype(np.float64),
+            exists[some],
+            np.maximum(wanted[level].ravel()[some], 0.0),
+        )
+        out[inside] = found.T.reshape(len(inside), *parts.shape[1:])
+    return np.moveaxis(out, 0, axis)
+
+
 # Shrinkage: components of margins in, the same with less of what is only noise out.
 
 
@@ -257,18 +369,24 @@ def assembled(
 
 
 def mean_components(
-    margins: Sequence[tuple[ColumnSet, FloatArray, float]],
+    margins: Sequence[tuple[ColumnSet, FloatArray, float]], nested: Sequence[Nesting] = ()
 ) -> tuple[Components, dict[ColumnSet, float]]:
     """Weighted mean of every component over the margins that have it, and the variance of its noise."""
     sums: Components = {}
     weights: dict[ColumnSet, float] = {}
     for columns, n, variance in margins:
-        size = dict(zip(columns, n.shape, strict=True))
-        for subset, part in components(n, columns).items():
-            # A component of fewer columns is a sum over all others: its noise adds up.
-            weight = prod(size[name] for name in subset) / (variance * n.size)
-            sums[subset] = sums.get(subset, 0.0) + part * weight
-            weights[subset] = weights.get(subset, 0.0) + weight
+        # Lifted to coarser columns a margin says nothing new of the others. Levels of several sizes have unequal noise:
+        # it is taken as its mean.
+        views = {columns: (n, frozenset[str]()), **_lifted(columns, n, nested)}
+        for names, (held, new) in views.items():
+            size = dict(zip(names, held.shape, strict=True))
+            for subset, part in components(held, names).items():
+                if not new <= {*subset}:
+                    continue
+                # A component of fewer columns is a sum over all others: its noise adds up.
+                weight = prod(size[name] for name in subset) / (variance * n.size)
+                sums[subset] = sums.get(subset, 0.0) + part * weight
+                weights[subset] = weights.get(subset, 0.0) + weight
     return (
         {subset: part / weights[subset] for subset, part in sums.items()},
         {subset: 1.0 / weight for subset, weight in weights.items()},
@@ -318,21 +436,38 @@ DIRECTIONS_FIRST = 1.3
 
 
 def shrunk(
-    parts: Components, variances: Mapping[ColumnSet, float], fixed: Collection[ColumnSet] = ()
+    parts: Components,
+    variances: Mapping[ColumnSet, float],
+    fixed: Collection[ColumnSet] = (),
+    nested: Sequence[Nesting] = (),
 ) -> Components:
     """Shrink every component but the total by as much of it as is noise, toward what fewer columns make likely.
 
-    A single column is shrunk toward evenness; several columns toward what they would be if they were independent. As a
+    A single column is shrunk toward evenness; several columns toward what they would be if they were independent; a
+    finer column toward evenness, or independence, within the levels of the coarser one, whose sums it keeps. As a
     whole (positive-part James-Stein), or, of pairs, singular value by singular value where that is expected to leave
     less error: associations of two columns are mostly a few strong directions.
     """
     rows = max(float(parts.get((), np.array(0.0))), 1.0)
     out: Components = {}
-    for subset in sorted(parts, key=len):
+    above = {subset: finest_above(subset, nested) for subset in parts}
+
+    def depth(subset: ColumnSet) -> int:
+        one = above[subset]
+        lifted = one.lifted(subset) if one else subset
+        return 1 + depth(lifted) if one and lifted in above else 0
+
+    for subset in sorted(parts, key=lambda subset: (len(subset), depth(subset))):
         likely = _independent(out, subset, rows)
-        beyond = parts[subset] - likely
+        beyond, freedom, one = parts[subset] - likely, 1.0, above[subset]
+        if one is not None and one.lifted(subset) in out and subset not in fixed:
+            axis = subset.index(one.finer)
+            coarse = np.moveaxis(out[one.lifted(subset)], one.place(subset), axis)
+            likely = _led(np.broadcast_to(likely, beyond.shape), coarse, one, axis)
+            beyond = _led(beyond, 0.0, one, axis)
+            freedom = (len(one.of) - one.n) / (len(one.of) - 1)
         if subset and subset not in fixed:
-            beyond = _less_noise(beyond, variances[subset])
+            beyond = _less_noise(beyond, variances[subset], freedom)
         out[subset] = likely + beyond
     return out
 
@@ -347,9 +482,12 @@ def _independent(parts: Components, subset: ColumnSet, rows: float) -> FloatArra
     return likely
 
 
-def _less_noise(part: FloatArray, variance: float) -> FloatArray:
-    """Shrink a component toward 0, by whichever way leaves less error."""
-    dimensions = part.size
+def _less_noise(part: FloatArray, variance: float, freedom: float) -> FloatArray:
+    """Shrink a component toward 0, by whichever way leaves less error.
+
+    freedom: Share of its coordinates that are free.
+    """
+    dimensions = part.size * freedom
     energy = float((part * part).sum())
     if dimensions <= 2 or energy <= 0:
         return part
@@ -427,7 +565,7 @@ def reconcile(
         raise InternalError("a joint distribution needs at least one margin")
     possible = {m.columns: possible_cells(m.columns, m.n.shape, zeros) for m in margins}
     if post == "wls":
-        return _by_least_squares(margins, total, prior, possible)
+        return _by_least_squares(margins, total, prior, possible, zeros)
     rows = max(float(total.n), 0.0)
     targets_by_columns = {}
     for margin in margins:
@@ -472,9 +610,15 @@ def on_simplex(n: FloatArray, possible: BoolArray, rows: float) -> FloatArray:
 
 
 def _by_least_squares(
-    margins: Sequence[Margin], total: Margin, prior: float, possible: Mapping[ColumnSet, BoolArray]
+    margins: Sequence[Margin],
+    total: Margin,
+    prior: float,
+    possible: Mapping[ColumnSet, BoolArray],
+    zeros: Sequence[StructuralZero],
 ) -> tuple[Target, ...]:
     """Post-processing `wls`."""
+    named = {name for margin in margins for name in margin.columns}
+    nested = [one for one in nestings(zeros) if {one.finer, one.coarser} <= named]
     trees = {m.columns: m for m in margins if m.branching}
     known = [(m.columns, *_flat(m)) for m in margins]
     # Impossible cells carry no noise, so components have that much less of it.
@@ -484,12 +628,12 @@ def _by_least_squares(
     weighed = [(c, n, v if v > 0 else smallest * 1e-6) for c, n, v in noisy]
     wholes = [(float(total.n), float(total.variance)), *map(root_of, trees.values())]
     sums = [((), np.array(n), v or smallest * 1e-9) for n, v in wholes]
-    means, variances = mean_components([*_narrow(weighed), *sums])
+    means, variances = mean_components([*_narrow(weighed), *sums], nested)
     rows = float(total.n) if total.variance == 0 else float(means[()])
     rows = max(rows, 0.0)
     if any(v > 0 for _, _, v in noisy):
-        means = shrunk(means, variances, fixed=trees)
-    tables = _counts(means, weighed, possible, rows)
+        means = shrunk(means, variances, trees, nested)
+    tables = _counts(means, weighed, zeros, rows, nested)
     tables = _with_trees(tables, trees, possible, rows)
     return tuple(
         Target(columns=c, n=_scaled(with_prior(n, possible[c], prior), rows, possible[c]))
@@ -500,22 +644,49 @@ def _by_least_squares(
 def _counts(
     means: Components,
     weighed: Sequence[tuple[ColumnSet, FloatArray, float]],
-    possible: Mapping[ColumnSet, BoolArray],
+    zeros: Sequence[StructuralZero],
     rows: float,
+    nested: Sequence[Nesting],
 ) -> dict[ColumnSet, FloatArray]:
-    """Margins put together from their components and brought to what counts can be."""
-    # Cut at 0, a margin with few possible cells is not as much better as its noise alone would make it.
-    weight = {c: v / _share(possible[c]) for c, _, v in weighed}
-    sizes = {c: n.shape for c, n, _ in weighed}
+    """Margins put together from their components and brought to what counts can be, coarser columns first."""
     tables = {c: n for c, n, _ in weighed}
     narrow = [c for c, _, _ in _narrow(weighed)]
-    tables |= {c: assembled(means, sizes[c], c) for c in narrow}
+    above = _above(narrow, nested) | {c: None for c in tables if c not in narrow}
+    size = {name: k for c, n in tables.items() for name, k in zip(c, n.shape, strict=True)}
+    shapes = {c: tuple(size[name] for name in c) for c in above}
+    possible = {c: possible_cells(c, shape, zeros) for c, shape in shapes.items()}
+    # Cut at 0, a margin with few possible cells is not as much better as its noise alone would make it.
+    weight = {c: v / _share(possible[c]) for c, _, v in weighed}
     for left in reversed(range(ROUNDS)):
-        tables = {c: on_simplex(n, possible[c], rows) for c, n in tables.items()}
+        tables |= {c: assembled(means, shapes[c], c) for c in above if len(c) <= WIDEST}
+        for c, one in above.items():
+            if one is None:
+                tables[c] = on_simplex(tables[c], possible[c], rows)
+            else:
+                axis, lifted = c.index(one.finer), one.lifted(c)
+                held = np.moveaxis(tables[lifted], one.place(c), axis)
+                tables[c] = within_sums(tables[c], possible[c], held, one, axis)
         if left and len(narrow) > 1:
-            means, _ = mean_components([(c, tables[c], weight[c]) for c in narrow])
-            tables |= {c: assembled(means, sizes[c], c) for c in narrow}
-    return tables
+            means, _ = mean_components([(c, tables[c], weight[c]) for c in narrow], nested)
+    return {c: tables[c] for c, _, _ in weighed}
+
+
+def _above(
+    margins: Sequence[ColumnSet], nested: Sequence[Nesting]
+) -> dict[ColumnSet, Nesting | None]:
+    """By what each margin is lifted a step, and what it is lifted to in turn; the coarsest first."""
+    out: dict[ColumnSet, Nesting | None] = {}
+
+    def add(columns: ColumnSet) -> None:
+        if columns not in out:
+            one = finest_above(columns, nested)
+            if one is not None:
+                add(one.lifted(columns))
+            out[columns] = one
+
+    for columns in margins:
+        add(columns)
+    return out
 
 
 def _share(possible: BoolArray) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engine.errors import SpecError
 from engine.fit.budget import BUDGET
-from engine.fit.joint.margins import Target
+from engine.fit.joint.margins import Nesting, Target, finest_above
 from engine.fit.supports import largest_remainder
 from engine.fit.wide.exchange import (
     IMPOSSIBLE,
@@ -51,6 +51,7 @@ def support_rows(
     sizes: Mapping[str, int],
     *,
     zeros: Sequence[StructuralZero],
+    nested: Sequence[Nesting] = (),
     n_rows: int,
     rng: np.random.Generator,
 ) -> Rows:
@@ -59,6 +60,7 @@ def support_rows(
     targets: Of some of the columns; where narrower and wider ones hold the same pair, the narrowest
         counts.
     zeros: Those of columns that are not there are left aside.
+    nested: Of coarser columns, there or not, counts are met as well as they can be.
 
     Returns: Rows may repeat. The same for the same arguments.
     """
@@ -72,7 +74,7 @@ def support_rows(
         parts = FINE_STEPS / max(n, 1)
         pairs = {a: np.rint(c * parts).astype(np.int64) for a, c in _pairs(scaled).items()}
         rows, _ = searched_rows(
-            _singles(scaled, rules, shape, n),
+            _whole(_singles(scaled, rules, shape), columns, nested, n),
             _wanted(scaled, rules, shape),
             pairs,
             spanning_tree(information),
@@ -102,6 +104,7 @@ def nearer_rows(
     sizes: Mapping[str, int],
     *,
     zeros: Sequence[StructuralZero],
+    nested: Sequence[Nesting] = (),
     rng: np.random.Generator,
 ) -> Rows:
     """Let drawn rows exchange values where that brings their counts nearer to the targets.
@@ -116,7 +119,7 @@ def nearer_rows(
     rules = _rules(zeros, columns)
     information = information_of(_pairs(counts), len(columns))
     changed = np.ascontiguousarray(rows.T, dtype=np.int64)
-    singles = _singles(counts, rules, shape, len(rows))
+    singles = _whole(_singles(counts, rules, shape), columns, nested, len(rows))
     wanted = _wanted(counts, rules, shape)
     shuffles = Shuffles(rng.bytes(16))
     brought_near(changed, singles, wanted, information, shuffles, is_thorough=False)
@@ -177,9 +180,9 @@ def _rules(zeros: Sequence[StructuralZero], columns: ColumnSet) -> list[Rule]:
 
 
 def _singles(
-    counts: Mapping[Axes, FloatArray], rules: Sequence[Rule], shape: tuple[int, ...], n_rows: int
-) -> list[Int64Array]:
-    """Whole counts of each column that the rules of one and of two columns allow together."""
+    counts: Mapping[Axes, FloatArray], rules: Sequence[Rule], shape: tuple[int, ...]
+) -> list[FloatArray]:
+    """Counts of each column that the rules of one and of two columns allow together."""
     singles = [counts[(place,)] for place in range(len(shape))]
     for axes, cells in rules:
         if len(axes) == 1 and not cells.all():
@@ -196,9 +199,21 @@ def _singles(
                 singles[other] = fitted.sum(axis=0)
             else:
                 singles[one] = fitted.sum(axis=1)
-    return [
-        largest_remainder(np.zeros(len(n), dtype=np.int64), n, np.array([n_rows])) for n in singles
-    ]
+    return singles
+
+
+def _whole(
+    singles: Sequence[FloatArray], columns: ColumnSet, nested: Sequence[Nesting], n_rows: int
+) -> list[Int64Array]:
+    """Whole counts of each column, and of the coarser ones that it lies in: many small ones must not all become 0."""
+
+    def whole(n: FloatArray, name: str) -> Int64Array:
+        one = finest_above((name,), nested)
+        if one is None:
+            return largest_remainder(np.zeros(len(n), dtype=np.int64), n, np.array([n_rows]))
+        return largest_remainder(one.of, n, whole(one.summed(n, 0), one.coarser))
+
+    return [whole(n, name) for n, name in zip(singles, columns, strict=True)]
 
 
 def _allowed(table: FloatArray, rows: FloatArray, columns: FloatArray) -> FloatArray:

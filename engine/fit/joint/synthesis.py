@@ -19,7 +19,16 @@ from engine.fit.joint.ipf import (
     sample_tree,
     used_columns,
 )
-from engine.fit.joint.margins import FitReport, Sizes, Target, reconcile, within, without_strata
+from engine.fit.joint.margins import (
+    FitReport,
+    Nesting,
+    Sizes,
+    Target,
+    nestings,
+    reconcile,
+    within,
+    without_strata,
+)
 from engine.fit.joint.positions import GroupSums, meeting
 from engine.fit.joint.search import farthest_of, nearer_rows, support_rows
 from engine.levels import Levels, Margin, StructuralZero, widest
@@ -176,10 +185,20 @@ def fitted_rows(
     Returns: cells: Distinct; n.
     """
     n_rows = round(float(targets[0].n.sum()))
-    used = used_columns(columns, targets, zeros)
+    # Else targets contradict each other, and rows would leave the fit's compromise for one of them.
+    agree = params.post == "wls"
+    nested = nestings(zeros)
+    if agree:
+        targets, zeros, read_off = without_coarser(targets, zeros, nested)
+    else:
+        read_off = []
+    fitted = tuple(name for name in columns if name not in {one.coarser for one in read_off})
+    used = used_columns(fitted, targets, zeros)
     tree = chosen_tree(targets, used, sizes, zeros, params.max_cells)
     if tree is None:
-        rows = support_rows(targets, used, sizes, zeros=zeros, n_rows=n_rows, rng=rng)
+        rows = support_rows(
+            targets, used, sizes, zeros=zeros, nested=nested, n_rows=n_rows, rng=rng
+        )
         error = farthest_of(rows, targets, used)
         report = FitReport(
             how="support rows", cycles=0, error=error, converged=error <= params.tolerance
@@ -194,14 +213,43 @@ def fitted_rows(
             tolerance=params.tolerance,
         )
         rows = sample_tree(tables, tree, used, n_rows, params.sample, rng)
-        # Else rows would leave the fit's compromise for one of the targets.
-        agree = params.post == "wls"
         if params.sample == "rounded" and agree and n_rows:
-            rows = nearer_rows(rows, targets, used, sizes, zeros=zeros, rng=rng)
-    if used != columns:
-        rows = _with_uniform(rows, used, columns, sizes, rng)
+            rows = nearer_rows(rows, targets, used, sizes, zeros=zeros, nested=nested, rng=rng)
+    if used != fitted:
+        rows = _with_uniform(rows, used, fitted, sizes, rng)
+    if read_off:
+        code = dict(zip(fitted, rows.T, strict=True))
+        for one in reversed(read_off):  # the finer ones first
+            code[one.coarser] = one.of[code[one.finer]].astype(np.int32)
+        rows = np.stack([code[name] for name in columns], axis=1)
     cells, n = distinct(list(rows.T), [sizes[name] for name in columns])
     return cells, n, report
+
+
+def without_coarser(
+    targets: Sequence[Target], zeros: Sequence[StructuralZero], nested: Sequence[Nesting]
+) -> tuple[list[Target], list[StructuralZero], list[Nesting]]:
+    """Leave out what follows from finer columns: their targets are consistent, so coarser columns are read off them.
+
+    Returns: Targets and zeros that are left; the columns that these do not name any more, the coarsest first.
+    """
+    left, ruled = list(targets), list(zeros)
+    for one in nested:
+        held = [{*target.columns} for target in left]
+        left = [
+            target
+            for target in left
+            if one.coarser not in target.columns
+            or not any({*target.columns} - {one.coarser} | {one.finer} <= other for other in held)
+        ]
+    read_off: list[Nesting] = []
+    for one in nested:
+        own = [zero for zero in ruled if one.coarser in zero.columns]
+        named = any(one.coarser in target.columns for target in left)
+        if own and not named and all({*z.columns} == {one.finer, one.coarser} for z in own):
+            read_off.append(one)
+            ruled = [zero for zero in ruled if one.coarser not in zero.columns]
+    return left, ruled, read_off
 
 
 def chosen_tree(
