@@ -252,6 +252,8 @@ class DPParams:
     candidates: tuple[ColumnSet, ...] = ()
     # Sums that are measured: a column, and the columns whose combinations are the groups.
     sum_tables: tuple[tuple[str, ColumnSet], ...] = ()
+    # Levels of hierarchies, and the columns whose levels they are; both are columns of their own.
+    levels: tuple[tuple[str, str], ...] = ()
     # Every margin is measured and fitted separately within each level of these columns.
     strata: ColumnSet = ()
     # One-way margins (each in `margins`) that are measured as trees for range queries, with their branching factor.

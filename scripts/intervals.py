@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import re
 import subprocess
 import sys
 import tomllib
@@ -56,13 +57,17 @@ TABLES: Mapping[str, Tables] = {
     ),
     "census-dp": (
         ("age",), ("sex",), ("region",), ("tenure",), ("age", "sex"), ("age", "marital_status"), ("region", "tenure"),
-        ("health", "region"), ("health", "sex"),
+        ("health", "region"), ("health", "sex"), ("age", "region", "sex"),
+    ),
+    "sd2011-dp": (
+        ("sex",), ("edu",), ("marital",), ("placesize",), ("socprof",), ("edu", "sex"), ("edu", "placesize"),
+        ("marital", "sex"), ("placesize", "socprof"), ("edu", "socprof"), ("edu", "marital", "sex"),
     ),
 }  # fmt: skip
 EVENTS, ALIKE = "events", "alike"
 ORDERED = ("AGEP", "PINCP", "INDP", "PINCP_DECILE", "age", "income", "hours", "height", "depress")
 NUMBERS = tuple(name for name in ORDERED if name not in ("INDP", "PINCP_DECILE"))
-SPECS = {"census": "demo.toml", "census-dp": "census-dp.toml"}
+SPECS = {"census": "demo.toml", "census-dp": "census-dp.toml", "sd2011-dp": "sd2011-dp.toml"}
 """Specs whose columns and parameters are taken, where their names are others."""
 LEAST, MANY, FEWER = 100, 500, 0.92
 """Intervals of a stratum that is shown, and of one in which 94 % must hold; 92 % where there are fewer."""
@@ -178,6 +183,7 @@ def data_of(
     columns = sorted({c for table in tables or TABLES[name] for c in table})
     if name.startswith("census"):
         return census_data(folder / "census", PEOPLE, columns, seed)
+    name = name.removesuffix("-dp")
     if study.missing(name) is not None:
         return None
     text = pd.read_csv(study.data_file(name), dtype=str, keep_default_na=False)
@@ -204,10 +210,15 @@ def releases(
     keys: int,
     tables: Tables | None = None,
     make_key: Callable[[Path, int], object] | None = None,
+    epsilon: float | None = None,
 ) -> Iterator[Release]:
-    """Releases of the same data under fresh keys; those in the folder are used again."""
+    """Releases of the same data under fresh keys; those in the folder are used again.
+
+    epsilon: Of mode dp, in place of the spec's.
+    """
     is_census = name.startswith("census")
-    source = folder / "census" / "people.parquet" if is_census else study.data_file(name)
+    source = folder / "census" / "people.parquet"
+    source = source if is_census else study.data_file(name.removesuffix("-dp"))
     made = spec_of(
         SPECS.get(name, f"{name}.toml"),
         folder,
@@ -215,6 +226,9 @@ def releases(
         tables=tables or TABLES[name],
         accept_risk="simulated people" if is_census else None,
     )
+    if epsilon is not None:
+        text = re.sub(r"(?m)^epsilon = \S+", f"epsilon = {epsilon}", made.read_text("utf-8"))
+        made.write_text(re.sub(r"(?m)^budget = .*\n", "", text), "utf-8")
     yield from study.releases(made.rename(folder / f"{name}.toml"), keys, make_key)
 
 
@@ -575,7 +589,7 @@ def by_size(base: Stratum, found: np.ndarray) -> Iterator[tuple[Stratum, np.ndar
 
 
 def strata(
-    name: str, folder: Path, chosen: argparse.Namespace
+    name: str, folder: Path, chosen: argparse.Namespace, epsilon: float | None = None
 ) -> Iterator[tuple[Stratum, np.ndarray]]:
     key = Keys(f"{chosen.key_seed} {name}")
     if name == EVENTS:
@@ -592,16 +606,16 @@ def strata(
         return
 
     def each(keys: int) -> Iterator[Release]:
-        return releases(name, folder, keys, make_key=key)
+        return releases(name, folder, keys, make_key=key, epsilon=epsilon)
 
     for (n, asked, word), found in counts(
         data, TABLES[name], each(chosen.keys), chosen.seed
     ).items():
         filled = "yes" if word == "filled" else "no"
         yield from by_size(Stratum(name, "count", n, asked=asked, filled=filled), found)
-    if name.endswith("dp"):
-        return
-    of_measures = measures(data, TABLES[name], each(chosen.keys), chosen.seed)
+    of_measures = (
+        {} if name.endswith("dp") else measures(data, TABLES[name], each(chosen.keys), chosen.seed)
+    )
     for (kind, n, asked, filled), found in of_measures.items():
         yield Stratum(name, kind, n, asked=asked, filled=filled), found
     found_by, _, facts = statements(data, each(chosen.replays), texts_of("listed", name))
@@ -611,6 +625,25 @@ def strata(
         stratum = Stratum(name, f"replays: {kind}", n, filled=step(share, FILLED, "40 % and more"))
         parts.setdefault(stratum, []).append(found)
     yield from ((stratum, np.concatenate(each_, axis=1)) for stratum, each_ in parts.items())
+
+
+def by_epsilon(name: str, folder: Path, chosen: argparse.Namespace) -> list[list[str]]:
+    """Coverage and width in mode dp: all strata of a kind of question together, epsilon by epsilon."""
+    rows = []
+    for epsilon in chosen.epsilon:
+        place = folder / f"{name}-{epsilon:g}"
+        place.mkdir(exist_ok=True)
+        parts: dict[tuple[str, ...], list[np.ndarray]] = {}
+        for one, found in strata(name, place, chosen, epsilon):
+            parts.setdefault((one.statistic, str(one.columns), one.asked), []).append(found)
+        for kind, each in sorted(parts.items()):
+            got = np.concatenate(each, axis=1)
+            held = f"{coverage(got):.1%}"
+            rows.append(
+                [name, f"{epsilon:g}", *kind, f"{got.shape[1]:,}", held, f"{widened(got):.2f}"]
+            )
+            print(rows[-1], flush=True)
+    return rows
 
 
 def texts_of(part: str, name: str) -> dict[str, str]:
@@ -696,10 +729,33 @@ def main() -> None:
     reader.add_argument("--key-seed", default="strata 1811")
     reader.add_argument("--patients", type=int, default=3_000)
     reader.add_argument("--stays", type=int, default=30_000)
+    reader.add_argument("--epsilon", type=float, nargs="+", help="mode dp: a study for each")
     reader.add_argument("--unlisted", action="store_true", help="only statements without a rule")
     chosen = reader.parse_args()
     command = command_line(".venv/bin/python scripts/intervals.py")
     with study.workplace(chosen.folder) as folder:
+        if chosen.epsilon:
+            names = chosen.data or [name for name in TABLES if name.endswith("-dp")]
+            rows = [row for name in names for row in by_epsilon(name, folder, chosen)]
+            heads = [
+                "data",
+                "epsilon",
+                "statistic",
+                "columns",
+                "asked",
+                "intervals",
+                "hold",
+                "wider",
+            ]
+            said = (
+                f"{chosen.keys} keys a data set and epsilon, {chosen.replays} of them for replays, "
+                f'made from "{chosen.key_seed}".'
+            )
+            text = f"{said} Wider: factor to the shortest intervals of which 94 % hold.\n\n{markdown(heads, rows)}"
+            print(text)
+            if chosen.record:
+                record("intervals-dp-epsilon", command, text)
+            return
         if chosen.unlisted:
             for name in chosen.data or ("census", "nist", "sd2011"):
                 text = unlisted(name, folder, chosen)

@@ -98,8 +98,9 @@ def joint_order(
     released = replace(params, budget=None)  # the custodian's, and no matter of this release
     privacy = asdict(released)
     del privacy["is_bound_said"], privacy["or_laplace"], privacy["candidates"]
-    if not params.sum_tables:
-        del privacy["sum_tables"]
+    for name in ("sum_tables", "levels"):
+        if not privacy[name]:
+            del privacy[name]
     zeros = zeros_of(spec.columns, spec.zeros, levels)
     as_stated = stated(measured.total, measured.margins, levels, zeros, as_text)
     if len(json.dumps(as_stated)) <= MOST_STATED:

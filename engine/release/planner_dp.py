@@ -481,11 +481,13 @@ def _rule_warnings(spec: ReleaseSpec, levels: Mapping[str, Levels]) -> list[str]
 
 def _relation_warnings(spec: ReleaseSpec) -> list[str]:
     """Declared relations between columns, which noisy margins do not keep."""
+    levels = {column.name for column in spec.columns if column.level_of is not None}
+    told = [(c.name, [one for one in c.determines if one not in levels]) for c in spec.columns]
     return [
-        f"columns.{column.name}.determines ({', '.join(column.determines)}) is not used in mode dp: both get noise of "
-        "their own; dp.zeros can rule out what cannot be"
-        for column in spec.columns
-        if column.determines
+        f"columns.{name}.determines ({', '.join(implied)}) is not used in mode dp: both get noise of their own; "
+        "dp.zeros can rule out what cannot be, and a hierarchy from a list of codes makes them agree"
+        for name, implied in told
+        if implied
     ]
 
 

@@ -9,7 +9,7 @@ May import the engine's root.
 from __future__ import annotations
 
 from engine.spec.amending import amended, with_entries, without_entries
-from engine.spec.columns import in_universe_order, with_deciders, with_determined
+from engine.spec.columns import ancestor, in_universe_order, with_deciders, with_determined
 from engine.spec.dp import DPContext, dp_from, missing_domain
 from engine.spec.model import STATISTICAL, SUFFIXES, ReleaseSection, did_you_mean
 from engine.spec.reading import ReleaseSpec, example_spec, of_rows, read_spec, spec_of
@@ -27,6 +27,7 @@ __all__ = [
     "WideOptions",
     "Workload",
     "amended",
+    "ancestor",
     "did_you_mean",
     "dp_from",
     "example_spec",

@@ -148,7 +148,7 @@ def column_from(
     if domain is not None:
         unknown = [value for value in section.labels if value not in {as_text(v) for v in domain}]
         problems.extend(f"{place}.labels: {value!r} is not in the domain" for value in unknown)
-    other = _other(section, value_type, domain, bounds, place, problems)
+    other = _other(section, value_type, domain or tuple(tree) or None, bounds, place, problems)
     written = own_writing(section, writing, place, problems)
     if len(problems) > n_before:
         return None
@@ -242,6 +242,29 @@ def _code_list(
     return tree, labels
 
 
+def with_public_codes(column: Column, problems: list[str]) -> Column:
+    """A column whose public values are those codes of its list that have none below them: mode dp counts by these."""
+    if column.hierarchy:
+        problems.append(
+            f"columns.{column.name}.hierarchy: mode dp takes a public list of codes only, as the name of a CSV file"
+        )
+    if not column.tree:
+        return column
+    above = {code for path in column.tree.values() for code in path[:-1]}
+    codes = tuple(code for code in column.tree if code not in above)
+    if column.other is not None and column.other not in codes:
+        problems.append(
+            f"columns.{column.name}.other: is no code of the list, or one that has others below it"
+        )
+    return replace(column, domain=codes, public=True)
+
+
+def ancestor(column: Column, code: str, level: int) -> str:
+    """What a code of a column's list is called at a level; itself where it is no deeper."""
+    path = column.tree.get(code, (code,))
+    return path[level - 1] if len(path) >= level else code
+
+
 def with_levels(columns: tuple[Column, ...], problems: list[str]) -> tuple[Column, ...]:
     """The columns, and one for each level of those that declare a hierarchy; a finer level implies the coarser ones."""
     out, names = [], {column.name.casefold() for column in columns}
@@ -264,6 +287,9 @@ def with_levels(columns: tuple[Column, ...], problems: list[str]) -> tuple[Colum
                     else f"{column.label or column.name}, first character",
                     labels=column.labels if column.tree else (),
                     universe=None,
+                    domain=column.domain
+                    and tuple(dict.fromkeys(ancestor(column, c, level) for c in column.domain)),
+                    other=column.other and ancestor(column, column.other, level),
                     determines=above,
                     hierarchy=tuple(one for one in column.hierarchy if one <= level),
                     tree={code: of for code, of in column.tree.items() if len(of) <= level},

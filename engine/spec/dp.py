@@ -64,6 +64,7 @@ class _Joint:
     candidates: tuple[ColumnSet, ...]
     ranges: tuple[tuple[str, int], ...]
     sums: tuple[tuple[str, ColumnSet], ...]
+    levels: tuple[tuple[str, str], ...]
 
 
 def dp_from(
@@ -111,6 +112,7 @@ def dp_from(
         strata=joint.strata,
         sum_tables=joint.sums,
         ranges=joint.ranges,
+        levels=joint.levels,
     )
     return params, zeros
 
@@ -214,6 +216,7 @@ def _is_above_0(number: float) -> bool:
 
 def _joint(section: DPSection, context: DPContext, problems: list[str]) -> _Joint:
     """The columns that are counted and their margins; wrong ones are reported and left out."""
+    base = {c.name: c.level_of[0] for c in context.columns or () if c.level_of is not None}
     strata = _named(section.strata, "dp.strata", context, problems)
     extra = _listed(section.extra, "dp.extra", strata, context, problems)
     named: Iterable[str] = (name for table in (*context.tables, *extra) for name in table)
@@ -234,6 +237,8 @@ def _joint(section: DPSection, context: DPContext, problems: list[str]) -> _Join
     else:
         rest = tuple(name for name in used if name not in strata)
         margins = _all_of(section.margins, rest, problems)
+        # A code and its levels together say no more than the code.
+        margins = tuple(m for m in margins if len({base.get(name, name) for name in m}) == len(m))
     if strata and set(strata) == set(used):
         problems.append("dp.strata: no column is left to count")
     ranges = _ranges(section, used, strata, context, problems)
@@ -257,6 +262,7 @@ def _joint(section: DPSection, context: DPContext, problems: list[str]) -> _Join
         candidates=ranked(candidates),
         ranges=ranges,
         sums=_sums(section, used, context, problems) if section.sums else (),
+        levels=tuple(sorted((name, of) for name, of in base.items() if name in used)),
     )
 
 

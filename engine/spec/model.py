@@ -264,7 +264,8 @@ class ColumnSection(_Section):
         None,
         description="Text that holds codes, without `domain`: characters of each level, such as [1, 2, 4], or a public "
         'list of codes, "isco.csv" with columns code, parent and, if there are any, label. Every level is a column '
-        "(occupation_1, occupation_2, ...) in all tables of this one, locked to it",
+        "(occupation_1, occupation_2, ...) in all tables of this one, locked to it. Mode dp: a list only, whose codes "
+        "without others below them are the public values; every level is measured, too",
     )
     public: bool = Field(
         False,

@@ -27,7 +27,7 @@ from engine.params import (
     bad_bound,
 )
 from engine.schema import Column, ColumnSet, SourceSpec, Writing, column_set
-from engine.spec.columns import columns_from, with_levels
+from engine.spec.columns import columns_from, with_levels, with_public_codes
 from engine.spec.dp import DPContext, dp_from
 from engine.spec.model import (
     DEFAULT_MOST,
@@ -248,8 +248,14 @@ def _assembled(
     is_dp = given.get("mode") == "dp"
     if protection and protection[0].swap:
         problems += swap_problems(protection[0].swap, columns, names, entities, is_dp=is_dp)
-    if is_dp and any(column.levels for column in columns):
-        problems.append("columns: mode dp does not take a hierarchy; declare the levels as columns")
+    if not is_dp:
+        problems += [
+            f"columns.{column.name}.other: only in mode dp, where a column has a list of codes"
+            for column in columns
+            if column.tree and column.other is not None
+        ]
+    else:
+        columns = tuple(with_public_codes(column, problems) for column in columns)
     columns = with_levels(columns, problems)
     context = table_context(
         names, columns, entities, release, folder=folder, dropped=dropped, sql=sql, is_dp=is_dp
@@ -349,7 +355,7 @@ def _dp(
     return dp_from(
         raw["dp"],
         DPContext(
-            names=context.names,
+            names=(*context.names, *(c.name for c in context.columns or () if c.level_of)),
             entities=context.entities,
             n_kinds=n_kinds,
             columns=context.columns,

@@ -48,7 +48,10 @@ def of_pairs(area, of, n_regions, sd, rng):
     above = np.zeros((n_regions, 2))
     np.add.at(above, of, counts)
     noisy = [n + rng.normal(0, sd, n.shape) for n in (counts, above)]
-    return above, [margin(c, n, sd**2) for c, n in zip([("area", "sex"), ("region", "sex")], noisy, strict=True)]
+    return above, [
+        margin(c, n, sd**2)
+        for c, n in zip([("area", "sex"), ("region", "sex")], noisy, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -83,7 +86,10 @@ def test_a_sum_of_100_areas_is_as_accurate_as_one_measurement(spread):
         exact = [np.bincount(area, minlength=2_000), true]
         names = ("area",), ("region",)
         made = synthesise(
-            [margin(c, n + rng.normal(0, sd, len(n)), sd**2) for c, n in zip(names, exact, strict=True)],
+            [
+                margin(c, n + rng.normal(0, sd, len(n)), sd**2)
+                for c, n in zip(names, exact, strict=True)
+            ],
             total(30_000),
             params=DPParams(columns=("area", "region"), margins=names, epsilon=1.0),
             levels={"area": levels_of("area", 2_000), "region": levels_of("region", 20)},

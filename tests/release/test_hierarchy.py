@@ -111,7 +111,7 @@ def test_hidden_codes_show_levels_only(release):
             {"code": 'hierarchy = [1]\n[columns.code_1]\nkind = "text"'},
             "another column of the spec",
         ),
-        ({"release": 'mode = "dp"'}, "mode dp does not take a hierarchy"),
+        ({"release": 'mode = "dp"'}, "mode dp takes a public list of codes only"),
     ],
 )
 def test_levels_that_cannot_be_are_refused(tmp_path, changed, why):
@@ -231,3 +231,86 @@ def test_the_page_lists_levels_beside_their_codes(release):
     assert [v["name"] for v in said["variables"]] == ["code", "code_1", "code_3", "sex"]
     assert said["about"] == []
     assert any("code determines code_3" in note for note in said["notes"])
+
+
+AREAS = """
+[release]
+vintage = "1"
+key = "k"
+mode = "dp"
+[dp]
+epsilon = 1.0
+delta = 1e-6
+noise = "gaussian"
+[source]
+path = "people.csv"
+entities = ["id"]
+[columns.id]
+kind = "integer"
+[columns.area]
+kind = "text"
+hierarchy = "areas.csv"
+{area}
+[columns.sex]
+kind = "category"
+domain = ["f", "m"]
+public = true
+nullable = false
+[[tables]]
+columns = ["area"]
+[[tables]]
+columns = ["area", "sex"]
+"""
+
+
+def areas_in(folder, area="nullable = false"):
+    """Ten regions of 100 areas, and 20,000 people."""
+    rng = np.random.default_rng(3)
+    put_key(folder / "k")
+    codes = [f"R{region}A{n:02d}" for region in range(10) for n in range(100)]
+    listed = [(f"R{region}", "") for region in range(10)] + [(code, code[:2]) for code in codes]
+    pd.DataFrame(listed, columns=["code", "parent"]).to_csv(folder / "areas.csv", index=False)
+    weight = rng.gamma(1, 1, 1_000) * np.repeat(rng.gamma(3, 1, 10), 100)
+    people = pd.DataFrame(
+        {
+            "id": np.arange(20_000),
+            "area": rng.choice(codes, 20_000, p=weight / weight.sum()),
+            "sex": rng.choice(["f", "m"], 20_000),
+        }
+    )
+    people.loc[:99, "area"] = "abroad"  # no code of the list
+    people.to_csv(folder / "people.csv", index=False)
+    (folder / "s.toml").write_text(AREAS.format(area=area))
+    return people
+
+
+def test_mode_dp_measures_every_level_of_a_list_of_codes(tmp_path):
+    people = areas_in(tmp_path)
+    planned = engine.plan(tmp_path / "s.toml")
+    sd = {table.columns: table.noise_sd for table in planned.tables}
+    # Half of the budget for each level: the noise of both is the square root of 2 times that of one alone.
+    assert sd["area", "sex"] == pytest.approx(sd["area_1", "sex"], rel=1e-6)
+    assert not [line for line in planned.warnings if "determines" in line]
+    release = engine.build(tmp_path / "s.toml", out=tmp_path / "r.duckdb")
+    assert {*release.tables} == {("area",), ("area_1",), ("area", "sex"), ("area_1", "sex")}
+    off = []
+    told = release.sql("SELECT area_1, sex, count(*) FROM data GROUP BY ALL").rows
+    for region, sex, n in told:
+        inside = people["area"].str.startswith(region) & (people["sex"] == sex)
+        off.append((n - inside.sum()) / sd["area_1", "sex"])
+    # 20 errors of sd at most 1, where 100 areas added up would have 10.
+    assert np.sqrt(np.mean(np.square(off))) < 1 + 3 / np.sqrt(2 * 20)
+    summed = release.sql("SELECT left(area, 2), sex, count(*) FROM data GROUP BY ALL").rows
+    assert sorted(summed) == sorted(told)
+
+
+def test_values_that_a_list_lacks_count_as_its_other_code_in_mode_dp(tmp_path):
+    people = areas_in(tmp_path, area='nullable = false\nother = "R0A00"')
+    spec = read_spec(tmp_path / "s.toml")
+    by_name = {column.name: column for column in spec.columns}
+    assert by_name["area_1"].domain == tuple(f"R{region}" for region in range(10))
+    assert by_name["area_1"].other == "R0"
+    release = engine.build(tmp_path / "s.toml", out=tmp_path / "r.duckdb")
+    ((n,),) = release.sql("SELECT count(*) FROM data WHERE area_1 = 'R0'").rows
+    known = people["area"].str.startswith("R0").sum() + 100
+    assert abs(n - known) < 5 * 10

@@ -244,9 +244,10 @@ def without_coarser(
         ]
     read_off: list[Nesting] = []
     for one in nested:
+        below = [{other.finer, one.coarser} for other in nested if other.coarser == one.coarser]
         own = [zero for zero in ruled if one.coarser in zero.columns]
         named = any(one.coarser in target.columns for target in left)
-        if own and not named and all({*z.columns} == {one.finer, one.coarser} for z in own):
+        if own and not named and all({*zero.columns} in below for zero in own):
             read_off.append(one)
             ruled = [zero for zero in ruled if one.coarser not in zero.columns]
     return left, ruled, read_off

@@ -307,12 +307,19 @@ def _cells(sizes: Mapping[str, int], columns: ColumnSet) -> int:
 def _weight(params: DPParams, sizes: Mapping[str, int], margin: ColumnSet) -> Fraction:
     """How much of the budget one depth of a margin gets, against the others.
 
+    A margin by levels of a hierarchy gets as much as that of the codes, like depths of a tree: the mean variances of
+    all depths add up to least where all get the same.
+
     With "cells": sums of cells times variance, c / e**2, are smallest under a fixed sum of e where e goes with the cube
     root of c; with Gaussian noise, c / rho, where rho goes with its square root. In thousandths.
     """
     if params.allocation == "equal":
         return Fraction(1)
     power = 1 / 3 if params.noise == "laplace" else 1 / 2
+    base = dict(params.levels)
+    of_codes = tuple(sorted(base.get(name, name) for name in margin))
+    if of_codes in params.margins or of_codes in params.candidates:
+        margin = of_codes
     return Fraction(max(round(1000 * _cells(sizes, margin) ** power), 1))
 
 

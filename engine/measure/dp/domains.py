@@ -18,7 +18,7 @@ from engine.levels import Levels, StructuralZero
 from engine.params import ZeroPart, ZeroRule
 from engine.schema import BoolArray, Column, ColumnSet, Int64Array, Universe
 from engine.source import grid_code
-from engine.spec import missing_domain
+from engine.spec import ancestor, missing_domain
 
 Int8Array = NDArray[np.int8]
 _Condition = tuple[object, ...]
@@ -64,6 +64,7 @@ def zeros_of(
     zeros_of_rules = [
         *(zero for marks, why in _marked(by_name, levels) for zero in _of_universe(marks, why)),
         *(_of_rule(rule, levels) for rule in rules),
+        *_of_hierarchies(by_name, levels),
     ]
     return tuple(zero for zero in zeros_of_rules if zero.cells.any())
 
@@ -158,14 +159,47 @@ def _of_rule(rule: ZeroRule, levels: Mapping[str, Levels]) -> StructuralZero:
     return StructuralZero(columns=names, cells=cells, why=str(rule))
 
 
+def _of_hierarchies(
+    columns: Mapping[str, Column], levels: Mapping[str, Levels]
+) -> list[StructuralZero]:
+    """Combinations of codes and levels, or of two levels, that a list of codes has not."""
+    out = []
+    for base, column in columns.items():
+        depth = {
+            name: one.level_of[1]
+            for name, one in columns.items()
+            if one.level_of is not None and one.level_of[0] == base
+        }
+        if not depth:
+            continue
+        codes: list[str | None] = [*([None] if column.nullable else []), *(column.domain or ())]
+        called = {base: codes} | {
+            name: [code if code is None else ancestor(column, code, level) for code in codes]
+            for name, level in depth.items()
+        }
+        for one, other in combinations(sorted(called.keys() & levels), 2):
+            at = []
+            for name in (one, other):
+                place = {value: k for k, value in enumerate(_values(levels[name]))}
+                at.append([place[code] for code in called[name]])
+            cells = np.ones((len(levels[one]), len(levels[other])), dtype=bool)
+            cells[tuple(at)] = False
+            out.append(StructuralZero(columns=(one, other), cells=cells, why=f"levels of {base}"))
+    return out
+
+
+def _values(levels: Levels) -> list[object]:
+    """The values of a ranked column's levels, null as None."""
+    return [*([None] if levels.has_null else []), *(levels.values or ())]
+
+
 def _wholly(levels: Levels, part: ZeroPart) -> BoolArray:
     """Levels all of whose values are meant; never null."""
     column = levels.column
     if part.values is None:
         return _within(levels, part.low, part.high)[0]
     if levels.values is not None:
-        known: list[object] = [*([None] if levels.has_null else []), *levels.values]
-        return np.array([v is not None and v in part.values for v in known], dtype=bool)
+        return np.array([v is not None and v in part.values for v in _values(levels)], dtype=bool)
     named = np.unique([grid_code(column, v) for v in part.values if v is not None])
     step = max(column.step, 1)
     named = named[named % step == 0]  # a column has multiples of its step only
