@@ -374,9 +374,9 @@ def distances(rows: TrialRows, codes: Int64Array) -> dict[str, float]:
 
 
 def part_peers(folder: Path | None, repeats: int) -> str:
-    """Ours, MST and AIM on the same codes at the same rho; what they made is kept beside the data.
+    """Ours, MST and AIM on the same codes at the same rho; what they made is kept.
 
-    A method whose rows are not in the folder PEERS is run with the interpreter PEERS_PYTHON (see ./scripts/dp), if set.
+    Others' rows that are not in the folder PEERS are made with the interpreter PEERS_PYTHON (see ./scripts/dp), if set.
     """
     names = {
         "nist": "NIST, 24 columns",
@@ -410,28 +410,26 @@ def beside_peers(rows: TrialRows, place: Path, repeats: int) -> str:
         found.append([f"{epsilon:g}", method, *shown, *last])
 
     for epsilon in EPSILONS[1:]:
-        for way, margins in ways.items():
-            got = []
-            for seed in range(repeats):
-                params = DPParams(
-                    columns=rows.columns,
-                    **margins,
-                    epsilon=epsilon,
-                    delta=PEERS_DELTA,
-                    noise="gaussian",
-                    allocation="cells",
-                )
-                start = time.perf_counter()
-                made = joint_trial(rows, params, MasterKey(bytes([seed]) * 32))
-                seconds = time.perf_counter() - start
-                codes = np.repeat(made.codes, made.n, axis=0)
-                got.append(distances(rows, codes) | {"seconds": seconds})
-            told(epsilon, f"ours, {way}", got)
-        for method in ("mst", "aim"):
+        for method in (*ways, "mst", "aim"):
             got = []
             for seed in range(repeats):
                 out = place / f"{method}-{epsilon:g}-{seed}.npz"
-                if not out.exists() and (python := os.environ.get("PEERS_PYTHON")):
+                if out.exists():
+                    pass
+                elif method in ways:
+                    params = DPParams(
+                        columns=rows.columns,
+                        **ways[method],
+                        epsilon=epsilon,
+                        delta=PEERS_DELTA,
+                        noise="gaussian",
+                        allocation="cells",
+                    )
+                    start = time.perf_counter()
+                    made = joint_trial(rows, params, MasterKey(bytes([seed]) * 32))
+                    seconds = time.perf_counter() - start
+                    np.savez(out, codes=np.repeat(made.codes, made.n, axis=0), seconds=seconds)
+                elif python := os.environ.get("PEERS_PYTHON"):
                     rho = repr(rho_of(epsilon, PEERS_DELTA))
                     script = Path(__file__).with_name("dp_peers.py")
                     command = [python, script, place / "rows.npz", out, method, rho, str(seed)]
@@ -441,7 +439,9 @@ def beside_peers(rows: TrialRows, place: Path, repeats: int) -> str:
                         seconds = {"seconds": float(held["seconds"])}
                         got.append(distances(rows, held["codes"].astype(np.int64)) | seconds)
             if got:
-                told(epsilon, method.upper(), got)
+                told(
+                    epsilon, method.upper() if method in ("mst", "aim") else f"ours, {method}", got
+                )
     heads = ["epsilon", "method", "columns", "pairs", "worst pair", "3-marginals", "runs", "seconds"]  # fmt: skip
     return markdown(heads, found)
 

@@ -2,7 +2,8 @@
 
 Called with a file of codes, one for the rows that are made, the method, rho (zCDP) and a seed; nothing of ours is
 installed here. The mechanisms are McKenna, Miklau and Sheldon's: MST (arXiv 2108.04978) and AIM (arXiv 2201.12677, with
-its defaults: models of at most 80 MB, 16 rounds a column). Of them the package has the estimation only.
+its defaults: models of at most 80 MB, unless AIM_MODEL_MB says less; 16 rounds a column). Of them the package has the
+estimation only, and AIM's is done in numpy here.
 """
 
 from __future__ import annotations
@@ -153,8 +154,8 @@ def size_of(domain: Any, cliques: list[Clique]) -> float:
 class Model:
     """The package's mirror descent (Algorithm 1 of arXiv 1901.09136, its steps and its rule to stop), in numpy.
 
-    The package compiles a program for every set of cliques: a quarter of an hour for a hundred rounds becomes hours.
-    Column sets are in the domain's order.
+    The package compiles a program for every set of cliques, which takes 20 s to a minute a round. Column sets are in
+    the domain's order.
     """
 
     def __init__(self, domain: Any, noisy: list[Any], start: Model | None = None) -> None:
