@@ -657,8 +657,8 @@ def _counts(
     possible = {c: possible_cells(c, shape, zeros) for c, shape in shapes.items()}
     # Cut at 0, a margin with few possible cells is not as much better as its noise alone would make it.
     weight = {c: v / _share(possible[c]) for c, _, v in weighed}
+    tables |= {c: assembled(means, shapes[c], c) for c in above if len(c) <= WIDEST}
     for left in reversed(range(ROUNDS)):
-        tables |= {c: assembled(means, shapes[c], c) for c in above if len(c) <= WIDEST}
         for c, one in above.items():
             if one is None:
                 tables[c] = on_simplex(tables[c], possible[c], rows)
@@ -668,6 +668,7 @@ def _counts(
                 tables[c] = within_sums(tables[c], possible[c], held, one, axis)
         if left and len(narrow) > 1:
             means, _ = mean_components([(c, tables[c], weight[c]) for c in narrow], nested)
+            tables |= {c: assembled(means, shapes[c], c) for c in above if len(c) <= WIDEST}
     return {c: tables[c] for c, _, _ in weighed}
 
 
