@@ -24,7 +24,7 @@ LONGEST = (
     "test_docs.py",
     "spark/test_spark.py",
     "cli/test_cli.py",
-    "evaluation/test_workers.py",
+    "evaluation/test_processes.py",
     "release/test_golden.py",
     "test_isolation.py",
     "test_attacks.py",
