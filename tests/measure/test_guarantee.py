@@ -6,29 +6,10 @@ import numpy as np
 import pytest
 from fixtures.falsify import (
     judged,
-    reachable_by_float_laplace,
     reachable_by_integers,
 )
 
 from engine.measure.dp.noise import noised
-
-
-def float_laplace(rng: np.random.Generator, n: int, count: float, scale: float) -> np.ndarray:
-    """The textbook: float noise by the inverse of the distribution."""
-    sign = np.where(rng.random(n) < 0.5, -1.0, 1.0)
-    return count + sign * (-scale * np.log(1 - rng.random(n)))
-
-
-@pytest.mark.parametrize(
-    ("count", "scale", "least"),
-    [(5.0, 1.0, 0.08), (40.0, 3.0, 0.02)],
-)
-def test_float_noise_gives_its_count_away(count, scale, least):
-    """Some outputs cannot come from the next count at all: each of them proves the true one."""
-    drawn = float_laplace(np.random.default_rng(3), 10_000, count, scale)
-    assert reachable_by_float_laplace(drawn, count, scale).all()
-    for neighbour in (count - 1, count + 1):
-        assert (~reachable_by_float_laplace(drawn, neighbour, scale)).mean() > least
 
 
 def test_a_sampler_with_gaps_is_caught():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import threading
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -200,15 +199,6 @@ def test_an_edited_ledger_is_refused(key, how):
         balance(key)
 
 
-def test_a_ledger_that_is_gone_is_refused_while_measurements_are_kept(key):
-    measured_folder(key).mkdir()
-    assert balance(key).budget is None
-    (measured_folder(key) / "m1.npz").touch()
-    ledger_path(key).unlink()
-    with pytest.raises(StoreError, match="is gone, but measurements are kept"):
-        spend(key)
-
-
 def test_a_ledger_older_than_what_is_kept_is_refused_whatever_is_asked(key):
     """Rolled back, it would give spent epsilon away: to a new measurement, too."""
     spend(key, replace(PURE, budget=0.5))
@@ -258,27 +248,6 @@ def test_a_full_disk_leaves_the_old_ledger_and_ends_the_build(key, monkeypatch):
     with pytest.raises(StoreError, match="cannot write the ledger"):
         spend(key)
     assert ledger_path(key).read_text() == before
-
-
-def test_builds_at_once_are_charged_one_after_the_other(key):
-    set_budget(key, 1.0)
-    refused = []
-
-    def one(number):
-        try:
-            spend(key, id=f"m{number}")
-        except BudgetError:
-            refused.append(number)
-
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    entries = balance(key).entries
-    assert len(refused) == 8
-    assert [e.number for e in entries] == [1, 2, 3, 4, 5]
-    assert balance(key).spent == 1
 
 
 def test_a_key_without_a_ledger_is_refused_until_its_custodian_begins_one(key):

@@ -182,6 +182,17 @@ def test_an_honest_release_keeps_to_its_rule_and_tells_little():
     assert found.rate.low <= found.values["auc"] <= found.rate.high
 
 
+@pytest.mark.ci
+def test_of_a_census_unreleased_cells_tell_hardly_more_than_its_columns_do(census):
+    people = pd.read_parquet(census / "people.parquet")
+    columns = {c: pd.factorize(people[c])[0] for c in ("age", "region", "income", "occupation")}
+    tables = [t for width in (1, 2) for t in combinations(sorted(columns), width)]
+    found = emptied(build(columns, tables)).values
+    assert found["tables"] == 4  # two are shown whole
+    assert found["shown_small"] == 0
+    assert found["gain"] <= 0.05
+
+
 def test_a_fill_that_looks_is_found_out():
     """The planted fault: unreleased cells are filled where people are."""
     honest = build(thinned(), A_AND_B)
