@@ -1,6 +1,6 @@
 """Figures of mode dp, a part a time, beside the published ones. Called by ./scripts/dp.
 
-sd2011 and nist7 synthesise one coded table many times by `engine.release.trials`: the engine's own accounting, noise
+sd2011 synthesises one coded table many times by `engine.release.trials`: the engine's own accounting, noise
 (OpenDP, fresh entropy), fit and sample, without DuckDB, ledger, process boundary and file. nist24 builds releases.
 """
 
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import study
-from measured import command_line, markdown, record
+from measured import keep, markdown
 from scores import original_of
 from study import SEED
 
@@ -47,7 +47,6 @@ SD2011 = ("sex", "age", "placesize", "edu", "socprof", "income", "marital")
 """S3, S5 and S7 are the first 3, 5 and 7 (Raab 2022, table 4)."""
 NIST7 = ("SEX", "AGEP", "EDU", "MSP", "RAC1P", "OWN_RENT", "HISP")
 NIST_AGE_BREAKS = (18, 35, 50, 65)
-NIST_EPSILONS = (0.5, 1.0, 2.0, 10.0, None)
 NIST_GOALS = {0.5: 14.0, 1.0: 7.0, 2.0: 3.2, 10.0: 1.2}
 PEERS_DELTA = 1e-6
 NOT_APPLICABLE = -8
@@ -257,23 +256,6 @@ def part_sd2011(folder: Path | None, repeats: int) -> str:
     )
 
 
-def part_nist7(folder: Path | None, repeats: int) -> str:
-    """Seven columns of the NIST excerpt, 21 two-way margins, every post-processing and sampling."""
-    table = nist7(study.folder_of(folder, study.NIST, "national2019.csv", "schema.json"))
-    rows = []
-    for post in ("paper", "synthpop", "wls"):
-        for sample in ("multinomial", "rounded"):
-            for epsilon in NIST_EPSILONS:
-                got = figures(table, repeats, post=post, sample=sample, epsilon=epsilon)
-                goal = NIST_GOALS.get(epsilon or 0.0) if post == "wls" else None
-                spent = "none" if epsilon is None else f"{epsilon:g}"
-                shown = [with_error(got["two_way"]), f"<= {goal:g}" if goal else ""]
-                last = [with_error(got["three_way"]), f"{got['seconds'][0]:.2f}"]
-                rows.append([post, sample, spent, *shown, *last])
-    heads = ["post", "sample", "epsilon", "two-way", "goal", "three-way", "seconds"]
-    return markdown(heads, rows)
-
-
 def part_nist24(folder: Path | None, repeats: int) -> str:
     """All 24 columns of the NIST excerpt: releases/nist-dp.toml built at two epsilons, 3-marginals beside peers."""
     data = study.folder_of(folder, study.NIST, study.FILES["nist"])
@@ -347,9 +329,9 @@ def distances(rows: TrialRows, codes: Int64Array) -> dict[str, float]:
 
 
 def part_peers(folder: Path | None, repeats: int) -> str:
-    """Ours, MST and AIM on the same codes of the NIST excerpt at the same rho; what they made is kept beside the data.
+    """Ours and MST on the same codes of the NIST excerpt at the same rho; what it made is kept beside the data.
 
-    A method whose rows are not in the folder PEERS is run with the interpreter PEERS_PYTHON (see ./scripts/dp), if set.
+    A run whose rows are not in the folder PEERS is made with the interpreter PEERS_PYTHON (see ./scripts/dp), if set.
     """
     rows = coded_nist(study.folder_of(folder, study.NIST, study.FILES["nist"]))
     single = tuple((name,) for name in rows.columns)
@@ -384,21 +366,20 @@ def part_peers(folder: Path | None, repeats: int) -> str:
                 codes = np.repeat(made.codes, made.n, axis=0)
                 got.append(distances(rows, codes) | {"seconds": seconds})
             told(epsilon, f"ours, {way}", got)
-        for method in ("mst", "aim"):
-            got = []
-            for seed in range(repeats):
-                out = place / f"{method}-{epsilon:g}-{seed}.npz"
-                if not out.exists() and (python := os.environ.get("PEERS_PYTHON")):
-                    rho = repr(rho_of(epsilon, PEERS_DELTA))
-                    script = Path(__file__).with_name("dp_peers.py")
-                    command = [python, script, place / "rows.npz", out, method, rho, str(seed)]
-                    subprocess.run(command, check=True)
-                if out.exists():
-                    with np.load(out) as held:
-                        seconds = {"seconds": float(held["seconds"])}
-                        got.append(distances(rows, held["codes"].astype(np.int64)) | seconds)
-            if got:
-                told(epsilon, method.upper(), got)
+        got = []
+        for seed in range(repeats):
+            out = place / f"mst-{epsilon:g}-{seed}.npz"
+            if not out.exists() and (python := os.environ.get("PEERS_PYTHON")):
+                rho = repr(rho_of(epsilon, PEERS_DELTA))
+                script = Path(__file__).with_name("dp_peers.py")
+                command = [python, script, place / "rows.npz", out, rho, str(seed)]
+                subprocess.run(command, check=True)
+            if out.exists():
+                with np.load(out) as held:
+                    seconds = {"seconds": float(held["seconds"])}
+                    got.append(distances(rows, held["codes"].astype(np.int64)) | seconds)
+        if got:
+            told(epsilon, "MST", got)
     heads = [
         "epsilon",
         "method",
@@ -414,7 +395,6 @@ def part_peers(folder: Path | None, repeats: int) -> str:
 
 PARTS = {
     "sd2011": (part_sd2011, 10),
-    "nist7": (part_nist7, 5),
     "nist24": (part_nist24, 1),
     "peers": (part_peers, 5),
 }
@@ -429,9 +409,7 @@ def main() -> None:
     chosen = reader.parse_args()
     run, repeats = PARTS[chosen.part]
     text = run(chosen.data, chosen.repeats or repeats)
-    print(text)
-    if chosen.record:
-        record(f"dp-{chosen.part}", command_line("./scripts/dp"), text)
+    keep(chosen, f"dp-{chosen.part}", "./scripts/dp", text)
 
 
 if __name__ == "__main__":

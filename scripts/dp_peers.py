@@ -1,8 +1,7 @@
-"""MST and AIM on coded rows, by the package mbi (private-pgm 2.0): the others' side of `./scripts/dp peers`.
+"""MST on coded rows, by the package mbi (private-pgm 2.0): the others' side of `./scripts/dp peers`.
 
-Called with a file of codes, one for the rows that are made, the method, rho (zCDP) and a seed; nothing of ours is
-installed here. The mechanisms are McKenna, Miklau and Sheldon's: MST (arXiv 2108.04978) and AIM (arXiv 2201.12677, with
-its defaults: models of at most 80 MB, 16 rounds a column). Of them the package has the estimation only.
+Called with a file of codes, one for the rows that are made, rho (zCDP) and a seed; nothing of ours is installed
+here. The mechanism is McKenna, Miklau and Sheldon's (arXiv 2108.04978), of which the package has the estimation only.
 """
 
 from __future__ import annotations
@@ -26,13 +25,8 @@ from mbi import (  # noqa: E402
     LinearMeasurement,
     WeightedQuery,
     estimation,
-    marginal_oracles,
 )
-from mbi.junction_tree import hypothetical_model_size, make_junction_tree  # noqa: E402
 
-MODEL_MB = 80
-MOST_CELLS = 10_000  # of a pair in AIM's workload
-FORGET_EVERY = 15  # rounds; compiled models would fill the memory
 Clique = tuple[str, ...]
 
 
@@ -93,127 +87,14 @@ def mst(data: Any, rho: float, rng: np.random.Generator) -> Any:
     return fitted(data.domain, kept + pairs, 5000).synthetic_data().decompress(mapping)
 
 
-def aim(data: Any, rho: float, rng: np.random.Generator, iters: int = 1000) -> Any:
-    domain, names = data.domain, data.domain.attributes
-    workload = [c for c in itertools.combinations(names, 2) if domain.size(c) <= MOST_CELLS]
-    candidates: list[Clique] = [*((name,) for name in names), *workload]
-    weight = {c: sum(len({*c} & {*w}) for w in workload) for c in candidates}
-    true = {c: np.asarray(data.project(c).datavector()) for c in candidates}
-    rounds = 16 * len(names)
-    sigma, epsilon = np.sqrt(rounds / (2 * 0.9 * rho)), np.sqrt(8 * 0.1 * rho / rounds)
-    used = len(names) * 0.5 / sigma**2
-    noisy = [measured(data, (name,), sigma, rng) for name in names]
-    model, is_last, number = fitted(domain, noisy, iters), False, 0
-    while not is_last:
-        number += 1
-        if rho - used < 2 * (0.5 / sigma**2 + epsilon**2 / 8):
-            sigma, epsilon = np.sqrt(1 / (2 * 0.9 * (rho - used))), np.sqrt(8 * 0.1 * (rho - used))
-            is_last = True
-        used += epsilon**2 / 8 + 0.5 / sigma**2
-        cliques = list(model.potentials.cliques)
-        free = {s for c in cliques for r in (1, 2) for s in itertools.combinations(sorted(c), r)}
-        small = [
-            c
-            for c in candidates
-            if tuple(sorted(c)) in free
-            or hypothetical_model_size(domain, [*cliques, c]) <= MODEL_MB * used / rho
-        ]
-        guess = answers(model, small)
-        noise = np.sqrt(2 / np.pi) * sigma
-        scores = [
-            weight[c] * (np.abs(true[c] - guess[c]).sum() - noise * true[c].size) for c in small
-        ]
-        taken = small[chosen(scores, epsilon, max(weight[c] for c in small), rng)]
-        noisy.append(measured(data, taken, sigma, rng))
-        model = fitted(domain, noisy, iters, model)
-        moved = np.asarray(model.project(taken).datavector()) - guess[taken]
-        print(number, taken, f"{used / rho:.3f} of rho, sigma {sigma:.1f}", flush=True)
-        if number % FORGET_EVERY == 0:
-            jax.clear_caches()
-        if np.abs(moved).sum() <= noise * true[taken].size:
-            sigma, epsilon = sigma / 2, epsilon * 2
-    return fitted(domain, noisy, iters, model).synthetic_data()
-
-
-def answers(model: Any, cliques: list[Clique]) -> dict[Clique, Any]:
-    """Counts of columns and pairs, from the calibrated junction tree, along the path between two of its cliques.
-
-    The package compiles a program for every pair, which takes minutes a round.
-    """
-    tree, _ = make_junction_tree(model.potentials.domain, [*map(tuple, model.potentials.cliques)])
-    nodes = [tuple(node) for node in tree.nodes]
-    expanded = model.potentials.expand(nodes)
-    calibrated = marginal_oracles.message_passing_stable(expanded, float(model.total))
-    table = {
-        node: (tuple(calibrated[node].domain.attributes), np.asarray(calibrated[node].values))
-        for node in nodes
-    }
-    wanted = {tuple(sorted(c)) for c in cliques} | {(name,) for c in cliques for name in c}
-    found: dict[Clique, Any] = {}
-    for node in nodes:
-        for width in (1, 2):
-            for c in itertools.combinations(sorted(node), width):
-                if c in wanted and c not in found:
-                    found[c] = summed(*table[node], c)
-    left = [c for c in wanted if c not in found]
-    for first in {c[0] for c in left}:
-        others = {c[1] for c in left if c[0] == first}
-        home = min((n for n in nodes if first in n), key=lambda n: table[n][1].size)
-        waiting: list[tuple[Clique, Clique | None, Any]] = [(home, None, None)]
-        while waiting:
-            node, parent, message = waiting.pop()
-            names, values = table[node]
-            for name in others & {*names} if message is not None else ():
-                if (first, name) not in found:
-                    found[first, name] = onward(message, names, values, (name,))
-            for raw in tree.neighbors(node):
-                other = tuple(raw)
-                shared = tuple(name for name in names if name in other)
-                if other == parent or not shared:
-                    continue
-                if first in shared:
-                    waiting.append((other, node, None))
-                elif message is None:
-                    told = summed(names, values, (first, *shared))
-                    waiting.append((other, node, (shared, told)))
-                else:
-                    told = onward(message, names, values, shared)
-                    waiting.append((other, node, (shared, told)))
-    out = {}
-    for c in cliques:
-        key = tuple(sorted(c))
-        if key not in found:  # in parts that nothing connects
-            found[key] = np.multiply.outer(found[key[:1]], found[key[1:]]) / float(model.total)
-        out[c] = (found[key] if key == c else found[key].T).ravel()
-    return out
-
-
-def summed(names: Clique, values: Any, kept: Clique) -> Any:
-    """Sums of a table, its axes in the order of the columns that are kept."""
-    return np.einsum(values, [*range(len(names))], [names.index(name) for name in kept])
-
-
-def onward(message: tuple[Clique, Any], names: Clique, values: Any, kept: Clique) -> Any:
-    """Counts of a first column with some of a table's, given those with the columns that the table shares."""
-    shared, told = message
-    whole = summed(names, values, shared)[None]
-    share = np.divide(told, whole, out=np.zeros_like(told), where=whole > 0)
-    at = {name: place + 1 for place, name in enumerate(names)}
-    return np.einsum(
-        *(share, [0, *(at[name] for name in shared)], values, [at[name] for name in names]),
-        [0, *(at[name] for name in kept)],
-        optimize=True,
-    )
-
-
 def main() -> None:
-    source, out, method, rho, seed = sys.argv[1:6]
+    source, out, rho, seed = sys.argv[1:5]
     with np.load(source) as held:
         names, sizes, codes = held["names"].tolist(), held["sizes"].tolist(), held["codes"]
     np.random.seed(int(seed))  # noqa: NPY002 (the package rounds with it)
     rows = Dataset({name: codes[:, j] for j, name in enumerate(names)}, Domain(names, sizes))
     start = time.perf_counter()
-    made = {"mst": mst, "aim": aim}[method](rows, float(rho), np.random.default_rng(int(seed)))
+    made = mst(rows, float(rho), np.random.default_rng(int(seed)))
     seconds = time.perf_counter() - start
     np.savez(out, codes=np.column_stack([made.data[name] for name in names]), seconds=seconds)
 

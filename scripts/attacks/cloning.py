@@ -75,18 +75,17 @@ class _World:
 
 
 def clone_accuracy(
-    clones: int, *, releases: int = 16, buckets: int = 128, seed: int = 0, crowd: bool = False
+    clones: int, *, releases: int = 16, buckets: int = 128, seed: int = 0
 ) -> CloneScore:
     """Run the attack on releases under keys of their own; the first half trains, the second is scored.
 
     Tables: A, B and every clone C, AB, AC, BC and ABC. Each bucket of a release has a victim of its own: so many trials
-    at once. The attacker knows the 25 others in a bucket and nobody else. With `crowd`, as many persons again stand
-    outside the buckets, with clones and secret drawn at random: then the clones determine nothing there.
+    at once. The attacker knows the 25 others in a bucket and nobody else.
     """
     seen: dict[str, list[FloatArray]] = {"locked": [], "unlocked": []}
     secrets = []
     for number in range(releases):
-        world = _world(clones, buckets, np.random.default_rng([seed, number]), crowd)
+        world = _world(clones, buckets, np.random.default_rng([seed, number]))
         trial = trial_of_rows(world.codes, world.tables, 1 + number + 1_000_003 * (1 + seed))
         secrets.append(world.secret)
         seen["locked"].append(_features(world, partial(_published, trial)))
@@ -101,7 +100,7 @@ def clone_accuracy(
     return CloneScore(clones=clones, theory=clone_theory(clones + 1), **rates)
 
 
-def _world(clones: int, buckets: int, rng: np.random.Generator, crowd: bool) -> _World:
+def _world(clones: int, buckets: int, rng: np.random.Generator) -> _World:
     """Rows of one release."""
     bucket = np.repeat(np.arange(buckets), KNOWN + 1)
     secret = rng.random(buckets) < 0.5
@@ -110,12 +109,6 @@ def _world(clones: int, buckets: int, rng: np.random.Generator, crowd: bool) -> 
     names = tuple(f"c{i:02d}" for i in range(clones))
     shown = rng.integers(0, 2, (clones, buckets))
     columns = {"a": bucket, "b": b, **{c: shown[i][bucket] for i, c in enumerate(names)}}
-    if crowd:
-        n = len(bucket)
-        others = {"a": rng.integers(buckets, 2 * buckets, n)}
-        for name in ("b", *names):
-            others[name] = rng.integers(0, 2, n)
-        columns = {c: np.concatenate([codes, others[c]]) for c, codes in columns.items()}
     tables: list[ColumnSet] = [("a",), ("b",), ("a", "b")]
     for c in names:
         tables += [(c,), ("a", c), ("b", c), ("a", "b", c)]
