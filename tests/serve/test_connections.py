@@ -12,7 +12,6 @@ from fixtures.serve import one_worker, served
 from queries.serve import Limits, app_of
 from queries.serve.guard import Guard, client_of
 from queries.serve.lanes import Lane
-from queries.serve.limits import Limits
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
