@@ -25,7 +25,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
-from measured import command_line, markdown, record
+from measured import keep, markdown
 from study import NIST, SYNTHPOP, census_file, data_file, missing, null_spellings, parser, spec_of
 
 import engine
@@ -84,7 +84,7 @@ class Peak(threading.Thread):
     def run(self) -> None:
         looks = 0
         while not self._ended.wait(0.03):
-            self.memory = max(self.memory, _memory(self._pid))
+            self.memory = max(self.memory, resident(self._pid))
             looks += 1
             if self._folder is not None and looks % 10 == 0:
                 self.disk = max(self.disk, _bytes_below(self._folder))
@@ -94,7 +94,8 @@ class Peak(threading.Thread):
         self.join()
 
 
-def _memory(pid: int) -> int:
+def resident(pid: int) -> int:
+    """Bytes of memory of a process and its descendants."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
         listed = [p.read_text() for p in Path(f"/proc/{pid}/task").glob("*/children")]
@@ -102,7 +103,7 @@ def _memory(pid: int) -> int:
         return 0
     kilobytes = re.search(r"VmRSS:\s+(\d+)", status)
     own = int(kilobytes[1]) * 1024 if kilobytes else 0
-    return own + sum(_memory(int(word)) for text in listed for word in text.split())
+    return own + sum(resident(int(word)) for text in listed for word in text.split())
 
 
 def _bytes_below(folder: Path) -> int:
@@ -198,9 +199,7 @@ def builds() -> None:
         print(*shown, sep="; ", flush=True)
     heads = ["data", "rows", "tables", "columns", "seconds", "times GROUP BYs", "peak GB", "MB"]
     text = markdown(heads, rows)
-    print(text)
-    if chosen.record:
-        record("bench", command_line("./scripts/bench"), text)
+    keep(chosen, "bench", "./scripts/bench", text)
 
 
 # --- one table added, and SynDiffix
@@ -242,9 +241,7 @@ def add() -> None:
         ["added / full build", f"1/{b / a:.1f}", f"1/{b_cpu / a_cpu:.1f}"],
     ]
     text = markdown(["what", "seconds", "CPU seconds"], rows)
-    print(text)
-    if chosen.record:
-        record("bench-add", command_line("./scripts/bench add"), text)
+    keep(chosen, "bench-add", "./scripts/bench add", text)
 
 
 REFERENCE = """
@@ -290,9 +287,7 @@ def syndiffix() -> None:
         ["times", f"{each / own:.0f}"],
     ]
     text = markdown(["table", "CPU seconds"], rows)
-    print(text)
-    if chosen.record:
-        record("bench-syndiffix", command_line("./scripts/bench syndiffix"), text)
+    keep(chosen, "bench-syndiffix", "./scripts/bench syndiffix", text)
 
 
 # --- answers
@@ -364,9 +359,7 @@ def sql() -> None:
     text = markdown(
         ["statement", "on the table, ms", "through the release, ms", "added, ms"], shown
     )
-    print(text)
-    if chosen.record:
-        record("bench-sql", command_line("./scripts/bench sql"), text)
+    keep(chosen, "bench-sql", "./scripts/bench sql", text)
 
 
 KINDS = ("first count", "the same again", "another count", "first mean", "another mean")
@@ -463,9 +456,7 @@ def intervals() -> None:
             rows.append([" x ".join(table), kind, *(f"{x:.1f}" for x in figures)])
     heads = ["table", "statement", "without intervals, ms", "with, ms", "added, ms"]
     text = markdown(heads, rows)
-    print(text)
-    if chosen.record:
-        record("bench-intervals", command_line("./scripts/bench intervals"), text)
+    keep(chosen, "bench-intervals", "./scripts/bench intervals", text)
 
 
 # --- many rows, DuckDB against Spark
@@ -532,9 +523,7 @@ def scale() -> None:
         if len(hashes) > 1:
             raise SystemExit(f"{n:,} rows: the content hashes differ")
     text = markdown(["rows", "engine", "seconds", "processor s", "peak GB", "disk GB"], rows)
-    print(text)
-    if chosen.record:
-        record("bench-scale", command_line("./scripts/bench scale"), text)
+    keep(chosen, "bench-scale", "./scripts/bench scale", text)
 
 
 CASES = {case.__name__: case for case in (sql, intervals, add, syndiffix, scale)}

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import study
-from measured import command_line, markdown, record
+from measured import command_line, keep, markdown, record
 from study import NIST, SEED
 
 import engine
@@ -80,9 +80,7 @@ def baselines(given: argparse.Namespace) -> None:
             *(f"- {note}" for note in found.notes),
         ]
     )
-    print(text)
-    if given.record:
-        record("baselines-census", command_line(COMMAND), text)
+    keep(given, "baselines-census", COMMAND, text)
 
 
 # --- people held out: a sweep, and attacks
@@ -157,9 +155,7 @@ def sweep(given: argparse.Namespace) -> None:
             f"{found.title}; {found.n_tables} tables, {found.n_rows:,} people, medians of {found.repeats} "
             f"key(s)\n\n{sweep_table(found, WANTED[name])}"
         )
-        print(text, flush=True)
-        if given.record:
-            record(f"sweep-{name}", command_line(COMMAND), text)
+        keep(given, f"sweep-{name}", COMMAND, text)
 
 
 def attacks(given: argparse.Namespace) -> None:

@@ -71,7 +71,7 @@ HEADS = (
 
 
 def attacked_all(
-    make: Callable[[int], Structure], keys: int, profile: str = "standard", lp: bool = False
+    make: Callable[[int], Structure], keys: int, profile: str = "standard"
 ) -> tuple[list[Stated], dict[str, tuple[float, float]], bool]:
     """What is stated of a structure and how far the attacks get, over some keys."""
     stated, found, has_group = [], [], False
@@ -80,8 +80,7 @@ def attacked_all(
         has_group = one.group is not None
         with built(one, profile) as (said, paths):
             stated.append(said)
-            solvers = ("lsqr", "lp") if lp else ("lsqr",)
-            found.append(attacked(paths, one.secret, one.group, solvers))
+            found.append(attacked(paths, one.secret, one.group, ("lsqr",)))
     return stated, means(found), has_group
 
 
@@ -144,15 +143,6 @@ def further(run: Run) -> Iterator[str]:
         rows.append((name, str(tables), *row_of(stated, found, has_group)))
         print(*rows[-1], flush=True)
     yield markdown(("structure", *HEADS), rows)
-
-
-def programs(_: Run) -> Iterator[str]:
-    rows = []
-    for k in (4, 10):
-        stated, found, _ = attacked_all(lambda key, k=k: everybody(k, key, 1_500), 1, lp=True)
-        values = [stated[0].of_all, *(found[n][0] for n in ("lsqr", "lp"))]
-        rows.append((f"everybody, {k} columns, 1,500 people", *(f"{v:.3f}" for v in values)))
-    yield markdown(("structure", "stated, all", "least squares", "linear program"), rows)
 
 
 def shipped(run: Run) -> Iterator[str]:
@@ -338,7 +328,6 @@ PARTS: Mapping[str, tuple[str, Callable[[Run], Iterator[str]]]] = {
     "strict": ("The same under `strict`", partial(core, profile="strict")),
     "largest": ("Where refusals begin", largest),
     "further": ("Further structures", further),
-    "programs": ("Least squares and a linear program", programs),
     "shipped": ("Shipped specs, an even secret in the place of a column", shipped),
     "alarms": ("False alarms: ordinary tables of a simulated census", alarms),
     "ordinary": ("Ordinary tables of a simulated census, attacked", ordinary),

@@ -77,3 +77,10 @@ def record(name: str, command: str, body: str, *, folder: Path = FOLDER) -> None
     before, after = text.partition(START)[0], text.partition(END)[2]
     file.write_text(f"{before}{START}\n{head}\n\n{body.strip()}\n{END}{after}", encoding="utf-8")
     print(f"wrote {file.name}; check the summary in MEASURED.md")
+
+
+def keep(options: argparse.Namespace, name: str, script: str, body: str) -> None:
+    """Print a study's figures, and record them where the command line says so."""
+    print(body, flush=True)
+    if options.record:
+        record(name, command_line(script), body)

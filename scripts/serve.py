@@ -17,10 +17,10 @@ import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
+from bench import resident
 from measured import add_option, command_line, markdown, record
 
 START = "from engine.cli import main; main()"
@@ -90,18 +90,6 @@ async def steady(connections: Connections, paths, rate: float, seconds: float, p
     }
 
 
-def memory_mb(pid: int) -> float:
-    """Resident memory of a process and of the processes it started, pages that they share counted for each."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:  # ended since
-        return 0.0
-    resident = re.search(r"VmRSS:\s+(\d+)", status)
-    own = int(resident[1]) / 1024 if resident else 0.0
-    return own + sum(memory_mb(int(child)) for child in children)
-
-
 async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:
     """Run all parts; whether all limits are kept."""
     connections, memory = Connections(port), []
@@ -126,7 +114,7 @@ async def measure(port: int, pid: int, given: argparse.Namespace) -> bool:
 
     def watch(i: int) -> None:
         if i % 50 == 0:
-            memory.append(memory_mb(pid))
+            memory.append(resident(pid) / 1e6)
 
     def mixed(i: int) -> str:
         share = given.distinct / (given.cached + given.distinct)

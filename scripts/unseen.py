@@ -21,7 +21,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import study
-from measured import command_line, markdown, record
+from measured import keep, markdown
 
 import engine
 from queries.release import Release
@@ -212,9 +212,7 @@ def main() -> None:
         + "\n\n"
         + markdown(["data", "intervals", "hold"], by_data)
     )
-    print(text)
-    if chosen.record:
-        record("intervals-unseen", command_line(".venv/bin/python scripts/unseen.py"), text)
+    keep(chosen, "intervals-unseen", ".venv/bin/python scripts/unseen.py", text)
 
 
 if __name__ == "__main__":

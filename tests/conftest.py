@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import os
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from fixtures.page import needed
+from fixtures.page_tasks import FLAGS
 from fixtures.pipeline import make_census
 from hypothesis import settings
 
@@ -21,10 +25,10 @@ LONGEST = (
     "test_equivalence.py",
     "fit/test_locking.py",
     "release/test_entities.py",
-    "test_docs.py",
+    "test_papers.py",
     "spark/test_spark.py",
     "cli/test_cli.py",
-    "evaluation/test_workers.py",
+    "evaluation/test_processes.py",
     "release/test_golden.py",
     "test_isolation.py",
     "test_attacks.py",
@@ -66,3 +70,18 @@ def client(path):
 
     with served(app_of(path)) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium; not for the whole session, as its event loop would block `asyncio.run` in other modules."""
+    api = needed("playwright.sync_api")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("Chromium is not installed: ./scripts/browser installs it")
+        pytest.skip("Chromium is not installed")
+    with api.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield opened
+        opened.close()

@@ -68,16 +68,6 @@ def test_sql_gives_frames(release):
     assert answer.arrow().to_pydict() == frame.to_dict("list")
 
 
-def test_tables_and_cards(release):
-    table = release.table("SEX", "AGE").df()
-    assert list(table.columns) == ["SEX", "AGE"]
-    assert abs(len(table) - 900) <= 9
-    assert table["AGE"].between(0, 63).all()
-    assert release.card("AGE", "SEX").rows == len(table)
-    with pytest.raises(engine.NotAnswerable, match="no table of INCOME, SEX"):
-        release.table("INCOME", "SEX")
-
-
 def test_advice_is_in_python_too(release, tmp_path):
     with pytest.raises(engine.NotAnswerable, match=r"release\.add\(\[\['INCOME', 'SEX'\]\]\)"):
         release.sql("SELECT SEX, INCOME FROM data")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from functools import cache
@@ -13,19 +12,14 @@ import pandas as pd
 import pytest
 from attacks.cloning import CloneScore, Rate, clone_accuracy, clone_theory
 from attacks.trials import trial_of_rows, trial_of_spec
-from fixtures.claims import cells_of_pair, claims, complements
 from fixtures.count_attacks import measured_figures, published_figures
 from fixtures.measure import EXACT
-from fixtures.pipeline import CENSUS, ROOT, make_census, write_spec
+from fixtures.pipeline import write_spec
 
-from engine.evaluation.attacks.protocol import auc
 from engine.evaluation.attacks.strong import Averaging
 from engine.evaluation.attacks.strong import averaged as averaging
 from engine.schema import KIND_NONNEGATIVE, Int64Array
 from engine.spec import read_spec
-
-NIST = ROOT.parent / "shared" / "nist"
-
 
 # Averaging: one count out of many tables.
 
@@ -206,106 +200,3 @@ def test_cloning_wins_where_tables_are_not_locked():
     few, many = (clone_score(n, releases=8, buckets=256).unlocked for n in (0, 8))
     assert many.interval[0] > 0.75
     assert many.interval[0] > few.interval[1] + 0.05
-
-
-# Claims that someone is there.
-
-
-def check_claims(trial) -> None:
-    """The release's claims are hardly better than the one-way tables' in the same places; a fill that looks is."""
-    pairs = [t for t in trial.tables if len(t) == 2 and t in trial.measurements]
-    small = [p for p in pairs if math.prod(len(trial.supports[c]) for c in p) <= 600_000]
-    assert len(small) >= 10
-    cells = [cells_of_pair(trial, pair) for pair in small]
-    found, looking = claims(cells, 1), claims(cells, 1, looking=True)
-    assert found.claims >= 1000
-    baselines = [found.precision(which) for which in ("ranked", "drawn")]
-    assert looking.precision() > max(baselines) + 0.05
-    assert found.precision() <= min(baselines) + 0.05
-
-
-@pytest.fixture(scope="module")
-def census_trial(tmp_path_factory):
-    """All one- and two-column tables of a simulated census of 5,000 people."""
-    folder = tmp_path_factory.mktemp("claims")
-    make_census(folder / "census", people=5000)
-    names = sorted(set(CENSUS) - {"person_id"})
-    tables = [(name,) for name in names] + list(combinations(names, 2))
-    return trial_of_spec(read_spec(write_spec(folder, "census/people.parquet", CENSUS, tables)))
-
-
-@pytest.mark.ci
-def test_claims_about_the_census(census_trial):
-    check_claims(census_trial)
-
-
-@pytest.mark.slow
-@pytest.mark.nist
-@pytest.mark.skipif(
-    not NIST.exists(), reason="the NIST excerpt is not beside the checkout (../shared/nist)"
-)
-def test_claims_about_the_nist_excerpt(tmp_path):
-    """Every third two-column table of the workload."""
-    sets = json.loads((NIST / "workload.json").read_text())
-    pairs = [tuple(sorted(s)) for s in sets if len(s) == 2][::3]
-    tables = [*((c,) for c in sorted({c for pair in pairs for c in pair})), *pairs]
-    text = (ROOT / "releases" / "nist.toml").read_text(encoding="utf-8")
-    columns = text[text.index("[columns.") : text.index("[[tables]]")]
-    path = write_spec(
-        tmp_path, NIST / "national2019.csv", {}, tables, entities=(), source={"nulls": ["N"]}
-    )
-    head, _, rest = path.read_text().partition("[[tables]]")
-    path.write_text(f"{head}{columns}[[tables]]{rest}", encoding="utf-8")
-    trial = trial_of_spec(read_spec(path))
-    check_claims(trial)
-    measured = [pair for pair in pairs if pair in trial.measurements]
-    assert len(measured) < len(pairs)  # tables of DENSITY are those of PUMA
-    check_subtraction([complements(trial, pair) for pair in measured])
-
-
-# Trackers: a suppressed cell as the difference of what holds it and its published neighbours (A8).
-
-
-def hidden_cells(seed: int) -> dict[str, np.ndarray]:
-    """32 x 8 cells of 30 to 59 people, but for one a row: empty or of 1 to 4, with equal chance."""
-    rng = np.random.default_rng(seed)
-    n = rng.integers(30, 60, (32, 8))
-    n[np.arange(32), rng.integers(0, 8, 32)] = np.where(
-        rng.random(32) < 0.5, 0, rng.integers(1, 5, 32)
-    )
-    a, b = np.indices(n.shape)
-    return {"a": np.repeat(a.ravel(), n.ravel()), "b": np.repeat(b.ravel(), n.ravel())}
-
-
-def check_subtraction(found) -> None:
-    """Subtraction gives what the release shows in the cells that were not released, and nothing else."""
-    for one in found:
-        assert (one.difference == one.filled).all()
-
-
-@pytest.mark.ci
-def test_subtraction_gives_what_the_release_says_and_nothing_else(census_trial):
-    check_subtraction(
-        [complements(census_trial, ("age", b)) for b in ("arrival_date", "income", "sex")]
-    )
-    tables = [("a",), ("b",), ("a", "b")]
-    trials = [trial_of_rows(hidden_cells(seed), tables, 1 + seed) for seed in range(20)]
-    found = [complements(trial, ("a", "b")) for trial in trials]
-    check_subtraction(found)
-    shown, measured, truth = (
-        np.concatenate([getattr(one, side) for one in found])
-        for side in ("shown", "measured", "truth")
-    )
-    few = truth <= 4
-    shown, measured, truth = shown[few], measured[few], truth[few]
-    assert len(truth) >= 500
-    by_truth, by_measured, by_release = (
-        auc(n[truth > 0], n[truth <= 0]).value for n in (truth, measured, shown)
-    )
-    # The one-way tables say nothing here. Unperturbed counts give all away, the noisy ones of a bucket and the
-    # one beside the hidden cell some; the release no more than these.
-    assert by_truth == 1.0
-    assert 0.7 < by_measured < 0.9
-    assert by_release <= by_measured + 1 / math.sqrt(len(truth))
-    # No nearer than always saying "nobody", by more than .05.
-    assert np.mean(shown == truth) <= np.mean(truth == 0) + 0.05

@@ -120,18 +120,6 @@ def test_sql_answers_near_the_truth(source, release):
     assert abs(mean - ages.mean()) < 0.1
 
 
-@pytest.mark.ci
-def test_two_column_tables_agree_with_their_columns(built, release):
-    pairs = [t for t in release.tables if len(t) == 2]
-    assert len(pairs) == N_WIDE
-    for pair in pairs:
-        assert release.card(*pair).rounding_gap == 0
-        wide = pd.DataFrame(exported(built, *pair)[1:], columns=exported(built, *pair)[0])
-        for name in pair:
-            narrow = pd.Series([row[0] for row in exported(built, name)[1:]]).value_counts()
-            assert wide[name].value_counts().to_dict() == narrow.to_dict()
-
-
 @pytest.mark.slow
 def test_the_whole_workload(tmp_path, source):
     write_nist_spec(tmp_path, workload())

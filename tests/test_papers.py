@@ -1,19 +1,32 @@
-"""The documents are true: their links, paths, figures and tables, and their lengths."""
+"""The documents are true: links, paths, figures, lengths; reference pages; every study has a file of figures."""
 
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import duckdb
 import pytest
-from fixtures.pipeline import ROOT
+import reference_pages
+from fixtures.pipeline import ROOT, demo_text, make_census, tablepack
 from test_layers import ENGINE_ROOT, MAY_IMPORT
+from typer.main import get_command
 
+import engine
+import queries
 from engine import errors
+from engine.cli.app import app
 from engine.cli.evaluate import POOR_RISK, POOR_UTILITY
+from engine.spec.model import NESTED, SECTIONS
 from engine.store.schema import create_catalog, create_ledger, insert_exposure
 
 PAPERS = [
@@ -175,4 +188,174 @@ def test_every_name_that_a_script_imports_exists():
                 if not hasattr(module, alias.name)
                 and find_spec(f"{node.module}.{alias.name}") is None
             ]
+    assert missing == []
+
+
+MACHINE_PATH = re.compile(r"(?<![\w.:/])/(?:home|mnt|opt|srv|Users)/")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CODE = "\n".join(
+    p.read_text(encoding="utf-8")
+    for part in ("engine", "queries")
+    for p in (ROOT / part).rglob("*.py")
+)
+
+
+def shell_commands(text: str) -> list[list[str]]:
+    """Words of every `tablepack ...` line in an indented or fenced block, with or without a prompt."""
+    lines = re.findall(
+        r"^(?: {4,}|)(?:\$ )?(tablepack .*)$", text.replace("\\\n", " "), re.MULTILINE
+    )
+    return [shlex.split(line, comments=True)[1:] for line in lines]
+
+
+def demo_commands() -> list[list[str]]:
+    """Words of every command that ./scripts/demo runs or recommends."""
+    text = (ROOT / "scripts" / "demo").read_text().replace("\\\n", " ").replace("$people", "2000")
+    ran = re.findall(r"^run (.*)$", text, re.MULTILINE)
+    suggested = re.findall(r'^echo "  \.venv/bin/tablepack (.*?)(?: {3,}.*)?"$', text, re.MULTILINE)
+    return [shlex.split(line.replace('\\"', '"')) for line in (*ran, *suggested)]
+
+
+def parsed(words: list[str]) -> None:
+    """Parse a command without running it; raises the usage error of the command line."""
+    command, rest = get_command(app), words
+    while hasattr(command, "commands"):
+        assert rest, words
+        assert rest[0] in command.commands, f"no command {rest[0]}"
+        with command.make_context("tablepack", list(rest)) as context:
+            _, command, rest = command.resolve_command(context, list(rest))
+    command.make_context("tablepack", list(rest))
+
+
+def test_commands_are_found_in_the_readme():
+    names = {words[0] for words in shell_commands(README)}
+    assert {"simulate", "init", "key", "plan", "build", "sql", "evaluate"} <= names
+    assert len(demo_commands()) >= 8
+
+
+@pytest.mark.parametrize("words", shell_commands(README), ids=" ".join)
+def test_every_command_of_the_readme_is_valid(words):
+    parsed(words)
+
+
+@pytest.mark.parametrize("words", demo_commands(), ids=" ".join)
+def test_every_command_of_the_demo_is_valid(words):
+    parsed(words)
+
+
+@pytest.mark.parametrize(
+    "words", [["build", "a.toml", "--nonsense"], ["show"], ["export", "r.duckdb"]]
+)
+def test_invalid_commands_are_detected(words):
+    with pytest.raises(Exception, match=r"nonsense|Missing"):
+        parsed(words)
+
+
+@pytest.mark.ci
+def test_the_tour_runs(tmp_path):
+    """Every command of the README in its order, on fewer people; one of them is meant to be refused."""
+    tour = tmp_path / "releases" / "tour"
+    tour.mkdir(parents=True)
+    (tour / "release.toml").write_text(demo_text())  # as `cp` in the README does
+    shutil.copy(ROOT / "releases" / "demo-pack.toml", tour.parent)
+    for words in shell_commands(README):
+        fewer = ["1200" if word == "20000" else word for word in words]
+        done = tablepack(*fewer, cwd=tmp_path)
+        refused = "carer, sex" in done.stderr
+        assert done.returncode == (5 if refused else 0), (words, done.stderr)
+    assert (tour / "detected.toml").exists()
+    assert list((tour / "csv").iterdir())
+    with duckdb.connect(str(tour / "census.duckdb"), read_only=True) as con:
+        for name in set(re.findall(r"`catalog\.(\w+)`", README)):
+            assert con.execute(f"SELECT count(*) FROM catalog.{name}").fetchone()[0]
+        assert con.execute('SELECT count(*) FROM "age.sex"').fetchone()[0]
+
+
+def test_the_key_of_the_tour_is_that_of_its_spec():
+    assert "\n    $ cp releases/demo.toml releases/tour/release.toml\n" in README
+    (made,) = (words[2] for words in shell_commands(README) if words[:2] == ["key", "new"])
+    spec = (ROOT / "releases" / "demo.toml").read_text(encoding="utf-8")
+    named = tomllib.loads(spec)["release"]["key"]
+    assert Path("releases/tour", named) == Path(made)
+
+
+@pytest.mark.ci
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert blocks
+    monkeypatch.chdir(tmp_path)
+    # Environments made before the package `tablepack` find it where pyproject.toml places it.
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "engine")])
+    make_census(tmp_path / "releases/tour/census", people=1_200)
+    for block in blocks:
+        names = {}
+        exec(compile(block, "README.md", "exec"), names)
+        names["release"].close()
+
+
+def test_no_path_of_a_developer_s_machine():
+    for path in [ROOT / "README.md", ROOT / "pyproject.toml", *(ROOT / "scripts").iterdir()]:
+        if path.is_file():
+            assert not MACHINE_PATH.search(path.read_text(encoding="utf-8")), path
+    assert not MACHINE_PATH.search(CODE)
+
+
+def test_the_names_that_users_import_have_pages(tmp_path):
+    pytest.importorskip("pdoc")
+    code = f"from reference_pages import *; api(Path({str(tmp_path)!r}))"
+    folders = os.pathsep.join([str(ROOT / "scripts"), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": folders}
+    )
+    for module in (engine, queries):
+        text = (tmp_path / f"{module.__name__}.html").read_text("utf-8")
+        for name in module.__all__:
+            assert f'id="{name}"' in text, name
+    assert 'id="Release.sql"' in (tmp_path / "engine.html").read_text("utf-8")
+
+
+def test_the_committed_spec_reference_is_current():
+    committed = (reference_pages.ROOT / reference_pages.SPEC).read_text("utf-8")
+    assert committed == reference_pages.spec_reference(), "run ./scripts/reference --spec"
+
+
+def test_every_key_of_the_spec_is_in_its_reference():
+    rows = reference_pages.spec_reference().splitlines()
+    keys = [
+        key for section in (*SECTIONS.values(), *NESTED.values()) for key in section.model_fields
+    ]
+    for key in keys:
+        assert sum(row.startswith(f"| `{key}` |") for row in rows) == keys.count(key), key
+
+
+FOLDER = ROOT / "releases" / "measured"
+
+
+def test_every_study_has_a_file_and_every_file_a_study():
+    names = {path.stem for path in FOLDER.glob("*.md")}
+    scripts = "\n".join(p.read_text("utf-8") for p in (ROOT / "scripts").glob("*.py"))
+    written = set(re.findall(r'(?:record\(|keep\(\w+,)\s*f?"([\w-]+)', scripts))
+    for start in written:
+        assert any(n == start or (start[-1] == "-" and n.startswith(start)) for n in names), start
+    assert all(any(n == s or (s[-1] == "-" and n.startswith(s)) for s in written) for n in names)
+
+
+def test_figures_of_the_summary_are_in_the_files_it_links():
+    rows = [
+        line.split("|")
+        for line in (ROOT / "releases" / "MEASURED.md").read_text("utf-8").splitlines()
+        if line.startswith("| ") and "](measured/" in line
+    ]
+    assert len(rows) >= 20
+    number = r"(?<![\w.])\d*\.?\d+"
+    missing = []
+    for row in rows:
+        (file,) = re.findall(r"\]\((measured/[\w-]+\.md)\)", row[-2])
+        study = file.removeprefix("measured/").partition("-")[
+            0
+        ]  # a figure may be over all data sets
+        known = "".join(
+            p.read_text("utf-8") for p in FOLDER.glob(f"{study.removesuffix('.md')}*.md")
+        )
+        missing += [(row[1], n) for n in re.findall(number, row[2]) if n not in known]
     assert missing == []

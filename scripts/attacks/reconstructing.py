@@ -15,8 +15,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
-from scipy.optimize import linprog
-from scipy.sparse import csr_matrix, eye, hstack, vstack
+from scipy.sparse import csr_matrix, vstack
 from scipy.sparse.linalg import lsqr
 from scipy.stats import norm
 
@@ -25,7 +24,6 @@ KIND_NULL, KIND_OTHER = 0, 3
 SMALL = 60
 """People of cells of which it counts that a side is not shown."""
 LEAST_SHOWN = 3
-MOST_LP = 3_000
 SLOWLY = 0.1
 """Step of belief propagation, which swings with larger ones."""
 
@@ -84,21 +82,6 @@ def system_of(paths: Sequence[Path], secret: Secret, *, thresholds: bool = False
 def least_squares(system: System) -> np.ndarray:
     """By damped least squares (LSQR)."""
     return np.asarray(lsqr(system.matrix, system.shown, damp=1.0, iter_lim=100)[0])
-
-
-def linear_program(system: System) -> np.ndarray:
-    """By the smallest sum of absolute errors with all secrets between -1 and 1."""
-    m, n = system.matrix.shape
-    one = eye(m, format="csr")
-    found = linprog(
-        np.concatenate([np.zeros(n), np.ones(2 * m)]),
-        A_eq=hstack([system.matrix, one, -one]).tocsr(),
-        b_eq=system.shown,
-        bounds=[(-1, 1)] * n + [(0, None)] * (2 * m),
-        method="highs-ipm",
-        options={"time_limit": 60.0},
-    )
-    return np.zeros(n) if found.x is None else np.asarray(found.x[:n])
 
 
 def belief(system: System, rounds: int = 120) -> np.ndarray:

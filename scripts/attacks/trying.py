@@ -18,11 +18,9 @@ import study
 
 import engine
 from attacks.reconstructing import (
-    MOST_LP,
     Secret,
     belief,
     least_squares,
-    linear_program,
     right_of,
     system_of,
 )
@@ -139,10 +137,8 @@ def attacked(
             most = np.argsort(-system.ratio(), kind="stable")[
                 : max(FEWEST, round(MOST_EXPOSED * n))
             ]
-        solving = {"lsqr": least_squares, "belief": belief, "lp": linear_program}
+        solving = {"lsqr": least_squares, "belief": belief}
         for name in solvers:
-            if name == "lp" and (n > MOST_LP or thresholds):
-                continue
             guess = solving[name](system)
             out[name + "+" * thresholds] = (
                 right_of(guess, secret.truth),

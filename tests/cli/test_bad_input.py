@@ -9,11 +9,8 @@ import os
 import re
 import shutil
 
-import duckdb
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from fixtures.pipeline import (
     CENSUS,
@@ -53,33 +50,6 @@ def many(n=60, **columns):
 # Refused: files.
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
-def test_an_empty_file_and_a_file_without_rows(tmp_path, scratch, kind):
-    name = f"d.{kind}"
-    (tmp_path / name).touch()
-    check_refused(build(tmp_path, scratch, name, {"x": INTEGER}), tmp_path, scratch, said="empty")
-    (tmp_path / name).unlink()
-    if kind == "csv":
-        csv_file(tmp_path, "x\n")
-    elif kind == "parquet":
-        pq.write_table(pa.table({"x": pa.array([], pa.int64())}), tmp_path / name)
-    else:
-        with duckdb.connect(str(tmp_path / name)) as con:
-            con.execute("CREATE TABLE t (x BIGINT)")
-    done = build(tmp_path, scratch, name, {"x": INTEGER})
-    check_refused(done, tmp_path, scratch, said="rows")
-
-
-@pytest.mark.parametrize("share", [0.02, 0.97])
-def test_a_truncated_parquet_file(tmp_path, scratch, share):
-    frame = pd.DataFrame({"x": [CANARY] * 500 + ["a"] * 500})
-    frame.to_parquet(tmp_path / "d.parquet")
-    data = (tmp_path / "d.parquet").read_bytes()
-    (tmp_path / "d.parquet").write_bytes(data[: int(len(data) * share)])
-    done = build(tmp_path, scratch, "d.parquet", {"x": CATEGORY})
-    check_refused(done, tmp_path, scratch, said="d.parquet")
-
-
 def test_a_parquet_file_with_a_damaged_page(tmp_path, scratch):
     frame = pd.DataFrame({"x": [f"{CANARY}{i}" for i in range(5_000)]})
     frame.to_parquet(tmp_path / "d.parquet", compression="zstd")
@@ -90,19 +60,6 @@ def test_a_parquet_file_with_a_damaged_page(tmp_path, scratch):
     said = "d.parquet: cannot be read"
     check_refused(done, tmp_path, scratch, said=said)
     done = tablepack("init", "d.parquet", "-o", "init.toml", cwd=tmp_path, tmp=scratch)
-    check_refused(done, tmp_path, scratch, said=said)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a,A\n1,2\n", "same"),
-        (f"a,b\n1,2\n{CANARY}\n", "fields"),
-        (f"b,c\n1,{CANARY}\n", "columns.a: "),
-    ],
-)
-def test_csv_files_with_bad_names_or_shapes(tmp_path, scratch, text, said):
-    done = build(tmp_path, scratch, csv_file(tmp_path, text), {"a": TEXT})
     check_refused(done, tmp_path, scratch, said=said)
 
 

@@ -1,11 +1,14 @@
-"""Ctrl-C and SIGTERM: exit code 130 or 143, one sentence, no traceback, no orphaned process."""
+"""Ctrl-C and SIGTERM: exit code 130 or 143, one sentence, no orphaned process, also of a busy server."""
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
+import re
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -19,9 +22,12 @@ from fixtures.pipeline import (
     tablepack,
     write_spec,
 )
+from fixtures.release import build_release
 
 import engine.cli
 from engine.cli import GRACE_S, STOPPED, SignalHandler
+
+pytest.importorskip("fastapi")
 
 COLUMNS = {"AGE": {"kind": "integer"}, "SEX": {"kind": "category"}, "INCOME": {"kind": "integer"}}
 FOREVER = "SELECT count(*) FROM range(100000000000) a"
@@ -206,3 +212,47 @@ def test_an_import_is_finished_first(tmp_path):
     module(tmp_path, 0.1, signal.SIGTERM)
     body = "\n    try: 1 / 0\n    except ArithmeticError: import large; time.sleep(600)"
     assert run(body, tmp_path) == (143, "loaded\n", STOPPED + "\n")
+
+
+ENDLESS = (
+    '{"sql": "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range <> b.range"}'
+)
+
+
+def ask(port, replies):
+    """Send a statement that never ends, and keep the reply."""
+    asking = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    with contextlib.closing(asking):
+        asking.request("POST", "/api/query", ENDLESS, {"content-type": "application/json"})
+        reply = asking.getresponse()
+        reply.read()
+        replies.append((reply.status, reply.getheader("retry-after")))
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
+    ids=["terminate", "Ctrl-C"],
+)
+def test_a_busy_server_ends(tmp_path, scratch, how):
+    """A statement may run for 10 minutes here: a server that waited for it would not end in one."""
+    path = build_release(tmp_path / "r.duckdb")
+    server = subprocess.Popen(
+        [*COMMAND, "serve", str(path), "--port", "0", "--timeout", "600", "--wait", "600"],
+        env=environment(scratch),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    port = int(re.search(r":(\d+)/", server.stdout.readline())[1])
+    replies = []
+    clients = [threading.Thread(target=ask, args=(port, replies)) for _ in range(3)]
+    for client in clients:  # one client's share is two at once; the third waits
+        client.start()
+    time.sleep(1.5)
+    server.send_signal(how)
+    _, err = server.communicate(timeout=60)
+    for client in clients:
+        client.join(10)
+    assert server.returncode == 128 + how, err
+    assert "Traceback" not in err
+    assert replies == [(503, "5")] * 3

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
 import subprocess
-import time
 
 import pytest
 from fixtures.pipeline import (
-    COMMAND,
-    environment,
     left_over,
     table_hashes,
     tablepack,
 )
-from fixtures.refused import check_refused, write_census_spec
-
-import engine
+from fixtures.refused import write_census_spec
 
 # The disk.
 
@@ -72,43 +65,4 @@ def test_a_full_disk(tmp_path, census_spec, scratch, undisturbed, kilobytes):
     assert left_over(scratch) == []
 
 
-@pytest.mark.slow
-def test_a_source_processed_in_a_file_gives_the_same_tables(
-    tmp_path, census_spec, scratch, undisturbed, monkeypatch
-):
-    monkeypatch.setattr("engine.source.opening.ON_DISK_BYTES", 0)
-    done = tablepack("build", census_spec, "-o", "r.duckdb", cwd=tmp_path, tmp=scratch)
-    assert done.returncode == 0, done.stderr
-    assert table_hashes(tmp_path / "r.duckdb") == undisturbed
-    assert left_over(scratch) == []
-
-
 # Folders and files.
-
-
-def test_a_folder_that_cannot_be_written(tmp_path, census_spec, scratch):
-    """A path under a file: permission bits would not stop root."""
-    (tmp_path / "file").write_text("")
-    done = tablepack("build", census_spec, "-o", "file/r.duckdb", cwd=tmp_path, tmp=scratch)
-    check_refused(done, tmp_path, scratch, said="folder does not exist")
-
-
-@pytest.mark.slow
-def test_a_build_is_refused_while_another_holds_its_staging(tmp_path, census_spec, scratch):
-    running = subprocess.Popen(
-        [*COMMAND, "build", str(census_spec), "-o", "r.duckdb"],
-        cwd=tmp_path, env=environment(scratch), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    lock = tmp_path / "r.duckdb.tmp" / "lock"
-    while not lock.exists() and running.poll() is None:
-        time.sleep(0.005)
-    os.kill(running.pid, signal.SIGSTOP)  # it keeps its lock
-    try:
-        done = tablepack("build", census_spec, "-o", "r.duckdb", cwd=tmp_path, tmp=scratch)
-    finally:
-        os.kill(running.pid, signal.SIGCONT)
-        running.communicate(timeout=60)
-    assert done.returncode == 2
-    assert "another build" in done.stderr
-    assert running.returncode == 0
-    engine.open(tmp_path / "r.duckdb").close()

@@ -24,27 +24,13 @@ CITIES = ("Köln", "Zürich", "Łódź", "Orléans")
 
 @dataclass(frozen=True, kw_only=True)
 class Nasty:
-    """One file of the corpus.
+    """One file of the corpus."""
 
-    Attributes
-    ----------
-    make : callable
-        Makes it in a folder; gives its path, or a glob.
-    why : str
-        What is nasty.
-    refused : str
-        What the message must say, where it cannot be read as it is; empty: it is published.
-    in_spec : tuple of str
-        Lines that `init` must write.
-    init : tuple of str
-        What `init` is given beside the file.
-    """
-
-    make: Callable[[Path], Path]
-    why: str
-    refused: str = ""
-    in_spec: tuple[str, ...] = ()
-    init: tuple[str, ...] = ()
+    make: Callable[[Path], Path]  # Makes it in a folder; gives its path, or a glob
+    why: str  # What is nasty
+    refused: str = ""  # What the message must say; empty: it is published
+    in_spec: tuple[str, ...] = ()  # Lines that `init` must write
+    init: tuple[str, ...] = ()  # What `init` is given beside the file
 
 
 CORPUS: dict[str, Nasty] = {}
@@ -191,47 +177,74 @@ def short_years(folder):
     return put(folder, "a.csv", text(days))
 
 
-@nasty("times of day", in_spec=('kind = "time"',))
-def clocks(folder):
-    cells = with_column("admitted", lambda i: f"{i * 7 % 24:02}:{i * 11 % 60:02}:{i % 60:02}")
-    return put(folder, "a.csv", text(cells))
+# One column more, each in a CSV.
 
-
-@nasty("moments with zones", in_spec=('kind = "timestamp"', "shown in UTC"))
-def zones(folder):
-    cells = with_column("at", lambda i: f"2021-03-{i % 28 + 1:02}T{i % 24:02}:15:00+02:00")
-    return put(folder, "a.csv", text(cells))
-
-
-@nasty("percent signs", in_spec=("in the way: percent signs",))
-def percents(folder):
-    return put(folder, "a.csv", text(with_column("share", lambda i: f"{i % 40} %")))
-
-
-@nasty("currencies", in_spec=("in the way: signs of currencies",))
-def currencies(folder):
-    return put(folder, "a.csv", text(with_column("fee", lambda i: f"€ {i % 40}.50")))
-
-
-@nasty("very large numbers and very small ones")
-def wide_numbers(folder):
-    return put(folder, "a.csv", text(with_column("x", lambda i: 10.0 ** (i % 30 - 12) * (i + 1))))
-
-
-@nasty("negative codes for what is not known", in_spec=('nulls = ["-9", "-8", ""]',))
-def negative_codes(folder):
-    cells = with_column("years", lambda i: -8 if i % 9 == 0 else -9 if i % 11 == 0 else i % 40)
-    return put(folder, "a.csv", text(cells))
-
-
-@nasty("numbers with words among them", in_spec=('nulls = ["k.A.", ""]',))
-def mixed_types(folder):
-    return put(folder, "a.csv", text(with_column("n", lambda i: "k.A." if i % 7 == 0 else i % 50)))
-
-
-@nasty("yes and no in words", in_spec=('# domain = ["ja", "nein"]',))
-def words_for_truth(folder):
-    return put(folder, "a.csv", text(with_column("ok", lambda i: ("ja", "nein")[i % 2])))
+COLUMNS: dict[str, tuple[str, tuple[str, ...], str, Callable[[int], object]]] = {
+    "percents": ("percent signs", ("in the way: percent signs",), "share", lambda i: f"{i % 40} %"),
+    "currencies": (
+        "currencies",
+        ("in the way: signs of currencies",),
+        "fee",
+        lambda i: f"€ {i % 40}.50",
+    ),
+    "wide_numbers": (
+        "very large numbers and very small ones",
+        (),
+        "x",
+        lambda i: 10.0 ** (i % 30 - 12) * (i + 1),
+    ),
+    "mixed_types": (
+        "numbers with words among them",
+        ('nulls = ["k.A.", ""]',),
+        "n",
+        lambda i: "k.A." if i % 7 == 0 else i % 50,
+    ),
+    "words_for_truth": (
+        "yes and no in words",
+        ('# domain = ["ja", "nein"]',),
+        "ok",
+        lambda i: ("ja", "nein")[i % 2],
+    ),
+    "all_null": ("a column without any value", (), "nothing", lambda i: ""),
+    "identifiers": (
+        "numbers of patients under an odd name",
+        ("names whom to protect",),
+        "Pat-Nr.",
+        lambda i: 70_000 + 7 * i,
+    ),
+    "clocks": (
+        "times of day",
+        ('kind = "time"',),
+        "admitted",
+        lambda i: f"{i * 7 % 24:02}:{i * 11 % 60:02}:{i % 60:02}",
+    ),
+    "zones": (
+        "moments with zones",
+        ('kind = "timestamp"', "shown in UTC"),
+        "at",
+        lambda i: f"2021-03-{i % 28 + 1:02}T{i % 24:02}:15:00+02:00",
+    ),
+    "negative_codes": (
+        "negative codes for what is not known",
+        ('nulls = ["-9", "-8", ""]',),
+        "years",
+        lambda i: -8 if i % 9 == 0 else -9 if i % 11 == 0 else i % 40,
+    ),
+    "quoted_newlines": (
+        "line breaks and quotes inside fields",
+        (),
+        "note",
+        lambda i: ('said "no"', "two\nlines", "a, b")[i % 3],
+    ),
+}
+for name_, (why_, in_spec_, column_, cells_) in COLUMNS.items():
+    CORPUS[name_] = Nasty(
+        make=lambda folder, column=column_, cells=cells_: put(
+            folder, "a.csv", text(with_column(column, cells))
+        ),
+        why=why_,
+        in_spec=in_spec_,
+    )
 
 
 # Layout.
@@ -243,31 +256,9 @@ def blank_lines(folder):
     return put(folder, "a.csv", "\n\n" + "\n".join(lines[:40]) + "".join(lines[40:]))
 
 
-@nasty("line breaks and quotes inside fields")
-def quoted_newlines(folder):
-    cells = with_column("note", lambda i: ('said "no"', "two\nlines", "a, b")[i % 3])
-    return put(folder, "a.csv", text(cells))
-
-
 @nasty("a title above the names", in_spec=("skip = 2", 'delimiter = ";"'))
 def title_lines(folder):
     return put(folder, "a.csv", "Report 2021\nof the office\n" + text(rows(), delimiter=";"))
-
-
-@nasty("lines of too few fields", refused="some rows have more or fewer fields")
-def ragged_lines(folder):
-    return put(folder, "a.csv", text(rows()) + "Total,300\n")
-
-
-@nasty("two columns of one name", refused="give each a name of its own")
-def doubled_names(folder):
-    body = text(with_column("x", lambda i: i % 9)).replace("cost", "Age", 1)
-    return put(folder, "a.csv", body)
-
-
-@nasty("a column without a name", refused="column 3 has no name; write one")
-def empty_name(folder):
-    return put(folder, "a.csv", text(rows()).replace("cost", "", 1))
 
 
 @nasty("names with blanks, hyphens, quotes and points")
@@ -281,24 +272,9 @@ def reserved_words(folder):
     return put(folder, "a.csv", text(rows()).replace("city,age,cost,day", "select,from,order,n", 1))
 
 
-@nasty("a column without any value")
-def all_null(folder):
-    return put(folder, "a.csv", text(with_column("nothing", lambda i: "")))
-
-
 @nasty("one row", refused="fewer entities than privacy.threshold asks for")
 def one_row(folder):
     return put(folder, "a.csv", text(rows(1)))
-
-
-@nasty("names and no rows", refused="has no rows")
-def names_only(folder):
-    return put(folder, "a.csv", text(rows()).splitlines()[0] + "\n")
-
-
-@nasty("nothing at all", refused="the file is empty")
-def empty_file(folder):
-    return put(folder, "a.csv", "")
 
 
 @nasty("no names, rows at once", refused="first line looks like data", init=("--entity", "id"))
@@ -311,11 +287,6 @@ def part_files(folder):
     for part in range(3):
         put(folder, f"part-{part}.csv", text(rows()[part * 100 : part * 100 + 100]))
     return folder / "part-*.csv"
-
-
-@nasty("numbers of patients under an odd name", in_spec=("names whom to protect",))
-def identifiers(folder):
-    return put(folder, "a.csv", text(with_column("Pat-Nr.", lambda i: 70_000 + 7 * i)))
 
 
 # Other forms.
@@ -353,11 +324,6 @@ def sqlite_file(folder):
         pd.DataFrame(rows()).to_sql("stays", file, index=False)
         file.execute("CREATE TABLE other (x)")
     return folder / "a.db"
-
-
-@nasty("a SQLite file of several tables", refused="say which table; .* holds: other, stays")
-def sqlite_tables(folder):
-    return sqlite_file(folder)
 
 
 @nasty("Parquet with nested columns", in_spec=("is left out",))

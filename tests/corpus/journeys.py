@@ -12,24 +12,12 @@ from fixtures.pipeline import tablepack
 
 @dataclass(frozen=True, kw_only=True)
 class Journey:
-    """How far a file came.
+    """How far a file came."""
 
-    Attributes
-    ----------
-    ended : str
-        The last command.
-    code : int
-        Its exit code.
-    said : str
-        What it said, where it failed.
-    spec : str
-        What `init` wrote.
-    """
-
-    ended: str
-    code: int
-    said: str
-    spec: str
+    ended: str  # The last command
+    code: int  # Its exit code
+    said: str  # What it said, where it failed
+    spec: str  # What `init` wrote
 
 
 def travel(nasty: Nasty, folder: Path) -> Journey:

@@ -13,7 +13,7 @@ from fixtures.evaluate import CANARY, World, shuffled
 
 import engine
 import engine.store.opening
-from engine.errors import DataError, SpecError, StoreError, TablepackError
+from engine.errors import DataError, SpecError
 from engine.evaluation.report.verdicts import is_confidential
 from engine.evaluation.runner import at_full_size, names_of
 from engine.evaluation.study import read_study
@@ -180,21 +180,6 @@ def test_subjects_of_one_name_are_told_apart(tmp_path):
 
 
 # What is wrong is said, before anything is measured, and tells nothing of the data.
-
-
-@pytest.mark.parametrize(
-    ("more", "error", "said"),
-    [
-        ({"data": "absent.csv"}, TablepackError, "absent.csv"),
-        ({"spec": "nist-asc"}, SpecError, "presets: .*nist-acs"),
-        ({"out": "no/such/r.html"}, StoreError, "folder does not exist"),
-        ({"out": "r.txt"}, StoreError, "ends in .html"),
-        ({"sample": 100}, SpecError, "between 0 and 100"),
-    ],
-)
-def test_mistakes_are_named(world, more, error, said):
-    with pytest.raises(error, match=said):
-        figures(world.csv, world=world, **more)
 
 
 def test_nothing_to_evaluate(world):

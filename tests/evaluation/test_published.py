@@ -6,15 +6,12 @@ the test says why.
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from fixtures.nist import NEEDS_NIST, NIST, PEERS, nist_rows, nist_study
 
 from engine.evaluation.data.aligned import Binning, align, distinct
-from engine.evaluation.findings import figures_of
 from engine.evaluation.measures import (
     analyses,
     association,
@@ -139,20 +136,6 @@ def test_the_paper_scales_the_counts_of_a_sample(peers, study):
         assert one["scaled_median_composite_error"] == one["median_composite_error"]
 
 
-def measured(aligned, study) -> list:
-    """Every measure with its catalogue."""
-    few = study.marginals.model_copy(update={"shares": (10, 50)})
-    return [
-        (counts.univariate(aligned, study.univariate), figures_of("univariate")),
-        (association.correlations(aligned, study.correlations), figures_of("correlations")),
-        (combinations.k_marginals(aligned, few), figures_of("marginals")),
-        (analyses.regression(aligned, study.regression), figures_of("regression")),
-        (rules.inconsistencies(aligned, study.inconsistencies), figures_of("inconsistencies")),
-        (analyses.components(aligned, COMPONENTS), figures_of("components")),
-        (propensity.propensity(aligned, study.propensity), figures_of("propensity")),
-    ]
-
-
 def test_files_without_areas_are_scored_as_published(original, study):
     """The archived files of ten columns (PRAM, sdcMicro's k-anonymity, Sarus) have no PUMA: 77 counts, 55 figures of
     Kendall, 3-marginals that are of two columns. PRAM's published score, 986, is that of a 40 % sample.
@@ -166,17 +149,3 @@ def test_files_without_areas_are_scored_as_published(original, study):
     assert three.values["score"] == pytest.approx(986, abs=1)
     assert three.values["sampling_equivalent"] == 40
     assert any("PUMA" in note for note in three.notes)
-
-
-def test_the_original_scores_itself_without_fault(original, study):
-    columns = ["AGEP", "EDU", "PUMA", "HISP", "SEX", "PINCP_DECILE", "RAC1P", "DENSITY"]
-    itself = of(original, original[columns], study)
-    scores = {score.measure: score.values for score, _ in measured(itself, study)}
-    assert scores["inconsistencies"]["records"] == 0
-    assert scores["marginals"]["score"] == 1000
-    assert scores["univariate"]["largest_absolute_error"] == 0
-    assert scores["components"]["largest_ks"] == 0
-    assert scores["regression"]["largest_error"] == 0
-    assert scores["correlations"]["cramers_v_largest"] == 0
-    assert scores["propensity"]["pmse"] == pytest.approx(0, abs=1e-12)
-    assert len(json.loads((NIST / "rules.json").read_text())) == len(study.inconsistencies.rules)

@@ -1,7 +1,4 @@
-"""Properties of locked tables, for any data and any tables asked for, through the real measure and `Fitter`.
-
-Single functions are tested in test_locking.py and test_fitting.py; whole files in test_equivalence.py.
-"""
+"""Properties of locked tables, for any data and any tables asked for, through the real measure and `Fitter`."""
 
 from __future__ import annotations
 
@@ -161,7 +158,6 @@ def test_noise_off_and_nothing_suppressed_returns_the_data(seed, n):
 
 
 # Odd data, through `Fitter`.
-
 ONE = np.ones(60, dtype=np.int64)
 COUNTED = np.arange(60)
 ODD = {

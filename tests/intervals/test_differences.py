@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import combinations, count
+from contextlib import ExitStack
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
+import study
 from fixtures.intervals import sliced
 from fixtures.pipeline import write_spec
 
 import engine
 from engine.errors import QueryRefused
-from engine.source import begin_charges
 from queries.intervals.statement.differences import has_differs
 from queries.intervals.tabulation import Tabulation
 
@@ -30,7 +31,7 @@ def release(small):
 @pytest.fixture(scope="module")
 def alike(tmp_path_factory):
     """Releases under three keys: twenty groups that are alike, one larger and older, and a tiny one."""
-    folder, numbers = tmp_path_factory.mktemp("alike"), count(1)
+    folder = tmp_path_factory.mktemp("alike")
     one = np.repeat(np.arange(20, 40), 10)
     rows = [(g, int(age)) for g in SAME for age in one]
     rows += [(LARGER, int(age) + 10) for age in np.repeat(np.arange(20, 40), 13)]
@@ -44,27 +45,13 @@ def alike(tmp_path_factory):
         "age": {"kind": "integer"},
     }
     tables = (("region",), ("age",), ("age", "region"))
-    spec = write_spec(folder, folder / "people.parquet", columns, tables)
-    made = []
-    for number in range(3):
-        key = folder / "fresh.key"
-        for old in folder.glob("fresh.key*"):
-            old.unlink()
-        key.touch(mode=0o600)
-        key.write_bytes(next(numbers).to_bytes(32, "little"))
-        begin_charges(key)
-        text = spec.read_text("utf-8")
-        named = folder / f"{number}.toml"
-        named.write_text(
-            "\n".join(
-                f'key = "{key}"' if line.startswith("key = ") else line for line in text.split("\n")
-            ),
-            "utf-8",
-        )
-        made.append(engine.build(named, out=folder / f"{number}.duckdb", jobs=1))
-    yield made
-    for one_release in made:
-        one_release.close()
+    spec = write_spec(folder, folder / "people.parquet", columns, tables, key="fresh.key")
+    list(study.releases(spec, 3, study.Keys("alike")))
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(engine.open(folder / f"release-{number}.duckdb"))
+            for number in range(3)
+        ]
 
 
 def asked(release, figure, pairs):

@@ -135,15 +135,6 @@ def test_own_tables_have_statuses_and_rows_need_no_word(release):
         assert result.marks.notes(release.entity) == []
 
 
-def test_a_result_outlives_its_release_and_says_what_it_cannot_know(release):
-    from queries.release import open_release
-
-    with open_release(release.path) as opened:
-        result = opened.sql(WARDS)
-    assert result.rows
-    assert "is closed" in " ".join(result.marks.unknown)
-
-
 @pytest.mark.parametrize(
     ("form", "is_marked"), [("table", True), ("markdown", True), ("csv", False)]
 )

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from oracles.forest_oracle import grow_slowly
 
 from engine.mechanism import EntitySets, RowBounds, grow
-from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, KIND_NULL, NULL_CODE, OTHER_CODE
+from engine.schema import KIND_NEGATIVE, KIND_NONNEGATIVE, NULL_CODE, OTHER_CODE
 
 HUGE = 2**63 - 2
 COLUMNS = ("A", "B", "C", "D")
@@ -298,49 +298,6 @@ def test_rows_beyond_the_bound_are_left_out_in_every_bucket():
 
 
 # --- boundaries ----------------------------------------------------------------------------------------------
-
-
-def test_an_outlier_moves_no_boundary():
-    """At 1000 x the maximum, at -1, and in a wider table; only buckets with that person may differ at all."""
-    rng = np.random.default_rng(6)
-    tokens = (tokens_of(61, 4),)
-    values = rng.integers(0, 50, size=(60, 2)).tolist()
-    rows = [((a, b % 3), (i,)) for i, (a, b) in enumerate(values)]
-    for number in range(8):
-        draws = sticky(number)
-        for columns, tops, cut in ((("A",), (63,), 1), (("A", "B"), (6, 2), 2)):
-            before = nodes_of(
-                grown([(c[:cut], e) for c, e in rows], columns, tops, tokens, (True,), draws)
-            )
-            for far in (50_000, -1):
-                person = ((far, 1)[:cut], (60,))
-                after = nodes_of(
-                    grown(
-                        [(c[:cut], e) for c, e in rows] + [person],
-                        columns,
-                        tops,
-                        tokens,
-                        (True,),
-                        draws,
-                    )
-                )
-                holds = {label for label in set(before) | set(after) if _holds(label, person[0])}
-                assert {k: v for k, v in after.items() if k not in holds} == {
-                    k: v for k, v in before.items() if k not in holds
-                }
-                kept = {k for k in holds if k in before}
-                assert {
-                    k for k in holds if k in after
-                } == kept  # the great ranges of all; none is new
-
-
-def _holds(label, codes_of_person) -> bool:
-    """Whether a node's ranges hold a person."""
-    for (kind, level, index), code in zip(label[1], codes_of_person, strict=True):
-        own, size = (KIND_NEGATIVE, -1 - code) if code < 0 else (KIND_NONNEGATIVE, code)
-        if kind == KIND_NULL or kind != own or size >> level != index:
-            return False
-    return True
 
 
 def test_boundaries_do_not_depend_on_the_data():

@@ -96,15 +96,6 @@ def shown_of(values):
     return [value for value in values.values() if not isinstance(value, Prefix)]
 
 
-def test_shown_values_over_many_keys():
-    """40 values of 2, of 3 and of 5 entities under 100 keys."""
-    for n, p in ((2, 0.0), (3, 0.5 * math.erfc(2 / math.sqrt(2))), (5, 0.5)):
-        counts = {f"v{i:02}": n for i in range(40)}
-        shown = sum(len(values_of(counts, sticky(number))) for number in range(100))
-        total = 40 * 100
-        assert abs(shown - total * p) <= 4 * math.sqrt(total * p * (1 - p))
-
-
 def test_one_entity_of_a_thousand_rows_shows_no_value():
     for number in range(100):
         assert values_of({"a": 1, "b": 2}, sticky(number), rows_each=500) == []

@@ -1,3 +1,5 @@
+"""Plans: what a build costs, what mode dp will measure and how accurate it is, told before it is built."""
+
 from __future__ import annotations
 
 import json
@@ -5,14 +7,20 @@ import math
 from dataclasses import replace
 from itertools import combinations
 
+import numpy as np
+import pandas as pd
 import pytest
+from fixtures.pipeline import ACCEPTED, CENSUS, write_spec
 from fixtures.spec_dp import COLUMNS, NAMES, SIZES, spec_writer
 
+import engine
 from engine.errors import SpecError, StoreError
+from engine.key_files import new_key
 from engine.measure.dp import ledger_path, set_budget
 from engine.measure.dp.ledger import charge
 from engine.measure.dp.noise import variance_of
 from engine.release import noise_words, plan_dp
+from engine.source import opening
 from engine.spec import read_spec
 
 TABLES = "[[tables]]\nall = 1\n[[tables]]\nall = 2\n[[tables]]\nall = 3\n"
@@ -202,3 +210,106 @@ def test_noise_that_is_named_is_kept_and_pure_privacy_is_the_default(write):
     plain = planned(write)
     assert (plain.noise, plain.cost.delta, plain.prices[0].delta) == ("laplace", 0.0, 1e-9)
     assert planned(write, "guarantee = false").prices == ()
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory, census):
+    """Every pair and triple of six columns."""
+    folder = tmp_path_factory.mktemp("costs")
+    names = ("region", "age", "sex", "education", "income", "carer")
+    columns = {name: CENSUS[name] for name in ("person_id", *names)}
+    path = write_spec(folder, census / "people.parquet", columns, [["age"]], privacy=ACCEPTED)
+    path.write_text(path.read_text("utf-8") + "[[tables]]\nall = 2\n[[tables]]\nall = 3\n", "utf-8")
+    return path
+
+
+def test_an_estimate_is_near_the_plan_and_measures_less(spec):
+    plan, found = engine.plan(spec), engine.estimate(spec)
+    assert found.rows == plan.rows
+    assert found.tables == len(plan.tables)
+    assert found.measured < 20
+    assert abs(math.log2(found.cost.seconds / plan.cost.seconds)) < 1
+    assert abs(math.log2(found.cost.megabytes / plan.cost.megabytes)) < 1
+    assert plan.seconds == plan.cost.seconds
+    assert "MB to build" in repr(plan)
+    assert "what the release would disclose is not looked at" in repr(found)
+
+
+def test_what_a_placeholder_hides_is_suppressed(tmp_path):
+    """Half of the people have a street of their own."""
+    streets = [f"street {n if n < 1_000 else n % 2}" for n in range(2_000)]
+    sex = ["m", "f"] * 1_000
+    pd.DataFrame({"street": streets, "sex": sex}).to_parquet(tmp_path / "p.parquet")
+    columns = {
+        "street": {"kind": "text", "release": "simulated"},
+        "sex": {"kind": "category", "type": "text"},
+    }
+    tables = [("street",), ("sex",), ("sex", "street")]
+    path = write_spec(tmp_path, tmp_path / "p.parquet", columns, tables, entities=())
+    shares = {t.columns: t.suppressed_share for t in engine.plan(path).tables}
+    assert shares["street",] == pytest.approx(0.5, abs=0.02)
+    assert shares["sex", "street"] == pytest.approx(0.5, abs=0.02)
+    assert shares["sex",] < 0.02
+
+
+def test_mode_dp_is_planned_without_data(tmp_path, census):
+    path = write_spec(
+        tmp_path, census / "people.parquet", {c: CENSUS[c] for c in ("person_id", "sex")}, [["sex"]],
+        release={"mode": "dp"},
+    )  # fmt: skip
+    path.write_text(path.read_text("utf-8") + "[dp]\nepsilon = 1.0\n", "utf-8")
+    with pytest.raises(SpecError, match="mode dp: "):
+        engine.estimate(path)
+
+
+ROWS = 30
+
+
+class Counting:
+    """A connection that counts its statements."""
+
+    def __init__(self, con) -> None:
+        self._con = con
+        self.n = 0
+
+    def __getattr__(self, name):
+        return getattr(self._con, name)
+
+    def execute(self, sql, *parameters):
+        self.n += 1
+        return self._con.execute(sql, *parameters)
+
+
+@pytest.fixture
+def planned_of_many(tmp_path, monkeypatch):
+    """Plans all pairs of so many columns; gives the number of statements and of tables."""
+    new_key(tmp_path / "k.key")
+    confidential = opening.confidential_connection
+
+    def pairs_of(n_columns):
+        rng = np.random.default_rng(n_columns)
+        frame = pd.DataFrame({f"c{j}": rng.integers(0, 3, ROWS) for j in range(n_columns)})
+        made = []
+        monkeypatch.setattr(
+            opening,
+            "confidential_connection",
+            lambda *a, **k: made.append(Counting(confidential(*a, **k))) or made[-1],
+        )
+        plan = engine.plan(
+            frame,
+            tables=2,
+            key=tmp_path / "k.key",
+            entities=[],
+            vintage=str(n_columns),
+        )
+        return made[0].n, len(plan.tables)
+
+    return pairs_of
+
+
+@pytest.mark.ci
+def test_statements_grow_with_columns_not_with_tables(planned_of_many):
+    few, n_few = planned_of_many(6)
+    many, n_many = planned_of_many(16)
+    assert (n_few, n_many) == (6 + 15, 16 + 120)
+    assert many <= 3 * few

@@ -1,4 +1,4 @@
-"""Whole numbers and dates made coarser by `resolution`: values, means, SQL with intervals, page, packs, evaluation."""
+"""Whole numbers, dates and times made coarser: values, SQL with intervals, page, packs, mode dp, evaluation."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from engine.evaluation.data.aligned import Reading
 from engine.evaluation.data.reading import read_original, read_subject, released_columns
 from engine.release import build
 from queries.release import open_release
+from queries.serve.question import question_of, sql_of
 from queries.serve.values import variables_of
 
 N = 3000
@@ -137,3 +138,105 @@ def test_mode_dp_counts_periods(tmp_path, stays):
     ]
     true = pd.to_datetime(stays["arrival"]).dt.to_period("Q").value_counts().sort_index()
     assert np.abs(np.array([n for _, n in rows]) - true.to_numpy()).max() < 40
+
+
+pytestmark = pytest.mark.ci
+TIMES_N = 2000
+TIMES_COLUMNS = {"clock": {"kind": "time"}, "ward": {"kind": "category"}}
+TIMES_TABLES = [("clock",), ("ward",), ("clock", "ward")]
+
+
+@pytest.fixture(scope="module")
+def admissions():
+    """Seconds since midnight, uniform over the day, and wards."""
+    rng = np.random.default_rng(1)
+    return rng.integers(0, 86_400, TIMES_N), rng.choice(list("AB"), TIMES_N)
+
+
+def written(folder, admissions, columns=TIMES_COLUMNS, **more):
+    """A spec over a CSV of them."""
+    seconds, wards = admissions
+    clocks = [f"{s // 3600:02}:{s // 60 % 60:02}:{s % 60:02}" for s in seconds.tolist()]
+    pd.DataFrame({"clock": clocks, "ward": wards}).to_csv(folder / "a.csv", index=False)
+    return write_spec(folder, "a.csv", columns, TIMES_TABLES, entities=(), privacy=ACCEPTED, **more)
+
+
+@pytest.fixture(scope="module")
+def spec_of_times(tmp_path_factory, admissions):
+    return written(tmp_path_factory.mktemp("times"), admissions)
+
+
+@pytest.fixture(scope="module")
+def release_of_times(spec_of_times):
+    build(read(spec_of_times), spec_of_times.with_name("r.duckdb"), jobs=1)
+    with open_release(spec_of_times.with_name("r.duckdb")) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("condition", "inside"),
+    [
+        ("clock < '12:00:00'", lambda s: s < 43_200),
+        ("clock >= TIME '18:00'", lambda s: s >= 64_800),
+        ("clock BETWEEN '06:00' AND '09:59:59'", lambda s: (s >= 21_600) & (s < 36_000)),
+        ("hour(clock) IN (22, 23, 0)", lambda s: np.isin(s // 3600, [22, 23, 0])),
+        ("date_part('hour', clock) < 6", lambda s: s < 21_600),
+    ],
+)
+def test_conditions_on_times_have_intervals_around_the_truth(
+    release_of_times, admissions, condition, inside
+):
+    answer = release_of_times.sql(
+        f"SELECT count(*) AS n FROM data WHERE {condition}", intervals=True
+    )
+    ((n, low, high, status),) = answer.rows
+    assert status == "reliable"
+    assert high - low < 100
+    # Wider than the interval by half: one of 20 may lie outside.
+    assert low - 20 <= int(inside(admissions[0]).sum()) <= high + 20
+    assert low <= n <= high
+
+
+def test_the_page_and_its_sql_have_the_same_bands(release_of_times):
+    variables = variables_of(release_of_times)
+    question = question_of([("rows", "clock"), ("band.clock", "180")])
+    rows = release_of_times.sql(sql_of(question, variables, "data")).rows
+    assert [minute for minute, _ in rows] == list(range(0, 1440, 180))
+    assert sum(n for _, n in rows) == release_of_times.sql("SELECT count(*) FROM data").rows[0][0]
+
+
+def test_mode_dp_counts_declared_times(tmp_path, admissions):
+    domain = {"min": "00:00", "max": "23:59:59"}
+    columns = {
+        "clock": {
+            "kind": "time",
+            "domain": domain,
+            "public": True,
+            "breaks": ["06:00", "12:00", "18:00"],
+        },
+        "ward": {"kind": "category", "domain": ["A", "B"], "public": True},
+    }
+    spec_of_times = tmp_path / "release.toml"
+    written(tmp_path, admissions, columns, release={"mode": "dp"})
+    text = spec_of_times.read_text().replace('accept_risk = "made-up people"\n', "")
+    spec_of_times.write_text(text + "[dp]\nepsilon = 4.0\neach_row_is_one_entity = true\n")
+    build(read(spec_of_times), tmp_path / "dp.duckdb", jobs=1)
+    with open_release(tmp_path / "dp.duckdb") as made:
+        rows = made.sql(
+            "SELECT hour(clock) // 6 AS q, count(*) FROM data WHERE clock IS NOT NULL GROUP BY 1 ORDER BY 1"
+        ).rows
+    true = np.bincount(admissions[0] // 21_600, minlength=4)
+    assert [q for q, _ in rows] == [0, 1, 2, 3]
+    assert np.abs(np.array([n for _, n in rows]) - true).max() < 40
+
+
+def test_evaluations_read_times_as_moments_of_one_day(release_of_times, spec_of_times, admissions):
+    made, rows = spec_of_times.with_name("r.duckdb"), spec_of_times.with_name("a.csv")
+    for like in (released_columns(made), None):
+        original = read_original(rows, Reading(), like=like)["clock"]
+        assert ((original - pd.Timestamp("1970-01-01")).dt.total_seconds() == admissions[0]).all()
+    subject = read_subject(made, read_original(rows, Reading()), Reading(), "r")
+    assert ("clock", "ward") in subject.tables
+    assert subject.tables["clock",].frame["clock"].dt.date.unique().tolist() == [
+        dt.date(1970, 1, 1)
+    ]

@@ -1,13 +1,8 @@
-"""The release that most tests of the server only read, and a browser for those of the page."""
+"""The release that most tests of the server only read, and a page of a browser."""
 
 from __future__ import annotations
 
-import os
-import shutil
-
 import pytest
-from fixtures.page import needed
-from fixtures.page_tasks import FLAGS
 from fixtures.serve import one_worker, served, small_release
 
 
@@ -25,21 +20,6 @@ def client(path):
 
     with served(app_of(path, limits=one_worker())) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium; not for the whole session, as its event loop would block `asyncio.run` in other modules."""
-    api = needed("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("Chromium is not installed: ./scripts/browser installs it")
-        pytest.skip("Chromium is not installed")
-    with api.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=chromium, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

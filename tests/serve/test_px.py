@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from dataclasses import replace
 from urllib.parse import quote
@@ -15,8 +14,6 @@ from fixtures.pack import nested_release
 from fixtures.pack_hostile import WORDS, make_hostile
 from fixtures.pipeline import ROOT
 from fixtures.serve import HOSTILE, one_worker, served
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
@@ -378,17 +375,3 @@ def test_answers_are_as_the_specification_has_them(client, specification, asked,
         else "size"
     ]
     assert list(check.iter_errors(answer))
-
-
-@given(st.text(max_size=40), st.sampled_from(["valueCodes", "codelist", "outputValues", "x"]))
-@settings(max_examples=60, deadline=None)
-def test_no_text_breaks_the_reading_of_a_link(text, name):
-    from engine.errors import QueryRefused
-    from queries.serve.px import _from_link
-
-    try:
-        selection = _from_link([(f"{name}[sex]", text)])
-    except QueryRefused:
-        assert name == "outputValues"
-        return
-    assert json.loads(selection.model_dump_json())

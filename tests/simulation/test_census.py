@@ -1,15 +1,27 @@
+"""The simulated census: its people and events, its rules, and the command that writes it."""
+
 from __future__ import annotations
 
-import numpy as np
-import pytest
-from fixtures.simulation import N_PEOPLE, query
+import os
+import re
+from pathlib import Path
 
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from fixtures.simulation import N_PEOPLE, frame, query
+from fixtures.spec import places
+
+import engine.simulation.census as simulate
+from engine.errors import SpecError, StoreError
 from engine.simulation import simulate_census
 from engine.simulation.census import SimulatedCensus
 from engine.simulation.codes import (
     HOUSEHOLD_TYPES,
 )
 from engine.simulation.columns import CENSUS_COLUMNS, EVENT_COLUMNS
+from engine.simulation.rules import CENSUS_RULES, EVENT_RULES
 
 
 def share(census: SimulatedCensus, condition: str, among: str = "true") -> float:
@@ -23,8 +35,6 @@ def small(tmp_path_factory):
 
 
 # --- what is in the files
-
-
 SQL_TYPES = {
     "integer": "BIGINT",
     "real": "DOUBLE",
@@ -116,8 +126,6 @@ def test_parents_are_older_and_couples_are_two(census):
 
 
 # --- shares like a real census
-
-
 SHARES = [
         ("age < 16", "true", 0.15, 0.20),
         ("age >= 65", "true", 0.16, 0.21),
@@ -170,3 +178,135 @@ def test_events_belong_to_people_and_have_a_heavy_tail(census):
     assert 1.0 < visits.mean() < 2.2
     assert 1 <= np.sum(visits >= 100) <= 40
     assert visits.max() >= 150
+
+
+def check_rules(census):
+    for table, rules in (("people", CENSUS_RULES), ("events", EVENT_RULES)):
+        counted = ", ".join(
+            f"count(*) FILTER ({rule.condition}), count(*) FILTER (({rule.condition}) IS NULL)"
+            for rule in rules
+        )
+        counts = np.array(query(census, f"SELECT {counted} FROM {table}")[0]).reshape(-1, 2)
+        broken = [rule.name for rule, n in zip(rules, counts.sum(axis=1), strict=True) if n]
+        assert broken == []
+
+
+def test_no_record_is_impossible(census):
+    check_rules(census)
+
+
+IMPOSSIBLE = {
+    "ages are 0 to 105": ("age", "age + 106"),
+    "income is rounded to 10": ("income", "income + 3"),
+    "nobody arrives after census day": ("arrival_date", "CAST(arrival_date AS DATE) + 40000"),
+    "nobody arrives before birth": ("arrival_date", "CAST(arrival_date AS DATE) - 40000"),
+    "managers from 18": ("age", "17"),
+    "academic occupations need a master's degree": ("education", "'Bachelor'"),
+    "visits lie in the year before census day": ("visit_date", "CAST(visit_date AS DATE) + 400"),
+    "departments are listed": ("department", "department || '?'"),
+}
+
+
+@pytest.mark.ci
+def test_each_rule_can_be_broken(census):
+    frames = {"people": frame(census.people), "events": frame(census.events)}
+    rng = np.random.default_rng(5)
+    with duckdb.connect() as connection:
+        for rule in (*CENSUS_RULES, *EVENT_RULES):
+            source = frames["people" if rule in CENSUS_RULES else "events"]
+            selected = "FROM source"
+            if rule.name in IMPOSSIBLE:
+                name, expression = IMPOSSIBLE[rule.name]
+                selected = f"SELECT * REPLACE ({expression} AS {name}) FROM source"
+            else:  # columns shuffled independently: combinations that never occur now do
+                shuffled = {
+                    n: source[n].to_numpy()[rng.permutation(len(source))] for n in rule.columns
+                }
+                source = pd.DataFrame(shuffled)
+            connection.register("source", source)
+            listed = ", ".join(rule.columns)  # the rule reads these and no others
+            violated = f"count(*) FILTER ({rule.condition})"
+            sql = f"SELECT {violated} FROM (SELECT {listed} FROM ({selected}))"
+            assert connection.execute(sql).fetchall()[0][0] > 0, rule.name
+
+
+# --- determinism and blocks
+
+
+def test_same_seed_same_rows_other_seed_other_rows(tmp_path):
+    first, again, other = (
+        simulate_census(tmp_path / str(i), people=2_000, seed=seed)
+        for i, seed in enumerate((11, 11, 12))
+    )
+    for name in ("people", "events"):
+        rows = frame(getattr(first, name))
+        pd.testing.assert_frame_equal(rows, frame(getattr(again, name)))
+        assert not rows.equals(frame(getattr(other, name)))
+
+
+def test_blocks_join_without_gap_or_repeat(tmp_path, monkeypatch):
+    monkeypatch.setattr(simulate, "BLOCK_PEOPLE", 1_500)
+    seen = []
+    census = simulate_census(
+        tmp_path, people=4_000, seed=7, progress=lambda done, total: seen.append((done, total))
+    )
+    assert seen == [(1_500, 4_000), (3_000, 4_000), (4_000, 4_000)]
+    ids = query(census, "SELECT person_id FROM people ORDER BY 1")
+    assert [number for (number,) in ids] == list(range(1, 4_001))
+    counted = query(census, "SELECT count(DISTINCT household_id) FROM people")
+    assert counted == [(census.n_households,)]
+    written = frame(census.people)
+    for block, size in enumerate((1_500, 1_500, 1_000)):
+        people, events = simulate.draw_block(block, people=4_000, seed=7)
+        rows = written[block * 1_500 : block * 1_500 + size]
+        assert (rows["person_id"].to_numpy() == people["person_id"]).all()
+        assert (rows["age"].to_numpy() == people["age"]).all()
+        assert set(events["person_id"]) <= set(people["person_id"])
+    ages = [simulate.draw_block(b, people=4_000, seed=7)[0]["age"] for b in (0, 1)]
+    assert (ages[0] != ages[1]).any()
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("people", "seed", "keys"),
+    [
+        *((people, 1, ["people"]) for people in (999, 100_000_001, 1_000.0, True)),
+        *((1_000, seed, ["seed"]) for seed in (-1, 0.5, None)),
+        (1, -1, ["people", "seed"]),
+    ],
+)
+def test_numbers_are_checked(tmp_path, people, seed, keys):
+    with pytest.raises(SpecError) as caught:
+        simulate_census(tmp_path / "new", people=people, seed=seed)
+    assert places(caught.value.problems) == [f"census.{key}" for key in keys]
+    assert not (tmp_path / "new").exists()
+
+
+def test_only_an_empty_or_new_folder_will_do(tmp_path):
+    path = tmp_path / "mine.txt"
+    path.write_text("mine")
+    for folder in (tmp_path, path, path / "below"):
+        with pytest.raises(StoreError, match=re.escape(str(folder))):
+            simulate_census(folder, people=1_000, seed=1)
+    assert [found.name for found in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_nothing_is_left_when_the_disk_is_full(tmp_path, monkeypatch, is_new):
+    folder = tmp_path / "census"
+    if not is_new:
+        folder.mkdir()
+    replace = os.replace
+
+    def full(source, target):
+        if Path(source).name == "people.parquet":  # the second file to be moved
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        simulate_census(folder, people=1_000, seed=1)
+    assert folder.exists() != is_new
+    assert is_new or not any(folder.iterdir())

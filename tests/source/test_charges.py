@@ -1,13 +1,20 @@
-"""The ledger of exposure: what counts against a build, whatever name it comes under."""
+"""The ledger of exposure, the journal beside a key and sketches of who is in a source."""
 
 from __future__ import annotations
 
 import json
+import os
 import stat
+import threading
+from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import pytest
+from fixtures.measure import KEY
 
-from engine.errors import StoreError
+from engine.errors import PrivacyError, StoreError
+from engine.schema import Column, SourceSpec
 from engine.source import (
     Charge,
     Sketch,
@@ -16,7 +23,14 @@ from engine.source import (
     charges,
     charges_path,
     history,
+    open_source,
+    pin_vintage,
+    scratch_directory,
 )
+from engine.source.entities import SIZE, sketch_of
+from engine.source.ingest import ingest
+from engine.source.journal import VintageState, journal_path, pinned_identity
+from engine.source.scratch import confidential_connection
 
 TABLES = frozenset({("a", "b"), ("a", "c")})
 CONTENTS = {"": "c0", "a": "c1", "b": "c2", "c": "c3"}
@@ -161,3 +175,178 @@ def test_the_share_of_two_sketches_is_that_of_their_people():
     # 150 of 250 are in both: of the 201 smallest, those from 50 to 199.
     assert sketch().shared_with(sketch(first=50)) == 150 / 201
     assert sketch().shared_with(sketch(of=("x",))) is None
+
+
+STATE = VintageState(
+    draws="2024",
+    entities=("person", "household"),
+    identity=(),
+    privacy="aa",
+    encodings={"AGE": "e1", "SEX": "e2"},
+    contents={"": "c0", "AGE": "c1", "SEX": "c2"},
+)
+
+
+@pytest.fixture
+def pinned_key(tmp_path):
+    return tmp_path / "my.key"
+
+
+def test_the_first_build_pins(pinned_key):
+    assert pinned_identity(pinned_key, "2024") is None
+    pin_vintage(pinned_key, "2024", replace(STATE, identity=("AGE",)))
+    path = journal_path(pinned_key)
+    assert path == pinned_key.with_name("my.key.journal")
+    assert pinned_identity(pinned_key, "2024") == ("AGE",)
+    assert pinned_identity(pinned_key, "2025") is None
+    written = path.read_text()
+    pin_vintage(pinned_key, "2024", replace(STATE, identity=("AGE",)))
+    assert path.read_text() == written
+
+
+@pytest.mark.parametrize("mask", [0, 0o77])
+def test_only_we_may_read_it(pinned_key, mask):
+    before = os.umask(mask)
+    try:
+        pin_vintage(pinned_key, "2024", STATE)
+    finally:
+        os.umask(before)
+    for path in pinned_key.parent.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+DIFFERENCES = {
+    "the entity columns": {"entities": ("person",)},
+    "the order of entity columns": {"entities": ("household", "person")},
+    "the identity columns": {"identity": ("AGE",)},
+    "the privacy parameters": {"privacy": "bb"},
+    "the encoding of column AGE": {"encodings": {"AGE": "e9"}},
+    "the content of column SEX": {"contents": {"SEX": "c9"}},
+    "the entities or the number of rows": {"contents": {"": "c9"}},
+}
+
+
+@pytest.mark.parametrize("what", DIFFERENCES)
+def test_every_difference_is_refused_and_changes_nothing(pinned_key, what):
+    pin_vintage(pinned_key, "2024", STATE)
+    before = journal_path(pinned_key).read_text()
+    said = what.replace("the order of", "the")
+    with pytest.raises(PrivacyError, match=said) as caught:
+        pin_vintage(pinned_key, "2024", replace(STATE, **DIFFERENCES[what]))
+    assert "release.vintage" in str(caught.value)
+    assert caught.value.exit_code == 3
+    assert journal_path(pinned_key).read_text() == before
+    pin_vintage(pinned_key, "2025", replace(STATE, **DIFFERENCES[what]))
+    pin_vintage(pinned_key, "2024", STATE)
+
+
+def test_new_columns_are_added_and_then_pinned(pinned_key):
+    pin_vintage(pinned_key, "2024", STATE)
+    wider = replace(
+        STATE, encodings={**STATE.encodings, "ZIP": "e3"}, contents={**STATE.contents, "ZIP": "c3"}
+    )
+    pin_vintage(pinned_key, "2024", wider)
+    pin_vintage(pinned_key, "2024", STATE)  # fewer columns: still the same state, nothing forgotten
+    with pytest.raises(PrivacyError, match="column ZIP"):
+        pin_vintage(pinned_key, "2024", replace(wider, contents={"ZIP": "c9"}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "null", "[]", "7", '"x"', "{}", '{"format": 1}', '{"format": 2, "vintages": {}}',
+        '{"format": 1, "vintages": []}', '{"format": 1, "vintages": {"2024": 5}}',
+        '{"format": 1, "vintages": {"2024": {}}}',
+    ],
+)  # fmt: skip
+def test_a_journal_that_cannot_be_read_is_never_taken_for_an_empty_one(pinned_key, text):
+    journal_path(pinned_key).write_text(text)
+    for attempt in (
+        lambda: pin_vintage(pinned_key, "2024", STATE),
+        lambda: pinned_identity(pinned_key, "2024"),
+    ):
+        with pytest.raises(StoreError, match="cannot be read; restore it, or use a new key"):
+            attempt()
+    assert journal_path(pinned_key).read_text() == text
+
+
+def test_a_full_disk_leaves_the_old_journal(pinned_key, monkeypatch):
+    pin_vintage(pinned_key, "2024", STATE)
+    before = journal_path(pinned_key).read_text()
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="cannot write the journal"):
+        pin_vintage(pinned_key, "2025", STATE)
+    assert journal_path(pinned_key).read_text() == before
+
+
+def test_two_builds_pin_one_after_the_other(pinned_key):
+    threads = [
+        threading.Thread(target=pin_vintage, args=(pinned_key, f"v{i}", STATE)) for i in range(12)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    entries = json.loads(journal_path(pinned_key).read_text())["vintages"]
+    assert sorted(entries) == sorted(f"v{i}" for i in range(12))
+
+
+def test_it_holds_only_names_and_digests(pinned_key):
+    pin_vintage(pinned_key, "2024", STATE)
+    entry = json.loads(journal_path(pinned_key).read_text())["vintages"]["2024"]
+    named = {"draws", "entities", "identity", "order", "privacy", "encodings", "contents"}
+    assert set(entry) == named
+
+
+COLUMNS = tuple(
+    Column(name=name, kind=kind, value_type=value)
+    for name, kind, value in (("age", "integer", "integer"), ("job", "text", "text"))
+)
+
+
+def people(first: int, n: int) -> pd.DataFrame:
+    ids = np.arange(first, first + n)
+    return pd.DataFrame({"id": ids, "age": ids * 7 % 90, "job": [f"j{i * 31 % 997}" for i in ids]})
+
+
+def sketched(frame: pd.DataFrame, *, entities=("id",), identity=(), key=KEY) -> Sketch:
+    columns = COLUMNS
+    if entities:
+        columns = (*COLUMNS, Column(name="id", kind="integer", value_type="integer"))
+    with scratch_directory() as folder:
+        con = confidential_connection(folder)
+        spec = SourceSpec(path=None, format="frame", entities=tuple(entities))
+        ingested = ingest(con, open_source(con, spec, frame), columns, tuple(entities))
+        return sketch_of(ingested, key, tuple(identity))
+
+
+def test_row_order_and_further_rows_of_a_person_change_nothing():
+    frame = people(0, 900)
+    one = sketched(frame)
+    assert one == sketched(frame.sample(frac=1, random_state=1))
+    assert one == sketched(pd.concat([frame, frame.head(40)]))
+    assert len(one.hashes) == SIZE
+    assert list(one.hashes) == sorted(set(one.hashes))
+
+
+@pytest.mark.parametrize("moved", [0, 1_000])
+def test_the_share_of_people_in_both_is_estimated(moved):
+    """Jaccard of two runs of 3,000 ids; a sketch of 512 is off by less than 5 sd = 0.11."""
+    one, other = sketched(people(0, 3_000)), sketched(people(moved, 3_000))
+    both = max(3_000 - moved, 0)
+    assert one.shared_with(other) == pytest.approx(both / (6_000 - both), abs=0.11)
+
+
+def test_rows_without_a_name_are_known_by_what_is_in_them():
+    frame = people(0, 700).drop(columns="id")
+    one = sketched(frame, entities=(), identity=("age", "job"))
+    again = sketched(frame.sample(frac=1, random_state=2), entities=(), identity=("age", "job"))
+    assert one == again
+    assert not one.named
+    changed = frame.assign(age=frame.age + 1)
+    other = sketched(changed, entities=(), identity=("age", "job"))
+    assert one.shared_with(other) < 0.1

@@ -218,31 +218,6 @@ def test_numbers_are_read_as_declared_or_not_at_all(writing, cell, plain):
     assert con.execute(f"SELECT {sql} FROM (SELECT ? AS cell)", [cell]).fetchall() == [(plain,)]
 
 
-def test_a_file_as_offices_have_it(tmp_path):
-    path = tmp_path / "kosten.csv"
-    lines = ["Bericht", "Straße;Kosten;Tag;Größe"]
-    lines += [
-        f"Ä{i % 3};{i % 40 + 1}.{i:03},5{i % 10};{i % 28 + 1:02}.0{i % 9 + 1}.2021;1,{i % 90 + 10}"
-        for i in range(300)
-    ]
-    path.write_bytes("\r\n".join(lines).encode("latin-1"))
-    detection = detect_source(path)
-    columns = {c.name: c for c in detection.columns}
-    assert columns["Kosten"].writing == Writing(decimal=",", thousands=".")
-    assert columns["Größe"].writing == Writing(decimal=",")
-    assert columns["Tag"].writing == Writing(date_format="%d.%m.%Y")
-    assert [columns[n].kind for n in ("Straße", "Kosten", "Tag")] == ["category", "real", "date"]
-    (tmp_path / "release.toml").write_text(
-        spec_text(detection, spec_path=tmp_path / "release.toml")
-    )
-    spec = read_spec(tmp_path / "release.toml", check_key=False)
-    source = spec.source
-    assert (source.encoding, source.delimiter, source.skip) == ("cp1252", ";", 1)
-    read = {c.name: (c.kind, c.writing.date_format, c.writing.decimal) for c in spec.columns}
-    assert read["Tag"] == ("date", "%d.%m.%Y", ",")
-    assert read["Größe"] == ("decimal", "%d.%m.%Y", ",")
-
-
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
 def test_one_byte_that_is_not_utf8_makes_no_other_encoding(tmp_path, ends):
     path = tmp_path / "a.csv"

@@ -1,3 +1,5 @@
+"""Scratch folders and working files: ours alone, gone afterwards, and the same codes as in memory."""
+
 from __future__ import annotations
 
 import os
@@ -5,14 +7,28 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import pandas as pd
 import pytest
+from fixtures.measure import KEY, VINTAGE, column
+from fixtures.source import CENT, col
 
+import engine.source.opening
 from engine.errors import StoreError
-from engine.source import memory_connection, scratch_directory
+from engine.key_files import new_key
+from engine.params import PROFILES
+from engine.release import make
+from engine.schema import SourceSpec
+from engine.source import ROWS_WITH_TOKENS, memory_connection, open_source, scratch_directory
+from engine.source import ingest as module
+from engine.source.entities import add_tokens, column_shapes, source_fingerprints
+from engine.source.ingest import ingest
 from engine.source.scratch import confidential_connection
+from engine.spec import ReleaseSpec
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -144,3 +160,144 @@ def test_a_connection_in_memory_fails_rather_than_spill(tmp_path, monkeypatch):
         with pytest.raises(duckdb.OutOfMemoryException):
             con.execute("SELECT * FROM range(30_000_000) t(i) ORDER BY hash(i)").fetchnumpy()
     assert list(tmp_path.rglob("*")) == []
+
+
+COLUMNS = (
+    column("who", "text"),
+    column("age"),
+    column("full", nullable=False),
+    column("word", "text"),
+)
+EXTREME = 2**62
+
+
+def people(n: int = 500) -> pd.DataFrame:
+    rng = np.random.default_rng(4)
+    age = rng.integers(0, 90, n).astype(object)
+    age[rng.random(n) < 0.3] = None
+    age[:2] = [-EXTREME, EXTREME]
+    word = rng.choice(["a", "b", "c"], n).astype(object)
+    word[::7] = None
+    return pd.DataFrame(
+        {
+            "who": [f"p{i}" for i in range(n)],
+            "age": pd.array(age, dtype="Int64"),
+            "full": rng.integers(0, 4, n),
+            "word": word,
+        }
+    )
+
+
+@contextmanager
+def opened(frame, columns=COLUMNS, entities=("who",), *, on_disk):
+    with scratch_directory() as scratch:
+        con = confidential_connection(scratch, on_disk=on_disk, threads=1)
+        source = open_source(con, SourceSpec(path=None, format="frame"), frame)
+        yield ingest(con, source, tuple(columns), tuple(entities))
+        con.close()
+
+
+def told(frame, *, on_disk, entities=("who",)):
+    """All that is known of the rows: with tokens, their fingerprints and shapes."""
+    columns = COLUMNS if entities else COLUMNS[1:]
+    with opened(frame, columns, entities, on_disk=on_disk) as ingested:
+        names = [ingested.sql_names[c.name] for c in ingested.columns]
+        kinds = add_tokens(ingested, KEY, VINTAGE, tuple(c.name for c in ingested.columns))
+        by = ["l0_0", "l0_1"] if kinds[0].tokens is None else ["e0"]
+        listed = ", ".join([*names, *by])
+        rows = sorted(ingested.con.execute(f"SELECT {listed} FROM {ROWS_WITH_TOKENS}").fetchall())
+        if kinds[0].tokens is not None:
+            rows = [(*row[:-1], *kinds[0].tokens[row[-1]].tolist()) for row in rows]
+        prints = source_fingerprints(ingested, kinds, KEY, VINTAGE)
+        return sorted(rows), prints, column_shapes(ingested, kinds, KEY, VINTAGE)
+
+
+@pytest.mark.parametrize("entities", [("who",), ()])
+def test_a_file_holds_the_codes_that_memory_holds(entities):
+    assert told(people(), on_disk=True, entities=entities) == told(
+        people(), on_disk=False, entities=entities
+    )
+
+
+@pytest.mark.ci
+def test_a_release_is_the_same_wherever_its_rows_lie(tmp_path, monkeypatch):
+    people(3_000).to_parquet(tmp_path / "people.parquet")
+    new_key(tmp_path / "key")
+    spec = ReleaseSpec(
+        title="t",
+        logical_name="data",
+        vintage="2024",
+        key_path=tmp_path / "key",
+        mode="sticky",
+        source=SourceSpec(
+            path=str(tmp_path / "people.parquet"), format="parquet", entities=("who",)
+        ),
+        columns=COLUMNS,
+        privacy=PROFILES["standard"],
+        tables=(("full",), ("word",), ("full", "word")),
+    )
+    hashes = []
+    for least in (engine.source.opening.ON_DISK_BYTES, 0):
+        monkeypatch.setattr(engine.source.opening, "ON_DISK_BYTES", least)
+        hashes.append(make(spec, tmp_path / f"{least}.duckdb", jobs=1).content_hash)
+    assert hashes[0] == hashes[1]
+
+
+N_ROWS = 5000
+WIDE_COLUMNS = (
+    col("text", "id"),
+    col("text", "a"),
+    col("integer", "b"),
+    col("category", "c", value_type="integer"),
+    col("real", "d", resolution=CENT),
+    col("text", "e"),
+)
+
+
+def people_of_wide():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({
+        "id": [f"p{i}" for i in rng.permutation(N_ROWS)],
+        "a": rng.choice(["x", "y", None], N_ROWS),
+        "b": pd.array(rng.integers(-9, 9, N_ROWS), dtype="Int64"),
+        "c": rng.integers(0, 4, N_ROWS),
+        "d": rng.integers(0, 999, N_ROWS) / 100,
+        "e": rng.choice(list("uvw"), N_ROWS),
+    })  # fmt: skip
+    frame.loc[::7, "b"] = None
+    return frame
+
+
+def coded(con, source, frame=None, entities=("id",)):
+    """Rows and dictionaries; the rows in the order of the codes where entities have none."""
+    found = ingest(con, open_source(con, source, frame), WIDE_COLUMNS, entities)
+    rows = con.execute(
+        "SELECT * EXCLUDE (e0), v FROM rows JOIN (SELECT id AS e0, value AS v FROM entity_0) USING (e0)"
+    )
+    tables = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    assert tables - {"entity_0"} == {"rows"}
+    return sorted(rows.fetchall(), key=lambda row: row[-1]), found.dictionaries
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("form", ["csv", "parquet", "frame"])
+def test_columns_coded_a_few_at_a_time_are_the_same_rows(tmp_path, monkeypatch, form, on_disk):
+    frame = people_of_wide()
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    frame.to_parquet(tmp_path / "d.parquet", row_group_size=1000)
+    given = frame if form == "frame" else None
+    path = None if form == "frame" else str(tmp_path / f"d.{form}")
+
+    def once():
+        con = confidential_connection(tmp_path, on_disk=on_disk)
+        try:
+            return coded(con, SourceSpec(path=path, format=form), given)
+        finally:
+            con.close()
+            (tmp_path / "confidential.duckdb").unlink(missing_ok=True)
+
+    together = once()
+    monkeypatch.setattr(module, "_MOST_CODED", 0)
+    monkeypatch.setattr(module, "CODED_AT_ONCE", 2)
+    assert once() == together

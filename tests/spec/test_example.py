@@ -1,4 +1,4 @@
-"""The example spec is valid and shows every key of the models."""
+"""The example spec is valid and shows every key; adding and removing entries changes nothing else in a spec."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from fixtures.pipeline import tablepack
 
-from engine.spec import example_spec, model
+from engine.errors import SpecError
+from engine.spec import example_spec, model, with_entries, without_entries
 from engine.spec.reading import spec_from
 
 EXAMPLE = example_spec()
@@ -75,3 +76,50 @@ def test_init_plan_and_build_take_tables_and_width(tmp_path):
     wrong = tablepack("build", "release.toml", "--tables", "twon", "-o", "x.duckdb", cwd=tmp_path)
     assert wrong.returncode == 2
     assert "did you mean 'town'?" in wrong.stderr
+
+
+@pytest.mark.parametrize("text", ['tables = [{columns = ["a"]}]\n', "[[tables]\n"])
+def test_a_spec_that_lists_its_tables_in_another_form(text):
+    with pytest.raises(SpecError):
+        with_entries(text, [("b",)])
+
+
+TEXT = """[release]
+vintage = "1"
+
+# Singles.
+[[tables]]
+columns = ["a"]   # [not a section]
+
+[[ tables ]]
+# inside
+columns = [
+  "c",
+  "b",
+]
+
+# Of the next one.
+[[tables]]
+all = 2
+[columns.a]
+kind = "integer"
+"""
+
+
+def test_an_entry_goes_with_its_lines_only():
+    short = without_entries(TEXT, [("b", "c")])
+    assert short == TEXT.replace('[[ tables ]]\n# inside\ncolumns = [\n  "c",\n  "b",\n]\n\n', "")
+    assert without_entries(short, [("a",)]).count("[[") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'tables = [{columns = ["a"]}]\n',
+        "[[tables]]\nall = 1\n",
+        'x = """\n[[tables]]\n"""\n[[tables]]\ncolumns = ["a"]\n',
+    ],
+)
+def test_entries_that_cannot_be_removed_safely_are_refused(text):
+    with pytest.raises(SpecError):
+        without_entries(text, [("a",)])

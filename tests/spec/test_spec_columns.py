@@ -1,11 +1,17 @@
+"""Columns of a spec, swapping and wide tables: what is read, and mistakes with their places."""
+
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
 import pytest
 from fixtures.spec import HEAD, TABLES, cases, column, mistakes, places
 
+from engine.errors import SpecError
+from engine.params import PROFILES, SwapParams
 from engine.schema import Resolution
+from engine.spec import WideOptions, amended, read_spec
 
 
 @pytest.mark.parametrize(
@@ -158,3 +164,165 @@ def test_resolutions(number, expected):
 def test_what_is_no_resolution(number):
     with pytest.raises(ValueError, match=r"."):
         Resolution.read(number)
+
+
+COLUMNS = """
+[columns.region]
+kind = "category"
+[columns.place]
+kind = "category"
+[columns.sex]
+kind = "category"
+[columns.age]
+kind = "integer"
+[columns.work]
+kind = "category"
+universe = { column = "age", min = 15 }
+"""
+
+
+def text(swap: str, *, head: str = HEAD) -> str:
+    return f"{head}[privacy]\nswap = {{ {swap} }}\n{COLUMNS}{TABLES}"
+
+
+def test_all_keys(write):
+    found = read_spec(
+        write(
+            text(
+                'columns = ["place", "age", "work"], within = ["region"], similar = ["sex"], '
+                'rare = ["sex", "region"], rate = 0.05, publish_rate = true'
+            )
+        ),
+        check_key=False,
+    ).privacy.swap
+    assert found == SwapParams(
+        columns=("age", "place", "work"),
+        within=("region",),
+        similar=("sex",),
+        rare=("region", "sex"),
+        rate=0.05,
+        publish_rate=True,
+    )
+    assert found.named == ("age", "place", "region", "sex", "work")
+
+
+@pytest.mark.parametrize(
+    ("place", "swap"),
+    cases(r"""
+privacy.swap.columns | columns = [], within = ["region"], rate = 0.1
+privacy.swap.columns | columns = ["place", "place"], within = ["sex"], rate = 0.1
+privacy.swap.columns | columns = "place", within = ["sex"], rate = 0.1
+privacy.swap.rare    | columns = ["place"], rate = 0.1
+privacy.swap.rare    | columns = ["place"], rare = ["place"], rate = 0.1
+privacy.swap.rate    | columns = ["place"], within = ["region"], rate = 0.0
+privacy.swap.rate    | columns = ["place"], within = ["region"], rate = 0.6
+privacy.swap.rate    | columns = ["place"], within = ["sex"]
+privacy.swap.within  | columns = ["place"], within = ["place"], rate = 0.1
+privacy.swap.similar | columns = ["place"], within = ["sex"], similar = ["sex"], rate = 0.1
+privacy.swap.rates   | columns = ["place"], within = ["sex"], rates = 0.1
+privacy.swap         | columns = ["plaice"], within = ["sex"], rate = 0.1
+privacy.swap         | columns = ["work"], within = ["sex"], rate = 0.1
+privacy.swap         | columns = ["age"], within = ["sex"], rate = 0.1
+"""),
+)
+def test_mistakes(write, place, swap):
+    assert place in places(mistakes(write(text(swap)), check_key=False))
+
+
+def test_an_implied_column_is_swapped_together_with_the_one_that_implies_it(write):
+    implied = COLUMNS.replace("[columns.place]\n", '[columns.place]\ndetermines = ["region"]\n')
+    assert implied != COLUMNS
+    swap = text('columns = ["place"], within = ["sex"], rate = 0.1').replace(COLUMNS, implied)
+    assert places(mistakes(write(swap), check_key=False)) == ["privacy.swap"]
+    for more in (
+        'columns = ["place", "region"], within = ["sex"]',
+        'columns = ["place"], within = ["region"]',
+    ):
+        swap = text(f"{more}, rate = 0.1").replace(COLUMNS, implied)
+        assert read_spec(write(swap), check_key=False).privacy.swap
+
+
+@pytest.mark.parametrize("line", ['entities = ["sex"]', "dp"])
+def test_entities_are_never_swapped_and_mode_dp_swaps_nothing(write, line):
+    head = HEAD.replace("[source]", 'mode = "dp"\n[source]') if line == "dp" else f"{HEAD}{line}\n"
+    swap = 'columns = ["place"], within = ["sex"], rate = 0.1'
+    assert "privacy.swap" in places(mistakes(write(text(swap, head=head)), check_key=False))
+
+
+def test_every_setting_is_pinned_except_whether_the_rate_is_published():
+    swap = SwapParams(columns=("a",), within=("b",), similar=("c",), rare=("d",), rate=0.1)
+    first = replace(PROFILES["standard"], swap=swap).fingerprint()
+    others = [
+        replace(PROFILES["standard"], swap=replace(swap, **change)).fingerprint()
+        for change in (
+            {"columns": ("a", "e")},
+            {"within": ()},
+            {"similar": ()},
+            {"rare": ("e",)},
+            {"rate": 0.2},
+        )
+    ]
+    assert len({first, PROFILES["standard"].fingerprint(), *others}) == 7
+    shown = replace(PROFILES["standard"], swap=replace(swap, publish_rate=True))
+    assert shown.fingerprint() == first
+
+
+def test_a_release_shows_the_rate_only_if_asked_to():
+    swap = SwapParams(columns=("a",), within=("b",), rare=("d",), rate=0.1)
+    privacy = replace(PROFILES["standard"], swap=swap)
+    assert privacy.public()["swap"] == {"columns": ["a"], "within": ["b"]}
+    shown = replace(privacy, swap=replace(swap, publish_rate=True))
+    assert shown.public()["swap"] == {"columns": ["a"], "within": ["b"], "rate": 0.1}
+    assert "swap" not in PROFILES["standard"].public()
+    with pytest.raises(SpecError, match=r"swap\.rate"):
+        replace(swap, rate=-1.0)
+
+
+WIDE_COLUMNS = """
+[columns.AGE]
+kind = "integer"
+[columns.SEX]
+kind = "category"
+[columns.PAY]
+kind = "real"
+resolution = 0.01
+[columns.id]
+kind = "text"
+""" + "".join(f'[columns.c{i}]\nkind = "category"\n' for i in range(3))
+
+
+def test_a_wide_table_has_a_target(write):
+    entries = '[[tables]]\ncolumns = "all"\ntarget = "PAY"\n[[tables]]\ncolumns = ["AGE"]\n'
+    spec = read_spec(write(HEAD + 'entities = ["id"]\n' + WIDE_COLUMNS + entries))
+    assert spec.targets == {spec.tables[-1]: "PAY"}
+    fewer = amended(spec, fewer=[spec.tables[-1]])
+    assert fewer.targets == {}
+    assert amended(spec, fewer=[["AGE"]]).targets == spec.targets
+
+
+def test_options_of_a_wide_table(write):
+    entry = '[[tables]]\ncolumns = "all"\nsets = 3\nmax_added = 0\n'
+    spec = read_spec(write(HEAD + 'entities = ["id"]\n' + WIDE_COLUMNS + entry))
+    (wide,) = spec.tables
+    assert spec.wide_options == {wide: WideOptions(sets=3, max_added=0)}
+    assert (spec.targets, spec.sets) == ({}, {wide: 3})
+
+
+@pytest.mark.parametrize(
+    ("place", "entry"),
+    cases(r"""
+tables[1].target    | columns = "all" ; target = "PYA"
+tables[1].target    | columns = "all" ; target = "id"
+tables[1].target    | columns = "all" ; target = 5
+tables[1].target    | columns = ["AGE", "SEX"] ; target = "AGE"
+tables[1].target    | all = 2 ; target = "AGE"
+tables[1].sets      | columns = "all" ; sets = 0
+tables[1].sets      | columns = "all" ; sets = 101
+tables[1].sets      | columns = ["AGE"] ; sets = 2
+tables[1].max_added | columns = "all" ; max_added = -1
+tables[1].max_added | all = 2 ; max_added = 4
+"""),
+)
+def test_mistakes_are_reported_with_all_others(write, place, entry):
+    text = HEAD + 'entities = ["id"]\nformat = "odd"\n' + WIDE_COLUMNS + f"[[tables]]\n{entry}\n"
+    assert places(mistakes(write(text))) == ["source.format", place]

@@ -1,12 +1,15 @@
-"""Builds that are killed or run out of disk: the old release is served, or the new one is complete."""
+"""Builds, and copies that grow, killed or out of disk: the old release is served, or the new one is complete."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pytest
 from fixtures.release import (
     HEADER,
@@ -22,8 +25,8 @@ from fixtures.tiny import tiny_release
 
 import engine.store.staging
 from engine.errors import InternalError
-from engine.store import Staging, verify_release
-from engine.store.manifest import read_manifest
+from engine.store import Staging, manifest_path, verify_release
+from engine.store.manifest import file_hash, read_manifest
 from engine.store.staging import staging_folder
 
 REPO = Path(__file__).resolve().parents[2]
@@ -49,75 +52,6 @@ def test_the_file_is_flushed_before_it_is_in_place(tmp_path, monkeypatch):
     first, last = events.index(staged), len(events) - 1 - events[::-1].index(staged)
     assert first < last
     assert str(staging_folder(path) / "manifest.part") in events[first:last]
-
-
-# Run with every module imported; forks a child for each build, and kills it at a random instant.
-TRIALS = """
-import os, random, shutil, signal, sys, time
-from pathlib import Path
-sys.path.insert(0, "tests")
-from fixtures.release import many
-from fixtures.release import build_release
-from engine.store import staging
-from engine.store.manifest import verify_release, manifest_path
-
-folder, trials, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-if sys.argv[4] == "often":  # nearly every transaction goes from the log into the file at once
-    staging._WAL_LIMIT, staging.BATCH_S = "1KB", 0.0
-header, supports = many()
-def start(path, seed):
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            build_release(path, header=header, supports=supports, seed=seed)
-            code = 0
-        finally:
-            os._exit(code)
-    return child
-def build(path, seed):
-    begun = time.monotonic()
-    assert os.waitpid(start(path, seed), 0)[1] == 0
-    return time.monotonic() - begun
-old, new = folder / "old.duckdb", folder / "new.duckdb"
-build(old, 0)
-wall = build(new, 1)
-hashes = {verify_release(p).content_hash for p in (old, new)}
-assert len(hashes) == 2
-rng = random.Random(seed)
-path = folder / "r.duckdb"
-finished = 0
-for trial in range(trials):
-    shutil.copy(old, path)
-    shutil.copy(manifest_path(old), manifest_path(path))
-    for attempt in range(2):  # the resume is killed too
-        child = start(path, 1)
-        time.sleep(rng.uniform(0, 1.1 * wall))
-        os.kill(child, signal.SIGKILL)
-        finished += os.waitpid(child, 0)[1] == 0
-        assert verify_release(path, verify="hash").content_hash in hashes, trial
-    build(path, 1)
-    assert verify_release(path, verify="hash").tables == verify_release(new).tables, trial
-    assert verify_release(path).content_hash == verify_release(new).content_hash, trial
-    assert sorted(p.name for p in folder.iterdir() if p.name.startswith("r.")) == [
-        "r.duckdb", "r.duckdb.manifest.json"], trial
-print("finished", finished)
-"""
-
-
-def kill_trials(tmp_path, trials, seed, packed):
-    given = [str(tmp_path), str(trials), str(seed), packed]
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", TRIALS, *given],
-        cwd=REPO, env={**os.environ, "PYTHONPATH": str(REPO)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert int(done.stdout.split()[-1]) < 2 * trials  # some were killed at work
-
-
-@pytest.mark.ci
-def test_killed_at_random_instants(tmp_path):
-    kill_trials(tmp_path, 2, 1, "often")
 
 
 @pytest.mark.ci
@@ -280,3 +214,41 @@ def test_full_disk(tmp_path, share):
     assert verify_release(path, verify="hash") == old
     build_release(path, header=header, supports=supports, seed=1)
     assert verify_release(path, verify="hash").content_hash != old.content_hash
+
+
+# Those of before need other numbers than these have in a release of all.
+NEW = {("AGE",), ("SEX",), ("AGE", "TOWN")}
+BEFORE = replace(HEADER, tables=tuple(table for table in TABLES if table not in NEW))
+
+
+def names_of(path: Path) -> set[tuple[str, str]]:
+    """Tables by their views and physical names."""
+    with duckdb.connect(str(path), read_only=True) as con:
+        return {*con.execute("SELECT name, physical FROM catalog.tables").fetchall()}
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory):
+    """The release to grow, and one of all tables."""
+    folder = tmp_path_factory.mktemp("growing")
+    old = build_release(folder / "old.duckdb", header=BEFORE)
+    return old, build_release(folder / "whole.duckdb")
+
+
+def test_a_copy_that_has_begun_to_grow_is_resumed(ready, tmp_path):
+    """Tables stored before are still there, under their numbers."""
+    path = tmp_path / "r.duckdb"
+    for source, target in zip(
+        (ready[0], manifest_path(ready[0])), (path, manifest_path(path)), strict=True
+    ):
+        shutil.copy(source, target)
+    earlier = (path, file_hash(path))
+    with Staging.open(path, HEADER, build_id="grown", force=True, earlier=earlier) as staging:
+        assert staging.finished() == {*BEFORE.tables}
+        stage(staging, replace(HEADER, tables=(("AGE",),)), SUPPORTS)
+    with Staging.open(path, HEADER, build_id="grown", force=True, earlier=earlier) as staging:
+        assert staging.finished() == {*BEFORE.tables, ("AGE",)}
+        stage(staging, HEADER, SUPPORTS)
+        staging.finish()
+    assert names_of(ready[0]) < names_of(path)
+    assert verify_release(path).content_hash == verify_release(ready[1]).content_hash

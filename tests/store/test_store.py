@@ -31,7 +31,6 @@ from engine.errors import InternalError, StoreError
 from engine.schema import (
     CellGroups,
     Column,
-    ReleaseHeader,
     SyntheticTable,
     Universe,
     quoted,
@@ -181,25 +180,6 @@ def test_notes_say_what_a_reader_must_know(con):
     topics = {t for (t,) in sql_list(con, "SELECT topic FROM catalog.notes")}
     assert topics >= {"noise", "not released", "blank", "placeholder", "locked margins", "release"}
     assert ("Made by hand.",) in sql_list(con, "SELECT note FROM catalog.notes")
-
-
-AWKWARD = ("n", "measured", "a.b", 'q"uote', "it's", "SELECT", "with space", "naïve", "i")
-
-
-def test_awkward_column_names(tmp_path):
-    columns = tuple(Column(name=n, kind="integer", value_type="integer") for n in AWKWARD)
-    supports = {c.name: make_support(c, [(0, 0), (2, 5)]) for c in columns}
-    tables = (("a.b",), ("i",), ("n",), tuple(sorted(AWKWARD)))
-    header = ReleaseHeader(
-        title="it's \"x\"", logical_name="data", vintage="v", mode="sticky", key_id="k",
-        columns=columns, tables=tables,
-    )  # fmt: skip
-    path = build_release(tmp_path / "o'dd name.duckdb", header=header, supports=supports)
-    with duckdb.connect(str(path), read_only=True) as con:
-        for t in tables:
-            listed = ", ".join(quoted(c) for c in t)
-            rows = con.execute(f"SELECT {listed} FROM {quoted(table_name(t))}").fetchall()
-            assert rows == expanded(make_table(t, supports), supports)
 
 
 def test_no_trace_of_what_was_not_put_or_was_rolled_back(tmp_path, monkeypatch):

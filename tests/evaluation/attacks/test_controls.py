@@ -15,10 +15,9 @@ from engine.evaluation.study import Study
 from engine.schema import column_set
 
 pytest.importorskip("sklearn.ensemble")
-ATTACKS = ("uniques", "apparent_match", "attribution", "identification", "linkage", "inference")
+ATTACKS = {"uniques", "apparent_match", "attribution", "identification", "linkage", "inference"}
 RISK = {figure.name: figure for figure in figures_of(*ATTACKS)}
 HEADLINES = {name for name, figure in RISK.items() if figure.is_headline}
-ATTACKS = {"uniques", "apparent_match", "attribution", "identification", "linkage", "inference"}
 TOLD = Attacker(
     quasi_identifiers=("region", "age", "sex", "job"),
     linkage=Linkage(targets=500),

@@ -1,8 +1,9 @@
-"""Safe statistics, directions and extremal data: against slow obvious twins; margins equal to the last row."""
+"""Safe statistics, directions, extremal data and the columns chosen: against slow obvious twins."""
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
+from math import prod
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from engine.evaluation.audit import (
     component,
     domain_of,
     extremal_data,
+    open_sets,
     safe_statistics,
     start_of,
     subspace_of,
@@ -137,3 +139,38 @@ def test_no_room():
     rng = np.random.default_rng(1)
     direction = subspace_of(safe, rng).random(rng)
     assert extremal_data(start, safe, direction, candidates_of(start, safe, rng)) is None
+
+
+NAMES = tuple("abcdefg")
+
+
+def slowly(sizes, margins, width, most):
+    """By definition."""
+
+    def is_held(part):
+        return any(set(part) <= set(margin) for margin in margins)
+
+    return {
+        (prod(sizes[n] for n in names), names)
+        for names in combinations(sorted(sizes), width)
+        if prod(sizes[n] for n in names) <= most
+        and not is_held(names)
+        and all(is_held(part) for part in combinations(names, width - 1))
+    }
+
+
+@given(
+    sizes=st.fixed_dictionaries({name: st.integers(1, 9) for name in NAMES}),
+    margins=st.lists(
+        st.lists(st.sampled_from(NAMES), min_size=1, max_size=5, unique=True).map(
+            lambda names: tuple(sorted(names))
+        ),
+        max_size=24,
+    ),
+    width=st.integers(2, 5),
+    most=st.sampled_from([1, 30, 200, 10**6]),
+)
+def test_open_sets_are_those_by_definition(sizes, margins, width, most):
+    found = list(open_sets(sizes, margins, width, most))
+    assert len(found) == len(set(found))
+    assert set(found) == slowly(sizes, margins, width, most)

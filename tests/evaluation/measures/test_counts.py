@@ -1,25 +1,34 @@
-"""Counts of one column and of combinations, and records that cannot be: by hand, by oracle, on odd input."""
+"""Counts, distributions, margins of several tables, and records that cannot be: by hand and by oracle."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from fixtures.utility import (
     BARE,
-    assert_in_catalogue,
+    EVERY_SET,
+    checked,
+    marginal_tables,
     of_marginals,
-    one_table,
     people,
     replace_bins,
     side_by_side,
     table,
 )
 
-from engine.evaluation.data.aligned import Binning
-from engine.evaluation.findings import figures_of
+from engine.evaluation.data.aligned import Binning, align
 from engine.evaluation.measures.combinations import Marginals, k_marginals
-from engine.evaluation.measures.counts import Univariate, univariate
+from engine.evaluation.measures.counts import (
+    Distributions,
+    Univariate,
+    averaging,
+    distributions,
+    margin_gaps,
+    univariate,
+)
 from engine.evaluation.measures.rules import Inconsistencies, Rule, inconsistencies
 
 RNG = np.random.default_rng
@@ -44,21 +53,21 @@ def test_univariate_errors_by_hand():
     assert score.values["n"] == 4
     known = univariate(got, Univariate(known=("a",)))
     assert known.values["n"] == 2
-    assert_in_catalogue(score, figures_of("univariate"))
+    checked(score)
 
 
 def test_scaled_errors_are_those_of_a_table_as_large_as_the_original():
-    got = one_table({"a": [1] * 90 + [2] * 10}, {"a": [1] * 40 + [2] * 10})
+    got = side_by_side({"a": [1] * 90 + [2] * 10}, {"a": [1] * 40 + [2] * 10})
     score = univariate(got, Univariate())
     assert score.values["median_composite_error"] == pytest.approx((50 + 0) / 2)
     assert score.breakdown["scaled_absolute_error"].tolist() == [10, 10]
     assert score.values["scaled_median_composite_error"] == pytest.approx(
         (10 + 100 / 9) / 2 - 5 / 9
     )
-    twice = one_table({"a": [1] * 90 + [2] * 10}, {"a": [1] * 180 + [2] * 20})
+    twice = side_by_side({"a": [1] * 90 + [2] * 10}, {"a": [1] * 180 + [2] * 20})
     assert univariate(twice, Univariate()).values["scaled_largest_absolute_error"] == 0
     frame, other = people(70, 1), people(70, 2)
-    same_size = univariate(one_table(frame, other), Univariate()).values
+    same_size = univariate(side_by_side(frame, other), Univariate()).values
     assert same_size["scaled_median_composite_error"] == pytest.approx(
         same_size["median_composite_error"]
     )
@@ -111,7 +120,7 @@ def test_a_sample_is_equivalent_to_a_sample_of_its_size(percent):
     sample = frame.iloc[RNG(8).permutation(4_000)[: 40 * percent]]
     told = Marginals(width=2, unbinned=("c0",))
     study = replace_bins(c0=Binning(ranks=5))
-    score = k_marginals(one_table(frame, sample, study), told, RNG(2))
+    score = k_marginals(side_by_side(frame, sample, study=study), told, RNG(2))
     assert score.values["sampling_equivalent"] == percent
     assert score.values["sampling_equivalent_unbinned"] == percent
     curve = score.more["shares"]
@@ -119,7 +128,7 @@ def test_a_sample_is_equivalent_to_a_sample_of_its_size(percent):
     assert (curve["score"].diff().dropna() > 0).all(), "larger samples score higher"
     assert (curve["score_unbinned"] < curve["score"])[:-1].all()
     assert curve.iloc[-1, 1:].tolist() == [1000, 1000], "the last one is all of the original"
-    assert_in_catalogue(score, figures_of("marginals"))
+    checked(score)
 
 
 # Records that cannot be.
@@ -157,19 +166,70 @@ def test_impossible_records_count_once_a_group_and_table():
         "rules without a table of their columns: nowhere",
         "rules that the study excepts for their table: unless",
     )
-    assert_in_catalogue(score, figures_of("inconsistencies"))
+    checked(score)
 
 
-# All of them.
+def score(aligned, *columns):
+    got = distributions(aligned, Distributions(columns=columns))
+    return checked(got)
 
 
-def test_the_original_itself_is_perfect_and_independent_columns_are_not():
-    frame = people(500)
-    own = one_table(frame, frame)
-    assert univariate(own, Univariate()).values["largest_absolute_error"] == 0
-    told = Marginals(width=2, shares=(10, 90))
-    assert k_marginals(own, told).values["score"] == 1000
-    mixed = pd.DataFrame({c: RNG(i).permutation(frame[c]) for i, c in enumerate(frame)})
-    apart = one_table(frame, mixed)
-    assert univariate(apart, Univariate()).values["largest_absolute_error"] == 0
-    assert k_marginals(apart, told).values["score"] < 700
+def test_by_hand():
+    got = score(side_by_side({"a": [1, 2, 3, 4]}, {"a": [1, 1, 5]}))
+    # Steps at 1, 2, 3, 4, 5: 1/4 - 2/3, 1/2 - 2/3, 3/4 - 2/3, 1 - 2/3, 0.
+    squares = [3 * (5 / 12) ** 2, (1 / 6) ** 2, (1 / 12) ** 2, (1 / 3) ** 2, 0]
+    assert got.values["largest_u_m"] == pytest.approx(5 / 12)
+    assert got.values["largest_u_a"] == pytest.approx(sum(squares) / 7)
+    assert got.values["n"] == 1
+
+
+@pytest.mark.parametrize(("n", "m", "seed"), [(40, 90, 1), (200, 31, 2), (1, 7, 3)])
+def test_it_agrees_with_scipy_and_with_direct_distribution_functions(n, m, seed):
+    stats = pytest.importorskip("scipy.stats")
+    r = np.random.default_rng(seed)
+    left, right = r.normal(0, 1, n).round(1), r.normal(0.3, 2, m).round(1)
+    row = score(side_by_side({"a": left}, {"a": right})).breakdown.iloc[0]
+    merged = np.concatenate([left, right])
+    gap = np.array([(left <= t).mean() - (right <= t).mean() for t in merged])
+    assert row["u_m"] == pytest.approx(stats.ks_2samp(left, right, method="asymp").statistic)
+    assert row["u_a"] == pytest.approx((gap**2).mean())
+
+
+def test_margins_of_exact_tables_agree_and_a_planted_gap_is_found():
+    frame = people()
+    exact = marginal_tables(frame, *EVERY_SET)
+    assert set(margin_gaps(align(frame, exact, BARE)).values.values()) == {0.0, 1.0}
+    wide = exact["age", "education", "sex"]
+    n = wide.n.copy()
+    n[4] += 3
+    exact["age", "education", "sex"] = replace(wide, n=n)
+    values = margin_gaps(align(frame, exact, BARE)).values
+    assert values["up_to_2"] == 0
+    assert values["above_2"] == values["above_2_on_1"] == values["above_2_on_2"] == 3
+    assert values["share_equal_above_2"] == 0
+
+
+def noisy_pairs(frame: pd.DataFrame, *, is_locked: bool) -> dict:
+    """The table of one column and ten of it with another, noisy: each for itself, or all alike."""
+    rng = np.random.default_rng(3)
+    truth = frame["age"].value_counts().sort_index()
+    first = rng.normal(0, 1.4, len(truth)).round().astype(int)
+    out = {("age",): table(truth.to_numpy() + first, age=truth.index)}
+    for i in range(10):
+        noise = first if is_locked else rng.normal(0, 1.4, len(truth)).round().astype(int)
+        other = f"c{i}"
+        frame[other] = "same"
+        out["age", other] = table(truth.to_numpy() + noise, age=truth.index, **{other: "same"})
+    return out
+
+
+def test_averaging_gains_nothing_where_margins_are_locked_and_much_where_they_are_not():
+    frame = people(20_000)
+    locked = averaging(align(frame, noisy_pairs(frame, is_locked=True), BARE)).values
+    assert locked["ratio"] == 1
+    assert locked["exact_all"] == locked["exact_alone"] < 0.5
+    assert 1 < locked["sd_alone"] < 2
+    free = averaging(align(frame, noisy_pairs(frame, is_locked=False), BARE)).values
+    assert free["ratio"] < 0.5, "the control: eleven independent noises average away"
+    assert free["exact_all"] > free["exact_alone"] + 0.2
+    assert free["n"] == 90

@@ -5,18 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.utility import checked, side_by_side
 
-from engine.evaluation.data.aligned import Distinct, align, distinct
-from engine.evaluation.findings import WHOLE, figures_of
+from engine.evaluation.findings import WHOLE
 from engine.evaluation.measures.learning import Learner, Learning, Sample, learning
-from engine.evaluation.study import Study
-from engine.schema import column_set
-
-FIGURES = figures_of("learning")
 
 pytest.importorskip("sklearn.ensemble")
-BARE = Study(title="")
-CATALOGUE = {figure.name: figure for figure in FIGURES}
 
 
 def people(n: int = 900, seed: int = 3) -> pd.DataFrame:
@@ -37,20 +31,9 @@ def independent(frame: pd.DataFrame, seed: int = 4) -> pd.DataFrame:
     return pd.DataFrame({c: rng.permutation(frame[c].to_numpy()) for c in frame})
 
 
-def tables(*frames: pd.DataFrame | Distinct) -> dict:
-    given = [f if isinstance(f, Distinct) else distinct(f) for f in frames]
-    return {column_set(list(t.frame.columns)): t for t in given}
-
-
 def learned(original, *frames, told=None, seed=0, **task):
     told = told or (Learning(target="works", trees=20, **task),)
-    score = learning(align(original, tables(*frames), BARE), told, np.random.default_rng(seed))
-    assert not {f"learning.{name}" for name in score.values} - set(CATALOGUE)
-    for name, value in score.values.items():
-        figure = CATALOGUE[f"learning.{name}"]
-        assert figure.low <= value <= figure.high, name
-    assert not set(score.values) & set(score.why_not)
-    return score
+    return checked(learning(side_by_side(original, *frames), told, np.random.default_rng(seed)))
 
 
 FEATURES = {"features": ("age", "kind", "noise")}

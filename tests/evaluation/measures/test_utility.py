@@ -5,10 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 from fixtures.pipeline import ROOT
-from fixtures.release import build_release
 from fixtures.utility import (
     EVERY_SET,
-    assert_in_catalogue,
+    checked,
     collapsed,
     marginal_tables,
     people,
@@ -19,7 +18,6 @@ from fixtures.utility import (
 
 from engine.errors import SpecError
 from engine.evaluation.data.aligned import Binning, align, covering, distinct
-from engine.evaluation.data.reading import read_release, released_columns
 from engine.evaluation.findings import FIGURES
 from engine.evaluation.measures.analyses import Components, Estimate, Regression, RegressionGroup
 from engine.evaluation.measures.association import Correlations
@@ -129,7 +127,7 @@ def test_every_row_of_a_study_is_a_figure_that_exists(path, tmp_path):
     assert set(named(scores)) <= KNOWN
     assert {row.measure for row in study.rows} <= KNOWN | OF_BUILDS
     for score in scores.values():
-        assert_in_catalogue(score, CATALOGUE)
+        checked(score)
     sections = {row.measure.split(".")[0] for row in study.rows}
     for section in ("regression", "inconsistencies", "propensity", "correlations", "marginals"):
         assert (section in sections) == (getattr(study, section) is not None), section
@@ -172,14 +170,3 @@ def test_repeated_rows_count_as_often_as_they_are_there():
 
 
 # Reading.
-
-
-def test_tables_of_a_release_are_read_with_their_numbers(tmp_path):
-    path = build_release(tmp_path / "r.duckdb")
-    found = read_release(path).tables
-    known = released_columns(path)
-    assert {c for columns in found for c in columns} <= set(known)
-    for columns, shown in found.items():
-        assert tuple(sorted(shown.frame.columns)) == columns
-        assert len(shown.n) == len(shown.measured) == len(shown.frame)
-        assert shown.n.min() > 0

@@ -1,10 +1,11 @@
-"""The report's figures and files: verdicts, improvement factors, JSON, modes, what may be published."""
+"""The report's figures and files: verdicts, factors, JSON, what may be published, distortions, charts."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import re
 import stat
 from dataclasses import replace
 
@@ -14,28 +15,39 @@ import pytest
 from fixtures.report import (
     CATALOGUE,
     HOSTILE,
-    IN_BREAKDOWN,
     N_ROWS,
     TRUE_COUNT,
     evaluation,
     figure,
     result,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.errors import PrivacyError, StoreError
+from engine.evaluation.findings import Finding
+from engine.evaluation.report.charts import MARKS, Scale, rows, scale
 from engine.evaluation.report.page import write_report
+from engine.evaluation.report.pictures import Names, distortions, uses
 from engine.evaluation.report.verdicts import (
+    Line,
     as_json,
+    blocks,
     check_frame,
-    check_target,
     factor,
     is_confidential,
+    is_publishable,
+    lines,
+    publishable_lines,
+    published,
     refuse_confidential,
+    sentence,
     verdict,
     write_frame,
 )
 
 pytest.importorskip("jinja2")
+
 FIRST = "univariate.median_composite_error"
 
 
@@ -110,35 +122,6 @@ def test_json_has_every_figure_and_no_nan():
 # What may be published.
 
 
-@pytest.mark.ci
-def test_a_publishable_report_holds_rounded_scores_and_no_count(tmp_path):
-    one = result("ours", 1.23456)
-    files = write_report(
-        evaluation(one), tmp_path / "p.html", publishable=True, catalogue=CATALOGUE
-    )
-    for path in files:
-        text = path.read_text("utf-8")
-        for secret in (TRUE_COUNT, N_ROWS, IN_BREAKDOWN):
-            assert str(secret) not in text.replace(",", "")
-        assert "1.234" not in text
-        assert "<svg" not in text
-        assert "people.csv" not in text
-        assert not is_confidential(path)
-        assert "largest_absolute_error" not in text, "a count of rows"
-        assert "note &lt;" not in text
-        assert "note <" not in text
-    refuse_confidential(files)
-    html, told = files[0].read_text("utf-8"), json.loads(files[1].read_text("utf-8"))
-    assert '<meta name="tablepack" content="publishable">' in html
-    assert ">1.2<" in html
-    assert told["confidential"] is False
-    assert told["frame"][0]["value"] == 1.2
-    confidential = write_report(evaluation(one), tmp_path / "c.html", catalogue=CATALOGUE)
-    text = confidential[0].read_text("utf-8").replace(",", "")
-    for secret in (TRUE_COUNT, N_ROWS, IN_BREAKDOWN):  # the control: they are there to be found
-        assert str(secret) in text
-
-
 # Files.
 
 
@@ -174,30 +157,6 @@ def test_confidential_files_are_for_their_owner_from_the_first_byte(tmp_path, mo
     ours = [m for path, m in opened if path.startswith(str(tmp_path))]
     assert ours == [0o600, 0o600]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["r.html", "r.json"]
-
-
-def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
-    (tmp_path / "r.html").write_text("old")
-
-    def full(_handle):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StoreError, match="No space left"):
-        write_report(small(), tmp_path / "r.html", catalogue=CATALOGUE, force=True)
-    assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
-    assert (tmp_path / "r.html").read_text() == "old"
-
-
-def test_unfit_targets_are_refused(tmp_path):
-    for name, words in (("r.txt", "ends in .html"), ("no/r.html", "does not exist")):
-        with pytest.raises(StoreError, match=words):
-            check_target(tmp_path / name)
-    (tmp_path / "d.html").mkdir()
-    (tmp_path / "e.json").mkdir()
-    for name in ("d.html", "e.html"):
-        with pytest.raises(StoreError, match="is a directory"):
-            check_target(tmp_path / name)
 
 
 def test_publish_knows_a_confidential_file_by_its_content(tmp_path):
@@ -265,3 +224,124 @@ def test_the_tidy_table_is_private_whole_and_refused_by_publish(tmp_path, name):
         refuse_confidential([tmp_path])
     with pytest.raises(StoreError, match=r"\.csv or \.json"):
         check_frame(tmp_path / "all.xlsx")
+
+
+def line(name: str = "a.b", value: float | None = 1.0, **more) -> Line:
+    told = {
+        "subject": "x",
+        "figure": figure(name, is_headline=True),
+        "is_risk": False,
+        "scale": None,
+        "reach": "",
+        "verdict": "only stated",
+        "why": "",
+    }
+    return Line(value=value, **(told | more))
+
+
+# What may be published.
+
+
+@pytest.mark.parametrize("n_rows", [7, 150, 400, 27_253])
+@given(count=st.integers(0, 400), high=st.sampled_from([1.0, 100.0]))
+def test_a_published_share_does_not_tell_a_count(n_rows, count, high):
+    share = figure("a.b", high=high)
+    near = [c for c in range(count - 2, count + 3) if 0 <= c <= n_rows]
+    told = {published(share, high * c / n_rows, n_rows) for c in near}
+    # Five counts in a row are never told apart by more than one step.
+    assert len(told) <= 2
+
+
+def test_counts_are_not_published_however_they_are_shown():
+    for digits in (0, 1):
+        assert not is_publishable(line("a.b", figure=figure("a.b", digits=digits)))
+    assert is_publishable(line("a.b", figure=figure("a.b", digits=2)))
+    from engine.evaluation.findings import FIGURES
+
+    counts = ("univariate.scaled_largest_absolute_error", "identification.expected_match_risk")
+    for name in counts:
+        assert not is_publishable(line(name, figure=FIGURES[name]))
+    assert str(published(figure("a.b", high=1.0, low=-1.0), -0.0001, 100)) == "0.0"
+
+
+def test_a_publishable_summary_names_no_count():
+    count = figure("a.n", digits=0, title="records", is_headline=True, poor=5)
+    told = [line("a.n", float(TRUE_COUNT), figure=count, verdict="poor")]
+    assert "12,347" in sentence(told, is_risk=False)
+    public = publishable_lines(told, 100)
+    assert "12" not in sentence(public, is_risk=False)
+    assert blocks(public, ["x"], sample="s", width=80) == []
+
+
+NAMES = Names(labels={"a": "Area"}, value_labels={"a": {"1": "north"}})
+
+
+def found(**scores: pd.DataFrame):
+    given = {name: Finding(measure=name, breakdown=frame) for name, frame in scores.items()}
+    return distortions(replace(result("r", 0.3), scores=given), NAMES)
+
+
+def test_distortions_are_ranked_by_the_share_that_is_off():
+    counts = pd.DataFrame(
+        {
+            "column": ["a", "a", "b", "b", "c"],
+            "label": ["1", "2", "x", "y", "z"],
+            "original": [60, 40, 50, 50, 100],
+            "synthetic": [40, 60, 52, 48, 100],
+        }
+    )
+    pairs = pd.DataFrame({"first": ["a"], "second": ["b"], "original": [0.5], "synthetic": [0.4]})
+    estimates = pd.DataFrame(
+        {"name": ["mean of b"], "original": [10.0], "synthetic": [11.0], "se_original": [0.5]}
+    )
+    told = found(univariate=counts, correlations=pairs, estimates=estimates)
+    assert [(round(one.size, 9), one.words) for one in told] == [
+        (0.2, "a: Area: 20 % of the rows are in a wrong value; furthest off: 1 north, shown 40, true 60."),
+        (0.1, "mean of b: shown 11, true 10, 2.0 standard errors apart."),
+        (0.05, "a: Area and b: rank correlation (Kendall's tau) shown 0.400, true 0.500."),
+        (0.02, "b: 2 % of the rows are in a wrong value; furthest off: x, shown 52, true 50."),
+    ]  # fmt: skip
+    assert found() == []
+
+
+def test_the_worst_headline_decides_on_a_use():
+    whole = evaluation(result("r", 0.3))
+    told = {use.what: use for use in uses(lines(whole, CATALOGUE))}
+    assert told["counting values of one column"].verdict == "good"
+    assert "0.300 (good ≤ 0.5, poor > 2)" in told["counting values of one column"].why
+    worse = evaluation(result("r", 5.0))
+    assert uses(lines(worse, CATALOGUE))[0].verdict == "poor"
+
+
+FINITE = st.floats(-1e9, 1e9, allow_nan=False)
+
+
+@given(st.lists(FINITE, min_size=1, max_size=20), st.booleans(), st.floats(0, 0.3))
+def test_ticks_are_few_rising_and_inside(values, zero, room):
+    found = scale(values, zero=zero, room=room)
+    at = [where for where, _ in found.labelled()]
+    assert 1 <= len(at) <= 7
+    assert at == sorted(at)
+    shares = found.share([min(values), max(values), *at])
+    assert ((shares >= -1e-6) & (shares <= 1 + 1e-6)).all()
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1.001, 1e6))
+def test_a_logarithmic_scale_has_ticks_inside_where_it_is_wide(low, times):
+    found = Scale(low=low, high=low * times, is_log=True)
+    at = [where for where, _ in found.labelled()]
+    assert all(low * 0.999 <= where <= low * times * 1.001 for where in at)
+    assert len(at) > 1 or times < 10
+    assert found.share([low, low * times]) == pytest.approx([0, 1], abs=1e-6)
+
+
+def test_texts_are_escaped_and_every_mark_is_drawn():
+    hostile = '<b>"&\n'
+    legend = [(hostile, "more", mark) for mark in (*MARKS, "-")]
+    chart = rows(hostile, [hostile], scale([1, 2], name=hostile), legend=legend)
+    for mark in MARKS:
+        chart.marks([1.5], [0], "less", mark)
+    svg = chart.svg()
+    assert "<b>" not in svg
+    assert svg.count("&lt;b&gt;") == len(legend) + 4
+    assert len(re.findall(r'<path style="fill:var\(--less\)" d="M[^"]+Z?"', svg)) == len(MARKS)

@@ -1,46 +1,48 @@
-"""Propensity scores by models: by hand, against scikit-learn, their expectation, samples, and bad input."""
+"""Propensity scores by models and trees: against scikit-learn, a closed form and their expectation."""
 
 from __future__ import annotations
 
+import math
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+from fixtures.utility import (
+    BARE,
+    checked,
+    marginal_tables,
+    of_marginals,
+    people,
+    side_by_side,
+)
 
 from engine.errors import StoreError
 from engine.evaluation.data.aligned import Distinct, align, distinct
-from engine.evaluation.findings import figures_of
-from engine.evaluation.measures.propensity import Models, expected_pmse, logistic, propensity_models
-from engine.evaluation.study import Study
+from engine.evaluation.measures.analyses import Regression, RegressionGroup, regression
+from engine.evaluation.measures.propensity import (
+    Models,
+    Propensity,
+    expected_pmse,
+    logistic,
+    propensity,
+    propensity_models,
+)
 from engine.schema import column_set
 
-FIGURES = figures_of("models")
-
 pytest.importorskip("sklearn")
-BARE = Study(title="")
-BY_NAME = {f.name: f for f in FIGURES}
 
 
 def rng(seed: int = 5) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def against(original, *frames):
-    frames = [pd.DataFrame(f) for f in frames]
-    return align(pd.DataFrame(original), {column_set(list(f)): distinct(f) for f in frames}, BARE)
-
-
 def score(original, *frames, seed=5, **told):
-    got = propensity_models(against(original, *frames), Models(**told), rng(seed))
-    for name, value in got.values.items():
-        figure = BY_NAME[f"models.{name}"]
-        assert figure.low <= value <= figure.high
-    assert not set(got.values) & set(got.why_not)
-    return got
+    got = propensity_models(side_by_side(original, *frames), Models(**told), rng(seed))
+    return checked(got)
 
 
-def people(n: int, seed: int) -> pd.DataFrame:
+def households(n: int, seed: int) -> pd.DataFrame:
     r = rng(seed)
     age = r.integers(0, 90, n)
     income = np.where(age < 16, np.nan, np.round(age * 20 + r.gamma(2, 300, n), -2))
@@ -93,8 +95,9 @@ def test_with_pairs_of_two_columns_it_is_the_closed_form():
     cells = pd.MultiIndex.from_product([range(3), range(4)], names=["a", "b"]).to_frame(index=False)
     y, s = r.integers(3, 40, (2, 12))
     original = cells.loc[cells.index.repeat(y)]
-    counted = {("a", "b"): Distinct(frame=cells, n=s)}
-    got = propensity_models(align(original, counted, BARE), Models(), rng()).values
+    got = propensity_models(
+        side_by_side(original, Distinct(frame=cells, n=s)), Models(), rng()
+    ).values
     closed = fit(y.astype(float), s.astype(float))
     assert got["logistic_parameters"] == 12
     assert got["logistic_pmse"] == pytest.approx(closed.pmse, rel=1e-4)
@@ -103,7 +106,7 @@ def test_with_pairs_of_two_columns_it_is_the_closed_form():
 
 @pytest.mark.ci
 def test_chance_gives_about_one_and_shuffled_columns_are_noticed():
-    frame = people(3_000, 1)
+    frame = households(3_000, 1)
     chance = [score(frame, frame.sample(frac=1, replace=True, random_state=i)) for i in range(4)]
     assert np.mean([s.values["logistic_s_pmse"] for s in chance]) == pytest.approx(1, abs=0.25)
     worst = score(frame, shuffled(frame))
@@ -114,21 +117,58 @@ def test_chance_gives_about_one_and_shuffled_columns_are_noticed():
     assert worst.values["cart_auc"] > 0.6
 
 
-def test_bad_input_is_answered_with_reasons():
-    frame = people(50, 7)
-    assert "no table" in score(frame).why_not[""]
-    assert "no table" in score(frame, frame[["age"]], columns=("age", "sex")).why_not[""]
-    for left, right in ((frame, frame[:0]), (frame[:0], frame), (frame, frame[:1])):
-        assert "20 records" in score(left, right).why_not[""]
-    blank = pd.DataFrame({"a": [None] * 30}, dtype=object)
-    for constant in (pd.DataFrame({"a": [1] * 30}), blank):
-        got = score(constant, constant)
-        assert set(got.why_not) == {"logistic_s_pmse", "cart_ratio"}
-        assert got.values["logistic_pmse"] == pytest.approx(0)
-
-
 def test_without_scikit_learn_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.tree", None)
-    frame = people(50, 8)
+    frame = households(50, 8)
     with pytest.raises(StoreError, match="pip install"):
         score(frame, frame)
+
+
+# Lines.
+
+
+def test_slopes_are_those_of_least_squares():
+    frame, other = people(900, 1), people(700, 2)
+    wide = {column_set(list(other)): distinct(other)}
+    told = Regression(
+        x="education",
+        y="income",
+        digits=6,
+        groups=(
+            RegressionGroup(name="all"),
+            RegressionGroup(name="women", where={"sex": ["f"]}),
+            RegressionGroup(name="none", where={"sex": ["?"]}),
+        ),
+    )
+    score = regression(align(frame, wide, BARE), told)
+    for side, rows in (("original", frame), ("synthetic", other)):
+        shown = score.breakdown.set_index("group")[side]
+        for name, chosen in (("all", rows), ("women", rows[rows["sex"] == "f"])):
+            full = chosen.dropna()
+            assert shown[name] == pytest.approx(np.polyfit(full["education"], full["income"], 1)[0])
+            shift = score.breakdown.set_index("group")[f"{side}_intercept"]
+            assert shift[name] == pytest.approx(np.polyfit(full["education"], full["income"], 1)[1])
+        assert math.isnan(shown["none"])
+    assert score.values["n"] == 2
+    assert score.notes == ("no line in these groups, on a side: none",)
+    checked(score)
+    apart = regression(align(frame, marginal_tables(frame, ["age"]), BARE), told)
+    assert apart.why_not == {"": "no table has education, income, sex"}
+
+
+# Trees.
+
+
+def test_propensity_is_that_of_a_tree_on_all_rows():
+    tree = pytest.importorskip("sklearn.tree")
+    frame, other = people(900, 1), people(700, 2)
+    got = of_marginals(frame, other, ["age", "education"], ["age", "sex"])
+    score = propensity(got, Propensity(depth=4))
+    rows = pd.concat([frame, other])
+    truth = np.repeat([0, 1], [len(frame), len(other)])
+    for columns, shown in zip(got.tables, score.breakdown["pmse"], strict=True):
+        x = rows[list(columns)].fillna(-1).replace({"f": 0, "m": 1}).astype(float)
+        guess = tree.DecisionTreeClassifier(max_depth=4, random_state=0).fit(x, truth)
+        expected = np.mean((guess.predict_proba(x)[:, 1] - truth.mean()) ** 2)
+        assert shown == pytest.approx(expected, rel=1e-3)
+    checked(score)

@@ -1,45 +1,27 @@
-"""Closed-form pMSE of tables: by hand, against scipy and a regression, its expectation, and bad input."""
+"""Closed-form pMSE of tables, group gaps and densities: by hand, against scipy and slow twins, expectations."""
 
 from __future__ import annotations
 
-import math
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
 import pytest
 from fixtures.pipeline import ROOT
+from fixtures.utility import checked, side_by_side
 
-from engine.evaluation.data.aligned import align, distinct
-from engine.evaluation.findings import figures_of
-from engine.evaluation.measures.combinations import Tables, fit, table_fit
-from engine.evaluation.measures.propensity import logistic
-from engine.evaluation.study import Study
-from engine.schema import column_set
+from engine.evaluation.measures.combinations import Gap, Tables, density_rmse, fit, gaps, table_fit
 
-FIGURES = figures_of("tables")
-
-BARE = Study(title="")
 SHARED = ROOT.parent / "shared"
-BY_NAME = {f.name: f for f in FIGURES}
 
 
 def rng(seed: int = 5) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def against(original, *frames):
-    frames = [pd.DataFrame(f) for f in frames]
-    return align(pd.DataFrame(original), {column_set(list(f)): distinct(f) for f in frames}, BARE)
-
-
 def score(original, *frames, **told):
-    got = table_fit(against(original, *frames), Tables(**told), rng())
-    for name, value in got.values.items():
-        figure = BY_NAME[f"tables.{name}"]
-        assert figure.low <= value <= figure.high
-    assert not set(got.values) & set(got.why_not)
-    return got
+    got = table_fit(side_by_side(original, *frames), Tables(**told), rng())
+    return checked(got)
 
 
 def people(n: int, seed: int) -> pd.DataFrame:
@@ -55,13 +37,6 @@ def counts_of(*counts) -> tuple[np.ndarray, ...]:
 
 
 # One table.
-
-
-def test_by_hand_with_equal_sizes():
-    got = fit(*counts_of([3, 1, 0], [1, 3, 0]))
-    assert (got.cells, got.df, got.one_sided) == (2, 1, 0)
-    assert got.s_pmse == pytest.approx(4)  # 4 / 2 + 4 / 2
-    assert got.pmse == pytest.approx(4 / (16 * 4))
 
 
 def test_by_hand_with_other_sizes():
@@ -82,16 +57,6 @@ def test_it_is_pearsons_chi_square(seed):
     share = right.sum() / (left.sum() + right.sum())
     assert got.df == chi.dof
     assert got.s_pmse * got.df * (1 - share) == pytest.approx(chi.statistic)
-
-
-def test_it_is_the_pmse_of_a_saturated_regression():
-    left, right = counts_of([30, 12, 7, 51], [11, 14, 20, 40])
-    features = np.eye(4)
-    features[:, 0] = 1
-    by_model, n_parameters = logistic(features, left, right)
-    got = fit(left, right)
-    assert got.pmse == pytest.approx(by_model.pmse, rel=2e-4)  # the ridge
-    assert got.df == n_parameters - 1
 
 
 @pytest.mark.parametrize(("n_synthetic", "size"), [(500, 800), (2_000, 300)])
@@ -140,29 +105,6 @@ def test_every_table_agrees_with_a_slow_twin():
         assert got.values[f"worst_s_pmse_{width}"] == mine["s_pmse"].max()
 
 
-def test_the_original_itself_is_perfect_in_any_order_and_shuffled_columns_are_worse_than_a_sample():
-    frame = people(2_000, 6)
-    itself = score(frame, frame.sample(frac=1, random_state=1))
-    assert all(itself.values[f"{k}_{w}"] == 0 for k in ("pmse", "s_pmse") for w in (1, 2, 3))
-    shuffled = score(frame, frame.apply(lambda c: rng(len(c.name)).permutation(c)))
-    sample = score(frame, frame.sample(frac=1, replace=True, random_state=2))
-    assert shuffled.values["s_pmse_1"] == 0
-    assert shuffled.values["s_pmse_2"] > 5 > 2 > sample.values["s_pmse_2"]
-
-
-def test_bad_input_is_answered_with_reasons():
-    frame = people(30, 9)
-    assert score(frame[:0], frame).why_not == {"": "the original has no rows"}
-    assert score(frame).why_not == {"": "no table has a column of the original"}
-    for bad in (frame[:0], pd.DataFrame({"income": [np.nan]})):
-        got = score(frame[["income"]].iloc[:1] * np.nan, bad[["income"]], widths=(1,))
-        assert got.values == {"n_1": 0}
-        assert set(got.why_not) == {"pmse_1", "s_pmse_1", "worst_s_pmse_1", "one_sided_1"}
-    assert score(frame, frame[["age"]], widths=(2,)).values == {"n_2": 0}
-    assert math.isfinite(score(frame, frame[:1]).values["s_pmse_3"])
-    assert math.isfinite(score({"a": [1, np.inf, 3, 4, 5, 6, 7]}, {"a": [1, 2]}).values["pmse_1"])
-
-
 # Published: Raab 2022, table 2: a draw from the whole table has S_pMSE of about 1.
 
 
@@ -182,3 +124,73 @@ def test_sd2011_drawn_from_its_own_table_scores_as_published(n_columns, two_way,
     for width, published in ((2, two_way), (3, three_way)):
         mean = np.mean([got.values[f"s_pmse_{width}"] for got in found])
         assert mean == pytest.approx(published, abs=0.15)
+
+
+BY_JOB = Gap(group="sex", values=("f", "m"), by=("job",))
+
+
+def gap(original, *given, told=(BY_JOB,)):
+    return checked(gaps(side_by_side(original, *given), told))
+
+
+def density(original, *given, told=None):
+    aligned = side_by_side(original, *given)
+    return checked(density_rmse(aligned, told or Tables(), np.random.default_rng(0)))
+
+
+def workers(n=400, seed=2):
+    rng = np.random.default_rng(seed)
+    job = rng.choice(["a", "b", "c", None], n)
+    sex = np.where(rng.random(n) < np.where(job == "a", 0.8, 0.4), "f", "m")
+    age = rng.integers(0, 7, n).astype(float)
+    age[rng.random(n) < 0.1] = np.nan
+    return pd.DataFrame({"job": job, "sex": sex, "age": age})
+
+
+ORIGINAL = {"sex": ["f", "f", "f", "m", "f", "m", "x"], "job": ["a", "a", "a", "a", "b", "b", "b"]}
+
+
+def test_a_gap_by_hand():
+    # Original: a (3 - 1) / 4 = 0.5, b 0. Synthetic: a (1 - 1) / 2 = 0, b -1.
+    score = gap(ORIGINAL, {"sex": ["f", "m", "m", "x"], "job": ["a", "a", "b", "c"]})
+    told = score.breakdown.set_index("cell")
+    assert told["original"].to_dict() == {"a": 0.5, "b": 0.0}
+    assert told["synthetic"].to_dict() == {"a": 0.0, "b": -1.0}
+    assert told["n_original"].to_dict() == {"a": 4, "b": 2}
+    assert score.values["rmse"] == pytest.approx(np.sqrt((0.25 + 1) / 2))
+    assert score.values["weighted_rmse"] == pytest.approx(np.sqrt((4 * 0.25 + 2 * 1) / 6))
+    assert score.values["largest"] == 1
+    assert score.values["n"] == 2
+
+
+def test_the_marginal_by_hand():
+    score = gap({"sex": ["f", "m"], "job": ["a", "b"]}, {"sex": ["f", "f"], "job": ["a", "b"]})
+    # 4 cells: (f, a) 1/2 both; (m, b) 1/2 against 0; (f, b) 0 against 1/2; (m, a) 0 both.
+    assert score.values["marginal_rmse"] == pytest.approx(np.sqrt((0.25 + 0.25) / 4))
+
+
+# Densities of marginals.
+
+
+def slow_rmse(original: pd.DataFrame, synthetic: pd.DataFrame, columns) -> float:
+    sides = [
+        f[[*columns]].astype(object).where(f.notna(), "-").astype(str)
+        for f in (original, synthetic)
+    ]
+    levels = [sorted({*sides[0][c], *sides[1][c]}) for c in columns]
+    squares = []
+    for cell in product(*levels):
+        shares = [(s == list(cell)).all(axis=1).mean() for s in sides]
+        squares.append((shares[0] - shares[1]) ** 2)
+    return float(np.sqrt(np.mean(squares)))
+
+
+def test_densities_equal_a_slow_twin():
+    frame, other = workers(60), workers(45, seed=5)
+    other.loc[0, "job"] = "only here"
+    score = density(frame, other)
+    for width in (1, 2, 3):
+        slow = [slow_rmse(frame, other, c) for c in combinations(sorted(frame), width)]
+        assert score.values[f"rmse_{width}"] == pytest.approx(np.mean(slow))
+    assert score.values["n"] == 7
+    assert len(score.breakdown) == 7
