@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -28,7 +27,15 @@ from fixtures.fitting import (
     put_all,
     wait_until,
 )
-from fixtures.pipeline import ACCEPTED, CENSUS, ROOT, left_of_the_wall, table_hashes, write_spec
+from fixtures.pipeline import (
+    ACCEPTED,
+    CENSUS,
+    ROOT,
+    left_of_the_wall,
+    make_census,
+    table_hashes,
+    write_spec,
+)
 from fixtures.planted import CANARY
 
 from engine import errors
@@ -251,9 +258,9 @@ def test_a_column_with_a_universe_is_fitted_after_the_one_that_decides_it():
 
 
 @pytest.mark.ci
-def test_source_and_key_may_be_gone_when_it_fits(census_folder, tmp_path):
+def test_source_and_key_may_be_gone_when_it_fits(tmp_path):
     """What comes out is what a build gives, but for the number of jobs."""
-    shutil.copy(census_folder / "people.parquet", tmp_path)
+    make_census(tmp_path, people=1_000)
     tables = [("age",), ("age", "sex"), ("age", "education", "region")]
     text = write_spec(tmp_path, tmp_path / "people.parquet", CENSUS, tables, privacy=ACCEPTED)
     whole = table_hashes(build(read(text), tmp_path / "whole.duckdb", jobs=1))
