@@ -8,7 +8,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from fixtures.detect import EXACTLY_TEN, Exactly, accepted
+from fixtures.detect import EXACTLY_TEN, Exactly, accepted, found
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -165,3 +165,16 @@ def test_init_writes_what_it_found_and_marks_it(tmp_path):
     assert "determines" not in by_name["other"].detected
     spec = accepted(tmp_path, detection)
     assert {c.name: c.determines for c in spec.columns}["copy"] == ("fine", "coarse")
+
+
+def test_what_values_as_written_determine_coarser_ones_need_not():
+    """Years of age decide whether they are even, decades do not: a plan would refuse what `init` has written."""
+    n = np.arange(400)
+    frame = pd.DataFrame({"age": n % 50, "sex": np.where(n % 2, "m", "f")})
+    coarser = 0
+    for number in range(12):
+        thresholds = Thresholds(number.to_bytes(32, "little"))
+        age, _ = found(frame, thresholds=thresholds).columns
+        assert age.resolution is None or age.determines == ()
+        coarser += age.resolution is not None
+    assert coarser

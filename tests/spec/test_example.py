@@ -71,6 +71,7 @@ def test_init_plan_and_build_take_tables_and_width(tmp_path):
     assert len(tomllib.loads((tmp_path / "release.toml").read_text())["tables"]) == 3
     tablepack("key", "new", "release.key", cwd=tmp_path)
     planned = tablepack("plan", "release.toml", "--tables", "sex", "--json", cwd=tmp_path)
+    assert planned.returncode == 0, planned.stderr
     published = [t["columns"] for t in json.loads(planned.stdout)["tables"] if t["published"]]
     assert published == [["sex"]]
     wrong = tablepack("build", "release.toml", "--tables", "twon", "-o", "x.duckdb", cwd=tmp_path)

@@ -317,8 +317,11 @@ class _Detector:
             return detection
         table = self._table(names, detection.named)
         told: dict[str, list[str]] = {}
+        # What is seen of values as written need not hold of coarser ones.
+        coarsened = {c.name for c in detection.columns if c.resolution is not None}
         for finer, coarser in determined(table, self.thresholds, self.report):
-            told.setdefault(finer, []).append(coarser)
+            if finer not in coarsened:
+                told.setdefault(finer, []).append(coarser)
         columns = tuple(
             replace(c, determines=tuple(told[c.name]), detected=(*c.detected, "determines"))
             if c.name in told
