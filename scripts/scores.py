@@ -24,6 +24,7 @@ import study
 from attacks.cloning import clone_accuracy
 from bench import TABLEPACK, floor_of
 from measured import command_line, markdown, record
+from pandas.api.types import is_numeric_dtype
 from study import RELEASES, SEED
 
 from engine.api.reading import read
@@ -35,7 +36,9 @@ from engine.evaluation.data.reading import read_original, read_release, released
 from engine.evaluation.findings import Finding, named
 from engine.evaluation.measures.suite import score_all, score_one
 from engine.evaluation.study import Row, Study, read_baselines, read_study
+from engine.schema import quoted
 from engine.spec import ReleaseSpec
+from queries.release import open_release
 
 FOLDERS = {"nist-acs": study.NIST, "sd2011": study.SYNTHPOP}
 FILES = {
@@ -45,6 +48,8 @@ FILES = {
 }
 CENSUS_PEOPLE = 27_253  # as many as in the NIST excerpt
 CLONES = (1, 4, 16, 64)
+QUESTIONS, MOST_VALUES, TINY = 60, 25, 1e-9
+"""Statements asked of the wide table, and the most values of a column that they group by."""
 TABLES = "".join(f"[[tables]]\n{entry}\n\n" for entry in ("all = 1", "all = 2", 'columns = "all"'))
 """Of a release with a wide table."""
 MEASURES = (
@@ -70,6 +75,8 @@ WIDE = [
         ("records equal to one of the data", "uniques.exact_matches", "4", "", 0, "lower"),
         ("... made of a half: of its people", "members.exact_matches", "", "", 0, "lower"),
         ("... made of a half: of others", "others.exact_matches", "", "", 0, "lower"),
+        ("intervals that hold, counts by 3 and 4 columns", "modelled.counts", "", ">= .90", 3, "higher"),
+        ("... means of one in groups by 2 and 3 others", "modelled.means", "", ">= .90", 3, "higher"),
         ("rows with an impossible pair", "fit.impossible", "", "", 0, "lower"),
         ("build, processor seconds", "build.cpu", "", "", 0, "lower"),
     )
@@ -113,10 +120,48 @@ def measured(how: Study, source: Path, folder: Path, *, wide: bool = False) -> d
                 name = attack.__name__
                 scores[name] = attack(held, how.risks, generator(SEED, name))
             scores |= of_half(how, source, folder / "half", baselines)
+        found |= modelled(original, release)
         found["fit.impossible"] = float(released.cards[widest]["wide"]["impossible"])
     for measure, one in scores.items():
         one.breakdown.to_csv(folder / "scores" / f"{measure}.csv", index=False)
     return found | named(scores)
+
+
+def modelled(original: pd.DataFrame, release: Path) -> dict[str, float]:
+    """Share of intervals that hold, of random groups that only the wide table answers for."""
+    rng, held = np.random.default_rng(SEED), {"counts": [], "means": []}
+    few = [name for name in original if original[name].nunique() <= MOST_VALUES]
+    numbers = [name for name in original if is_numeric_dtype(original[name]) and name not in few]
+    with open_release(release) as opened:
+        for _ in range(QUESTIONS):
+            by = rng.choice(few, rng.integers(2, 4), replace=False).tolist()
+            of = str(rng.choice(numbers))
+            listed = ", ".join(map(quoted, by))
+            text = f"SELECT {listed}, count({quoted(of)}) AS n, avg({quoted(of)}) AS m FROM data GROUP BY ALL"
+            answer = opened.sql(text, intervals=True).df()
+            groups = original.assign(**{name: plain(original[name]) for name in by}).groupby(by)[of]
+            truth = groups.agg(["count", "mean"])
+            keys = pd.MultiIndex.from_arrays([plain(answer[name]) for name in by])
+            real = truth.reindex(keys)
+            for name, one in (("n", real["count"].fillna(0)), ("m", real["mean"])):
+                ends = [
+                    answer[f"{name}_{end}"].to_numpy(float, na_value=np.nan)
+                    for end in ("low", "high")
+                ]
+                known = np.isfinite(ends[0]) & one.notna().to_numpy()
+                inside = (ends[0] <= one.to_numpy() + TINY) & (one.to_numpy() - TINY <= ends[1])
+                held["counts" if name == "n" else "means"] += inside[known].tolist()
+    return {f"modelled.{name}": float(np.mean(each)) for name, each in held.items()}
+
+
+def plain(values: pd.Series) -> pd.Series:
+    """Values as texts that do not depend on a type; a blank is the empty one."""
+    number = pd.to_numeric(values, errors="coerce")
+    return (
+        number.map("{:.10g}".format)
+        .where(number.notna(), values.astype(str))
+        .where(values.notna(), "")
+    )
 
 
 def built(how: Study, source: Path, folder: Path, *, wide: bool) -> tuple[ReleaseSpec, Path]:
