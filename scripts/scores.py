@@ -130,9 +130,10 @@ def measured(how: Study, source: Path, folder: Path, *, wide: bool = False) -> d
 def modelled(original: pd.DataFrame, release: Path) -> dict[str, float]:
     """Share of intervals that hold, of random groups that only the wide table answers for."""
     rng, held = np.random.default_rng(SEED), {"counts": [], "means": []}
-    few = [name for name in original if original[name].nunique() <= MOST_VALUES]
-    numbers = [name for name in original if is_numeric_dtype(original[name]) and name not in few]
     with open_release(release) as opened:
+        known = [name for name in original if name in opened.columns]
+        few = [name for name in known if original[name].nunique() <= MOST_VALUES]
+        numbers = [n for n in known if is_numeric_dtype(original[n]) and n not in few]
         for _ in range(QUESTIONS):
             by = rng.choice(few, rng.integers(2, 4), replace=False).tolist()
             of = str(rng.choice(numbers))
@@ -148,9 +149,9 @@ def modelled(original: pd.DataFrame, release: Path) -> dict[str, float]:
                     answer[f"{name}_{end}"].to_numpy(float, na_value=np.nan)
                     for end in ("low", "high")
                 ]
-                known = np.isfinite(ends[0]) & one.notna().to_numpy()
+                is_known = np.isfinite(ends[0]) & one.notna().to_numpy()
                 inside = (ends[0] <= one.to_numpy() + TINY) & (one.to_numpy() - TINY <= ends[1])
-                held["counts" if name == "n" else "means"] += inside[known].tolist()
+                held["counts" if name == "n" else "means"] += inside[is_known].tolist()
     return {f"modelled.{name}": float(np.mean(each)) for name, each in held.items()}
 
 
