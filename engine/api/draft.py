@@ -146,7 +146,8 @@ def synthesize(
     >>> release = tablepack.synthesize(frame, entities="person_id")  # doctest: +SKIP
     >>> release["age", "sex"].df()  # doctest: +SKIP
     """
-    source.setdefault("tables", 2)
+    if source.get("tables") is None:
+        source["tables"] = 2
     out = _temporary() / "release.duckdb" if out is None else out
     made = draft(frame, out=out, progress=progress, **source)
     warnings.warn(_WHAT_IT_MEANS, stacklevel=2)

@@ -240,7 +240,10 @@ def replays(
                 )
                 return replace(placed, reason=why)
             effect = max(float(effect), 1.0)  # less uncertain than a sample: as one
-            kinds = _resampled(release, table, effect)
+            if effect >= table.n.sum():
+                why = "it is modelled, and the model is farther off than a sample of one row"
+                return replace(placed, reason=why)
+            kinds = _resampled(release, table, effect, check_cancelled or release.check_cancelled)
             stack = stacked(columns, [rows for of in kinds for rows in of])
             return replace(
                 placed,
@@ -462,7 +465,7 @@ def _drawn(
 
 
 def _resampled(
-    release: Session, table: TableBuckets, effect: float
+    release: Session, table: TableBuckets, effect: float, check_cancelled: Callable[[], None]
 ) -> tuple[tuple[WeightedRows, ...], ...]:
     """The same of a modelled table, whose rows are drawn again: as uncertain as a sample with a design effect.
 
@@ -473,12 +476,15 @@ def _resampled(
     n_replays = N_OF_MANY if len(rows.n) > MANY_ROWS else N_REPLAYS
     again = []
     for number in range(n_replays):
+        check_cancelled()
         rng = np.random.default_rng([*_key(release.content_hash, table.columns, number)])
-        share = rows.n / max(total, 1)
-        if effect > 1 and total > effect:
-            drawn = rng.standard_gamma(rows.n * (total - effect) / (effect - 1) / total)
-            share = drawn / drawn.sum() if drawn.sum() > 0 else share
-        n = rng.multinomial(total, share) if len(share) else rows.n
+        share = rows.n / total
+        if effect > 1:
+            drawn = rng.standard_gamma(share * ((total - effect) / (effect - 1)))
+            if drawn.sum() == 0:  # too small to tell apart: all rows are one's
+                drawn[rng.choice(len(share), p=share)] = 1.0
+            share = drawn / drawn.sum()
+        n = rng.multinomial(total, share)
         kept = n > 0
         codes = {name: of[kept] for name, of in rows.codes.items()}
         again.append(WeightedRows(codes=codes, n=n[kept]))

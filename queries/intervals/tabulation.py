@@ -369,6 +369,8 @@ def _figures(
             figures = _quantiles(entry, n, x, asked.quantile, n_entries).reshape(shape)
     given = drawn.figures(figures)
     is_count = asked.of is None
+    if asked.measure != "count":
+        given = replace(given, of_none=np.nan)  # in rows
     low, high = ends_of_figures(given, is_whole=asked.measure == "count", is_count=is_count)
     if not is_count and drawn.least_rows:
         is_first = entry < n_groups

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 
 import duckdb
@@ -17,6 +18,7 @@ from engine.api.reading import read
 from engine.errors import DamagedRelease, SpecError, StoreError
 from engine.release import build, plan
 from engine.store import GeneratorCard, earlier_release
+from queries.intervals.replays import table_of
 from queries.intervals.tabulation import tabulate
 from queries.release import open_release
 
@@ -157,6 +159,45 @@ def test_what_a_model_has_none_of_may_be_a_few(built):
     most = np.ceil(3 * max(effect, 1))  # the rule of three
     assert row == (0, 0, most, "low")
     assert (asked.value[0], asked.low[0], asked.high[0]) == (0, 0, most)
+
+
+def test_statements_of_any_shape_on_a_model(built):
+    """What they group by, limit and compute decides whether an interval can be told; none fails for it."""
+    mine = {"mine": pd.DataFrame({"j": ["cook", "smith"]})}
+    with open_release(built) as release:
+
+        def ends(text, **more):
+            answer = release.sql(text, intervals=True, **more)
+            return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+        where = "job IN (SELECT j FROM mine) AND town < 5"
+        text = f"SELECT sex, count(*) AS n FROM data WHERE {where} GROUP BY sex"
+        assert all(row["n_low"] < row["n"] < row["n_high"] for row in ends(text, tables=mine))
+        placed = ends("SELECT avg(income) AS m, job, town FROM data GROUP BY 3, 2")
+        assert any(row["m_low"] is not None for row in placed)
+        some = "avg(income) FILTER (town = 3 AND sex = 'f') AS m, avg(CASE WHEN town = 3 THEN income END) AS c"
+        (row,) = ends(f"SELECT {some} FROM data")
+        assert row["m_low"] is row["c_low"] is None
+        (row,) = ends(
+            "SELECT count(*) AS n FROM data WHERE age = 60 AND town = 3 AND income > 90000"
+        )
+        assert (row["n"], row["n_low"]) == (0, 0)
+        assert row["n_high"] > 0
+        shares = tabulate(release, ["job"], where={"town": [3]}, measure="share")
+        assert shares.high.max() < 0.7
+
+
+def test_a_design_effect_that_says_nothing_gives_no_interval(built):
+    """As a forged card may have: wide or unknown, never narrow."""
+    with open_release(built) as release:
+        table = table_of(release, WIDE)
+        for effect, known in ((2_000.0, True), (1e308, False)):
+            card = table.card | {"wide": table.card["wide"] | {"design_effect": effect}}
+            release.models.clear()
+            release.models["table", WIDE] = replace(table, card=card)
+            asked = tabulate(release, ["job"], where={"town": [3]})
+            assert np.isfinite(asked.high).any() == known
+            assert not {"reliable"} & {*asked.status}
 
 
 def test_without_tables_of_three_columns_pairs_tell(built, tmp_path):

@@ -23,6 +23,7 @@ from queries.intervals.statement.answers import (
     Rows,
     computes,
     drawn_replays,
+    is_conditional,
     matched,
     rows_of_groups,
 )
@@ -109,8 +110,9 @@ def _ends(
     more: dict[int, Ends] = {}
     reasons = []
     too_few = np.zeros(len(plain.rows), dtype=bool)
-    if drawn.least_rows:
-        too_few = ~(rows_of_groups(release, shape, plain.rows) >= drawn.least_rows)
+    if drawn.least_rows and not {*found.figures} <= shape.counted:
+        sizes = rows_of_groups(release, shape, plain.rows, tables)
+        too_few = ~(sizes >= drawn.least_rows)
     for at, figures in found.figures.items():
         is_whole, is_count = bool(_WHOLE.match(plain.types[at])), at in shape.counted
         is_amount = is_count or at in shape.amounts
@@ -129,7 +131,9 @@ def _ends(
             hidden = np.fmax(np.maximum(figures.value, most_hidden(table_of(release, table))), high)
             high = np.where(known, high, hidden)
         else:
-            low, high = (np.where(known & ~too_few, end, np.nan) for end in (low, high))
+            is_some = drawn.least_rows > 0 and is_conditional(shape, at)
+            sure = known & ~too_few & (not is_some)
+            low, high = (np.where(sure, end, np.nan) for end in (low, high))
         low, high = (np.where(ruled, 0.0, end) for end in (low, high))
         far = figures.may_be_far_off()
         status = statuses(figures.value, low, high, known, ruled, far=far, is_amount=is_amount)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.errors import QueryRefused, StoreError, TimedOut, TooLarge
+from engine.errors import NotAnswerable, QueryRefused, StoreError, TimedOut, TooLarge
 from engine.schema import ColumnSet, FloatArray
 from queries.intervals.replays import Replays, replays
 from queries.intervals.spread import ENOUGH, Figures
@@ -97,28 +97,49 @@ def matched(
         values = _values([rows, *answers], at, keys, places)
         if at in shape.amounts:  # no row is none of them
             values[:, 2:] = np.where(np.isnan(values[:, 2:]), 0.0, values[:, 2:])
+            values[np.isnan(values[:, 1]) & (values[:, 0] == 0), 1] = 0.0
         found[at] = drawn.figures(values[:, 1:].T, values[:, 0])
     return Matched(figures=found, types={at: types[at] for at in figures})
 
 
-def rows_of_groups(release: Session, shape: Shape, rows: Rows) -> FloatArray:
+def rows_of_groups(
+    release: Session, shape: Shape, rows: Rows, tables: Mapping[str, Any] | None
+) -> FloatArray:
     """Rows of the release in each group of a plain answer; NaN where the text does not tell what they are."""
-    out = np.full(len(rows), np.nan)
-    if (
-        shape.keys is None
-        or shape.is_of_sets
-        or not _is_logical(shape.select["from_table"], release)
-    ):
+    out, items = np.full(len(rows), np.nan), [*shape.select.get("select_list", [])]
+    is_told = (
+        shape.keys is not None
+        and not shape.is_of_sets
+        and len(items) == len(shape.places)  # else it may group by what is not shown
+        and _is_logical(shape.select.get("from_table", {}), release)
+    )
+    if not is_told or shape.keys is None:
         return out
+    by = [shape.places[at] for at in shape.keys]
     kept = {key: of for key, of in shape.select.items() if key not in ("having", "qualify")}
     with release.cursor() as con:
         (count,) = parsed_select(con, "SELECT count(*)")["select_list"]
-        items = [shape.select["select_list"][shape.places[at]] for at in shape.keys]
-        text = text_of_select(con, {**kept, "select_list": [*items, count], "modifiers": []})
-    counted = {comparable(row[:-1]): row[-1] for row in Session.sql(release, text).rows}
+        # In the place of figures, since a GROUP BY may name places.
+        listed = [item if at in by else count for at, item in enumerate(items)]
+        text = text_of_select(con, {**kept, "select_list": listed, "modifiers": []})
+    counts = [at for at in range(len(items)) if at not in by]
+    try:
+        found = Session.sql(release, text, tables=tables).rows if counts else []
+    except (QueryRefused, NotAnswerable):
+        return out
+    counted = {comparable([row[at] for at in by]): row[counts[0]] for row in found}
     for i, row in enumerate(rows):
         out[i] = counted.get(comparable([row[at] for at in shape.keys]), np.nan)
     return out
+
+
+def is_conditional(shape: Shape, at: int) -> bool:
+    """Whether a figure may be of some rows of its group only."""
+    items = shape.select.get("select_list", [])
+    return len(items) != len(shape.places) or any(
+        "filter" in node or node.get("class") == "CASE"
+        for node in dicts_in(items[shape.places[at]])
+    )
 
 
 def drawn_replays(release: Session, columns: ColumnSet) -> Replays:
