@@ -100,3 +100,26 @@ def test_a_sum_of_100_areas_is_as_accurate_as_one_measurement(spread):
         found.append((np.bincount(made.cells[:, 1], made.n, 20) - true) / sd)
     # The root mean square of 80 errors of sd at most 1.
     assert np.sqrt(np.mean(np.square(found))) < 1 + 3 / np.sqrt(2 * 80)
+
+
+def test_exact_figures_come_back_where_regions_have_unequal_numbers_of_areas():
+    of = np.repeat([0, 1, 2], [1, 3, 8])
+    rng = np.random.default_rng(1)
+    area_sex = rng.integers(50, 500, (12, 2)).astype(np.float64)
+    area_region = np.zeros((12, 3))
+    area_region[np.arange(12), of] = area_sex.sum(axis=1)
+    region_sex = np.zeros((3, 2))
+    np.add.at(region_sex, of, area_sex)
+    exact = {
+        ("area", "region"): area_region,
+        ("area", "sex"): area_sex,
+        ("region", "sex"): region_sex,
+    }
+    found = reconcile(
+        [margin(columns, n, 1e-6) for columns, n in exact.items()],
+        total(int(area_sex.sum())),
+        post="wls",
+        zeros=[within(of, 3)],
+    )
+    for target in found:
+        assert target.n == pytest.approx(exact[target.columns], abs=1e-3)

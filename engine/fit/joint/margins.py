@@ -288,14 +288,17 @@ def _lifted(
     return out
 
 
-def _led(part: FloatArray, above: FloatArray | float, one: Nesting, axis: int) -> FloatArray:
+def _led(
+    part: FloatArray, flat: FloatArray, above: FloatArray | float, one: Nesting, axis: int
+) -> FloatArray:
     """A component of the finer column with the sums by the coarser one that are given.
 
+    flat: The component without the column. Even shares of it differ: by areas alike, regions have as much of it as
+        they have areas.
     above: The component with the coarser column along the same axis; 0: sums of nothing.
     """
-    flat = np.zeros([size for k, size in enumerate(part.shape) if k != axis])
-    levels = _joined(flat, part, axis)
-    wanted = _joined(flat, above, axis) if isinstance(above, np.ndarray) else 0.0
+    levels = _joined(flat / len(one.of), part, axis)
+    wanted = _joined(flat / one.n, above, axis) if isinstance(above, np.ndarray) else 0.0
     size = np.maximum(np.bincount(one.of, minlength=one.n), 1)
     size = size.reshape([-1 if k == axis else 1 for k in range(part.ndim)])
     gap = (wanted - one.summed(levels, axis)) / size
@@ -463,8 +466,9 @@ def shrunk(
         if one is not None and one.lifted(subset) in out and subset not in fixed:
             axis = subset.index(one.finer)
             coarse = np.moveaxis(out[one.lifted(subset)], one.place(subset), axis)
-            likely = _led(np.broadcast_to(likely, beyond.shape), coarse, one, axis)
-            beyond = _led(beyond, 0.0, one, axis)
+            flat = out[tuple(name for name in subset if name != one.finer)]
+            likely = _led(np.broadcast_to(likely, beyond.shape), flat, coarse, one, axis)
+            beyond = _led(beyond, np.zeros_like(flat), 0.0, one, axis)
             freedom = (len(one.of) - one.n) / (len(one.of) - 1)
         if subset and subset not in fixed:
             beyond = _less_noise(beyond, variances[subset], freedom)
