@@ -123,3 +123,24 @@ def test_exact_figures_come_back_where_regions_have_unequal_numbers_of_areas():
     )
     for target in found:
         assert target.n == pytest.approx(exact[target.columns], abs=1e-3)
+
+
+@pytest.mark.parametrize("more", [(), (("sex",),)])
+def test_a_target_of_both_columns_is_kept(more):
+    of = np.repeat([0, 1, 2], 4)
+    area = np.arange(1, 13) * 100
+    both = np.zeros((12, 3))
+    both[np.arange(12), of] = area
+    names = ("area", "region", *(name for (name,) in more))
+    made = synthesise(
+        [margin(("area", "region"), both, 1.0)]
+        + [margin(columns, [3_800, 4_000], 1.0) for columns in more],
+        total(area.sum()),
+        params=DPParams(columns=names, margins=(("area", "region"), *more), epsilon=1.0),
+        levels={"area": levels_of("area", 12), "region": levels_of("region", 3)}
+        | {name: levels_of(name, 2) for (name,) in more},
+        zeros=[within(of, 3)],
+        rng=np.random.default_rng(1),
+    )
+    assert np.bincount(made.cells[:, 0], made.n, 12) == pytest.approx(area, abs=5)
+    assert (of[made.cells[:, 0]] == made.cells[:, 1]).all()
