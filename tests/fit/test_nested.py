@@ -144,3 +144,12 @@ def test_a_target_of_both_columns_is_kept(more):
     )
     assert np.bincount(made.cells[:, 0], made.n, 12) == pytest.approx(area, abs=5)
     assert (of[made.cells[:, 0]] == made.cells[:, 1]).all()
+
+
+def test_a_region_without_areas_has_no_rows():
+    areas = margin(("area",), [12, 18, 33, 37], 1.0)
+    regions = margin(("region",), [28, 60, 12], 1.0)
+    zeros = [within(np.array([0, 0, 1, 1]), 3)]
+    fine, coarse = reconcile([areas, regions], total(100), post="wls", prior=3.0, zeros=zeros)
+    assert coarse.n[2] == 0
+    assert fine.n.reshape(2, 2).sum(axis=1) == pytest.approx(coarse.n[:2], abs=1e-6)

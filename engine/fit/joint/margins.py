@@ -623,6 +623,7 @@ def _by_least_squares(
     """Post-processing `wls`."""
     named = {name for margin in margins for name in margin.columns}
     nested = [one for one in nestings(zeros) if {one.finer, one.coarser} <= named]
+    possible = {c: _inhabited(can_be, c, nested) for c, can_be in possible.items()}
     trees = {m.columns: m for m in margins if m.branching}
     known = [(m.columns, *_flat(m)) for m in margins]
     # Impossible cells carry no noise, so components have that much less of it.
@@ -658,7 +659,9 @@ def _counts(
     above = _above(narrow, nested) | {c: None for c in tables if c not in narrow}
     size = {name: k for c, n in tables.items() for name, k in zip(c, n.shape, strict=True)}
     shapes = {c: tuple(size[name] for name in c) for c in above}
-    possible = {c: possible_cells(c, shape, zeros) for c, shape in shapes.items()}
+    possible = {
+        c: _inhabited(possible_cells(c, shape, zeros), c, nested) for c, shape in shapes.items()
+    }
     # Cut at 0, a margin with few possible cells is not as much better as its noise alone would make it.
     weight = {c: v / _share(possible[c]) for c, _, v in weighed}
     tables |= {c: assembled(means, shapes[c], c) for c in above if len(c) <= WIDEST}
@@ -691,6 +694,16 @@ def _above(
 
     for columns in margins:
         add(columns)
+    return out
+
+
+def _inhabited(possible: BoolArray, columns: ColumnSet, nested: Sequence[Nesting]) -> BoolArray:
+    """The possible cells of a table less levels of coarser columns in which no level of the finer one lies."""
+    out = possible.copy()
+    for one in nested:
+        if one.coarser in columns:
+            empty = np.setdiff1d(np.arange(one.n), one.of)
+            np.moveaxis(out, columns.index(one.coarser), 0)[empty] = False
     return out
 
 
