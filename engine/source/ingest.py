@@ -546,6 +546,9 @@ def level_columns(
             above = {
                 code: path[level - 1] for code, path in column.tree.items() if len(path) >= level
             }
+            if column.other is not None:  # codes that are no value count as it, at every level
+                inner = column.tree.keys() - {*(column.domain or ())}
+                above |= dict.fromkeys(inner, by_name[name].other)
             con.execute(
                 f"CREATE OR REPLACE TEMP TABLE level_{number} AS SELECT unnest(?::VARCHAR[]) AS {CODE}, "
                 f"unnest(?::VARCHAR[]) AS {ABOVE}",

@@ -236,9 +236,15 @@ def _joint(section: DPSection, context: DPContext, problems: list[str]) -> _Join
         used = column_set(tuple({*used, *(name for margin in margins for name in margin)}))
     else:
         rest = tuple(name for name in used if name not in strata)
-        margins = _all_of(section.margins, rest, problems)
+        every = _all_of(section.margins, rest, problems)
         # A code and its levels together say no more than the code.
-        margins = tuple(m for m in margins if len({base.get(name, name) for name in m}) == len(m))
+        margins = tuple(m for m in every if len({base.get(name, name) for name in m}) == len(m))
+        if every and not margins and section.margins is not None:
+            problems.append(
+                f"dp.margins: no {section.margins} columns are left to count together: codes and their levels are not"
+            )
+        held = {name for margin in margins for name in margin}
+        margins += tuple((name,) for name in rest if every and name not in held)
     if strata and set(strata) == set(used):
         problems.append("dp.strata: no column is left to count")
     ranges = _ranges(section, used, strata, context, problems)

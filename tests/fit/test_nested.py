@@ -100,3 +100,56 @@ def test_a_sum_of_100_areas_is_as_accurate_as_one_measurement(spread):
         found.append((np.bincount(made.cells[:, 1], made.n, 20) - true) / sd)
     # The root mean square of 80 errors of sd at most 1.
     assert np.sqrt(np.mean(np.square(found))) < 1 + 3 / np.sqrt(2 * 80)
+
+
+def test_exact_figures_come_back_where_regions_have_unequal_numbers_of_areas():
+    of = np.repeat([0, 1, 2], [1, 3, 8])
+    rng = np.random.default_rng(1)
+    area_sex = rng.integers(50, 500, (12, 2)).astype(np.float64)
+    area_region = np.zeros((12, 3))
+    area_region[np.arange(12), of] = area_sex.sum(axis=1)
+    region_sex = np.zeros((3, 2))
+    np.add.at(region_sex, of, area_sex)
+    exact = {
+        ("area", "region"): area_region,
+        ("area", "sex"): area_sex,
+        ("region", "sex"): region_sex,
+    }
+    found = reconcile(
+        [margin(columns, n, 1e-6) for columns, n in exact.items()],
+        total(int(area_sex.sum())),
+        post="wls",
+        zeros=[within(of, 3)],
+    )
+    for target in found:
+        assert target.n == pytest.approx(exact[target.columns], abs=1e-3)
+
+
+@pytest.mark.parametrize("more", [(), (("sex",),)])
+def test_a_target_of_both_columns_is_kept(more):
+    of = np.repeat([0, 1, 2], 4)
+    area = np.arange(1, 13) * 100
+    both = np.zeros((12, 3))
+    both[np.arange(12), of] = area
+    names = ("area", "region", *(name for (name,) in more))
+    made = synthesise(
+        [margin(("area", "region"), both, 1.0)]
+        + [margin(columns, [3_800, 4_000], 1.0) for columns in more],
+        total(area.sum()),
+        params=DPParams(columns=names, margins=(("area", "region"), *more), epsilon=1.0),
+        levels={"area": levels_of("area", 12), "region": levels_of("region", 3)}
+        | {name: levels_of(name, 2) for (name,) in more},
+        zeros=[within(of, 3)],
+        rng=np.random.default_rng(1),
+    )
+    assert np.bincount(made.cells[:, 0], made.n, 12) == pytest.approx(area, abs=5)
+    assert (of[made.cells[:, 0]] == made.cells[:, 1]).all()
+
+
+def test_a_region_without_areas_has_no_rows():
+    areas = margin(("area",), [12, 18, 33, 37], 1.0)
+    regions = margin(("region",), [28, 60, 12], 1.0)
+    zeros = [within(np.array([0, 0, 1, 1]), 3)]
+    fine, coarse = reconcile([areas, regions], total(100), post="wls", prior=3.0, zeros=zeros)
+    assert coarse.n[2] == 0
+    assert fine.n.reshape(2, 2).sum(axis=1) == pytest.approx(coarse.n[:2], abs=1e-6)

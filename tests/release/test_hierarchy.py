@@ -314,3 +314,37 @@ def test_values_that_a_list_lacks_count_as_its_other_code_in_mode_dp(tmp_path):
     ((n,),) = release.sql("SELECT count(*) FROM data WHERE area_1 = 'R0'").rows
     known = people["area"].str.startswith("R0").sum() + 100
     assert abs(n - known) < 5 * 10
+
+
+def test_inner_codes_count_as_the_other_code_at_every_level_in_mode_dp(tmp_path):
+    people = areas_in(tmp_path, area='nullable = false\nother = "R0A00"')
+    people.loc[100:2_099, "area"] = "R1"  # a parent in the list
+    people.to_csv(tmp_path / "people.csv", index=False)
+    release = engine.build(tmp_path / "s.toml", out=tmp_path / "r.duckdb")
+    other = people["area"].isin(["abroad", "R1", "R0A00"])
+    ((n,),) = release.sql("SELECT count(*) FROM data WHERE area = 'R0A00'").rows
+    assert n == pytest.approx(other.sum(), rel=0.1)  # one large cell among small ones is shrunk
+    level = people["area"].str[:2].where(~other, "R0")
+    for region, n in release.sql("SELECT area_1, count(*) FROM data GROUP BY 1").rows:
+        assert abs(n - (level == region).sum()) < 5 * 10
+
+
+def columns_of(tmp_path, tables, margins=""):
+    areas_in(tmp_path)
+    text = (tmp_path / "s.toml").read_text()
+    text = text[: text.index("[[tables]]")].replace("[dp]", f"[dp]\n{margins}") + tables
+    (tmp_path / "s.toml").write_text(text)
+    return tmp_path / "s.toml"
+
+
+def test_a_table_of_codes_alone_is_measured_in_mode_dp(tmp_path):
+    path = columns_of(tmp_path, '[[tables]]\ncolumns = ["area"]\n')
+    assert read_spec(path).dp.margins == (("area",), ("area_1",))
+    release = engine.build(path, out=tmp_path / "r.duckdb")
+    assert {*release.tables} == {("area",), ("area_1",)}
+
+
+def test_margins_of_codes_and_their_levels_alone_are_refused(tmp_path):
+    path = columns_of(tmp_path, '[[tables]]\ncolumns = ["area", "sex"]\n', "margins = 3")
+    with pytest.raises(SpecError, match="no 3 columns are left to count together"):
+        read_spec(path)

@@ -288,14 +288,17 @@ def _lifted(
     return out
 
 
-def _led(part: FloatArray, above: FloatArray | float, one: Nesting, axis: int) -> FloatArray:
+def _led(
+    part: FloatArray, flat: FloatArray, above: FloatArray | float, one: Nesting, axis: int
+) -> FloatArray:
     """A component of the finer column with the sums by the coarser one that are given.
 
+    flat: The component without the column. Even shares of it differ: by areas alike, regions have as much of it as
+        they have areas.
     above: The component with the coarser column along the same axis; 0: sums of nothing.
     """
-    flat = np.zeros([size for k, size in enumerate(part.shape) if k != axis])
-    levels = _joined(flat, part, axis)
-    wanted = _joined(flat, above, axis) if isinstance(above, np.ndarray) else 0.0
+    levels = _joined(flat / len(one.of), part, axis)
+    wanted = _joined(flat / one.n, above, axis) if isinstance(above, np.ndarray) else 0.0
     size = np.maximum(np.bincount(one.of, minlength=one.n), 1)
     size = size.reshape([-1 if k == axis else 1 for k in range(part.ndim)])
     gap = (wanted - one.summed(levels, axis)) / size
@@ -463,8 +466,9 @@ def shrunk(
         if one is not None and one.lifted(subset) in out and subset not in fixed:
             axis = subset.index(one.finer)
             coarse = np.moveaxis(out[one.lifted(subset)], one.place(subset), axis)
-            likely = _led(np.broadcast_to(likely, beyond.shape), coarse, one, axis)
-            beyond = _led(beyond, 0.0, one, axis)
+            flat = out[tuple(name for name in subset if name != one.finer)]
+            likely = _led(np.broadcast_to(likely, beyond.shape), flat, coarse, one, axis)
+            beyond = _led(beyond, np.zeros_like(flat), 0.0, one, axis)
             freedom = (len(one.of) - one.n) / (len(one.of) - 1)
         if subset and subset not in fixed:
             beyond = _less_noise(beyond, variances[subset], freedom)
@@ -619,6 +623,7 @@ def _by_least_squares(
     """Post-processing `wls`."""
     named = {name for margin in margins for name in margin.columns}
     nested = [one for one in nestings(zeros) if {one.finer, one.coarser} <= named]
+    possible = {c: _inhabited(can_be, c, nested) for c, can_be in possible.items()}
     trees = {m.columns: m for m in margins if m.branching}
     known = [(m.columns, *_flat(m)) for m in margins]
     # Impossible cells carry no noise, so components have that much less of it.
@@ -654,7 +659,9 @@ def _counts(
     above = _above(narrow, nested) | {c: None for c in tables if c not in narrow}
     size = {name: k for c, n in tables.items() for name, k in zip(c, n.shape, strict=True)}
     shapes = {c: tuple(size[name] for name in c) for c in above}
-    possible = {c: possible_cells(c, shape, zeros) for c, shape in shapes.items()}
+    possible = {
+        c: _inhabited(possible_cells(c, shape, zeros), c, nested) for c, shape in shapes.items()
+    }
     # Cut at 0, a margin with few possible cells is not as much better as its noise alone would make it.
     weight = {c: v / _share(possible[c]) for c, _, v in weighed}
     tables |= {c: assembled(means, shapes[c], c) for c in above if len(c) <= WIDEST}
@@ -687,6 +694,16 @@ def _above(
 
     for columns in margins:
         add(columns)
+    return out
+
+
+def _inhabited(possible: BoolArray, columns: ColumnSet, nested: Sequence[Nesting]) -> BoolArray:
+    """The possible cells of a table less levels of coarser columns in which no level of the finer one lies."""
+    out = possible.copy()
+    for one in nested:
+        if one.coarser in columns:
+            empty = np.setdiff1d(np.arange(one.n), one.of)
+            np.moveaxis(out, columns.index(one.coarser), 0)[empty] = False
     return out
 
 

@@ -240,6 +240,7 @@ def without_coarser(
             target
             for target in left
             if one.coarser not in target.columns
+            or one.finer in target.columns
             or not any({*target.columns} - {one.coarser} | {one.finer} <= other for other in held)
         ]
     read_off: list[Nesting] = []
