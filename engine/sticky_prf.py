@@ -49,7 +49,7 @@ def siphash128(key: bytes, words: Sequence[UInt64Array]) -> UInt64Array:
 
 def _hashed(key: bytes, words: Sequence[UInt64Array], lanes: int) -> UInt64Array:
     """So many words of each message's hash."""
-    # Here: whoever draws nothing does without numba, which takes a quarter of a second to import.
+    # Imported here: callers that draw nothing do without numba, which takes a quarter of a second to import.
     from engine import siphash as of_messages
 
     n = len(words[0])

@@ -1,4 +1,4 @@
-"""Attacks on releases. Each is also run where it must win, its positive control: else its failure says nothing."""
+"""Attacks on releases. Each is also run where it must win, its positive control: else its failure proves nothing."""
 
 from __future__ import annotations
 

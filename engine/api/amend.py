@@ -185,7 +185,7 @@ def carry_out(
 ) -> releases.Made | None:
     """Make a change, and edit the text of its spec just before the release is put in place.
 
-    Whoever is interrupted between the two says the same again; a release ahead of its spec would be refused.
+    After an interruption between the two, the same call is repeated; a release ahead of its spec would be refused.
 
     Returns: What was built; None if there was nothing to build.
     """

@@ -116,11 +116,11 @@ def help_of(declared: Callable[..., Any], name: str) -> str:
 
 
 def _words(declared: Callable[..., Any], name: str) -> dict[str, Any]:
-    """What Typer is told of a parameter: its help, and the bounds of a field."""
+    """Arguments for Typer: the help of a parameter, and the bounds of a field."""
     fields = getattr(declared, "model_fields", {})
     bounds = [] if name not in fields else fields[name].metadata
-    told = {of: getattr(b, by) for b in bounds for by, of in _BOUNDS.items() if hasattr(b, by)}
-    return {"help": help_of(declared, name)} | told | _WORDS.get(name, {})
+    limits = {of: getattr(b, by) for b in bounds for by, of in _BOUNDS.items() if hasattr(b, by)}
+    return {"help": help_of(declared, name)} | limits | _WORDS.get(name, {})
 
 
 def _hints(declared: Callable[..., Any]) -> dict[str, Any]:

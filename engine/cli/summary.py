@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 def summary_of(
-    told: Release | ReleaseSpec, made: Release | Made, signature: Signature | None
+    described: Release | ReleaseSpec, made: Release | Made, signature: Signature | None
 ) -> dict[str, Any]:
     """What is printed about a release, as plain values; of one that was just written, without opening it."""
     return {
         "path": str(made.path),
         "bytes": made.path.stat().st_size,
-        "title": told.title,
-        "vintage": told.vintage,
+        "title": described.title,
+        "vintage": described.vintage,
         "key_id": made.key_id,
-        "unit": told.unit.as_dict(),
-        "entity": told.entity.as_dict(),
-        "tables": len(told.tables),
+        "unit": described.unit.as_dict(),
+        "entity": described.entity.as_dict(),
+        "tables": len(described.tables),
         "content_hash": made.content_hash,
         "signed_by": None if signature is None else signature.fingerprint,
         "signature_checked": signature is not None and signature.is_checked,

@@ -954,7 +954,7 @@ class Audit:
                 f"through (95 % interval {percent(best.copied_low)} to {percent(best.copied_high)}).",
             ]
         found = (
-            "not even a whole copy of it would be found, so the audit says nothing: more runs (--runs) say more"
+            "not even a whole copy of it would be found, so the audit is inconclusive: use more runs (--runs)"
             if best.found_from is None
             else f"a generator that copied {percent(best.found_from)} of it would be found 8 times of 10"
         )

@@ -62,7 +62,7 @@ class Figure:
     high: float = math.inf
     # What a copy of the original scores (utility), or a release without information about persons (risk).
     perfect: float | None = None
-    # How many columns it looks at together: "1", "2", "3", "all", or "" where that says nothing.
+    # How many columns it looks at together: "1", "2", "3", "all", or "" where that has no meaning.
     columns: str = ""
     digits: int = 3  # Digits after the point that are shown
     # good, poor: At `good` or better the verdict is good, beyond `poor` it is poor; None: only stated.

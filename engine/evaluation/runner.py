@@ -250,7 +250,7 @@ class Processes:
         failed: list[BaseException] = []
 
         def begun() -> Iterator[int]:
-            """The next jobs, taken by whoever is free."""
+            """The next jobs, taken by the next free worker."""
             while todo and not failed:
                 with contextlib.suppress(IndexError):
                     yield todo.popleft()

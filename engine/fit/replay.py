@@ -4,7 +4,7 @@
 clumps, rows beyond the outermost released values and rows with hidden values get their share. `replay` runs the shipped
 measurement and fit on weighted rows under a key and gives the table that a release of them would show. The difference
 between a statement on the replay and on what was imagined is distributed like the error of the release. Everything here
-is public; whoever has the release can run it. Measured coverage: `queries/intervals/README.md`.
+is public; anybody with the release can run it. Measured coverage: `queries/intervals/README.md`.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ from engine.sticky_prf import siphash
 #
 # Of columns that declare no bounds values are drawn up to where released ranges end. A snapped range reaches to the
 # next power of two, so beyond the data: days of 2021 lie in a range that begins in 2020. Nothing is drawn beyond the
-# outermost released range, and of that range only its inner end: whoever is in it stands there or further out. So no
+# outermost released range, and of that range only its inner end: people in it are there or further out. So no
 # value is drawn that is smaller than all of the data, or larger. All of it follows from measurements, so it is no
 # further look: which ranges are released depends on noisy thresholds alone.
 
@@ -422,7 +422,7 @@ def marks_of(support: Support, universes: Universes) -> Marks:
     marks[own.declared.condition] = mark
     above = universes.get(own.declared.column)
     while above is not None and above.declared.outside is None:
-        # Whoever is inside has a value in the deciding column, so is inside that one's universe too.
+        # People inside have a value in the deciding column, so are inside that one's universe too.
         marks[above.declared.condition] = np.maximum(mark, 0)
         above = universes.get(above.declared.column)
     return marks

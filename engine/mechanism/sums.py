@@ -3,8 +3,9 @@
 A group is a combination of single values of a table's other columns that the table releases; a column's own table has
 one, everybody. Values are clipped to the released ranges of the group where it first stands alone, from the lowest to
 the highest. They are taken as differences from the middle of these, so that a sum hardly depends on how many they are;
-whoever moves from one end to the other changes it by less than the power of two that multiplies the noise of a count.
-Of an entity with more rows than count, each that counts has the mean of all. Public facts alone decide ends and noise.
+a person who moves from one end to the other changes it by less than the power of two that multiplies the noise of a
+count. Of an entity with more rows than count, each that counts has the mean of all. Public facts alone decide ends and
+noise.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from engine.spec import ReleaseSpec
 from engine.store import as_text, words_of
 
 MOST_STATED = 2**15
-"""Characters of JSON that margins and public levels are stated in; of more a release says nothing, and nobody can
+"""Characters of JSON that margins and public levels are stated in; longer lists are not stated, and nobody can
 replay it: half of what a text of the catalogue may have."""
 
 

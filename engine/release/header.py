@@ -95,7 +95,7 @@ def inputs_of(spec: ReleaseSpec) -> list[str | Path]:
 def counted_of(spec: ReleaseSpec) -> dict[str, Any]:
     """What a release adds to its parameters where its rows are not those of the source: the column of its entities.
 
-    So that whoever compares it with data knows which rows of these it stands for.
+    So that a comparison with the data knows which rows of these it stands for.
     """
     if spec.count == "rows":
         return {}

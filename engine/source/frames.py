@@ -36,7 +36,7 @@ class Frame:
 def register_frame(con: duckdb.DuckDBPyConnection, frame: Any, *, by_row: bool = False) -> Frame:
     """Register a pandas DataFrame, or anything with an Arrow stream, as `frame`; `by_row` as in `prepared`."""
     relation: Any
-    pandas = sys.modules.get("pandas")  # slow to load; whoever holds a frame of it has done so
+    pandas = sys.modules.get("pandas")  # slow to load; a caller with a data frame has loaded it
     if pandas is not None and isinstance(frame, pandas.DataFrame):
         from engine.source.forms.dataframe import orders_of, prepared
 

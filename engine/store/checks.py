@@ -10,9 +10,9 @@ each. A view with another definition could read anything, and a column with a de
 function, could run anything: none of them is ever bound.
 
 Sizes: repeated text compresses a thousandfold, and what Python reads does not count against DuckDB's memory limit: a
-small file could exhaust the memory of whoever opens it. DuckDB's own statistics give the longest text of a column, so
-no longer text is ever decompressed; then the lengths are added up. The writer refuses in terms of the spec what the
-reader would refuse.
+small file could exhaust the memory of the process that opens it. DuckDB's own statistics give the longest text of a
+column, so no longer text is ever decompressed; then the lengths are added up. The writer refuses in terms of the spec
+what the reader would refuse.
 
 Facts: a name or a type in the catalogue becomes SQL, a number becomes a size: types, ranges, lengths and consistency
 are checked, at a cost that does not grow with the synthetic rows.

@@ -177,7 +177,7 @@ class _Worker:
         return b"".join(parts)
 
     def kill(self) -> None:
-        """Kill the process; whoever waits for its answer cleans up."""
+        """Kill the process; the thread that waits for its answer cleans up."""
         self._child.kill()
 
     def close(self) -> None:

@@ -367,7 +367,7 @@ class Result:
         return self._given(unreleased).fetch(form)
 
     def _warn_of_unknown(self) -> None:
-        """Warn whoever takes a frame, which has no room for it."""
+        """Warn the caller of a frame method: a frame has no place for notes."""
         for why in self.marks.unknown:
             warnings.warn(
                 f"It is not known which figures are released, so imputed ones may be among them: {why}",

@@ -57,7 +57,7 @@ class System:
     shown: np.ndarray
 
     def ratio(self) -> np.ndarray:
-        """What each equation tells of each person if all others are unknown, added up: who is most exposed."""
+        """Information of each equation on each person if all others are unknown, added up: who is most exposed."""
         square = self.matrix.multiply(self.matrix)
         total = 1 + np.asarray(square.sum(axis=1)).ravel()
         each = square.multiply(1 / total[:, None]).tocsr()

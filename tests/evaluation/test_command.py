@@ -56,7 +56,7 @@ def is_running(pid: int) -> bool:
 
 
 def raise_once_told(told: Path, error: BaseException, monkeypatch) -> None:
-    """Waiting for a command with a limit raises once the command has told of its child, however long that takes."""
+    """Waiting for a command with a limit raises once the command has reported its child, however long that takes."""
     waits = subprocess.Popen.wait
 
     def wait(process, seconds=None):

@@ -97,7 +97,7 @@ def evaluated(original, synthetic, study: Study = WHOLE) -> Result:
         assert math.isfinite(value), name
         assert told.low - 1e-9 <= value <= told.high + 1e-9, (name, value)
     for name, found in {**result.scores, **result.risks}.items():
-        assert found.values or found.why_not, f"{name} says nothing"
+        assert found.values or found.why_not, f"{name} has neither figure nor reason"
         assert all(found.why_not.values()), name
     return result
 

@@ -65,9 +65,7 @@ def asked(release, figure, pairs):
 @pytest.mark.ci
 @pytest.mark.parametrize("figure", sliced(["count(*)", "avg(age)", "sum(age)"]))
 def test_equal_groups_differ_in_five_of_a_hundred_at_most(alike, figure):
-    pairs = list(
-        zip(SAME[::2], SAME[1::2], strict=True)
-    )  # of 30 that hang on nothing of each other
+    pairs = list(zip(SAME[::2], SAME[1::2], strict=True))  # of 30 independent ones
     answers = [x for made in alike for x in asked(made, figure, pairs).rows[0]]
     assert len(answers) == 3 * 10
     assert None not in answers

@@ -1,4 +1,4 @@
-"""Measured sums: by plain counting without noise, their noise, and who is told of what."""
+"""Measured sums: by plain counting without noise, their noise, and what is disclosed to whom."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_a_first_line_of_data_is_in_doubt(tmp_path, text):
 
 
 def test_a_rare_spelling_of_null_is_neither_written_nor_told():
-    """Whether anybody has one hangs on one person; the build stops there and says so."""
+    """Whether anybody has one depends on one person; the build stops there and says so."""
     column, detection = one([str(n) for n in range(40)] + ["N"] * 9)
     assert column.kind == "integer"
     assert column.nulls == ("",)

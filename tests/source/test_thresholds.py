@@ -1,4 +1,4 @@
-"""What detection decides hangs on no single person: noisy thresholds, and what one person more or less changes."""
+"""What detection decides depends on no single person: noisy thresholds, and what one person more or less changes."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from queries.release import open_release
 from queries.sql.budget import Budget, resident_mb, watched
 
 ENDLESS = "SELECT range, 'abc' || range AS text FROM range(10000000000)"
-pytestmark = pytest.mark.skipif(resident_mb() == 0, reason="this system does not tell of memory")
+pytestmark = pytest.mark.skipif(resident_mb() == 0, reason="this system does not report memory")
 
 
 @pytest.fixture(scope="module")

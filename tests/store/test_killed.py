@@ -1,15 +1,12 @@
-"""Builds, and copies that grow, killed or out of disk: the old release is served, or the new one is complete."""
+"""Builds killed or out of disk: the old release is served, or the new one is complete."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import pytest
 from fixtures.release import (
     HEADER,
@@ -25,8 +22,8 @@ from fixtures.tiny import tiny_release
 
 import engine.store.staging
 from engine.errors import InternalError
-from engine.store import Staging, manifest_path, verify_release
-from engine.store.manifest import file_hash, read_manifest
+from engine.store import Staging, verify_release
+from engine.store.manifest import read_manifest
 from engine.store.staging import staging_folder
 
 REPO = Path(__file__).resolve().parents[2]
@@ -214,41 +211,3 @@ def test_full_disk(tmp_path, share):
     assert verify_release(path, verify="hash") == old
     build_release(path, header=header, supports=supports, seed=1)
     assert verify_release(path, verify="hash").content_hash != old.content_hash
-
-
-# Those of before need other numbers than these have in a release of all.
-NEW = {("AGE",), ("SEX",), ("AGE", "TOWN")}
-BEFORE = replace(HEADER, tables=tuple(table for table in TABLES if table not in NEW))
-
-
-def names_of(path: Path) -> set[tuple[str, str]]:
-    """Tables by their views and physical names."""
-    with duckdb.connect(str(path), read_only=True) as con:
-        return {*con.execute("SELECT name, physical FROM catalog.tables").fetchall()}
-
-
-@pytest.fixture(scope="module")
-def ready(tmp_path_factory):
-    """The release to grow, and one of all tables."""
-    folder = tmp_path_factory.mktemp("growing")
-    old = build_release(folder / "old.duckdb", header=BEFORE)
-    return old, build_release(folder / "whole.duckdb")
-
-
-def test_a_copy_that_has_begun_to_grow_is_resumed(ready, tmp_path):
-    """Tables stored before are still there, under their numbers."""
-    path = tmp_path / "r.duckdb"
-    for source, target in zip(
-        (ready[0], manifest_path(ready[0])), (path, manifest_path(path)), strict=True
-    ):
-        shutil.copy(source, target)
-    earlier = (path, file_hash(path))
-    with Staging.open(path, HEADER, build_id="grown", force=True, earlier=earlier) as staging:
-        assert staging.finished() == {*BEFORE.tables}
-        stage(staging, replace(HEADER, tables=(("AGE",),)), SUPPORTS)
-    with Staging.open(path, HEADER, build_id="grown", force=True, earlier=earlier) as staging:
-        assert staging.finished() == {*BEFORE.tables, ("AGE",)}
-        stage(staging, HEADER, SUPPORTS)
-        staging.finish()
-    assert names_of(ready[0]) < names_of(path)
-    assert verify_release(path).content_hash == verify_release(ready[1]).content_hash

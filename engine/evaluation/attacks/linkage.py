@@ -434,8 +434,8 @@ def _model(
 ) -> Model:
     """Estimate m from the columns that a pass leaves free, u being that of all pairs, and the share of matches of all.
 
-    A column that every pass blocks on says nothing: its m is set to its u. Agreement in the block has raised the share
-    of matches there.
+    A column that every pass blocks on is uninformative: its m is set to its u. Agreement in the block has raised the
+    share of matches there.
     """
     n = len(sides.compared)
     sums, times, steps, converged, odds = np.zeros((n, N_LEVELS)), np.zeros(n), 0, True, []

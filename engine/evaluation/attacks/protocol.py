@@ -167,7 +167,7 @@ def held(
             if c in side.values
         }
         for columns, table in side.tables.items():
-            # Asked again, sticky noise is the same: such a view says nothing more.
+            # Asked again, sticky noise is the same: such a view adds no information.
             if not columns or any(
                 view.columns == columns
                 and np.array_equal(view.table.n, table.n)

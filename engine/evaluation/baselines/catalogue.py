@@ -100,7 +100,7 @@ def command_of(
     text: str | Sequence[str],
     *,
     name: str = "",
-    promise: str = "What its makers promise; tablepack knows nothing of it.",
+    promise: str = "What its makers promise; tablepack cannot check it.",
     origin: str = "theirs",
     seconds: float = SECONDS,
 ) -> Baseline:
@@ -244,7 +244,7 @@ class Entrant:
     def promise(self) -> str:
         if self.baseline is not None:
             return self.baseline.promise
-        return "What its makers promise; tablepack knows nothing of how it was made."
+        return "What its makers promise; tablepack does not know how it was made."
 
     @property
     def origin(self) -> str:

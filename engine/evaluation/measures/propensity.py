@@ -139,7 +139,7 @@ def _distinct(
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Propensities:
-    """What a model thinks of groups of records."""
+    """What a model predicts for groups of records."""
 
     guess: Floats  # shape (n_groups,): Probability that a record of the group is synthetic
     original: Floats  # original, synthetic: shape (n_groups,): Records of the group

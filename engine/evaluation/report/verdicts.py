@@ -59,7 +59,7 @@ class Line:
     verdict: Verdict
     why: str  # Why it was not computed, else empty
     is_declared: bool = True  # The study declares its measure
-    over: int = 0  # Columns of the table that a measure of whole tables read; 0 says nothing
+    over: int = 0  # Columns of the table that a measure of whole tables read; 0: not applicable
     is_rounded: bool = False  # Its numbers may be published
 
     @property

@@ -378,8 +378,8 @@ def mean_components(
     sums: Components = {}
     weights: dict[ColumnSet, float] = {}
     for columns, n, variance in margins:
-        # Lifted to coarser columns a margin says nothing new of the others. Levels of several sizes have unequal noise:
-        # it is taken as its mean.
+        # Lifted to coarser columns, a margin has no new information on the others. Levels of several sizes have
+        # unequal noise: it is taken as its mean.
         views = {columns: (n, frozenset[str]()), **_lifted(columns, n, nested)}
         for names, (held, new) in views.items():
             size = dict(zip(names, held.shape, strict=True))

@@ -129,8 +129,8 @@ def _matched(
 ) -> tuple[Int64Array, Int64Array]:
     """Pair rows of the first half with rows of the second whose exchange gains, the best first, none twice.
 
-    An exchange gains what both rows gain alone; of rows alike otherwise this thinks too little, never too much. A row's
-    best partner is found by levels, not one by one.
+    An exchange gains what both rows gain alone; for rows that are otherwise alike this is too low, never too high. A
+    row's best partner is found by levels, not one by one.
     """
     size = gained.shape[1]
     least, which = np.empty((size, size), np.int64), np.empty((size, size), np.int64)

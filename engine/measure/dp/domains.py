@@ -116,7 +116,7 @@ def _mark_members(
     marks[own.condition][name] = mark
     decider = columns.get(own.column)
     while decider and (above := decider.universe) and above.outside is None:
-        # Whoever is inside has a value in the deciding column, so is inside that one's universe too.
+        # People inside have a value in the deciding column, so are inside that one's universe too.
         marks.setdefault(above.condition, {})[name] = np.maximum(mark, 0).astype(np.int8)
         decider = columns.get(above.column)
 

@@ -316,15 +316,15 @@ class _Detector:
         if len(names) < 2:
             return detection
         table = self._table(names, detection.named)
-        told: dict[str, list[str]] = {}
+        implied: dict[str, list[str]] = {}
         # What is seen of values as written need not hold of coarser ones.
         coarsened = {c.name for c in detection.columns if c.resolution is not None}
         for finer, coarser in determined(table, self.thresholds, self.report):
             if finer not in coarsened:
-                told.setdefault(finer, []).append(coarser)
+                implied.setdefault(finer, []).append(coarser)
         columns = tuple(
-            replace(c, determines=tuple(told[c.name]), detected=(*c.detected, "determines"))
-            if c.name in told
+            replace(c, determines=tuple(implied[c.name]), detected=(*c.detected, "determines"))
+            if c.name in implied
             else c
             for c in detection.columns
         )

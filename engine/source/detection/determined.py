@@ -190,7 +190,7 @@ def _numbered(cells: np.ma.MaskedArray[Any, Any]) -> Int64Array:
 def _is_ruled_out(finer: Int64Array, coarser: Int64Array) -> bool:
     """Whether more people speak against it already than any threshold allows.
 
-    No entity is in the sample twice; and whoever is not where most are speaks against it in all rows, too.
+    No entity is in the sample twice; and a person who is not where most are speaks against it in all rows, too.
     """
     return any(
         len(finer) >= LARGEST and _spoken_against(finer[:n], coarser[:n])[0] >= LARGEST

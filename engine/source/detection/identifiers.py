@@ -344,9 +344,7 @@ class _Facts:
     """What the values of a group's columns and of a number in it say."""
 
     is_numbered: bool  # Groups have several numbers, and numbers occur in several groups
-    is_counted: (
-        bool  # From one, or nought, upwards in nearly every group, which are of several sizes
-    )
+    is_counted: bool  # From one, or zero, upwards in nearly every group, which are of several sizes
     is_one: bool  # Nearly every pair has one row, or its rows agree in what neither column tells
 
 

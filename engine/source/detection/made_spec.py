@@ -203,7 +203,7 @@ def _by_name(columns: Mapping[str, Column] | Iterable[Column] | None) -> dict[st
 
 
 def _listed(tables: Iterable[Iterable[str]] | int) -> list[list[str]] | int:
-    """The tables as lists. A text is a list of letters to Python; whoever gives one means a column."""
+    """The tables as lists. A text is a list of letters to Python; a caller who gives one means a column."""
     if isinstance(tables, int):
         return tables
     given = [tables] if isinstance(tables, str) else list(tables)

@@ -248,7 +248,7 @@ def _said(writing: Writing, usual: Writing, kind: str | None = None) -> dict[str
     dates = {"date_format": writing.date_format}
     dates |= {"century": writing.century} if writing.century else {}
     if writing.decimal == usual.decimal and not writing.thousands:
-        numbers = {}  # whoever reads thousands reads what has none
+        numbers = {}  # a reader of thousands separators also reads numbers without
     said: dict[str, str] = {}
     said |= numbers if kind is None or kind in NUMBER_KINDS else {}
     said |= dates if kind is None or kind in DATE_KINDS else {}

@@ -38,7 +38,7 @@ _OUT_OF_ROOM = (duckdb.OutOfMemoryException, duckdb.IOException, OSError, Memory
 
 
 class TaskFailed(RuntimeError):
-    """A task of ours failed; says nothing of the data."""
+    """A task of ours failed; the message contains no data."""
 
 
 @contextmanager
@@ -299,7 +299,7 @@ def sum_up(con: duckdb.DuckDBPyConnection, batches: Batches, *, sums: Any) -> It
 
 @dataclass(frozen=True, kw_only=True)
 class Codes:
-    """What is told of the codes of the columns that are counted, by short name."""
+    """Descriptions of the codes of the counted columns, by short name."""
 
     spans: Mapping[str, CodeSpan]
     # Of ranked columns: the code of each position in the list; null is the last.

@@ -107,13 +107,13 @@ def rows_of_groups(
 ) -> FloatArray:
     """Rows of the release in each group of a plain answer; NaN where the text does not tell what they are."""
     out, items = np.full(len(rows), np.nan), [*shape.select.get("select_list", [])]
-    is_told = (
+    is_known = (
         shape.keys is not None
         and not shape.is_of_sets
         and len(items) == len(shape.places)  # else it may group by what is not shown
         and _is_logical(shape.select.get("from_table", {}), release)
     )
-    if not is_told or shape.keys is None:
+    if not is_known or shape.keys is None:
         return out
     by = [shape.places[at] for at in shape.keys]
     kept = {key: of for key, of in shape.select.items() if key not in ("having", "qualify")}
