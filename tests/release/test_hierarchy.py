@@ -329,6 +329,15 @@ def test_inner_codes_count_as_the_other_code_at_every_level_in_mode_dp(tmp_path)
         assert abs(n - (level == region).sum()) < 5 * 10
 
 
+def test_rows_with_inner_codes_are_not_counted_at_any_level_without_other_in_mode_dp(tmp_path):
+    people = areas_in(tmp_path)
+    people.loc[100:2_099, "area"] = "R1"  # a parent in the list
+    people.to_csv(tmp_path / "people.csv", index=False)
+    release = engine.build(tmp_path / "s.toml", out=tmp_path / "r.duckdb")
+    for region, n in release.sql("SELECT area_1, count(*) FROM data GROUP BY 1").rows:
+        assert abs(n - people["area"].str.startswith(region + "A").sum()) < 5 * 10
+
+
 def columns_of(tmp_path, tables, margins=""):
     areas_in(tmp_path)
     text = (tmp_path / "s.toml").read_text()
