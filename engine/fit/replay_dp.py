@@ -10,14 +10,14 @@ Margins that stretch beyond the rows' columns are measured as far as these go: t
 A table that a margin covers is read off that margin's target, which the drawn rows of a release are brought near to;
 others are drawn row by row from the fit.
 
-Unlike what is released, the data were not shrunk: a release is smoother than they are. So what is imagined is rougher,
-by as much as the stated noise and the strength of what is released leave open (`_rough`).
+Unlike what is released, the data were not shrunk: a release is smoother than they are. It states how strong each
+component of its margins is without noise; what is imagined is rougher than the rows, by what these lack (`_rough`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -26,7 +26,14 @@ import numpy as np
 
 from engine.fit.joint import joint_rows, reconciled, synthesise
 from engine.fit.joint.ipf import sampled
-from engine.fit.joint.margins import WIDEST, assembled, components, on_simplex, possible_cells
+from engine.fit.joint.margins import (
+    WIDEST,
+    assembled,
+    components,
+    on_simplex,
+    possible_cells,
+    signals,
+)
 from engine.fit.joint.synthesis import distinct, values_inside
 from engine.levels import (
     Levels,
@@ -54,8 +61,6 @@ HALVINGS = 5
 RAKINGS = 10
 """How often imagined margins are raked to the sums of their columns, which putting out what is below 0 has moved."""
 
-TINY = 1e-12
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MarginNoise:
@@ -80,6 +85,9 @@ class JointMechanism:
     levels: Mapping[str, Levels]
     zeros: tuple[StructuralZero, ...] = ()
     sums: tuple[MarginNoise, ...] = ()  # Sums of positions in levels
+    signals: Mapping[ColumnSet, float] = field(
+        default_factory=dict
+    )  # See `engine.fit.joint.margins`
 
     @property
     def unmeasured(self) -> ColumnSet:
@@ -118,19 +126,19 @@ def imagine(
     zeros = [zero for zero in mechanism.zeros if {*zero.columns} <= {*columns}]
     best = _best(margins, table, params)
     if best is None:
-        seen, whole = _rougher(margins, {m.columns for m in margins}, zeros, rng)
-        by_columns = {m.columns: replace(m, variance=0.0, branching=0) for m in whole}
+        rough = _rougher(margins, {m.columns for m in margins}, mechanism.signals, zeros, rng)
+        by_columns = {m.columns: replace(m, variance=0.0, branching=0) for m in rough}
         total = Margin(columns=(), n=np.array(int(rows.n.sum()), dtype=np.int64), variance=0.0)
         made = _drawn([*by_columns.values()], total, params, mechanism, zeros, rng)
         own = _projected(made, columns, table, mechanism)
     else:  # margins that share no column with the table say nothing but of the total
         near = [m for m in margins if {*table} & {*m.columns}]
-        seen, whole = _rougher(near, {best.columns}, zeros, rng)
-        rough = next(m for m in whole if m.columns == best.columns)
+        rough = _rougher(near, {best.columns}, mechanism.signals, zeros, rng)
+        counts = next(m.n for m in rough if m.columns == best.columns)
         summed = tuple(k for k, name in enumerate(best.columns) if name not in table)
-        own = _cells_of(rough.n.sum(axis=summed))
+        own = _cells_of(counts.sum(axis=summed))
     return ImaginedData(
-        rows=_placed(own, table, mechanism, rng), columns=columns, margins=tuple(seen)
+        rows=_placed(own, table, mechanism, rng), columns=columns, margins=tuple(rough)
     )
 
 
@@ -202,88 +210,83 @@ def _projected(
 def _rougher(
     margins: Sequence[Margin],
     chosen: Collection[ColumnSet],
+    signals: Mapping[ColumnSet, float],
     zeros: Sequence[StructuralZero],
     rng: np.random.Generator,
-) -> tuple[list[Margin], list[Margin]]:
-    """What of released margins may have been there to be seen, and what beside it.
+) -> list[Margin]:
+    """What margins of the data may have been, given those of released rows.
 
     chosen: Those whose associations matter; others follow the sums by one column.
     """
     trees = {m.columns for m in margins if m.branching}
-    ways: dict[str, tuple[FloatArray, FloatArray]] = {}
+    ways: dict[str, FloatArray] = {}
     for name in sorted({name for margin in margins for name in margin.columns}):
         holding = [m for m in margins if name in m.columns]
         n = holding[0].n.sum(
             axis=tuple(k for k, c in enumerate(holding[0].columns) if c != name), dtype=np.float64
         )
         precision = [len(n) / (m.variance * m.n.size) if m.variance else np.inf for m in holding]
-        parts = components(n, (name,))
-        shown, own = replace(holding[0], columns=(name,), n=n.astype(np.int64)), parts[(name,)]
-        is_tree = (name,) in trees  # not shrunk
-        both = (own, own) if is_tree else _rough(own, 0.0, 1 / sum(precision), rng)
-        ways[name] = _counts(
-            [assembled(parts | {(name,): one}, n.shape, (name,)) for one in both], shown, zeros
-        )
-    seen: list[Margin] = []
-    whole: list[Margin] = []
+        parts, own = components(n, (name,)), (name,)
+        if own not in trees:  # these are not shrunk
+            parts[own] = _rough(parts[own], 0.0, 1 / sum(precision), signals.get(own), rng)
+        ways[name] = _possible(assembled(parts, n.shape, own), own, zeros)
+    out = []
     for margin in margins:
-        exact = margin.n.astype(np.float64)
-        pair = exact, exact
-        if margin.columns in chosen and 1 < exact.ndim <= WIDEST:
-            pair = _counts(_associated(margin, rng), margin, zeros)
-        for k, out in enumerate((seen, whole)):
-            raked = _raked(pair[k], [ways[name][k] for name in margin.columns])
-            raked = raked if raked.any() else exact
-            n_rows = int(margin.n.sum())
-            out.append(replace(margin, n=sampled(raked, n_rows, "rounded", rng)))
-    return seen, whole
+        n = margin.n.astype(np.float64)
+        if margin.columns in chosen and 1 < n.ndim <= WIDEST:
+            n = _possible(_associated(margin, signals, rng), margin.columns, zeros)
+        raked = _raked(n, [ways[name] for name in margin.columns])
+        raked = raked if raked.any() else margin.n.astype(np.float64)
+        out.append(replace(margin, n=sampled(raked, int(margin.n.sum()), "rounded", rng)))
+    return out
 
 
-def _counts(
-    both: Sequence[FloatArray], margin: Margin, zeros: Sequence[StructuralZero]
-) -> tuple[FloatArray, FloatArray]:
-    """Two versions of a margin, brought to what its counts can be."""
-    possible, rows = possible_cells(margin.columns, margin.n.shape, zeros), float(margin.n.sum())
-    one, other = (on_simplex(n, possible, rows) for n in both)
-    return one, other
+def _possible(n: FloatArray, columns: ColumnSet, zeros: Sequence[StructuralZero]) -> FloatArray:
+    """A margin brought to what its counts can be."""
+    return on_simplex(n, possible_cells(columns, n.shape, zeros), max(float(n.sum()), 0.0))
 
 
-def _associated(margin: Margin, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def _associated(
+    margin: Margin, signals: Mapping[ColumnSet, float], rng: np.random.Generator
+) -> FloatArray:
     """A margin with other associations of its columns."""
     n, names = margin.n.astype(np.float64), margin.columns
     rows, size = float(n.sum()), dict(zip(names, n.shape, strict=True))
-    parts = components(n, names)
-    likely, beside = dict(parts), dict(parts)
-    for subset, part in likely.items():
+    released = components(n, names)
+    parts = dict(released)
+    for subset, part in released.items():
         if len(subset) < 2 or not part.size:
             continue
-        expected = likely[subset[:1]]
+        expected = released[subset[:1]]
         for name in subset[1:]:
-            expected = np.multiply.outer(expected, likely[(name,)]) / rows
+            expected = np.multiply.outer(expected, released[(name,)]) / rows
         variance = margin.variance * n.size / prod(size[name] for name in subset)
-        parts[subset], beside[subset] = _rough(part, expected, variance, rng)
-    return assembled(parts, n.shape, names), assembled(beside, n.shape, names)
+        parts[subset] = _rough(part, expected, variance, signals.get(subset), rng)
+    return assembled(parts, n.shape, names)
 
 
 def _rough(
-    part: FloatArray, expected: FloatArray | float, variance: float, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """A component as it may have been seen, and with what leaves no trace.
+    part: FloatArray,
+    expected: FloatArray | float,
+    variance: float,
+    signal: float | None,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """A component as it may have been before it was shrunk.
 
-    Of d coordinates with a signal of S in all and noise of variance v each, shrinking leaves S**2 / (S + d v) on
-    average; solved for S, which chance has moved by about v sqrt(2 d). Of that much the shrunk component is the best
-    guess if no direction is likelier than another; if the signal is all in its direction, what was measured is. The
-    truth may lie anywhere between. Beside it, in any direction as much noise may be missing as shrinking takes out.
+    The released one is the mean of what it may have been, so that its squared sum lacks the variance of that: in any
+    direction, and no more than there was noise. Chance moves the signal's estimate, of d coordinates with noise of
+    variance v each, by about v sqrt(2 d). Unstated, it is the S for which James and Stein leave S**2 / (S + d v).
     """
     if not part.size or not variance:
-        return part, part
+        return part
     left, noise = float(((part - expected) ** 2).sum()), part.size * variance
-    signal = (left + np.sqrt(left**2 + 4 * left * noise)) / 2
-    signal = max(signal + rng.standard_normal() * variance * np.sqrt(2 * part.size), left)
-    more = rng.uniform(1.0, np.sqrt((signal + noise) / left)) if left > noise * TINY else 1.0
-    seen = expected + more * (part - expected)
-    share = signal / (signal + noise)
-    return seen, seen + rng.normal(0.0, np.sqrt((1 - share**2) * variance), part.shape)
+    if signal is None:
+        signal = (left + np.sqrt(left**2 + 4 * left * noise)) / 2
+    signal += rng.standard_normal() * variance * np.sqrt(2 * part.size)
+    lacking = min(max(signal - left, 0.0), noise)
+    out: FloatArray = part + rng.normal(0.0, np.sqrt(lacking / part.size), part.shape)
+    return out
 
 
 def _raked(n: FloatArray, ways: Sequence[FloatArray]) -> FloatArray:
@@ -528,6 +531,11 @@ def stated(
         ],
         "levels": {name: _stated_levels(own, text) for name, own in levels.items()},
         "zeros": [[list(zero.columns), _runs_of(zero.cells.ravel())] for zero in zeros],
+        "signals": [
+            [list(columns), float(f"{one:.4g}")]
+            for columns, one in signals([m for m in margins if not m.sum_of], zeros).items()
+            if columns
+        ],
     } | ({"sums": sums} if sums else {})
 
 
@@ -543,7 +551,7 @@ def read(
     columns: All that are measured, ranked ones without their domain.
     values: The domains of ranked columns, typed.
     """
-    known = {field.name for field in fields(DPParams)}
+    known = {one.name for one in fields(DPParams)}
     plain = {name: _tuples(value) for name, value in privacy.items() if name in known}
     levels = {
         name: _read_levels(told["levels"][name], column, values.get(name))
@@ -557,6 +565,7 @@ def read(
         ),
         total=told["total"],
         levels=levels,
+        signals={tuple(names): signal for names, signal in told.get("signals", ())},
         sums=tuple(
             MarginNoise(columns=tuple(names), variance=variance, sum_of=name)
             for names, variance, name in told.get("sums", ())

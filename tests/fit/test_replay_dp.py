@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.fit.joint.margins import reconcile, signals
 from engine.fit.replay_dp import JointMechanism, MarginNoise, imagine, read, replay, stated
-from engine.levels import Levels, Margin, StructuralZero
+from engine.levels import Levels, Margin, StructuralZero, inner_depths
 from engine.params import DPParams
 from engine.schema import Column, WeightedRows
 
@@ -159,6 +160,29 @@ def test_strata_trees_and_impossible_combinations_are_kept():
             assert not errors[:, 8, 1].any()
 
 
+@pytest.mark.parametrize("directions", [0, 1, 8])
+def test_replays_err_as_much_as_the_release_that_they_replay(directions):
+    """Pairs without association, with one strong direction among weak ones, and with many."""
+    rng = np.random.default_rng(directions)
+    of_release, of_replays = [], []
+    codes = np.array([*product(range(12), range(9))])
+    for _ in range(12):
+        truth = 200 + rng.normal(0, 8, (12, 9)) * (directions > 0)
+        for one in range(directions):
+            truth += 60 / (1 + one) * np.outer(*(rng.choice([-1, 1], n) for n in (12, 9)))
+        truth = truth.clip(0).round()
+        noisy = Margin(columns=("a", "b"), n=truth + rng.normal(0, 10, (12, 9)), variance=100.0)
+        (target,) = reconcile([noisy], Margin(columns=(), n=truth.sum(), variance=0.0), post="wls")
+        made = mechanism_of({"a": 12, "b": 9}, [MarginNoise(columns=("a", "b"), variance=100.0)])
+        made = replace(made, signals=signals([noisy]))
+        shown = rows_of(target.n.round().ravel().astype(np.int64), a=codes[:, 0], b=codes[:, 1])
+        of_release.append(((target.n - truth) ** 2).mean())
+        of_replays.append((errors_of(made, shown, ("a", "b"), keys=10) ** 2).mean())
+    ratio = np.mean(of_replays) / np.mean(of_release)
+    # Without association the release is nearly exact, but cannot know it: chance may have hidden some.
+    assert (0.85 if directions else 1) < ratio < (1.15 if directions else 8)
+
+
 def test_a_key_decides_all_of_it():
     both = mechanism_of({"a": 3, "b": 4}, [MarginNoise(columns=("a", "b"), variance=9.0)])
     codes = np.array([*product(range(3), range(4))])
@@ -218,7 +242,9 @@ def test_what_is_stated_is_read_back(gaps, first, last, has_null, values, data):
     cells = np.array(data.draw(st.lists(st.booleans(), min_size=shape[0] * shape[1],
                                         max_size=shape[0] * shape[1]))).reshape(shape)  # fmt: skip
     zero = StructuralZero(columns=("g", "x"), cells=cells, why="")
-    margin = Margin(columns=("x",), n=np.zeros(len(low), dtype=np.int64), variance=2.5, branching=3)
+    n = np.zeros(len(low), dtype=np.int64)
+    tree = inner_depths(n, 3, 0)
+    margin = Margin(columns=("x",), n=n, variance=2.5, branching=3, tree=tree)
     total = Margin(columns=(), n=np.array(7), variance=1.5)
     told = json.loads(json.dumps(stated(total, [margin], levels, [zero], str)))
     plain = {"epsilon": 1.0, "noise": "laplace", "columns": ["g", "x"], "margins": [["x"]]}
@@ -226,6 +252,8 @@ def test_what_is_stated_is_read_back(gaps, first, last, has_null, values, data):
     assert found.total == 1.5
     assert found.margins == (MarginNoise(columns=("x",), variance=2.5, branching=3),)
     assert found.params.margins == (("x",),)
+    expected = signals([margin], [zero])[("x",)]
+    assert found.signals == {("x",): pytest.approx(expected, rel=1e-3)}
     assert np.array_equal(found.zeros[0].cells, cells)
     for name, own in levels.items():
         back = found.levels[name]

@@ -625,18 +625,13 @@ def _by_least_squares(
     nested = [one for one in nestings(zeros) if {one.finer, one.coarser} <= named]
     possible = {c: _inhabited(can_be, c, nested) for c, can_be in possible.items()}
     trees = {m.columns: m for m in margins if m.branching}
-    known = [(m.columns, *_flat(m)) for m in margins]
-    # Impossible cells carry no noise, so components have that much less of it.
-    noisy = [(c, np.where(possible[c], n, 0.0), v * _share(possible[c])) for c, n, v in known]
-    smallest = min((v for _, _, v in noisy if v > 0), default=1.0)
-    # Exact counts weigh as if nearly exact: they decide, and no weight is infinite.
-    weighed = [(c, n, v if v > 0 else smallest * 1e-6) for c, n, v in noisy]
+    weighed, smallest = _weighed(margins, possible)
     wholes = [(float(total.n), float(total.variance)), *map(root_of, trees.values())]
     sums = [((), np.array(n), v or smallest * 1e-9) for n, v in wholes]
     means, variances = mean_components([*_narrow(weighed), *sums], nested)
     rows = float(total.n) if total.variance == 0 else float(means[()])
     rows = max(rows, 0.0)
-    if any(v > 0 for _, _, v in noisy):
+    if any(m.variance > 0 for m in margins):
         means = shrunk(means, variances, trees, nested)
     tables = _counts(means, weighed, zeros, rows, nested)
     tables = _with_trees(tables, trees, possible, rows)
@@ -644,6 +639,32 @@ def _by_least_squares(
         Target(columns=c, n=_scaled(with_prior(n, possible[c], prior), rows, possible[c]))
         for c, n in tables.items()
     )
+
+
+def _weighed(
+    margins: Sequence[Margin], possible: Mapping[ColumnSet, BoolArray]
+) -> tuple[list[tuple[ColumnSet, FloatArray, float]], float]:
+    """Counts of margins with the variance that their components have, and the smallest of these."""
+    known = [(m.columns, *_flat(m)) for m in margins]
+    # Impossible cells carry no noise, so components have that much less of it.
+    noisy = [(c, np.where(possible[c], n, 0.0), v * _share(possible[c])) for c, n, v in known]
+    smallest = min((v for _, _, v in noisy if v > 0), default=1.0)
+    # Exact counts weigh as if nearly exact: they decide, and no weight is infinite.
+    return [(c, n, v if v > 0 else smallest * 1e-6) for c, n, v in noisy], smallest
+
+
+def signals(
+    margins: Sequence[Margin], zeros: Sequence[StructuralZero] = ()
+) -> dict[ColumnSet, float]:
+    """Squared sum of every component beyond independence less that of its noise; by chance below 0."""
+    possible = {m.columns: possible_cells(m.columns, m.n.shape, zeros) for m in margins}
+    means, variances = mean_components(_narrow(_weighed(margins, possible)[0]))
+    rows = max(float(means.get((), np.array(0.0))), 1.0)
+    out = {}
+    for subset, part in means.items():
+        beyond = part - _independent(means, subset, rows)
+        out[subset] = float((beyond * beyond).sum()) - part.size * variances[subset]
+    return out
 
 
 def _counts(
