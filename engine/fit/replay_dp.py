@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import prod
 from typing import Any
 
@@ -524,18 +524,14 @@ def stated(
     text: Writes a value of a domain.
     """
     sums = [[list(m.columns), float(m.variance), m.sum_of] for m in margins if m.sum_of]
+    counts = [m for m in margins if not m.sum_of]
+    found = signals(counts, zeros)
     return {
         "total": float(total.variance),
-        "margins": [
-            [list(m.columns), float(m.variance), m.branching] for m in margins if not m.sum_of
-        ],
+        "margins": [[list(m.columns), float(m.variance), m.branching] for m in counts],
         "levels": {name: _stated_levels(own, text) for name, own in levels.items()},
         "zeros": [[list(zero.columns), _runs_of(zero.cells.ravel())] for zero in zeros],
-        "signals": [
-            [list(columns), float(f"{one:.4g}")]
-            for columns, one in signals([m for m in margins if not m.sum_of], zeros).items()
-            if columns
-        ],
+        "signals": [float(f"{found[columns]:.4g}") for columns in _stated_components(counts)],
     } | ({"sums": sums} if sums else {})
 
 
@@ -557,15 +553,16 @@ def read(
         name: _read_levels(told["levels"][name], column, values.get(name))
         for name, column in columns.items()
     }
+    margins = tuple(
+        MarginNoise(columns=tuple(names), variance=variance, branching=branching)
+        for names, variance, branching in told["margins"]
+    )
     return JointMechanism(
         params=DPParams(**plain),
-        margins=tuple(
-            MarginNoise(columns=tuple(names), variance=variance, branching=branching)
-            for names, variance, branching in told["margins"]
-        ),
+        margins=margins,
         total=told["total"],
         levels=levels,
-        signals={tuple(names): signal for names, signal in told.get("signals", ())},
+        signals=dict(zip(_stated_components(margins), told.get("signals", ()), strict=False)),
         sums=tuple(
             MarginNoise(columns=tuple(names), variance=variance, sum_of=name)
             for names, variance, name in told.get("sums", ())
@@ -578,6 +575,19 @@ def read(
             )
             for names, runs in told["zeros"]
         ),
+    )
+
+
+def _stated_components(margins: Sequence[Margin | MarginNoise]) -> list[ColumnSet]:
+    """Components whose signal is stated, in order: those of at most three columns, for shortness."""
+    return sorted(
+        {
+            subset
+            for margin in margins
+            if len(margin.columns) <= WIDEST
+            for k in (1, 2, 3)
+            for subset in combinations(margin.columns, k)
+        }
     )
 
 
