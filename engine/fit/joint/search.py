@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from engine.errors import SpecError
 from engine.fit.budget import BUDGET
 from engine.fit.joint.margins import Nesting, Target, finest_above
-from engine.fit.supports import largest_remainder
 from engine.fit.wide.exchange import (
     IMPOSSIBLE,
     MOST,
@@ -205,13 +204,24 @@ def _singles(
 def _whole(
     singles: Sequence[FloatArray], columns: ColumnSet, nested: Sequence[Nesting], n_rows: int
 ) -> list[Int64Array]:
-    """Whole counts of each column, and of the coarser ones that it lies in: many small ones must not all become 0."""
+    """Whole counts of each column, and of the coarser ones that it lies in.
+
+    Running sums are rounded, within each level of the coarser column, so that sums of neighbours are right, too, and
+    many small counts do not all become 0.
+    """
 
     def whole(n: FloatArray, name: str) -> Int64Array:
         one = finest_above((name,), nested)
-        if one is None:
-            return largest_remainder(np.zeros(len(n), dtype=np.int64), n, np.array([n_rows]))
-        return largest_remainder(one.of, n, whole(one.summed(n, 0), one.coarser))
+        of = np.zeros(len(n), dtype=np.int64) if one is None else one.of
+        sums = np.array([n_rows]) if one is None else whole(one.summed(n, 0), one.coarser)
+        out = np.zeros(len(n), dtype=np.int64)
+        for level in np.flatnonzero(sums):
+            inside = np.flatnonzero(of == level)
+            running = np.cumsum(n[inside])
+            if running[-1] > 0:
+                reached = np.floor(running * (sums[level] / running[-1]) + 0.5).astype(np.int64)
+                out[inside] = np.diff(reached, prepend=0)
+        return out
 
     return [whole(n, name) for n, name in zip(singles, columns, strict=True)]
 
