@@ -7,6 +7,7 @@ on the held-out ones. What counts is the ratio.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -68,17 +69,19 @@ def wide_table(study: str, rows: pd.DataFrame, target: str | None = None) -> pd.
     """The rows of a wide table of all columns of some rows, as often as they count."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        if study in PACKAGES:
-            every = [tuple(rows.columns)]
-            with engine.synthesize(rows, tables=every, privacy={"accept_risk": WHY}) as release:
-                return rows_of(release)
-        name = STUDIES[study]
-        source, out = folder / "rows.csv", folder / "release.duckdb"
-        rows.to_csv(source, index=False, na_rep=(*shared.NULLS[name], "")[0])
+        name, source, out = STUDIES.get(study), folder / "rows.csv", folder / "release.duckdb"
+        rows.to_csv(source, index=False, na_rep=(*shared.NULLS.get(name, ()), "")[0])
+        if name is None:  # as `tablepack init` proposes, unread
+            spec = folder / "proposed.toml"
+            command = Path(sys.executable).with_name("tablepack")
+            proposed = [command, "init", source, "-o", spec, "--width", "1"]
+            subprocess.run(proposed, check=True, stdout=subprocess.DEVNULL)
+        else:
+            spec = Path(f"{name}.toml")
         tables = '[[tables]]\ncolumns = "all"\n'
         tables += f'target = "{target}"\n' if target else ""
-        spec = shared.spec_of(f"{name}.toml", folder, source=source, tables=tables, accept_risk=WHY)
-        with engine.build(spec, out=out) as release:
+        made = shared.spec_of(str(spec), folder, source=source, tables=tables, accept_risk=WHY)
+        with engine.build(made, out=out) as release:
             return rows_of(release)
 
 
@@ -183,10 +186,10 @@ def compared(study: str, rows: pd.DataFrame, targets: Sequence[str]) -> dict[str
         return [Ratio(target, *at, one / real[target][at]) for at, one in own.items()]
 
     made = wide_table(study, built)
-    out = {ALONE: [one for target in targets for one in ratios(made, target)]}
-    if study in STUDIES:
-        out[WITH_TARGET] = [one for t in targets for one in ratios(wide_table(study, built, t), t)]
-    return out
+    return {
+        ALONE: [one for target in targets for one in ratios(made, target)],
+        WITH_TARGET: [one for t in targets for one in ratios(wide_table(study, built, t), t)],
+    }
 
 
 def figures(ways: dict[str, list[Ratio]]) -> str:
