@@ -525,7 +525,7 @@ def stated(
     """
     sums = [[list(m.columns), float(m.variance), m.sum_of] for m in margins if m.sum_of]
     counts = [m for m in margins if not m.sum_of]
-    found = signals(counts, zeros)
+    found = signals([replace(m, branching=0, tree=()) for m in counts], zeros)
     return {
         "total": float(total.variance),
         "margins": [[list(m.columns), float(m.variance), m.branching] for m in counts],
