@@ -23,9 +23,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from engine.charts import plain, short
 from engine.errors import PrivacyError, StoreError
 from engine.evaluation.findings import FIGURES, FRAME, STRONG, WHOLE, Figure
-from engine.evaluation.report.charts import plain, short
 from engine.evaluation.runner import Evaluation, Result
 from engine.outputs import check_output, write_output
 
