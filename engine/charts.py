@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.texts import plain
+
 WIDTH, WIDE = 360, 540
 LONGEST = 24
 """Characters of a label in a chart."""
@@ -43,15 +45,6 @@ _CORNERS: dict[str, tuple[tuple[float, float], ...]] = {
 Floats = NDArray[np.float64]
 Box = tuple[float, float, float, float]
 """Left, upper, right and lower end, in pixels."""
-
-
-def plain(text: object) -> str:
-    """Return a text without control characters, line breaks and marks of direction: they have no place in a label."""
-    strange = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-    joiners = "\u200c\u200d"  # Part of the spelling in some scripts
-    return "".join(
-        " " if unicodedata.category(c) in strange and c not in joiners else c for c in str(text)
-    )
 
 
 def short(text: object, most: int = LONGEST) -> str:
