@@ -91,9 +91,18 @@ def shown(text: str) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     char = found[0]
-    if char in _BREAKS or char in _JOINERS or unicodedata.category(char) not in _HIDDEN:
+    if char in _BREAKS or not _is_hidden(char):
         return char
     return char.encode("unicode_escape").decode("ascii")
+
+
+def plain(text: object) -> str:
+    """A text in one line, without control characters and marks of direction."""
+    return " ".join("".join(" " if _is_hidden(c) else c for c in str(text)).split())
+
+
+def _is_hidden(char: str) -> bool:
+    return char not in _JOINERS and unicodedata.category(char) in _HIDDEN
 
 
 def figure_text(value: object) -> str:

@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import time
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from typing import Any, Literal
 from engine.errors import QueryRefused, StoreError, TooLarge
 from engine.outputs import REQUESTS
 from engine.schema import ColumnSet, column_set
-from engine.texts import parsed_json
+from engine.texts import parsed_json, plain
 
 State = Literal["waiting", "added", "declined"]
 MOST_WAITING = 200
@@ -79,7 +78,7 @@ def leave_request(
     release: Path, columns: ColumnSet, *, reason: str, who: str = "", now: datetime | None = None
 ) -> TableRequest:
     """Add a request; return the pending one if the same user has already made it."""
-    reason, who = _plain(reason), _plain(who)
+    reason, who = plain(reason), plain(who)
     if not reason:
         raise QueryRefused("A request needs a reason: what the table is for")
     if len(reason) > LONGEST_REASON or len(who) > LONGEST_NAME:
@@ -115,7 +114,7 @@ def settle_request(release: Path, number: int, state: State, answer: str = "") -
     with _locked(release):
         known = read_requests(release)
         found = waiting_request(release, known, number)
-        settled = replace(found, state=state, answer=_plain(answer)[:LONGEST_REASON])
+        settled = replace(found, state=state, answer=plain(answer)[:LONGEST_REASON])
         _write(release, tuple(settled if one is found else one for one in known))
     return settled
 
@@ -127,12 +126,6 @@ def waiting_request(release: Path, known: tuple[TableRequest, ...], number: int)
             return one
     waiting = ", ".join(str(one.number) for one in known if one.state == "waiting")
     raise StoreError(f"{release}: no pending request {number}; pending: {waiting or 'none'}")
-
-
-def _plain(text: str) -> str:
-    """Return text in one line, without control characters."""
-    kept = "".join(c if unicodedata.category(c)[0] != "C" else " " for c in text)
-    return " ".join(kept.split())
 
 
 def _request_of(raw: Any) -> TableRequest:

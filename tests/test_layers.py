@@ -14,13 +14,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ENGINE_ROOT = {
     *("engine.errors", "engine.version", "engine.schema", "engine.params", "engine.keys"),
-    "engine.key_files",
+    *("engine.key_files", "engine.charts"),
     *("engine.cell_keys", "engine.sticky_prf", "engine.ranges", "engine.levels", "engine.progress"),
     *("engine.kernels", "engine.siphash"),
     *("engine.relations", "engine.outputs", "engine.signals", "engine.texts", "engine.units"),
     *("engine.folders", "engine.guarantee", "engine.periods", "engine.processes"),
 }
 FOR_QUERIES = {
+    "engine.charts",
     "engine.errors",
     "engine.folders",
     "engine.guarantee",

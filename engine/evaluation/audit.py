@@ -32,12 +32,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from engine.charts import WIDE, WIDTH, Chart, Scale, percent
 from engine.errors import DamagedRelease, DataError, InternalError, SpecError
 from engine.evaluation.command import command_words, made_by, masked, texts_of
 from engine.evaluation.data.aligned import listed
 from engine.evaluation.data.reading import Released, read_release
 from engine.evaluation.findings import FRAME, notes_frame, optional
-from engine.evaluation.report.charts import WIDE, WIDTH, Chart, Scale, percent
 from engine.evaluation.report.page import render
 from engine.evaluation.report.pictures import Picture
 from engine.evaluation.report.verdicts import check_target, json_of, json_text, write_both

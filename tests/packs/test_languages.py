@@ -168,3 +168,18 @@ def test_pages_show_narrow_intervals_as_such_and_how_much_may_be_hidden(pack):
     assert len(hidden) > 10
     assert page.count("at most ") >= len(hidden)
     assert f"at most {hidden[0]['high']}" in page
+
+
+def test_a_chart_shows_the_parts_of_its_table_in_colours_that_the_page_allows(pack):
+    page = (pack / "pages/T1.html").read_text("utf-8")
+    svg = page[page.index("<svg") : page.index("</svg>")]
+    assert "style" not in svg, "the policy of the page blocks inline styles"
+    inks = set(re.findall(r"var\(--(\w+)\)", svg))
+    assert inks == {"s0", "s1", "ink", "quiet", "rule"}
+    css = (pack / "site.css").read_text("utf-8")
+    assert all(f"--{ink}: #" in css for ink in inks)
+    rows = rows_of(pack / "tables/T1.csv")
+    parts = [r for r in rows if r["sex"] != "_T" and r["region"].startswith("R")]
+    texts = re.findall(r"<text[^>]*>([^<]*)", svg)
+    assert texts[-len(parts) :] == [r["value"] for r in parts]
+    assert {texts.count(r["region"]) for r in parts} == {1}

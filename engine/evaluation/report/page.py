@@ -18,12 +18,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.charts import WIDE, Chart, Scale, scale, short
 from engine.errors import StoreError
 from engine.evaluation.attacks.protocol import excess
 from engine.evaluation.compare import LOSS, TEXTS, Comparison, Spread
 from engine.evaluation.data.aligned import listed
 from engine.evaluation.findings import FIGURES, STRONG, TITLES, Figure, Finding, Rate
-from engine.evaluation.report.charts import WIDE, Chart, Scale, scale, short
 from engine.evaluation.report.pictures import (
     Names,
     Picture,

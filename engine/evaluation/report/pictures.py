@@ -17,9 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from engine.evaluation.data.aligned import counts, covering
-from engine.evaluation.findings import STRONG, TITLES, WHOLE, Rate
-from engine.evaluation.report.charts import (
+from engine.charts import (
     INKS,
     MARKS,
     WIDE,
@@ -31,6 +29,8 @@ from engine.evaluation.report.charts import (
     scale,
     short,
 )
+from engine.evaluation.data.aligned import counts, covering
+from engine.evaluation.findings import STRONG, TITLES, WHOLE, Rate
 from engine.evaluation.report.verdicts import Improvement, Line, Verdict, cell
 from engine.evaluation.runner import Evaluation, Result
 

@@ -24,9 +24,9 @@ from fixtures.report import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.charts import MARKS, Scale, rows, scale
 from engine.errors import PrivacyError, StoreError
 from engine.evaluation.findings import Finding
-from engine.evaluation.report.charts import MARKS, Scale, rows, scale
 from engine.evaluation.report.page import write_report
 from engine.evaluation.report.pictures import Names, distortions, uses
 from engine.evaluation.report.verdicts import (
@@ -344,4 +344,4 @@ def test_texts_are_escaped_and_every_mark_is_drawn():
     svg = chart.svg()
     assert "<b>" not in svg
     assert svg.count("&lt;b&gt;") == len(legend) + 4
-    assert len(re.findall(r'<path style="fill:var\(--less\)" d="M[^"]+Z?"', svg)) == len(MARKS)
+    assert len(re.findall(r'<path fill="var\(--less\)" d="M[^"]+Z?"', svg)) == len(MARKS)

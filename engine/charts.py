@@ -1,7 +1,8 @@
 """Charts as small SVG in colours that the page sets, so that one file is right by day and by night.
 
-A `Chart` has two scales and a legend; its methods add marks in data coordinates; `svg` gives the element. Colours are
-names of the page's CSS variables. Invariant: all text is escaped; the same calls give the same bytes.
+Of packs and of evaluation reports. A `Chart` has two scales and a legend; its methods add marks in data coordinates;
+`svg` gives the element. Colours are names of the page's CSS variables, set as attributes: a page may forbid inline
+styles. Invariant: all text is escaped; the same calls give the same bytes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from engine.texts import plain
 
 WIDTH, WIDE = 360, 540
 LONGEST = 24
@@ -42,14 +45,6 @@ _CORNERS: dict[str, tuple[tuple[float, float], ...]] = {
 Floats = NDArray[np.float64]
 Box = tuple[float, float, float, float]
 """Left, upper, right and lower end, in pixels."""
-
-
-def plain(text: object) -> str:
-    """Return a text without control characters, line breaks and marks of direction: they have no place in a label."""
-    return "".join(
-        " " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") else c
-        for c in str(text)
-    )
 
 
 def short(text: object, most: int = LONGEST) -> str:
@@ -282,6 +277,11 @@ class Chart:
             ink = "ink" if is_bold else "quiet"
             self._text(box[0], box[3] - 2, text, ink=ink, more=' font-weight="bold"' * is_bold)
 
+    def write(self, texts: Sequence[str], x: Any, y: Any) -> None:
+        """Write a text to the right of each point."""
+        for text, a, b in zip(texts, self.px(x), self.py(y), strict=True):
+            self._text(a + 6, b + 3.5, text)
+
     # --- SVG
 
     def _path(
@@ -296,11 +296,11 @@ class Chart:
     ) -> None:
         if not d:
             return
-        colour = f"fill:none;stroke:var(--{ink})" if stroke else f"fill:var(--{ink})"
-        width = f' stroke-width="{stroke:g}"' if stroke else ""
-        width += f' stroke-dasharray="{dash}"' if dash else ""
-        width += f' opacity="{alpha:.3g}"' if alpha != 1 else ""
-        self.parts.append(f'<path style="{colour}" d="{d}"{width}{more}/>')
+        colour = f'fill="none" stroke="var(--{ink})"' if stroke else f'fill="var(--{ink})"'
+        look = f' stroke-width="{stroke:g}"' if stroke else ""
+        look += f' stroke-dasharray="{dash}"' if dash else ""
+        look += f' opacity="{alpha:.3g}"' if alpha != 1 else ""
+        self.parts.append(f'<path {colour} d="{d}"{look}{more}/>')
 
     def _text(
         self,
@@ -323,7 +323,7 @@ class Chart:
         elif anchor == "start" and x + room > self.width:
             more += f' textLength="{self.width - x:.1f}" lengthAdjust="spacingAndGlyphs"'
         self.parts.append(
-            f'<text style="fill:var(--{ink})" x="{x:.1f}" y="{y:.1f}" font-size="{_SIZE:g}" '
+            f'<text fill="var(--{ink})" x="{x:.1f}" y="{y:.1f}" font-size="{_SIZE:g}" '
             f'text-anchor="{anchor}"{more}>{html.escape(shown)}</text>'
         )
 
@@ -331,8 +331,8 @@ class Chart:
         """Return the element with its title, which is also its text alternative."""
         title = html.escape(plain(self.title), quote=True)
         return (
-            f'<svg viewBox="0 0 {self.width:g} {self.height:g}" role="img" aria-label="{title}" '
-            f'style="max-width:{self.width:g}px"><title>{title}</title>{"".join(self.parts)}</svg>'
+            f'<svg viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}" direction="ltr" role="img" '
+            f'aria-label="{title}"><title>{title}</title>{"".join(self.parts)}</svg>'
         )
 
 
@@ -341,14 +341,16 @@ def rows(
     labels: Sequence[str],
     x: Scale,
     *,
+    at: Sequence[float] | None = None,
     step: float = 19,
     width: float = WIDTH,
     legend: Sequence[Entry] = (),
 ) -> Chart:
-    """Return a chart with one labelled row an entry, the first on top, at 0, the next at -1."""
-    n = max(len(labels), 2)
+    """Return a chart with a labelled row an entry, the first on top; by default they are at 0, -1, ..."""
+    places = [-float(i) for i in range(len(labels))] if at is None else at
+    n = max(1 - min(places, default=0), 2)
     left = min(14 + 6.3 * max(map(len, labels), default=0), 0.48 * width)
-    ticks = [(-i, label) for i, label in enumerate(labels)]
+    ticks = [(place, label) for place, label in zip(places, labels, strict=True) if label]
     y = Scale(low=0.4 - n, high=0.6, ticks=ticks)
     return Chart(title, x, y, width=width, height=50 + step * n, left=left, legend=legend)
 
