@@ -280,7 +280,8 @@ class Chart:
     def write(self, texts: Sequence[str], x: Any, y: Any) -> None:
         """Write a text to the right of each point."""
         for text, a, b in zip(texts, self.px(x), self.py(y), strict=True):
-            self._text(a + 6, b + 3.5, text)
+            if np.isfinite(a):
+                self._text(a + 6, b + 3.5, text)
 
     # --- SVG
 

@@ -218,23 +218,23 @@ def _rougher(
 
     chosen: Those whose associations matter; others follow the sums by one column.
     """
-    trees = {m.columns for m in margins if m.branching}
+    in_trees = {name for m in margins if m.branching for name in m.columns}  # not shrunk
     ways: dict[str, FloatArray] = {}
     for name in sorted({name for margin in margins for name in margin.columns}):
-        holding = [m for m in margins if name in m.columns]
-        n = holding[0].n.sum(
-            axis=tuple(k for k, c in enumerate(holding[0].columns) if c != name), dtype=np.float64
+        one, own = next(m for m in margins if name in m.columns), (name,)
+        n = one.n.sum(
+            axis=tuple(k for k, c in enumerate(one.columns) if c != name), dtype=np.float64
         )
-        precision = [len(n) / (m.variance * m.n.size) if m.variance else np.inf for m in holding]
-        parts, own = components(n, (name,)), (name,)
-        if own not in trees:  # these are not shrunk
-            parts[own] = _rough(parts[own], 0.0, 1 / sum(precision), signals.get(own), rng)
+        parts = components(n, own)
+        if name not in in_trees:
+            variance = _variance(own, len(n), margins)
+            parts[own] = _rough(parts[own], 0.0, variance, signals.get(own), rng)
         ways[name] = _possible(assembled(parts, n.shape, own), own, zeros)
     out = []
     for margin in margins:
         n = margin.n.astype(np.float64)
         if margin.columns in chosen and 1 < n.ndim <= WIDEST:
-            n = _possible(_associated(margin, signals, rng), margin.columns, zeros)
+            n = _possible(_associated(margin, margins, signals, rng), margin.columns, zeros)
         raked = _raked(n, [ways[name] for name in margin.columns])
         raked = raked if raked.any() else margin.n.astype(np.float64)
         out.append(replace(margin, n=sampled(raked, int(margin.n.sum()), "rounded", rng)))
@@ -246,12 +246,21 @@ def _possible(n: FloatArray, columns: ColumnSet, zeros: Sequence[StructuralZero]
     return on_simplex(n, possible_cells(columns, n.shape, zeros), max(float(n.sum()), 0.0))
 
 
+def _variance(subset: ColumnSet, size: int, margins: Sequence[Margin]) -> float:
+    """Of the noise of a component, of so many combinations, in the mean of all margins that have it."""
+    having = [m for m in margins if {*subset} <= {*m.columns}]
+    return 1 / sum(size / (m.variance * m.n.size) if m.variance else np.inf for m in having)
+
+
 def _associated(
-    margin: Margin, signals: Mapping[ColumnSet, float], rng: np.random.Generator
+    margin: Margin,
+    margins: Sequence[Margin],
+    signals: Mapping[ColumnSet, float],
+    rng: np.random.Generator,
 ) -> FloatArray:
     """A margin with other associations of its columns."""
     n, names = margin.n.astype(np.float64), margin.columns
-    rows, size = float(n.sum()), dict(zip(names, n.shape, strict=True))
+    rows, size = max(float(n.sum()), 1.0), dict(zip(names, n.shape, strict=True))
     released = components(n, names)
     parts = dict(released)
     for subset, part in released.items():
@@ -260,7 +269,7 @@ def _associated(
         expected = released[subset[:1]]
         for name in subset[1:]:
             expected = np.multiply.outer(expected, released[(name,)]) / rows
-        variance = margin.variance * n.size / prod(size[name] for name in subset)
+        variance = _variance(subset, prod(size[name] for name in subset), margins)
         parts[subset] = _rough(part, expected, variance, signals.get(subset), rng)
     return assembled(parts, n.shape, names)
 
@@ -525,13 +534,18 @@ def stated(
     """
     sums = [[list(m.columns), float(m.variance), m.sum_of] for m in margins if m.sum_of]
     counts = [m for m in margins if not m.sum_of]
-    found = signals([replace(m, branching=0, tree=()) for m in counts], zeros)
+    found = signals([replace(m, branching=0, tree=()) for m in counts], total, zeros)
     return {
         "total": float(total.variance),
         "margins": [[list(m.columns), float(m.variance), m.branching] for m in counts],
         "levels": {name: _stated_levels(own, text) for name, own in levels.items()},
         "zeros": [[list(zero.columns), _runs_of(zero.cells.ravel())] for zero in zeros],
-        "signals": [float(f"{found[columns]:.4g}") for columns in _stated_components(counts)],
+        # Without noise nothing is shrunk, and exact figures of what no table shows are nobody's business.
+        "signals": [
+            float(f"{found[columns]:.4g}")
+            for columns in _stated_components(counts)
+            if any(m.variance for m in counts)
+        ],
     } | ({"sums": sums} if sums else {})
 
 
@@ -557,12 +571,19 @@ def read(
         MarginNoise(columns=tuple(names), variance=variance, branching=branching)
         for names, variance, branching in told["margins"]
     )
+    known_signals = told.get("signals")
+    if known_signals and not all(
+        type(one) in (int, float) and abs(one) < 1e300 for one in known_signals
+    ):
+        raise ValueError("signals")
     return JointMechanism(
         params=DPParams(**plain),
         margins=margins,
         total=told["total"],
         levels=levels,
-        signals=dict(zip(_stated_components(margins), told.get("signals", ()), strict=False)),
+        signals=dict(zip(_stated_components(margins), known_signals, strict=True))
+        if known_signals
+        else {},
         sums=tuple(
             MarginNoise(columns=tuple(names), variance=variance, sum_of=name)
             for names, variance, name in told.get("sums", ())

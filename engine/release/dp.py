@@ -103,6 +103,8 @@ def joint_order(
             del privacy[name]
     zeros = zeros_of(spec.columns, spec.zeros, levels)
     as_stated = stated(measured.total, measured.margins, levels, zeros, as_text)
+    if len(json.dumps(as_stated)) > MOST_STATED:
+        del as_stated["signals"]  # replays can do without, less exactly
     if len(json.dumps(as_stated)) <= MOST_STATED:
         privacy["measured"] = as_stated
     return JointOrder(

@@ -172,15 +172,31 @@ def test_replays_err_as_much_as_the_release_that_they_replay(directions):
             truth += 60 / (1 + one) * np.outer(*(rng.choice([-1, 1], n) for n in (12, 9)))
         truth = truth.clip(0).round()
         noisy = Margin(columns=("a", "b"), n=truth + rng.normal(0, 10, (12, 9)), variance=100.0)
-        (target,) = reconcile([noisy], Margin(columns=(), n=truth.sum(), variance=0.0), post="wls")
+        total = Margin(columns=(), n=truth.sum(), variance=0.0)
+        (target,) = reconcile([noisy], total, post="wls")
         made = mechanism_of({"a": 12, "b": 9}, [MarginNoise(columns=("a", "b"), variance=100.0)])
-        made = replace(made, signals=signals([noisy]))
+        made = replace(made, signals=signals([noisy], total))
         shown = rows_of(target.n.round().ravel().astype(np.int64), a=codes[:, 0], b=codes[:, 1])
         of_release.append(((target.n - truth) ** 2).mean())
         of_replays.append((errors_of(made, shown, ("a", "b"), keys=10) ** 2).mean())
     ratio = np.mean(of_replays) / np.mean(of_release)
     # Without association the release is nearly exact, but cannot know it: chance may have hidden some.
     assert (0.85 if directions else 1) < ratio < (1.15 if directions else 8)
+
+
+@pytest.mark.parametrize("variance_of_total", [0.0, 400.0])
+def test_independent_columns_of_uneven_counts_have_no_signal(variance_of_total):
+    """What is expected of noisy columns is noisy, too: of much more than the pair's own coordinates here."""
+    rng = np.random.default_rng(2)
+    one, other = np.array([0.9, *[0.1 / 11] * 11]), 0.5 ** np.arange(9.0)
+    truth = np.multiply.outer(one, other / other.sum()) * 20_000
+    found = []
+    for _ in range(200):
+        noisy = Margin(columns=("a", "b"), n=truth + rng.normal(0, 10, (12, 9)), variance=100.0)
+        n = 20_000 + rng.normal(0, np.sqrt(variance_of_total))
+        total = Margin(columns=(), n=np.array(n), variance=variance_of_total)
+        found.append(signals([noisy], total)["a", "b"] / (11 * 8 * 100.0))
+    assert abs(np.mean(found)) < 4 * np.std(found) / np.sqrt(200) + 0.02
 
 
 def test_a_key_decides_all_of_it():
@@ -252,9 +268,17 @@ def test_what_is_stated_is_read_back(gaps, first, last, has_null, values, data):
     assert found.total == 1.5
     assert found.margins == (MarginNoise(columns=("x",), variance=2.5, branching=3),)
     assert found.params.margins == (("x",),)
-    expected = signals([margin], [zero])[("x",)]
+    expected = signals([replace(margin, branching=0, tree=())], total, [zero])[("x",)]
     assert found.signals == {("x",): pytest.approx(expected, rel=1e-3)}
     assert np.array_equal(found.zeros[0].cells, cells)
+    for damaged in ("a", ["x"], [None], [[1]], [float("nan")], [1e400], [1.0, 2.0], {"x": 1.0}):
+        with pytest.raises((ValueError, TypeError)):  # a StoreError where it is read
+            read(
+                told | {"signals": damaged},
+                plain,
+                {"g": text, "x": number},
+                {"g": levels["g"].values},
+            )
     for name, own in levels.items():
         back = found.levels[name]
         assert back.low.tolist() == own.low.tolist()

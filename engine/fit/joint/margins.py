@@ -654,16 +654,29 @@ def _weighed(
 
 
 def signals(
-    margins: Sequence[Margin], zeros: Sequence[StructuralZero] = ()
+    margins: Sequence[Margin], total: Margin, zeros: Sequence[StructuralZero] = ()
 ) -> dict[ColumnSet, float]:
-    """Squared sum of every component beyond independence less that of its noise; by chance below 0."""
+    """Squared sum of every component beyond independence less that of all noise in it; by chance below 0."""
     possible = {m.columns: possible_cells(m.columns, m.n.shape, zeros) for m in margins}
-    means, variances = mean_components(_narrow(_weighed(margins, possible)[0]))
-    rows = max(float(means.get((), np.array(0.0))), 1.0)
+    weighed, smallest = _weighed(margins, possible)
+    whole = (), np.array(float(total.n)), total.variance or smallest * 1e-9
+    means, variances = mean_components([*_narrow(weighed), whole])
+    rows = max(float(means[()]), 1.0)
     out = {}
     for subset, part in means.items():
         beyond = part - _independent(means, subset, rows)
-        out[subset] = float((beyond * beyond).sum()) - part.size * variances[subset]
+        noise = part.size * variances[subset]
+        if (
+            len(subset) > 1
+        ):  # what is expected of single columns has noise, too: of one after another, and of all rows
+            squares = {name: float((means[(name,)] ** 2).sum()) for name in subset}
+            scale = rows ** (2 - 2 * len(subset))
+            for name in subset:
+                others = prod(squares[other] for other in subset if other != name)
+                noise += means[(name,)].size * variances[(name,)] * others * scale
+            by_rows = (len(subset) - 1) ** 2 * variances[()] / rows**2
+            noise += by_rows * prod(squares.values()) * scale
+        out[subset] = float((beyond * beyond).sum()) - noise
     return out
 
 

@@ -55,11 +55,9 @@ def chart(table: PackTable, language: int, words: Mapping[str, str]) -> str:
     is_first = [not legend or a != b for a, b in pairwise([None, *labels])]
     at = 1.4 - np.cumsum(np.where(is_first, 1.4, 1))
     x = charts.scale([value, low, high], zero=True, room=0.2)
-    ticks = [
-        (tick, number_text(tick, table.decimals, words))
-        for tick, _ in x.labelled()[::2]
-        if abs(tick - round(tick, table.decimals)) < 1e-9
-    ]
+    shown = [tick for tick, _ in x.labelled() if abs(tick - round(tick, table.decimals)) < 1e-9]
+    base = shown.index(0.0) if 0.0 in shown else 0
+    ticks = [(tick, number_text(tick, table.decimals, words)) for tick in shown[base % 2 :: 2]]
     out = charts.rows(
         table.titles[language],
         [charts.short(label, LONGEST) * b for label, b in zip(labels, is_first, strict=True)],
@@ -76,7 +74,7 @@ def chart(table: PackTable, language: int, words: Mapping[str, str]) -> str:
     end = np.r_[high, low, high], np.r_[at, at + 0.25, at + 0.25]
     out.segments(begin, end, "ink", stroke=1.2)
     figures = [number_text(figure, table.decimals, words) for figure in value.tolist()]
-    out.write(figures, np.fmax(np.fmax(high, value), 0), at)
+    out.write(figures, np.fmax(np.where(np.isfinite(high), np.fmax(high, value), value), 0), at)
     return out.svg()
 
 
