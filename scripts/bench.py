@@ -151,7 +151,6 @@ def census_spec(
     made = spec_of("census.toml", path.parent, source=Path("people"), key=key, tables=tables)
     text = made.read_text("utf-8")
     more = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
-    # A vintage for each number of people: all are built with one key.
     for name, value in (("path", source), ("vintage", Path(source).parent.name)):
         text = re.sub(rf'(?m)^{name} = "[^"]*"', f"{name} = {json.dumps(value)}", text, count=1)
     made.write_text(text.replace("[source]\n", f"[source]\n{more}", 1), "utf-8")
@@ -160,7 +159,7 @@ def census_spec(
 
 def shipped_spec(name: str, data: Path | None, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    return spec_of(f"{name}.toml", folder, source=data_file(name, data), key="bench.key")
+    return spec_of(f"{name}.toml", folder, source=data_file(name, data), key=f"{name}.key")
 
 
 def builds() -> None:
@@ -175,7 +174,7 @@ def builds() -> None:
     tables = [*sets_of(8, 1, 2), *sets_of(7, 3), ["education", "income", "sex"]]
     for people in (SMALL, 100_000) if chosen.quick else (SMALL, 100_000, MILLION):
         source = str(census_file(folder / f"census-{people}", people, SEED).resolve())
-        key = folder.resolve() / "bench.key"
+        key = folder.resolve() / f"census-{people}.key"  # other people's would count as told before
         spec = census_spec(folder / f"census-{people}.toml", source, tables, key)
         specs.append((f"census, {people:,}", spec))
     for name in ("nist", "sd2011"):
