@@ -510,7 +510,7 @@ def _narrow(spec: ReleaseSpec) -> ReleaseSpec:
     tables = tuple(t for t in spec.tables if len(t) <= MAX_WIDTH)
     if not tables:
         raise SpecError(
-            f"compare: sticky mode builds tables of at most {MAX_WIDTH} columns, and the spec has none"
+            f"compare: compares tables of at most {MAX_WIDTH} columns, and the spec has none"
         )
     return marked_as_scratch(replace(spec, tables=tables))
 

@@ -255,7 +255,10 @@ def entrants(given: Sequence[str]) -> tuple[Entrant, ...]:
     """Return what is to be compared."""
     entries: list[str] = []
     for one in given:
-        entries += [one] if "{" in one else [part.strip() for part in one.split(",")]
+        # Commas of a command are its own; names may stand before it.
+        listed, command = re.fullmatch(r"((?:[^\s={},]+,)*)(.*)", one, re.DOTALL).groups()  # type: ignore[union-attr]
+        rest = [command] if "{" in command else command.split(",")
+        entries += [part.strip() for part in (*listed.split(","), *rest)]
     found = [entrant(entry) for entry in entries if entry]
     names = [one.name for one in found]
     # A file called as a baseline is: cart.csv beside cart.

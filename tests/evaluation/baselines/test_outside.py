@@ -103,6 +103,11 @@ def test_names_are_read():
         "mdav4",
         "own",
     ]
+    assert [one.name for one in entrants(["cart,margins,own=make {in},{out}"])] == [
+        "cart",
+        "margins",
+        "own",
+    ]
     assert "70" in found[1].baseline.name
     assert [one.is_command for one in found] == [False] * 5 + [True]
     for name in ("margins", "bootstrap", "swap", "kanon", "parametric", "dpmpm"):
