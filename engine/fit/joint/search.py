@@ -228,7 +228,8 @@ def _whole(
 
 def _allowed(table: FloatArray, rows: FloatArray, columns: FloatArray) -> FloatArray:
     """A table of two columns by iterative proportional fitting, at last to the sums of the one with more levels."""
-    sums = [rows[:, np.newaxis], columns[np.newaxis, :]]
+    # Sums that the rules contradict would leave nothing at all.
+    sums = [np.maximum(n, LEAST) for n in (rows[:, np.newaxis], columns[np.newaxis, :])]
     order = (1, 0) if len(rows) >= len(columns) else (0, 1)
     for _ in range(BUDGET.raking_cycles):
         for axis in order:

@@ -106,6 +106,21 @@ def test_a_target_of_zero_gets_no_row_where_targets_agree():
     assert nowhere <= 3000 * 0.002
 
 
+def test_targets_that_the_rules_contradict_get_possible_rows():
+    """Every row has the first level of one column, and the second of the other; only like levels are possible."""
+    ns = {"a": np.array([100.0, 0.0]), "b": np.array([0.0, 100.0])}
+    rows = support_rows(
+        [Target(columns=(name,), n=n) for name, n in ns.items()],
+        ("a", "b"),
+        {"a": 2, "b": 2},
+        zeros=[StructuralZero(columns=("a", "b"), cells=~np.eye(2, dtype=bool), why="")],
+        n_rows=100,
+        rng=np.random.default_rng(1),
+    )
+    assert len(rows) == 100
+    assert (rows[:, 0] == rows[:, 1]).all()
+
+
 @pytest.mark.ci
 def test_nothing_possible_is_an_error():
     with pytest.raises(SpecError, match="structural zeros"):
