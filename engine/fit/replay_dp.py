@@ -85,9 +85,8 @@ class JointMechanism:
     levels: Mapping[str, Levels]
     zeros: tuple[StructuralZero, ...] = ()
     sums: tuple[MarginNoise, ...] = ()  # Sums of positions in levels
-    signals: Mapping[ColumnSet, float] = field(
-        default_factory=dict
-    )  # See `engine.fit.joint.margins`
+    # Of components, see `engine.fit.joint.margins.signals`; those that are not there are estimated.
+    signals: Mapping[ColumnSet, float] = field(default_factory=dict)
 
     @property
     def unmeasured(self) -> ColumnSet:

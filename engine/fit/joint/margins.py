@@ -666,9 +666,8 @@ def signals(
     for subset, part in means.items():
         beyond = part - _independent(means, subset, rows)
         noise = part.size * variances[subset]
-        if (
-            len(subset) > 1
-        ):  # what is expected of single columns has noise, too: of one after another, and of all rows
+        if len(subset) > 1:
+            # What single columns make likely has noise, too: that of each column, and that of the number of rows.
             squares = {name: float((means[(name,)] ** 2).sum()) for name in subset}
             scale = rows ** (2 - 2 * len(subset))
             for name in subset:
