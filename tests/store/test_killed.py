@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -155,19 +156,23 @@ def test_a_batch_is_written_whole_or_not_at_all(begun):
     assert verify_release(begun.staging.path).tables == verify_release(whole).tables
 
 
-def test_a_kill_loses_the_last_batch_and_no_more(tmp_path, monkeypatch):
+def store_until_killed(path):
+    """Store tables in this process, which then ends as if killed."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        build = Build(monkeypatch)
+        begun = build.begin(Staging.open(path, HEADER, build_id="build 0"))
+        begun.put(TABLES[0])
+        begun.put(*TABLES[1:4], after=1.0)
+        begun.finished()
+        os._exit(9)  # nothing is closed
+
+
+def test_a_kill_loses_the_last_batch_and_no_more(tmp_path):
     path = tmp_path / "r.duckdb"
-    child = os.fork()
-    if child == 0:
-        try:
-            build = Build(monkeypatch)
-            begun = build.begin(Staging.open(path, HEADER, build_id="build 0"))
-            begun.put(TABLES[0])
-            begun.put(*TABLES[1:4], after=1.0)
-            begun.finished()
-        finally:
-            os._exit(0)  # as SIGKILL: nothing is closed
-    assert os.waitpid(child, 0)[1] == 0
+    child = get_context("spawn").Process(target=store_until_killed, args=(path,))
+    child.start()
+    child.join()
+    assert child.exitcode == 9
     with Staging.open(path, HEADER, build_id="build 0") as staging:
         assert staging.finished() == frozenset(TABLES[:2])
     build_release(path, seed=0)

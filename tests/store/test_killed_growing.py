@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import duckdb
@@ -42,45 +43,48 @@ def grow(path: Path) -> None:
         staging.finish()
 
 
+def grow_until(path: Path, step: int) -> None:
+    """Grow in this process, which ends, as if killed, at a step."""
+    passed = iter(range(1_000))
+
+    def pass_by() -> None:
+        if next(passed) == step:
+            os._exit(9)  # nothing is closed
+
+    def stopping(real):
+        def call(*args, **kwargs):
+            pass_by()
+            return real(*args, **kwargs)
+
+        return call
+
+    for name in STEPS:
+        setattr(engine.store.staging, name, stopping(getattr(engine.store.staging, name)))
+    engine.store.staging.BATCH_CELLS = 0  # a transaction a table, however fast they come
+    real_copy, real_replace = shutil.copyfile, Path.replace
+
+    def copy(source, target):
+        Path(target).write_bytes(Path(source).read_bytes()[: 1 << 15])
+        pass_by()  # half of it is there
+        return real_copy(source, target)
+
+    def put(self, target):
+        if self.name == "staging.duckdb":
+            pass_by()
+        return real_replace(self, target)
+
+    shutil.copyfile, Path.replace = copy, put
+    grow(path)
+
+
 def killed_at(path: Path, step: int) -> bool:
-    """Grow in a process that ends, as if killed, at a step; False: it finished before."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    try:
-        passed = iter(range(1_000))
-
-        def pass_by() -> None:
-            if next(passed) == step:
-                os._exit(9)  # nothing is closed
-
-        def stopping(real):
-            def call(*args, **kwargs):
-                pass_by()
-                return real(*args, **kwargs)
-
-            return call
-
-        for name in STEPS:
-            setattr(engine.store.staging, name, stopping(getattr(engine.store.staging, name)))
-        engine.store.staging.BATCH_CELLS = 0  # a transaction a table, however fast they come
-        real_copy, real_replace = shutil.copyfile, Path.replace
-
-        def copy(source, target):
-            Path(target).write_bytes(Path(source).read_bytes()[: 1 << 15])
-            pass_by()  # half of it is there
-            return real_copy(source, target)
-
-        def put(self, target):
-            if self.name == "staging.duckdb":
-                pass_by()
-            return real_replace(self, target)
-
-        shutil.copyfile, Path.replace = copy, put
-        grow(path)
-        os._exit(0)
-    finally:
-        os._exit(1)
+    """Grow in a process that is killed at a step; False: it finished before."""
+    # Not a fork: threads of DuckDB in this process are not in a fork of it.
+    child = get_context("spawn").Process(target=grow_until, args=(path, step))
+    child.start()
+    child.join()
+    assert child.exitcode in (0, 9)
+    return child.exitcode == 9
 
 
 def names_of(path: Path) -> set[tuple[str, str]]:
