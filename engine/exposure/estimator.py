@@ -40,8 +40,6 @@ SETTLED = 2e-3
 """Change of anybody's variance at which it has settled."""
 ATTACKED = 12, 3, 3, 6
 """Of how many people the attack is computed: of the most exposed, the rest of 1 %, of 5 %, and of all."""
-LARGE = 500
-"""What a sum over more people reveals of each is taken as known by itself: together they reveal next to nothing."""
 _SNR = np.concatenate([[0.0], np.logspace(-4, 3, 400)])
 _Z = np.linspace(-6, 6, 241)
 _WEIGHT = np.exp(-_Z * _Z / 2) / np.exp(-_Z * _Z / 2).sum()
@@ -165,7 +163,7 @@ class Estimator:
         most_right: float,
     ) -> ColumnExposure:
         """What tables reveal of one secret of a column."""
-        names, by, cells = [], [], []
+        names, shown_by, cells = [], [], []
         for table, n in times.items():
             through, how = _through(table, column, shared)
             if through is not None:
@@ -173,17 +171,17 @@ class Estimator:
                 gain = 1.0 if how is None else how.gain
                 found_in += self.people.sums(table, through, gain, n, noise_factor)
                 names += [table] * len(found_in)
-                by += [through] * len(found_in)
+                shown_by += [through] * len(found_in)
                 cells += found_in
         n_people = self.people.n_people
         n_most = max(FEWEST, round(MOST_EXPOSED * n_people))
-        snr, added = evolve(cells, n_people, before)
+        snr, unknown = evolve(cells, n_people, before)
         order = np.argsort(-snr, kind="stable")
         most, n_top = _of_most(right(snr[order]), n_most)
-        is_again = max(times.values(), default=1) > 1
+        is_again, share = max(times.values(), default=1) > 1, np.ones(n_people)
         if most > most_right and not is_again:
-            found = _attacked(self.people, by, cells, snr, before, order, n_most)
-            added *= found / np.maximum(snr, 1e-12)
+            found = _attacked(self.people, shown_by, cells, snr, before, order, n_most)
+            share = found / np.maximum(snr, 1e-12)
             snr = found
             most, n_top = _of_most(right(snr[order]), n_most)
         guessed = np.append(right(snr[order]), 0.5)  # chance, of nobody
@@ -193,6 +191,11 @@ class Estimator:
 
         is_top = np.zeros(n_people, dtype=bool)
         is_top[order[:n_top]] = True
+        by = dict.fromkeys(names, 0.0)
+        for table, one in zip(names, cells, strict=True):
+            added = np.zeros(n_people)
+            _reveal(one, unknown, added)
+            by[table] += float((added * share)[is_top].mean()) if n_people else 0.0
         return ColumnExposure(
             column=column,
             most=most,
@@ -202,11 +205,7 @@ class Estimator:
             error=_sampling_error(guessed[:n_top], n_top / max(n_people, 1), self.people.share),
             snr=ratio_of(max(float(guessed[: max(n_top, 1)].mean()), 0.5)),
             figures=sum(_figures(one, is_top) for one in cells),
-            by={
-                table: float(added[here][:, is_top].sum(axis=0).mean()) if n_people else 0.0
-                for table in dict.fromkeys(names)
-                for here in [[i for i, name in enumerate(names) if name == table]]
-            },
+            by=by,
         )
 
 
@@ -290,34 +289,25 @@ def evolve(
 
     before: What is known of everybody already.
 
-    Returns: ratio, shape (n_people,); what each table adds to it, shape (n_tables, n_people).
+    Returns: ratio, shape (n_people,); what of each secret was taken as not known for that, as a variance.
     """
+    unknown = np.full(n_people, float(np.interp(before, _SNR, _LEFT)))
+    for _ in range(STEPS):
+        snr = np.full(n_people, before)
+        for one in tables:
+            _reveal(one, unknown, snr)
+        was, unknown = unknown, np.interp(snr, _SNR, _LEFT)
+        if float(np.abs(unknown - was).max(initial=0.0)) < SETTLED:
+            break
+    return snr, was
+
+
+def _reveal(cells: Cells, unknown: FloatArray, out: FloatArray) -> None:
+    """Add what one table reveals of each person, as a ratio of signal to noise."""
     from engine.exposure.loops import reveal
 
-    unknown = np.full(n_people, float(np.interp(before, _SNR, _LEFT)))
-    by = np.zeros((len(tables), n_people))
-    snr = np.full(n_people, before)
-    for _ in range(STEPS):
-        by[:] = 0.0
-        for one, added in zip(tables, by, strict=True):
-            reveal(
-                one.person,
-                one.cell,
-                one.weight,
-                one.share,
-                one.noise,
-                one.larger,
-                one.gain,
-                unknown,
-                added,
-            )
-        snr = before + by.sum(axis=0)
-        now = np.interp(snr, _SNR, _LEFT)
-        moved = float(np.abs(now - unknown).max(initial=0.0))
-        unknown = now
-        if moved < SETTLED:
-            break
-    return snr, by
+    edges = cells.person, cells.cell, cells.weight, cells.share
+    reveal(*edges, cells.noise, cells.larger, cells.gain, unknown, out)
 
 
 def attack(
@@ -336,77 +326,47 @@ def attack(
     by: Which column of each table shows the secret; errors of near copies are unknown as the secrets are.
     snr: The bound of each person: as much is known of people who were not sampled.
     """
-    from engine.exposure.loops import SIDE_BY_SIDE, solve
+    from engine.exposure.loops import by_cell, solve
 
     n_people, rng = people.n_people, np.random.default_rng(0)
     unknown, prior = np.interp(snr, _SNR, _LEFT), np.full(n_people, 1.0 + before)
     copies = sorted({name for name, one in zip(by, tables, strict=True) if one.gain < 1})
     parts: list[tuple[Any, ...]] = []
     for name, one in zip(by, tables, strict=True):
-        n_cells, square, known = len(one.noise), one.weight**2, one.gain**2
-        sampled, others = (
-            np.bincount(one.cell, weights=w, minlength=n_cells)
-            for w in (square, square * unknown[one.person])
-        )
         noise = np.where(one.size > 0, 4.0 * one.sd**2, one.noise)
-        of_all = (1 - known) * sampled + known * others
-        all_else = (noise + of_all * one.larger)[one.cell]
-        mine = known * square
-        is_large = (sampled > LARGE)[one.cell]
-        alone = is_large * mine / (all_else - mine * unknown[one.person])
-        prior += np.bincount(one.person, weights=alone, minlength=n_people)
-        kept = np.flatnonzero(~is_large & np.isfinite(noise)[one.cell])
-        inside, rows, cell = one.person[kept], one.weight[kept], one.cell[kept]
-        weights = rows * one.gain
-        if one.gain < 1:
-            of_errors = inside + n_people * (1 + copies.index(name))
-            inside = np.concatenate([inside, of_errors])
-            weights = np.concatenate([weights, rows * math.sqrt(1 - known)])
-            cell = np.concatenate([cell, cell])
-        edges = np.argsort(cell, kind="stable")
-        n_each = np.bincount(cell, minlength=n_cells)
-        held = np.flatnonzero(n_each)
-        parts.append(
-            (
-                inside[edges].astype(np.int32),
-                weights[edges].astype(np.float32),
-                n_each[held],
-                *(each[held] for each in (one.size, noise, of_all * (one.larger - 1))),
-            )
+        errors = n_people * (1 + copies.index(name)) if one.gain < 1 else 0
+        held, n_each, person, weight, else_ = by_cell(
+            *(one.person, one.cell, one.weight, noise, one.larger, one.gain),
+            *(errors, unknown, prior),
         )
-    held_by: list[Any] = [np.concatenate(part) for part in zip(*parts, strict=True)]
-    person, weight, n_each, size, noise, missing = held_by
+        parts.append((person, weight, n_each, one.size[held], noise[held], else_))
+    person, weight, n_each, size, noise, missing = map(np.concatenate, zip(*parts, strict=True))
     first = np.concatenate([[0], np.cumsum(n_each)])
     prior = np.append(prior, np.ones(n_people * len(copies)))
     small, told = np.flatnonzero(size), people.patterns(max(one.sd for one in tables))
-    left = np.zeros(len(who))
-    for start in range(0, len(who), SIDE_BY_SIDE):
-        some = np.resize(who[start : start + SIDE_BY_SIDE], SIDE_BY_SIDE)
-        of_noise = np.repeat(noise[:, None], SIDE_BY_SIDE, axis=1)
-        of_noise[small] = _shown(size[small, None], noise[small, None], told, rng)
-        precision = (1 / (of_noise + missing[:, None])).astype(np.float32)
-        found = solve(first, person, weight, precision, prior, some)[some, np.arange(SIDE_BY_SIDE)]
-        left[start : start + SIDE_BY_SIDE] = found[: len(who) - start]
+    precision = np.empty((len(noise), len(who)), np.float32)
+    for k in range(len(who)):
+        shown = noise.copy()
+        shown[small] = _shown(noise[small], size[small], told, rng)
+        precision[:, k] = 1 / (shown + missing)
+    left = solve(first, person, weight, precision, prior, who)[who, np.arange(len(who))]
     return 1 / np.clip(left, 1e-9, 1.0) - 1
 
 
 def _shown(
-    size: Int64Array, noise: FloatArray, told: Patterns, rng: np.random.Generator
+    noise: FloatArray, size: Int64Array, told: Patterns, rng: np.random.Generator
 ) -> FloatArray:
     """Variance of the noise in what small cells show: in both sides, or that tells as much as that a side is hidden.
 
-    size, noise: shape (n_cells, 1), people, and the variance of the noise in both sides.
+    noise: shape (n_cells,), its variance in both sides; size: people.
 
-    Returns: the variances, shape (n_cells, SIDE_BY_SIDE); inf: nothing is told.
+    Returns: the variances; inf: nothing is told.
     """
-    from engine.exposure.loops import SIDE_BY_SIDE
-
-    n = np.broadcast_to(size, (len(size), SIDE_BY_SIDE))
-    plus = rng.binomial(n, 0.5)
+    plus = rng.binomial(size, 0.5)
     shown = sum(
-        (rng.random(n.shape) < told.passes[many]).astype(np.int64) for many in (plus, n - plus)
+        (rng.random(len(size)) < told.passes[many]).astype(np.int64) for many in (plus, size - plus)
     )
     # Each count has twice the noise of both; with what it tells that a side is hidden, one observation of the sum.
-    news = 1 / told.spread[n, shown] + shown / (2 * noise) - 1 / n
+    news = 1 / told.spread[size, shown] + shown / (2 * noise) - 1 / size
     with np.errstate(divide="ignore"):
         return np.asarray(1 / np.maximum(news, 0.0), np.float64)

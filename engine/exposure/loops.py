@@ -16,8 +16,8 @@ Float32Array = NDArray[np.float32]
 _MIX = np.int64(-7046029254386353131)  # 2**64 divided by the golden ratio
 
 
-SIDE_BY_SIDE = 8
-"""Systems that are solved side by side."""
+LARGE = 500
+"""What a sum over more people reveals of each is taken as known by itself: together they reveal next to nothing."""
 MOST_TURNS, NEGLIGIBLE, TINY = 100, 0.03, 1e-300
 """Iterations at most; share of the variance of a guess that it may be too small by at which they end."""
 
@@ -180,15 +180,65 @@ def reveal(
     unknown: shape (n_people,), variance of what is not known of each person's secret; the others: see `Cells`.
     """
     known = gain * gain
-    in_cell = np.zeros(len(noise))
+    variance = np.zeros(len(noise))  # of the sum
     for edge in range(len(cell)):
         of = known * unknown[person[edge]] + 1 - known
-        in_cell[cell[edge]] += of * weight[edge] ** 2
+        variance[cell[edge]] += of * weight[edge] ** 2
+    for at in range(len(noise)):
+        variance[at] = noise[at] + variance[at] * larger[at]
     for edge in range(len(cell)):
-        at, who = cell[edge], person[edge]
-        mine = known * unknown[who] * weight[edge] ** 2
-        around = noise[at] + in_cell[at] * larger[at] - mine
-        out[who] += share[edge] * known * weight[edge] ** 2 / around
+        who, square = person[edge], known * weight[edge] ** 2
+        out[who] += share[edge] * square / (variance[cell[edge]] - square * unknown[who])
+
+
+@kernel
+def by_cell(
+    person: Int64Array,
+    cell: Int32Array,
+    weight: FloatArray,
+    noise: FloatArray,
+    larger: FloatArray,
+    gain: float,
+    errors: int,
+    unknown: FloatArray,
+    prior: FloatArray,
+) -> tuple[Int64Array, Int64Array, Int32Array, Float32Array, FloatArray]:
+    """The people of each small cell of one table; what large cells reveal of people is added to `prior`.
+
+    errors: Where the error of each person is numbered from, if the table shows the secret with errors.
+    unknown: shape (n_people,), variance of what is not known of each person's secret; the others: see `Cells`.
+
+    Returns: by small cell of which anything is shown: its number, and how many entries it has; by entry who, and with
+        which weight; by cell the variance of the secrets of its people who were not sampled.
+    """
+    known, n_cells = gain * gain, len(noise)
+    times = 2 if gain < 1 else 1  # a correlation may be rounded to more than 1
+    sampled, of_all = np.zeros(n_cells), np.zeros(n_cells)
+    n_each = np.zeros(n_cells, np.int64)
+    for edge in range(len(cell)):
+        at, square = cell[edge], weight[edge] ** 2
+        sampled[at] += square
+        of_all[at] += (1 - known + known * unknown[person[edge]]) * square
+        n_each[at] += 1
+    first, n_edges = np.full(n_cells, -1), 0
+    for at in range(n_cells):
+        if n_each[at] > 0 and sampled[at] <= LARGE and np.isfinite(noise[at]):
+            first[at] = n_edges
+            n_edges += n_each[at] * times
+    held = np.flatnonzero(first >= 0)
+    who, by = np.empty(n_edges, np.int32), np.empty(n_edges, np.float32)
+    for edge in range(len(cell)):
+        at, one = cell[edge], person[edge]
+        place = first[at]
+        if sampled[at] > LARGE:
+            mine = known * weight[edge] ** 2
+            prior[one] += mine / (noise[at] + of_all[at] * larger[at] - mine * unknown[one])
+        elif place >= 0:
+            who[place], by[place] = one, weight[edge] * gain
+            if gain < 1:
+                who[place + 1], by[place + 1] = one + errors, weight[edge] * np.sqrt(1 - known)
+            first[at] += times
+    return held, n_each[held] * times, who, by, of_all[held] * (larger[held] - 1)
 
 
 @kernel
@@ -203,54 +253,59 @@ def solve(
     """Columns of the covariance of what noisy sums over cells leave unknown, by conjugate gradients (Jacobi).
 
     first, person, weight: The people of cell k, and their weights, stand from first[k] up to first[k + 1].
-    precision: shape (n_cells, SIDE_BY_SIDE), of the noise.
+    precision: shape (n_cells, n_who), of the noise.
     prior: shape (n_people,), precision of what is known of each beforehand, that its variance is 1 included.
-    who: shape (SIDE_BY_SIDE,), whose columns.
+    who: shape (n_who,), whose columns.
+
+    Returns: shape (n_people, n_who).
     """
-    shape = (len(prior), SIDE_BY_SIDE)
+    n_who = len(
+        who
+    )  # not a constant: numba would unroll the loops over it, and not compute several at once
+    shape = (len(prior), n_who)
     inverse, known = np.zeros(shape, np.float32), prior.astype(np.float32)  # of the diagonal
     for cell in range(len(precision)):
         for edge in range(first[cell], first[cell + 1]):
             one, by = inverse[person[edge]], weight[edge] ** 2
-            for k in range(SIDE_BY_SIDE):
+            for k in range(n_who):
                 one[k] += by * precision[cell, k]
     for i in range(len(prior)):
-        for k in range(SIDE_BY_SIDE):
+        for k in range(n_who):
             inverse[i, k] = 1 / (inverse[i, k] + prior[i])
     guess, rest = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
     way, along = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-    square, after = np.zeros(SIDE_BY_SIDE), np.zeros(SIDE_BY_SIDE)
-    step = np.zeros(SIDE_BY_SIDE, np.float32)
-    for k in range(SIDE_BY_SIDE):
+    square, after = np.zeros(n_who), np.zeros(n_who)
+    step = np.zeros(n_who, np.float32)
+    for k in range(n_who):
         rest[who[k], k] = 1.0
         way[who[k], k] = square[k] = inverse[who[k], k]
     for _ in range(MOST_TURNS):
         for i in range(len(prior)):
-            for k in range(SIDE_BY_SIDE):
+            for k in range(n_who):
                 along[i, k] = known[i] * way[i, k]
         _through_cells(first, person, weight, precision, way, along)
         after[:] = 0.0
         for i in range(len(prior)):
-            for k in range(SIDE_BY_SIDE):
+            for k in range(n_who):
                 after[k] += way[i, k] * along[i, k]
-        for k in range(SIDE_BY_SIDE):
+        for k in range(n_who):
             step[k] = square[k] / after[k] if after[k] > 0 else 0.0
         after[:] = 0.0
         for i in range(len(prior)):
-            for k in range(SIDE_BY_SIDE):
+            for k in range(n_who):
                 guess[i, k] += step[k] * way[i, k]
                 rest[i, k] -= step[k] * along[i, k]
                 after[k] += rest[i, k] ** 2 * inverse[i, k]
         is_settled = True
-        for k in range(SIDE_BY_SIDE):
+        for k in range(n_who):
             left = guess[who[k], k]
             is_settled = is_settled and after[k] <= NEGLIGIBLE * left * (1 - left)
         if is_settled:
             break
-        for k in range(SIDE_BY_SIDE):
+        for k in range(n_who):
             step[k] = after[k] / max(square[k], TINY)
         for i in range(len(prior)):
-            for k in range(SIDE_BY_SIDE):
+            for k in range(n_who):
                 way[i, k] = rest[i, k] * inverse[i, k] + step[k] * way[i, k]
         square[:] = after
     return guess
@@ -266,15 +321,15 @@ def _through_cells(
     out: Float32Array,
 ) -> None:
     """Sum over the people of each cell, and add what the sum says to each of them."""
-    total = np.zeros(SIDE_BY_SIDE, out.dtype)
+    total = np.zeros(out.shape[1], out.dtype)
     for cell in range(len(precision)):
         total[:] = 0.0
         for edge in range(first[cell], first[cell + 1]):
             one, by = of_people[person[edge]], weight[edge]
-            for k in range(SIDE_BY_SIDE):
+            for k in range(len(total)):
                 total[k] += by * one[k]
         total *= precision[cell]
         for edge in range(first[cell], first[cell + 1]):
             one, by = out[person[edge]], weight[edge]
-            for k in range(SIDE_BY_SIDE):
+            for k in range(len(total)):
                 one[k] += by * total[k]
