@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -318,4 +319,7 @@ def _run(release: Release, text: str, answer: Callable[[str], None]) -> None:
 def _clear_interrupt() -> bool:
     """Mark a Ctrl-C as dealt with, so that the prompt continues; whether there was one."""
     handler = signal_handler()
-    return handler is not None and handler.clear_interrupt()
+    if handler is None or handler.received != signal.SIGINT:
+        return False
+    handler.received = 0
+    return True
