@@ -115,7 +115,7 @@ def notes() -> Console:
 
 @contextmanager
 def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
-    """Show a progress bar with the time left; without a terminal, a line every ten seconds."""
+    """Show a progress bar with the time left of a stage; without a terminal, a line every ten seconds."""
     if quiet:
         yield silent
         return
@@ -130,17 +130,17 @@ def progress_bar(*, quiet: bool = False) -> Iterator[Progress]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[left]}"),
         console=notes(),
         transient=True,
     )
     with bar:
-        task = bar.add_task("starting", total=None, left="")
+        task, current = bar.add_task("starting", total=None), ""
 
         def report(stage: str, done: int, total: int) -> None:
-            if stage == "left":
-                bar.update(task, left=f"about {_spelled(done)} left in total")
-                return
+            nonlocal current
+            if stage != current:
+                bar.reset(task)  # each stage has a pace of its own
+                current = stage
             bar.update(
                 task, description=STAGES.get(stage, stage), completed=done, total=total or None
             )
@@ -157,19 +157,19 @@ def _spelled(seconds: float) -> str:
 
 def _lines() -> Progress:
     """Report progress as lines in a log: the first after `FIRST_LINE` seconds, then one every `NEXT_LINE` seconds."""
-    due, end = time.monotonic() + FIRST_LINE, 0.0
+    due, current, begun = time.monotonic() + FIRST_LINE, "", 0.0
 
     def report(stage: str, done: int, total: int) -> None:
-        nonlocal due, end
+        nonlocal due, current, begun
         now = time.monotonic()
-        if stage == "left":
-            end = now + done
-            return
+        if stage != current:
+            current, begun = stage, now
         if now < due:
             return
         due = now + NEXT_LINE
         of = f": {done:,} of {total:,}" if total else ""
-        left = f", about {_spelled(end - now)} left" if end > now else ""
+        passed, is_under_way = now - begun, 0 < done < total
+        left = f", about {_spelled(passed * (total - done) / done)} left" if is_under_way else ""
         notes().print(f"{STAGES.get(stage, stage)}{of}{left} ...", soft_wrap=True, markup=False)
 
     return report

@@ -8,7 +8,6 @@ May import the engine's root, `engine.mechanism`, `engine.spec`, `engine.source`
 from __future__ import annotations
 
 from engine.measure.coding import coded_cells
-from engine.measure.lattice import scans_rows
 from engine.measure.sticky import measure_arrays, measure_one_way
 
-__all__ = ["coded_cells", "measure_arrays", "measure_one_way", "scans_rows"]
+__all__ = ["coded_cells", "measure_arrays", "measure_one_way"]

@@ -48,20 +48,6 @@ def rollup_bases(
     return [chosen[columns] for columns in column_sets]
 
 
-def scans_rows(
-    column_sets: Sequence[ColumnSet], sizes: Mapping[str, int], n_rows: int
-) -> list[bool]:
-    """Whether the rows are scanned when a column set has its turn: it is the first that is rolled up from its base.
-
-    Parameters as of `rollup_bases`.
-    """
-    seen, scans = set[ColumnSet](), []
-    for base in rollup_bases(column_sets, sizes, n_rows):
-        scans.append(base not in seen)
-        seen.add(base)
-    return scans
-
-
 def _joined(
     own: frozenset[str],
     joined: list[frozenset[str]],

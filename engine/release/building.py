@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.errors import PrivacyError
 from engine.fit.order import FitOrder
-from engine.progress import Progress, TimeLeft, silent
+from engine.progress import Progress, silent
 from engine.release import Made
 from engine.release.fit_process import FitOptions, FitProcess
 from engine.release.folder import MeasurementFolder, folder_of_build, writing_folder
@@ -48,7 +48,7 @@ def make(
 
     before_placing: Called once all is made, before the release is put in place.
     """
-    out, clock = Path(os.path.abspath(out)), TimeLeft(progress or silent)
+    out, report = Path(os.path.abspath(out)), progress or silent
     may_replace, sets = force or out.exists(), max(spec.sets.values(), default=1)
     _check_targets(out, 1, force=force, inputs=inputs_of(spec))
     options = FitOptions(
@@ -64,7 +64,7 @@ def make(
         measured = _measured(
             spec,
             folder,
-            clock,
+            report,
             frame=frame,
             earlier=earlier,
             on_open=lambda build_id: _check_targets(
@@ -72,7 +72,7 @@ def make(
             ),
             n_fitted=fit.fitted,
         )
-        staged = fit.staged(clock.report)
+        staged = fit.staged(report)
         record = ReleaseRecord(**staged.record)
         if measured.recipe is not None:
             # Before it is in place, so that no release is there that was not noted, whenever a build is killed.
@@ -85,7 +85,7 @@ def make(
             before_placing()
         place(out, record, build_id=staged.build_id, may_replace=staged.may_replace)
         folder.remove()
-    clock.report("done", 1, 1)
+    report("done", 1, 1)
     return Made(
         path=out,
         key_id=measured.key_id,
@@ -106,10 +106,10 @@ def measure(
 
     force: A whole measurement that is there may be replaced.
     """
-    path, clock = Path(os.path.abspath(folder)), TimeLeft(progress or silent)
+    path, report = Path(os.path.abspath(folder)), progress or silent
     with writing_folder(path, force=force) as held:
-        _measured(spec, held, clock, frame=frame)
-    clock.report("done", 1, 1)
+        _measured(spec, held, report, frame=frame)
+    report("done", 1, 1)
     return path
 
 
@@ -143,7 +143,7 @@ def fit(
 def _measured(
     spec: ReleaseSpec,
     folder: MeasurementFolder,
-    clock: TimeLeft,
+    report: Progress,
     *,
     frame: Any,
     on_open: Callable[[str], None] = lambda _: None,
@@ -154,10 +154,10 @@ def _measured(
         if spec.mode == "dp":
             from engine.release.dp import measure_joint  # its imports are slow
 
-            return measure_joint(spec, folder, clock, frame=frame, on_open=on_open)
+            return measure_joint(spec, folder, report, frame=frame, on_open=on_open)
         from engine.release.sticky import measure_sticky
 
-        return measure_sticky(spec, folder, clock, frame=frame, on_open=on_open, **sticky)
+        return measure_sticky(spec, folder, report, frame=frame, on_open=on_open, **sticky)
     except PrivacyError:
         folder.remove()
         raise

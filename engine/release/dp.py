@@ -19,7 +19,7 @@ from engine.keys import pack_strings
 from engine.levels import Levels
 from engine.measure.dp import MeasuredMargins, levels_of, measured_margins, settled, zeros_of
 from engine.params import DPParams
-from engine.progress import TimeLeft
+from engine.progress import Progress
 from engine.release.folder import MeasurementFolder
 from engine.release.header import MeasuredRelease, header_of
 from engine.schema import column_set, entity_name
@@ -35,13 +35,12 @@ replay it: half of what a text of the catalogue may have."""
 def measure_joint(
     spec: ReleaseSpec,
     folder: MeasurementFolder,
-    clock: TimeLeft,
+    report: Progress,
     *,
     frame: Any = None,
     on_open: Callable[[str], None] = lambda _: None,
 ) -> MeasuredRelease:
     """Read, charge and measure: all that a fit needs is then in the folder."""
-    report = clock.report
     with open_rows(spec, frame, report) as opened:
         columns = tuple(c for c in opened.ingested.columns if c.name in params_of(spec).columns)
         levels = {column.name: levels_of(column) for column in columns}

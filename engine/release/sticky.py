@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.fit import FitOrder, found_limits
-from engine.measure import scans_rows
 from engine.mechanism import Measured, StickyDraws, measure_wider
 from engine.mechanism.warm import warm
 from engine.params import NOISE_LAYERS
-from engine.progress import TimeLeft, work_of_build
+from engine.progress import Progress
 from engine.release.exposing import charged, estimator_of, stated_before
 from engine.release.folder import MeasurementFolder
 from engine.release.header import MeasuredRelease, bounds_notes, counted_of, header_of
 from engine.release.relating import Columns, check_added, measure_columns
-from engine.schema import MAX_WIDTH, ColumnSet, Measurement, is_leaf
+from engine.schema import MAX_WIDTH, ColumnSet, Measurement
 from engine.source import (
     Opened,
     code_limits,
@@ -23,7 +22,6 @@ from engine.source import (
     noted_releases,
     open_rows,
     pin_vintage,
-    rows_about,
 )
 from engine.spec import ReleaseSpec
 from engine.store import EarlierRelease, check_shared
@@ -33,7 +31,7 @@ from engine.version import ENGINE_VERSION
 def measure_sticky(
     spec: ReleaseSpec,
     folder: MeasurementFolder,
-    clock: TimeLeft,
+    report: Progress,
     *,
     frame: Any = None,
     earlier: EarlierRelease | None = None,
@@ -46,9 +44,7 @@ def measure_sticky(
     on_open: Called with the build id once the source is open.
     n_fitted: Gives the number of tables fitted so far; None: no fit is running.
     """
-    report = clock.report
     warm(report)
-    _expect_work(spec, clock)
     with open_rows(spec, frame, report) as opened:
         _check_earlier(spec, opened, earlier)
         draws = StickyDraws(opened.key, opened.draws, spec.counted)
@@ -63,9 +59,6 @@ def measure_sticky(
         )
         finished = () if earlier is None else [t for t in earlier.tables if len(t) <= MAX_WIDTH]
         wanted = columns.relations.left(spec.tables, finished)
-        sizes = {n: int(is_leaf(t).sum()) for n, t in columns.measured.one_way.items() if n}
-        if opened.ingested.spark is None:
-            clock.expect(_work(spec, opened.ingested.n_rows, sizes, wanted))
         estimator = estimator_of(spec, columns, report)
         already = stated_before(spec, columns, estimator, earlier)
         before = len(columns.columns) + 1
@@ -73,7 +66,7 @@ def measure_sticky(
         for done, tree in enumerate(_wider(columns.measured, wanted, draws, folder), before + 1):
             estimator.add(tree)
             n_done = done if n_fitted is None else n_fitted()
-            report("tables", n_done, before + len(wanted), begun=done)
+            report("tables", n_done, before + len(wanted))
         exposure = charged(
             spec, opened, columns, estimator, draws, already, is_new=is_new, frame=frame
         )
@@ -100,13 +93,6 @@ def _wider(
         yield tree
 
 
-def _expect_work(spec: ReleaseSpec, clock: TimeLeft) -> None:
-    """Give the clock the cost of the steps, where it is known: not of Spark's."""
-    about = rows_about(spec) if spec.source.engine == "duckdb" else 0.0
-    if about:
-        clock.expect(_work(spec, about, {}, spec.tables))
-
-
 def _check_earlier(spec: ReleaseSpec, opened: Opened, earlier: EarlierRelease | None) -> None:
     """Check that tables of an earlier release, if there is one, may be taken over."""
     if earlier is not None:
@@ -118,30 +104,6 @@ def _check_earlier(spec: ReleaseSpec, opened: Opened, earlier: EarlierRelease | 
             vintage=spec.vintage,
             engine_version=ENGINE_VERSION,
         )
-
-
-def _work(
-    spec: ReleaseSpec, n_rows: float, sizes: dict[str, int], tables: Sequence[ColumnSet]
-) -> dict[str, list[float]]:
-    """What the steps of a build cost; until columns are measured, their sizes are those that the spec declares."""
-    data = [column for column in spec.columns if column.name not in spec.source.entity_columns]
-    declared = {column.name: len(column.domain or ()) for column in data}
-    for column in data:
-        if column.bounds is not None and column.kind == "integer":
-            declared[column.name] = int(column.bounds[1] - column.bounds[0]) + 1
-        elif column.kind == "boolean":
-            declared[column.name] = 2
-    lists = sum(column.is_ranked for column in data)
-    known, narrow = declared | sizes, [(), *((column.name,) for column in data)]
-    wide = [columns for columns in tables if len(columns) > 1]
-    # As cells are counted: by codes, not by released ranges, which are fewer; codes that nothing bounds are many.
-    codes = {c.name: sizes[c.name] for c in data if c.is_ranked and c.name in sizes}
-    codes |= {name: n for name, n in declared.items() if n}
-    if spec.privacy.max_rows in (None, 1):
-        scans = scans_rows(wide, codes, round(n_rows))
-    else:  # of entities with several rows each table is counted by itself
-        scans = [True] * len(wide)
-    return work_of_build(n_rows, known, lists, [*narrow, *wide], [False] * len(narrow) + scans)
 
 
 def fit_order(spec: ReleaseSpec, opened: Opened, columns: Columns) -> FitOrder:
