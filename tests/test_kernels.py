@@ -45,7 +45,7 @@ def test_builds_use_what_an_installation_has_compiled(monkeypatch):
     assert most(seen(codes, [*wanted, ("bit", "c00", "c01")]), "bit") > 0.7
     siphash128(KEY, [np.arange(9, dtype=np.uint64)])
     assert len(KERNELS) > 12
-    twice = {k.py_func.__qualname__: k.signatures for k in KERNELS if len(k.signatures) != 1}
+    twice = {k.py_func.__qualname__: k.signatures for k in KERNELS if len(k.signatures) > 1}
     assert not twice
 
 

@@ -12,7 +12,6 @@ of every depth is a run of neighbours.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -45,17 +44,18 @@ def grow(cells: Cells, tops: tuple[int, ...], draws: Draws, bounds: RowBounds) -
     kind, magnitude = split_codes(np.ascontiguousarray(cells.codes))
     order, parts = morton_order(kind, magnitude, tops)
     counter, most = _EntityCounter(cells, order), bounds.at(cells.columns, tops)
+    has_parts = np.bincount(parts, minlength=len(most)) > 0
     forest = list[_Nodes]()
     first, end = np.zeros(1, dtype=np.int64), np.array([len(order)])
     for depth in range(len(most)):
         is_same_bound = depth > 0 and most[depth] == most[depth - 1]
-        if is_same_bound and not (parts == depth).any():
-            forest.append(replace(forest[-1], parent=np.arange(len(first))))
+        if is_same_bound and not has_parts[depth]:
+            forest.append(forest[-1]._replace(parent=np.arange(len(first))))
             continue
-        nodes = counter.split(parts, depth, first, end, most[depth], draws)
+        nodes = counter.split(parts, depth, first, end, most[depth], draws.smallest)
+        forest.append(nodes)
         if not len(nodes.first):
             break
-        forest.append(nodes)
         first, end = nodes.first, nodes.end
     return _released(cells, order, tops, forest, draws, bounds)
 
@@ -73,34 +73,38 @@ def passing_runs(
     first, end = np.zeros(1, dtype=np.int64), np.array([len(order)])
     kept: Int64Array | None = None
     for depth in np.unique(parts).tolist():
-        nodes = counter.split(parts, depth, first, end, 1, draws)
+        nodes = counter.split(parts, depth, first, end, 1, draws.smallest)
+        nodes = nodes.take(np.flatnonzero(_passes(nodes, draws)))
         yield nodes.first, nodes.end, nodes.parent if kept is None else kept[nodes.parent]
         kept = np.flatnonzero(nodes.end - nodes.first > 1)  # single cells part no further
         first, end = nodes.first[kept], nodes.end[kept]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Nodes:
-    """The nodes of one depth: their runs of cells, the places of their parents, who is in them by kind of entity."""
+class _Nodes(NamedTuple):
+    """Nodes: their runs of cells, the places of their parents, who is in them by kind of entity."""
 
     first: Int64Array
     end: Int64Array
     parent: Int64Array
-    sets: tuple[EntitySets, ...]
+    size: Int64Array  # shape (n_nodes, n_kinds): Distinct entities
+    lanes: UInt64Array  # shape (n_nodes, n_kinds, 2): Sums of their tokens
     # Rows, of each entity as many as count; of several kinds of entities the fewest.
     n_rows: Int64Array
 
-    def take(self, where: BoolArray) -> _Nodes:
+    def take(self, at: Int64Array) -> _Nodes:
         """The chosen nodes."""
-        if where.all():
-            return self
-        return _Nodes(
-            first=self.first[where],
-            end=self.end[where],
-            parent=self.parent[where],
-            sets=tuple(sets.take(where) for sets in self.sets),
-            n_rows=self.n_rows[where],
-        )
+        return _Nodes._make(part.take(at, axis=0) for part in self)
+
+    def sets(self, kind: int) -> EntitySets:
+        """Who is in them, of one kind of entity."""
+        return EntitySets(size=self.size[:, kind], lanes=self.lanes[:, kind])
+
+
+def _passes(nodes: _Nodes, draws: Draws) -> BoolArray:
+    """Whether each node has enough entities of every kind."""
+    kinds = range(nodes.size.shape[1])
+    passed: BoolArray = np.logical_and.reduce([draws.passes(nodes.sets(k)) for k in kinds])
+    return passed
 
 
 def _released(
@@ -112,54 +116,52 @@ def _released(
     bounds: RowBounds,
 ) -> Measurement:
     """Add both noise layers to the passing nodes: what may cross the process boundary."""
-    sizes = [len(nodes.first) for nodes in forest]
-    begins = np.cumsum([0, *sizes])
+    log2_scales = [(most - 1).bit_length() for most in bounds.at(cells.columns, tops)]
+    nodes = _Nodes._make(map(np.concatenate, zip(*forest, strict=True)))
+    sizes = np.array([len(one.first) for one in forest])
     depth = np.repeat(np.arange(len(forest)), sizes)
-    first = order[_joined([nodes.first for nodes in forest])]
-    n = _joined([nodes.n_rows for nodes in forest])
     # The places of parents are counted from where the depth above begins.
-    parent = _joined([nodes.parent for nodes in forest]) + begins[np.maximum(depth - 1, 0)]
-    node_kind, magnitude = split_codes(cells.codes.take(first, axis=0))
-    node_level = np.maximum(np.array(tops, dtype=np.int64) - depth[:, None], 0).astype(np.uint8)
-    special = (node_kind == KIND_NULL) | (node_kind == KIND_OTHER)
-    node_level[special] = 0  # null and other are single values at every depth
-    index = magnitude >> node_level
+    begins = np.cumsum(sizes) - sizes
+    parent = np.where(depth > 0, nodes.parent + begins[np.maximum(depth - 1, 0)], -1)
+    kept, parent = _kept(_passes(nodes, draws), parent)
+    nodes, depth = nodes.take(kept), depth[kept]
+    kind, magnitude = split_codes(cells.codes.take(order[nodes.first], axis=0))
+    level = np.maximum(np.array(tops, dtype=np.int64) - depth[:, None], 0).astype(np.uint8)
+    level[(kind == KIND_NULL) | (kind == KIND_OTHER)] = 0  # single values at every depth
+    index, n = magnitude >> level, nodes.n_rows
     # Where each row is one entity, the first set names the same people as all do.
     kinds = range(1 if bounds.most is None else len(cells.entities))
-    sets = combined([_joined_sets([nodes.sets[k] for nodes in forest]) for k in kinds])
-    log2_scales = [(most - 1).bit_length() for most in bounds.at(cells.columns, tops)]
-    for log2_scale in sorted(set(log2_scales[: len(forest)])):
-        of_scale = [d for d in range(len(forest)) if log2_scales[d] == log2_scale]
-        at = slice(begins[of_scale[0]], begins[of_scale[-1] + 1])  # bounds fall with depth
+    sets = combined([nodes.sets(k) for k in kinds])
+    of_node = np.array(log2_scales)[depth]  # falls with depth
+    for log2_scale in np.unique(of_node).tolist():
+        at = slice(*np.searchsorted(-of_node, [-log2_scale, 1 - log2_scale]))
         own = EntitySets(size=sets.size[at], lanes=sets.lanes[at])
         n[at] += draws.set_noise(own, log2_scale)
-        n[at] += draws.label_noise(
-            cells.columns, node_kind[at], node_level[at], index[at], log2_scale
-        )
+        n[at] += draws.label_noise(cells.columns, kind[at], level[at], index[at], log2_scale)
     return Measurement(
         columns=cells.columns,
         depth=depth.astype(np.uint8),
-        kind=node_kind,
-        level=node_level,
+        kind=kind,
+        level=level,
         index=index,
-        parent=np.where(depth > 0, parent, -1),
+        parent=parent,
         n=n,
         scale=np.array([1 << log2 for log2 in log2_scales], dtype=np.int64),
     )
 
 
-def _joined(parts: list[Int64Array]) -> Int64Array:
-    """Concatenate; of no parts, an empty array."""
-    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-
-
-def _joined_sets(parts: list[EntitySets]) -> EntitySets:
-    """The same of sets of entities."""
-    none = np.zeros((0, 2), dtype=np.uint64)
-    return EntitySets(
-        size=_joined([part.size for part in parts]),
-        lanes=np.concatenate([none, *(part.lanes for part in parts)]),
-    )
+@kernel
+def _kept(passed: BoolArray, parent: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The nodes that pass, as all around them do; and the places of their parents among them. Parents come first."""
+    place = np.full(len(parent), -1)
+    kept, of_kept = np.empty(len(parent), dtype=np.int64), np.empty(len(parent), dtype=np.int64)
+    n = 0
+    for i in range(len(parent)):
+        if passed[i] and (parent[i] < 0 or place[parent[i]] >= 0):
+            of_kept[n] = place[parent[i]] if parent[i] >= 0 else -1
+            place[i], kept[n] = n, i
+            n += 1
+    return kept[:n], of_kept[:n]
 
 
 def morton_order(
@@ -313,30 +315,15 @@ class _EntityCounter:
         first: Int64Array,
         end: Int64Array,
         most: int,
-        draws: Draws,
+        smallest: int,
     ) -> _Nodes:
-        """The nodes of a depth that pass, within the runs `first` to `end` of the depth above."""
+        """The nodes of a depth that may pass, within the runs `first` to `end` of the depth above."""
+        bounds = np.int64(most), np.int64(smallest)
         begin, stop, parent, size, lanes, n_rows = _split(
-            parts,
-            depth,
-            first,
-            end,
-            np.int64(most),
-            np.int64(draws.smallest),
-            self._sums,
-            self._pairs,
-            self._n_runs,
+            parts, depth, first, end, *bounds, self._sums, self._pairs, self._n_runs
         )
         self._n_runs += len(parts) + 1
-        kinds = range(len(self._sums.is_additive))
-        nodes = _Nodes(
-            first=begin,
-            end=stop,
-            parent=parent if depth else parent - 1,
-            sets=tuple(EntitySets(size=size[:, k], lanes=lanes[:, k]) for k in kinds),
-            n_rows=n_rows,
-        )
-        return nodes.take(np.logical_and.reduce([draws.passes(sets) for sets in nodes.sets]))
+        return _Nodes(begin, stop, parent if depth else parent - 1, size, lanes, n_rows)
 
 
 @kernel
