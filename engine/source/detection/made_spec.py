@@ -25,7 +25,7 @@ from engine.schema import (
 from engine.source.detection.detect import detect, source_of
 from engine.source.detection.spec_text import Detection
 from engine.source.detection.thresholds import keyed_thresholds
-from engine.source.journal import draws_of
+from engine.source.journal import read_journal
 from engine.source.spark import check_packages, is_spark_frame
 from engine.spec import ReleaseSection, ReleaseSpec, knows_null, spec_of
 
@@ -249,9 +249,8 @@ def _detected(
         frame = sample_of(frame)
     if check_key_file(key):
         return detect(source, frame, thresholds=keyed_thresholds(None, vintage))
-    draws = draws_of(
-        key, vintage, previous
-    )  # a vintage that goes on from another detects as that one
+    # A vintage that goes on from another detects as that one.
+    draws = read_journal(key).draws_of(vintage, previous)
     return detect(source, frame, thresholds=keyed_thresholds(read_key(key), draws))
 
 

@@ -25,8 +25,7 @@ from engine.source.ingest import (
     check_columns,
     check_domains,
     check_rows,
-    list_domain,
-    listed_values,
+    declared,
     settled_codes,
     unsettled_counts,
     with_levels,
@@ -92,19 +91,16 @@ def _ingested(
     coded = Coded.of(columns, spec.entities)
     shorts, entities = coded.columns, coded.ids
     cells = tasks.Cells(types=dict(source.types), is_text=spec.format == "csv", columns=columns)
-    ranked = {short: c for short, c in shorts.items() if c.is_ranked}
-    listed = {s: c for s, c in ranked.items() if settle and c.domain is not None}
-    dictionaries = _dictionaries(rows, con, frame, cells, ranked, listed)
+    lists = _lists(rows, con, frame, cells, coded.ranked, is_declared=settle is not None)
+    dictionaries = {shorts[short].name: values for short, values in lists.items()}
     ids = {short: _ddl_of_ids(of, source.types) for short, of in entities.items()}
-    lists = {f"list_{short}": _stream(con, f"list_{short}") for short in ranked}
     encoded = rows.keep(
         rows.mapped(
             frame,
             tasks.encode,
             dict.fromkeys(shorts, "bigint") | ids,
             cells=cells,
-            columns=shorts,
-            entities=entities,
+            coded=coded,
             lists=rows.send(lists),
         )
     )
@@ -123,8 +119,6 @@ def _ingested(
     if not settle:
         check_rows(con, source, coded, look)
         check_domains(con, coded, dictionaries)
-    for short in ranked:
-        fetch(con, f"DROP TABLE list_{short}", _PLACE)
     rows.use(encoded, _spans(con, list(shorts)))
     return Ingested(
         con=con,
@@ -138,32 +132,29 @@ def _ingested(
     )
 
 
-def _dictionaries(
+def _lists(
     rows: SparkRows,
     con: duckdb.DuckDBPyConnection,
     frame: Any,
     cells: tasks.Cells,
     ranked: Mapping[str, Column],
-    declared: Mapping[str, Column],
+    *,
+    is_declared: bool,
 ) -> dict[str, tuple[Any, ...]]:
-    """Make `list_<short>(id, value)` of every ranked column: its distinct values, ascending; give them by column.
+    """The distinct values of every ranked column, ascending, by its short name.
 
-    declared: Those whose list is the declared one.
+    is_declared: Of a column with a domain, that.
     """
-    for short, column in declared.items():
-        list_domain(con, short, column)
-    asked = {short: column for short, column in ranked.items() if short not in declared}
+    asked = {s: c for s, c in ranked.items() if not (is_declared and c.domain is not None)}
+    lists = {short: declared(con, c) for short, c in ranked.items() if short not in asked}
     if asked:
         ddl = {short: _DDL[column.value_type] for short, column in asked.items()}
         listed = rows.mapped(frame, tasks.list_values, ddl, cells=cells, columns=asked)
-        table = rows.gathered(listed.distinct())
-    for short in asked:
-        with lent(con, "arrived", table.select([short])):
-            con.execute(
-                f"CREATE TABLE list_{short} AS SELECT row_number() OVER (ORDER BY {short}) - 1 AS id, {short} AS value "
-                f"FROM arrived WHERE {short} IS NOT NULL"
-            )
-    return listed_values(con, ranked)
+        with lent(con, "arrived", rows.gathered(listed.distinct())):
+            for short in asked:
+                sql = f"SELECT {short} FROM arrived WHERE {short} IS NOT NULL ORDER BY {short}"
+                lists[short] = tuple(value for (value,) in con.execute(sql).fetchall())
+    return {short: lists[short] for short in ranked}
 
 
 def _settled(
@@ -182,18 +173,6 @@ def _settled(
     if not any([*told.values()][1:]):
         return encoded, told
     return rows.keep(encoded.selectExpr(*codes).where(there)), told
-
-
-def _stream(con: duckdb.DuckDBPyConnection, table: str) -> bytes:
-    """A table of the driver as an Arrow stream."""
-    import pyarrow as pa
-
-    held = con.sql(f"SELECT * FROM {table} ORDER BY id").to_arrow_table()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, held.schema) as writer:
-        writer.write_table(held)
-    stream: bytes = sink.getvalue().to_pybytes()
-    return stream
 
 
 def _ddl_of_ids(columns: tuple[Column, ...], types: Mapping[str, str]) -> str:
