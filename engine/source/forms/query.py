@@ -33,21 +33,12 @@ _FROM = frozenset(
 _ENDINGS = (".gz", *(suffix for suffix in SUFFIXES if not suffix.endswith(".gz")))
 
 
-def named_files(paths: Sequence[str]) -> dict[str, str]:
-    """The name of each file, or glob, as a table: its own, without ending, signs as "_"."""
-    names: dict[str, str] = {}
-    for path in paths:
-        stem = Path(path).name
-        for ending in _ENDINGS:
-            stem = stem[: -len(ending)] if stem.lower().endswith(ending) else stem
-        name = re.sub(r"\W+", "_", stem).strip("_") or "data"
-        twin = next((known for known in names if known.casefold() == name.casefold()), None)
-        if twin is not None:
-            raise SpecError(
-                f"source.path: {names[twin]} and {path} would both be the table {name} of sql; rename one"
-            )
-        names[name] = path
-    return names
+def table_name(path: str) -> str:
+    """The name of a file, or glob, as a table: its own, without ending, signs as "_"."""
+    stem = Path(path).name
+    for ending in _ENDINGS:
+        stem = stem[: -len(ending)] if stem.lower().endswith(ending) else stem
+    return re.sub(r"\W+", "_", stem).strip("_") or "data"
 
 
 def checked_query(
