@@ -430,39 +430,24 @@ def check_domains(
     con: duckdb.DuckDBPyConnection, coded: Coded, dictionaries: Mapping[str, tuple[Any, ...]]
 ) -> None:
     """Refuse values, and nulls, outside what the spec declares."""
-    full = {s: f"{s} = {_NULL}" for s, column in coded.columns.items() if not column.nullable}
-    problems = [
-        f'column {column.name!r}: holds a null, declared "nullable = false"'
-        for column in _where(con, coded, full)
-    ]
-    problems += [
-        f'column {column.name!r}: holds a value outside its declared "domain"'
-        for column in coded.columns.values()
-        if column.domain is not None
-        and not set(dictionaries.get(column.name, ())) <= set(column.domain)
-    ]
-    outside = {
-        s: f"{s} <> {_NULL} AND {s} NOT BETWEEN {grid_code(c, c.bounds[0])} AND {grid_code(c, c.bounds[1])}"
-        for s, c in coded.columns.items()
-        if c.bounds is not None
-    }
-    problems += [
-        f'column {column.name!r}: holds a value outside its declared "domain" (min, max)'
-        for column in _where(con, coded, outside)
-    ]
+    problems, asked = [], {}
+    for short, column in coded.columns.items():
+        place = f"column {column.name!r}: holds a"
+        if not column.nullable:
+            asked[f'{place} null, declared "nullable = false"'] = f"{short} = {_NULL}"
+        values = dictionaries.get(column.name, ())
+        if column.domain is not None and not set(values) <= set(column.domain):
+            problems.append(f'{place} value outside its declared "domain"')
+        if column.bounds is not None:
+            low, high = (grid_code(column, value) for value in column.bounds)
+            beyond = f"{short} <> {_NULL} AND {short} NOT BETWEEN {low} AND {high}"
+            asked[f'{place} value outside its declared "domain" (min, max)'] = beyond
+    if asked:
+        flags = ", ".join(f"coalesce(bool_or({one}), false)" for one in asked.values())
+        found = fetch(con, f"SELECT {flags} FROM rows", _PLACE)[0]
+        problems += [problem for problem, is_so in zip(asked, found, strict=True) if is_so]
     if problems:
         raise DataError("\n".join(problems))
-
-
-def _where(
-    con: duckdb.DuckDBPyConnection, coded: Coded, conditions: Mapping[str, str]
-) -> list[Column]:
-    """The columns for which any row meets a condition."""
-    if not conditions:
-        return []
-    asked = ", ".join(f"coalesce(bool_or({one}), false)" for one in conditions.values())
-    flags = fetch(con, f"SELECT {asked} FROM rows", _PLACE)[0]
-    return [coded.columns[short] for short, is_so in zip(conditions, flags, strict=True) if is_so]
 
 
 CODE, ABOVE = "tablepack_code", "tablepack_above"
@@ -585,32 +570,34 @@ def why_unfit(look: Flags, source: Source, column: Column, *, is_entity: bool) -
         problems.append(
             f"{place}: holds infinite values; write them as null or leave these rows out"
         )
-    if has_big:
-        problems.append(_too_large(place, wanted, cell_type))
-    if has_other:
+    if has_big and wanted == "integer" and cell_type == "float":
         problems.append(
-            f"{place}: holds values that are not {_kind_words(column, wanted, cell_type)}, as declared or detected "
+            f"{place}: holds whole numbers beyond 2**53 (or infinite ones) as floating-point numbers, "
+            "which cannot tell them apart; read them as integers or as text"
+        )
+    elif has_big:
+        problems.append(
+            f"{place}: holds numbers beyond 63 bits of its resolution; use a coarser one, or text"
+        )
+    if has_other:
+        words, way, form = _KIND_WORDS[wanted], "", column.writing.date_format
+        if cell_type == "text" and wanted in (*DATE_KINDS, *NUMBER_KINDS):
+            keys = (
+                'date_format, such as "%d.%m.%Y"'
+                if wanted in DATE_KINDS
+                else 'decimal, such as ","'
+            )
+            way = f"; written in another way, they want {keys}, in [source] or in the column's section"
+            if wanted in DATE_KINDS and form:
+                years = f" in the years {column.writing.century}"
+                years = years if column.writing.has_short_years else ""
+                words = f'{wanted}s written as date_format = "{form}" has it{years}'
+        problems.append(
+            f"{place}: holds values that are not {words}, as declared or detected "
             f'({"type" if is_list else "kind"} = "{wanted}"); declare another kind, such as "category" or '
-            f'"text", or add the spelling of null to "nulls"{_other_writing(wanted, cell_type)}'
+            f'"text", or add the spelling of null to "nulls"{way}'
         )
     return problems
-
-
-def _kind_words(column: Column, wanted: str, cell_type: str) -> str:
-    """What cells should be, and how they should be written."""
-    date_format = column.writing.date_format
-    if wanted in DATE_KINDS and cell_type == "text" and date_format:
-        years = f" in the years {column.writing.century}" if column.writing.has_short_years else ""
-        return f'{wanted}s written as date_format = "{date_format}" has it{years}'
-    return _KIND_WORDS[wanted]
-
-
-def _other_writing(wanted: str, cell_type: str) -> str:
-    """The way out where text is what the spec declares, and only written otherwise."""
-    if cell_type != "text" or wanted not in (*DATE_KINDS, *NUMBER_KINDS):
-        return ""
-    keys = 'date_format, such as "%d.%m.%Y"' if wanted in DATE_KINDS else 'decimal, such as ","'
-    return f"; written in another way, they want {keys}, in [source] or in the column's section"
 
 
 def _is_too_large(cell_type: str, wanted: str, cell: str) -> str:
@@ -633,15 +620,6 @@ def _is_too_large(cell_type: str, wanted: str, cell: str) -> str:
         else 0
     )
     return f"coalesce(NOT isnan({number}) AND abs({number}) >= {least}::DOUBLE, false)"
-
-
-def _too_large(place: str, wanted: str, cell_type: str) -> str:
-    if wanted == "integer" and cell_type == "float":
-        return (
-            f"{place}: holds whole numbers beyond 2**53 (or infinite ones) as floating-point numbers, "
-            "which cannot tell them apart; read them as integers or as text"
-        )
-    return f"{place}: holds numbers beyond 63 bits of its resolution; use a coarser one, or text"
 
 
 def settled_sql(column: Column, short: str) -> str:
