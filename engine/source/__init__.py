@@ -33,9 +33,9 @@ from engine.source.files import (
     replace_file,
     sync_folder,
 )
+from engine.source.forms.frames import register_frame
 from engine.source.forms.opened import open_source
-from engine.source.forms.text import CsvShape, csv_shape
-from engine.source.frames import register_frame
+from engine.source.forms.text import CsvShape, csv_rows, csv_shape
 from engine.source.ingest import Ingested
 from engine.source.journal import (
     note_charges,
@@ -47,7 +47,7 @@ from engine.source.journal import (
     unpin_vintage,
 )
 from engine.source.opening import Opened, open_rows, rows_about
-from engine.source.relation import check_names, csv_rows, fetch
+from engine.source.relation import check_names, fetch
 from engine.source.scratch import (
     confidential_connection,
     memory_connection,

@@ -12,7 +12,7 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from hashlib import blake2b
@@ -122,6 +122,8 @@ _CLASSES: dict[str, CellClass] = {
 }
 _DAY_US, _SECOND_US = 86_400_000_000, 1_000_000
 _EXACT_FLOAT = 2**53
+_NONE = "CAST(NULL AS BIGINT)"
+"""Where a class of cells cannot hold such a value."""
 _CLOCK = r"\s*[0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?( ?[AaPp][Mm])?\s*"
 _CLOCK_FORMS = ["%H:%M:%S", "%H:%M", "%I:%M:%S %p", "%I:%M %p", "%I:%M:%S%p", "%I:%M%p"]
 
@@ -251,40 +253,25 @@ def _within(code: str) -> str:
     return f"CASE WHEN ({code}) BETWEEN {-CODE_LIMIT} AND {CODE_LIMIT} THEN {code} END"
 
 
-def _pick(cell_type: CellClass, cell: str, choices: dict[CellClass, Callable[[str], str]]) -> str:
-    """Expression for this class of cell; NULL where the class cannot hold such a value."""
-    return choices[cell_type](cell) if cell_type in choices else "CAST(NULL AS BIGINT)"
-
-
 def _integer(cell_type: CellClass, cell: str) -> str:
     """Whole numbers; a cast alone would round 15400.6."""
-
-    def from_text(t: str) -> str:
-        exact = f"TRY_CAST({t} AS DECIMAL(38, 18))"
-        has_point = f"contains({t}, '.') OR contains({t}, 'e') OR contains({t}, 'E')"
-        return (
-            f"CASE WHEN {has_point} THEN CASE WHEN {exact} = trunc({exact}) "
-            f"THEN TRY_CAST({exact} AS BIGINT) END ELSE TRY_CAST({t} AS BIGINT) END"
-        )
-
-    def from_float(v: str) -> str:
-        # Beyond 2**53 a float has lost the units: the number it holds need not be the one that was
-        # meant.
-        return (
-            f"CASE WHEN {v} = trunc({v}) AND abs({v}) <= {_EXACT_FLOAT} "
-            f"THEN TRY_CAST({v} AS BIGINT) END"
-        )
-
-    return _pick(
-        cell_type,
-        cell,
-        {
-            "text": from_text,
-            "float": from_float,
-            "integer": lambda v: f"TRY_CAST({v} AS BIGINT)",
-            "decimal": lambda v: f"CASE WHEN {v} = trunc({v}) THEN TRY_CAST({v} AS BIGINT) END",
-        },
-    )
+    match cell_type:
+        case "text":
+            exact = f"TRY_CAST({cell} AS DECIMAL(38, 18))"
+            has_point = f"contains({cell}, '.') OR contains({cell}, 'e') OR contains({cell}, 'E')"
+            return (
+                f"CASE WHEN {has_point} THEN CASE WHEN {exact} = trunc({exact}) "
+                f"THEN TRY_CAST({exact} AS BIGINT) END ELSE TRY_CAST({cell} AS BIGINT) END"
+            )
+        case "float":
+            # Beyond 2**53 a float has lost the units: the number it holds need not be the one that was meant.
+            is_exact = f"{cell} = trunc({cell}) AND abs({cell}) <= {_EXACT_FLOAT}"
+            return f"CASE WHEN {is_exact} THEN TRY_CAST({cell} AS BIGINT) END"
+        case "integer":
+            return f"TRY_CAST({cell} AS BIGINT)"
+        case "decimal":
+            return f"CASE WHEN {cell} = trunc({cell}) THEN TRY_CAST({cell} AS BIGINT) END"
+    return _NONE
 
 
 def _rounded(number: str, step: Resolution | None) -> str:
@@ -312,7 +299,7 @@ def _scaled(number: str, step: Resolution) -> str:
 def _decimal(cell_type: CellClass, cell: str, digits: int) -> str:
     """Number of decimal steps, exactly, rounded half away from zero."""
     if cell_type not in ("text", "float", "integer", "decimal"):
-        return "CAST(NULL AS BIGINT)"
+        return _NONE
     # A float goes through its shortest spelling, so that 1.015 is the same number as in a text
     # file.
     text = f"CAST({cell} AS VARCHAR)" if cell_type == "float" else cell
@@ -322,77 +309,55 @@ def _decimal(cell_type: CellClass, cell: str, digits: int) -> str:
 
 def _boolean(cell_type: CellClass, cell: str) -> str:
     """0 and 1."""
-
-    def from_text(t: str) -> str:
-        return (
-            f"CASE WHEN lower({t}) IN ('true', 't', '1', '1.0') THEN 1 "
-            f"WHEN lower({t}) IN ('false', 'f', '0', '0.0') THEN 0 END"
-        )
-
-    def from_number(v: str) -> str:
-        return f"CASE WHEN {v} = 1 THEN 1 WHEN {v} = 0 THEN 0 END"
-
-    return _pick(
-        cell_type,
-        cell,
-        {
-            "text": from_text,
-            "integer": from_number,
-            "float": from_number,
-            "decimal": from_number,
-            "boolean": lambda v: f"CAST({v} AS INTEGER)",
-        },
-    )
+    match cell_type:
+        case "text":
+            return (
+                f"CASE WHEN lower({cell}) IN ('true', 't', '1', '1.0') THEN 1 "
+                f"WHEN lower({cell}) IN ('false', 'f', '0', '0.0') THEN 0 END"
+            )
+        case "integer" | "float" | "decimal":
+            return f"CASE WHEN {cell} = 1 THEN 1 WHEN {cell} = 0 THEN 0 END"
+        case "boolean":
+            return f"CAST({cell} AS INTEGER)"
+    return _NONE
 
 
 def _days(cell_type: CellClass, cell: str) -> str:
     """Days since 1970; a moment counts only if it is midnight."""
-
-    def from_date(d: str) -> str:
-        return f"CASE WHEN isfinite({d}) THEN {d} - DATE '1970-01-01' END"
-
-    def from_moment(us: str) -> str:
-        return f"CASE WHEN ({us}) % {_DAY_US} = 0 THEN ({us}) // {_DAY_US} END"
-
-    def from_text(t: str) -> str:
-        short, long = from_date(f"TRY_CAST({t} AS DATE)"), from_moment(_microseconds("text", t))
-        return f"CASE WHEN length({t}) > 10 THEN {long} WHEN {_has_year(t)} THEN {short} END"
-
-    return _pick(
-        cell_type,
-        cell,
-        {
-            "text": from_text,
-            "date": from_date,
-            "timestamp": lambda v: from_moment(_microseconds("timestamp", v)),
-            "nanoseconds": lambda v: from_moment(_microseconds("nanoseconds", v)),
-            "zoned": lambda v: from_moment(_microseconds("zoned", v)),
-        },
-    )
+    us = _microseconds(cell_type, cell)
+    of_moment = f"CASE WHEN ({us}) % {_DAY_US} = 0 THEN ({us}) // {_DAY_US} END"
+    day = f"TRY_CAST({cell} AS DATE)" if cell_type == "text" else cell
+    of_day = f"CASE WHEN isfinite({day}) THEN {day} - DATE '1970-01-01' END"
+    match cell_type:
+        case "text":
+            return f"CASE WHEN length({cell}) > 10 THEN {of_moment} WHEN {_has_year(cell)} THEN {of_day} END"
+        case "date":
+            return of_day
+        case "timestamp" | "nanoseconds" | "zoned":
+            return of_moment
+    return _NONE
 
 
 def _microseconds(cell_type: CellClass, cell: str) -> str:
     """Microseconds since 1970, UTC where an offset is given; NULL for infinite moments."""
-
-    def from_text(t: str) -> str:
-        has_offset = f"length({t}) > 16 AND (contains(substr({t}, 11), '+') OR contains(substr({t}, 11), '-'))"
-        return (
-            f"CASE WHEN NOT {_has_year(t)} THEN NULL "
-            f"WHEN {has_offset} THEN epoch_us(TRY_CAST({t} AS TIMESTAMPTZ)) "
-            f"ELSE epoch_us(TRY_CAST({t} AS TIMESTAMP)) END"
-        )
-
-    return _pick(
-        cell_type,
-        cell,
-        {
-            "text": from_text,
-            "date": lambda v: f"epoch_us(CAST({v} AS TIMESTAMP))",
-            "timestamp": lambda v: f"epoch_us(CAST({v} AS TIMESTAMP))",
-            "nanoseconds": lambda v: _floor_division(f"epoch_ns({v})", 1000),
-            "zoned": lambda v: f"epoch_us({v})",
-        },
-    )
+    match cell_type:
+        case "text":
+            behind = f"substr({cell}, 11)"
+            has_offset = (
+                f"length({cell}) > 16 AND (contains({behind}, '+') OR contains({behind}, '-'))"
+            )
+            return (
+                f"CASE WHEN NOT {_has_year(cell)} THEN NULL "
+                f"WHEN {has_offset} THEN epoch_us(TRY_CAST({cell} AS TIMESTAMPTZ)) "
+                f"ELSE epoch_us(TRY_CAST({cell} AS TIMESTAMP)) END"
+            )
+        case "date" | "timestamp":
+            return f"epoch_us(CAST({cell} AS TIMESTAMP))"
+        case "nanoseconds":
+            return _floor_division(f"epoch_ns({cell})", 1000)
+        case "zoned":
+            return f"epoch_us({cell})"
+    return _NONE
 
 
 def _has_year(text: str) -> str:
@@ -402,18 +367,18 @@ def _has_year(text: str) -> str:
 
 def _seconds(cell_type: CellClass, cell: str) -> str:
     """Seconds since midnight, fractions cut; 24:00 is midnight, too."""
-
-    def from_time(v: str) -> str:
-        return f"epoch_us({v}) // {_SECOND_US} % {_DAY_US // _SECOND_US}"
-
-    def from_text(t: str) -> str:
-        whole = f"upper(regexp_replace(trim({t}), '[.,][0-9]+', ''))"
+    if cell_type not in ("text", "time"):
+        return _NONE
+    moment = cell
+    if cell_type == "text":
+        whole = f"upper(regexp_replace(trim({cell}), '[.,][0-9]+', ''))"
         whole = f"regexp_replace({whole}, '^24:00(:00)?$', '00:00')"
         moment = f"try_strptime({whole}, [{', '.join(map(literal, _CLOCK_FORMS))}])"
-        clock = from_time(f"CAST({moment} AS TIME)")
-        return f"CASE WHEN regexp_full_match({t}, {literal(_CLOCK)}) THEN {clock} END"
-
-    return _pick(cell_type, cell, {"text": from_text, "time": from_time})
+        moment = f"CAST({moment} AS TIME)"
+    seconds = f"epoch_us({moment}) // {_SECOND_US} % {_DAY_US // _SECOND_US}"
+    if cell_type == "text":
+        return f"CASE WHEN regexp_full_match({cell}, {literal(_CLOCK)}) THEN {seconds} END"
+    return seconds
 
 
 def _text(cell_type: CellClass, cell: str) -> str:

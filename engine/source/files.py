@@ -16,12 +16,12 @@ from engine.errors import StoreError
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file beside the key, so that two builds write it one after the other."""
+    """Hold the lock of a file, so that two builds write it one after the other."""
     lock = path.with_name(path.name + ".lock")
     try:
         handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise StoreError(f"cannot write beside the key, {lock}: {error.strerror}") from None
+        raise StoreError(f"{lock}: cannot be written ({error.strerror})") from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -43,7 +43,7 @@ from engine.source.encoding import (
     id_sql,
     value_sql,
 )
-from engine.source.relation import Source, drop, fetch, kind_of, rename, stored
+from engine.source.relation import Source, drop, fetch, rename, stored
 
 if TYPE_CHECKING:
     from engine.source.spark.rows import SparkRows
@@ -60,9 +60,6 @@ _LISTED = {
     "text": "VARCHAR",
 }
 """DuckDB's types of typed values."""
-_MOST_CODED = 64
-"""Columns that one statement codes: what it takes grows by the square of their number."""
-CODED_AT_ONCE = 16
 _NEARLY_ALL = 0.8
 """So many ids to a row, about, and it is looked at whether every row has one of its own."""
 _SUM = "count({0}), sum(hash({0}))"
@@ -153,6 +150,10 @@ class Coded:
         )
 
     @property
+    def ranked(self) -> dict[str, Column]:
+        return {short: column for short, column in self.columns.items() if column.is_ranked}
+
+    @property
     def every(self) -> dict[str, tuple[Column, ...]]:
         return {short: (column,) for short, column in self.columns.items()} | self.ids
 
@@ -177,32 +178,35 @@ def ingest(
     """
     check_columns(source, columns, entity_columns(entities))
     coded = Coded.of(columns, entities)
-    ranked = {short: column for short, column in coded.columns.items() if column.is_ranked}
-    if _is_wide(columns):
-        _keep_source(con, source, columns)
     own = {
         short: sums
         for short, of in coded.ids.items()
         if settle != "own" and (sums := _own_ids(con, source, of))
     }
-    lists = {
-        s: of for s, of in coded.every.items() if s in ranked or s not in (*coded.columns, *own)
-    }
-    for done, (short, of) in enumerate(lists.items()):
-        report("reading", done + 1, len(lists) + 2)
-        if settle and short.startswith("c") and of[0].domain is not None:
-            list_domain(con, short, of[0])
-        else:
-            _list_values(con, source, short, of)
-    report("reading", len(lists) + 1, len(lists) + 2)
-    _make_rows(con, source, coded.every, lists)
-    dictionaries = listed_values(con, ranked)
+    listed = [short for short in coded.ids if short not in own]
+    n_steps = len(coded.ranked) + len(listed) + 2
+    dictionaries: dict[str, tuple[Any, ...]] = {}
+    for short, column in coded.ranked.items():
+        report("reading", len(dictionaries) + 1, n_steps)
+        is_declared = settle is not None and column.domain is not None
+        values = declared(con, column) if is_declared else _values(con, source, column)
+        dictionaries[column.name] = values
+        make_list(con, short, column, values)
+    for done, short in enumerate(listed, start=len(dictionaries) + 1):
+        report("reading", done, n_steps)
+        _list_ids(con, source, short, coded.ids[short])
+    report("reading", n_steps - 1, n_steps)
+    _store(con, coded_sql(source, coded.every, listed), coded, source.place)
+    for short in coded.ranked:
+        fetch(con, f"DROP TYPE list_{short}", _PLACE)
     if not settle:
         check_rows(con, source, coded, lambda sql: fetch(con, sql, source.place))
         check_domains(con, coded, dictionaries)
     _check_own(con, source, own)
     unsettled = _settle(con, source.place, coded, settle) if settle else {}
-    _name_ids(con, lists, own)
+    for short in own:
+        ids = f"SELECT {short} AS id, {short} AS value FROM rows"
+        fetch(con, f"CREATE VIEW entity_{short[1:]} AS {ids}", _PLACE)
     drop(con, "source", BELOW)
     return Ingested(
         con=con,
@@ -216,26 +220,36 @@ def ingest(
     )
 
 
-def listed_values(
-    con: duckdb.DuckDBPyConnection, ranked: Mapping[str, Column]
-) -> dict[str, tuple[Any, ...]]:
-    """The values in the lists of ranked columns, by column."""
-    return {
-        column.name: tuple(
-            value for (value,) in fetch(con, f"SELECT value FROM list_{short} ORDER BY id", _PLACE)
-        )
-        for short, column in ranked.items()
-    }
-
-
-def list_domain(con: duckdb.DuckDBPyConnection, short: str, column: Column) -> None:
-    """Make `list_<short>` of the declared values, ascending: what is not among them has no code."""
-    sql_type = _LISTED[column.value_type]
-    con.execute(
-        f"CREATE TABLE list_{short} AS SELECT row_number() OVER (ORDER BY value) - 1 AS id, value "
-        f"FROM (SELECT unnest(CAST($values AS {sql_type}[])) AS value)",
-        {"values": list(column.domain or ())},
+def _values(con: duckdb.DuckDBPyConnection, source: Source, column: Column) -> tuple[Any, ...]:
+    """The distinct values of a column, ascending."""
+    cells = _cells(source, [column], ["cell"])
+    # Cells first, which cost least to compare: what each stands for is asked once.
+    found = fetch(
+        con,
+        f"SELECT DISTINCT {value_sql(column, source.types[column.name], 'cell')} AS value "
+        f"FROM (SELECT {cells} FROM (SELECT DISTINCT {quoted(column.name)} FROM source)) "
+        "WHERE value IS NOT NULL ORDER BY value",
+        source.place,
     )
+    return tuple(value for (value,) in found)
+
+
+def declared(con: duckdb.DuckDBPyConnection, column: Column) -> tuple[Any, ...]:
+    """The declared values of a column, ascending: what is not among them has no code."""
+    values = f"SELECT unnest(CAST(? AS {_LISTED[column.value_type]}[])) AS value"
+    found = con.execute(f"SELECT * FROM ({values}) ORDER BY value", [list(column.domain or ())])
+    return tuple(value for (value,) in found.fetchall())
+
+
+def make_list(
+    con: duckdb.DuckDBPyConnection, short: str, column: Column, values: Sequence[Any]
+) -> None:
+    """Make the type `list_<short>` of values: a cell that is cast to it has its place among them, or none.
+
+    A join with a table of them would do, but many joins in a statement take for ever to plan.
+    """
+    listed = f"SELECT CAST(unnest(CAST(? AS {_LISTED[column.value_type]}[])) AS VARCHAR)"
+    con.execute(f"CREATE TYPE list_{short} AS ENUM ({listed})", [list(values)])
 
 
 def _settle(
@@ -248,40 +262,25 @@ def _settle(
         _own_entities(con, short)
     if any(found[1:]):
         fetch(con, "ALTER TABLE rows RENAME TO unsettled", _PLACE)
-        nullable = {short for short, column in coded.columns.items() if column.nullable}
         codes, there = settled_codes(coded)
         select = f"SELECT * FROM (SELECT {', '.join(codes)} FROM unsettled) WHERE {there}"
-        _store(con, select, nullable, place)
+        _store(con, select, coded, place)
         fetch(con, "DROP TABLE unsettled", _PLACE)
     return dict(zip(counts, map(int, found), strict=True))
 
 
 def _own_entities(con: duckdb.DuckDBPyConnection, short: str) -> None:
     """Make an entity of its own of each row that names none; ids become texts that no such row's is equal to."""
+    ids = f"entity_{short[1:]}"
     for statement in (
-        f"ALTER TABLE list_{short} ALTER value TYPE VARCHAR USING concat('id ', value)",
+        f"ALTER TABLE {ids} ALTER value TYPE VARCHAR USING concat('id ', value)",
         f"CREATE TABLE nameless AS SELECT rowid AS r, row_number() OVER (ORDER BY rowid) - 1 + "
-        f"(SELECT count(*) FROM list_{short}) AS id FROM rows WHERE {short} IS NULL",
+        f"(SELECT count(*) FROM {ids}) AS id FROM rows WHERE {short} IS NULL",
         f"UPDATE rows SET {short} = nameless.id FROM nameless WHERE rows.rowid = r",
-        f"INSERT INTO list_{short} SELECT id, concat('row ', id) FROM nameless",
+        f"INSERT INTO {ids} SELECT id, concat('row ', id) FROM nameless",
         "DROP TABLE nameless",
     ):
         fetch(con, statement, _PLACE)
-
-
-def _name_ids(con: duckdb.DuckDBPyConnection, lists: Collection[str], own: Collection[str]) -> None:
-    """Let lists of ids, and views of ids of rows, be called `entity_<j>`; lists of values go."""
-    for short in lists:
-        if short.startswith("e"):
-            fetch(con, f"ALTER TABLE list_{short} RENAME TO entity_{short[1:]}", _PLACE)
-        else:
-            fetch(con, f"DROP TABLE list_{short}", _PLACE)
-    for short in own:
-        fetch(
-            con,
-            f"CREATE VIEW entity_{short[1:]} AS SELECT {short} AS id, {short} AS value FROM rows",
-            _PLACE,
-        )
 
 
 def check_columns(source: Source, columns: Sequence[Column], entities: Sequence[str]) -> None:
@@ -315,17 +314,15 @@ def check_columns(source: Source, columns: Sequence[Column], entities: Sequence[
         raise DataError("\n".join(problems))
 
 
-def _list_values(
+def _list_ids(
     con: duckdb.DuckDBPyConnection, source: Source, short: str, columns: tuple[Column, ...]
 ) -> None:
-    """Make `list_<short>(id, value)`: the distinct values, numbered from 0; ascending for data columns."""
+    """Make `entity_<j>(id, value)`: the distinct ids, numbered from 0."""
     names = ", ".join(quoted(column.name) for column in columns)
     cells = [f"cell{j}" for j in range(len(columns))]
-    order = "ORDER BY value" if short.startswith("c") else ""
     fetch(
         con,
-        f"CREATE TABLE list_{short} AS SELECT row_number() OVER ({order}) - 1 AS id, value "
-        # Cells first, which cost least to compare: what each stands for is asked once.
+        f"CREATE TABLE entity_{short[1:]} AS SELECT row_number() OVER () - 1 AS id, value "
         f"FROM (SELECT DISTINCT {id_sql(columns, source.types, cells)} AS value "
         f"FROM (SELECT {_cells(source, columns, cells)} FROM (SELECT DISTINCT {names} FROM source))) "
         "WHERE value IS NOT NULL",
@@ -366,74 +363,46 @@ def _check_own(
             raise DataError(f"{source.place}: changed while it was read; build again")
 
 
-def _make_rows(
-    con: duckdb.DuckDBPyConnection,
-    source: Source,
-    chosen: dict[str, tuple[Column, ...]],
-    lists: Collection[str],
-) -> None:
-    """Make `rows`; a code is NULL where a cell does not fit, and where an entity id is null."""
-    nullable = {short for short, of in chosen.items() if of[0].nullable and short[0] == "c"}
-    if not _is_wide(chosen):
-        _store(con, coded_sql(source, chosen, lists, ""), nullable, source.place)
-        return
-    shorts = list(chosen)
-    parts = [shorts[i : i + CODED_AT_ONCE] for i in range(0, len(shorts), CODED_AT_ONCE)]
-    for number, part in enumerate(parts):
-        rows = coded_sql(source, {s: chosen[s] for s in part}, lists, "rowid AS r")
-        fetch(con, f"CREATE TABLE part_{number} AS {rows} ORDER BY r", source.place)
-        check_order(con, f"part_{number}")
-    side_by_side = " POSITIONAL JOIN ".join(f"part_{number}" for number in range(len(parts)))
-    _store(con, f"SELECT {', '.join(shorts)} FROM {side_by_side}", nullable, source.place)
-    for number in range(len(parts)):
-        fetch(con, f"DROP TABLE part_{number}", _PLACE)
-
-
-def _store(con: duckdb.DuckDBPyConnection, select: str, nullable: set[str], place: str) -> None:
+def _store(con: duckdb.DuckDBPyConnection, select: str, coded: Coded, place: str) -> None:
     """Make `rows` of what a statement selects."""
+    nullable = {short for short, column in coded.columns.items() if column.nullable}
     how = stored(con, select, place, nullable, may_misfit=True)
     fetch(con, f"CREATE OR REPLACE TABLE rows ({how.ddl})", place)
     fetch(con, f"INSERT INTO rows ({how.names}) SELECT {how.values} FROM ({select})", place)
 
 
 def coded_sql(
-    source: Source, chosen: dict[str, tuple[Column, ...]], lists: Collection[str], first: str
+    source: Source, chosen: Mapping[str, tuple[Column, ...]], listed: Collection[str]
 ) -> str:
-    """The SELECT that gives the codes of some columns, behind a column `first` of the source as it is."""
+    """The SELECT that gives the codes of columns, NULL where a cell does not fit, and the ids of entities.
+
+    listed: Of the entities those whose ids have numbers.
+    """
     # Cells by short names: what is made of one names it a dozen times, and planning that costs more than small sources.
-    cells, inner = ([first], [first.split()[-1]]) if first else ([], [])
-    outer, joins = ["r"] * bool(first), ""
+    cells, inner, outer, joins = [], [], [], ""
     for short, columns in chosen.items():
         names = [f"{short}_cell{j}" for j in range(len(columns))]
         cells.append(_cells(source, columns, names))
         value = id_sql(columns, source.types, names)
-        if short.startswith("e") and short not in lists:
-            inner.append(f"{value} AS {short}")
-            outer.append(short)
-            continue
-        inner.append(f"{names[0]} IS NULL AS {short}_null")
-        if short not in lists:
-            (column,) = columns
-            inner.append(f"{code_sql(column, source.types[column.name], *names)} AS {short}_code")
-            code = f"{short}_code"
-        else:
+        if short.startswith("e"):
             inner.append(f"{value} AS {short}_value")
-            joins += f" LEFT JOIN list_{short} ON list_{short}.value = {short}_value"
-            code = f"list_{short}.id"
-        if short.startswith("c"):
-            code = f"CASE WHEN {short}_null THEN {_NULL} ELSE {code} END"
+            outer.append(
+                f"{f'entity_{short[1:]}.id' if short in listed else f'{short}_value'} AS {short}"
+            )
+            if short in listed:
+                joins += (
+                    f" LEFT JOIN entity_{short[1:]} ON entity_{short[1:]}.value = {short}_value"
+                )
+            continue
+        if columns[0].is_ranked:
+            code = f"enum_code(TRY_CAST(CAST({value} AS VARCHAR) AS list_{short}))"
+        else:
+            code = code_sql(columns[0], source.types[columns[0].name], *names)
+        inner += [f"{names[0]} IS NULL AS {short}_null", f"{code} AS {short}_code"]
+        code = f"CASE WHEN {short}_null THEN {_NULL} ELSE {short}_code END"
         outer.append(f"CAST({code} AS BIGINT) AS {short}")
     rows = f"SELECT {', '.join(inner)} FROM (SELECT {', '.join(cells)} FROM source)"
     return f"SELECT {', '.join(outer)} FROM ({rows}){joins}"
-
-
-def check_order(con: duckdb.DuckDBPyConnection, table: str) -> None:
-    """Make sure that row r of a table is the one which its column `r` names, so that tables fit side by side."""
-    ((is_ordered,),) = fetch(
-        con, f"SELECT coalesce(bool_and(r = rowid), true) FROM {table}", _PLACE
-    )
-    if not is_ordered:
-        raise InternalError("the rows of a part of the source changed places")
 
 
 def check_rows(con: duckdb.DuckDBPyConnection, source: Source, coded: Coded, look: Flags) -> None:
@@ -461,52 +430,24 @@ def check_domains(
     con: duckdb.DuckDBPyConnection, coded: Coded, dictionaries: Mapping[str, tuple[Any, ...]]
 ) -> None:
     """Refuse values, and nulls, outside what the spec declares."""
-    full = {s: f"{s} = {_NULL}" for s, column in coded.columns.items() if not column.nullable}
-    problems = [
-        f'column {column.name!r}: holds a null, declared "nullable = false"'
-        for column in _where(con, coded, full)
-    ]
-    problems += [
-        f'column {column.name!r}: holds a value outside its declared "domain"'
-        for column in coded.columns.values()
-        if column.domain is not None
-        and not set(dictionaries.get(column.name, ())) <= set(column.domain)
-    ]
-    outside = {
-        s: f"{s} <> {_NULL} AND {s} NOT BETWEEN {grid_code(c, c.bounds[0])} AND {grid_code(c, c.bounds[1])}"
-        for s, c in coded.columns.items()
-        if c.bounds is not None
-    }
-    problems += [
-        f'column {column.name!r}: holds a value outside its declared "domain" (min, max)'
-        for column in _where(con, coded, outside)
-    ]
+    problems, asked = [], {}
+    for short, column in coded.columns.items():
+        place = f"column {column.name!r}: holds a"
+        if not column.nullable:
+            asked[f'{place} null, declared "nullable = false"'] = f"{short} = {_NULL}"
+        values = dictionaries.get(column.name, ())
+        if column.domain is not None and not set(values) <= set(column.domain):
+            problems.append(f'{place} value outside its declared "domain"')
+        if column.bounds is not None:
+            low, high = (grid_code(column, value) for value in column.bounds)
+            beyond = f"{short} <> {_NULL} AND {short} NOT BETWEEN {low} AND {high}"
+            asked[f'{place} value outside its declared "domain" (min, max)'] = beyond
+    if asked:
+        flags = ", ".join(f"coalesce(bool_or({one}), false)" for one in asked.values())
+        found = fetch(con, f"SELECT {flags} FROM rows", _PLACE)[0]
+        problems += [problem for problem, is_so in zip(asked, found, strict=True) if is_so]
     if problems:
         raise DataError("\n".join(problems))
-
-
-def _where(
-    con: duckdb.DuckDBPyConnection, coded: Coded, conditions: Mapping[str, str]
-) -> list[Column]:
-    """The columns for which any row meets a condition."""
-    if not conditions:
-        return []
-    asked = ", ".join(f"coalesce(bool_or({one}), false)" for one in conditions.values())
-    flags = fetch(con, f"SELECT {asked} FROM rows", _PLACE)[0]
-    return [coded.columns[short] for short, is_so in zip(conditions, flags, strict=True) if is_so]
-
-
-def _is_wide(columns: Collection[object]) -> bool:
-    return len(columns) > _MOST_CODED
-
-
-def _keep_source(con: duckdb.DuckDBPyConnection, source: Source, columns: Sequence[Column]) -> None:
-    """Make the relation `source` a table, whose rows have numbers, where it is not one."""
-    if kind_of(con, "source") == "VIEW":
-        listed = ", ".join(quoted(column.name) for column in columns)
-        fetch(con, f"CREATE TABLE kept AS SELECT {listed} FROM source", source.place)
-        drop(con, "source", BELOW)
-        rename(con, "kept", "source")
 
 
 CODE, ABOVE = "tablepack_code", "tablepack_above"
@@ -629,32 +570,34 @@ def why_unfit(look: Flags, source: Source, column: Column, *, is_entity: bool) -
         problems.append(
             f"{place}: holds infinite values; write them as null or leave these rows out"
         )
-    if has_big:
-        problems.append(_too_large(place, wanted, cell_type))
-    if has_other:
+    if has_big and wanted == "integer" and cell_type == "float":
         problems.append(
-            f"{place}: holds values that are not {_kind_words(column, wanted, cell_type)}, as declared or detected "
+            f"{place}: holds whole numbers beyond 2**53 (or infinite ones) as floating-point numbers, "
+            "which cannot tell them apart; read them as integers or as text"
+        )
+    elif has_big:
+        problems.append(
+            f"{place}: holds numbers beyond 63 bits of its resolution; use a coarser one, or text"
+        )
+    if has_other:
+        words, way, form = _KIND_WORDS[wanted], "", column.writing.date_format
+        if cell_type == "text" and wanted in (*DATE_KINDS, *NUMBER_KINDS):
+            keys = (
+                'date_format, such as "%d.%m.%Y"'
+                if wanted in DATE_KINDS
+                else 'decimal, such as ","'
+            )
+            way = f"; written in another way, they want {keys}, in [source] or in the column's section"
+            if wanted in DATE_KINDS and form:
+                years = f" in the years {column.writing.century}"
+                years = years if column.writing.has_short_years else ""
+                words = f'{wanted}s written as date_format = "{form}" has it{years}'
+        problems.append(
+            f"{place}: holds values that are not {words}, as declared or detected "
             f'({"type" if is_list else "kind"} = "{wanted}"); declare another kind, such as "category" or '
-            f'"text", or add the spelling of null to "nulls"{_other_writing(wanted, cell_type)}'
+            f'"text", or add the spelling of null to "nulls"{way}'
         )
     return problems
-
-
-def _kind_words(column: Column, wanted: str, cell_type: str) -> str:
-    """What cells should be, and how they should be written."""
-    date_format = column.writing.date_format
-    if wanted in DATE_KINDS and cell_type == "text" and date_format:
-        years = f" in the years {column.writing.century}" if column.writing.has_short_years else ""
-        return f'{wanted}s written as date_format = "{date_format}" has it{years}'
-    return _KIND_WORDS[wanted]
-
-
-def _other_writing(wanted: str, cell_type: str) -> str:
-    """The way out where text is what the spec declares, and only written otherwise."""
-    if cell_type != "text" or wanted not in (*DATE_KINDS, *NUMBER_KINDS):
-        return ""
-    keys = 'date_format, such as "%d.%m.%Y"' if wanted in DATE_KINDS else 'decimal, such as ","'
-    return f"; written in another way, they want {keys}, in [source] or in the column's section"
 
 
 def _is_too_large(cell_type: str, wanted: str, cell: str) -> str:
@@ -677,15 +620,6 @@ def _is_too_large(cell_type: str, wanted: str, cell: str) -> str:
         else 0
     )
     return f"coalesce(NOT isnan({number}) AND abs({number}) >= {least}::DOUBLE, false)"
-
-
-def _too_large(place: str, wanted: str, cell_type: str) -> str:
-    if wanted == "integer" and cell_type == "float":
-        return (
-            f"{place}: holds whole numbers beyond 2**53 (or infinite ones) as floating-point numbers, "
-            "which cannot tell them apart; read them as integers or as text"
-        )
-    return f"{place}: holds numbers beyond 63 bits of its resolution; use a coarser one, or text"
 
 
 def settled_sql(column: Column, short: str) -> str:

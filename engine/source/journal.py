@@ -9,18 +9,19 @@ value of the data.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 from engine.errors import PrivacyError, StoreError
-from engine.schema import Entity, as_entities
+from engine.schema import Entity
 from engine.source.charges import charges, charges_path
 from engine.source.files import locked, read_json, replace_file
 
-FORMAT = 1
-"""Version of the journal's form."""
 MOST_OF = "release.most with each = "
 """With a column's name: how many of its values count of an entity is pinned under this, as an encoding is."""
 MOST_RELEASES = 100
@@ -44,35 +45,82 @@ class VintageState:
     contents: dict[str, str]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vintage(VintageState):
+    """What is known of a vintage: its state and its builds."""
+
+    order: tuple[str, ...] = ()  # Its columns, as they came
+    stands: tuple[str, ...] = ()  # Columns that stood for copies of theirs in any of its builds
+    # SHA-256, recipe, and of the newest the exposure that it states
+    releases: tuple[tuple[Any, ...], ...] = ()
+
+
+@dataclass(kw_only=True, slots=True)
+class Journal:
+    """All that the file holds."""
+
+    format: Literal[1] = 1
+    vintages: dict[str, Vintage]
+    # charges, ledger: How many entries the ledgers of exposure and of mode dp have at least.
+    charges: int = 0
+    ledger: int = 0
+
+    def draws_of(self, vintage: str, previous: str | None) -> str:
+        """The vintage whose draws a vintage uses."""
+        if previous is None:
+            return vintage
+        if previous not in self.vintages:
+            known = ", ".join(sorted(self.vintages)) or "none yet"
+            raise PrivacyError(
+                f"release.previous: no vintage {previous!r} was built with this key; there are: {known}"
+            )
+        return self.vintages[previous].draws
+
+    def stands(self, draws: str) -> frozenset[str]:
+        """Columns that stood for copies of theirs in any build with these draws."""
+        return frozenset(
+            name for one in self.vintages.values() if one.draws == draws for name in one.stands
+        )
+
+
+_JOURNAL = TypeAdapter(Journal)
+"""How it stands in the file."""
+
+
 def journal_path(key_path: Path) -> Path:
     """The journal of a key file."""
     return key_path.with_name(key_path.name + ".journal")
 
 
-def pinned_identity(key_path: Path, vintage: str) -> tuple[str, ...] | None:
-    """Identity columns that a vintage was pinned to, None before its first build."""
-    entry = _read(journal_path(key_path)).get(vintage)
-    return None if entry is None else tuple(entry["identity"])
+def read_journal(key_path: Path) -> Journal:
+    """The journal of a key file; an empty one if there is none yet."""
+    path = journal_path(key_path)
+    try:
+        raw = read_json(path)
+    except FileNotFoundError:
+        return Journal(vintages={})
+    # Whatever cannot be read is refused: taken for an empty journal, it would free every vintage.
+    try:
+        # Before there was `previous`, every vintage had draws of its own.
+        named = {name: {"draws": name, **entry} for name, entry in raw["vintages"].items()}
+        return _JOURNAL.validate_python({**raw, "vintages": named})
+    except (TypeError, KeyError, AttributeError, ValueError):
+        pass
+    raise StoreError(f"the journal {path} cannot be read; restore it, or use a new key")
 
 
-def pinned_order(key_path: Path, vintage: str) -> tuple[str, ...]:
-    """Columns that a vintage has seen, in the order in which they came."""
-    entry = _read(journal_path(key_path)).get(vintage)
-    return () if entry is None else tuple(entry["order"])
-
-
-def pinned_stands(key_path: Path, draws: str) -> frozenset[str]:
-    """Columns that stood for copies of theirs in any build with these draws."""
-    entries = _read(journal_path(key_path)).values()
-    return frozenset(
-        name for entry in entries if entry["draws"] == draws for name in entry.get("stands", ())
-    )
-
-
-def pinned_stands_of(key_path: Path, vintage: str) -> frozenset[str]:
-    """The same in builds of this very vintage."""
-    entry = _read(journal_path(key_path)).get(vintage, {})
-    return frozenset(entry.get("stands", ()))
+@contextmanager
+def _changing(key_path: Path) -> Iterator[Journal]:
+    """Lend the journal to be changed, and replace the file, synced to disk, where it was."""
+    path = journal_path(key_path)
+    with locked(path):
+        journal = read_journal(key_path)
+        before = replace(journal, vintages={**journal.vintages})
+        yield journal
+        if journal != before:
+            raw = _JOURNAL.dump_python(journal, mode="json", exclude_defaults=True)
+            text = json.dumps({"format": 1} | raw, indent=1, sort_keys=True)
+            replace_file(path, text.encode(), "the journal")
 
 
 def note_release(
@@ -82,121 +130,73 @@ def note_release(
 
     exposure: As the release states it; of the newest release only it is kept.
     """
-    path = journal_path(key_path)
-    with locked(path):
-        entries, n_charges = _read_all(path)
-        if vintage in entries:
-            known = [one[:2] for one in entries[vintage].get("releases", []) if one[0] != sha256]
-            fresh = [sha256, recipe, exposure]
-            entries[vintage]["releases"] = [*known, fresh][-MOST_RELEASES:]
-            _write(path, entries, n_charges)
+    with _changing(key_path) as journal:
+        if vintage in journal.vintages:
+            pinned = journal.vintages[vintage]
+            known = [one[:2] for one in pinned.releases if one[0] != sha256]
+            releases = (*known, (sha256, recipe, exposure))[-MOST_RELEASES:]
+            journal.vintages[vintage] = replace(pinned, releases=releases)
 
 
 def noted_releases(key_path: Path, vintage: str) -> dict[str, str]:
     """Recipes of the releases of a vintage that were built last, by their SHA-256."""
-    entry = _read(journal_path(key_path)).get(vintage, {})
-    return {one[0]: one[1] for one in entry.get("releases", ())}
+    pinned = read_journal(key_path).vintages.get(vintage)
+    return {one[0]: one[1] for one in pinned.releases} if pinned else {}
 
 
 def noted_exposure(key_path: Path, vintage: str, sha256: str) -> dict[str, Any] | None:
     """What the newest release of a vintage states of its exposure; None: another one is meant, or it is not noted."""
-    entry = _read(journal_path(key_path)).get(vintage, {})
-    newest = (entry.get("releases") or [[None]])[-1]
+    pinned = read_journal(key_path).vintages.get(vintage)
+    newest = pinned.releases[-1] if pinned and pinned.releases else (None,)
     return newest[2] if newest[0] == sha256 and len(newest) > 2 else None
-
-
-def pinned_vintages(key_path: Path) -> tuple[str, ...]:
-    """Names of the vintages that are pinned, in order."""
-    return tuple(sorted(_read(journal_path(key_path))))
-
-
-def draws_of(key_path: Path, vintage: str, previous: str | None) -> str:
-    """The vintage whose draws a vintage uses."""
-    if previous is None:
-        return vintage
-    entries = _read(journal_path(key_path))
-    if previous not in entries:
-        known = ", ".join(sorted(entries)) or "none yet"
-        raise PrivacyError(
-            f"release.previous: no vintage {previous!r} was built with this key; there are: {known}"
-        )
-    return str(entries[previous]["draws"])
-
-
-def check_vintage(key_path: Path, vintage: str, state: VintageState) -> None:
-    """Check, without pinning anything, that a vintage stands for no other state."""
-    entries, n_charges = _read_all(journal_path(key_path))
-    told = charges(key_path)
-    if len(told) < n_charges:
-        raise StoreError(
-            f"the ledger {charges_path(key_path)} lacks builds that the journal knows: it is gone, or not the newest "
-            "one; restore the newest"
-        )
-    if vintage not in entries and any(one.vintage == vintage for one in told):
-        raise StoreError(
-            f"the journal {journal_path(key_path)} lacks vintage {vintage!r}, which was built with this key: it is "
-            "gone, or not the newest one; restore the newest"
-        )
-    _refuse_differences(entries.get(vintage), vintage, state)
-    _refuse_other_draws(entries.get(state.draws), vintage, state)
-
-
-def _refuse_other_draws(first: dict[str, Any] | None, vintage: str, state: VintageState) -> None:
-    """Raise if a vintage that goes on from another one codes or protects otherwise than that one."""
-    if state.draws == vintage or first is None:
-        return
-    differences = _differences(
-        {**first, "draws": state.draws, "contents": {}}, replace(state, contents={})
-    )
-    if differences:
-        raise PrivacyError(
-            f"vintage {vintage!r} goes on from {state.draws!r}, but {'; '.join(differences)} changed. The same noise "
-            "on another scale would cancel: keep them, or leave release.previous out"
-        )
-
-
-def _refuse_differences(known: dict[str, Any] | None, vintage: str, state: VintageState) -> None:
-    """Raise if a vintage is pinned to another state."""
-    differences = _differences(known, state) if known is not None else []
-    if differences:
-        raise PrivacyError(
-            f"vintage {vintage!r} is pinned to another state: {'; '.join(differences)} changed since its "
-            "first build. Noise drawn for one state must not be used on another: give release.vintage "
-            "a new name. To try settings out, use tablepack draft (in Python: draft), which spends nothing"
-        )
-
-
-def unpin_vintage(key_path: Path, vintage: str) -> None:
-    """Forget a vintage of which nothing was released."""
-    path = journal_path(key_path)
-    with locked(path):
-        entries, n_charges = _read_all(path)
-        if entries.pop(vintage, None) is not None:
-            _write(path, entries, n_charges)
 
 
 def note_charges(key_path: Path, n_charges: int) -> None:
     """Note how many charges the ledger of exposure has: one that has fewer is not the newest."""
-    path = journal_path(key_path)
-    with locked(path):
-        entries, known = _read_all(path)
-        _write(path, entries, max(known, n_charges))
+    with _changing(key_path) as journal:
+        journal.charges = max(journal.charges, n_charges)
 
 
 def note_entries(key_path: Path, n_entries: int) -> None:
     """Note how many entries the ledger has, of mode dp and of exact counts."""
-    path = journal_path(key_path)
-    with locked(path):
-        raw = _raw(path)
-        text = json.dumps(
-            {**raw, "ledger": max(raw.get("ledger", 0), n_entries)}, indent=1, sort_keys=True
+    with _changing(key_path) as journal:
+        journal.ledger = max(journal.ledger, n_entries)
+
+
+def pinned_vintages(key_path: Path) -> tuple[str, ...]:
+    """Names of the vintages that are pinned, in order."""
+    return tuple(sorted(read_journal(key_path).vintages))
+
+
+def unpin_vintage(key_path: Path, vintage: str) -> None:
+    """Forget a vintage of which nothing was released."""
+    with _changing(key_path) as journal:
+        journal.vintages.pop(vintage, None)
+
+
+def check_vintage(key_path: Path, journal: Journal, vintage: str, state: VintageState) -> None:
+    """Check, without pinning anything, that a vintage stands for no other state."""
+    told = charges(key_path)
+    if len(told) < journal.charges:
+        raise StoreError(
+            f"the ledger {charges_path(key_path)} lacks builds that the journal knows: it is gone, or not the newest "
+            "one; restore the newest"
         )
-        replace_file(path, text.encode(), "the journal")
-
-
-def noted_entries(key_path: Path) -> int:
-    """How many entries the ledger has at least."""
-    return int(_raw(journal_path(key_path)).get("ledger", 0))
+    if vintage not in journal.vintages and any(one.vintage == vintage for one in told):
+        raise StoreError(
+            f"the journal {journal_path(key_path)} lacks vintage {vintage!r}, which was built with this key: it is "
+            "gone, or not the newest one; restore the newest"
+        )
+    _refuse_differences(journal, vintage, state)
+    first = journal.vintages.get(state.draws)
+    if state.draws != vintage and first is not None:
+        if differences := _differences(
+            replace(first, draws=state.draws), replace(state, contents={})
+        ):
+            raise PrivacyError(
+                f"vintage {vintage!r} goes on from {state.draws!r}, but {'; '.join(differences)} changed. The same "
+                "noise on another scale would cancel: keep them, or leave release.previous out"
+            )
 
 
 def pin_vintage(
@@ -206,51 +206,46 @@ def pin_vintage(
 
     Returns: Whether it was not known before.
     """
-    path = journal_path(key_path)
-    with locked(path):
-        entries, n_charges = _read_all(path)
-        known = entries.get(vintage)
-        _refuse_differences(known, vintage, state)
-        seen = (known or {}).get("order", [])
-        merged = {
-            "draws": state.draws,
-            "order": seen + sorted(_columns(state) - {*seen}),
-            "entities": list(state.entities),
-            "identity": list(state.identity),
-            "privacy": state.privacy,
-            "encodings": {**(known or {}).get("encodings", {}), **state.encodings},
-            "contents": {**(known or {}).get("contents", {}), **state.contents},
-        }
-        if releases := (known or {}).get("releases"):
-            merged["releases"] = releases
-        if named := sorted({*(known or {}).get("stands", []), *stands}):
-            merged["stands"] = named
-        if merged != known:
-            entries[vintage] = merged
-            _write(path, entries, n_charges)
+    with _changing(key_path) as journal:
+        _refuse_differences(journal, vintage, state)
+        known = journal.vintages.get(vintage)
+        pinned = known or Vintage(**asdict(state))
+        columns = {name for name in state.encodings if not name.startswith(MOST_OF)}
+        journal.vintages[vintage] = replace(
+            pinned,
+            order=(*pinned.order, *sorted(columns - {*pinned.order})),
+            encodings=pinned.encodings | state.encodings,
+            contents=pinned.contents | state.contents,
+            stands=tuple(sorted({*pinned.stands, *stands})),
+        )
     return known is None
 
 
-def _columns(state: VintageState) -> set[str]:
-    """Columns that a build has."""
-    return {name for name in state.encodings if not name.startswith(MOST_OF)}
+def _refuse_differences(journal: Journal, vintage: str, state: VintageState) -> None:
+    """Raise if a vintage is pinned to another state."""
+    known = journal.vintages.get(vintage)
+    differences = _differences(known, state) if known is not None else []
+    if differences:
+        raise PrivacyError(
+            f"vintage {vintage!r} is pinned to another state: {'; '.join(differences)} changed since its "
+            "first build. Noise drawn for one state must not be used on another: give release.vintage "
+            "a new name. To try settings out, use tablepack draft (in Python: draft), which spends nothing"
+        )
 
 
-def _differences(known: dict[str, Any], state: VintageState) -> list[str]:
+def _differences(known: Vintage, state: VintageState) -> list[str]:
     """In which respects a build differs from what its vintage is pinned to."""
-    out = []
-    if known["draws"] != state.draws:
-        out.append("the vintage that it goes on from (release.previous)")
-    if as_entities(known["entities"]) != state.entities:
-        out.append("the entity columns")
-    if tuple(known["identity"]) != state.identity:
-        out.append("the identity columns")
-    if known["privacy"] != state.privacy:
-        out.append("the privacy parameters")
-    changed = _changed(known["encodings"], state.encodings)
+    respects = {
+        "draws": "the vintage that it goes on from (release.previous)",
+        "entities": "the entity columns",
+        "identity": "the identity columns",
+        "privacy": "the privacy parameters",
+    }
+    out = [said for key, said in respects.items() if getattr(known, key) != getattr(state, key)]
+    changed = _changed(known.encodings, state.encodings)
     out += [name for name in changed if name.startswith(MOST_OF)]
     coded = [name for name in changed if not name.startswith(MOST_OF)]
-    filled = [name for name in _changed(known["contents"], state.contents) if name not in coded]
+    filled = [name for name in _changed(known.contents, state.contents) if name not in coded]
     if coded and not state.entities:
         filled = []  # rows that are coded otherwise are other rows: nothing is known of their content
     if "" in filled:
@@ -262,47 +257,6 @@ def _differences(known: dict[str, Any], state: VintageState) -> list[str]:
     return out
 
 
-def _changed(pinned: dict[str, str], now: dict[str, str]) -> list[str]:
+def _changed(pinned: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Names whose digest is another than the pinned one."""
     return sorted(name for name in now if pinned.get(name, now[name]) != now[name])
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """All entries; none if there is no journal yet."""
-    return _read_all(path)[0]
-
-
-def _read_all(path: Path) -> tuple[dict[str, Any], int]:
-    """All entries, and how many charges the ledger of exposure had."""
-    raw = _raw(path)
-    # Before there was `previous`, every vintage had draws of its own.
-    entries = {name: {"draws": name, **entry} for name, entry in raw["vintages"].items()}
-    return entries, int(raw.get("charges", 0))
-
-
-def _raw(path: Path) -> dict[str, Any]:
-    """The journal as it was written; an empty one if there is none yet."""
-    try:
-        raw = read_json(path)
-    except FileNotFoundError:
-        return {"format": FORMAT, "vintages": {}, "charges": 0}
-    vintages = (
-        raw.get("vintages") if isinstance(raw, dict) and raw.get("format") == FORMAT else None
-    )
-    # Whatever cannot be read is refused: taken for an empty journal, it would free every vintage.
-    if not isinstance(vintages, dict) or not all(map(_is_entry, vintages.values())):
-        raise StoreError(f"the journal {path} cannot be read; restore it, or use a new key")
-    return {**raw}
-
-
-def _is_entry(entry: Any) -> bool:
-    """Whether an entry has all the fields of a vintage's state."""
-    wanted = {field.name for field in fields(VintageState)} - {"draws"}
-    return isinstance(entry, dict) and entry.keys() >= wanted
-
-
-def _write(path: Path, entries: dict[str, Any], n_charges: int) -> None:
-    """Replace the journal, synced to disk before the first draw."""
-    raw = _raw(path) | {"format": FORMAT, "vintages": entries, "charges": n_charges}
-    text = json.dumps(raw, indent=1, sort_keys=True)
-    replace_file(path, text.encode(), "the journal")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -26,6 +26,7 @@ from engine.errors import (
 )
 from engine.key_files import read_key
 from engine.keys import MasterKey, Purpose, pack_strings
+from engine.params import DPParams
 from engine.progress import Progress, stages_only
 from engine.schema import MEMORY, Column, entity_name, entity_option
 from engine.signals import interruptible
@@ -48,11 +49,7 @@ from engine.source.journal import (
     MOST_OF,
     VintageState,
     check_vintage,
-    draws_of,
-    pinned_identity,
-    pinned_order,
-    pinned_stands,
-    pinned_stands_of,
+    read_journal,
 )
 from engine.source.relation import Source, matching_files
 from engine.source.scratch import confidential_connection, scratch_directory
@@ -107,48 +104,139 @@ class Opened:
     fingerprint: str  # Keyed digest of all that decides a release
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Encoded:
-    """An encoded source with tokens, and what else a build learnt while it was read."""
-
-    ingested: Ingested
-    entities: tuple[EntityColumn, ...]
-    sketch: Sketch
-    source_columns: tuple[str, ...]
-
-
 @contextmanager
-def _encoded(
-    con: duckdb.DuckDBPyConnection,
-    spec: ReleaseSpec,
-    frame: Any,
-    scratch: Path,
-    report: Progress,
-) -> Iterator[tuple[Source, Ingested]]:
-    """Rows as codes, in DuckDB or where Spark holds them."""
-    settle = spec.dp.missing_ids if spec.mode == "dp" and spec.dp is not None else None
-    if spec.source.engine != "spark" and not is_spark_frame(frame):
-        source = open_source(con, spec.source, frame, row_wise=_row_wise(spec))
-        source = add_levels(con, source, spec.columns)
-        yield (
-            source,
-            ingest(
-                con,
-                source,
-                _read_columns(spec),
-                spec.source.entities,
-                settle=settle,
-                report=report,
-            ),
+def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opened]:
+    """Read, encode and tokenise the source in scratch space that is swept afterwards; check the vintage."""
+    is_sticky = spec.mode == "sticky"
+    if not is_sticky:
+        report = stages_only(report)
+    key = read_key(spec.key_path)
+    journal = read_journal(spec.key_path)
+    draws = journal.draws_of(spec.vintage, spec.previous)
+    known = journal.vintages.get(draws)
+    order = known.order if known is not None else ()
+    is_spark = spec.source.engine == "spark" or is_spark_frame(frame)
+    with contextlib.ExitStack() as ends:
+        scratch = ends.enter_context(scratch_directory())
+        con = confidential_connection(
+            scratch,
+            on_disk=is_spark or _bytes_as_text(spec) > ON_DISK_BYTES,
+            memory_limit=spec.source.memory or MEMORY,
         )
-        return
+        ends.callback(con.close)
+        ends.enter_context(interruptible(con))
+        try:
+            report("reading", 0, 1)
+            if is_spark:
+                source, ingested = ends.enter_context(_in_spark(con, spec, frame, scratch))
+            else:
+                source, ingested = _in_duckdb(con, spec, frame, report)
+            report("tokens", 0, 100)
+            identity = _identity(spec, ingested, known.identity if known is not None else ())
+            sketch = sketch_of(ingested, key, identity)
+            report("tokens", SKETCHED, 100)
+            entities = add_tokens(ingested, key, draws, identity, order, report)
+            if spec.privacy.swap:
+                # Before the contents are digested: a vintage is pinned to what is counted.
+                exchange(ingested, entities, spec.privacy.swap, key, draws)
+            report("digests", 0, 1)
+            # How many values of a column count of an entity: under another number other people are in its buckets.
+            most_of = {} if spec.each is None else {f"{MOST_OF}{spec.each}": str(spec.most)}
+            state = VintageState(
+                draws=draws,
+                entities=spec.source.entities,
+                identity=identity,
+                privacy=_privacy_print(spec, ingested),
+                encodings={c.name: encoding_digest(c) for c in ingested.columns} | most_of,
+                contents=source_fingerprints(ingested, entities, key, draws),
+            )
+            used = {name for columns in spec.tables for name in columns}
+            if is_sticky:  # fresh noise has no use for pins, and mode dp publishes values of declared lists only
+                check_vintage(spec.key_path, journal, spec.vintage, state)
+                _check_bound(spec, entities)
+                check_identifiers(ingested, entities, used, keyed_thresholds(key, draws))
+                if spec.count == "rows":
+                    # Of entities, what tells a column of a table need not be the same in all their rows.
+                    used = with_determined(spec.columns, used)
+            used = with_deciders(spec.columns, used)
+            shapes = column_shapes(ingested, entities, key, draws) if is_sticky else {}
+            # Last, so that a vintage is pinned to its source, whatever is counted of it.
+            ingested, entities = _counted(spec, ingested, entities, used, key, draws)
+            if ingested.n_rows < MANY_ROWS:
+                con.execute("SET threads = 1")
+            recipe = _recipe(spec, state, source.columns, key)
+            here = journal.vintages.get(spec.vintage)
+            yield Opened(
+                key=key,
+                ingested=ingested,
+                entities=entities,
+                columns=tuple(c for c in ingested.columns if c.name in used),
+                source_order=source.columns,
+                state=state,
+                draws=draws,
+                sketch=sketch,
+                stands_here=frozenset(here.stands if here is not None else ()),
+                stands=journal.stands(draws),
+                seen=frozenset(order),
+                shapes=shapes,
+                named=_named(spec),
+                recipe=recipe,
+                fingerprint=_fingerprint(spec, recipe, key),
+            )
+        except duckdb.Error as error:
+            raise _in_our_words(error) from None
+
+
+def _dp(spec: ReleaseSpec) -> DPParams | None:
+    """The section [dp], in mode dp."""
+    return spec.dp if spec.mode == "dp" else None
+
+
+def _in_duckdb(
+    con: duckdb.DuckDBPyConnection, spec: ReleaseSpec, frame: Any, report: Progress
+) -> tuple[Source, Ingested]:
+    """Rows as codes."""
+    row_wise, dp = None, _dp(spec)
+    if dp is not None:  # `source.sql` must show that one entity changes its own rows only
+        public = frozenset(dp.public_tables)
+        row_wise = RowWise(public=public, is_declared=dp.stability is not None)
+    source = open_source(con, spec.source, frame, row_wise=row_wise)
+    source = add_levels(con, source, spec.columns)
+    settle = dp.missing_ids if dp is not None else None
+    columns, entities = _read_columns(spec), spec.source.entities
+    return source, ingest(con, source, columns, entities, settle=settle, report=report)
+
+
+def _in_spark(
+    con: duckdb.DuckDBPyConnection, spec: ReleaseSpec, frame: Any, scratch: Path
+) -> AbstractContextManager[tuple[Source, Ingested]]:
+    """Rows as codes where Spark holds them."""
     check_packages()
     from engine.source.spark.encoding import rows_in_spark
 
-    _check_spark(spec)
-    columns = _read_columns(spec)
-    with rows_in_spark(con, spec.source, columns, frame, scratch, settle=settle) as found:
-        yield found
+    only = "by DuckDB only; leave source.engine out"
+    problems = []
+    if spec.privacy.swap:
+        problems.append(f"privacy.swap: records are exchanged {only}")
+    if spec.count == "entities":
+        problems.append(f"release.count: entities are counted {only}")
+    if spec.privacy.max_rows is not None and spec.privacy.max_rows_by == "entity":
+        only = only.replace("leave", 'say "bucket", or leave')
+        problems.append(f"privacy.max_rows_by: rows are chosen {only}")
+    if problems:
+        raise SpecError(problems)
+    dp = _dp(spec)
+    settle = dp.missing_ids if dp is not None else None
+    return rows_in_spark(con, spec.source, _read_columns(spec), frame, scratch, settle=settle)
+
+
+def _read_columns(spec: ReleaseSpec) -> tuple[Column, ...]:
+    """Columns that are read: in mode dp those that are counted and the entities', nothing else can matter then."""
+    dp = _dp(spec)
+    if dp is None:
+        return spec.columns
+    wanted = {*dp.columns, *spec.source.entity_columns}
+    return tuple(column for column in spec.columns if column.name in wanted)
 
 
 def _named(spec: ReleaseSpec) -> tuple[object, ...]:
@@ -164,131 +252,6 @@ def _named(spec: ReleaseSpec) -> tuple[object, ...]:
     }
     said = tuple((key, how) for key, how in reading.items() if how)
     return (source.format, *files, source.table, source.sql, *said)
-
-
-def _read_columns(spec: ReleaseSpec) -> tuple[Column, ...]:
-    """Columns that are read: in mode dp those that are counted and the entities', nothing else can matter then."""
-    if spec.mode != "dp" or spec.dp is None:
-        return spec.columns
-    wanted = {*spec.dp.columns, *spec.source.entity_columns}
-    return tuple(column for column in spec.columns if column.name in wanted)
-
-
-def _row_wise(spec: ReleaseSpec) -> RowWise | None:
-    """What `source.sql` must show of itself: in mode dp, that one entity changes its own rows only."""
-    if spec.mode != "dp" or spec.dp is None:
-        return None
-    public = frozenset(spec.dp.public_tables)
-    return RowWise(public=public, is_declared=spec.dp.stability is not None)
-
-
-@contextmanager
-def _with_tokens(
-    con: duckdb.DuckDBPyConnection,
-    spec: ReleaseSpec,
-    frame: Any,
-    scratch: Path,
-    key: MasterKey,
-    pinned: tuple[str, tuple[str, ...]],
-    report: Progress,
-) -> Iterator[Encoded]:
-    """Rows as codes with tokens."""
-    draws, order = pinned
-    report("reading", 0, 1)
-    with _encoded(con, spec, frame, scratch, report) as (source, ingested):
-        report("tokens", 0, 100)
-        identity = _identity(spec, ingested)
-        sketch = sketch_of(ingested, key, identity)
-        report("tokens", SKETCHED, 100)
-        entities = add_tokens(ingested, key, draws, identity, order, report)
-        if spec.privacy.swap and spec.mode == "sticky":
-            # Before the contents are digested: a vintage is pinned to what is counted.
-            exchange(ingested, entities, spec.privacy.swap, key, draws)
-        yield Encoded(
-            ingested=ingested, entities=entities, sketch=sketch, source_columns=source.columns
-        )
-
-
-@contextmanager
-def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opened]:
-    """Read, encode and tokenise the source in scratch space that is swept afterwards; check the vintage."""
-    if spec.mode == "dp":
-        report = stages_only(report)
-    key = read_key(spec.key_path)
-    is_spark = spec.source.engine == "spark" or is_spark_frame(frame)
-    with contextlib.ExitStack() as ends:
-        scratch = ends.enter_context(scratch_directory())
-        draws = draws_of(spec.key_path, spec.vintage, spec.previous)
-        order = pinned_order(spec.key_path, draws)
-        con = confidential_connection(
-            scratch,
-            on_disk=is_spark or _is_large(spec),
-            memory_limit=spec.source.memory or MEMORY,
-        )
-        ends.callback(con.close)
-        ends.enter_context(interruptible(con))
-        try:
-            encoded = ends.enter_context(
-                _with_tokens(con, spec, frame, scratch, key, (draws, order), report)
-            )
-            ingested, entities, sketch = encoded.ingested, encoded.entities, encoded.sketch
-            identity = _identity(spec, ingested)
-            report("digests", 0, 1)
-            state = _state(spec, ingested, entities, identity, draws, key)
-            if spec.mode == "sticky":  # fresh noise has no use for pins, nor for a declared bound
-                check_vintage(spec.key_path, spec.vintage, state)
-                _check_bound(spec, entities)
-            used = {name for columns in spec.tables for name in columns}
-            if spec.mode == "sticky":  # mode dp publishes values of declared lists only
-                check_identifiers(ingested, entities, used, keyed_thresholds(key, draws))
-            if spec.mode == "sticky" and spec.count == "rows":
-                # Of entities, what tells a column of a table need not be the same in all their rows.
-                used = with_determined(spec.columns, used)
-            used = with_deciders(spec.columns, used)
-            shapes = column_shapes(ingested, entities, key, draws) if spec.mode == "sticky" else {}
-            # Last, so that a vintage is pinned to its source, whatever is counted of it.
-            ingested, entities = _counted(spec, ingested, entities, used, key, draws)
-            if ingested.n_rows < MANY_ROWS:
-                con.execute("SET threads = 1")
-            recipe = _recipe(spec, state, encoded.source_columns, key)
-            yield Opened(
-                key=key,
-                ingested=ingested,
-                entities=entities,
-                columns=tuple(c for c in ingested.columns if c.name in used),
-                source_order=encoded.source_columns,
-                state=state,
-                draws=draws,
-                sketch=sketch,
-                stands_here=pinned_stands_of(spec.key_path, spec.vintage),
-                stands=pinned_stands(spec.key_path, draws),
-                seen=frozenset(order),
-                shapes=shapes,
-                named=_named(spec),
-                recipe=recipe,
-                fingerprint=_fingerprint(spec, recipe, key),
-            )
-        except duckdb.Error as error:
-            raise _in_our_words(error) from None
-
-
-def _check_spark(spec: ReleaseSpec) -> None:
-    """Refuse what only DuckDB does."""
-    problems = []
-    if spec.privacy.swap and spec.mode == "sticky":
-        problems.append(
-            "privacy.swap: records are exchanged by DuckDB only; leave source.engine out"
-        )
-    if spec.count == "entities":
-        problems.append(
-            "release.count: entities are counted by DuckDB only; leave source.engine out"
-        )
-    if spec.privacy.max_rows is not None and spec.privacy.max_rows_by == "entity":
-        problems.append(
-            'privacy.max_rows_by: rows are chosen by DuckDB only; say "bucket", or leave source.engine out'
-        )
-    if problems:
-        raise SpecError(problems)
 
 
 def _counted(
@@ -348,42 +311,15 @@ def _in_our_words(error: duckdb.Error) -> TablepackError | KeyboardInterrupt:
     return InternalError(f"{type(error).__name__} in {place_of(error)}")
 
 
-def _identity(spec: ReleaseSpec, ingested: Ingested) -> tuple[str, ...]:
-    """Identity columns of rows: those the vintage is pinned to, else the spec's, else all."""
+def _identity(spec: ReleaseSpec, ingested: Ingested, pinned: tuple[str, ...]) -> tuple[str, ...]:
+    """Identity columns of rows: the spec's, else those the vintage is pinned to, else all."""
     if spec.source.entities:
         return ()
-    if spec.mode == "dp":
-        return tuple(c.name for c in ingested.columns)
-    first = draws_of(spec.key_path, spec.vintage, spec.previous)
-    pinned = pinned_identity(spec.key_path, first)
-    if spec.source.identity:
+    if spec.source.identity and spec.mode == "sticky":
         return tuple(sorted(spec.source.identity))
     # Pinned to none: the vintage had entity columns, which the journal will refuse to change.
-    return pinned or tuple(c.name for c in ingested.columns)
-
-
-def _state(
-    spec: ReleaseSpec,
-    ingested: Ingested,
-    entities: tuple[EntityColumn, ...],
-    identity: tuple[str, ...],
-    draws: str,
-    key: MasterKey,
-) -> VintageState:
-    """What the vintage is pinned to by this build."""
-    return VintageState(
-        draws=draws,
-        entities=spec.source.entities,
-        identity=identity,
-        privacy=_privacy_print(spec, ingested),
-        encodings={c.name: encoding_digest(c) for c in ingested.columns} | _most_of(spec),
-        contents=source_fingerprints(ingested, entities, key, draws),
-    )
-
-
-def _most_of(spec: ReleaseSpec) -> dict[str, str]:
-    """How many values of a column count of an entity: under another number other people would be in its buckets."""
-    return {} if spec.each is None else {f"{MOST_OF}{spec.each}": str(spec.most)}
+    of_all = tuple(c.name for c in ingested.columns)
+    return (pinned or of_all) if spec.mode == "sticky" else of_all
 
 
 def _privacy_print(spec: ReleaseSpec, ingested: Ingested) -> str:
@@ -434,11 +370,6 @@ def rows_about(spec: ReleaseSpec) -> float:
     with contextlib.suppress(SpecError, OSError):  # who opens them will say what is wrong
         return _bytes_as_text(spec) / (CELL_BYTES * max(len(spec.columns), 1))
     return 0.0
-
-
-def _is_large(spec: ReleaseSpec) -> bool:
-    """Whether the source is too large to be worked on in memory."""
-    return _bytes_as_text(spec) > ON_DISK_BYTES
 
 
 def _bytes_as_text(spec: ReleaseSpec) -> int:

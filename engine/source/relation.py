@@ -25,7 +25,7 @@ PACKED = "packed_"
 SAY_ENCODING = 'say in [source] what it is, such as encoding = "cp1252" (Windows) or "utf-16"'
 
 
-_BEHIND = "the last column has no name and is empty"
+BEHIND = "the last column has no name and is empty"
 
 # What DuckDB raises where an expression of SQL cannot take a value.
 _OF_CELLS = (
@@ -192,9 +192,9 @@ def _in_our_words(error: duckdb.Error, place: str, on_cell: str) -> TablepackErr
             f"{place}: its lines end in different ways (some in LF, some in CR LF or CR), or text follows "
             "a closing quote; write all line ends alike"
         )
-    if _BEHIND in text:
+    if BEHIND in text:
         return DataError(
-            f"{place}: {_BEHIND}, but not in all rows; give that column a name, or take it out"
+            f"{place}: {BEHIND}, but not in all rows; give that column a name, or take it out"
         )
     if "Invalid unicode" in text:
         return DataError(f"{place}: is not UTF-8 text; {SAY_ENCODING}")
@@ -215,6 +215,9 @@ def matching_files(path: str) -> list[str]:
         raise SpecError(
             f"source.path: {folders[0]} is a folder; name files, such as {folders[0]}/*.parquet"
         )
+    for file in files:
+        if Path(file).stat().st_size == 0:
+            raise DataError(f"source {file}: the file is empty")
     return files
 
 
@@ -234,61 +237,6 @@ def check_names(names: Iterable[str], place: str) -> None:
         seen.setdefault(name.casefold(), name)
     if problems:
         raise DataError("\n".join(problems))
-
-
-def csv_rows(
-    file: str,
-    delimiter: str,
-    names: Sequence[str],
-    *,
-    has_tail: bool = False,
-    empty_is_null: bool = False,
-) -> str:
-    """SQL that reads a CSV file, every cell as text; nothing is guessed, and every row has all fields.
-
-    has_tail: Every line ends in a delimiter; if anything stands behind one, that is an error.
-    empty_is_null: An empty cell is null; else it is an empty text.
-    """
-    tail = "tail"
-    while has_tail and tail in map(str.casefold, names):
-        tail += "_"
-    listed = [*names, tail] if has_tail else names
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in listed)
-    texts = f", force_not_null = [{', '.join(literal(name) for name in names)}]"
-    rows = (
-        f"read_csv({file_literal(file)}, auto_detect = false, header = true, delim = {literal(delimiter)}, "
-        "quote = '\"', escape = '\"', comment = '', skip = 0, strict_mode = true, null_padding = false, "
-        f"columns = {{{columns}}}{'' if empty_is_null else texts})"
-    )
-    if not has_tail:
-        return rows
-    is_empty = f"CASE WHEN coalesce({tail}, '') <> '' THEN error({literal(_BEHIND)}) ELSE true END"
-    return f"(SELECT * EXCLUDE ({tail}) FROM {rows} WHERE {is_empty})"
-
-
-def csv_lines(file: str, delimiter: str, names: Sequence[str]) -> str:
-    """SQL that reads a CSV file a line at a time, every cell as text: no line decides how another one is read.
-
-    A line that is no record of so many fields (among them a quoted field with a line break) gives a row of nulls.
-    """
-    sign = re.escape(delimiter)
-    pad = "" if delimiter == " " else " *"
-    one = f'{pad}"(?:[^"]|"")*"{pad}|{pad}(?:[^" {sign}][^{sign}]*)?'
-    whole = f"{literal(delimiter)} || line"
-    plain = f"string_split(line, {literal(delimiter)})"
-    quoted_ones = (
-        f"CASE WHEN regexp_full_match({whole}, {literal(f'(?:{sign}(?:{one}))*')}) THEN list_transform("
-        f"regexp_extract_all({whole}, {literal(f'{sign}({one})')}, 1), "
-        """lambda x: CASE WHEN ltrim(x)[1] = '"' THEN replace(trim(x, ' ')[2:-2], '""', '"') ELSE x END) END"""
-    )
-    columns = ", ".join(f"fields[{j}] AS {quoted(name)}" for j, name in enumerate(names, start=1))
-    return (
-        f"(SELECT {columns} FROM (SELECT CASE WHEN len(fields) = {len(names)} THEN fields END AS fields FROM (SELECT "
-        f"CASE WHEN contains(line, '\"') THEN {quoted_ones} ELSE {plain} END AS fields "
-        f"FROM read_csv({file_literal(file)}, auto_detect = false, header = true, delim = e'\\x01', quote = '', "
-        "escape = '', comment = '', skip = 0, strict_mode = false, null_padding = false, ignore_errors = true, "
-        "columns = {'line': 'VARCHAR'}) WHERE line <> '')))"
-    )
 
 
 def file_literal(file: str) -> str:

@@ -28,6 +28,7 @@ import duckdb
 
 from engine.errors import StoreError
 from engine.schema import literal
+from engine.source.files import locked
 
 _CIPHER = "CTR"
 """AES in a mode that hides and does not seal: by DuckDB's own code it takes half the time of GCM, which reads 100 MB a
@@ -49,7 +50,7 @@ def scratch_directory() -> Iterator[Path]:
     lock = None
     try:
         try:
-            with _locked(base / "sweep.lock"):
+            with locked(base / "sweep"):
                 _sweep(base)
                 own.mkdir(mode=0o700)
                 lock = os.open(own / "lock", os.O_CREAT | os.O_RDWR, 0o600)
@@ -106,17 +107,6 @@ def _base_directory() -> Path:
             f"scratch folder {base}: others can open it; allow its owner only: chmod 700 {base}"
         )
     return base
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock on a file, waiting for it."""
-    handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _sweep(base: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from engine.errors import StoreError
 from engine.key_files import read_key
 from engine.source.files import read_json, replace_file
-from engine.source.journal import note_entries, noted_entries
+from engine.source.journal import note_entries, read_journal
 
 FORMAT = 2
 """Version of the ledger's form; the first one had an unkeyed digest in the place of seals."""
@@ -40,7 +40,9 @@ def begin_ledger(key_path: Path) -> None:
 def read_entries(key_path: Path) -> tuple[dict[str, Any], ...] | None:
     """All entries, as they were written; None if there is no ledger and nothing shows that there was one."""
     path = ledger_path(key_path)
-    n_noted = noted_entries(key_path)  # before the ledger is read: what is noted was written before
+    n_noted = read_journal(
+        key_path
+    ).ledger  # before the ledger is read: what is noted was written before
     try:
         raw = read_json(path)
     except FileNotFoundError:

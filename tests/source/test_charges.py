@@ -29,7 +29,7 @@ from engine.source import (
 )
 from engine.source.entities import SIZE, sketch_of
 from engine.source.ingest import ingest
-from engine.source.journal import VintageState, journal_path, pinned_identity
+from engine.source.journal import VintageState, journal_path, read_journal
 from engine.source.scratch import confidential_connection
 
 TABLES = frozenset({("a", "b"), ("a", "c")})
@@ -193,12 +193,12 @@ def pinned_key(tmp_path):
 
 
 def test_the_first_build_pins(pinned_key):
-    assert pinned_identity(pinned_key, "2024") is None
+    assert "2024" not in read_journal(pinned_key).vintages
     pin_vintage(pinned_key, "2024", replace(STATE, identity=("AGE",)))
     path = journal_path(pinned_key)
     assert path == pinned_key.with_name("my.key.journal")
-    assert pinned_identity(pinned_key, "2024") == ("AGE",)
-    assert pinned_identity(pinned_key, "2025") is None
+    assert read_journal(pinned_key).vintages["2024"].identity == ("AGE",)
+    assert "2025" not in read_journal(pinned_key).vintages
     written = path.read_text()
     pin_vintage(pinned_key, "2024", replace(STATE, identity=("AGE",)))
     assert path.read_text() == written
@@ -263,7 +263,7 @@ def test_a_journal_that_cannot_be_read_is_never_taken_for_an_empty_one(pinned_ke
     journal_path(pinned_key).write_text(text)
     for attempt in (
         lambda: pin_vintage(pinned_key, "2024", STATE),
-        lambda: pinned_identity(pinned_key, "2024"),
+        lambda: read_journal(pinned_key).vintages["2024"].identity,
     ):
         with pytest.raises(StoreError, match="cannot be read; restore it, or use a new key"):
             attempt()

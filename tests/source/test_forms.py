@@ -18,6 +18,7 @@ from engine.schema import SourceSpec, Writing
 from engine.source import open_source
 from engine.source.detection import detect_source, spec_text
 from engine.source.encoding import plain_sql
+from engine.source.forms.databases import Table
 from engine.source.forms.text import found_form
 from engine.spec import read_spec
 
@@ -154,12 +155,13 @@ def test_sql_joins_files_of_several_formats(tmp_path, database):
 
 @pytest.mark.parametrize("form", ["postgres", "mysql"])
 def test_no_message_has_the_address_of_a_server(form, monkeypatch):
-    def opened(con, source, path, relation, taken=(), **_):
-        name = relation or "t"
-        con.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT 1 AS a WHERE false")
-        return [name]
+    def opened(con, source, **_):
+        def make(name):
+            con.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT 1 AS a WHERE false")
 
-    monkeypatch.setattr("engine.source.forms.opened.open_database", opened)
+        return [Table(("t",), "t", make)]
+
+    monkeypatch.setattr("engine.source.forms.opened.tables_of", opened)
     for sql in (None, "SELECT * FROM t"):
         with pytest.raises(DataError, match=rf"^source \({form}\): has no rows") as failed:
             rows("host=h password=PW/db", form, sql=sql)

@@ -306,12 +306,12 @@ def test_csv_parquet_pandas_and_arrow_give_the_same_codes(tmp_path_factory, cell
 
 
 def test_a_source_whose_ids_change_between_two_looks_is_refused(monkeypatch):
-    make = engine.source.ingest._make_rows
+    make = engine.source.ingest._store
 
-    def another(con, source, chosen, lists):
-        make(con, source, chosen, lists)
+    def another(con, select, coded, place):
+        make(con, select, coded, place)
         con.execute("UPDATE rows SET e0 = 4 WHERE e0 = 7")
 
-    monkeypatch.setattr(engine.source.ingest, "_make_rows", another)
+    monkeypatch.setattr(engine.source.ingest, "_store", another)
     with pytest.raises(DataError, match="changed while it was read; build again"):
         load(pd.DataFrame({"who": [4, 7, 9]}), [col("integer", "who")], ["who"])

@@ -18,7 +18,7 @@ from engine.params import PROFILES
 from engine.progress import silent
 from engine.schema import SourceSpec
 from engine.source import open_rows, pin_vintage
-from engine.source.journal import journal_path, pinned_identity
+from engine.source.journal import journal_path, read_journal
 from engine.spec import ReleaseSpec
 from engine.units import unit_of
 
@@ -144,7 +144,7 @@ def test_a_new_column_keeps_identity_and_buckets(spec):
     wider = replace(spec, columns=(A, B, C), tables=(*spec.tables, ("C",), ("A", "C")))
     found = buckets(wider)
     assert {name: found[name] for name in one} == one
-    assert pinned_identity(spec.key_path, "2024") == ("A", "B")
+    assert read_journal(spec.key_path).vintages["2024"].identity == ("A", "B")
     assert buckets(spec) == one
     with pytest.raises(SpecError, match=r"source\.identity: no column B"):
         fingerprint(replace(spec, columns=(A, C), tables=(("A",),)))

@@ -24,7 +24,6 @@ from engine.params import PROFILES
 from engine.release import make
 from engine.schema import SourceSpec
 from engine.source import ROWS_WITH_TOKENS, memory_connection, open_source, scratch_directory
-from engine.source import ingest as module
 from engine.source.entities import add_tokens, column_shapes, source_fingerprints
 from engine.source.ingest import ingest
 from engine.source.scratch import confidential_connection
@@ -277,27 +276,3 @@ def coded(con, source, frame=None, entities=("id",)):
     tables = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     assert tables - {"entity_0"} == {"rows"}
     return sorted(rows.fetchall(), key=lambda row: row[-1]), found.dictionaries
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("on_disk", [False, True])
-@pytest.mark.parametrize("form", ["csv", "parquet", "frame"])
-def test_columns_coded_a_few_at_a_time_are_the_same_rows(tmp_path, monkeypatch, form, on_disk):
-    frame = people_of_wide()
-    frame.to_csv(tmp_path / "d.csv", index=False)
-    frame.to_parquet(tmp_path / "d.parquet", row_group_size=1000)
-    given = frame if form == "frame" else None
-    path = None if form == "frame" else str(tmp_path / f"d.{form}")
-
-    def once():
-        con = confidential_connection(tmp_path, on_disk=on_disk)
-        try:
-            return coded(con, SourceSpec(path=path, format=form), given)
-        finally:
-            con.close()
-            (tmp_path / "confidential.duckdb").unlink(missing_ok=True)
-
-    together = once()
-    monkeypatch.setattr(module, "_MOST_CODED", 0)
-    monkeypatch.setattr(module, "CODED_AT_ONCE", 2)
-    assert once() == together

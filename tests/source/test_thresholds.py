@@ -22,7 +22,7 @@ from engine.release import build
 from engine.schema import Column
 from engine.source.detection import make_spec, spec_text
 from engine.source.detection.column import look_at
-from engine.source.detection.profile import Block, Rows
+from engine.source.detection.profile import Block
 from engine.source.detection.thresholds import LEAST, MEAN, WORST_CHANCE, Thresholds
 
 ALPHA = 1e-6
@@ -109,7 +109,9 @@ def flips(cells, more, n_trials: int) -> list[int]:
         one, other = (
             look_at(
                 Block(
-                    rows=Rows(con=con, thresholds=thresholds, n_rows=con.n_rows),
+                    con=con,
+                    thresholds=thresholds,
+                    n_rows=con.n_rows,
                     names=("v",),
                     sql_type="VARCHAR",
                 ),

@@ -126,7 +126,9 @@ def look_at(
     nulls = {n: (*sorted(t), *(empty if n in of_texts else ("",))) for n, t in written.items()}
     labelled = _labelled(block, labels or {})
     columns, doubts = _columns(block, shapes, nulls, in_doubt, labelled)
-    blank = {} if knows_null else _blank(block)
+    blank = {}  # how many hold an empty cell
+    if not knows_null:
+        blank = {block.names[j]: n for j, n in block.fetch(block.counted("cell IS NULL", "j"))}
     for name, texts in written.items():
         held = {text: spellings[name][text] for text in sorted(texts)}
         if name in blank and name not in entity_columns(block.entities):
@@ -141,7 +143,19 @@ def look_at(
             doubts[name].append(
                 f"read as null: {', '.join(listed)} {who}; what is a value must not be in nulls"
             )
-    for remarks in (*_remarks(block, columns, writings), _levels(block, shapes, columns)):
+    about = {c.name: c for c in columns if c.name not in entity_columns(block.entities)}
+    numbers = [n for n, c in about.items() if c.value_type in NUMBER_KINDS]
+    texts = [n for n, c in about.items() if c.value_type == "text" and block.is_text]
+    moments = [n for n, c in about.items() if c.value_type == "timestamp"]
+    whole = [n for n in numbers if about[n].kind == "integer"]
+    for remarks in (
+        _zones(block, moments) if moments else {},
+        _codes(block, whole) if whole else {},
+        _spikes(block, about, numbers, writings) if numbers else {},
+        _nearly(block, texts) if texts else {},
+        _alike(block, texts) if texts else {},
+        _levels(block, shapes, columns),
+    ):
         for name, sentence in remarks.items():
             doubts[name].append(sentence)
     values = _values(block, [c for c in columns if c.kind == "category"])
@@ -184,7 +198,7 @@ def _is_key(block: Block, name: str, n: int) -> bool:
     """Whether so many distinct cells can name entities."""
     # 0.95: a key may have been entered twice. The other: people with many rows each.
     slack = max(block.of("key", name) - _SLACK, 0)
-    return n > 1 and (n >= 0.95 * block.rows.n_rows - slack or n > _many(block, name))
+    return n > 1 and (n >= 0.95 * block.n_rows - slack or n > _many(block, name))
 
 
 def _columns(
@@ -257,9 +271,8 @@ def _labelled(block: Block, labels: Mapping[str, Mapping[str, str]]) -> set[str]
         if not labels.get(name) or name in entity_columns(block.entities):
             continue
         has_label = f"{text} IN ({', '.join(map(literal, labels[name]))})"
-        ((shown, others),) = holders(block, [has_label], block.places([name]))[name]
-        enough = block.of("form", name, "label shown")
-        if shown >= enough and others < block.of("form", name, "no label"):
+        (held,) = holders(block, [has_label], block.places([name]))[name]
+        if block.are_so(name, held, "label"):
             found.add(name)
     return found
 
@@ -291,11 +304,6 @@ def _about(block: Block, n: int, name: str, text: str) -> str:
             break
         said = f"about {step:,}"
     return said
-
-
-def _blank(block: Block) -> dict[str, int]:
-    """How many entities, or rows, have an empty cell, by column of a text file."""
-    return {block.names[j]: int(n) for j, n in block.fetch(block.counted("cell IS NULL", "j"))}
 
 
 def _spellings(block: Block) -> dict[str, dict[str, int]]:
@@ -389,37 +397,15 @@ def _levels(block: Block, shapes: Mapping[str, Shape], columns: Sequence[Column]
     out = {}
     for name in wanted:
         words = {*words_of(name)}
-        for one, (shown, others) in zip(lists, held[name], strict=True):
-            enough = block.of("form", name, f"{one['name']} shown")
-            is_such = shown >= enough and others < block.of("form", name, f"no {one['name']}")
-            if is_such and (not one["names"] or not words.isdisjoint(one["names"].split())):
+        for one, of_list in zip(lists, held[name], strict=True):
+            is_named = not one["names"] or not words.isdisjoint(one["names"].split())
+            if is_named and block.are_so(name, of_list, one["name"]):
                 out[name] = (
                     f'looks like {one["name"]} codes: with kind = "text" and hierarchy = {one["levels"]} each level '
                     "is a column, too"
                 )
                 break
     return out
-
-
-def _remarks(
-    block: Block, columns: Sequence[Column], writings: Mapping[str, Writing]
-) -> list[dict[str, str]]:
-    """What is remarkable about the cells of columns, by column.
-
-    writings: Of columns that `source` shows plainly and `source_as_written` as the file has them.
-    """
-    by_name = {c.name: c for c in columns if c.name not in entity_columns(block.entities)}
-    numbers = [n for n, c in by_name.items() if c.value_type in NUMBER_KINDS]
-    whole = [n for n in numbers if by_name[n].kind == "integer"]
-    texts = [n for n, c in by_name.items() if c.value_type == "text" and block.is_text]
-    moments = [n for n, c in by_name.items() if c.value_type == "timestamp"]
-    return [
-        _zones(block, moments) if moments else {},
-        _codes(block, whole) if whole else {},
-        _spikes(block, by_name, numbers, writings) if numbers else {},
-        _nearly(block, texts) if texts else {},
-        _alike(block, texts) if texts else {},
-    ]
 
 
 def _zones(block: Block, names: Sequence[str]) -> dict[str, str]:
@@ -455,40 +441,37 @@ def _spikes(
     if not there:
         return {}
     tests = [f"{number} = {spike}" for spike in there]
-    tests += [f"{number} NOT IN ({listed}) AND {_near(number, spike)}" for spike in there]
+    for (
+        spike
+    ) in there:  # others lie where it would be one of many; negative ones are rare altogether
+        width = max(spike // 10, 2)
+        near = f"BETWEEN {spike - width} AND {spike + width}" if spike >= 0 else "< 0"
+        tests.append(f"{number} NOT IN ({listed}) AND {number} {near}")
     held = holders(block, tests, block.places(names))
     out = {}
     for name in names:
         shown = [n for n, _ in held[name]]
         apart = [
             spike
-            for spike, at, near in zip(there, shown, shown[len(there) :], strict=False)
-            if at - MANY * near >= block.of("values", name, f"spike {spike}")
+            for spike, at, near_it in zip(there, shown, shown[len(there) :], strict=False)
+            if at - MANY * near_it >= block.of("values", name, f"spike {spike}")
         ]
-        if apart:
-            out[name] = (
-                f"in doubt: {', '.join(map(str, apart))} stand apart from the other numbers and may say "
-                f'"not known"; if so, say {_as_null(block, columns[name], apart, writings.get(name))}'
+        if not apart:
+            continue
+        if block.is_text:
+            spelled = _spelled(block, name, apart, writings.get(name))
+            way = f"nulls = {toml(list(dict.fromkeys((*spelled, *columns[name].spellings))))}"
+        else:
+            cell, numbers = quoted(name), ", ".join(map(str, apart))
+            way = (
+                f"in [source] sql = 'SELECT * REPLACE (CASE WHEN {cell} NOT IN ({numbers}) THEN {cell} END AS {cell}) "
+                "FROM ...' (the file's name without ending)"
             )
+        out[name] = (
+            f"in doubt: {', '.join(map(str, apart))} stand apart from the other numbers and may say "
+            f'"not known"; if so, say {way}'
+        )
     return out
-
-
-def _near(number: str, spike: int) -> str:
-    """SQL: a number lies where a spike would be one of many; negative ones are rare altogether."""
-    if spike < 0:
-        return f"{number} < 0"
-    return f"{number} BETWEEN {spike - max(spike // 10, 2)} AND {spike + max(spike // 10, 2)}"
-
-
-def _as_null(block: Block, column: Column, apart: Sequence[int], writing: Writing | None) -> str:
-    """What to write so that numbers are null."""
-    if block.is_text:
-        spelled = _spelled(block, column.name, apart, writing)
-        return f"nulls = {toml(list(dict.fromkeys((*spelled, *column.spellings))))}"
-    listed = ", ".join(map(str, apart))
-    name = column.name.replace('"', '""')
-    cell = f'CASE WHEN "{name}" NOT IN ({listed}) THEN "{name}" END'
-    return f"in [source] sql = 'SELECT * REPLACE ({cell} AS \"{name}\") FROM ...' (the file's name without ending)"
 
 
 def _spelled(block: Block, name: str, apart: Sequence[int], writing: Writing | None) -> list[str]:
@@ -501,13 +484,15 @@ def _spelled(block: Block, name: str, apart: Sequence[int], writing: Writing | N
     out = []
     for spike in apart:
         # The threshold of the spike itself: that it is there and how it is spelled are one decision.
-        rows = block.fetch(
-            f"SELECT cell FROM {relation} WHERE TRY_CAST(plain AS DOUBLE) = {spike} "
-            f"AND n >= {block.of('values', name, f'spike {spike}')} "
-            f"ORDER BY n DESC, cell LIMIT {MOST_SHOWN}"
-        )
-        out += [str(cell) for (cell,) in rows] or [str(spike)]
+        where = f"TRY_CAST(plain AS DOUBLE) = {spike} AND n >= {block.of('values', name, f'spike {spike}')}"
+        out += _commonest(block, f"cell FROM {relation} WHERE {where}") or [str(spike)]
     return out
+
+
+def _commonest(block: Block, cells: str) -> list[str]:
+    """A few of some cells, given by SQL: those that most hold."""
+    rows = block.fetch(f"SELECT {cells} ORDER BY n DESC, cell LIMIT {MOST_SHOWN}")
+    return [str(cell) for (cell,) in rows]
 
 
 def _codes(block: Block, names: Sequence[str]) -> dict[str, str]:
@@ -534,6 +519,14 @@ def _codes(block: Block, names: Sequence[str]) -> dict[str, str]:
     return out
 
 
+_AS_KIND = {"numbers": 'kind = "integer" (or "real", with a resolution)', "dates": 'kind = "date"'}
+_WAY_OUT = {
+    "numbers": "take the signs off by sql in [source], such as \"SELECT * REPLACE (regexp_replace(x, '[^0-9.-]', '', "
+    "'g') AS x) FROM ...\" (the file's name without its ending)",
+    "dates": "date_format, where all are written alike",
+}
+
+
 def _nearly(block: Block, names: Sequence[str]) -> dict[str, str]:
     """Texts most of which are numbers or dates, and what the others are."""
     out: dict[str, str] = {}
@@ -550,9 +543,27 @@ def _nearly(block: Block, names: Sequence[str]) -> dict[str, str]:
                 for form, (shown, _) in zip(forms, by_form, strict=True)
                 if form and shown >= block.of("form", name, f"in the way {form}")
             ]
-            words = _usual_others(block, name, " OR ".join(each))
-            if sentence := _sentence(what, in_the_way, words, has_rest=others >= slack):
-                out[name] = sentence
+            words = _commonest(
+                block,
+                f"cell FROM cells WHERE {block.places([name])} AND NOT ({' OR '.join(each)}) "
+                f"AND n >= {block.of('values', name)}",
+            )
+            parts, ways = list(in_the_way), ["say " + _AS_KIND[what]]
+            if words:
+                listed = ", ".join(f'"{word}"' for word in words)
+                parts.append(f"words that many share ({listed})")
+                ways.append(f'nulls = [{listed}, ""], if these mean "not known"')
+            elif others >= slack:
+                parts.append("other texts, each of few")
+                ways.append(
+                    "mend these texts in the source, or make them null by sql in [source] (TRY_CAST)"
+                )
+            if in_the_way:
+                ways.append(_WAY_OUT[what])
+            if parts:
+                out[name] = (
+                    f"nearly {what}; in the way: {'; '.join(parts)}. To read it so, {', and '.join(ways)}"
+                )
     return out
 
 
@@ -566,8 +577,7 @@ def _alike(block: Block, names: Sequence[str]) -> dict[str, str]:
     held = holders(block, ["(j, cell) IN (SELECT (j, cell) FROM alike)"], block.places(names))
     out = {}
     for name in names:
-        ((shown, _),) = held[name]
-        if shown < block.of("form", name, "alike"):
+        if held[name][0][0] < block.of("form", name, "alike"):
             continue
         usual = block.fetch(
             f"SELECT other, cell FROM alike WHERE {block.places([name])} "
@@ -580,39 +590,3 @@ def _alike(block: Block, names: Sequence[str]) -> dict[str, str]:
             '"SELECT * REPLACE (lower(trim(x)) AS x) FROM ..." (the file\'s name without its ending)'
         )
     return out
-
-
-def _usual_others(block: Block, name: str, fits: str) -> list[str]:
-    """Texts of another form that enough entities hold."""
-    rows = block.fetch(
-        f"SELECT cell FROM cells WHERE {block.places([name])} AND NOT ({fits}) "
-        f"AND n >= {block.of('values', name)} ORDER BY n DESC, cell LIMIT {MOST_SHOWN}"
-    )
-    return [str(cell) for (cell,) in rows]
-
-
-def _sentence(what: str, in_the_way: Sequence[str], words: Sequence[str], *, has_rest: bool) -> str:
-    """What stands in the way, and what to do."""
-    kind = (
-        'kind = "integer" (or "real", with a resolution)' if what == "numbers" else 'kind = "date"'
-    )
-    parts, ways = list(in_the_way), [f"say {kind}"]
-    if words:
-        listed = ", ".join(f'"{word}"' for word in words)
-        parts.append(f"words that many share ({listed})")
-        ways.append(f'nulls = [{listed}, ""], if these mean "not known"')
-    elif has_rest:
-        parts.append("other texts, each of few")
-        ways.append(
-            "mend these texts in the source, or make them null by sql in [source] (TRY_CAST)"
-        )
-    if in_the_way:
-        ways.append(
-            "take the signs off by sql in [source], such as \"SELECT * REPLACE (regexp_replace(x, '[^0-9.-]', '', 'g') "
-            "AS x) FROM ...\" (the file's name without its ending)"
-            if what == "numbers"
-            else "date_format, where all are written alike"
-        )
-    if not parts:
-        return ""
-    return f"nearly {what}; in the way: {'; '.join(parts)}. To read it so, {', and '.join(ways)}"

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import duckdb
 
@@ -120,12 +120,9 @@ def detect(
         try:
             opened = open_source(con, source, frame)
             detector = _Detector(con, source, opened, thresholds, progress or silent)
-            detection = detector.detected()
+            return detector.detected(of_form)
         finally:
             con.close()
-    first = (f"in doubt: {_NO_HEADER}",) if detector.is_headless else ()
-    remarks = (*first, *of_form, *detection.remarks, *_of_width(detection))
-    return replace(detection, remarks=remarks)
 
 
 class _Detector:
@@ -151,24 +148,71 @@ class _Detector:
         if missing:
             there = _NO_HEADER if self.is_headless else f"there are: {', '.join(opened.columns)}"
             raise SpecError([f"source.entities: no column {name}; {there}" for name in missing])
+        self.remarks: list[str] = []
+        self.candidates: tuple[Entity, ...] = ()
+        self.columns: dict[str, Column] = {}
+        self.suspects: dict[str, str] = {}
 
-    def detected(self) -> Detection:
-        """What there is to say of the source."""
-        written = self._written()
+    @property
+    def named(self) -> tuple[Entity, ...]:
+        """The kinds of entities: those given, else what looks so."""
+        return self.source.entities or self.candidates
+
+    @property
+    def published(self) -> list[str]:
+        """The columns that do not name entities, nor look like it."""
+        named = entity_columns((*self.source.entities, *self.candidates))
+        return [name for name in self.columns if name not in named and name not in self.suspects]
+
+    def detected(self, of_form: Sequence[str]) -> Detection:
+        """What there is to say of the source; `of_form`: what is to be said of its form."""
+        if self.is_headless:
+            self.remarks.append(f"in doubt: {_NO_HEADER}")
+        self.remarks += of_form
+        texts = [name for name, sql_type in self._readable().items() if sql_type == "VARCHAR"]
+        written = written_columns(self.rows, texts, delimiter=self.source.delimiter, nulls=NULLS)
+        if written:  # from here on `source` shows them plainly
+            with_plain_cells(self.con, self.opened.columns, written, self.opened.place)
         looks = self._looks(written)
-        together = self._together(looks)
-        detection = _as_written(_detection(self.source, self.opened, looks, together), written)
-        is_counted = self.source.count_column is not None
-        if not (is_counted or self.source.entities or detection.entity_candidates):
-            self._refuse_counts(detection)
-        for step in (
-            self._with_nameless,
-            self._with_suspects,
-            self._with_bounds,
-            self._with_determined,
-        ):
-            detection = step(detection)
-        return detection
+        unreadable = self._unreadable(looks)
+        self._find_candidates(looks)
+        named = entity_columns(self.named)
+        remarks = {name: look.remarks for name, look in looks.items() if look.remarks}
+        for name, look in looks.items():
+            column = (
+                _as_entity(look.column) if name in named else _as_told(look.column, self.opened)
+            )
+            how = written.get(name)
+            kinds = DATE_KINDS if how is not None and how.writing.date_format else NUMBER_KINDS
+            if how is not None and column.value_type in kinds:
+                guessed = ("century",) if how.writing.century else ()
+                detected = (*column.detected, *guessed)
+                column = replace(column, writing=how.writing, detected=detected)
+                if how.doubt:
+                    remarks[name] = (*remarks.get(name, ()), how.doubt)
+            self.columns[name] = column
+        if self.source.count_column is None and not self.named:
+            self._refuse_counts()
+        self._remark_nameless()
+        self._find_suspects()
+        max_rows = self._bound_rows()
+        self._find_determined()
+        self.remarks += self._of_width()
+        return Detection(
+            source=self.source,
+            columns=tuple(self.columns.values()),
+            entity_candidates=self.candidates,
+            remarks=tuple(self.remarks),
+            column_remarks=remarks,
+            values={
+                name: look.values
+                for name, look in looks.items()
+                if look.values and name not in named
+            },
+            max_rows=max_rows,
+            unreadable=unreadable,
+            suspects=self.suspects,
+        )
 
     def _first_line_is_data(self) -> bool:
         """Whether a column name reads as a number or a date, or is a value of its column for enough entities."""
@@ -180,25 +224,17 @@ class _Detector:
         ((n,),) = self.rows.fetch(f"SELECT {people} FROM source WHERE {repeated}")
         return int(n) >= self.thresholds.of("header", "")
 
-    def _written(self) -> dict[str, Written]:
-        """How columns are written that are not written plainly; from here on `source` shows them plainly."""
-        texts = [
-            name
-            for name, sql_type in self.opened.types.items()
-            if sql_type == "VARCHAR" and name not in self.opened.unreadable
-        ]
-        found = written_columns(self.rows, texts, delimiter=self.source.delimiter, nulls=NULLS)
-        if found:
-            with_plain_cells(self.con, self.opened.columns, found, self.opened.place)
-        return found
-
-    def _looks(self, written: Mapping[str, Written]) -> dict[str, Look]:
-        """Look at the columns of a type that can be read, in the source's order."""
-        types = {
+    def _readable(self) -> dict[str, str]:
+        """The columns of a type that can be read, with it."""
+        return {
             name: sql_type
             for name, sql_type in self.opened.types.items()
             if name not in self.opened.unreadable and cell_class(sql_type) not in ("other", "blob")
         }
+
+    def _looks(self, written: Mapping[str, Written]) -> dict[str, Look]:
+        """Look at the columns that can be read, in the source's order."""
+        types = self._readable()
         looks: dict[str, Look] = {}
         for block in self.rows.blocks(types):
             self.report("columns", len(looks), len(types))
@@ -210,7 +246,26 @@ class _Detector:
             )
         return {name: looks[name] for name in self.opened.columns if name in looks}
 
-    def _table(self, names: Sequence[str], entities: Sequence[Entity] = ()) -> Table:
+    def _unreadable(self, looks: Mapping[str, Look]) -> dict[str, str]:
+        """Why the other columns are left out; refused if one names entities, or none is left."""
+        told, given = self.opened.unreadable, self.source.entity_columns
+        reasons = {
+            name: told.get(name, "is of a type that cannot be read")
+            for name in self.opened.columns
+            if name not in looks
+        }
+        lost = [name for name in given if name in reasons]
+        if lost or not set(looks) - set(given):
+            faults = [
+                f"column {name!r}: {reasons[name]}; convert it to one type"
+                for name in lost or reasons
+            ]
+            only = f"{self.opened.place}: has only columns that name entities"
+            raise DataError("\n".join(faults) or only)
+        self.remarks += [f"column {name!r} is left out: it {why}" for name, why in reasons.items()]
+        return reasons
+
+    def _table(self, names: Iterable[str], entities: Sequence[Entity] = ()) -> Table:
         """Columns of the source as it has them."""
         return Table(
             con=self.con,
@@ -219,19 +274,41 @@ class _Detector:
             entities=tuple(map(who_sql, entities)),
         )
 
-    def _together(self, looks: Mapping[str, Look]) -> Together | None:
-        """Columns that name somebody together; of those given as kinds of their own, where they are several."""
-        entities = self.source.entities
-        given = [one for one in entities if isinstance(one, str)]
-        if entities and len(given) < max(len(entities), 2):
-            return None
-        kinds = ("integer", "category", "text")
-        judged = [name for name in given or looks if looks[name].column.kind in kinds]
-        return named_together(self._table([*looks]), judged, self.thresholds)
+    def _find_candidates(self, looks: Mapping[str, Look]) -> None:
+        """Columns that may name entities, alone or together, where nobody said which do.
 
-    def _refuse_counts(self, detection: Detection) -> None:
+        Of columns that were given as kinds of their own, where they are several, it is said if they name one together.
+        """
+        entities, given, together = self.source.entities, self.source.entity_columns, None
+        alike = [one for one in entities if isinstance(one, str)]
+        if not entities or len(alike) >= max(len(entities), 2):
+            kinds = ("integer", "category", "text")
+            judged = [name for name in alike or looks if looks[name].column.kind in kinds]
+            together = named_together(self._table(looks), judged, self.thresholds)
+        pair: tuple[str, ...] = ()
+        if together is not None and together.is_sure and not given:
+            pair = together.columns
+        alone = [
+            name
+            for name, look in looks.items()
+            if look.is_key and is_named_like_an_id(name) and name not in (*given, *pair)
+        ]
+        candidates: tuple[Entity, ...] = (pair, *alone) if pair else tuple(alone)
+        if set(looks) - set(entity_columns(candidates)) - set(given):
+            self.candidates = candidates
+        else:
+            alone = []
+        if together is not None:
+            self.remarks.append(_of_together(together, given))
+        if alone and not given:
+            listed = ", ".join(alone)
+            self.remarks.append(f"in doubt: {listed} may name the entities; check entities below")
+        elif not given and not self.candidates:
+            self.remarks.append("no column names whom to protect: each row is taken for one entity")
+
+    def _refuse_counts(self) -> None:
         """Refuse a table of frequencies, unless somebody said what its rows are."""
-        counts = count_column_of(self.con, detection.columns, self.opened.place)
+        counts = count_column_of(self.con, [*self.columns.values()], self.opened.place)
         if counts is not None:
             raise DataError(
                 f"{self.opened.place}: looks like a table of frequencies: column {counts!r} counts, and each "
@@ -241,47 +318,35 @@ class _Detector:
                 '--count-column "" (of a data frame, entities=[])'
             )
 
-    def _with_nameless(self, detection: Detection) -> Detection:
+    def _remark_nameless(self) -> None:
         """Say where a column that names entities names none in some rows: a build refuses that."""
-        cells = {
-            c.name: cell_sql(c, self.opened.types[c.name])
-            for c in detection.columns
-            if c.name in entity_columns(detection.named)
-        }
-        if not cells:
-            return detection
-        has_null = [f"coalesce(bool_or(({cell}) IS NULL), false)" for cell in cells.values()]
-        flags = self.rows.fetch(f"SELECT {', '.join(has_null)} FROM source")[0]
-        nameless = tuple(
-            f"column {name!r}: holds a null, which names nobody, and a build refuses it; give each row its entity, or "
-            "leave such rows out of the source"
-            for name, is_found in zip(cells, flags, strict=True)
-            if is_found
-        )
-        return replace(detection, remarks=(*detection.remarks, *nameless))
+        for name in (name for name in self.columns if name in entity_columns(self.named)):
+            cell = cell_sql(self.columns[name], self.opened.types[name])
+            if self.rows.fetch(f"SELECT 1 FROM source WHERE ({cell}) IS NULL LIMIT 1"):
+                self.remarks.append(
+                    f"column {name!r}: holds a null, which names nobody, and a build refuses it; give each row its "
+                    "entity, or leave such rows out of the source"
+                )
 
-    def _with_suspects(self, detection: Detection) -> Detection:
+    def _find_suspects(self) -> None:
         """Leave out columns that look like identifiers and name no entities."""
-        names = [c.name for c in detection.columns]
-        published = frozenset(_published(detection))
         judged = {
-            column.name: Judged(
+            name: Judged(
                 is_number=column.value_type in NUMBER_KINDS,
                 is_whole=column.value_type == "integer",
                 sample=partial(self._sample, column),
             )
-            for column in detection.columns
-            if column.name in published and may_be_suspect(column)
+            for name in self.published
+            if may_be_suspect(column := self.columns[name])
         }
-        found: dict[str, str] = {}
         # Candidates may be declined: then each row is one.
-        for entities in dict.fromkeys((detection.named, detection.source.entities)):
-            found |= suspects(self._table(names, entities), judged, self.thresholds)
-        if not found:
-            return detection
-        left_out = ", ".join(found)
-        remark = f"left out of the tables, as identifiers may be: {left_out}; see each below"
-        return replace(detection, suspects=found, remarks=(*detection.remarks, remark))
+        for entities in dict.fromkeys((self.named, self.source.entities)):
+            self.suspects |= suspects(self._table(self.columns, entities), judged, self.thresholds)
+        if self.suspects:
+            left_out = ", ".join(self.suspects)
+            self.remarks.append(
+                f"left out of the tables, as identifiers may be: {left_out}; see each below"
+            )
 
     def _sample(self, column: Column, most: int) -> Sequence[Any]:
         """Distinct values of a column of the source."""
@@ -294,110 +359,48 @@ class _Detector:
         )
         return [v for (v,) in rows]
 
-    def _with_bounds(self, detection: Detection) -> Detection:
-        """Add how many rows of one entity are to count, where columns name entities."""
-        if not detection.named:
-            return detection
-        rows = replace(self.rows, entities=detection.named)
-        most, own = proposed_bound(rows), dict[str, int]()
-        for block in rows.blocks({n: self.opened.types[n] for n in _published(detection)}):
-            own |= proposed_bounds_of_values(block, most)
-        columns = tuple(
-            replace(c, max_rows=own[c.name], detected=(*c.detected, "max_rows"))
-            if own.get(c.name, most) < most
-            else c
-            for c in detection.columns
-        )
-        return replace(detection, columns=columns, max_rows=most)
+    def _detect(self, name: str, key: Literal["max_rows", "determines"], value: Any) -> None:
+        """Note a setting of a column as detected."""
+        column = self.columns[name]
+        settings: dict[str, Any] = {key: value, "detected": (*column.detected, key)}
+        self.columns[name] = replace(column, **settings)
 
-    def _with_determined(self, detection: Detection) -> Detection:
-        """Add which columns determine which."""
-        names = _published(detection)
-        if len(names) < 2:
-            return detection
-        table = self._table(names, detection.named)
+    def _bound_rows(self) -> int | None:
+        """How many rows of one entity are to count, also in a value of each column, where columns name entities."""
+        if not self.named:
+            return None
+        rows = replace(self.rows, entities=self.named)
+        most = proposed_bound(rows)
+        for block in rows.blocks({name: self.opened.types[name] for name in self.published}):
+            for name, bound in proposed_bounds_of_values(block, most).items():
+                if bound < most:
+                    self._detect(name, "max_rows", bound)
+        return most
+
+    def _find_determined(self) -> None:
+        """Which columns determine which."""
         implied: dict[str, list[str]] = {}
-        # What is seen of values as written need not hold of coarser ones.
-        coarsened = {c.name for c in detection.columns if c.resolution is not None}
-        for finer, coarser in determined(table, self.thresholds, self.report):
-            if finer not in coarsened:
+        for finer, coarser in determined(
+            self._table(self.published, self.named), self.thresholds, self.report
+        ):
+            # What is seen of values as written need not hold of coarser ones.
+            if self.columns[finer].resolution is None:
                 implied.setdefault(finer, []).append(coarser)
-        columns = tuple(
-            replace(c, determines=tuple(implied[c.name]), detected=(*c.detected, "determines"))
-            if c.name in implied
-            else c
-            for c in detection.columns
-        )
-        return replace(detection, columns=columns)
+        for finer, coarser_ones in implied.items():
+            self._detect(finer, "determines", tuple(coarser_ones))
 
-
-def _as_written(detection: Detection, written: Mapping[str, Written]) -> Detection:
-    """Add to columns of numbers and dates how they are written."""
-    columns, remarks = [], dict(detection.column_remarks)
-    for column in detection.columns:
-        found = written.get(column.name)
-        kinds = DATE_KINDS if found and found.writing.date_format else NUMBER_KINDS
-        if found is None or column.value_type not in kinds:
-            columns.append(column)
-            continue
-        guessed = ("century",) if found.writing.century else ()
-        columns.append(
-            replace(column, writing=found.writing, detected=(*column.detected, *guessed))
-        )
-        if found.doubt:
-            remarks[column.name] = (*remarks.get(column.name, ()), found.doubt)
-    return replace(detection, columns=tuple(columns), column_remarks=remarks)
-
-
-def _detection(
-    source: SourceSpec, opened: Source, looks: dict[str, Look], together: Together | None
-) -> Detection:
-    """Put the looks at all columns together."""
-    unreadable = [name for name in opened.columns if name not in looks]
-    given = source.entity_columns
-    lost = [name for name in given if name in unreadable]
-    reasons = {
-        name: opened.unreadable.get(name, "is of a type that cannot be read") for name in unreadable
-    }
-    if lost or not set(looks) - set(given):
-        faults = [f"column {n!r}: {reasons[n]}; convert it to one type" for n in lost or unreadable]
-        raise DataError("\n".join(faults) or f"{opened.place}: has only columns that name entities")
-    is_pair = together is not None and together.is_sure and not given
-    alone = [
-        name
-        for name, look in looks.items()
-        if name not in given and look.is_key and is_named_like_an_id(name)
-        if together is None or not is_pair or name not in together.columns
-    ]
-    candidates: tuple[Entity, ...] = tuple(alone)
-    if together is not None and is_pair:
-        candidates = (together.columns, *alone)
-    if not set(looks) - set(entity_columns(candidates)) - set(given):
-        candidates, alone = (), []
-    remarks = [f"column {name!r} is left out: it {why}" for name, why in reasons.items()]
-    if together is not None:
-        remarks.append(_of_together(together, given))
-    if alone and not given:
-        listed = ", ".join(alone)
-        remarks.append(f"in doubt: {listed} may name the entities; check entities below")
-    elif not given and not candidates:
-        remarks.append("no column names whom to protect: each row is taken for one entity")
-    named = entity_columns(source.entities or candidates)
-    columns = tuple(
-        _as_entity(look.column) if name in named else _as_told(look.column, opened)
-        for name, look in looks.items()
-    )
-    return Detection(
-        source=source,
-        columns=columns,
-        entity_candidates=candidates,
-        remarks=tuple(remarks),
-        column_remarks={name: look.remarks for name, look in looks.items() if look.remarks},
-        unreadable=reasons,
-        values={
-            name: look.values for name, look in looks.items() if look.values and name not in named
-        },
-    )
+    def _of_width(self) -> list[str]:
+        """What is to be known of a source of many columns."""
+        n = len(self.published)
+        pairs = math.comb(n, 2)
+        if n <= MOST_COLUMNS:
+            warning = warning_of_many(pairs)
+            return [f"every pair of {n} columns: {warning}"] if warning else []
+        return [
+            f"every pair of {n:,} columns would be {pairs:,} tables, so they are not asked for below; name the tables "
+            'that people ask for (columns = ["...", "..."]), or the columns to combine (all = 2, of = ["...", "..."])',
+            f"which columns determine each other is not looked for: there are more than {MOST_COLUMNS}",
+        ]
 
 
 def _of_together(together: Together, given: Sequence[str]) -> str:
@@ -417,27 +420,6 @@ def _of_together(together: Together, given: Sequence[str]) -> str:
         f"{start}: they are taken to name one entity together; check entities below. To protect each {group} as a "
         f"whole too, with more noise: entities = {toml([pair, wider])}"
     )
-
-
-def _published(detection: Detection) -> list[str]:
-    """The columns that do not name entities, nor look like it."""
-    names = {*entity_columns((*detection.source.entities, *detection.entity_candidates))}
-    names |= {*detection.suspects}
-    return [column.name for column in detection.columns if column.name not in names]
-
-
-def _of_width(detection: Detection) -> list[str]:
-    """What is to be known of a source of many columns."""
-    n = len(_published(detection))
-    pairs = math.comb(n, 2)
-    if n <= MOST_COLUMNS:
-        warning = warning_of_many(pairs)
-        return [f"every pair of {n} columns: {warning}"] if warning else []
-    return [
-        f"every pair of {n:,} columns would be {pairs:,} tables, so they are not asked for below; name the tables that "
-        'people ask for (columns = ["...", "..."]), or the columns to combine (all = 2, of = ["...", "..."])',
-        f"which columns determine each other is not looked for: there are more than {MOST_COLUMNS}",
-    ]
 
 
 def _as_told(column: Column, opened: Source) -> Column:

@@ -26,7 +26,7 @@ from engine.source.relation import fetch
 FIRST = 4_000
 """Rows in which nearly all pairs of columns are ruled out."""
 SAMPLE = 5 * FIRST
-"""Rows in which most of the others are, such as two rare flags; a smaller source is looked at in memory."""
+"""Rows in which most of the others are, such as two rare flags."""
 LOOKED_AT = 5 * SAMPLE
 """Rows that they are taken from, no entity twice."""
 MOST_COLUMNS = 200
@@ -35,7 +35,6 @@ REPORTED = 200
 """Progress is reported after so many pairs."""
 Pair = tuple[str, str]
 """A column, and one that it may determine."""
-_SAMPLED = "sampled_for_pairs"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,45 +144,17 @@ def _sampled(table: Table) -> dict[str, Int64Array]:
     rows = f"(SELECT * FROM {of} LIMIT {LOOKED_AT})"
     for entity in table.entities:  # no entity of any kind twice
         rows = f"(SELECT * FROM {rows} QUALIFY row_number() OVER (PARTITION BY {entity}) = 1)"
-    con, names = table.con, list(table.columns)
-    con.execute(
-        f"CREATE OR REPLACE TEMP TABLE {_SAMPLED} AS SELECT row_number() OVER () AS r, {chosen} "
-        f"FROM {rows} LIMIT {SAMPLE}"
-    )
-    alike: dict[str, list[int]] = {}
-    for described in con.execute(f"DESCRIBE {_SAMPLED}").fetchall()[1:]:
-        alike.setdefault(str(described[1]), []).append(int(described[0][1:]))
-    # One window for all columns of a type: one for each takes far more memory and time.
-    ranks = {
-        names[j]: codes
-        for type_, places in alike.items()
-        for j, codes in zip(places, _ranked(con, type_, places), strict=True)
-    }
-    con.execute(f"DROP TABLE {_SAMPLED}")
-    return {name: ranks[name] for name in names}
+    found = table.con.execute(f"SELECT {chosen} FROM {rows} LIMIT {SAMPLE}").fetchnumpy()
+    return {name: _numbered(found[f"c{j}"]) for j, name in enumerate(table.columns)}
 
 
-def _ranked(
-    con: duckdb.DuckDBPyConnection, type_: str, places: Sequence[int]
-) -> Int64Array | list[Int64Array]:
-    """Numbers of the cells of some columns of one type, by value from 1, null last; a row a column."""
-    listed = ", ".join(f"c{j}" for j in places)
-    if type_ == "BIGINT":  # codes: numpy sorts them in a fraction of the time
-        cells = con.execute(f"SELECT {listed} FROM {_SAMPLED} ORDER BY r").fetchnumpy()
-        return [_numbered(np.ma.asarray(cells[f"c{j}"])) for j in places]
-    found = con.execute(
-        "SELECT dense_rank() OVER (PARTITION BY j ORDER BY cell) AS code FROM (SELECT r, "
-        f"unnest({[*places]}) AS j, unnest([{listed}]) AS cell FROM {_SAMPLED}) ORDER BY j, r"
-    ).fetchnumpy()["code"]
-    return np.asarray(found, dtype=np.int64).reshape(len(places), -1)
-
-
-def _numbered(cells: np.ma.MaskedArray[Any, Any]) -> Int64Array:
-    """Numbers of whole cells by value, from 1; of a masked one, which is null, the last."""
+def _numbered(cells: Any) -> Int64Array:
+    """A number for each different cell; null is one of them."""
+    cells = np.ma.asarray(cells)
     is_null = np.ma.getmaskarray(cells)
     values, known = np.unique(np.ma.getdata(cells)[~is_null], return_inverse=True)
-    codes = np.full(len(cells), len(values) + 1, dtype=np.int64)
-    codes[~is_null] = known + 1
+    codes = np.full(len(cells), len(values), dtype=np.int64)
+    codes[~is_null] = known
     return codes
 
 
@@ -193,29 +164,21 @@ def _is_ruled_out(finer: Int64Array, coarser: Int64Array) -> bool:
     No entity is in the sample twice; and a person who is not where most are speaks against it in all rows, too.
     """
     return any(
-        len(finer) >= LARGEST and _spoken_against(finer[:n], coarser[:n])[0] >= LARGEST
+        len(finer) >= LARGEST and _spoken_against(finer[:n], coarser[:n]) >= LARGEST
         for n in (FIRST, SAMPLE)
     )
 
 
-def _spoken_against(finer: Int64Array, coarser: Int64Array) -> tuple[int, Int64Array]:
-    """How many are not where most of their value of the finer column are, and where most are, by value."""
+def _spoken_against(finer: Int64Array, coarser: Int64Array) -> int:
+    """How many are not where most of their value of the finer column are."""
     width, height = int(coarser.max(initial=0)) + 1, int(finer.max(initial=0)) + 1
+    pairs = finer * width + coarser
     if width * height <= len(finer):
-        counts = np.bincount(finer * width + coarser, minlength=width * height)
-        counts = counts.reshape(height, width)
-        most = counts.max(axis=1)
-        return len(finer) - int(most.sum()), counts.argmax(axis=1)[most > 0]
-    pairs, n = np.unique(finer * width + coarser, return_counts=True)
-    of, at = np.divmod(pairs, width)
-    if not len(of):
-        return 0, at
-    starts = np.flatnonzero(np.diff(of, prepend=-1))
-    most = np.maximum.reduceat(n, starts)
-    are_most = np.flatnonzero(n == np.repeat(most, np.diff(starts, append=len(of))))
-    # Of equals the first, as the database sorts them.
-    usual = at[are_most[np.flatnonzero(np.diff(of[are_most], prepend=-1))]]
-    return len(finer) - int(most.sum()), usual
+        most = np.bincount(pairs, minlength=width * height).reshape(height, width).max(axis=1)
+        return len(finer) - int(most.sum())
+    cells, n = np.unique(pairs, return_counts=True)
+    starts = np.flatnonzero(np.diff(cells // width, prepend=-1))
+    return len(finer) - int(np.maximum.reduceat(n, starts).sum())
 
 
 class _Look:
@@ -225,10 +188,7 @@ class _Look:
         self._table, self._thresholds = table, thresholds
         self._sampled = _sampled(table)
         if table.cells is not None:  # all in one look at the rows
-            table.cells([(), *((name,) for name in table.columns)])
-        n_rows = int(table.row(f"SELECT {table.rows} FROM {table.of()}")[0])
-        # Then every entity has one row, and nobody else is to be asked: a statement a pair would cost far more.
-        self._is_all = all(len(codes) == n_rows for codes in self._sampled.values())
+            table.cells([(name,) for name in table.columns])
         self._shared: dict[str, tuple[int, int, int]] = {}
         self._sizes: dict[str, Int64Array] = {}
 
@@ -252,8 +212,6 @@ class _Look:
 
     def _sizes_of(self, name: str) -> Int64Array:
         """Rows of each value, most first."""
-        if name not in self._sizes and self._is_all:
-            self._sizes[name] = np.sort(np.bincount(self._sampled[name])[1:])[::-1]
         if name not in self._sizes:
             sql, table = self._table.columns[name], self._table
             of = table.of(name)
@@ -264,13 +222,12 @@ class _Look:
 
     def _of(self, name: str) -> tuple[int, int, int]:
         """How many values several people share, how many people are in these, and in all."""
-        is_known = self._is_all or (name in self._sizes and not self._table.entities)
-        if name not in self._shared and is_known:
+        table, least = self._table, self._thresholds.of("values", name)
+        if name not in self._shared and not table.entities:
             n = self._sizes_of(name)
-            shared = n[n >= self._thresholds.of("values", name)]
+            shared = n[n >= least]
             self._shared[name] = len(shared), int(shared.sum()), int(n.sum())
         if name not in self._shared:
-            table, least = self._table, self._thresholds.of("values", name)
             people, cells = _cells(table, {"v": name})
             row = table.row(
                 f"WITH cells AS MATERIALIZED ({cells}), "
@@ -284,12 +241,6 @@ class _Look:
     def tells(self, finer: str, coarser: str) -> bool:
         """Whether fewer people than a threshold speak against it, and every shared value of the coarser is told."""
         table, thresholds = self._table, self._thresholds
-        if self._is_all:
-            n_against, told = _spoken_against(self._sampled[finer], self._sampled[coarser])
-            n = np.bincount(self._sampled[coarser])
-            shared = np.flatnonzero(n >= thresholds.of("values", coarser))
-            is_told = bool(np.isin(shared, told).all())
-            return is_told and n_against < thresholds.of("determines", finer, coarser)
         people, cells = _cells(table, {"f": finer, "c": coarser})
         usual = (
             f"SELECT f, c AS usual FROM (SELECT f, c, {people} AS people FROM cells GROUP BY f, c) "

@@ -46,8 +46,6 @@ NAMED_VALUES, LEAST_VALUES, MANY_VALUES = 10, 30, 100
 """Columns of fewer values are lists of categories: with a telling name, shared by one person's rows, and else."""
 SAMPLE = 10_000
 """Distinct values whose form is looked at."""
-AT_A_TIME = 100
-"""Columns in one statement: wider ones take longer than their columns one by one."""
 MOST_TOLD = 60
 """Other columns that rows of one value are compared in."""
 ALONE = {"text": 0.5, "number": 0.95, "weak name": 0.8}
@@ -140,21 +138,13 @@ def suspects(table: Table, judged: Mapping[str, Judged], thresholds: Thresholds)
 
 
 def about_distinct(table: Table) -> dict[str, int]:
-    """About how many values each column has, a pass for some columns at a time."""
-    names = list(table.columns)
-    many: list[Any] = []
-    if table.cells is not None:
-        for name, of in zip(names, table.cells([(name,) for name in names]), strict=True):
-            about = f"approx_count_distinct({table.columns[name]})"
-            many += table.row(f"SELECT {about} FROM {of}")
-        return dict(zip(names, map(int, many), strict=True))
-    for start in range(0, len(names), AT_A_TIME):
-        counts = [
-            f"approx_count_distinct({table.columns[name]})"
-            for name in names[start : start + AT_A_TIME]
-        ]
-        many += table.row(f"SELECT {', '.join(counts)} FROM {table.name}")
-    return dict(zip(names, map(int, many), strict=True))
+    """About how many values each column has."""
+    if table.cells is not None:  # all in one look at the rows
+        table.cells([(name,) for name in table.columns])
+    return {
+        name: int(table.row(f"SELECT approx_count_distinct({sql}) FROM {table.of(name)}")[0])
+        for name, sql in table.columns.items()
+    }
 
 
 def _counts_of(table: Table, name: str) -> _Counts:

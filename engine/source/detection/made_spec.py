@@ -25,7 +25,7 @@ from engine.schema import (
 from engine.source.detection.detect import detect, source_of
 from engine.source.detection.spec_text import Detection
 from engine.source.detection.thresholds import keyed_thresholds
-from engine.source.journal import draws_of
+from engine.source.journal import read_journal
 from engine.source.spark import check_packages, is_spark_frame
 from engine.spec import ReleaseSection, ReleaseSpec, knows_null, spec_of
 
@@ -89,12 +89,7 @@ def make_spec(
     """Make a spec from Python; None stands for a setting that is not given."""
     said: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     said = {"vintage": "1", "privacy": "standard"} | said
-    key, dp, entities, columns = (
-        said["key"],
-        said.get("dp"),
-        said.get("entities"),
-        said.get("columns"),
-    )
+    dp, entities, given = said.get("dp"), said.get("entities"), said.get("columns")
     listed = _listed(said["tables"])
     path = str(what) if isinstance(what, str | Path) else None
     identity = tuple(said.get("identity", ()))
@@ -105,25 +100,31 @@ def make_spec(
         identity=identity,
         count_column="" if is_said else None,
     )
-    declared = {
-        name: replace(
-            c,
-            nulls=usual_nulls(
-                c.value_type, knows_null=knows_null(source), is_entity=name in source.entity_columns
-            ),
-        )
-        if c.nulls is None
-        else c
-        for name, c in (_ids_as_text(source, dp) | _by_name(columns)).items()
-    }
-    if dp is not None:
-        detection = _nothing_detected(source)
+    named = source.entity_columns
+    declared = {c.name: c for c in (given.values() if isinstance(given, Mapping) else given or ())}
+    if (
+        dp is not None
+    ):  # ids are read as text, whatever the data hold, unless they are declared otherwise
+        ids = {name: Column(name=name, kind="text", value_type="text") for name in named}
+        declared = ids | declared
+    told = knows_null(source)
+    for name, c in declared.items():
+        if c.nulls is None:
+            nulls = usual_nulls(c.value_type, knows_null=told, is_entity=name in named)
+            declared[name] = replace(c, nulls=nulls)
+    if dp is not None:  # no data are read to make a spec
+        detection = Detection(source=source)
     else:
         frame = None if path is not None else what
-        detection = _detected(source, frame, Path(key), said["vintage"], said.get("previous"))
-    if not source.entities:
-        detection = _without_bounds(detection)
-    by_name = {column.name: column for column in detection.columns} | declared
+        key, previous = Path(said["key"]), said.get("previous")
+        detection = _detected(source, frame, key, said["vintage"], previous)
+    detected = {column.name: column for column in detection.columns}
+    max_rows = detection.max_rows
+    if not source.entities:  # each row is one, whatever looks like an identifier
+        max_rows = None
+        for name, c in detected.items():
+            marks = tuple(mark for mark in c.detected if mark != "max_rows")
+            detected[name] = replace(c, max_rows=None, detected=marks)
     looking_so = (*entity_columns(detection.entity_candidates), *detection.suspects)
     identifiers = [name for name in looking_so if name not in declared]
     in_tables = {n for columns in listed for n in columns} if isinstance(listed, list) else set()
@@ -131,75 +132,51 @@ def make_spec(
         () if is_said else detection.entity_candidates,
         [name for name in identifiers if name in in_tables],
     )
-    undeclared = in_tables - {*source.entity_columns, *declared}
+    undeclared = in_tables - {*named, *declared}
     if dp is not None and undeclared:
-        raise SpecError(_undeclared(undeclared))
-    problems += _unreadable(detection, None if isinstance(listed, int) else in_tables, declared)
-    entries = _entries(listed, [n for n in by_name if n not in source.entity_columns], identifiers)
+        raise SpecError(
+            [
+                f"columns: {name} is not declared; mode dp takes nothing from the data, so pass it in columns= as a "
+                "Column, with its kind and a domain or bounds that are public"
+                for name in sorted(undeclared)
+            ]
+        )
+    problems += [
+        f"column {name!r}: {why}; convert it, or leave it out: frame.drop(columns=[{name!r}])"
+        for name, why in detection.unreadable.items()
+        if name not in declared and (isinstance(listed, int) or name in in_tables)
+    ]
+    tables: list[dict[str, Any]]
+    if isinstance(listed, int):
+        names = [n for n in detected | declared if n not in (*named, *identifiers)]
+        tables = [{"all": listed, "of": names}]
+    else:
+        tables = [{"columns": columns} for columns in listed]
     for identifier in set(identifiers) - set(identity) - in_tables:
-        del by_name[identifier]
-    by_name = _within(by_name, set(by_name) - set(source.entity_columns)) | declared
+        detected.pop(identifier, None)
+    known = (detected | declared).keys() - set(named)
+    for name, c in detected.items():
+        detected[name] = replace(c, determines=tuple(one for one in c.determines if one in known))
     release = {name: said[name] for name in ReleaseSection.model_fields if name in said}
-    release |= {"key": str(key), "notes": list(said.get("notes", ()))}
+    release |= {"key": str(said["key"]), "notes": list(said.get("notes", ()))}
     if dp is not None:
         release["mode"] = "dp"
+    privacy = said["privacy"]
+    privacy = {"profile": privacy} if isinstance(privacy, str) else dict(privacy)
+    if "max_rows" in said:
+        privacy["max_rows"] = said["max_rows"]
+    elif max_rows is not None and "max_rows" not in privacy:
+        privacy |= {"max_rows": max_rows, "detected": ["max_rows"]}
     return spec_of(
         release=release,
         source=detection.source,
-        columns=tuple(by_name.values()),
-        privacy=_privacy(said["privacy"], said.get("max_rows"), detection),
-        tables=entries,
+        columns=tuple((detected | declared).values()),
+        privacy=privacy,
+        tables=tables,
         dp=dp,
         check_key=check_key,
         problems=problems,
     )
-
-
-def _ids_as_text(source: SourceSpec, dp: Mapping[str, Any] | None) -> dict[str, Column]:
-    """Mode dp: columns of ids are read as text, whatever the data hold, unless they are declared otherwise."""
-    names = source.entity_columns if dp is not None else ()
-    return {name: Column(name=name, kind="text", value_type="text") for name in names}
-
-
-def _nothing_detected(source: SourceSpec) -> Detection:
-    """Mode dp: no data are read to make a spec."""
-    return Detection(
-        source=source,
-        columns=(),
-        entity_candidates=(),
-        remarks=(),
-        column_remarks={},
-        values={},
-    )
-
-
-def _undeclared(names: set[str]) -> list[str]:
-    """Say which columns of tables mode dp would have to detect in the data."""
-    return [
-        f"columns: {name} is not declared; mode dp takes nothing from the data, so pass it in columns= as a Column, "
-        "with its kind and a domain or bounds that are public"
-        for name in sorted(names)
-    ]
-
-
-def _unreadable(
-    detection: Detection, in_tables: set[str] | None, declared: Mapping[str, Column]
-) -> list[str]:
-    """Say which columns that are asked for cannot be read.
-
-    in_tables: Columns of the tables; None: all columns are asked for.
-    """
-    return [
-        f"column {name!r}: {why}; convert it, or leave it out: frame.drop(columns=[{name!r}])"
-        for name, why in detection.unreadable.items()
-        if name not in declared and (in_tables is None or name in in_tables)
-    ]
-
-
-def _by_name(columns: Mapping[str, Column] | Iterable[Column] | None) -> dict[str, Column]:
-    """Declared columns by name."""
-    given = columns.values() if isinstance(columns, Mapping) else columns or ()
-    return {c.name: c for c in given}
 
 
 def _listed(tables: Iterable[Iterable[str]] | int) -> list[list[str]] | int:
@@ -218,23 +195,6 @@ def _listed(tables: Iterable[Iterable[str]] | int) -> list[list[str]] | int:
     return [list(columns) for columns in given]
 
 
-def _without_bounds(detection: Detection) -> Detection:
-    """Without bounds on the rows of one entity: each row is one, or mode dp has its own."""
-    columns = tuple(
-        replace(c, max_rows=None, detected=tuple(d for d in c.detected if d != "max_rows"))
-        for c in detection.columns
-    )
-    return replace(detection, columns=columns, max_rows=None)
-
-
-def _within(columns: dict[str, Column], known: set[str]) -> dict[str, Column]:
-    """Detected columns that determine no column but these."""
-    return {
-        name: replace(column, determines=tuple(c for c in column.determines if c in known))
-        for name, column in columns.items()
-    }
-
-
 def _detected(
     source: SourceSpec, frame: Any, key: Path, vintage: str, previous: str | None
 ) -> Detection:
@@ -249,22 +209,9 @@ def _detected(
         frame = sample_of(frame)
     if check_key_file(key):
         return detect(source, frame, thresholds=keyed_thresholds(None, vintage))
-    draws = draws_of(
-        key, vintage, previous
-    )  # a vintage that goes on from another detects as that one
+    # A vintage that goes on from another detects as that one.
+    draws = read_journal(key).draws_of(vintage, previous)
     return detect(source, frame, thresholds=keyed_thresholds(read_key(key), draws))
-
-
-def _privacy(
-    privacy: str | Mapping[str, Any], max_rows: int | None, detection: Detection
-) -> dict[str, Any]:
-    """The section `[privacy]`, with how many rows of one entity count: as said, else as detected."""
-    section = {"profile": privacy} if isinstance(privacy, str) else dict(privacy)
-    if max_rows is not None:
-        return section | {"max_rows": max_rows}
-    if detection.max_rows is None or "max_rows" in section:
-        return section
-    return section | {"max_rows": detection.max_rows, "detected": ["max_rows"]}
 
 
 def _doubtful_identifiers(unsaid: Sequence[Entity], undeclared: Sequence[str]) -> list[str]:
@@ -283,12 +230,3 @@ def _doubtful_identifiers(unsaid: Sequence[Entity], undeclared: Sequence[str]) -
         for name in undeclared
     ]
     return problems
-
-
-def _entries(
-    tables: list[list[str]] | int, names: list[str], identifiers: list[str]
-) -> list[dict[str, Any]]:
-    """Table entries; a width without what looks like an identifier."""
-    if isinstance(tables, int):
-        return [{"all": tables, "of": [name for name in names if name not in identifiers]}]
-    return [{"columns": columns} for columns in tables]

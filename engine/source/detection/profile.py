@@ -90,20 +90,23 @@ class Rows:
         most = max(1, min(MOST_COLUMNS, CELLS // max(self.n_rows, 1)))
         for sql_type, names in alike.items():
             for start in range(0, len(names), most):
-                yield Block(rows=self, names=tuple(names[start : start + most]), sql_type=sql_type)
+                yield Block(
+                    con=self.con,
+                    thresholds=self.thresholds,
+                    n_rows=self.n_rows,
+                    entities=self.entities,
+                    place=self.place,
+                    names=tuple(names[start : start + most]),
+                    sql_type=sql_type,
+                )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
+class Block(Rows):
     """Columns of one type that are looked at together."""
 
-    rows: Rows
     names: tuple[str, ...]
     sql_type: str
-
-    @property
-    def entities(self) -> tuple[Entity, ...]:
-        return self.rows.entities
 
     @property
     def is_text(self) -> bool:
@@ -112,7 +115,7 @@ class Block:
 
     def of(self, decision: Decision, name: str, what: str = "") -> int:
         """The number of entities that a decision about a column asks for."""
-        return self.rows.thresholds.of(decision, name, what)
+        return self.thresholds.of(decision, name, what)
 
     def each_of(self, decision: Decision, what: str = "") -> str:
         """SQL of the same for the column at place j."""
@@ -152,8 +155,13 @@ class Block:
             for entity in self.entities
         ] or [cells]
 
-    def fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        return self.rows.fetch(sql)
+    def are_so(self, name: str, held: tuple[int, int], what: str, other: str = "") -> bool:
+        """Whether nearly all cells of a column are so and so.
+
+        held: How many entities hold a cell that is, and one that is not. what, other: The two thresholds' names.
+        """
+        is_shown = held[0] >= self.of("form", name, f"{what} shown")
+        return is_shown and held[1] < self.of("form", name, other or f"no {what}")
 
 
 def list_cells(block: Block) -> None:
@@ -371,14 +379,13 @@ def shapes_of(block: Block, nulls: Mapping[str, Sequence[str]]) -> dict[str, Sha
     for name in nulls:
         *of_forms, (everybody, _), (with_rare, _) = held[name]
         n, n_usual = numbers.get(name, (0, 0))
-        forms = {form for form, is_so in certain.items() if is_so}
-        for form, (showing, others) in zip(tests, of_forms, strict=True):
-            # The same threshold: they differ by huge numbers only.
-            what = "whole" if form == "like whole" else form
-            is_shown = showing >= block.of("form", name, f"{what} shown")
-            if form not in certain and is_shown and others < block.of("form", name, f"not {what}"):
-                forms.add(form)
         seen = dict(zip(tests, of_forms, strict=True))
+        forms = {form for form, is_so in certain.items() if is_so}
+        for form in tests.keys() - certain.keys():
+            # The same thresholds: they differ by huge numbers only.
+            what = "whole" if form == "like whole" else form
+            if block.are_so(name, seen[form], what, f"not {what}"):
+                forms.add(form)
         too_many_digits = seen["whole"][1] >= block.of("form", name, "not whole")
         out[name] = Shape(
             n=int(n),
@@ -474,42 +481,32 @@ def proposed_bounds_of_values(block: Block, most: int) -> dict[str, int]:
             "CREATE OR REPLACE TABLE held AS SELECT j, cell, who0, count(*) AS n "
             f"FROM ({block.laid_out((entity,))}) GROUP BY ALL"
         )
-        for j, above in _above_in_worst_value(block, powers).items():
+        # The most entities that have more rows of one value than each power.
+        above = ", ".join(f"count(*) FILTER (n > {power}) AS p{power}" for power in powers)
+        largest = ", ".join(f"max(p{power})" for power in powers)
+        for j, *most_above in block.fetch(
+            f"SELECT j, {largest} FROM (SELECT j, {above} FROM held WHERE n > 1 GROUP BY j, cell) GROUP BY j"
+        ):
             name = block.names[j]
-            bound = _first_below(above, block.of("rows", name, who), last=most)
+            bound = _first_below(most_above, block.of("rows", name, who), last=most)
             bounds[name] = max(bounds[name], bound)
+        # How many values are the one of most rows of enough entities; then what each power cuts there, in bounds.
         enough = block.each_of("rows", f"{who} values")
-        for j, (n_values, cut) in _cut_in_all_values(block, powers, enough).items():
+        each = ", ".join(
+            f"sum(least(n / {power} - 1, 1)) FILTER (n > {power}) AS c{power}" for power in powers
+        )
+        total = ", ".join(f"sum(c{power})" for power in powers)
+        mainly = "SELECT j, max(ROW(n, cell)) AS main FROM held GROUP BY j, who0"
+        for j, n_values, *cut in block.fetch(
+            f"SELECT j, count(*) FILTER (people >= {enough}), {total} "
+            f"FROM (SELECT j, cell, count(*) AS people, {each} FROM "
+            f"(SELECT j, main[2] AS cell, main[1] AS n FROM ({mainly})) GROUP BY j, cell) GROUP BY j"
+        ):
             name = block.names[j]
             allowed = block.of("rows", name, f"{who} cut") + n_values // _VALUES
             bounds[name] = max(bounds[name], _first_below(cut, allowed, last=most))
         block.fetch("DROP TABLE held")
     return bounds
-
-
-def _above_in_worst_value(block: Block, powers: Sequence[int]) -> dict[int, Sequence[int]]:
-    """The most entities that have more rows of one value than each power, by place of the column."""
-    above = [f"count(*) FILTER (n > {power}) AS p{power}" for power in powers]
-    largest = ", ".join(f"max(p{power})" for power in powers)
-    rows = block.fetch(
-        f"SELECT j, {largest} FROM (SELECT j, {', '.join(above)} FROM held WHERE n > 1 GROUP BY j, cell) GROUP BY j"
-    )
-    return {j: row for j, *row in rows}
-
-
-def _cut_in_all_values(
-    block: Block, powers: Sequence[int], enough: str
-) -> dict[int, tuple[int, Sequence[float]]]:
-    """How many values are the one of most rows of enough entities; then what each power cuts there, in bounds."""
-    cut = [f"sum(least(n / {power} - 1, 1)) FILTER (n > {power}) AS c{power}" for power in powers]
-    total = ", ".join(f"sum(c{power})" for power in powers)
-    mainly = "SELECT j, max(ROW(n, cell)) AS main FROM held GROUP BY j, who0"
-    rows = block.fetch(
-        f"SELECT j, count(*) FILTER (people >= {enough}), {total} "
-        f"FROM (SELECT j, cell, count(*) AS people, {', '.join(cut)} FROM "
-        f"(SELECT j, main[2] AS cell, main[1] AS n FROM ({mainly})) GROUP BY j, cell) GROUP BY j"
-    )
-    return {j: (n_values, cut) for j, n_values, *cut in rows}
 
 
 def _first_below(above: Sequence[float | None], threshold: int, *, last: int = MOST_ROWS) -> int:

@@ -53,14 +53,15 @@ class Detection:
 
     source: SourceSpec  # With the entity columns that were given
     # All columns that can be read, in the source's order, each marked `detected`.
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...] = ()
     # Columns that look like identifiers of entities, besides those given.
-    entity_candidates: tuple[Entity, ...]
-    remarks: tuple[str, ...]  # About the source as a whole, and columns left out
-    column_remarks: dict[str, tuple[str, ...]]  # Sentences by column name
+    entity_candidates: tuple[Entity, ...] = ()
+    remarks: tuple[str, ...] = ()  # About the source as a whole, and columns left out
+    # Sentences by column name.
+    column_remarks: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # Values of categories by column name, where a short list holds all that enough entities share.
     # Confidential until someone has confirmed them.
-    values: dict[str, tuple[Any, ...]]
+    values: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     # Where columns name entities: how many rows of one of them are to count.
     max_rows: int | None = None
     # Why other columns cannot be read, by name.
@@ -91,6 +92,8 @@ def spec_text(
     candidates = entity_columns(detection.entity_candidates)
     key = key_name(spec_path) if key_path is None else _seen_from(spec_path, key_path)
     made = f"tablepack key new {key} && " if key_path is None else ""
+    is_row_each = detection.max_rows in (None, 1)
+    unit = units_for(None, None, entities=entities, is_row_each=is_row_each)[0].many
     lines = [
         _HEAD.format(made=made, spec=spec_path.name).rstrip(),
         "",
@@ -99,14 +102,23 @@ def spec_text(
         'name = "data"  # the table\'s name in SQL',
         'vintage = "1"  # a changed source is a new vintage',
         f"key = {toml(key)}",
-        f"unit = {toml(_unit(detection, entities))}  # what a row is, as counts are to say: people, stays, visits ...",
+        f"unit = {toml(unit)}  # what a row is, as counts are to say: people, stays, visits ...",
         "reviewed = false  # true once a person has looked at every line marked detected: publish wants it",
         *_source_lines(detection, spec_path),
         "",
         "[privacy]",
         'profile = "standard"  # or "strict"',
-        *_bound_lines(detection),
     ]
+    if detection.max_rows is not None:
+        lines += [
+            f"max_rows = {detection.max_rows}  # rows of one entity that count in any figure, a power of two: those "
+            "beyond it are left out, and the noise is multiplied by it",
+            '# max_rows_by = "entity"  # choose the rows that count once, for all tables: groups add up (see '
+            "`init --example`)",
+            "# Counts of entities beside those of rows are a second release: a copy of this spec with another name, "
+            'and count = "entities", in [release]',
+            'detected = ["max_rows"]',
+        ]
     data = [column for column in detection.columns if column.name not in entities]
     usual = usual_writing(detection.columns)
     for column in detection.columns:
@@ -117,7 +129,16 @@ def spec_text(
             data.remove(column)
             continue
         elif column.name in detection.suspects:
-            lines += _dropped_lines(column, detection.suspects[column.name])
+            lines += [
+                "",
+                f"[columns.{_bare(column.name)}]",
+                f"# Left out: it looks like an identifier: {detection.suspects[column.name]}.",
+                "# If it names whom to protect, name it in entities above, and take drop away. If it is harmless, say",
+                '# release = "why" instead of drop: the release will show it.',
+                "drop = true",
+                f"kind = {toml(column.kind)}",
+                'detected = ["drop", "kind"]',
+            ]
             data.remove(column)
             continue
         else:
@@ -150,12 +171,6 @@ def _naming(name: str, entities: Iterable[Entity]) -> str:
     others = [n for one in together if name not in entities for n in one if n != name]
     beside = f" together with {' and '.join(others)}" if others else ""
     return f"names whom to protect{beside}; never published"
-
-
-def _unit(detection: Detection, entities: tuple[str, ...]) -> str:
-    """What a row seems to be."""
-    is_row_each = detection.max_rows in (None, 1)
-    return units_for(None, None, entities=entities, is_row_each=is_row_each)[0].many
 
 
 def _check_tables(
@@ -255,21 +270,6 @@ def _said(writing: Writing, usual: Writing, kind: str | None = None) -> dict[str
     return {key: value for key, value in said.items() if value != getattr(usual, key)}
 
 
-def _bound_lines(detection: Detection) -> list[str]:
-    """How many rows of one entity count."""
-    if detection.max_rows is None:
-        return []
-    return [
-        f"max_rows = {detection.max_rows}  # rows of one entity that count in any figure, a power of two: those beyond "
-        "it are left out, and the noise is multiplied by it",
-        '# max_rows_by = "entity"  # choose the rows that count once, for all tables: groups add up (see '
-        "`init --example`)",
-        "# Counts of entities beside those of rows are a second release: a copy of this spec with another name, and "
-        'count = "entities", in [release]',
-        'detected = ["max_rows"]',
-    ]
-
-
 def _column_lines(
     column: Column,
     remarks: list[str],
@@ -281,8 +281,11 @@ def _column_lines(
 
     usual, nulls: How it is written, and null spelled, unless the section says otherwise.
     """
-    name = column.name if _BARE_KEY.fullmatch(column.name) else toml(column.name)
-    lines = ["", f"[columns.{name}]", *(f"# {_comment(remark)}" for remark in remarks)]
+    lines = [
+        "",
+        f"[columns.{_bare(column.name)}]",
+        *(f"# {_comment(remark)}" for remark in remarks),
+    ]
     lines.append(f"kind = {toml(column.kind)}")
     if column.kind == "category":
         lines.append(f"type = {toml(column.value_type)}")
@@ -316,19 +319,9 @@ def _column_lines(
     return lines
 
 
-def _dropped_lines(column: Column, why: str) -> list[str]:
-    """The section of a column that looks like an identifier."""
-    name = column.name if _BARE_KEY.fullmatch(column.name) else toml(column.name)
-    return [
-        "",
-        f"[columns.{name}]",
-        f"# Left out: it looks like an identifier: {why}.",
-        "# If it names whom to protect, name it in entities above, and take drop away. If it is harmless, say",
-        '# release = "why" instead of drop: the release will show it.',
-        "drop = true",
-        f"kind = {toml(column.kind)}",
-        'detected = ["drop", "kind"]',
-    ]
+def _bare(name: str) -> str:
+    """A name as a key of TOML."""
+    return name if _BARE_KEY.fullmatch(name) else toml(name)
 
 
 def _comment(text: str) -> str:

@@ -119,13 +119,12 @@ def _fitting(
     for name in block.names:
         (strange, _), *of_ways = held[name]
         # The same thresholds for all ways of writing: they are one decision.
-        enough, few = (block.of("form", name, what) for what in ("written shown", "not written"))
-        fits = [shown >= enough and others < few for shown, others in of_ways]
+        fits = [block.are_so(name, held_so, "written", "not written") for held_so in of_ways]
         ways = [PLAIN] if fits[0] else []
         ways += [way for way, fit in zip(NUMBERS, fits[1:], strict=False) if fit]
         forms = [form for form, fit in zip(DATES, fits[1 + len(NUMBERS) :], strict=True) if fit]
         # Whole numbers read alike in all ways: signs must be shown by enough.
-        if ways and strange >= enough:
+        if ways and strange >= block.of("form", name, "written shown"):
             numbers[name] = ways
         if forms:
             dates[name] = forms

@@ -8,21 +8,21 @@ fields as its header.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import duckdb
 
 from engine.errors import DataError, SpecError
 from engine.schema import SourceFormat, SourceSpec, quoted
-from engine.source.forms.databases import check_doubles, open_database
+from engine.source.forms.databases import DATABASES, SERVERS, tables_of, the_table
+from engine.source.forms.frames import register_frame
 from engine.source.forms.packages import open_package
-from engine.source.forms.query import RowWise, checked_query, named_files
+from engine.source.forms.query import RowWise, checked_query, table_name
 from engine.source.forms.text import open_text
-from engine.source.frames import Frame, register_frame
 from engine.source.relation import (
-    Labels,
     Source,
     check_names,
     drop,
@@ -35,8 +35,6 @@ from engine.spec import STATISTICAL, format_of
 
 _RESULT = "tablepack_result"
 _MOST_UNITS = 10**9
-_SERVERS = ("postgres", "mysql")
-_DATABASES = ("duckdb", "sqlite", *_SERVERS)
 _ON_CELL = (
     "source.sql fails on a cell of the data; where it casts, TRY_CAST in the place of CAST makes null of what "
     "does not fit"
@@ -56,39 +54,113 @@ def open_source(
         a source can be read: a cell that cannot is as good as any that does not fit, a source without rows as others.
     """
     by_row = row_wise is not None
-    prepared, labels = Frame(), Labels()
+    forms = [_form(source, path) for path in source.paths]
+    # Never the address of a server, which may hold a password.
+    shown = [f"({f})" if f in SERVERS else p for p, f in zip(source.paths, forms, strict=True)]
+    place = f"source {', '.join(shown)}"
+    found = None
     if source.format == "frame":
         place = "the data frame"
-        prepared = register_frame(con, frame, by_row=by_row)
-        check_names(prepared.columns, place)
+        found = register_frame(con, frame, by_row=by_row)
+        check_names(found.columns, place)
         fetch(con, "CREATE OR REPLACE TEMP VIEW source AS SELECT * FROM frame", place)
     elif source.path is None:
         raise SpecError("source.path: say where the rows are")
+    elif source.sql is not None:
+        _open_query(con, source, place, row_wise)
+    elif source.format in DATABASES:
+        if source.more:
+            raise SpecError('source.path: several databases want sql = "SELECT ..." over them')
+        tables = tables_of(con, source, by_row=by_row)
+        holder = "the database" if source.format in SERVERS else source.path
+        the_table(tables, source, holder).make("source")
     else:
-        place = _place(source)
-        if source.sql is not None:
-            _open_query(con, source, place, row_wise)
-        else:
-            found = _open_files(con, source, source.paths, "source", place, by_row=by_row)
-            prepared, labels = found or (prepared, labels)
+        found = _open_files(con, source, "source", place, by_row=by_row)
     if source.count_column:
         _expand(con, source.count_column, place, by_row=by_row)
     described = fetch(con, "DESCRIBE source", place)
     if not by_row and not fetch(con, "SELECT 1 FROM source LIMIT 1", place):
-        if source.sql is not None:
-            raise DataError(
-                f"{place}: has no rows left by source.sql; look at its conditions and joins"
-            )
-        raise DataError(f"{place}: has no rows")
-    return Source(
+        left = " left by source.sql; look at its conditions and joins" if source.sql else ""
+        raise DataError(f"{place}: has no rows{left}")
+    return replace(
+        found or Source(columns=(), types={}),
         columns=tuple(str(row[0]) for row in described),
         types={str(row[0]): str(row[1]) for row in described},
-        unreadable=prepared.unreadable,
-        mixed_numbers=prepared.mixed_numbers,
         place=place,
-        orders=prepared.orders,
-        labels=labels,
     )
+
+
+def _form(source: SourceSpec, path: str) -> SourceFormat:
+    """The format of one of several files: that of the source, unless its name tells another than the first's does."""
+    named = format_of(path)
+    return source.format if named in (None, format_of(source.paths[0])) else named
+
+
+def _open_files(
+    con: duckdb.DuckDBPyConnection, source: SourceSpec, relation: str, place: str, *, by_row: bool
+) -> Source | None:
+    """Make one relation of the files of one format; give what a package tells besides."""
+    files = list(dict.fromkeys(file for path in source.paths for file in matching_files(path)))
+    if source.format == "xlsx" or source.format in STATISTICAL:
+        return open_package(con, source, files, relation, place, by_row=by_row)
+    if source.format == "csv":
+        open_text(con, source, files, relation, place, by_row=by_row)
+        return None
+    for file in files:
+        check_names(parquet_names(con, file), f"source {file}")
+    listed = ", ".join(map(file_literal, files))
+    rows = f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+    fetch(con, f"CREATE OR REPLACE TEMP VIEW {quoted(relation)} AS SELECT * FROM {rows}", place)
+    return None
+
+
+def parquet_names(con: duckdb.DuckDBPyConnection, file: str) -> list[str]:
+    """Names of a Parquet file's columns, exactly as they are written."""
+    asked = f"SELECT name, num_children FROM parquet_schema({file_literal(file)})"
+    names: list[str] = []
+    inside = 0  # the tree is flattened: so many rows that follow lie below a column
+    for name, n_children in fetch(con, asked, f"source {file}")[1:]:
+        if inside == 0:
+            names.append(str(name))
+        else:
+            inside -= 1
+        inside += int(n_children or 0)
+    return names
+
+
+def _open_query(
+    con: duckdb.DuckDBPyConnection, source: SourceSpec, place: str, row_wise: RowWise | None
+) -> None:
+    """Make `source` of a SELECT over the files: each is a table of its name, and nothing else can be read."""
+    relations: list[str] = []
+    by_row = row_wise is not None
+    for path in source.paths:
+        one = replace(source, path=path, more=(), format=_form(source, path))
+        if one.format in DATABASES:
+            tables = tables_of(con, one, by_row=by_row)
+            relations += [table.short for table in tables]
+            _check_doubles(relations, path)
+            for table in tables:
+                table.make(table.short)
+        else:
+            relations.append(table_name(path))
+            _check_doubles(relations, path)
+            _open_files(con, one, relations[-1], f"source {path}", by_row=by_row)
+    sql = checked_query(con, source.sql or "", relations, place, row_wise)
+    fetch(con, f"CREATE OR REPLACE TABLE {_RESULT} AS {sql}", place, on_cell=_ON_CELL)
+    drop(con, *relations)
+    rename(con, _RESULT, "source")
+
+
+def _check_doubles(names: Sequence[str], path: str) -> None:
+    """Refuse two tables of one name, of which that of `path` comes last."""
+    times = Counter(name.casefold() for name in names)
+    twin = next((name for name in reversed(names) if times[name.casefold()] > 1), None)
+    if twin is not None:
+        raise SpecError(
+            f"source.path: {path} would give sql a second table {twin} (capital letters make no difference); rename "
+            "one of the two, or export one as Parquet or CSV under another name"
+        )
 
 
 def _expand(con: duckdb.DuckDBPyConnection, counts: str, place: str, *, by_row: bool) -> None:
@@ -117,108 +189,3 @@ def _expand(con: duckdb.DuckDBPyConnection, counts: str, place: str, *, by_row: 
     )
     drop(con, "source")
     rename(con, _RESULT, "source")
-
-
-def _place(source: SourceSpec) -> str:
-    """What a source is, for messages: never the address of a server, which may hold a password."""
-    forms = [_form(source, path) for path in source.paths]
-    shown = [f"({f})" if f in _SERVERS else p for p, f in zip(source.paths, forms, strict=True)]
-    return f"source {', '.join(shown)}"
-
-
-def _form(source: SourceSpec, path: str) -> SourceFormat:
-    """The format of one of several files: that of the source, unless its name tells another than the first's does."""
-    named = format_of(path)
-    return source.format if named in (None, format_of(source.paths[0])) else named
-
-
-def _open_files(
-    con: duckdb.DuckDBPyConnection,
-    source: SourceSpec,
-    paths: Sequence[str],
-    relation: str,
-    place: str,
-    *,
-    by_row: bool,
-) -> tuple[Frame, Labels] | None:
-    """Make one relation of the files of one format; give what a package tells besides."""
-    if source.format in _DATABASES:
-        if len(paths) > 1:
-            raise SpecError('source.path: several databases want sql = "SELECT ..." over them')
-        open_database(con, source, paths[0], relation, by_row=by_row)
-        return None
-    files = list(dict.fromkeys(file for path in paths for file in matching_files(path)))
-    if source.format == "xlsx" or source.format in STATISTICAL:
-        return open_package(con, source, files, relation, place, by_row=by_row)
-    if source.format == "csv":
-        open_text(con, source, files, relation, place, by_row=by_row)
-    else:
-        _open_parquet(con, files, relation, place)
-    return None
-
-
-def _open_query(
-    con: duckdb.DuckDBPyConnection, source: SourceSpec, place: str, row_wise: RowWise | None
-) -> None:
-    """Make `source` of a SELECT over the files: each is a table of its name, and nothing else can be read."""
-    relations: list[str] = []
-    forms = {path: _form(source, path) for path in source.paths}
-    names = named_files([path for path, form in forms.items() if form not in _DATABASES])
-    of_paths = {path: name for name, path in names.items()}
-    for path, form in forms.items():
-        one = SourceSpec(
-            path=path,
-            format=form,
-            encoding=source.encoding,
-            delimiter=source.delimiter,
-            skip=source.skip,
-            sheet=source.sheet,
-        )
-        if form in _DATABASES:
-            relations += open_database(con, one, path, None, relations, by_row=row_wise is not None)
-        else:
-            check_doubles([*relations, of_paths[path]], path)
-            _open_files(
-                con,
-                one,
-                (path,),
-                of_paths[path],
-                f"source {path}",
-                by_row=row_wise is not None,
-            )
-            relations.append(of_paths[path])
-    sql = checked_query(con, source.sql or "", relations, place, row_wise)
-    fetch(con, f"CREATE OR REPLACE TABLE {_RESULT} AS {sql}", place, on_cell=_ON_CELL)
-    drop(con, *relations)
-    rename(con, _RESULT, "source")
-
-
-def _open_parquet(
-    con: duckdb.DuckDBPyConnection, files: Sequence[str], relation: str, place: str
-) -> None:
-    """Make a view of Parquet files."""
-    for file in files:
-        if Path(file).stat().st_size == 0:
-            raise DataError(f"source {file}: the file is empty")
-        check_names(parquet_names(con, file), f"source {file}")
-    listed = ", ".join(file_literal(file) for file in files)
-    fetch(
-        con,
-        f"CREATE OR REPLACE TEMP VIEW {quoted(relation)} AS SELECT * FROM read_parquet([{listed}], "
-        "union_by_name = true, hive_partitioning = false)",
-        place,
-    )
-
-
-def parquet_names(con: duckdb.DuckDBPyConnection, file: str) -> list[str]:
-    """Names of a Parquet file's columns, exactly as they are written."""
-    asked = f"SELECT name, num_children FROM parquet_schema({file_literal(file)})"
-    names: list[str] = []
-    inside = 0  # the tree is flattened: so many rows that follow lie below a column
-    for name, n_children in fetch(con, asked, f"source {file}")[1:]:
-        if inside == 0:
-            names.append(str(name))
-        else:
-            inside -= 1
-        inside += int(n_children or 0)
-    return names

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,8 @@ import duckdb
 from engine.errors import DataError, SpecError
 from engine.schema import SourceSpec, quoted
 from engine.source.encoding import cell_text
-from engine.source.frames import Frame, register_frame
-from engine.source.relation import Labels, check_names, fetch
+from engine.source.forms.frames import register_frame
+from engine.source.relation import Labels, Source, check_names, fetch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,7 @@ def open_package(
     place: str,
     *,
     by_row: bool = False,
-) -> tuple[Frame, Labels]:
+) -> Source:
     """Read files of one format into one table; the labels are those of the first.
 
     by_row: No row decides what becomes of others (mode dp).
@@ -66,7 +67,7 @@ def open_package(
         fetch(con, f"CREATE OR REPLACE TABLE {quoted(relation)} AS SELECT * FROM frame", place)
     finally:
         con.unregister("frame")
-    return found, labels[0]
+    return replace(found, labels=labels[0])
 
 
 def sheets_of(file: str) -> dict[str, list[list[str]]]:
@@ -77,9 +78,7 @@ def sheets_of(file: str) -> dict[str, list[list[str]]]:
         raise SpecError(
             'source: a workbook needs python-calamine: pip install "tablepack[xlsx]"'
         ) from None
-    if Path(file).stat().st_size == 0:
-        raise DataError(f"source {file}: the file is empty")
-    book = None
+    rows: dict[str, list[list[Any]]] | None = None
     try:
         book = CalamineWorkbook.from_path(file)
         rows = {
@@ -87,26 +86,13 @@ def sheets_of(file: str) -> dict[str, list[list[str]]]:
             for name in book.sheet_names
         }
     except (CalamineError, OSError, ValueError):
-        book = None
-    if book is None:
+        rows = None
+    if rows is None:
         raise DataError(
             f"source {file}: is no workbook that can be read; it may have a password, or be damaged"
         )
     texts = {name: [[cell_text(cell) for cell in row] for row in of] for name, of in rows.items()}
     return {name: of for name, of in texts.items() if any(any(row) for row in of)}
-
-
-def sheet_rows(file: str, sheet: str | None) -> list[list[str]]:
-    """The rows of one sheet, as texts."""
-    sheets = sheets_of(file)
-    if not sheets:
-        raise DataError(f"source {file}: has no rows")
-    if sheet is None and len(sheets) == 1:
-        return next(iter(sheets.values()))
-    if sheet not in sheets:
-        problem = "say which sheet" if sheet is None else f"no sheet {sheet} with rows"
-        raise SpecError(f"source.sheet: {problem}; {file} holds: {', '.join(sheets)}")
-    return sheets[sheet]
 
 
 def _read_sheet(file: str, source: SourceSpec, *, by_row: bool) -> tuple[pd.DataFrame, Labels]:
@@ -116,7 +102,12 @@ def _read_sheet(file: str, source: SourceSpec, *, by_row: bool) -> tuple[pd.Data
     """
     import pandas as pd
 
-    filled = [row for row in sheet_rows(file, source.sheet)[source.skip :] if any(row)]
+    sheets = sheets_of(file)
+    sheet = next(iter(sheets)) if source.sheet is None and len(sheets) == 1 else source.sheet
+    if sheets and sheet not in sheets:
+        problem = "say which sheet" if sheet is None else f"no sheet {sheet} with rows"
+        raise SpecError(f"source.sheet: {problem}; {file} holds: {', '.join(sheets)}")
+    filled = [row for row in sheets[sheet][source.skip :] if any(row)] if sheet in sheets else []
     if not filled:
         raise DataError(f"source {file}: has no rows")
     looked_at = filled[:1] if by_row else filled
@@ -142,8 +133,6 @@ def _read(file: str, source: SourceSpec, *, by_row: bool) -> tuple[pd.DataFrame,
         raise SpecError(
             'source: files of SPSS, Stata and SAS need pyreadstat: pip install "tablepack[stat]"'
         ) from None
-    if Path(file).stat().st_size == 0:
-        raise DataError(f"source {file}: the file is empty")
     read = getattr(pyreadstat, _READERS[source.format])
     options = {} if source.encoding is None else {"encoding": source.encoding}
     found = None
@@ -161,7 +150,11 @@ def _read(file: str, source: SourceSpec, *, by_row: bool) -> tuple[pd.DataFrame,
     frame, about = found
     if by_row:
         frame.columns = about.column_names
-        decoded = partial(_decoded, encoding=_encoding(file, source, about.file_encoding))
+        encoding = _encoding(file, source, about.file_encoding)
+
+        def decoded(text: str) -> str:  # that was read byte by byte
+            return text.encode("latin-1").decode(encoding, errors="replace")
+
         for name, kind in about.readstat_variable_types.items():
             if kind == "string":
                 frame[name] = frame[name].map(decoded, na_action="ignore")
@@ -169,10 +162,11 @@ def _read(file: str, source: SourceSpec, *, by_row: bool) -> tuple[pd.DataFrame,
         if frame[name].dtype in ("str", "string", "object"):
             frame[name] = frame[name].mask(frame[name] == "")
     columns = {name: text for name, text in about.column_names_to_labels.items() if text}
-    return frame, Labels(
-        columns=columns,
-        values={name: _labels_of(of) for name, of in about.variable_value_labels.items()},
-    )
+    values = {
+        name: {v.strip() if isinstance(v, str) else f"{v:.15g}": label for v, label in of.items()}
+        for name, of in about.variable_value_labels.items()
+    }  # by the values as text: whole numbers without a point
+    return frame, Labels(columns=columns, values=values)
 
 
 def _rows_of(read: Callable[..., Any], first: int, n: int | None) -> pd.DataFrame:
@@ -206,16 +200,3 @@ def _encoding(file: str, source: SourceSpec, noted: str | None) -> str:
         return codecs.lookup(source.encoding or noted or "utf-8").name
     except LookupError:
         return "utf-8"
-
-
-def _decoded(text: str, encoding: str) -> str:
-    """A text that was read byte by byte."""
-    return text.encode("latin-1").decode(encoding, errors="replace")
-
-
-def _labels_of(labels: Mapping[Any, str]) -> dict[str, str]:
-    """Labels by the values as text: whole numbers without a point."""
-    return {
-        value.strip() if isinstance(value, str) else f"{value:.15g}": label
-        for value, label in labels.items()
-    }

@@ -33,21 +33,12 @@ _FROM = frozenset(
 _ENDINGS = (".gz", *(suffix for suffix in SUFFIXES if not suffix.endswith(".gz")))
 
 
-def named_files(paths: Sequence[str]) -> dict[str, str]:
-    """The name of each file, or glob, as a table: its own, without ending, signs as "_"."""
-    names: dict[str, str] = {}
-    for path in paths:
-        stem = Path(path).name
-        for ending in _ENDINGS:
-            stem = stem[: -len(ending)] if stem.lower().endswith(ending) else stem
-        name = re.sub(r"\W+", "_", stem).strip("_") or "data"
-        twin = next((known for known in names if known.casefold() == name.casefold()), None)
-        if twin is not None:
-            raise SpecError(
-                f"source.path: {names[twin]} and {path} would both be the table {name} of sql; rename one"
-            )
-        names[name] = path
-    return names
+def table_name(path: str) -> str:
+    """The name of a file, or glob, as a table: its own, without ending, signs as "_"."""
+    stem = Path(path).name
+    for ending in _ENDINGS:
+        stem = stem[: -len(ending)] if stem.lower().endswith(ending) else stem
+    return re.sub(r"\W+", "_", stem).strip("_") or "data"
 
 
 def checked_query(
@@ -65,22 +56,40 @@ def checked_query(
     tree = json.loads(fetch(con, "SELECT json_serialize_sql(?)", place, [text])[0][0])
     if tree.get("error") or len(tree["statements"]) != 1:
         raise SpecError("source.sql: wants one SELECT; " + str(tree.get("error_message") or ""))
+    nodes = list(_nodes(tree))
     known = {name.casefold() for name in relations}
-    made = {str(name).casefold() for name in _made(tree)}
-    volatile = _volatile(con, place)
-    for node in _nodes(tree):
-        wrong = _forbidden(node, known | made)
-        if wrong:
+    for node in nodes:  # names that WITH gives
+        known |= {
+            str(entry["key"]).casefold() for entry in (node.get("cte_map") or {}).get("map", ())
+        }
+    # Functions that give another value at each call.
+    listed = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
+    volatile = {str(name) for (name,) in fetch(con, listed, place)} - {"error"}
+    for node in nodes:
+        if wrong := _forbidden(node, known):
             there = ", ".join(quoted(name) if "." in name else name for name in relations)
             raise SpecError(
                 f"source.sql: {wrong}; it may read the files of source.path only: {there}"
             )
-        if _is_chance(node, volatile):
+        is_sample = isinstance(node.get("sample"), dict)
+        if is_sample or str(node.get("function_name", "")).casefold() in volatile:
             raise SpecError(
                 "source.sql: gives other rows or values each time that it is run (a sample, or a function such as "
                 "random); a vintage wants the same ones, so choose by a column, such as hash(id) % 2 = 0"
             )
-    problem = _misfit(con, text, relations, place, row_wise)
+    with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as empty:
+        # In front of empty tables of the same columns.
+        for name in relations:
+            described = fetch(con, f"DESCRIBE {quoted(name)}", place)
+            columns = ", ".join(f"{quoted(str(row[0]))} {row[1]}" for row in described)
+            empty.execute(f"CREATE TABLE {quoted(name)} ({columns})")
+        problem = ""
+        try:
+            empty.execute(text).fetchall()
+        except duckdb.Error as error:
+            problem = str(error).partition("\n")[0]
+        if row_wise and not problem:
+            problem = not_row_wise(empty, text, row_wise)
     if problem:
         raise SpecError(f"source.sql: {problem}")
     return text
@@ -96,25 +105,6 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
         yield from _nodes(inner)
 
 
-def _made(tree: Any) -> Iterator[str]:
-    """Names that WITH gives."""
-    for node in _nodes(tree):
-        for entry in (node.get("cte_map") or {}).get("map", ()) if "cte_map" in node else ():
-            yield entry["key"]
-
-
-def _volatile(con: duckdb.DuckDBPyConnection, place: str) -> set[str]:
-    """Functions that give another value at each call."""
-    listed = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability = 'VOLATILE'"
-    return {str(name) for (name,) in fetch(con, listed, place)} - {"error"}
-
-
-def _is_chance(node: dict[str, Any], volatile: set[str]) -> bool:
-    """Whether a part of a statement need not give the same twice."""
-    is_sample = isinstance(node.get("sample"), dict)
-    return is_sample or str(node.get("function_name", "")).casefold() in volatile
-
-
 def _forbidden(node: dict[str, Any], known: set[str]) -> str:
     """What a part of a statement may not read; empty if nothing."""
     kind = str(node.get("type", ""))
@@ -128,26 +118,6 @@ def _forbidden(node: dict[str, Any], known: set[str]) -> str:
     if "sample" in node and "alias" in node and "query_location" in node and kind not in _FROM:
         return f"{kind or 'such a FROM'} is not allowed"
     return ""
-
-
-def _misfit(
-    con: duckdb.DuckDBPyConnection,
-    sql: str,
-    relations: Sequence[str],
-    place: str,
-    row_wise: RowWise | None,
-) -> str:
-    """What DuckDB says of the statement over empty tables of the same columns; empty if it fits."""
-    with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as empty:
-        for name in relations:
-            described = fetch(con, f"DESCRIBE {quoted(name)}", place)
-            columns = ", ".join(f"{quoted(str(row[0]))} {row[1]}" for row in described)
-            empty.execute(f"CREATE TABLE {quoted(name)} ({columns})")
-        try:
-            empty.execute(sql).fetchall()
-        except duckdb.Error as error:
-            return str(error).partition("\n")[0]
-        return not_row_wise(empty, sql, row_wise) if row_wise else ""
 
 
 _ROW_BY_ROW = frozenset({"PROJECTION", "FILTER", "UNNEST", "MATERIALIZED_CTE", "CTE_REF"})
@@ -285,7 +255,11 @@ def _that_fail(tree: Any) -> Iterator[str]:
     if tree.get("type") == "OPERATOR_TRY":
         return
     if tree.get("expression_class") in ("BOUND_FUNCTION", "BOUND_CAST") and not _is_total(tree):
-        yield _shown(tree)
+        yield (
+            f"CAST to {tree['return_type']['id']}"
+            if tree["type"] == "OPERATOR_CAST"
+            else _name(tree)
+        )
     for inner in tree.values():
         yield from _that_fail(inner)
 
@@ -334,10 +308,3 @@ def _is_good_constant(call: dict[str, Any]) -> bool:
 def _name(call: dict[str, Any]) -> str:
     """Name of a function."""
     return str((call.get("qname") or {}).get("path", [""])[-1])
-
-
-def _shown(call: dict[str, Any]) -> str:
-    """A call for people."""
-    if call["type"] == "OPERATOR_CAST":
-        return f"CAST to {call['return_type']['id']}"
-    return _name(call)

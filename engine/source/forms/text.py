@@ -28,14 +28,14 @@ from typing import IO
 import duckdb
 
 from engine.errors import DataError
-from engine.schema import SourceSpec, quoted
+from engine.schema import SourceSpec, literal, quoted
 from engine.source.forms.packages import sheets_of
 from engine.source.relation import (
+    BEHIND,
     SAY_ENCODING,
     check_names,
-    csv_lines,
-    csv_rows,
     fetch,
+    file_literal,
     lines_about,
     matching_files,
 )
@@ -51,25 +51,16 @@ _YEAR = re.compile(r"(19|20)\d\d")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CsvShape:
-    """Delimiter and header of a CSV file."""
+    """One way to read the first records of a text: its delimiter and header, and what speaks for it."""
 
     delimiter: str
     names: tuple[str, ...]  # As written, a byte order mark taken off
-    has_tail: bool = False  # Every line ends in a delimiter, behind which there is nothing
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
-    """One way to read the first records of a text."""
-
-    delimiter: str
-    names: tuple[str, ...]
-    skip: int  # Lines above the names, blank ones included
-    has_tail: bool  # Every record below the names has one more cell, which is empty
-    is_first: bool  # The names are the first record
-    is_even: bool  # Every record below the names has as many cells as there are names
-    is_named: bool  # The names stand on the first line, or are no values of their columns
-    is_decimal: bool  # The delimiter occurs between digits only, as a decimal comma does
+    has_tail: bool = False  # Every record below the names has one more cell, which is empty
+    skip: int = 0  # Lines above the names, blank ones included
+    is_first: bool = True  # The names are the first record
+    is_even: bool = True  # Every record below the names has as many cells as there are names
+    is_named: bool = True  # The names stand on the first line, or are no values of their columns
+    is_decimal: bool = False  # The delimiter occurs between digits only, as a decimal comma does
 
     @property
     def rank(self) -> tuple[bool | int, ...]:
@@ -81,7 +72,7 @@ class Reading:
 
 def likeliest_reading(
     lines: Sequence[str], *, delimiter: str | None = None, may_skip: bool = False
-) -> Reading | None:
+) -> CsvShape | None:
     """Choose delimiter and header together; None where there is no record.
 
     may_skip: Lines above the names (a title, notes) may be left out, where what follows is plainly a header: with
@@ -95,7 +86,7 @@ def likeliest_reading(
     return max(readings, key=lambda reading: reading.rank, default=None)  # the first of equals
 
 
-def _readings(lines: Sequence[str], delimiter: str, *, may_skip: bool) -> list[Reading]:
+def _readings(lines: Sequence[str], delimiter: str, *, may_skip: bool) -> list[CsvShape]:
     """The text read with one delimiter: from its first record, and from the first record of the usual width."""
     records, above, before = [], [], 0
     reader = csv.reader(lines, delimiter=delimiter)
@@ -122,7 +113,7 @@ def _readings(lines: Sequence[str], delimiter: str, *, may_skip: bool) -> list[R
         fit = (i for i, n in enumerate(filled) if widths[i] == usual and n >= usual / 2)
         starts.add(next(fit, 0))
     return [
-        Reading(
+        CsvShape(
             delimiter=delimiter,
             names=tuple(names),
             skip=above[start],
@@ -175,25 +166,21 @@ def csv_shape(
     by_header: By its first line alone, whatever the rows hold (mode dp).
     """
     place = place or f"source {path}"
-    problem, reading, lines = "", None, list[str]()
+    problem, shape = "its first line is not CSV", None
     try:
         with _opened(path, "utf-8-sig", "strict") as text:
             lines = list(islice(text, 1 if by_header else SAMPLE_LINES))
-        reading = likeliest_reading(lines, delimiter=delimiter)
+        shape = likeliest_reading(lines, delimiter=delimiter)
+        if shape is None and not any(map(str.strip, lines)):
+            problem = "the file is empty"
     except UnicodeDecodeError:
         problem = f"is not UTF-8 text; {SAY_ENCODING}"
     except (OSError, EOFError):
         problem = "cannot be read"
-    if reading is None:
-        problem = problem or (
-            "its first line is not CSV" if any(map(str.strip, lines)) else "the file is empty"
-        )
     # The limit of Python's csv is one for the whole process, and other packages raise it.
-    elif any(len(name) > LONGEST_NAME for name in reading.names):
-        problem = "its first line is not CSV"
-    if reading is None or problem:
+    if shape is None or any(len(name) > LONGEST_NAME for name in shape.names):
         raise DataError(f"{place}: {problem}")
-    return CsvShape(delimiter=reading.delimiter, names=reading.names, has_tail=reading.has_tail)
+    return shape
 
 
 _SAMPLE_BYTES = 1 << 20
@@ -256,8 +243,12 @@ _SKIPPED = "in doubt: the names of the columns are not at the top; what stands a
 
 def _of_text(source: SourceSpec, file: str) -> tuple[SourceSpec, tuple[str, ...]]:
     """Encoding, delimiter and lines above the names of a text."""
-    head = _head(file)
-    remarks = []
+    head, remarks = None, []
+    with contextlib.suppress(OSError, EOFError):
+        with gzip.open(file) if file.endswith(".gz") else open(file, "rb") as data:
+            head = data.read(_SAMPLE_BYTES)
+    if head is None:
+        raise DataError(f"source {file}: cannot be read")
     encoding = source.encoding or _encoding(head, f"source {file}")
     if encoding is not None and source.encoding is None:
         remarks.append(
@@ -284,58 +275,42 @@ def _of_text(source: SourceSpec, file: str) -> tuple[SourceSpec, tuple[str, ...]
     return found, tuple(remarks)
 
 
-def _head(file: str) -> bytes:
-    """The first bytes of a text."""
-    try:
-        with gzip.open(file) if file.endswith(".gz") else open(file, "rb") as data:
-            return data.read(_SAMPLE_BYTES)
-    except (OSError, EOFError):
-        pass
-    raise DataError(f"source {file}: cannot be read")
-
-
 def _encoding(head: bytes, place: str) -> str | None:
     """The encoding of a text; None: UTF-8."""
     known = next((name for bom, name in _BOMS if head.startswith(bom)), None)
     if known is not None:
         return known
     if b"\0" in head:
-        _check_zeros(head, place)
-        return "utf-16-le" if head[1::2].count(0) > head[::2].count(0) else "utf-16-be"
+        end = b"\n" if b"\n" in head else b"\r"
+        beside = max(head.count(end + b"\0"), head.count(b"\0" + end))
+        if beside >= head.count(end) / 2:  # as in UTF-16, at every line's end
+            return "utf-16-le" if head[1::2].count(0) > head[::2].count(0) else "utf-16-be"
+        before = head[: head.index(0)].decode("latin-1")
+        raise _fault(place, "one of lines {} holds a NUL byte; take it out", before)
     if _decoded(head, "utf-8") is not None:
         return None
-    _check_nearly_utf8(head, place)
-    western = _decoded(head, _WINDOWS)
-    return _WINDOWS if western is not None and _reads_well(western) else _other(head)
-
-
-def _check_zeros(head: bytes, place: str) -> None:
-    """Refuse zeros that are not those of UTF-16, where every line's end has one beside it."""
-    end = b"\n" if b"\n" in head else b"\r"
-    beside = max(head.count(end + b"\0"), head.count(b"\0" + end))
-    if beside < head.count(end) / 2:
-        lines = _lines(head[: head.index(0)].decode("latin-1"))
-        raise DataError(
-            f"{place}: one of lines {lines} holds a NUL byte; take it out, or {SAY_ENCODING}"
-        )
-
-
-def _check_nearly_utf8(head: bytes, place: str) -> None:
-    """Refuse a text that is UTF-8 but for few bytes: in another encoding it can be read, with all accents wrong."""
-    # Not final: the last sign may be cut.
+    # In another encoding it could be read, with all accents wrong. Not final: the last sign may be cut.
     text = codecs.getincrementaldecoder("utf-8")("surrogateescape").decode(head)
     bad = [at for at, sign in enumerate(text) if "\udc80" <= sign <= "\udcff"]
     n_good = sum(sign > "\x7f" for sign in text) - len(bad)
     if bad and n_good >= _NEARLY_ALL * len(bad):
-        raise DataError(
-            f"{place}: is UTF-8 text, but one of lines {_lines(text[: bad[0]])} holds a byte that is not; write it "
-            f"anew, or {SAY_ENCODING}"
-        )
+        said = "is UTF-8 text, but one of lines {} holds a byte that is not; write it anew"
+        raise _fault(place, said, text[: bad[0]])
+    western = _decoded(head, _WINDOWS)
+    if western is not None and _reads_well(western):
+        return _WINDOWS
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(head, cp_isolation=list(_OTHERS)).best()
+    if best is not None:
+        return str(best.encoding)
+    return _WINDOWS if western is not None else "latin-1"
 
 
-def _lines(before: str) -> str:
-    """About which line is behind some text."""
-    return lines_about(len(_LINE_END.findall(before)) + 1)
+def _fault(place: str, said: str, before: str) -> DataError:
+    """What is wrong about one of some lines, of which that is the last that stands before it."""
+    lines = lines_about(len(_LINE_END.findall(before)) + 1)
+    return DataError(f"{place}: {said.format(lines)}, or {SAY_ENCODING}")
 
 
 def _reads_well(text: str) -> bool:
@@ -346,16 +321,6 @@ def _reads_well(text: str) -> bool:
             beside += 1
             odd += not sign.isalpha() and unicodedata.category(sign)[0] in "NSC"
     return odd <= 0.05 * beside
-
-
-def _other(head: bytes) -> str:
-    """The likeliest of other encodings; that of Western Windows where nothing is likelier."""
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(head, cp_isolation=list(_OTHERS)).best()
-    if best is not None:
-        return str(best.encoding)
-    return _WINDOWS if _decoded(head, _WINDOWS) is not None else "latin-1"
 
 
 def _decoded(head: bytes, encoding: str) -> str | None:
@@ -474,3 +439,58 @@ def _opened(path: Path, encoding: str, errors: str) -> IO[str]:
     if path.suffix == ".gz":
         return gzip.open(path, "rt", encoding=encoding, errors=errors, newline="")
     return path.open(encoding=encoding, errors=errors, newline="")
+
+
+def csv_rows(
+    file: str,
+    delimiter: str,
+    names: Sequence[str],
+    *,
+    has_tail: bool = False,
+    empty_is_null: bool = False,
+) -> str:
+    """SQL that reads a CSV file, every cell as text; nothing is guessed, and every row has all fields.
+
+    has_tail: Every line ends in a delimiter; if anything stands behind one, that is an error.
+    empty_is_null: An empty cell is null; else it is an empty text.
+    """
+    tail = "tail"
+    while has_tail and tail in map(str.casefold, names):
+        tail += "_"
+    listed = [*names, tail] if has_tail else names
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in listed)
+    texts = f", force_not_null = [{', '.join(literal(name) for name in names)}]"
+    rows = (
+        f"read_csv({file_literal(file)}, auto_detect = false, header = true, delim = {literal(delimiter)}, "
+        "quote = '\"', escape = '\"', comment = '', skip = 0, strict_mode = true, null_padding = false, "
+        f"columns = {{{columns}}}{'' if empty_is_null else texts})"
+    )
+    if not has_tail:
+        return rows
+    is_empty = f"CASE WHEN coalesce({tail}, '') <> '' THEN error({literal(BEHIND)}) ELSE true END"
+    return f"(SELECT * EXCLUDE ({tail}) FROM {rows} WHERE {is_empty})"
+
+
+def csv_lines(file: str, delimiter: str, names: Sequence[str]) -> str:
+    """SQL that reads a CSV file a line at a time, every cell as text: no line decides how another one is read.
+
+    A line that is no record of so many fields (among them a quoted field with a line break) gives a row of nulls.
+    """
+    sign = re.escape(delimiter)
+    pad = "" if delimiter == " " else " *"
+    one = f'{pad}"(?:[^"]|"")*"{pad}|{pad}(?:[^" {sign}][^{sign}]*)?'
+    whole = f"{literal(delimiter)} || line"
+    plain = f"string_split(line, {literal(delimiter)})"
+    quoted_ones = (
+        f"CASE WHEN regexp_full_match({whole}, {literal(f'(?:{sign}(?:{one}))*')}) THEN list_transform("
+        f"regexp_extract_all({whole}, {literal(f'{sign}({one})')}, 1), "
+        """lambda x: CASE WHEN ltrim(x)[1] = '"' THEN replace(trim(x, ' ')[2:-2], '""', '"') ELSE x END) END"""
+    )
+    columns = ", ".join(f"fields[{j}] AS {quoted(name)}" for j, name in enumerate(names, start=1))
+    return (
+        f"(SELECT {columns} FROM (SELECT CASE WHEN len(fields) = {len(names)} THEN fields END AS fields FROM (SELECT "
+        f"CASE WHEN contains(line, '\"') THEN {quoted_ones} ELSE {plain} END AS fields "
+        f"FROM read_csv({file_literal(file)}, auto_detect = false, header = true, delim = e'\\x01', quote = '', "
+        "escape = '', comment = '', skip = 0, strict_mode = false, null_padding = false, ignore_errors = true, "
+        "columns = {'line': 'VARCHAR'}) WHERE line <> '')))"
+    )

@@ -7,7 +7,7 @@ and the `SparkRows` that hold the rest. Executors run our own encoding. Confiden
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,17 @@ from engine.source.ingest import (
     check_columns,
     check_domains,
     check_rows,
-    list_domain,
-    listed_values,
+    declared,
     settled_codes,
     unsettled_counts,
     with_levels,
 )
-from engine.source.relation import Source, fetch, lent
+from engine.source.relation import Source, lent
 from engine.source.spark import tasks
 from engine.source.spark.frames import source_frame
 from engine.source.spark.rows import SparkRows
 from engine.source.spark.session import spark_session
 
-_PLACE = "the source"
 _DDL = {
     "integer": "bigint",
     "real": "double",
@@ -92,28 +90,25 @@ def _ingested(
     coded = Coded.of(columns, spec.entities)
     shorts, entities = coded.columns, coded.ids
     cells = tasks.Cells(types=dict(source.types), is_text=spec.format == "csv", columns=columns)
-    ranked = {short: c for short, c in shorts.items() if c.is_ranked}
-    listed = {s: c for s, c in ranked.items() if settle and c.domain is not None}
-    dictionaries = _dictionaries(rows, con, frame, cells, ranked, listed)
+    lists = _lists(rows, con, frame, cells, coded.ranked, is_declared=settle is not None)
+    dictionaries = {shorts[short].name: values for short, values in lists.items()}
     ids = {short: _ddl_of_ids(of, source.types) for short, of in entities.items()}
-    lists = {f"list_{short}": _stream(con, f"list_{short}") for short in ranked}
     encoded = rows.keep(
         rows.mapped(
             frame,
             tasks.encode,
             dict.fromkeys(shorts, "bigint") | ids,
             cells=cells,
-            columns=shorts,
-            entities=entities,
+            coded=coded,
             lists=rows.send(lists),
         )
     )
     unsettled: dict[str, int] = {}
     if settle:
         encoded, unsettled = _settled(rows, encoded, coded, settle)
-    n_rows = _extremes(
-        rows, con, encoded, list(shorts), list(entities), source.place, may_be_empty=bool(settle)
-    )
+    n_rows, spans = _extremes(rows, con, encoded, coded)
+    if not n_rows and not settle:
+        raise DataError(f"{source.place}: has no rows")
 
     def look(sql: str) -> list[tuple[Any, ...]]:
         ddl = {f"x{i}": "boolean" for i in range(N_FLAGS)}
@@ -123,9 +118,7 @@ def _ingested(
     if not settle:
         check_rows(con, source, coded, look)
         check_domains(con, coded, dictionaries)
-    for short in ranked:
-        fetch(con, f"DROP TABLE list_{short}", _PLACE)
-    rows.use(encoded, _spans(con, list(shorts)))
+    rows.use(encoded, spans)
     return Ingested(
         con=con,
         columns=tuple(shorts.values()),
@@ -138,32 +131,29 @@ def _ingested(
     )
 
 
-def _dictionaries(
+def _lists(
     rows: SparkRows,
     con: duckdb.DuckDBPyConnection,
     frame: Any,
     cells: tasks.Cells,
     ranked: Mapping[str, Column],
-    declared: Mapping[str, Column],
+    *,
+    is_declared: bool,
 ) -> dict[str, tuple[Any, ...]]:
-    """Make `list_<short>(id, value)` of every ranked column: its distinct values, ascending; give them by column.
+    """The distinct values of every ranked column, ascending, by its short name.
 
-    declared: Those whose list is the declared one.
+    is_declared: Of a column with a domain, that.
     """
-    for short, column in declared.items():
-        list_domain(con, short, column)
-    asked = {short: column for short, column in ranked.items() if short not in declared}
+    asked = {s: c for s, c in ranked.items() if not (is_declared and c.domain is not None)}
+    lists = {short: declared(con, c) for short, c in ranked.items() if short not in asked}
     if asked:
         ddl = {short: _DDL[column.value_type] for short, column in asked.items()}
         listed = rows.mapped(frame, tasks.list_values, ddl, cells=cells, columns=asked)
-        table = rows.gathered(listed.distinct())
-    for short in asked:
-        with lent(con, "arrived", table.select([short])):
-            con.execute(
-                f"CREATE TABLE list_{short} AS SELECT row_number() OVER (ORDER BY {short}) - 1 AS id, {short} AS value "
-                f"FROM arrived WHERE {short} IS NOT NULL"
-            )
-    return listed_values(con, ranked)
+        with lent(con, "arrived", rows.gathered(listed.distinct())):
+            for short in asked:
+                sql = f"SELECT {short} FROM arrived WHERE {short} IS NOT NULL ORDER BY {short}"
+                lists[short] = tuple(value for (value,) in con.execute(sql).fetchall())
+    return {short: lists[short] for short in ranked}
 
 
 def _settled(
@@ -184,18 +174,6 @@ def _settled(
     return rows.keep(encoded.selectExpr(*codes).where(there)), told
 
 
-def _stream(con: duckdb.DuckDBPyConnection, table: str) -> bytes:
-    """A table of the driver as an Arrow stream."""
-    import pyarrow as pa
-
-    held = con.sql(f"SELECT * FROM {table} ORDER BY id").to_arrow_table()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, held.schema) as writer:
-        writer.write_table(held)
-    stream: bytes = sink.getvalue().to_pybytes()
-    return stream
-
-
 def _ddl_of_ids(columns: tuple[Column, ...], types: Mapping[str, str]) -> str:
     """Spark's type of typed ids."""
     if len(columns) > 1:
@@ -205,62 +183,36 @@ def _ddl_of_ids(columns: tuple[Column, ...], types: Mapping[str, str]) -> str:
 
 
 def _extremes(
-    rows: SparkRows,
-    con: duckdb.DuckDBPyConnection,
-    encoded: Any,
-    codes: Sequence[str],
-    ids: Sequence[str],
-    place: str,
-    *,
-    may_be_empty: bool,
-) -> int:
-    """Make the driver's table `rows`, and count them: of each column the ends, null where it occurs, NULL for misfits.
+    rows: SparkRows, con: duckdb.DuckDBPyConnection, encoded: Any, coded: Coded
+) -> tuple[int, dict[str, CodeSpan]]:
+    """Make the driver's table `rows`: of each column the ends, null where it occurs, NULL for misfits.
 
     What is checked of all rows, and which numbers store a code, follows from these alone.
+
+    Returns: Number of rows; smallest and largest code of each column.
     """
     from pyspark.sql import functions as F
 
     asked = [F.count(F.lit(1)).alias("n")]
-    for name in codes:
-        is_value = F.col(name) > F.lit(OTHER_CODE)
-        asked += [
-            F.min(F.when(is_value, F.col(name))).alias(f"{name}_low"),
-            F.max(F.when(is_value, F.col(name))).alias(f"{name}_high"),
-            F.max(F.col(name) == F.lit(NULL_CODE)).alias(f"{name}_null"),
-        ]
-    asked += [F.max(F.col(name).isNull()).alias(f"{name}_bad") for name in (*codes, *ids)]
+    for name in coded.columns:
+        value = F.when(F.col(name) > F.lit(OTHER_CODE), F.col(name))
+        asked += [F.min(value).alias(f"{name}_low"), F.max(value).alias(f"{name}_high")]
+        asked.append(F.max(F.col(name) == F.lit(NULL_CODE)).alias(f"{name}_null"))
+    asked += [F.max(F.col(name).isNull()).alias(f"{name}_bad") for name in coded.every]
     (said,) = rows.gathered(encoded.agg(*asked)).to_pylist()
-    if not said["n"] and not may_be_empty:
-        raise DataError(f"{place}: has no rows")
-    columns = {name: _ends_of(said, name) for name in codes}
-    columns |= {name: [0, 0, 0, None if said[f"{name}_bad"] else 0] for name in ids}
-    described = ", ".join(f"{name} BIGINT" for name in columns)
-    con.execute(f"CREATE TABLE rows ({described})")
-    marks = ", ".join("?" for _ in columns)
-    con.executemany(
-        f"INSERT INTO rows VALUES ({marks})", [list(r) for r in zip(*columns.values(), strict=True)]
-    )
-    return int(said["n"])
-
-
-def _ends_of(said: Mapping[str, Any], name: str) -> list[int | None]:
-    """Four cells with what is known of a column of codes: its ends, null where it has one, NULL for a misfit."""
-    null = NULL_CODE if said[f"{name}_null"] else None
-    low, high = (
-        null if said[f"{name}_{end}"] is None else said[f"{name}_{end}"] for end in ("low", "high")
-    )
-    return [low, high, low if null is None else null, None if said[f"{name}_bad"] else low]
-
-
-def _spans(con: duckdb.DuckDBPyConnection, codes: Sequence[str]) -> dict[str, CodeSpan]:
-    """Smallest and largest code of each column."""
-    if not codes:
-        return {}
-    ends = ", ".join(
-        f"{end}({name}) FILTER ({name} > {OTHER_CODE})" for name in codes for end in ("min", "max")
-    )
-    found = fetch(con, f"SELECT {ends} FROM rows", _PLACE)[0]
-    return {
-        name: CodeSpan(low=0, high=-1) if low is None else CodeSpan(low=low, high=high)
-        for name, low, high in zip(codes, found[::2], found[1::2], strict=True)
-    }
+    cells: dict[str, list[int | None]] = {}
+    spans: dict[str, CodeSpan] = {}
+    for name in coded.columns:
+        low, high = said[f"{name}_low"], said[f"{name}_high"]
+        spans[name] = CodeSpan(low=0, high=-1) if low is None else CodeSpan(low=low, high=high)
+        null = NULL_CODE if said[f"{name}_null"] else None
+        low, high = (null if end is None else end for end in (low, high))
+        cells[name] = [low, high, low if null is None else null]
+    cells |= {name: [0, 0, 0] for name in coded.ids}
+    for name, of in cells.items():
+        of.append(None if said[f"{name}_bad"] else of[0])
+    con.execute(f"CREATE TABLE rows ({', '.join(f'{name} BIGINT' for name in cells)})")
+    marks = ", ".join("?" for _ in cells)
+    held = [list(row) for row in zip(*cells.values(), strict=True)]
+    con.executemany(f"INSERT INTO rows VALUES ({marks})", held)
+    return int(said["n"]), spans

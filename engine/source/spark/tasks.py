@@ -21,9 +21,9 @@ from engine.cell_keys import CodeSpan
 from engine.errors import place_of
 from engine.keys import entity_tokens, row_tokens
 from engine.schema import Column, Entity, Int64Array, UInt64Array, quoted
-from engine.source.encoding import cell_sql, id_sql, value_sql
+from engine.source.encoding import cell_sql, value_sql
 from engine.source.entities import codes_as_words
-from engine.source.ingest import CODED_AT_ONCE, coded_sql, level_columns
+from engine.source.ingest import Coded, coded_sql, level_columns, make_list
 from engine.source.relation import Source, lent
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.sticky_prf import siphash, siphash128
@@ -141,35 +141,19 @@ def encode(
     batches: Batches,
     *,
     cells: Cells,
-    columns: Mapping[str, Column],
-    entities: Mapping[str, tuple[Column, ...]],
+    coded: Coded,
     lists: Any,
 ) -> Iterator[pa.Table]:
     """Rows as codes (`c0`, `c1`, ...; null where a cell does not fit) and typed ids (`e0`, ...), by short name.
 
-    lists: Of a mapping: the tables `list_<short>` of ranked columns, as Arrow streams.
+    lists: Of a mapping: the values of ranked columns, ascending.
     """
-    for name, stream in lists.value.items():
-        with lent(con, "one_list", pa.ipc.open_stream(stream).read_all()):
-            con.execute(f"CREATE TABLE {name} AS SELECT * FROM one_list")
-    source = Source(columns=(), types=dict(cells.types))
-    ranked = [short for short, column in columns.items() if column.is_ranked]
-    shorts = list(columns)
-    # Some columns at a time: what a statement takes grows by the square of their number.
-    parts = [shorts[i : i + CODED_AT_ONCE] for i in range(0, len(shorts), CODED_AT_ONCE)]
-    statements = [
-        coded_sql(source, {s: (columns[s],) for s in part}, ranked, "rowid AS r") for part in parts
-    ]
-    for short, of in entities.items():
-        value = id_sql(of, cells.types, [cell_sql(c, cells.types[c.name]) for c in of])
-        statements.append(f"SELECT rowid AS r, {value} AS {short} FROM source")
+    for short, values in lists.value.items():
+        make_list(con, short, coded.columns[short], values)
+    sql = coded_sql(Source(columns=(), types=dict(cells.types)), coded.every, ())
     for batch in batches:
         cells.put(con, batch)
-        found: dict[str, pa.ChunkedArray] = {}
-        for statement in statements:
-            part = _table(con, f"{statement} ORDER BY r")
-            found |= {name: part.column(name) for name in part.column_names if name != "r"}
-        yield pa.table(found)
+        yield _table(con, sql)
 
 
 @task
