@@ -139,17 +139,14 @@ def bands_of(name: str, sources: Sources) -> list[Band]:
 
 def _axis(name: str, sources: Sources, values: Sequence[Any]) -> _Axis | None:
     """The scale of a column; None where it has no order, or no values."""
-    ((kind, type_, written),) = sources.con.execute(
-        "SELECT kind, sql_type, resolution FROM catalog.columns WHERE name = ?",
-        [name],
-    ).fetchall()
-    if kind in ("category", "text", "boolean") or not values:
+    column, type_ = sources.release.described[name], sources.release.columns[name]
+    if column.kind in ("category", "text", "boolean") or not values:
         return None
     step, of_type = Fraction(1), type(values[0])
-    resolution = Resolution() if written is None else Resolution.read(written)
+    resolution = column.resolution or Resolution()
     if type_ in _DATED:
         step = Fraction(MONTHS.get(resolution.period, 1))
-    elif written is not None and not resolution.period:
+    elif column.resolution is not None and not resolution.period:
         step = resolution.step
     elif of_type is Decimal:  # no declared resolution
         step = Fraction(10) ** min(int(v.as_tuple().exponent) for v in values)

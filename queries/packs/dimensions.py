@@ -84,10 +84,9 @@ def _values(name: str, spec: ColumnSpec, sources: Sources) -> list[Item]:
         "WHERE column_name = ? ORDER BY value IS NULL, position",
         [name],
     ).fetchall()
-    outside = sources.con.execute(
-        "SELECT complete FROM catalog.universes WHERE column_name = ? AND outside IS NULL", [name]
-    ).fetchone()
-    word = {None: "blank", (True,): "outside", (False,): "outside or blank"}[outside]
+    universe, word = sources.release.described[name].universe, "blank"
+    if universe is not None and universe.outside is None:
+        word = "outside" if universe.complete else "outside or blank"
     out = []
     for typed, text, label in rows:
         if text is None:

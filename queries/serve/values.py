@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from engine.errors import NotAnswerable, QueryRefused
 from engine.periods import MONTHS
-from engine.schema import Resolution
+from engine.schema import Column
 from queries.release import Release
 from queries.sql import near_names
 
@@ -114,30 +114,22 @@ class Variable:
 
 def variables_of(release: Release) -> dict[str, Variable]:
     """Return the variables of a release in source order."""
-    rows = release.sql(
-        "SELECT name, label, kind, sql_type, resolution FROM catalog.columns ORDER BY position"
-    ).rows
-    outside = dict(
-        release.sql(
-            "SELECT column_name, complete FROM catalog.universes WHERE outside IS NULL"
-        ).rows
-    )
     out = {}
-    for name, label, kind, type_, written in rows:
-        released = release.values(name)
-        blank = _OUTSIDE[outside[name]] if name in outside else BLANK_LABEL
+    for name, column in release.described.items():
+        released, universe = release.values(name), column.universe
+        has_own = universe is not None and universe.outside is None
+        blank = _OUTSIDE[universe.complete] if universe is not None and has_own else BLANK_LABEL
         labels = _distinct_labels([(v, _label(v, text, blank)) for v, text, _ in released])
         values = tuple(
             Value(key=key_of(v), value=v, label=text, n=int(n or 0))
             for (v, _, n), text in zip(released, labels, strict=True)
         )
-        resolution = None if written is None else Resolution.read(written)
         out[name] = Variable(
             name=name,
-            label=label or name,
-            sql_type=type_,
-            step=_step(kind, type_, resolution),
-            period=resolution.period if resolution else "",
+            label=release.labels[name],
+            sql_type=release.columns[name],
+            step=_step(column, release.columns[name]),
+            period=column.resolution.period if column.resolution else "",
             values=values,
             is_weight=name == release.weight,
         )
@@ -279,9 +271,10 @@ def _n_bands(low: float, high: float, width: float) -> int:
     return math.floor(high / width) - math.floor(low / width) + 1
 
 
-def _step(kind: str, type_: str, resolution: Resolution | None) -> Any:
+def _step(column: Column, type_: str) -> Any:
     """Distance between neighbouring values, in their own type."""
-    if kind in ("category", "text", "boolean"):
+    resolution = column.resolution
+    if column.kind in ("category", "text", "boolean"):
         return None
     if type_ in (*_DATED, "TIME"):
         return datetime.timedelta(days=1) if type_ == "DATE" else datetime.timedelta(seconds=1)

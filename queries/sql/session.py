@@ -26,7 +26,17 @@ import duckdb
 
 import engine.store.opening
 from engine.errors import DamagedRelease, StoreError, TimedOut
-from engine.schema import KIND_OTHER, MAX_WIDTH, MEMORY, ColumnSet, column_set, quoted
+from engine.schema import (
+    KIND_OTHER,
+    MAX_WIDTH,
+    MEMORY,
+    Column,
+    ColumnSet,
+    Resolution,
+    Universe,
+    column_set,
+    quoted,
+)
 from engine.store import (
     ATTACHED,
     HIDDEN_WORDS,
@@ -72,6 +82,10 @@ class Session:
         The manifest's record of the file; reopening the file must find the same.
     verify : str
         How the file was checked: "size" or "hash"; always "hash" if a signature was required.
+    privacy : dict
+        Parameters of protection, as the catalogue states them.
+    described : dict of str to Column
+        What the catalogue states of each column: kind, resolution, universe and the like.
     models : dict
         What was read and drawn once; see `queries.intervals.replays`.
     """
@@ -126,19 +140,54 @@ class Session:
         self._cells: dict[ColumnSet, int] = {tuple(table): cells for table, cells in tables}
         self.tables: tuple[ColumnSet, ...] = tuple(self._cells)
         columns = con.execute(
-            "SELECT name, sql_type, label, detected FROM catalog.columns ORDER BY position"
+            "SELECT name, sql_type, label, detected, kind, value_type, public, placeholder, resolution "
+            "FROM catalog.columns ORDER BY position"
         ).fetchall()
         self.columns: dict[str, str] = {name: type_ for name, type_, *_ in columns}
-        self.labels: dict[str, str] = {name: label or name for name, _, label, _ in columns}
+        self.labels: dict[str, str] = {name: label or name for name, _, label, *_ in columns}
+        universes = self._universes(con)
+        self.described: dict[str, Column] = {
+            name: Column(
+                name=name,
+                kind=kind,
+                value_type=value_type,
+                public=public,
+                placeholder=placeholder,
+                resolution=None if step is None else Resolution.read(step),
+                universe=universes.get(name),
+            )
+            for name, _, _, _, kind, value_type, public, placeholder, step in columns
+        }
         notes = con.execute("SELECT note FROM catalog.notes ORDER BY position").fetchall()
         self.notes: tuple[str, ...] = tuple(note for (note,) in notes)
         self.unreviewed: dict[str, tuple[str, ...]] = {}
         if not self.is_reviewed:
             shown = {name for table in self.tables for name in table}
-            found = {name: of for name, *_, of in columns if of and name in shown}
+            found = {name: of for name, _, _, of, *_ in columns if of and name in shown}
             if isinstance(of_all := self.privacy.get("detected"), list) and of_all:
                 found["privacy"] = map(str, of_all)
             self.unreviewed = {name: tuple(of) for name, of in found.items()}
+
+    def _universes(self, con: duckdb.DuckDBPyConnection) -> dict[str, Universe]:
+        """For which rows a column has a value, as declared, with values in the types of their columns."""
+        out = {}
+        pairs = con.execute("SELECT column_name, decided_by FROM catalog.universes").fetchall()
+        for name, decided_by in pairs:
+            deciding = self.columns[decided_by]
+            low, high, listed, outside, complete = con.execute(
+                f"SELECT CAST(low AS {deciding}), CAST(high AS {deciding}), CAST(listed AS {deciding}[]), "
+                f"CAST(outside AS {self.columns[name]}), complete FROM catalog.universes WHERE column_name = ?",
+                [name],
+            ).fetchall()[0]
+            out[name] = Universe(
+                column=decided_by,
+                low=low,
+                high=high,
+                values=None if listed is None else tuple(listed),
+                outside=outside,
+                complete=complete,
+            )
+        return out
 
     def _of_entities(self) -> str:
         """How to count the protected entities."""
