@@ -15,13 +15,9 @@ from queries.intervals import (
     Tabulation,
     annotated,
     differing,
-    has_differs,
-    has_replicates,
-    has_weighted,
     marks_of,
     tabulate,
-    with_replicates,
-    with_weights,
+    without_functions,
 )
 from queries.sql import TIMEOUT_S, Oversight, Result, Session
 
@@ -75,7 +71,7 @@ class Release(Session):
         """Answer one read-only statement.
 
         Figures that are not released are shown as [c]; `.marks` of the result has the status of every figure.
-        `differs(a, b)` may be selected: see `queries.intervals.statement.differences`. `FROM replicates('age', 'sex')`
+        `differs(a, b)` may be selected: see `queries.intervals.statement.functions`. `FROM replicates('age', 'sex')`
         reads replicates of a table's counts: see `replicates`. `weighted_count()` adds up the survey weights that the
         spec names.
 
@@ -102,14 +98,9 @@ class Release(Session):
         QueryRefused, NotAnswerable, StoreError
             As `Session.sql`.
         """
-        if has_weighted(text):
-            text = with_weights(self, text)
-        if has_replicates(text):
-            text, tables = with_replicates(self, text, tables)
-        if has_differs(text):
-            answer = differing(self, text, tables, intervals=intervals, status=status)
-            if answer is not None:
-                return answer
+        text, tables, places = without_functions(self, text, tables)
+        if places:
+            return differing(self, text, places, tables, intervals=intervals, status=status)
         if intervals:
             return annotated(self, text, tables)
         if status:
