@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import html
 import json
-import os
 import threading
 import time
 from collections import Counter
@@ -44,7 +43,6 @@ from engine.store import (
     GeneratorCard,
     ReleaseRecord,
     Signature,
-    read_signature,
     table_name,
 )
 from engine.texts import html_table
@@ -213,71 +211,6 @@ class Session:
     def is_overseen(self) -> bool:
         """Whether its statements are those of untrusted users."""
         return self._oversight is not None
-
-    @classmethod
-    def open(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        verify: Literal["size", "hash"] = "size",
-        threads: int = 2,
-        memory: str = MEMORY,
-        timeout_s: float = TIMEOUT_S,
-        oversight: Oversight | None = None,
-        trust: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Open a release for queries.
-
-        Parameters
-        ----------
-        path : path-like
-            The release file; its manifest must be next to it.
-        verify : str
-            "size" checks only the size of files of 64 MB or more; "hash" reads all of every file.
-        threads : int
-            Threads shared by all statements of this handle.
-        memory : str
-            Memory limit of all statements, and of one answer as Python objects; nothing is spilled to disk.
-        timeout_s : float
-            Time limit of a statement in seconds.
-        oversight : Oversight or None
-            Restrictions on statements of untrusted users.
-        trust : path-like or None
-            File with a public key: a release that is not signed with it is refused.
-
-        Returns
-        -------
-        Session
-            A context manager; close it when done.
-
-        Raises
-        ------
-        StoreError
-            There is no such release.
-        DamagedRelease
-            It does not match its manifest, or contains anything that tablepack does not write.
-        UntrustedRelease
-            It is not signed with the trusted key.
-        """
-        con, record = engine.store.opening.open_release(
-            path, verify=verify, threads=threads, memory=memory, trust=trust
-        )
-        try:
-            signature = read_signature(Path(path))
-            if signature is not None:
-                signature = replace(signature, is_checked=trust is not None)
-            return cls(
-                Path(path),
-                con,
-                record=record,
-                verify="hash" if trust is not None else verify,
-                timeout_s=timeout_s,
-                oversight=oversight,
-                signature=signature,
-            )
-        except BaseException:
-            con.close()
-            raise
 
     def until(self, is_stopped: Callable[[], bool]) -> Self:
         """Return a handle for one task, which is cancelled soon after `is_stopped` returns true.
