@@ -26,7 +26,7 @@ from queries.packs.model import (
     half_width,
 )
 from queries.packs.publication import example_spec, files_by_format, preview, publish
-from queries.packs.sources import Sources, open_sources
+from queries.packs.sources import Sources
 from queries.packs.spec import ColumnSpec, PackInfo, PackSpec, pack_spec_from, read_pack_spec
 from queries.packs.tables import chosen_slices, chosen_table
 from queries.packs.texts import status_word, translations
@@ -55,7 +55,6 @@ __all__ = [
     "files_by_format",
     "half_width",
     "numbers_of",
-    "open_sources",
     "pack_of",
     "pack_spec_from",
     "pcaxis",

@@ -295,7 +295,7 @@ def _typed(column: str, given: list[Any], dimensions: Mapping[str, Dimension]) -
 def _label_of(sources: Sources, column: str) -> Texts:
     """The label of the column that is summed or averaged."""
     given = sources.spec.columns[column].label if column in sources.spec.columns else ""
-    return texts(given, sources.languages, sources.label(column))
+    return texts(given, sources.languages, sources.release.labels[column])
 
 
 def _word_of(sources: Sources, entry: TableSpec) -> str:
