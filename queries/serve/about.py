@@ -33,7 +33,7 @@ from engine.errors import SpecError
 from engine.schema import Resolution, Universe
 from engine.texts import parsed_json, parsed_toml
 from queries.release import Release
-from queries.serve.values import Variable, key_of
+from queries.serve.values import Variable, key_of, variable_of
 
 Text = Annotated[str, Field(max_length=10_000)]
 Name = Annotated[str, Field(max_length=300)]
@@ -143,7 +143,7 @@ def definition_of(
     release: Release, variables: Mapping[str, Variable], about: About, name: str
 ) -> dict[str, Any]:
     """Return what is known about a variable; missing texts are empty."""
-    variable, described = variables[name], about.variables.get(name, Described())
+    variable, described = variable_of(variables, name), about.variables.get(name, Described())
     column = release.described[name]
     return {
         "name": name,

@@ -18,7 +18,7 @@ import numpy as np
 from engine.errors import MissingPackage
 from engine.store import unused_name
 from queries.intervals import Tabulation
-from queries.packs import STATUSES, Dimension, Item, Pack, PackTable, as_json, dataset
+from queries.packs import Dimension, Item, Pack, PackTable, as_json, dataset, sorted_figures
 from queries.serve.values import BLANK_LABEL, Variable, key_of
 
 MEDIA = {
@@ -90,7 +90,6 @@ def jsonstat_of(
     orders = [_order(j, table, variables[c]) for j, c in enumerate(table.columns)]
     places = [[order[part] for order, part in zip(orders, key, strict=True)] for key in table.keys]
     index = np.array(places, dtype=np.int32).reshape(len(table), len(orders))
-    at = np.lexsort(index.T[::-1]) if orders else np.arange(len(table))
     cube = PackTable(
         id="",
         titles=(label,),
@@ -98,13 +97,8 @@ def jsonstat_of(
         dimensions=tuple(
             _dimension(variables[c], order) for c, order in zip(table.columns, orders, strict=True)
         ),
-        index=index[at],
-        value=table.value[at],
-        low=table.low[at],
-        high=table.high[at],
-        status=np.array([STATUSES.index(s) for s in table.status], dtype=np.uint8)[at],
         is_whole=table.measure == "count",
-        words=table.words,
+        **sorted_figures(table, index),
     )
     contents = cube.contents({word: texts[:1] for word, texts in pack.words.items()})
     out = dataset(cube, pack, 0, contents) | {"source": source}

@@ -153,7 +153,7 @@ def inside(values: Iterable[Any], limits: Any) -> list[Any]:
 
 def ends_of(variable: Variable, member: str) -> tuple[Any, Any] | None:
     """Both ends of a range; None for a single value."""
-    if variable.step is None or _RANGE not in member:
+    if variable.axis is None or _RANGE not in member:
         return None
     low, _, high = member.partition(_RANGE)
     return bound_of(variable, low, is_high=False), bound_of(variable, high, is_high=True)

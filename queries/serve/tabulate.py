@@ -233,7 +233,7 @@ def _group_slices(variable: Variable, question: Question, limits: Any) -> Iterat
 
 def _band_slices(variable: Variable, bands: list[Band], limits: Any) -> Iterator[Slice]:
     """The bands of a column that pass the filter, then the blank."""
-    for _, label, low, high in bands:
+    for label, low, high in bands:
         if isinstance(limits, tuple):
             low, high = max(low, limits[0]), min(high, limits[1])
         if isinstance(limits, list):
@@ -261,7 +261,7 @@ def _heads(
 def _order(column: str, question: Question, variable: Variable) -> dict[Any, int]:
     """Order of a column's keys."""
     if column in question.bands:
-        labels = [label for _, label, _, _ in bands_in(question, variable)]
+        labels = [label for label, _, _ in bands_in(question, variable)]
         return {v: i for i, v in enumerate([*labels, None])}
     groups = question.groups.get(column, ())
     return {v.value: i for i, v in enumerate(grouped_variable(variable, groups).values)}
