@@ -35,7 +35,7 @@ from queries.serve.lanes import Lane
 from queries.serve.limits import Limits
 from queries.serve.question import Question, title_of
 from queries.serve.responses import client_name, response_of
-from queries.serve.tabulate import answer, as_json, variables_of_answer
+from queries.serve.tabulate import answer, as_json, displayed
 from queries.serve.values import Variable, key_of, variable_of, variables_of
 from queries.serve.workbook import Shown, cross_table
 from queries.sql import marked, workbook_of
@@ -302,7 +302,7 @@ class Service:
                 label=self.release.title,
                 source=self.source,
                 pack=self.cubes.pack,
-                variables=variables_of_answer(question, self.variables),
+                variables=displayed(question, self.variables),
             )
             return Reply(body=dataset, media_type=downloads.MEDIA[format])
         names, rows = downloads.rows_of(cells)

@@ -154,19 +154,24 @@ def values_of(variable: Variable, keys: Iterable[str]) -> list[Any]:
     return out
 
 
-def bound_of(variable: Variable, text: str, *, is_high: bool) -> Any:
-    """Return one end of a range from its text; empty: the lowest or highest released value."""
+def bounds_of(variable: Variable, ends: Sequence[str]) -> tuple[Any, Any]:
+    """Return both ends of a range from their texts; empty: the lowest or highest released value."""
+    known = variable.known
     if variable.axis is None:
         raise QueryRefused(f"{variable.name} is categorical: select values instead of a range")
-    if text == "":
-        return variable.known[-1 if is_high else 0]
-    try:
-        of_type = type(variable.known[0])
-        return of_type(_finite(text)) if variable.is_numeric else of_type.fromisoformat(text)
-    except (ValueError, ArithmeticError):
-        raise QueryRefused(
-            f"{text!r} is not a valid {variable.sql_type} for {variable.name}; example: {key_of(variable.known[0])}"
-        ) from None
+
+    def bound(text: str, outermost: Any) -> Any:
+        try:
+            of_type = type(known[0])
+            if text == "":
+                return outermost
+            return of_type(_finite(text)) if variable.is_numeric else of_type.fromisoformat(text)
+        except (ValueError, ArithmeticError):
+            raise QueryRefused(
+                f"{text!r} is not a valid {variable.sql_type} for {variable.name}; example: {key_of(known[0])}"
+            ) from None
+
+    return bound(ends[0], known[0]), bound(ends[1], known[-1])
 
 
 def bands_of(variable: Variable, width: Width, ends: tuple[str, str] | None = None) -> list[Band]:
@@ -212,7 +217,7 @@ def _periods(variable: Variable, name: str, ends: tuple[str, str] | None) -> lis
     axis, known = variable.axis, variable.known
     if axis is None or not axis.is_dated:
         raise QueryRefused(f"{variable.name} has no {name}s: it is not a date column")
-    limits = [bound_of(variable, t, is_high=bool(i)) for i, t in enumerate(ends or ("", ""))]
+    limits = bounds_of(variable, ends or ("", ""))
     inside = max(known[0], limits[0]), min(known[-1], limits[1])
     n = _n_places(axis, inside, Fraction(PERIODS[name]))
     if n > MOST_PERIODS:
