@@ -91,17 +91,18 @@ def shown(text: str) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     char = found[0]
-    if char in _BREAKS or not _is_hidden(char):
+    if char in _BREAKS or not is_hidden(char):
         return char
     return char.encode("unicode_escape").decode("ascii")
 
 
 def plain(text: object) -> str:
     """A text in one line, without control characters and marks of direction."""
-    return " ".join("".join(" " if _is_hidden(c) else c for c in str(text)).split())
+    return " ".join("".join(" " if is_hidden(c) else c for c in str(text)).split())
 
 
-def _is_hidden(char: str) -> bool:
+def is_hidden(char: str) -> bool:
+    """Whether a character is not seen but may change how others are: controls, marks of direction, lone surrogates."""
     return char not in _JOINERS and unicodedata.category(char) in _HIDDEN
 
 

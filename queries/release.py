@@ -6,23 +6,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, Self
 
+import engine.store.opening
 from engine.schema import MEMORY, literal
+from engine.store import read_signature
 from queries.intervals import (
-    Measure,
-    Tabulation,
     annotated,
     differing,
-    has_differs,
-    has_replicates,
-    has_weighted,
     marks_of,
-    tabulate,
-    with_replicates,
-    with_weights,
+    without_functions,
 )
+from queries.intervals import tabulate as tabulated
 from queries.sql import TIMEOUT_S, Oversight, Result, Session
 
 __all__ = ["TIMEOUT_S", "Release", "open_release"]
@@ -64,6 +62,71 @@ class Release(Session):
     ...     print(release.sql("SELECT sex, count(*) FROM data GROUP BY sex", intervals=True))
     """
 
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        verify: Literal["size", "hash"] = "size",
+        threads: int = 2,
+        memory: str = MEMORY,
+        timeout_s: float = TIMEOUT_S,
+        oversight: Oversight | None = None,
+        trust: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Open a release for queries.
+
+        Parameters
+        ----------
+        path : path-like
+            The release file; its manifest must be next to it.
+        verify : str
+            "size" checks only the size of files of 64 MB or more; "hash" reads all of every file.
+        threads : int
+            Threads shared by all statements of this handle.
+        memory : str
+            Memory limit of all statements, and of one answer as Python objects; nothing is spilled to disk.
+        timeout_s : float
+            Time limit of a statement in seconds.
+        oversight : Oversight or None
+            Restrictions on statements of untrusted users.
+        trust : path-like or None
+            File with a public key: a release that is not signed with it is refused.
+
+        Returns
+        -------
+        Release
+            A context manager; close it when done.
+
+        Raises
+        ------
+        StoreError
+            There is no such release.
+        DamagedRelease
+            It does not match its manifest, or contains anything that tablepack does not write.
+        UntrustedRelease
+            It is not signed with the trusted key.
+        """
+        con, record = engine.store.opening.open_release(
+            path, verify=verify, threads=threads, memory=memory, trust=trust
+        )
+        try:
+            signature = read_signature(Path(path))
+            if signature is not None:
+                signature = replace(signature, is_checked=trust is not None)
+            return cls(
+                Path(path),
+                con,
+                record=record,
+                verify="hash" if trust is not None else verify,
+                timeout_s=timeout_s,
+                oversight=oversight,
+                signature=signature,
+            )
+        except BaseException:
+            con.close()
+            raise
+
     def sql(
         self,
         text: str,
@@ -75,7 +138,7 @@ class Release(Session):
         """Answer one read-only statement.
 
         Figures that are not released are shown as [c]; `.marks` of the result has the status of every figure.
-        `differs(a, b)` may be selected: see `queries.intervals.statement.differences`. `FROM replicates('age', 'sex')`
+        `differs(a, b)` may be selected: see `queries.intervals.statement.functions`. `FROM replicates('age', 'sex')`
         reads replicates of a table's counts: see `replicates`. `weighted_count()` adds up the survey weights that the
         spec names.
 
@@ -102,14 +165,9 @@ class Release(Session):
         QueryRefused, NotAnswerable, StoreError
             As `Session.sql`.
         """
-        if has_weighted(text):
-            text = with_weights(self, text)
-        if has_replicates(text):
-            text, tables = with_replicates(self, text, tables)
-        if has_differs(text):
-            answer = differing(self, text, tables, intervals=intervals, status=status)
-            if answer is not None:
-                return answer
+        text, tables, places = without_functions(self, text, tables)
+        if places:
+            return differing(self, text, places, tables, intervals=intervals, status=status)
         if intervals:
             return annotated(self, text, tables)
         if status:
@@ -143,78 +201,7 @@ class Release(Session):
         listed = ", ".join(literal(name) for name in columns)
         return self.sql(f"FROM replicates({listed})")
 
-    def tabulate(
-        self,
-        columns: Sequence[str] = (),
-        *,
-        rows: Sequence[str] = (),
-        where: Mapping[str, Sequence[Any] | tuple[Any, Any]] | None = None,
-        measure: Measure = "count",
-        of: str | None = None,
-        over: Sequence[str] = (),
-        quantile: float = 0.5,
-    ) -> Tabulation:
-        """Tabulate one measure over groups, with noise intervals.
-
-        Parameters
-        ----------
-        columns : sequence of str
-            Columns whose combinations of values are the groups.
-        rows, where, measure, of, over, quantile
-            As `queries.intervals.tabulation.tabulate`.
-
-        Returns
-        -------
-        Tabulation
-            Groups with value, interval and status.
-        """
-        return tabulate(
-            self,
-            columns,
-            rows=rows,
-            where=where,
-            measure=measure,
-            of=of,
-            over=over,
-            quantile=quantile,
-        )
+    tabulate = tabulated
 
 
-def open_release(
-    path: str | os.PathLike[str],
-    *,
-    verify: Literal["size", "hash"] = "size",
-    threads: int = 2,
-    memory: str = MEMORY,
-    timeout_s: float = TIMEOUT_S,
-    oversight: Oversight | None = None,
-    trust: str | os.PathLike[str] | None = None,
-) -> Release:
-    """Open a release for queries.
-
-    Parameters
-    ----------
-    path : path-like
-        The release file.
-    verify, threads, memory, timeout_s, oversight, trust
-        As `Session.open`.
-
-    Returns
-    -------
-    Release
-        A context manager; close it when done.
-
-    Raises
-    ------
-    StoreError, DamagedRelease, UntrustedRelease
-        As `Session.open`.
-    """
-    return Release.open(
-        path,
-        verify=verify,
-        threads=threads,
-        memory=memory,
-        timeout_s=timeout_s,
-        oversight=oversight,
-        trust=trust,
-    )
+open_release = Release.open

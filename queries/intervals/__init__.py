@@ -10,9 +10,7 @@ from __future__ import annotations
 from queries.intervals.crosstable import EACH, TOTAL, CrossTable, Slice, adding_up
 from queries.intervals.spread import Status
 from queries.intervals.statement.aggregates import annotated, marks_of
-from queries.intervals.statement.differences import differing, has_differs
-from queries.intervals.statement.replicated import has_replicates, with_replicates
-from queries.intervals.statement.weighted import has_weighted, with_weights
+from queries.intervals.statement.functions import differing, without_functions
 from queries.intervals.tabulation import Measure, Tabulation, measured_counts, tabulate
 
 __all__ = [
@@ -26,12 +24,8 @@ __all__ = [
     "adding_up",
     "annotated",
     "differing",
-    "has_differs",
-    "has_replicates",
-    "has_weighted",
     "marks_of",
     "measured_counts",
     "tabulate",
-    "with_replicates",
-    "with_weights",
+    "without_functions",
 ]

@@ -26,10 +26,8 @@ from engine.schema import (
     NULL_CODE,
     OTHER_CODE,
     BoolArray,
-    Column,
     ColumnSet,
     Int64Array,
-    Resolution,
     WeightedRows,
     column_set,
     literal,
@@ -238,25 +236,6 @@ def stored_codes(values: ReleasedValues) -> Int64Array:
     return np.where(values.kind == KIND_OTHER, OTHER_CODE, codes)
 
 
-def column_of(
-    name: str,
-    kind: Any,
-    value_type: Any,
-    public: bool,
-    placeholder: str | None,
-    step: str | None,
-) -> Column:
-    """A column as `catalog.columns` states it."""
-    return Column(
-        name=name,
-        kind=kind,
-        value_type=value_type,
-        resolution=None if step is None else Resolution.read(step),
-        public=public,
-        placeholder=placeholder,
-    )
-
-
 def places_in(rows: Int64Array, wanted: Int64Array, sizes: Sequence[int]) -> Int64Array:
     """Place of each combination of codes among distinct ones; -1 where it is none of these."""
     if not len(rows):
@@ -268,18 +247,19 @@ def places_in(rows: Int64Array, wanted: Int64Array, sizes: Sequence[int]) -> Int
     return places
 
 
-def read_values(con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
-    """Read the released values of one column."""
-    (sql_type,) = con.execute(
-        "SELECT sql_type FROM catalog.columns WHERE name = ?", [name]
-    ).fetchall()[0]
+def _values(release: Session, con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
+    """The released values of one column; read once as long as the release is open."""
+    key, sql_type = ("values", name), release.columns[name]
+    found: ReleasedValues | None = release.models.get(key)
+    if found is not None:
+        return found
     codes = con.execute(
         f"SELECT CAST(value AS {sql_type}), kind, code, n, measured FROM catalog.codes "
         "WHERE column_name = ? ORDER BY position",
         [name],
     ).fetchall()
     values, kinds, grid, n, measured = zip(*codes, strict=True) if codes else [()] * 5
-    return ReleasedValues(
+    found = release.models[key] = ReleasedValues(
         name=name,
         sql_type=sql_type,
         values=values,
@@ -290,22 +270,14 @@ def read_values(con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
         grid=np.array(grid, dtype=np.int64),
         n=np.array(n, dtype=np.int64),
     )
-
-
-def _kept_values(release: Session, con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
-    """The released values of a column; once as long as the release is open."""
-    key = ("values", name)
-    values: ReleasedValues | None = release.models.get(key)
-    if values is None:
-        values = release.models[key] = read_values(con, name)
-    return values
+    return found
 
 
 def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
     """Read one released table."""
     columns = column_set(columns)
     with release.cursor() as con:
-        released = tuple(_kept_values(release, con, name) for name in columns)
+        released = tuple(_values(release, con, name) for name in columns)
         (physical, table_id, tops, scale, card), *_ = con.execute(
             "SELECT physical, table_id, tops, scale, card FROM catalog.tables WHERE name = ?",
             [table_name(columns)],

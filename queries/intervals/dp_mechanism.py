@@ -7,7 +7,6 @@ Takes an open release; gives its `JointMechanism` (the same for all tables), and
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,8 +14,8 @@ import numpy as np
 
 from engine.errors import StoreError
 from engine.fit.replay_dp import JointMechanism, imagine, joint_of, read, replay
-from engine.schema import KIND_NONNEGATIVE, RANKED_KINDS, Column, ColumnSet, WeightedRows
-from queries.intervals.buckets import ReleasedValues, column_of
+from engine.schema import KIND_NONNEGATIVE, Column, ColumnSet, WeightedRows
+from queries.intervals.buckets import ReleasedValues
 from queries.sql import Session
 
 RowsOf = Callable[[ColumnSet], WeightedRows]
@@ -45,31 +44,24 @@ def joint_mechanism(release: Session) -> JointMechanism | None:
 
 
 def _read(release: Session) -> JointMechanism | None:
-    with release.cursor() as con:
-        (text,) = con.execute("SELECT privacy FROM catalog.release").fetchall()[0]
-        privacy = json.loads(text)
-        told = privacy.get("measured")
-        if told is None:
-            return None
-        described = con.execute(
-            "SELECT name, kind, value_type, public, placeholder, resolution, "
-            "sql_type FROM catalog.columns"
-        ).fetchall()
-        try:
-            columns, values = {}, {}
-            for name, kind, value_type, public, placeholder, step, sql_type in described:
-                if name not in told["levels"]:
-                    continue
-                columns[name] = column_of(name, kind, value_type, public, placeholder, step)
-                if kind in RANKED_KINDS:
-                    texts = told["levels"][name]["values"]
-                    typed = con.execute(
-                        f"SELECT CAST(unnest(CAST(? AS VARCHAR[])) AS {sql_type})", [texts]
-                    ).fetchall()
-                    values[name] = tuple(value for (value,) in typed)
-            return read(told, privacy, columns, values)
-        except (KeyError, TypeError, ValueError, IndexError):
-            raise StoreError("catalog.release: privacy: states no margins and levels") from None
+    told = release.privacy.get("measured")
+    if told is None:
+        return None
+    try:
+        columns = {
+            name: release.described[name] for name in release.columns if name in told["levels"]
+        }
+        values = {}
+        with release.cursor() as con:
+            for name in (name for name, column in columns.items() if column.is_ranked):
+                texts = told["levels"][name]["values"]
+                typed = con.execute(
+                    f"SELECT CAST(unnest(CAST(? AS VARCHAR[])) AS {release.columns[name]})", [texts]
+                ).fetchall()
+                values[name] = tuple(value for (value,) in typed)
+        return read(told, release.privacy, columns, values)
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise StoreError("catalog.release: privacy: states no margins and levels") from None
 
 
 def columns_of(

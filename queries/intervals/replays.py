@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +30,6 @@ from engine.schema import (
     KIND_OTHER,
     NULL_CODE,
     OTHER_CODE,
-    RANKED_KINDS,
     CodedUniverse,
     Column,
     ColumnSet,
@@ -47,7 +45,6 @@ from queries.intervals.buckets import (
     ReleasedValues,
     Stack,
     TableBuckets,
-    column_of,
     deepest_buckets,
     joined,
     places_in,
@@ -57,7 +54,7 @@ from queries.intervals.buckets import (
 )
 from queries.intervals.regions import MOST_GROUPS, region_of
 from queries.intervals.spread import Figures
-from queries.intervals.universes import StatedUniverse, ruled_out, stated_universes
+from queries.intervals.universes import ruled_out
 from queries.sql import Session, Variants
 
 if TYPE_CHECKING:
@@ -405,9 +402,10 @@ def _ends_of_ranges(
 
 def _possible(release: Session, table: TableBuckets) -> tuple[WeightedRows, ...]:
     """Every combination of released values that the declared universes allow, if there are any and not too many."""
-    of_table = {(one.column, one.decided_by) for one in stated_universes(release)}
     n_rows = math.prod(len(column.values) for column in table.released)
-    if not any(set(pair) <= set(table.columns) for pair in of_table) or n_rows > MOST_GROUPS:
+    universes = (release.described[name].universe for name in table.columns)
+    has_universe = any(one is not None and one.column in table.columns for one in universes)
+    if not has_universe or n_rows > MOST_GROUPS:
         return ()
     region = region_of(table, table.columns, {})
     sizes = [len(column.values) for column in table.released]
@@ -551,14 +549,11 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
     """What the release states of how a table was made."""
     from engine.fit.replay import Mechanism  # slow to import
 
-    with release.cursor() as con:
-        (privacy,) = con.execute("SELECT privacy FROM catalog.release").fetchall()[0]
-    stated = json.loads(privacy)
+    stated = release.privacy
     summed = stated.get("sums", ())
     columns = tuple(
         replace(column, sums=column.name in summed) for column in _columns_stated(release, table)
     )
-    of_column = {column.name: column.universe for column in columns}
     return Mechanism(
         columns=columns,
         privacy=_privacy(stated) if table.n_depths else PrivacyParams(),
@@ -569,9 +564,10 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
             if low is not None and high is not None
         },
         universes={
-            one.column: _coded(one, universe, table)
-            for one in stated_universes(release)
-            if (universe := of_column.get(one.column)) is not None
+            column.name: _coded(declared, column.universe, table)
+            for column in columns
+            if column.universe is not None
+            and (declared := release.described[column.name].universe) is not None
         },
         by_prefix=frozenset(v.name for v in table.released if v.hidden.any()),
     )
@@ -579,21 +575,7 @@ def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:
 
 def _columns_stated(release: Session, table: TableBuckets) -> tuple[Column, ...]:
     """The columns of a table, of ranked ones the ranks of the released values as their domain."""
-    with release.cursor() as con:
-        described = con.execute(
-            "SELECT name, kind, value_type, public, placeholder, resolution FROM catalog.columns"
-        ).fetchall()
-    of_name = {name: rest for name, *rest in described}
-    kinds = {name: str(kind) for name, (kind, *_) in of_name.items()}
-    universes = {
-        one.column: _universe(one, table, kinds)
-        for one in stated_universes(release)
-        if one.column in table.columns and one.decided_by in table.columns
-    }
-    return tuple(
-        _column(values, of_name[values.name], universes.get(values.name))
-        for values in table.released
-    )
+    return tuple(_column(values, release.described, table) for values in table.released)
 
 
 def _privacy(stated: dict[str, Any]) -> PrivacyParams:
@@ -606,8 +588,9 @@ def _privacy(stated: dict[str, Any]) -> PrivacyParams:
     return PrivacyParams(**known)
 
 
-def _column(values: ReleasedValues, described: list[Any], universe: Universe | None) -> Column:
-    column = column_of(values.name, *described)
+def _column(values: ReleasedValues, described: Mapping[str, Column], table: TableBuckets) -> Column:
+    column = described[values.name]
+    universe = _ranked(column.universe, values.name, described, table)
     if not column.is_ranked:
         return replace(column, step=values.step, universe=universe)
     codes = values.grid[values.valued]
@@ -615,35 +598,32 @@ def _column(values: ReleasedValues, described: list[Any], universe: Universe | N
     return replace(column, domain=tuple(ranks.tolist()), universe=universe)
 
 
-def _universe(stated: StatedUniverse, table: TableBuckets, kinds: Mapping[str, str]) -> Universe:
+def _ranked(
+    universe: Universe | None, name: str, described: Mapping[str, Column], table: TableBuckets
+) -> Universe | None:
     """A universe in the terms of a replay, which knows the values of a ranked column by their ranks."""
+    if universe is None or universe.column not in table.columns:
+        return None
 
-    def ranked(name: str, values: Collection[Any]) -> tuple[Any, ...]:
+    def ranks(name: str, values: Collection[Any]) -> tuple[Any, ...]:
         column = table.released[table.columns.index(name)]
-        if kinds[name] not in RANKED_KINDS:
+        if not described[name].is_ranked:
             return tuple(values)
         rank = dict(zip(column.values, column.grid.tolist(), strict=True))
         return tuple(rank[value] for value in values if value in rank)
 
-    listed = None if stated.listed is None else ranked(stated.decided_by, stated.listed)
-    outside = None if stated.outside is None else ranked(stated.column, [stated.outside])
-    return Universe(
-        column=stated.decided_by,
-        low=stated.low,
-        high=stated.high,
-        values=listed,
-        complete=stated.complete,
-        outside=outside[0] if outside else None,
-    )
+    listed = None if universe.values is None else ranks(universe.column, universe.values)
+    outside = () if universe.outside is None else ranks(name, [universe.outside])
+    return replace(universe, values=listed, outside=outside[0] if outside else None)
 
 
-def _coded(stated: StatedUniverse, universe: Universe, table: TableBuckets) -> CodedUniverse:
+def _coded(declared: Universe, ranked: Universe, table: TableBuckets) -> CodedUniverse:
     """A universe by codes of the deciding column."""
-    deciding = table.released[table.columns.index(stated.decided_by)]
+    deciding = table.released[table.columns.index(declared.column)]
     low = high = None
-    if stated.listed is None and (stated.low is not None or stated.high is not None):
-        inside = deciding.within(stated.low, stated.high) & deciding.valued
+    if declared.values is None and (declared.low is not None or declared.high is not None):
+        inside = deciding.within(declared.low, declared.high) & deciding.valued
         places = stored_codes(deciding)[inside]
-        low = int(places.min()) if stated.low is not None and len(places) else None
-        high = int(places.max()) if stated.high is not None and len(places) else None
-    return CodedUniverse(declared=universe, low=low, high=high)
+        low = int(places.min()) if declared.low is not None and len(places) else None
+        high = int(places.max()) if declared.high is not None and len(places) else None
+    return CodedUniverse(declared=ranked, low=low, high=high)

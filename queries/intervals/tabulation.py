@@ -23,7 +23,6 @@ from queries.intervals.buckets import Stack, TableBuckets
 from queries.intervals.regions import Region, region_of
 from queries.intervals.replays import Replays, damage_told, replays, table_of
 from queries.intervals.spread import Status, ends_of_figures, most_hidden, statuses
-from queries.intervals.statement.weighted import weight_of
 from queries.intervals.universes import ruled_out
 from queries.sql import Session, near_names, to_measure
 
@@ -249,6 +248,15 @@ def tabulate(
     if table.card.get("wide") and (more := to_measure(read)):
         found = replace(found, words=f"{found.words} {more}.")
     return found
+
+
+def weight_of(release: Session) -> str:
+    """The column of weights of a release."""
+    if release.weight not in release.columns:
+        raise QueryRefused(
+            "The release has no weights. Its spec can name a column of them: weight, in [release]."
+        )
+    return str(release.weight)
 
 
 def measured_counts(release: Session, columns: ColumnSet) -> tuple[Tabulation, Int64Array]:

@@ -10,6 +10,7 @@ May import `engine.errors`, `engine.schema`, `engine.store`, `queries.sql`, `que
 from __future__ import annotations
 
 from queries.packs.assembly import pack_of
+from queries.packs.bands import Axis, axis_of
 from queries.packs.dimensions import dimension_of
 from queries.packs.files import File, Format, as_json, numbers_of, text_file
 from queries.packs.formats.jsonstat import dataset
@@ -24,15 +25,17 @@ from queries.packs.model import (
     Pack,
     PackTable,
     half_width,
+    sorted_figures,
 )
 from queries.packs.publication import example_spec, files_by_format, preview, publish
-from queries.packs.sources import Sources, open_sources
+from queries.packs.sources import Sources
 from queries.packs.spec import ColumnSpec, PackInfo, PackSpec, pack_spec_from, read_pack_spec
 from queries.packs.tables import chosen_slices, chosen_table
 from queries.packs.texts import status_word, translations
 
 __all__ = [
     "STATUSES",
+    "Axis",
     "ColumnSpec",
     "Content",
     "Contents",
@@ -46,6 +49,7 @@ __all__ = [
     "PackTable",
     "Sources",
     "as_json",
+    "axis_of",
     "chosen_slices",
     "chosen_table",
     "dataset",
@@ -55,7 +59,6 @@ __all__ = [
     "files_by_format",
     "half_width",
     "numbers_of",
-    "open_sources",
     "pack_of",
     "pack_spec_from",
     "pcaxis",
@@ -65,6 +68,7 @@ __all__ = [
     "sdmx_csv",
     "sdmx_json",
     "sdmx_structure",
+    "sorted_figures",
     "status_word",
     "text_file",
     "translations",

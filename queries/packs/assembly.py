@@ -76,7 +76,7 @@ def pack_of(
     release, spec, languages = sources.release, sources.spec, sources.languages
     cards = {t.answered: release.card(*t.answered) for t in tables if t.answered}
     shown = {*dimensions, *(t.of for t in spec.tables if t.of)}
-    rows = sources.con.execute("SELECT topic, note FROM catalog.notes ORDER BY position").fetchall()
+    rows = sources.rows("SELECT topic, note FROM catalog.notes ORDER BY position")
     notes = [(topic, note) for topic, note in rows if _concerns(note, shown, release)]
     accepted = {risk for card in cards.values() if (risk := card.exposure.get("accept_risk"))}
     for_readers = [
@@ -251,11 +251,11 @@ def _overlapping(dimension: Dimension) -> Iterator[str]:
 def _counted_elsewhere(dimension: Dimension, sources: Sources) -> Iterator[str]:
     """Areas that another column of the release counts as well."""
     codes = [item.code for item in dimension.items if item.kind == "group"]
-    others = sources.con.execute(
+    others = sources.rows(
         "SELECT column_name FROM catalog.codes WHERE value IN (SELECT unnest(?::VARCHAR[])) AND column_name <> ? "
         "GROUP BY column_name HAVING 2 * count(*) > ? ORDER BY column_name",
-        [codes, dimension.name, len(codes)],
-    ).fetchall()
+        *(codes, dimension.name, len(codes)),
+    )
     for (column,) in others:
         yield (
             f"columns.{dimension.name}: its groups are also values of the column {column}, which is counted with noise "

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from engine.periods import MONTHS
-from engine.schema import Resolution
+from engine.schema import Column, Resolution
 from queries.packs.sources import Sources
 from queries.packs.texts import SIGNS, number_text
 
@@ -58,10 +58,10 @@ class Band:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Axis:
+class Axis:
     """The scale of a column, in exact numbers: limits computed in floats would miss the values."""
 
-    of_type: type
+    of_type: Any
     step: (
         Fraction  # Distance between neighbouring values; of dates, one month; of times, one second
     )
@@ -109,7 +109,8 @@ class _Axis:
     def before(self, place: Fraction) -> Any:
         """Return the last value before a position."""
         if self.is_dated:
-            return self.value(place) - self.tick
+            is_after_all = place > _LAST_MONTH
+            return self.of_type.max if is_after_all else self.value(place) - self.tick
         last = self.value((math.ceil(place / self.step) - 1) * self.step)
         # Where floats are further apart than the steps, neighbours may be rounded to the same one.
         return min(last, math.nextafter(place, -math.inf)) if self.of_type is float else last
@@ -122,7 +123,8 @@ class _Axis:
 def bands_of(name: str, sources: Sources) -> list[Band]:
     """Return the bands of a column; none where it has few values, or values other than numbers and dates."""
     counted = sorted((v, n) for v, _, n in sources.release.values(name) if v is not None)
-    axis = _axis(name, sources, [v for v, _ in counted])
+    described = sources.release.described[name], sources.release.columns[name]
+    axis = axis_of(*described, [v for v, _ in counted])
     if axis is None or len(counted) <= MOST_VALUES:
         return []
     width, edges = _cut(axis, counted)
@@ -137,27 +139,23 @@ def bands_of(name: str, sources: Sources) -> list[Band]:
     ]
 
 
-def _axis(name: str, sources: Sources, values: Sequence[Any]) -> _Axis | None:
-    """The scale of a column; None where it has no order, or no values."""
-    ((kind, type_, written),) = sources.con.execute(
-        "SELECT kind, sql_type, resolution FROM catalog.columns WHERE name = ?",
-        [name],
-    ).fetchall()
-    if kind in ("category", "text", "boolean") or not values:
+def axis_of(column: Column, sql_type: str, values: Sequence[Any]) -> Axis | None:
+    """Return the scale of a column; None where it has no order, or no values."""
+    if column.kind in ("category", "text", "boolean") or not values:
         return None
     step, of_type = Fraction(1), type(values[0])
-    resolution = Resolution() if written is None else Resolution.read(written)
-    if type_ in _DATED:
+    resolution = column.resolution or Resolution()
+    if sql_type in _DATED:
         step = Fraction(MONTHS.get(resolution.period, 1))
-    elif written is not None and not resolution.period:
+    elif column.resolution is not None and not resolution.period:
         step = resolution.step
     elif of_type is Decimal:  # no declared resolution
         step = Fraction(10) ** min(int(v.as_tuple().exponent) for v in values)
-    tick = datetime.timedelta(days=1) if type_ == "DATE" else datetime.timedelta(seconds=1)
-    return _Axis(of_type=of_type, step=step, tick=tick)
+    tick = datetime.timedelta(days=1) if sql_type == "DATE" else datetime.timedelta(seconds=1)
+    return Axis(of_type=of_type, step=step, tick=tick)
 
 
-def _cut(axis: _Axis, counted: Sequence[tuple[Any, int]]) -> tuple[Fraction, list[Fraction]]:
+def _cut(axis: Axis, counted: Sequence[tuple[Any, int]]) -> tuple[Fraction, list[Fraction]]:
     """Width of the bands, and their limits.
 
     Where nearly all rows have one value, the range is widened until other values have bands of their own.
@@ -194,7 +192,7 @@ def _between(counted: Sequence[tuple[Any, int]], share: float) -> tuple[Any, Any
 
 def _band(
     sources: Sources,
-    axis: _Axis,
+    axis: Axis,
     edges: tuple[Fraction, Fraction],
     width: float,
     is_open: tuple[bool, bool],

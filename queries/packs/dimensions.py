@@ -13,7 +13,7 @@ from functools import cached_property
 
 from engine.errors import SpecError
 from engine.schema import column_set, quoted
-from engine.store import count_names, table_name, unused_name
+from engine.store import unused_name
 from queries.packs.bands import bands_of
 from queries.packs.model import Dimension, Item
 from queries.packs.sources import Sources
@@ -72,22 +72,21 @@ def dimension_of(name: str, sources: Sources, *, is_banded: bool = False) -> Dim
     if is_banded and not groups:
         groups = _banded(column)
     total = Item(code=TOTAL, key=TOTAL, labels=sources.words["total"], kind="total")
-    labels = texts(spec.label, sources.languages, sources.label(name))
+    labels = texts(spec.label, sources.languages, sources.release.labels[name])
     items = _unique(_nested(total, groups, values))
     return Dimension(name=name, key=_key(name, 0, "D"), labels=labels, items=items)
 
 
 def _values(name: str, spec: ColumnSpec, sources: Sources) -> list[Item]:
     """The released values in order; a blank comes last."""
-    rows = sources.con.execute(
+    rows = sources.rows(
         f"SELECT CAST(value AS {sources.release.columns[name]}), value, label FROM catalog.codes "
         "WHERE column_name = ? ORDER BY value IS NULL, position",
-        [name],
-    ).fetchall()
-    outside = sources.con.execute(
-        "SELECT complete FROM catalog.universes WHERE column_name = ? AND outside IS NULL", [name]
-    ).fetchone()
-    word = {None: "blank", (True,): "outside", (False,): "outside or blank"}[outside]
+        name,
+    )
+    universe, word = sources.release.described[name].universe, "blank"
+    if universe is not None and universe.outside is None:
+        word = "outside" if universe.complete else "outside or blank"
     out = []
     for typed, text, label in rows:
         if text is None:
@@ -149,9 +148,9 @@ def _areas(column: _Column) -> list[Item]:
         known: dict[str, str] = {}
         if isinstance(level, str):
             areas = _by_column(column, level)
-            rows = column.sources.con.execute(
-                "SELECT value, label FROM catalog.codes WHERE column_name = ?", [level]
-            ).fetchall()
+            rows = column.sources.rows(
+                "SELECT value, label FROM catalog.codes WHERE column_name = ?", level
+            )
             known = {code: label for code, label in rows if code is not None and label}
         else:
             below = {item.code: item.members for item in out}
@@ -201,14 +200,11 @@ def _by_column(column: _Column, parent: str) -> dict[str, list[int]]:
         raise SpecError(
             f"columns.{name}.parents: no released table has {name} and {parent}; give a mapping instead"
         )
-    ((physical,),) = sources.con.execute(
-        "SELECT physical FROM catalog.tables WHERE name = ?", [table_name(columns)]
-    ).fetchall()
-    n = quoted(count_names(columns)[0])
-    rows = sources.con.execute(
-        f"SELECT CAST({quoted(name)} AS VARCHAR), CAST({quoted(parent)} AS VARCHAR), sum({n}) "
-        f"FROM tables.{physical} GROUP BY ALL HAVING sum({n}) > 0 ORDER BY ALL"
-    ).fetchall()
+    data = quoted(sources.release.logical_name)
+    rows = sources.release.sql(
+        f"SELECT CAST({quoted(name)} AS VARCHAR), CAST({quoted(parent)} AS VARCHAR), count(*) FROM {data} "
+        "GROUP BY ALL ORDER BY ALL"
+    ).rows
     counts: dict[str, dict[str, int]] = {}
     for child, area, n_rows in rows:
         if child is not None and area is not None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from engine.guarantee import Guarantee
 from engine.schema import ColumnSet, FloatArray
 from engine.store import GeneratorCard
-from queries.intervals import Status
+from queries.intervals import Status, Tabulation
 from queries.packs.spec import PackInfo
 
 Texts = tuple[str, ...]
@@ -159,6 +159,29 @@ class PackTable:
     def is_cube(self) -> bool:
         """Whether every combination of its codes has a row, in order."""
         return len(self) == math.prod(self.shape)
+
+
+def sorted_figures(
+    figures: Tabulation, index: npt.NDArray[np.int32], scale: float = 1
+) -> dict[str, Any]:
+    """Return what a `PackTable` holds of figures with the positions of their codes, sorted by these."""
+    order = np.lexsort(index.T[::-1]) if index.shape[1] else np.arange(len(index))
+    return {
+        "index": index[order],
+        "value": scale * figures.value[order],
+        "low": scale * figures.low[order],
+        "high": scale * figures.high[order],
+        "status": np.array([STATUSES.index(s) for s in figures.status], dtype=np.uint8)[order],
+        "answered": figures.table,
+        "words": figures.words,
+    }
+
+
+def are_whole(*figures: FloatArray) -> bool:
+    """Whether all figures that are known are whole numbers."""
+    known = np.concatenate(figures)
+    known = known[np.isfinite(known)]
+    return bool(np.all(known == np.rint(known)))
 
 
 def half_width(table: PackTable) -> FloatArray:

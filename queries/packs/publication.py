@@ -23,7 +23,7 @@ from queries.packs.formats.metadata import data_package, dcat
 from queries.packs.formats.readme import markdown, page
 from queries.packs.formats.site import TEMPLATES, write_site
 from queries.packs.model import Pack
-from queries.packs.sources import Sources, open_sources
+from queries.packs.sources import Sources
 from queries.packs.spec import PackSpec
 from queries.release import Release
 
@@ -51,8 +51,14 @@ def publish(
     _check_packages()
     check_folder(directory)
     documents = _documents(spec, base or Path())
-    with open_sources(release, spec) as sources, output_folder(directory) as folder:
-        pack = _assembled(sources, report, unprotected=unprotected, accept_detected=accept_detected)
+    with output_folder(directory) as folder:
+        pack = preview(
+            release,
+            spec,
+            unprotected=unprotected,
+            accept_detected=accept_detected,
+            progress=report,
+        )
         for warning in pack.warnings:
             if warn is not None:
                 warn(warning)
@@ -69,13 +75,14 @@ def preview(
     progress: Progress | None = None,
 ) -> Pack:
     """Return the pack as a model and write nothing; parameters and errors as for `publish`."""
-    with open_sources(release, spec or PackSpec()) as sources:
-        return _assembled(
-            sources,
-            progress or _silent,
-            unprotected=unprotected,
-            accept_detected=accept_detected,
-        )
+    release.reopened().close()  # it is still the file that was opened
+    report = progress or _silent
+    return assemble(
+        Sources(release=release, spec=spec or PackSpec()),
+        unprotected=unprotected,
+        accept_detected=accept_detected,
+        progress=lambda done, n: report("tabulating", done, n),
+    )
 
 
 def files_by_format(pack: Pack) -> dict[str, list[str]]:
@@ -90,10 +97,6 @@ def example_spec() -> str:
 
 def _silent(stage: str, done: int, total: int) -> None:
     """Report nothing."""
-
-
-def _assembled(sources: Sources, report: Progress, **accepted: bool) -> Pack:
-    return assemble(sources, progress=lambda done, n: report("tabulating", done, n), **accepted)
 
 
 def _check_packages() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-
-import duckdb
+from functools import cached_property
+from typing import Any
 
 from engine.errors import SpecError
 from queries.packs.model import Texts
@@ -16,23 +15,27 @@ from queries.release import Release
 from queries.sql import near_names
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Sources:
     """An open release and a pack spec."""
 
     release: Release
-    con: duckdb.DuckDBPyConnection  # Connected to the release
     spec: PackSpec
-    words: dict[str, Texts]  # Words of the pages, in each language
+
+    @cached_property
+    def words(self) -> dict[str, Texts]:
+        """Words of the pages, in each language."""
+        return pack_words(self.spec.words, self.spec.pack.languages)
 
     @property
     def languages(self) -> tuple[str, ...]:
         """Languages of the pack, the main one first."""
         return tuple(self.spec.pack.languages)
 
-    def label(self, column: str) -> str:
-        """Return the release's label of a column, or its name."""
-        return self.release.labels[column]
+    def rows(self, statement: str, *values: Any) -> list[Any]:
+        """Return rows of the release's catalogue."""
+        with self.release.cursor() as con:
+            return con.execute(statement, values).fetchall()
 
     def check_columns(self, names: Iterable[str]) -> None:
         """Refuse names that are not columns of the release, with similar ones."""
@@ -43,11 +46,3 @@ class Sources:
                 problems.append(f"pack spec: the release has no column {name!r}. Near: {near}")
         if problems:
             raise SpecError(problems)
-
-
-@contextlib.contextmanager
-def open_sources(release: Release, spec: PackSpec) -> Iterator[Sources]:
-    """Open the sources of a pack, with a connection to the release; checks that the file is still the one opened."""
-    with release.reopened() as con:
-        words = pack_words(spec.words, spec.pack.languages)
-        yield Sources(release=release, con=con, spec=spec, words=words)

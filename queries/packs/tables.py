@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.errors import QueryRefused, SpecError
-from engine.schema import ColumnSet, FloatArray, column_set
+from engine.schema import column_set
 from queries.intervals import (
     EACH,
     TOTAL,
@@ -27,7 +27,15 @@ from queries.intervals import (
     adding_up,
     measured_counts,
 )
-from queries.packs.model import STATUSES, Dimension, PackTable, Texts, decimals_of
+from queries.packs.model import (
+    FIGURES,
+    Dimension,
+    PackTable,
+    Texts,
+    are_whole,
+    decimals_of,
+    sorted_figures,
+)
 from queries.packs.sources import Sources
 from queries.packs.spec import TableSpec
 from queries.packs.texts import texts
@@ -62,31 +70,25 @@ def table_of(
     of = None if entry.of is None else _label_of(sources, entry.of)
     if _word_of(sources, entry) == "weighted":
         of = _units(sources, entry, None)
-    is_whole = not entry.percent and rows.is_whole
-    decimals = decimals_of(
-        rows.value, rows.low, rows.high, is_whole=is_whole, is_percent=bool(entry.percent)
-    )
-    digits = decimals + 1  # more would only be noise
+    ends = [rows[name] for name in FIGURES]
+    is_whole = not entry.percent and are_whole(*ends)
+    decimals = decimals_of(*ends, is_whole=is_whole, is_percent=bool(entry.percent))
+    # more digits than one beyond the decimals would only be noise
+    rows |= {name: np.round(rows[name], decimals + 1) for name in FIGURES}
     n_stub = len(entry.rows) if entry.rows else len(mine)
     return PackTable(
         id=name,
         titles=_titles(sources, entry, mine, dimensions, of),
         units=_units(sources, entry, of),
         dimensions=mine,
-        index=rows.index,
-        value=np.round(rows.value, digits),
-        low=np.round(rows.low, digits),
-        high=np.round(rows.high, digits),
-        status=rows.status,
         stub=tuple(range(n_stub)),
         heading=tuple(range(n_stub, len(mine))),
         measure=entry.measure,
         is_whole=is_whole,
         decimals=decimals,
         is_listed=is_listed,
-        answered=rows.answered,
         footnotes=tuple(texts(note, sources.languages) for note in entry.footnotes),
-        words=rows.words,
+        **rows,
     )
 
 
@@ -116,24 +118,21 @@ def chosen_table(
         of=of,
     )
     figures, index = _answered(query, mine)
-    rows = _Rows.of(figures, index)
+    figures = replace(figures, words=f"{figures.words} {adding_up(figures)}".strip())
+    rows = sorted_figures(figures, index)
+    ends = [rows[name] for name in FIGURES]
+    is_whole = are_whole(*ends)
     label = None if of is None else _label_of(sources, of)
     return PackTable(
         id=".".join(columns),
         titles=titles,
         units=_units(sources, entry, label),
         dimensions=mine,
-        index=rows.index,
-        value=rows.value,
-        low=rows.low,
-        high=rows.high,
-        status=rows.status,
         stub=tuple(range(len(mine))),
         measure=measure,
-        is_whole=rows.is_whole,
-        decimals=decimals_of(rows.value, rows.low, rows.high, is_whole=rows.is_whole),
-        answered=rows.answered,
-        words=f"{rows.words} {adding_up(figures)}".strip(),
+        is_whole=is_whole,
+        decimals=decimals_of(*ends, is_whole=is_whole),
+        **rows,
     )
 
 
@@ -144,41 +143,6 @@ def chosen_slices(dimension: Dimension, places: Sequence[int]) -> list[Slice]:
     wholes = [TOTAL for p in places if items[p].kind == "total"]
     each = [Slice(limits=values, is_each=True)] if values else []
     return wholes + [_group(dimension, p) for p in places if items[p].kind == "group"] + each
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Rows:
-    """Rows of a table in the order of its codes; the arrays are those of `PackTable`."""
-
-    index: npt.NDArray[np.int32]
-    value: FloatArray
-    low: FloatArray
-    high: FloatArray
-    status: npt.NDArray[np.uint8]
-    answered: ColumnSet
-    words: str
-
-    @classmethod
-    def of(cls, figures: Tabulation, index: npt.NDArray[np.int32], scale: float = 1) -> _Rows:
-        """Figures with the positions of their codes, sorted by these."""
-        order = np.lexsort(index.T[::-1]) if index.shape[1] else np.arange(len(index))
-        place = {status: i for i, status in enumerate(STATUSES)}
-        return cls(
-            index=index[order],
-            value=scale * figures.value[order],
-            low=scale * figures.low[order],
-            high=scale * figures.high[order],
-            status=np.array([place[s] for s in figures.status], dtype=np.uint8)[order],
-            answered=figures.table,
-            words=figures.words,
-        )
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all figures and limits are whole numbers."""
-        known = np.concatenate([self.value, self.low, self.high])
-        known = known[np.isfinite(known)]
-        return bool(np.all(known == np.rint(known)))
 
 
 def _slices(dimension: Dimension, entry: TableSpec, table: str, *, has_blanks: bool) -> list[Slice]:
@@ -214,7 +178,7 @@ def _all_rows(
     mine: Sequence[Dimension],
     slices: Mapping[str, Sequence[Slice]],
     dimensions: Mapping[str, Dimension],
-) -> _Rows:
+) -> dict[str, Any]:
     """The figures of all combinations of the codes shown."""
     query = CrossTable(
         release=sources.release,
@@ -230,7 +194,7 @@ def _all_rows(
     if entry.totals or entry.subtotals or entry.percent:
         note = adding_up(figures)
         figures = replace(figures, words=f"{figures.words} {note}".strip())
-    return _Rows.of(figures, index, 100 if entry.percent else 1)
+    return sorted_figures(figures, index, 100 if entry.percent else 1)
 
 
 def _answered(
@@ -261,7 +225,7 @@ def _check_plain(sources: Sources, entry: TableSpec, name: str, n_cells: int) ->
         )
 
 
-def _measured_rows(sources: Sources, mine: Sequence[Dimension]) -> _Rows:
+def _measured_rows(sources: Sources, mine: Sequence[Dimension]) -> dict[str, Any]:
     """The measured combinations of a released table; each figure as `tabulate` returns it."""
     columns = column_set(tuple(d.name for d in mine))
     figures, codes = measured_counts(sources.release, columns)
@@ -271,7 +235,7 @@ def _measured_rows(sources: Sources, mine: Sequence[Dimension]) -> _Rows:
         at = columns.index(d.name)
         place = [d.place_of_value[v] for v, *_ in sources.release.values(d.name)]
         index[:, j] = np.array(place, dtype=np.int32)[codes[:, at]]
-    return _Rows.of(figures, index)
+    return sorted_figures(figures, index)
 
 
 def _typed(column: str, given: list[Any], dimensions: Mapping[str, Dimension]) -> list[Any]:
@@ -295,7 +259,7 @@ def _typed(column: str, given: list[Any], dimensions: Mapping[str, Dimension]) -
 def _label_of(sources: Sources, column: str) -> Texts:
     """The label of the column that is summed or averaged."""
     given = sources.spec.columns[column].label if column in sources.spec.columns else ""
-    return texts(given, sources.languages, sources.label(column))
+    return texts(given, sources.languages, sources.release.labels[column])
 
 
 def _word_of(sources: Sources, entry: TableSpec) -> str:

@@ -30,11 +30,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from engine.errors import SpecError
-from engine.schema import Resolution
+from engine.schema import Resolution, Universe
 from engine.texts import parsed_json, parsed_toml
-from queries.intervals.universes import StatedUniverse, stated_universes
 from queries.release import Release
-from queries.serve.values import Variable, key_of
+from queries.serve.values import Variable, key_of, variable_of
 
 Text = Annotated[str, Field(max_length=10_000)]
 Name = Annotated[str, Field(max_length=300)]
@@ -144,33 +143,36 @@ def definition_of(
     release: Release, variables: Mapping[str, Variable], about: About, name: str
 ) -> dict[str, Any]:
     """Return what is known about a variable; missing texts are empty."""
-    variable, described = variables[name], about.variables.get(name, Described())
-    kind, step, is_public = release.sql(
-        "SELECT kind, resolution, public FROM catalog.columns "
-        f"WHERE position = {list(variables).index(name) + 1}"
-    ).rows[0]
-    universe = next((u for u in stated_universes(release) if u.column == name), None)
+    variable, described = variable_of(variables, name), about.variables.get(name, Described())
+    column = release.described[name]
     return {
         "name": name,
         "label": variable.label,
         "definition": described.definition,
         "source": described.source or about.source,
         "contact": described.contact or about.contact,
-        "applies": "" if universe is None else _whom(universe, variables),
-        "kind": _KINDS.get(kind, kind),
-        "step": None if step in (None, "1") else Resolution.read(step).period or float(step),
-        "is_public": bool(is_public),
+        "applies": "" if column.universe is None else _whom(column.universe, variables),
+        "kind": _KINDS.get(column.kind, column.kind),
+        "step": _step(column.resolution),
+        "is_public": column.public,
         "n_values": len(variable.values),
         "n_tables": sum(name in table for table in release.tables),
     }
 
 
-def _whom(universe: StatedUniverse, variables: Mapping[str, Variable]) -> str:
+def _step(resolution: Resolution | None) -> str | float | None:
+    """A period, or the distance between numbers where it is not 1."""
+    if resolution is None or (resolution.step == 1 and not resolution.period):
+        return None
+    return resolution.period or float(resolution.step)
+
+
+def _whom(universe: Universe, variables: Mapping[str, Variable]) -> str:
     """The population a variable applies to, in words."""
-    deciding = variables[universe.decided_by]
-    if universe.listed is not None:
+    deciding = variables[universe.column]
+    if universe.values is not None:
         labels = {v.value: v.label for v in deciding.values}
-        words = ", ".join(labels.get(v, key_of(v)) for v in universe.listed)
+        words = ", ".join(labels.get(v, key_of(v)) for v in universe.values)
     elif universe.low is None and universe.high is None:
         words = "any value"
     elif universe.high is None:

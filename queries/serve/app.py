@@ -24,6 +24,7 @@ from queries.requests import LONGEST_NAME, LONGEST_REASON
 from queries.sandbox import ProcessLimits, limited_processes, shared_out
 from queries.serve import downloads, openapi
 from queries.serve import sql as statement
+from queries.serve.about import definition_of
 from queries.serve.cache import Reply
 from queries.serve.errors import as_json, status_of
 from queries.serve.guard import Guard
@@ -36,6 +37,7 @@ from queries.serve.question import Question, mistakes, question_of
 from queries.serve.responses import client_name, response_of
 from queries.serve.sdmx import add_sdmx
 from queries.serve.service import Format, Service, json_reply, values_json
+from queries.serve.tabulate import plan
 from queries.serve.values import variable_of
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -182,10 +184,7 @@ def _add_facts(app: FastAPI, server: Service) -> None:
 
     @app.get("/api/variables", summary="The release and its variables, with labels and values")
     async def variables(request: Request) -> Response:
-        reply = await server.reply(
-            "table", client_name(request), "variables", lambda _: json_reply(server.about())
-        )
-        return response_of(request, reply)
+        return await server.answer(request, "variables", lambda _: json_reply(server.about()))
 
     @app.get("/api/values", summary="Released values of one variable, in pages")
     async def values(
@@ -195,16 +194,14 @@ def _add_facts(app: FastAPI, server: Service) -> None:
         size: Annotated[int, Query(ge=1, le=1000)] = 300,
     ) -> Response:
         variable = variable_of(server.variables, column)
-        values = values_json(variable, start, size)
-        n_values = len(variable.values)
+        found = {"column": column, "n_values": len(variable.values)}
         return response_of(
-            request, json_reply({"column": column, "n_values": n_values, "values": values})
+            request, json_reply({**found, "values": values_json(variable, start, size)})
         )
 
     @app.get("/api/tables", summary="All released tables")
     async def tables(request: Request) -> Response:
-        reply = await server.reply("table", client_name(request), "tables", server.tables)
-        return response_of(request, reply)
+        return await server.answer(request, "tables", server.tables)
 
     @app.get(
         "/api/plan",
@@ -214,13 +211,11 @@ def _add_facts(app: FastAPI, server: Service) -> None:
     )
     async def planned(request: Request) -> Response:
         question = question_of(request.query_params.multi_items())
-        reply = await server.reply(
-            "table",
-            client_name(request),
+        return await server.answer(
+            request,
             f"plan {question.link()}",
-            lambda stop: server.plan(question, stop),
+            lambda release: json_reply(plan(release, server.variables, question)),
         )
-        return response_of(request, reply)
 
 
 def _add_definitions(app: FastAPI, server: Service) -> None:
@@ -231,13 +226,10 @@ def _add_definitions(app: FastAPI, server: Service) -> None:
         summary="Definition, source, contact and population of a variable",
     )
     async def definition(request: Request, column: str) -> Response:
-        reply = await server.reply(
-            "table",
-            client_name(request),
-            f"definition {column}",
-            lambda stop: server.definition(column, stop),
-        )
-        return response_of(request, reply)
+        def make(release: Release) -> Reply:
+            return json_reply(definition_of(release, server.variables, server.beside, column))
+
+        return await server.answer(request, f"definition {column}", make)
 
     @app.get("/api/map", summary="Outlines of a variable's areas, if the release has a map")
     async def outlines(request: Request, column: str) -> Response:
@@ -250,13 +242,13 @@ def _add_tabulation(app: FastAPI, server: Service) -> None:
     async def table(
         request: Request, question: Question, format: Format, layout: tuple[str, bool] = ("", True)
     ) -> Response:
-        reply = await server.reply(
-            "table",
-            client_name(request),
+        return await server.answer(
+            request,
             f"tabulate {format} {layout} {question.link()}",
-            lambda stop: server.table(question, format, stop, layout=layout),
+            lambda release: server.table(release, question, format, layout),
+            name="table",
+            format=format,
         )
-        return response_of(request, reply, "table", format)
 
     shape = openapi.answers("table")
 
@@ -284,30 +276,20 @@ def _add_statements(app: FastAPI, server: Service) -> None:
     """Results of SQL statements, in pages or as files."""
 
     async def rows(request: Request, query: Statement) -> Response:
-        text, intervals, format = query.sql, query.intervals, query.format
-        key = f"{intervals:d} {text}"
-        client = client_name(request)
-        answer = await server.reply(
-            "sql", client, f"sql {key}", lambda stop: server.sql(text, stop, intervals=intervals)
-        )
-        if format == "json":
-            body = statement.page_of(answer, query.page, query.size, query.answer)
-            return response_of(request, Reply(body=body))
-        file = await server.reply(
-            "sql",
-            client,
-            f"file {format} {key}",
-            lambda stop: server.sql_file(answer, format, stop),
-        )
-        return response_of(request, file, "answer", format)
+        def page(reply: Reply) -> Reply:
+            return Reply(body=statement.page_of(reply, query.page, query.size, query.answer))
 
-    page = openapi.answers("page")
+        return await server.answer_sql(
+            request, query.sql, query.format, page, intervals=query.intervals
+        )
 
-    @app.get("/api/query", summary="One read-only SQL statement, in pages", responses=page)
+    shape = openapi.answers("page")
+
+    @app.get("/api/query", summary="One read-only SQL statement, in pages", responses=shape)
     async def query_link(request: Request, query: Annotated[Statement, Query()]) -> Response:
         return await rows(request, query)
 
-    @app.post("/api/query", summary="The same as a JSON request", responses=page)
+    @app.post("/api/query", summary="The same as a JSON request", responses=shape)
     async def query_body(request: Request, query: Statement) -> Response:
         return await rows(request, query)
 

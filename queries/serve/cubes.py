@@ -32,7 +32,6 @@ from queries.packs import (
     chosen_slices,
     chosen_table,
     dimension_of,
-    open_sources,
     pack_of,
     translations,
 )
@@ -114,7 +113,7 @@ class Cubes:
                 f"The selection combines {pieces:,} bands, totals and measures, the limit is {MOST_PIECES}; "
                 "select fewer"
             )
-        sources = replace(self._sources, release=release)
+        sources = Sources(release=release, spec=self._spec)
         return [
             chosen_table(
                 sources,
@@ -128,45 +127,40 @@ class Cubes:
             for m in measures
         ]
 
-    @property
-    def _sources(self) -> Sources:
-        return self._described[2]
+    @cached_property
+    def _spec(self) -> PackSpec:
+        title = self._release.title or self._release.logical_name
+        return PackSpec(
+            pack=PackInfo(title=title, languages=["en", *translations()]),
+            columns={c: ColumnSpec(parents=list(of)) for c, of in _levels(self._release).items()},
+        )
 
     @property
-    def _described(self) -> tuple[Pack, dict[str, Cube], Sources]:
+    def _described(self) -> tuple[Pack, dict[str, Cube]]:
         with self._lock:  # once, also where several ask
             return self._description
 
     @cached_property
-    def _description(self) -> tuple[Pack, dict[str, Cube], Sources]:
-        """Describe all tables; the connection to the release is open for as long as that takes."""
+    def _description(self) -> tuple[Pack, dict[str, Cube]]:
+        """All tables."""
         release = self._release
-        levels = _levels(release)
-        spec = PackSpec(
-            pack=PackInfo(
-                title=release.title or release.logical_name, languages=["en", *translations()]
-            ),
-            columns={c: ColumnSpec(parents=list(coarser)) for c, coarser in levels.items()},
-        )
-        with open_sources(release, spec) as sources:
-            # Tables with survey weights give the others their weighted counts.
-            tables = [table for table in release.tables if release.weight not in table]
-            used = {c for table in tables for c in table}
-            dimensions = {c: _dimension(c, sources) for c in release.columns if c in used}
-            measures = [_measures(release, table, dimensions) for table in tables]
-            axis = _axis(sources, dimensions, [m for given in measures for m in given])
-            cubes: dict[str, Cube] = {}
-            for table, given in zip(tables, measures, strict=True):
-                columns = tuple(c for c in release.columns if c in table)
-                name = "-".join(columns)
-                if not _PLAIN.fullmatch(name) or name in cubes:
-                    name = unused_name(f"T{len(cubes) + 1:04d}", cubes)
-                shell = _shell(name, [dimensions[c] for c in columns], axis, sources.words["by"])
-                cubes[name] = Cube(id=name, columns=columns, measures=given, shell=shell)
-            pack = pack_of(
-                sources, {**dimensions, axis.name: axis}, [c.shell for c in cubes.values()]
-            )
-        return pack, cubes, sources
+        sources = Sources(release=release, spec=self._spec)
+        # Tables with survey weights give the others their weighted counts.
+        tables = [table for table in release.tables if release.weight not in table]
+        used = {c for table in tables for c in table}
+        dimensions = {c: _dimension(c, sources) for c in release.columns if c in used}
+        measures = [_measures(release, table, dimensions) for table in tables]
+        axis = _axis(sources, dimensions, [m for given in measures for m in given])
+        cubes: dict[str, Cube] = {}
+        for table, given in zip(tables, measures, strict=True):
+            columns = tuple(c for c in release.columns if c in table)
+            name = "-".join(columns)
+            if not _PLAIN.fullmatch(name) or name in cubes:
+                name = unused_name(f"T{len(cubes) + 1:04d}", cubes)
+            shell = _shell(name, [dimensions[c] for c in columns], axis, sources.words["by"])
+            cubes[name] = Cube(id=name, columns=columns, measures=given, shell=shell)
+        pack = pack_of(sources, {**dimensions, axis.name: axis}, [c.shell for c in cubes.values()])
+        return pack, cubes
 
 
 def _levels(release: Release) -> dict[str, list[str]]:

@@ -18,8 +18,8 @@ import numpy as np
 from engine.errors import MissingPackage
 from engine.store import unused_name
 from queries.intervals import Tabulation
-from queries.packs import STATUSES, Dimension, Item, Pack, PackTable, as_json, dataset
-from queries.serve.values import BLANK_LABEL, Variable, key_of
+from queries.packs import Dimension, Item, Pack, PackTable, as_json, dataset, sorted_figures
+from queries.serve.values import Variable, key_of
 
 MEDIA = {
     "csv": "text/csv; charset=utf-8",
@@ -87,10 +87,13 @@ def jsonstat_of(
     table: Tabulation, *, label: str, source: str, pack: Pack, variables: Mapping[str, Variable]
 ) -> bytes:
     """Return a JSON-stat 2 dataset, as of a pack: one dimension per column, and one for value, low and high."""
-    orders = [_order(j, table, variables[c]) for j, c in enumerate(table.columns)]
+    orders = []
+    for j, c in enumerate(table.columns):
+        keys = {key[j] for key in table.keys}
+        known = (v.value for v in variables[c].values if v.value in keys)
+        orders.append({v: i for i, v in enumerate(known)})
     places = [[order[part] for order, part in zip(orders, key, strict=True)] for key in table.keys]
     index = np.array(places, dtype=np.int32).reshape(len(table), len(orders))
-    at = np.lexsort(index.T[::-1]) if orders else np.arange(len(table))
     cube = PackTable(
         id="",
         titles=(label,),
@@ -98,24 +101,12 @@ def jsonstat_of(
         dimensions=tuple(
             _dimension(variables[c], order) for c, order in zip(table.columns, orders, strict=True)
         ),
-        index=index[at],
-        value=table.value[at],
-        low=table.low[at],
-        high=table.high[at],
-        status=np.array([STATUSES.index(s) for s in table.status], dtype=np.uint8)[at],
         is_whole=table.measure == "count",
-        words=table.words,
+        **sorted_figures(table, index),
     )
     contents = cube.contents({word: texts[:1] for word, texts in pack.words.items()})
     out = dataset(cube, pack, 0, contents) | {"source": source}
     return as_json(out, compact=True).encode()
-
-
-def _order(place: int, table: Tabulation, variable: Variable) -> dict[Any, int]:
-    """Order of the keys that occur: as released, or in order of appearance (bands)."""
-    keys = dict.fromkeys(key[place] for key in table.keys)
-    known = [v.value for v in variable.values if v.value in keys]
-    return {v: i for i, v in enumerate(dict.fromkeys([*known, *keys]))}
 
 
 def _dimension(variable: Variable, order: Mapping[Any, int]) -> Dimension:
@@ -125,7 +116,7 @@ def _dimension(variable: Variable, order: Mapping[Any, int]) -> Dimension:
         Item(
             code=key_of(v),
             key=key_of(v),
-            labels=(names.get(v, BLANK_LABEL if v is None else str(v)),),
+            labels=(names[v],),
             kind="value",
         )
         for v in order

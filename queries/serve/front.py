@@ -162,12 +162,7 @@ def _about(name: str, release: Release) -> dict[str, Any]:
         "title": release.title or name,
         "vintage": release.vintage,
         "n_tables": len(release.tables),
-        "variables": [
-            label or column
-            for column, label in release.sql(
-                "SELECT name, label FROM catalog.columns ORDER BY position"
-            ).rows
-        ],
+        "variables": list(release.labels.values()),
         "signature": said_of(release.signature),
     }
 

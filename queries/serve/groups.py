@@ -8,20 +8,19 @@ Values outside the groups stay separate and follow the groups.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from engine.errors import QueryRefused
 from engine.schema import literal, quoted
-from queries.serve.values import Value, Variable, bound_of, values_of
+from engine.texts import is_hidden
+from queries.serve.values import Value, Variable, bounds_of, values_of
 
 Group = tuple[str, tuple[str, ...]]
 """A name and its members: keys of values, or `low..high`."""
 _PARTS = re.compile(r"((?:[^\\|]|\\.)*)(\||\Z)", re.DOTALL)
 _RANGE = ".."
-_BIDI_CONTROLS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 
 
 def group_of(text: str) -> Group:
@@ -65,7 +64,7 @@ def check_groups(variable: Variable, groups: Sequence[Group]) -> None:
     names: set[str] = set()
     group_of_value: dict[Any, str] = {}
     for name, members in groups:
-        if not name.strip() or not members or any(map(_is_control, name)):
+        if not name.strip() or not members or any(map(is_hidden, name)):
             raise QueryRefused(
                 f"{variable.name}: group {name!r} needs a printable name and at least one value"
             )
@@ -115,8 +114,7 @@ def condition_of(variable: Variable, members: Iterable[str]) -> str:
         if ends is None:
             keys.append(member)
         else:
-            low, high = (constant(variable, end) for end in ends)
-            tests.append(f"{quoted(variable.name)} BETWEEN {low} AND {high}")
+            tests.append(range_sql(variable, ends))
     if keys:
         tests.insert(0, membership_sql(variable, values_of(variable, keys)))
     return tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})"
@@ -132,13 +130,18 @@ def membership_sql(variable: Variable, values: Sequence[Any]) -> str:
     return tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})"
 
 
+def range_sql(variable: Variable, ends: Sequence[Any]) -> str:
+    """Return a SQL condition for a range, both ends included."""
+    low, high = (constant(variable, end) for end in ends)
+    return f"{quoted(variable.name)} BETWEEN {low} AND {high}"
+
+
 def constant(variable: Variable, value: Any) -> str:
     """Return a value as a SQL literal."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return (
-        str(value) if variable.is_numeric or isinstance(value, int | float) else literal(str(value))
-    )
+    is_number = variable.is_numeric or isinstance(value, int | float)
+    return str(value) if is_number else literal(str(value))
 
 
 def inside(values: Iterable[Any], limits: Any) -> list[Any]:
@@ -153,16 +156,10 @@ def inside(values: Iterable[Any], limits: Any) -> list[Any]:
 
 def ends_of(variable: Variable, member: str) -> tuple[Any, Any] | None:
     """Both ends of a range; None for a single value."""
-    if variable.step is None or _RANGE not in member:
+    if variable.axis is None or _RANGE not in member:
         return None
     low, _, high = member.partition(_RANGE)
-    return bound_of(variable, low, is_high=False), bound_of(variable, high, is_high=True)
-
-
-def _is_control(character: str) -> bool:
-    """Whether a character is a control, surrogate or bidirectional control; joiners are allowed."""
-    is_bidi = unicodedata.bidirectional(character) in _BIDI_CONTROLS
-    return unicodedata.category(character) in ("Cc", "Cs") or is_bidi
+    return bounds_of(variable, (low, high))
 
 
 def _label(variable: Variable, value: Any) -> str:

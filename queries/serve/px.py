@@ -11,7 +11,6 @@ import html
 import json
 import math
 import re
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
@@ -36,10 +35,11 @@ from queries.packs import (
     pcaxis,
     status_word,
 )
+from queries.release import Release
 from queries.serve.cache import Reply
 from queries.serve.cubes import Cube, Measure
 from queries.serve.question import mistakes
-from queries.serve.responses import client_name, response_of, root_of
+from queries.serve.responses import root_of
 from queries.serve.service import Service, json_reply
 from queries.serve.tabulate import MAX_CELLS
 
@@ -96,13 +96,12 @@ def add_px(app: FastAPI, server: Service) -> None:
     ) -> Response:
         root = f"{root_of(request)}{PATH}"
 
-        def made(stop: threading.Event) -> Reply:
-            return server.limited(make(_asked(px, lang, root), stop))
+        def made(release: Release) -> Reply:
+            return server.limited(make(_asked(px, lang, root), release))
 
         key = json.dumps(["px", what, format, lang, root])
-        reply = await server.reply("table", client_name(request), key, made)
         ending = format if format not in ("json-stat2", "html") else ""
-        return response_of(request, reply, "table", ending or "json")
+        return await server.answer(request, key, made, name="table", format=ending or "json")
 
     @app.get(f"{PATH}/config", summary="PxWebApi 2: settings")
     async def config(request: Request, lang: Lang = "") -> Response:
@@ -164,7 +163,7 @@ def add_px(app: FastAPI, server: Service) -> None:
             request,
             given.get("lang", ""),
             what,
-            lambda asked, stop: px.data(asked, id, selected, format, shown, stop),
+            lambda asked, release: px.data(asked, release, id, selected, format, shown),
             format,
         )
 
@@ -356,16 +355,15 @@ class _Px:
     def data(
         self,
         asked: _Asked,
+        release: Release,
         name: str,
         selected: _Selection,
         format: str,
         shown: str,
-        stop: threading.Event,
     ) -> Reply:
         """Figures in a format."""
         cubes, server = self._server.cubes, self._server
         cube = cubes.cube(name)
-        release = server.release.until(stop.is_set)
         chosen, codes = self._selected(cube, selected)
         measures = [m for m in cube.measures if {*_codes(m)} & {*codes}]
         tables = cubes.figures(release, cube, chosen, measures, n_contents=len(codes))

@@ -26,12 +26,12 @@ from engine.units import Unit
 from queries.serve.groups import (
     case_of,
     check_groups,
-    constant,
     group_of,
     membership_sql,
+    range_sql,
     text_of,
 )
-from queries.serve.values import Band, Variable, bands_of, bound_of, key_of, values_of, variable_of
+from queries.serve.values import Band, Variable, bands_of, bounds_of, key_of, values_of, variable_of
 
 Percent = Literal["none", "total", "row", "column"]
 MeasureName = Literal["count", "ratio", "mean", "median", "quantile", "sum"]
@@ -237,8 +237,7 @@ def _check_values(question: Question, variables: Mapping[str, Variable]) -> None
     for c, keys in question.only.items():
         values_of(variables[c], keys)
     for c, ends in question.between.items():
-        for i, text in enumerate(ends):
-            bound_of(variables[c], text, is_high=bool(i))
+        bounds_of(variables[c], ends)
     for c in set(question.bands) & set(question.columns):
         bands_in(question, variables[c])
     for c, groups in question.groups.items():
@@ -272,9 +271,7 @@ def title_of(question: Question, variables: Mapping[str, Variable], unit: Unit) 
         more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
         filters.append(f"{variables[c].label}: {', '.join(words)}{more}")
     for c, ends in question.between.items():
-        low, high = (
-            key_of(bound_of(variables[c], text, is_high=bool(i))) for i, text in enumerate(ends)
-        )
+        low, high = map(key_of, bounds_of(variables[c], ends))
         filters.append(f"{variables[c].label}: {low} to {high}")
     joined = " and ".join([", ".join(by[:-1]), by[-1]] if len(by) > 1 else by)
     return "".join([word, f" by {joined}" if by else "", within, *(f"; only {f}" for f in filters)])
@@ -300,7 +297,10 @@ def sql_of(question: Question, variables: Mapping[str, Variable], logical_name: 
         membership_sql(variables[c], values_of(variables[c], keys))
         for c, keys in question.only.items()
     ]
-    wheres += [_ranged(ends, variables[c]) for c, ends in question.between.items()]
+    wheres += [
+        range_sql(variables[c], bounds_of(variables[c], ends))
+        for c, ends in question.between.items()
+    ]
     if wheres:
         lines.append("WHERE " + "\n  AND ".join(wheres))
     if heads:
@@ -348,11 +348,3 @@ def _measured(question: Question, variables: Mapping[str, Variable]) -> str:
     if question.measure == "ratio":
         return f"count(*) / nullif({total} - count(*), 0)"
     return f"100.0 * count(*) / {total}"
-
-
-def _ranged(ends: tuple[str, str], variable: Variable) -> str:
-    """The condition for a range."""
-    low, high = (
-        constant(variable, bound_of(variable, text, is_high=bool(i))) for i, text in enumerate(ends)
-    )
-    return f"{quoted(variable.name)} BETWEEN {low} AND {high}"

@@ -11,7 +11,6 @@ import datetime
 import io
 import json
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -30,9 +29,9 @@ from queries.packs import (
     sdmx_json,
     sdmx_structure,
 )
+from queries.release import Release
 from queries.serve.cache import Reply
 from queries.serve.cubes import Cube, Measure
-from queries.serve.responses import client_name, response_of
 from queries.serve.service import Service
 
 PATH = "/api/sdmx"
@@ -87,16 +86,14 @@ def add_sdmx(app: FastAPI, server: Service) -> None:
         if resource in ("structure", "availability"):
             resource, *parts = parts or [""]
 
-        def make(stop: threading.Event) -> Reply:
+        def make(release: Release) -> Reply:
             if path.startswith("data/"):
-                return sdmx.data(parts, limits, media, stop)
-            return sdmx.structure(resource, parts, references != "none", media)
+                return server.limited(sdmx.data(release, parts, limits, media))
+            return server.limited(sdmx.structure(resource, parts, references != "none", media))
 
-        key = json.dumps(["sdmx", media, references, path, limits])
-        reply = await server.reply(
-            "table", client_name(request), key, lambda stop: server.limited(make(stop))
+        return await server.answer(
+            request, json.dumps(["sdmx", media, references, path, limits]), make
         )
-        return response_of(request, reply)
 
 
 def _format_of(accept: str, known: Mapping[str, str]) -> str:
@@ -141,13 +138,12 @@ class _Sdmx:
         return Reply(body=_as_ml(message, media), media_type=media)
 
     def data(
-        self, parts: Sequence[str], limits: Mapping[str, str], media: str, stop: threading.Event
+        self, release: Release, parts: Sequence[str], limits: Mapping[str, str], media: str
     ) -> Reply:
         """Figures for a key."""
         cube, key = self._flow(parts)
         cubes, pack = self._server.cubes, self._server.cubes.pack
         chosen, measures = _chosen(cube, key, limits)
-        release = self._server.release.until(stop.is_set)
         tables = cubes.figures(release, cube, chosen, measures, n_contents=len(measures))
         table = _stacked(cube, tables, measures)
         if "json" in media:

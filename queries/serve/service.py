@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
+from fastapi import Request, Response
 
 from engine.errors import NotAnswerable, QueryRefused, SpecError, TablepackError, TooLarge
 from engine.schema import MAX_WIDTH, column_set
@@ -27,13 +28,14 @@ from queries.requests import TableRequest, leave_request, read_requests
 from queries.sandbox import LimitedProcesses
 from queries.serve import downloads
 from queries.serve import sql as statement
-from queries.serve.about import About, about_of, definition_of, outlines_of
+from queries.serve.about import About, about_of, outlines_of
 from queries.serve.cache import Reply, ReplyCache
 from queries.serve.cubes import Cubes
 from queries.serve.lanes import Lane
 from queries.serve.limits import Limits
 from queries.serve.question import Question, title_of
-from queries.serve.tabulate import answer, as_json, plan, variables_of_answer
+from queries.serve.responses import client_name, response_of
+from queries.serve.tabulate import answer, as_json, displayed
 from queries.serve.values import Variable, key_of, variable_of, variables_of
 from queries.serve.workbook import Shown, cross_table
 from queries.sql import marked, workbook_of
@@ -110,13 +112,62 @@ class Service:
 
         threading.Thread(target=draw, daemon=True).start()
 
-    async def reply(
-        self, kind: Kind, client: str, question: str, make: Callable[[threading.Event], Reply]
+    async def answer(
+        self,
+        request: Request,
+        question: str,
+        make: Callable[[Release], Reply],
+        *,
+        name: str = "",
+        format: str = "json",
+    ) -> Response:
+        """Answer a request from the tables: from the cache, or newly made in its lane.
+
+        question: The key of the cache. make: Takes a handle that is cancelled when the client leaves. name, format: Of
+        a file.
+        """
+
+        def made(stop: threading.Event) -> Reply:
+            return make(self.release.until(stop.is_set))
+
+        reply = await self._reply("table", request, question, made)
+        return response_of(request, reply, name, format)
+
+    async def answer_sql(
+        self,
+        request: Request,
+        text: str,
+        format: Format,
+        page: Callable[[Reply], Reply],
+        *,
+        intervals: bool,
+    ) -> Response:
+        """Answer a statement of an untrusted user, by a page of its rows or as a file."""
+        key = f"{intervals:d} {text}"
+
+        def run(stop: threading.Event) -> Reply:
+            entity = self.release.entity
+            return statement.run(
+                self.statements, text, self.limits, entity, stop=stop, intervals=intervals
+            )
+
+        reply = await self._reply("sql", request, f"sql {key}", run)
+        if format == "json":
+            return response_of(request, page(reply))
+
+        def made(stop: threading.Event) -> Reply:
+            return self._sql_file(reply, format, stop)
+
+        file = await self._reply("sql", request, f"file {format} {key}", made)
+        return response_of(request, file, "answer", format)
+
+    async def _reply(
+        self, kind: Kind, request: Request, question: str, make: Callable[[threading.Event], Reply]
     ) -> Reply:
         """Return the reply to a query, from the cache or newly made in its lane."""
         reply = self.cache.get(question)
         if reply is None:
-            reply = await self.lanes[kind].run(client, make)
+            reply = await self.lanes[kind].run(client_name(request), make)
             self.cache.put(question, reply)
         return reply
 
@@ -204,7 +255,7 @@ class Service:
             "type": variable.sql_type,
             "is_numeric": variable.is_numeric,
             "is_weight": variable.is_weight,
-            "is_ordered": variable.step is not None,
+            "is_ordered": variable.axis is not None,
             "is_released": any(variable.name in t for t in self.release.tables),
             "bands": list(variable.widths),
             "periods": variable.periods,
@@ -216,12 +267,6 @@ class Service:
             "values": values_json(variable, 0, _FEW_VALUES) if is_short else None,
         }
 
-    def definition(self, column: str, stop: threading.Event) -> Reply:
-        """The definition of a variable."""
-        variable_of(self.variables, column)
-        release = self.release.until(stop.is_set)
-        return json_reply(definition_of(release, self.variables, self.beside, column))
-
     def outlines(self, column: str) -> Reply:
         """The map of a variable."""
         variable_of(self.variables, column)
@@ -229,36 +274,22 @@ class Service:
             raise NotAnswerable(f"{column} has no map")
         return self.maps[column]
 
-    def plan(self, question: Question, stop: threading.Event) -> Reply:
-        """Return which table would answer a query."""
-        return json_reply(plan(self.release.until(stop.is_set), self.variables, question))
-
-    def tables(self, stop: threading.Event) -> Reply:
+    def tables(self, release: Release) -> Reply:
         """All tables with their key figures."""
-        rows = (
-            self.release.until(stop.is_set)
-            .sql(
-                "SELECT columns, rows, cells, noise_sd, suppressed_share, rounding_gap, "
-                "coalesce(json_extract_string(card, '$.wide'), '{}') <> '{}' "
-                "FROM catalog.tables ORDER BY width, columns"
-            )
-            .rows
-        )
+        rows = release.sql(
+            "SELECT columns, rows, cells, noise_sd, suppressed_share, rounding_gap, "
+            "coalesce(json_extract_string(card, '$.wide'), '{}') <> '{}' "
+            "FROM catalog.tables ORDER BY width, columns"
+        ).rows
         names = ("columns", "rows", "cells", "noise_sd", "suppressed_share", "rounding_gap")
         return json_reply(
             {"tables": [dict(zip((*names, "is_modelled"), row, strict=True)) for row in rows]}
         )
 
     def table(
-        self,
-        question: Question,
-        format: Format,
-        stop: threading.Event,
-        *,
-        layout: tuple[str, bool] = ("", True),
+        self, release: Release, question: Question, format: Format, layout: tuple[str, bool]
     ) -> Reply:
         """Answer a query in a format; `layout`: the row order of a workbook, and whether it has intervals."""
-        release = self.release.until(stop.is_set)
         table = answer(release, self.variables, question)
         cells = table.cells
         card = release.card(*cells.table).sentences() if cells.table else []
@@ -271,7 +302,7 @@ class Service:
                 label=self.release.title,
                 source=self.source,
                 pack=self.cubes.pack,
-                variables=variables_of_answer(question, self.variables),
+                variables=displayed(question, self.variables),
             )
             return Reply(body=dataset, media_type=downloads.MEDIA[format])
         names, rows = downloads.rows_of(cells)
@@ -284,18 +315,7 @@ class Service:
             shown = Shown(title=title, body=body, sort=layout[0], has_intervals=layout[1])
         return self.file(format, names, rows, notes, shown)
 
-    def sql(self, text: str, stop: threading.Event, *, intervals: bool = False) -> Reply:
-        """Run a statement until it is answered or the client disconnects."""
-        return statement.run(
-            self.statements,
-            text,
-            self.limits,
-            self.release.entity,
-            stop=stop,
-            intervals=intervals,
-        )
-
-    def sql_file(self, reply: Reply, format: Format, stop: threading.Event) -> Reply:
+    def _sql_file(self, reply: Reply, format: Format, stop: threading.Event) -> Reply:
         """Return a statement's result as a file; workbooks, made for reading, also have marks and notes."""
         names, rows = statement.all_rows(reply, self.release.until(stop.is_set).check_cancelled)
         if format != "xlsx":

@@ -18,7 +18,7 @@ from queries.intervals import CrossTable, Slice, Tabulation, adding_up
 from queries.release import Release
 from queries.serve.groups import ends_of, grouped_variable, inside, members_of
 from queries.serve.question import Question, bands_in, check, sql_of
-from queries.serve.values import BLANK_LABEL, MOST_PERIODS, Band, Variable, bound_of, values_of
+from queries.serve.values import MOST_PERIODS, Band, Value, Variable, bounds_of, values_of
 
 MAX_CELLS = 20_000
 MOST_PIECES = 60
@@ -51,7 +51,7 @@ def answer(release: Release, variables: Mapping[str, Variable], question: Questi
     over = {"none": None, "total": (), "row": rows, "column": cols}[percent]
     within = None if over is None else ()
     cells = table.figures(question.columns, over)
-    has_both = bool(rows and cols)
+    has_both, shown = bool(rows and cols), displayed(question, variables)
     n_rows = len(rows)
     has_total = over is None and question.columns
     total = table.figures(()) if has_total else None
@@ -59,22 +59,26 @@ def answer(release: Release, variables: Mapping[str, Variable], question: Questi
     return Answer(
         question=question,
         cells=replace(cells, words=f"{cells.words} {note}".strip()),
-        rows=_heads(question, rows, variables, (k[:n_rows] for k in cells.keys)),
-        cols=_heads(question, cols, variables, (k[n_rows:] for k in cells.keys)),
+        rows=_heads([shown[c] for c in rows], (k[:n_rows] for k in cells.keys)),
+        cols=_heads([shown[c] for c in cols], (k[n_rows:] for k in cells.keys)),
         row_total=table.figures(rows, within) if has_both and percent != "row" else None,
         col_total=table.figures(cols, within) if has_both and percent != "column" else None,
         total=total,
     )
 
 
-def variables_of_answer(
-    question: Question, variables: Mapping[str, Variable]
-) -> dict[str, Variable]:
-    """Return the variables with custom groups in place of their members."""
-    grouped = {
-        c: grouped_variable(variables[c], question.groups.get(c, ())) for c in question.columns
-    }
-    return {**variables, **grouped}
+def displayed(question: Question, variables: Mapping[str, Variable]) -> dict[str, Variable]:
+    """Return the variables, those of rows and columns with custom groups or bands in the place of their members."""
+    out = dict(variables)
+    for c in question.columns:
+        if c in question.bands:
+            labels = [label for label, _, _ in bands_in(question, variables[c])]
+            bands = [Value(key=label, value=label, label=label, n=0) for label in labels]
+            blank = [v for v in variables[c].values if v.value is None]
+            out[c] = replace(variables[c], values=(*bands, *blank))
+        elif c in question.groups:
+            out[c] = grouped_variable(variables[c], question.groups[c])
+    return out
 
 
 def route_of(release: Release, question: Question) -> Any:
@@ -111,28 +115,26 @@ def plan(release: Release, variables: Mapping[str, Variable], question: Question
 
 def n_cells(question: Question, variables: Mapping[str, Variable]) -> int:
     """Return the most cells that a query's table can have."""
-    return math.prod(_n_positions(c, question, variables[c]) for c in question.columns)
+    shown = displayed(question, variables)
+    return math.prod(_n_positions(c, question, shown[c]) for c in question.columns)
 
 
-def _n_positions(column: str, question: Question, variable: Variable) -> int:
-    if column in question.bands:
-        return len(bands_in(question, variable)) + 1
-    if column in question.groups:
-        return len(grouped_variable(variable, question.groups[column]).values)
-    return len(question.only.get(column, variable.values))
+def _n_positions(column: str, question: Question, shown: Variable) -> int:
+    is_filtered = column in question.only and not {column} & {*question.bands, *question.groups}
+    return len(question.only[column] if is_filtered else shown.values)
 
 
 def _check_size(question: Question, variables: Mapping[str, Variable]) -> None:
     """Refuse a table that is too large to read or compute."""
-    size = n_cells(question, variables)
+    shown = displayed(question, variables)
+    n = {c: _n_positions(c, question, shown[c]) for c in question.columns}
+    size = math.prod(n.values())
     bands = math.prod(
-        len(question.groups[c]) + 1
-        if c in question.groups
-        else _n_positions(c, question, variables[c])
+        len(question.groups[c]) + 1 if c in question.groups else n[c]
         for c in question.columns
         if c in question.groups or c in question.bands
     )
-    most = max(question.columns, default="", key=lambda c: _n_positions(c, question, variables[c]))
+    most = max(n, default="", key=n.__getitem__)
     hint = (
         f"put {most} in bands"
         if most and variables[most].widths
@@ -189,12 +191,7 @@ def _cross_table(
 ) -> CrossTable:
     """The query as a `queries.intervals.CrossTable`."""
     where: dict[str, Any] = {c: values_of(variables[c], keys) for c, keys in question.only.items()}
-    for c, (low, high) in question.between.items():
-        ends = (
-            bound_of(variables[c], low, is_high=False),
-            bound_of(variables[c], high, is_high=True),
-        )
-        where[c] = ends
+    where |= {c: bounds_of(variables[c], ends) for c, ends in question.between.items()}
     slices: dict[str, list[Slice]] = {}
     for c in question.columns:
         if question.groups.get(c):
@@ -233,7 +230,7 @@ def _group_slices(variable: Variable, question: Question, limits: Any) -> Iterat
 
 def _band_slices(variable: Variable, bands: list[Band], limits: Any) -> Iterator[Slice]:
     """The bands of a column that pass the filter, then the blank."""
-    for _, label, low, high in bands:
+    for label, low, high in bands:
         if isinstance(limits, tuple):
             low, high = max(low, limits[0]), min(high, limits[1])
         if isinstance(limits, list):
@@ -246,32 +243,18 @@ def _band_slices(variable: Variable, bands: list[Band], limits: Any) -> Iterator
         yield Slice(limits=[None])
 
 
-def _heads(
-    question: Question,
-    columns: Sequence[str],
-    variables: Mapping[str, Variable],
-    keys: Iterator[tuple[Any, ...]],
-) -> Keys:
+def _heads(variables: Sequence[Variable], keys: Iterator[tuple[Any, ...]]) -> Keys:
     """Return the keys of one side, in the order of the columns' values."""
-    orders = [_order(c, question, variables[c]) for c in columns]
+    orders = [{v.value: i for i, v in enumerate(variable.values)} for variable in variables]
     by_place = {tuple(o[k] for o, k in zip(orders, key, strict=True)): key for key in keys}
     return tuple(by_place[place] for place in sorted(by_place))
-
-
-def _order(column: str, question: Question, variable: Variable) -> dict[Any, int]:
-    """Order of a column's keys."""
-    if column in question.bands:
-        labels = [label for _, label, _, _ in bands_in(question, variable)]
-        return {v: i for i, v in enumerate([*labels, None])}
-    groups = question.groups.get(column, ())
-    return {v.value: i for i, v in enumerate(grouped_variable(variable, groups).values)}
 
 
 def as_json(answer: Answer, variables: Mapping[str, Variable]) -> dict[str, Any]:
     """Return an answer as plain values: matrices by row, NaN as null."""
     question, cells = answer.question, answer.cells
-    grouped = variables_of_answer(question, variables)
-    labels = {c: {v.value: v.label for v in grouped[c].values} for c in question.columns}
+    shown = displayed(question, variables)
+    labels = {c: {v.value: v.label for v in shown[c].values} for c in question.columns}
 
     def head(columns: Sequence[str]) -> list[dict[str, str]]:
         return [{"name": c, "label": variables[c].label} for c in columns]
@@ -283,8 +266,12 @@ def as_json(answer: Answer, variables: Mapping[str, Variable]) -> dict[str, Any]
         "percent": question.percent,
         "rows": head(question.rows),
         "cols": head(question.cols),
-        "row_heads": [_labels(key, question.rows, labels) for key in answer.rows],
-        "col_heads": [_labels(key, question.cols, labels) for key in answer.cols],
+        "row_heads": [
+            [labels[c][v] for c, v in zip(question.rows, key, strict=True)] for key in answer.rows
+        ],
+        "col_heads": [
+            [labels[c][v] for c, v in zip(question.cols, key, strict=True)] for key in answer.cols
+        ],
         "cells": _figures(cells, [(*r, *c) for r in answer.rows for c in answer.cols]),
         "row_total": _figures(answer.row_total, answer.rows),
         "col_total": _figures(answer.col_total, answer.cols),
@@ -292,14 +279,6 @@ def as_json(answer: Answer, variables: Mapping[str, Variable]) -> dict[str, Any]
         "table": list(cells.table),
         "words": cells.words,
     }
-
-
-def _labels(key: tuple[Any, ...], columns: Sequence[str], labels: Mapping[str, Any]) -> list[str]:
-    """Labels of a key; the key of a band is its label."""
-    return [
-        labels[c].get(v, BLANK_LABEL if v is None else str(v))
-        for c, v in zip(columns, key, strict=True)
-    ]
 
 
 def _figures(table: Tabulation | None, keys: Keys | list[Any]) -> dict[str, list[Any]] | None:

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Literal
 
 from engine.errors import NotAnswerable, QueryRefused
-from engine.periods import MONTHS
-from engine.schema import Resolution
+from queries.packs import Axis, axis_of
 from queries.release import Release
 from queries.sql import near_names
 
@@ -30,9 +30,8 @@ MOST_PERIODS = 120
 PERIODS = {"month": 1, "quarter": 3, "year": 12}
 """Bands of the calendar, in months; years where they are too many for bands of one."""
 Width = int | Literal["month", "quarter", "year"]
-Band = tuple[str, str, Any, Any]
-"""Key, label, lowest and highest value (both included)."""
-_DATED = ("DATE", "TIMESTAMP")
+Band = tuple[str, Any, Any]
+"""Label, lowest and highest value (both included)."""
 _MINUTES = (1, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720)
 """Widths of bands of times."""
 
@@ -54,10 +53,9 @@ class Variable:
     name: str
     label: str
     sql_type: str
-    step: Any  # Distance between neighbouring values; None: categorical, without ranges
+    axis: Axis | None  # Scale of the values; None: categorical, without ranges
     values: tuple[Value, ...]  # Released values in order, including the blank
     is_weight: bool = False  # It holds survey weights
-    period: str = ""  # Dates and times: the period that each value begins, such as "month"
     by_key: Mapping[str, Value] = field(init=False, repr=False, compare=False)  # Values by key
     # Values without the blank.
     known: tuple[Any, ...] = field(init=False, repr=False, compare=False)
@@ -70,7 +68,7 @@ class Variable:
     @property
     def is_numeric(self) -> bool:
         """Whether means and sums make sense."""
-        return self.step is not None and not (self.is_dated or self.is_clock)
+        return self.axis is not None and not (self.is_dated or self.is_clock)
 
     @property
     def blank_label(self) -> str | None:
@@ -80,64 +78,53 @@ class Variable:
     @property
     def widths(self) -> tuple[int, ...]:
         """Suggested band widths; years for dates, minutes for times."""
-        if self.step is None or len(self.known) < 2 * _FEWEST_BANDS:
+        if self.axis is None or len(self.known) < 2 * _FEWEST_BANDS:
             return ()
-        low, high = _number(self.known[0]), _number(self.known[-1])
         steps = _MINUTES if self.is_clock else [m * 10**k for k in range(13) for m in (1, 2, 5)]
         fewest = _FEWEST_YEARS if self.is_dated else _FEWEST_BANDS
-        fit = [w for w in steps if fewest <= _n_bands(low, high, w) <= _MOST_BANDS]
-        return tuple(w for w in fit if not self.is_numeric or w > self.step)[:_MOST_WIDTHS]
+        fit = [w for w in steps if fewest <= _n_bands(self.axis, self.known, w) <= _MOST_BANDS]
+        return tuple(w for w in fit if not self.is_numeric or w > self.axis.step)[:_MOST_WIDTHS]
 
     @property
     def is_dated(self) -> bool:
         """Whether its values are dates or timestamps."""
-        return self.sql_type in _DATED
+        return self.axis is not None and self.axis.is_dated
 
     @property
     def is_clock(self) -> bool:
         """Whether its values are times of day."""
-        return self.sql_type == "TIME"
+        return self.axis is not None and self.axis.is_clock
 
     @property
     def periods(self) -> dict[str, int]:
         """Number of months, quarters and years; left out if one covers everything, and years that are bands anyhow."""
-        if not self.is_dated or not self.known:
+        if self.axis is None or not self.is_dated:
             return {}
-        months = _months(self.known[-1]) - _months(self.known[0]) + 1
-        least = MONTHS.get(self.period, 0)
+        months = _n_places(self.axis, self.known, Fraction(1))
         return {
             name: math.ceil(months / n)
             for name, n in PERIODS.items()
-            if months > n >= least and not (name == "year" and 1 in self.widths)
+            if months > n >= self.axis.step and not (name == "year" and 1 in self.widths)
         }
 
 
 def variables_of(release: Release) -> dict[str, Variable]:
     """Return the variables of a release in source order."""
-    rows = release.sql(
-        "SELECT name, label, kind, sql_type, resolution FROM catalog.columns ORDER BY position"
-    ).rows
-    outside = dict(
-        release.sql(
-            "SELECT column_name, complete FROM catalog.universes WHERE outside IS NULL"
-        ).rows
-    )
     out = {}
-    for name, label, kind, type_, written in rows:
-        released = release.values(name)
-        blank = _OUTSIDE[outside[name]] if name in outside else BLANK_LABEL
+    for name, column in release.described.items():
+        released, universe = release.values(name), column.universe
+        has_own = universe is not None and universe.outside is None
+        blank = _OUTSIDE[universe.complete] if universe is not None and has_own else BLANK_LABEL
         labels = _distinct_labels([(v, _label(v, text, blank)) for v, text, _ in released])
         values = tuple(
             Value(key=key_of(v), value=v, label=text, n=int(n or 0))
             for (v, _, n), text in zip(released, labels, strict=True)
         )
-        resolution = None if written is None else Resolution.read(written)
         out[name] = Variable(
             name=name,
-            label=label or name,
-            sql_type=type_,
-            step=_step(kind, type_, resolution),
-            period=resolution.period if resolution else "",
+            label=release.labels[name],
+            sql_type=release.columns[name],
+            axis=axis_of(column, release.columns[name], [v for v, *_ in released if v is not None]),
             values=values,
             is_weight=name == release.weight,
         )
@@ -167,73 +154,86 @@ def values_of(variable: Variable, keys: Iterable[str]) -> list[Any]:
     return out
 
 
-def bound_of(variable: Variable, text: str, *, is_high: bool) -> Any:
-    """Return one end of a range from its text; empty: the lowest or highest released value."""
-    if variable.step is None or not variable.known:
+def bounds_of(variable: Variable, ends: Sequence[str]) -> tuple[Any, Any]:
+    """Return both ends of a range from their texts; empty: the lowest or highest released value."""
+    known = variable.known
+    if variable.axis is None:
         raise QueryRefused(f"{variable.name} is categorical: select values instead of a range")
-    if text == "":
-        return variable.known[-1 if is_high else 0]
-    try:
-        of_type = type(variable.known[0])
-        return of_type(_finite(text)) if variable.is_numeric else of_type.fromisoformat(text)
-    except (ValueError, ArithmeticError):
-        raise QueryRefused(
-            f"{text!r} is not a valid {variable.sql_type} for {variable.name}; example: {key_of(variable.known[0])}"
-        ) from None
+
+    def bound(text: str, outermost: Any) -> Any:
+        try:
+            of_type = type(known[0])
+            if text == "":
+                return outermost
+            return of_type(_finite(text)) if variable.is_numeric else of_type.fromisoformat(text)
+        except (ValueError, ArithmeticError):
+            raise QueryRefused(
+                f"{text!r} is not a valid {variable.sql_type} for {variable.name}; example: {key_of(known[0])}"
+            ) from None
+
+    return bound(ends[0], known[0]), bound(ends[1], known[-1])
 
 
 def bands_of(variable: Variable, width: Width, ends: tuple[str, str] | None = None) -> list[Band]:
     """Return the bands of a variable; for periods of the calendar, those in a range."""
     if isinstance(width, str):
         return _periods(variable, width, ends)
-    if not variable.widths:
+    axis = variable.axis
+    if axis is None or not variable.widths:
         raise QueryRefused(f"{variable.name} cannot be put in bands; use single values")
-    low, high = _number(variable.known[0]), _number(variable.known[-1])
-    if width < 1 or _n_bands(low, high, width) > _MOST_BANDS:
+    if width < 1 or _n_bands(axis, variable.known, width) > _MOST_BANDS:
         offered = ", ".join(map(str, variable.widths))
         raise QueryRefused(
             f"A band width of {width} gives more than {_MOST_BANDS} bands of {variable.name}; try {offered}"
         )
-    starts = range(math.floor(low / width) * width, math.floor(high / width) * width + 1, width)
-    return [_band(variable, start, width) for start in starts]
+    return [_band(axis, *ends) for ends in _ends(axis, variable.known, width * _unit(axis))]
+
+
+def _unit(axis: Axis) -> int:
+    """What a width counts on a scale: of dates years, of times minutes."""
+    return 12 if axis.is_dated else 60 if axis.is_clock else 1
+
+
+def _n_bands(axis: Axis, known: Sequence[Any], width: int) -> int:
+    return _n_places(axis, known, Fraction(width * _unit(axis)))
+
+
+def _n_places(axis: Axis, known: Sequence[Any], width: Fraction) -> int:
+    """Number of bands from the first to the last of some values."""
+    return axis.place(known[-1]) // width - axis.place(known[0]) // width + 1
+
+
+def _ends(axis: Axis, known: Sequence[Any], width: int) -> list[tuple[Any, Any]]:
+    """The first and last value of each band from the first to the last of some values."""
+    numbers = range(axis.place(known[0]) // width, axis.place(known[-1]) // width + 1)
+    return [
+        (axis.value(Fraction(at * width)), axis.before(Fraction((at + 1) * width)))
+        for at in numbers
+    ]
 
 
 def _periods(variable: Variable, name: str, ends: tuple[str, str] | None) -> list[Band]:
     """Months, quarters or years in a range; those at its ends are complete."""
-    if not variable.is_dated or not variable.known:
+    axis, known = variable.axis, variable.known
+    if axis is None or not axis.is_dated:
         raise QueryRefused(f"{variable.name} has no {name}s: it is not a date column")
-    of_type, long = type(variable.known[0]), PERIODS[name]
-    limits = [bound_of(variable, t, is_high=bool(i)) for i, t in enumerate(ends or ("", ""))]
-    low = max(variable.known[0], limits[0])
-    high = min(variable.known[-1], limits[1])
-    months = range(_months(low) // long * long, _months(high) + 1, long)
-    if len(months) > MOST_PERIODS:
+    limits = bounds_of(variable, ends or ("", ""))
+    inside = max(known[0], limits[0]), min(known[-1], limits[1])
+    n = _n_places(axis, inside, Fraction(PERIODS[name]))
+    if n > MOST_PERIODS:
         raise QueryRefused(
-            f"{variable.name} covers {len(months):,} {name}s, the limit is {MOST_PERIODS}; select a shorter "
+            f"{variable.name} covers {n:,} {name}s, the limit is {MOST_PERIODS}; select a shorter "
             f"range with from.{variable.name} and to.{variable.name}"
         )
-    out = []
-    for start in months:
-        year, month = divmod(start, 12)
-        first = of_type(year, month + 1, 1)
-        last = start + long
-        after = (
-            of_type.max
-            if last >= _LAST_MONTH
-            else of_type(last // 12, last % 12 + 1, 1) - variable.step
-        )
-        rest = {"month": f"-{month + 1:02}", "quarter": f" Q{month // long + 1}", "year": ""}
-        text = f"{year:04}{rest[name]}"
-        out.append((text, text, first, after))
-    return out
-
-
-def _months(day: datetime.date) -> int:
-    """Months since year 0."""
-    return day.year * 12 + day.month - 1
-
-
-_LAST_MONTH = 9999 * 12 + 11
+    forms = {
+        "month": "{0.year:04}-{0.month:02}",
+        "quarter": "{0.year:04} Q{1}",
+        "year": "{0.year:04}",
+    }
+    return [
+        (forms[name].format(low, (low.month + 2) // 3), low, high)
+        for low, high in _ends(axis, inside, PERIODS[name])
+    ]
 
 
 def key_of(value: Any) -> str:
@@ -250,47 +250,14 @@ def key_of(value: Any) -> str:
     return BLANK + text if text.startswith(BLANK) else text
 
 
-def _band(variable: Variable, start: int, width: int) -> tuple[str, str, Any, Any]:
-    """The band that starts at a number."""
-    of_type = type(variable.known[0])
-    if variable.is_dated:
-        first, after = max(start, 1), min(start + width, 9999)
-        low, high = of_type(first, 1, 1), of_type(after, 1, 1) - variable.step
-        label = str(first) if width == 1 else f"{first} to {after - 1}"
-        return f"{first}..{after - 1}", label, low, high
-    if variable.is_clock:
-        low, high = of_type(*divmod(start, 60)), of_type(*divmod(start + width - 1, 60), 59)
-        return f"{low}..{high}", f"{low:%H:%M} to {high:%H:%M}", low, high
-    low, high = of_type(start), of_type(start + width) - of_type(variable.step)
-    if isinstance(low, Decimal):
-        low = low.quantize(variable.step)
-    texts = key_of(low), key_of(high)
-    return "..".join(texts), f"{_grouped(low)} to {_grouped(high)}", low, high
-
-
-def _number(value: Any) -> float:
-    """A value as a number for banding; the year of dates, the minute of times."""
-    if isinstance(value, datetime.time):
-        return float(60 * value.hour + value.minute)
-    return float(value.year if isinstance(value, datetime.date) else value)
-
-
-def _n_bands(low: float, high: float, width: float) -> int:
-    return math.floor(high / width) - math.floor(low / width) + 1
-
-
-def _step(kind: str, type_: str, resolution: Resolution | None) -> Any:
-    """Distance between neighbouring values, in their own type."""
-    if kind in ("category", "text", "boolean"):
-        return None
-    if type_ in (*_DATED, "TIME"):
-        return datetime.timedelta(days=1) if type_ == "DATE" else datetime.timedelta(seconds=1)
-    if resolution is not None and type_ != "BIGINT":
-        step = Decimal(resolution.base) ** resolution.exponent
-        return step if type_.startswith("DECIMAL") else float(step)
-    if resolution is not None:
-        return int(resolution.step)
-    return 1 if type_ in ("BIGINT", "INTEGER") else None
+def _band(axis: Axis, low: Any, high: Any) -> Band:
+    """A band with its label."""
+    if axis.is_dated:
+        years = dict.fromkeys([low.year, high.year])
+        return " to ".join(map(str, years)), low, high
+    if axis.is_clock:
+        return f"{low:%H:%M} to {high:%H:%M}", low, high
+    return f"{_grouped(low)} to {_grouped(high)}", low, high
 
 
 def _finite(text: str) -> str:

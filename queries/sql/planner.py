@@ -56,8 +56,6 @@ _EXPLAIN = re.compile(
 )
 _LOAD = re.compile(r"\A(?:\s|;|--[^\n]*\n|/\*.*?\*/)*LOAD\b", re.IGNORECASE | re.DOTALL)
 _PLANNING_S = 60.0
-_LISTINGS = ("DUCKDB_TABLES", "DUCKDB_VIEWS", "DUCKDB_COLUMNS", "DUCKDB_SCHEMAS")
-"""Operators that list the objects of a database."""
 NO_ADVICE = Advice(warnings=(), may_look_up=False)
 
 
@@ -72,44 +70,31 @@ class Reads:
     # known only when it is run.
     is_multi: bool = False
     parts: tuple[ColumnSet, ...] = ()  # The columns of each scan of the logical table
-    # It lists tables, views, columns or schemas, and does not read the logical table.
-    is_listing: bool = False
 
 
 class StubPlanner:
     """Plans statements on a stub of the logical table; lives as long as its release is open.
 
-    release: A release to attach, so that statements can also name its views and catalogue.
+    known: The names that statements can use.
+    release: A release to attach, so that they can also name its views and catalogue.
     """
 
     def __init__(
         self,
-        columns: Mapping[str, str],
-        logical_name: str,
+        known: Vocabulary,
         *,
         release: Path | None = None,
-        tables: tuple[ColumnSet, ...] = (),
         oversight: Oversight | None = None,
-        of_entities: str = "",
-        hidden: Mapping[str, str] | None = None,
     ) -> None:
-        self._oversight = oversight
-        self._names = tuple(columns)
-        self._known = Vocabulary(
-            columns=self._names,
-            logical_name=logical_name,
-            tables=tables,
-            of_entities=of_entities,
-            hidden=hidden or {},
-        )
-        typed = ", ".join(f"{_dummy(type_)} AS {quoted(c)}" for c, type_ in columns.items())
+        self._known, self._oversight = known, oversight
+        typed = ", ".join(f"{_dummy(type_)} AS {quoted(c)}" for c, type_ in known.types.items())
         self._stub = (
-            f"CREATE TEMP TABLE {quoted(logical_name)} AS SELECT {typed or 'NULL'} "
+            f"CREATE TEMP TABLE {quoted(known.logical_name)} AS SELECT {typed or 'NULL'} "
             "FROM range(2) AS two(i)"
         )
         if release is not None:
             self._stub = f"USE {ATTACHED}; {self._stub}"
-        self._scan = f"temp.main.{logical_name}"
+        self._scan = f"temp.main.{known.logical_name}"
         self._is_attached = release is not None
         self._released: dict[str, Released] = {}
         settings = f"{_AS_WRITTEN}; SET disabled_optimizers = '{_NO_PRUNING}'"
@@ -150,7 +135,7 @@ class StubPlanner:
     def _reads(self, plan: Plan, is_multi: bool) -> Reads:
         """What a plan on the stub reads."""
         parts = tuple(
-            column_set(tuple(_columns_in(names, self._names)))
+            column_set(tuple(_columns_in(names, self._known.columns)))
             for table, names in scans(plan)
             if self._is_stub(table)
         )
@@ -163,19 +148,13 @@ class StubPlanner:
             advice=replace(advice, warnings=(*advice.warnings, *unreleased)),
             is_multi=is_multi,
             parts=parts,
-            is_listing=not parts and lists(plan),
         )
-
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        """Return a new locked-down connection that sees the release, but nothing that a session created."""
-        with self._lock:
-            return self._con.cursor()
 
     def _unreleased(self, plan: Plan) -> list[str]:
         """Remarks on values in the statement that are not released."""
         if not self._is_attached:
             return []
-        constants = [(c, v) for c, v in compared(plan, self._is_stub) if c in self._names]
+        constants = [(c, v) for c, v in compared(plan, self._is_stub) if c in self._known.types]
         remarks = [remark(c, v, self._values(c)) for c, v in constants]
         remarks += [self._known.hidden[c] for c in casts(plan, self._is_stub, self._known.hidden)]
         return [text for text in remarks if text is not None][:MOST_REMARKS]
@@ -197,7 +176,7 @@ class StubPlanner:
 
 def columns_read(sql: str, columns: Mapping[str, str], logical_name: str = "data") -> ColumnSet:
     """Return the columns of the logical table that a statement reads."""
-    planner = StubPlanner(columns, logical_name)
+    planner = StubPlanner(Vocabulary(types=columns, logical_name=logical_name))
     try:
         return planner.read(sql).columns
     finally:
@@ -236,7 +215,7 @@ class StatementReader:
         self, statements: Sequence[str], types: Mapping[str, str], logical_name: str
     ) -> list[ColumnSet | TablepackError]:
         """Return the columns that each statement reads, or the error that explains why it cannot be answered."""
-        planner = StubPlanner(types, logical_name)
+        planner = StubPlanner(Vocabulary(types=types, logical_name=logical_name))
         try:
             return [_read_or_why(planner, sql, logical_name) for sql in statements]
         finally:
@@ -364,14 +343,6 @@ def _nodes(plan: Plan) -> Iterator[dict[str, Any]]:
     for node in plan:
         yield node
         yield from _nodes(node.get("children") or [])
-
-
-def lists(plan: Plan) -> bool:
-    """Return whether a plan lists tables, views, columns or schemas."""
-    return any(
-        node.get("name", "").strip() in _LISTINGS or lists(node.get("children") or [])
-        for node in plan
-    )
 
 
 def scans(plan: Plan) -> Iterator[tuple[str, list[str]]]:

@@ -41,15 +41,20 @@ _UNKNOWN_TABLE = re.compile(r'Table with name "?(.*?)"? does not exist')
 class Vocabulary:
     """The names that a statement can use."""
 
-    columns: tuple[str, ...]  # Columns of the logical table
+    types: Mapping[str, str]  # SQL types of the columns of the logical table
     logical_name: str = "data"
     tables: tuple[ColumnSet, ...] = ()  # The released tables
     of_entities: str = ""  # How the protected entities are counted, whose names are never released
     # By column of texts with hidden values, what a cast should know of them.
     hidden: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the logical table."""
+        return tuple(self.types)
 
-NO_NAMES = Vocabulary(columns=())
+
+NO_NAMES = Vocabulary(types={})
 """For statements whose names are unknown."""
 
 

@@ -14,7 +14,7 @@ import io
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -23,14 +23,10 @@ import duckdb
 from engine.errors import MissingPackage
 from engine.guarantee import Guarantee, bound_sentences
 from engine.outputs import write_output
-from engine.schema import ColumnSet, quoted
-from engine.store import (
-    range_words,
-    swap_sentences,
-    words_of,
-)
+from engine.schema import quoted
+from engine.store import GeneratorCard, range_words, swap_sentences, words_of
 from engine.texts import html_table, text_table
-from engine.units import ENTITIES, ROWS, Unit
+from engine.units import Unit
 from queries.sql.advice import FEW, LOOK_UP
 from queries.sql.budget import Budget, watched
 from queries.sql.refusals import Vocabulary, refusal
@@ -72,13 +68,15 @@ class Statement:
         self._budget, self._memory_mb = budget, memory_mb
         self._give_back = give_back
         self._is_fresh = False
+        self.columns: tuple[str, ...] = ()
+        self.types: tuple[str, ...] = ()
 
     def _again(self) -> None:
         """Begin another run."""
         self._budget = self._budget.again()
 
-    def start(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Run the statement; return names and types of the result's columns."""
+    def start(self) -> None:
+        """Run the statement; then names and types of the result's columns are known."""
         try:
             with watched(self._con, self._budget, self._memory_mb):
                 self._con.execute(self._text)
@@ -86,7 +84,8 @@ class Statement:
             raise refusal(error, self._known, self._text) from None
         self._is_fresh = True
         description = self._con.description or []
-        return tuple(d[0] for d in description), tuple(str(d[1]) for d in description)
+        self.columns = tuple(d[0] for d in description)
+        self.types = tuple(str(d[1]) for d in description)
 
     def close(self) -> None:
         """Give the connection back after everything was fetched."""
@@ -135,10 +134,6 @@ class GivenRows(Statement):
     ) -> None:
         self.rows, self.columns, self.types = rows, columns, types
 
-    def start(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Nothing is left to run."""
-        return self.columns, self.types
-
     def fetch(self, form: Form) -> Any:
         """Return all rows in one form."""
         if form == "fetchall":
@@ -175,55 +170,48 @@ class Result:
         Standard deviation of the noise of that table's finest counts, in rows; see its card.
     filled_share : float or None
         Noisy share of that table's rows that were imputed without reference to the data.
-    dp : dict
-        Entries of the card about mode dp; empty in sticky mode.
     wide : dict
         Entries of the card about a modelled wide table; empty otherwise.
-    swap : dict
-        Entries of the card about record swapping; empty if it changes no count of the table.
-    max_rows : int or None
-        Bound on the rows of one entity that are counted; None: no bound is declared.
-    range_sd : float or None
-        Standard deviation of the noise of counts under this bound, such as those of ranges of values.
+    card : GeneratorCard or None
+        That table's card.
     unit, entity : Unit
         Names of the table's rows and of the protected entity.
     """
 
     def __init__(
         self,
+        statement: Statement,
         *,
-        columns: tuple[str, ...],
-        types: tuple[str, ...],
-        table: ColumnSet | None,
-        noise_sd: float | None,
-        filled_share: float | None,
-        dp: Mapping[str, Any] | None = None,
-        wide: Mapping[str, Any] | None = None,
-        swap: Mapping[str, Any] | None = None,
+        card: GeneratorCard | None,
+        unit: Unit,
+        entity: Unit,
         max_rows: int | None = None,
-        range_sd: float | None = None,
-        unit: Unit = ROWS,
-        entity: Unit = ENTITIES,
         warnings: tuple[str, ...] = (),
         may_look_up: bool = False,
-        statement: Statement,
     ) -> None:
-        self.columns = columns
-        self.types = types
-        self.table = table
-        self.noise_sd = noise_sd
-        self.filled_share = filled_share
-        self.dp: dict[str, Any] = dict(dp or {})
-        self.wide: dict[str, Any] = dict(wide or {})
-        self.swap: dict[str, Any] = dict(swap or {})
-        self.max_rows, self.range_sd = max_rows, range_sd
-        self.unit, self.entity = unit, entity
+        self.columns, self.types = statement.columns, statement.types
+        self.card, self.unit, self.entity, self.max_rows = card, unit, entity, max_rows
+        self.table = None if card is None else card.columns
+        self.noise_sd = None if card is None else card.noise_sd
+        self.filled_share = None if card is None else card.suppressed_share
+        self.wide = {} if card is None else card.wide
         self._mark: Mark = lambda _: Marks()
         self._warnings = warnings
         self._may_look_up = may_look_up
         self._statement = statement
         self._first: list[tuple[Any, ...]] = []
         self._is_whole = False
+
+    def beside(self, rows: GivenRows, warnings: tuple[str, ...] = ()) -> Result:
+        """Return other rows of the same origin, with more warnings."""
+        return Result(
+            rows,
+            card=self.card,
+            unit=self.unit,
+            entity=self.entity,
+            max_rows=self.max_rows,
+            warnings=(*self.warnings, *warnings),
+        )
 
     @cached_property
     def rows(self) -> list[tuple[Any, ...]]:
@@ -434,53 +422,51 @@ class Result:
     @property
     def source(self) -> str:
         """Which table answered, with its noise, in words."""
-        if self.table is None:
+        card = self.card
+        if card is None:
             return "Not read from the logical table."
-        if self.dp:
-            return " ".join([f"Answered from table {', '.join(self.table)};", *self._dp_source()])
+        named, many = ", ".join(card.columns), self.unit.many
+        if card.dp:
+            return " ".join([f"Answered from table {named};", *self._dp_source(card)])
         bounded = bound_sentences(self.max_rows, words_of(self.unit, self.entity))
-        limits = "".join(f" {sentence}" for sentence in (*bounded, *swap_sentences(self.swap)))
-        if self.wide:
-            return (
-                f"Answered from table {', '.join(self.table)}, which is MODELLED from locked tables of two and three "
-                f"columns.{limits}"
-            )
+        limits = "".join(f" {sentence}" for sentence in (*bounded, *swap_sentences(card.swap)))
+        if card.wide:
+            modelled = "MODELLED from locked tables of two and three columns"
+            return f"Answered from table {named}, which is {modelled}.{limits}"
         imputed = ""
-        if self.filled_share is not None and self.filled_share >= MENTIONED_FROM:
+        if card.suppressed_share >= MENTIONED_FROM:
             imputed = (
-                f" About {100 * self.filled_share:.0f} % of its {self.unit.many} fall in suppressed groups and were "
-                "imputed: detailed figures, and averages over such values, are rough."
+                f" About {100 * card.suppressed_share:.0f} % of its {many} fall in suppressed groups and were imputed: "
+                "detailed figures, and averages over such values, are rough."
             )
         return (
-            f"Answered from table {', '.join(self.table)}; "
-            f"each measured count includes noise of sd {self.noise_sd:.2f} {self.unit.many}"
-            f"{range_words(self.noise_sd, self.range_sd)}.{imputed}{limits}"
+            f"Answered from table {named}; each measured count includes noise of sd {card.noise_sd:.2f} {many}"
+            f"{range_words(card.noise_sd, card.noise_sd_total)}.{imputed}{limits}"
         )
 
-    def _dp_source(self) -> list[str]:
+    def _dp_source(self, card: GeneratorCard) -> list[str]:
         """The accuracy of an answer in mode dp, in words."""
-        if not self.dp["covered"]:
+        dp, many = card.dp, self.unit.many
+        if not dp["covered"]:
             sentences = [
                 "MODELLED from narrower margins, so these combinations were not measured; the margins' counts carry "
-                f"noise of sd {self.noise_sd:.2f} {self.unit.many} at most."
+                f"noise of sd {card.noise_sd:.2f} {many} at most."
             ]
-        elif self.dp["epsilon"] is None:
+        elif dp["epsilon"] is None:
             sentences = ["its counts were measured without noise."]
         else:
             sentences = [
-                f"each measured count includes noise of sd {self.noise_sd:.2f} "
-                f"{self.unit.many} at most."
+                f"each measured count includes noise of sd {card.noise_sd:.2f} {many} at most."
             ]
-        held = Guarantee.of(self.dp)
+        held = Guarantee.of(dp)
         if held.bounds_rows:
-            sentences += bound_sentences(
-                self.dp["max_rows"], words_of(self.unit, self.entity), is_said=True
-            )
+            words = words_of(self.unit, self.entity)
+            sentences += bound_sentences(dp["max_rows"], words, is_said=True)
         if not held.is_protected:
             sentences.append(held.promise())
-        if not self.dp["converged"]:
+        if not dp["converged"]:
             sentences.append("The fit did NOT converge.")
-        bare = [name for name in self.table or () if name in self.dp["uniform"]]
+        bare = [name for name in card.columns if name in dp["uniform"]]
         if bare:
             sentences.append(
                 f"Nothing was measured for {', '.join(bare)}; values are assumed to be equally frequent."

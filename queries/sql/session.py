@@ -1,7 +1,8 @@
 """An open release: SQL over the logical table, tables, cards; read-only, locked down.
 
 A statement is planned on a stub (`queries.sql.planner`), routed to one released table (`queries.sql.router`), and then
-run unchanged over a view of that table on a new connection (`queries.sql.answering`). Invariant: no statement can
+run unchanged over a view of that table (`queries.sql.views`) on a connection of its own. Columns that a plan cannot
+show in advance (a PIVOT looks up its values first) are found by running the statement. Invariant: no statement can
 access the file system, extensions, Python variables or settings.
 """
 
@@ -9,11 +10,13 @@ from __future__ import annotations
 
 import copy
 import html
-import os
+import json
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -22,26 +25,48 @@ import duckdb
 
 import engine.store.opening
 from engine.errors import DamagedRelease, StoreError, TimedOut
-from engine.schema import MEMORY, ColumnSet, column_set, quoted
+from engine.schema import (
+    KIND_OTHER,
+    MAX_WIDTH,
+    MEMORY,
+    Column,
+    ColumnSet,
+    Resolution,
+    Universe,
+    column_set,
+    quoted,
+)
 from engine.store import (
     ATTACHED,
+    HIDDEN_WORDS,
+    KIND_WORDS,
     GeneratorCard,
     ReleaseRecord,
     Signature,
-    read_signature,
     table_name,
 )
 from engine.texts import html_table
-from queries.sql.answering import Answering
+from engine.units import unit_from_json
+from queries.sql.advice import Advice
 from queries.sql.budget import Budget, Oversight, megabytes_of, watched
-from queries.sql.catalogue import facts_of, values_of
-from queries.sql.refusals import unknown_column
-from queries.sql.result import Result
-from queries.sql.router import Routing, no_such_table
-from queries.sql.views import Variants
+from queries.sql.own_tables import OwnTable, own_tables, put
+from queries.sql.planner import NO_ADVICE, Reads, StubPlanner, plan_of, read_from, selected
+from queries.sql.refusals import LackingColumn, Vocabulary, refusal, unknown_column
+from queries.sql.result import Result, Statement
+from queries.sql.router import Routing, no_such_table, route, to_measure
+from queries.sql.views import Filling, GiveBack, LogicalViews, Variants
 
 TIMEOUT_S = 60.0
 """Default time limit of a statement in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Request:
+    """One statement with the user's own tables, and the time budget that all its runs share."""
+
+    text: str
+    own: tuple[OwnTable, ...] = ()
+    budget: Budget
 
 
 class Session:
@@ -55,6 +80,10 @@ class Session:
         The manifest's record of the file; reopening the file must find the same.
     verify : str
         How the file was checked: "size" or "hash"; always "hash" if a signature was required.
+    privacy : dict
+        Parameters of protection, as the catalogue states them.
+    described : dict of str to Column
+        What the catalogue states of each column: kind, resolution, universe and the like.
     models : dict
         What was read and drawn once; see `queries.intervals.replays`.
     """
@@ -71,100 +100,117 @@ class Session:
         signature: Signature | None = None,
     ) -> None:
         self.path, self.record, self.verify = path, record, verify
-        self.signature = signature
-        self.is_overseen = oversight is not None
-        self.timeout_s = timeout_s
-        self._con: duckdb.DuckDBPyConnection | None = con
-        facts = facts_of(con)
-        self.title, self.logical_name, self.vintage = facts.title, facts.logical_name, facts.vintage
-        self.mode, self.key_id = facts.mode, facts.key_id
-        self.engine_version, self.content_hash = facts.engine_version, facts.content_hash
-        self.tables: tuple[ColumnSet, ...] = tuple(facts.cells)
-        self.columns: dict[str, str] = facts.columns
-        self.labels: dict[str, str] = facts.labels
-        self.notes: tuple[str, ...] = facts.notes
-        self.unit, self.entity, self.is_reviewed = facts.unit, facts.entity, facts.is_reviewed
-        self.unreviewed: dict[str, tuple[str, ...]] = facts.unreviewed
-        self.weight: str | None = facts.weight
+        self.signature, self.timeout_s = signature, timeout_s
         self.models: dict[Any, Any] = {}
-        self._is_stopped: Callable[[], bool] | None = None
+        self._con: duckdb.DuckDBPyConnection | None = con
+        self._oversight = oversight
+        self._is_stopped = None if oversight is None else oversight.is_stopped
         self._lock = threading.Lock()
         self._cards: dict[ColumnSet, GeneratorCard] = {}
-        self._facts = facts
-        self._answering = Answering(
-            facts,
-            path,
-            connect=self._new_cursor,
-            card=lambda table: self.card(*table),
-            timeout_s=lambda: self.timeout_s,
-            memory_mb=_memory_mb(con),
-            oversight=oversight,
+        self._memory_mb = _memory_mb(con)
+        self._read_catalogue(con)
+        self._known = Vocabulary(
+            types=self.columns,
+            logical_name=self.logical_name,
+            tables=self.tables,
+            of_entities=self._of_entities(),
+            hidden=_hidden(con),
         )
+        self._views = LogicalViews(self.columns, self.logical_name, self._new_cursor)
+        self._planner = StubPlanner(self._known, release=path, oversight=oversight)
 
-    @classmethod
-    def open(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        verify: Literal["size", "hash"] = "size",
-        threads: int = 2,
-        memory: str = MEMORY,
-        timeout_s: float = TIMEOUT_S,
-        oversight: Oversight | None = None,
-        trust: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Open a release for queries.
-
-        Parameters
-        ----------
-        path : path-like
-            The release file; its manifest must be next to it.
-        verify : str
-            "size" checks only the size of files of 64 MB or more; "hash" reads all of every file.
-        threads : int
-            Threads shared by all statements of this handle.
-        memory : str
-            Memory limit of all statements, and of one answer as Python objects; nothing is spilled to disk.
-        timeout_s : float
-            Time limit of a statement in seconds.
-        oversight : Oversight or None
-            Restrictions on statements of untrusted users.
-        trust : path-like or None
-            File with a public key: a release that is not signed with it is refused.
-
-        Returns
-        -------
-        Session
-            A context manager; close it when done.
-
-        Raises
-        ------
-        StoreError
-            There is no such release.
-        DamagedRelease
-            It does not match its manifest, or contains anything that tablepack does not write.
-        UntrustedRelease
-            It is not signed with the trusted key.
-        """
-        con, record = engine.store.opening.open_release(
-            path, verify=verify, threads=threads, memory=memory, trust=trust
-        )
-        try:
-            signature = read_signature(Path(path))
-            if signature is not None:
-                signature = replace(signature, is_checked=trust is not None)
-            return cls(
-                Path(path),
-                con,
-                record=record,
-                verify="hash" if trust is not None else verify,
-                timeout_s=timeout_s,
-                oversight=oversight,
-                signature=signature,
+    def _read_catalogue(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Describe the release: all of it is public."""
+        *told, privacy, unit, entity, reviewed = con.execute(
+            "SELECT title, logical_name, vintage, mode, key_id, engine_version, content_hash, privacy, unit, entity, "
+            "reviewed FROM catalog.release"
+        ).fetchall()[0]
+        texts: list[str] = told
+        self.title, self.logical_name, self.vintage, self.mode, self.key_id = texts[:5]
+        self.engine_version, self.content_hash = texts[5:]
+        self.unit, self.entity = unit_from_json(unit), unit_from_json(entity)
+        self.is_reviewed: bool = reviewed
+        self.privacy: dict[str, Any] = json.loads(privacy)
+        self.weight: str | None = self.privacy.get("weight")
+        tables = con.execute(
+            "SELECT columns, cells FROM catalog.tables ORDER BY width, columns"
+        ).fetchall()
+        self._cells: dict[ColumnSet, int] = {tuple(table): cells for table, cells in tables}
+        self.tables: tuple[ColumnSet, ...] = tuple(self._cells)
+        columns = con.execute(
+            "SELECT name, sql_type, label, detected, kind, value_type, public, placeholder, resolution "
+            "FROM catalog.columns ORDER BY position"
+        ).fetchall()
+        self.columns: dict[str, str] = {name: type_ for name, type_, *_ in columns}
+        self.labels: dict[str, str] = {name: label or name for name, _, label, *_ in columns}
+        universes = self._universes(con)
+        self.described: dict[str, Column] = {
+            name: Column(
+                name=name,
+                kind=kind,
+                value_type=value_type,
+                public=public,
+                placeholder=placeholder,
+                resolution=None if step is None else Resolution.read(step),
+                universe=universes.get(name),
             )
-        except BaseException:
-            con.close()
-            raise
+            for name, _, _, _, kind, value_type, public, placeholder, step in columns
+        }
+        notes = con.execute("SELECT note FROM catalog.notes ORDER BY position").fetchall()
+        self.notes: tuple[str, ...] = tuple(note for (note,) in notes)
+        self.unreviewed: dict[str, tuple[str, ...]] = {}
+        if not self.is_reviewed:
+            shown = {name for table in self.tables for name in table}
+            found = {name: of for name, _, _, of, *_ in columns if of and name in shown}
+            if isinstance(of_all := self.privacy.get("detected"), list) and of_all:
+                found["privacy"] = map(str, of_all)
+            self.unreviewed = {name: tuple(of) for name, of in found.items()}
+
+    def _universes(self, con: duckdb.DuckDBPyConnection) -> dict[str, Universe]:
+        """For which rows a column has a value, as declared, with values in the types of their columns."""
+        out = {}
+        pairs = con.execute("SELECT column_name, decided_by FROM catalog.universes").fetchall()
+        for name, decided_by in pairs:
+            deciding = self.columns[decided_by]
+            low, high, listed, outside, complete = con.execute(
+                f"SELECT CAST(low AS {deciding}), CAST(high AS {deciding}), CAST(listed AS {deciding}[]), "
+                f"CAST(outside AS {self.columns[name]}), complete FROM catalog.universes WHERE column_name = ?",
+                [name],
+            ).fetchall()[0]
+            out[name] = Universe(
+                column=decided_by,
+                low=low,
+                high=high,
+                values=None if listed is None else tuple(listed),
+                outside=outside,
+                complete=complete,
+            )
+        return out
+
+    def _of_entities(self) -> str:
+        """How to count the protected entities."""
+        many = self.entity.many
+        unnamed = f"If it names {many}: such columns are never released"
+        if self.mode == "dp":
+            return f"{unnamed}."
+        if self._max_rows in (None, 1):
+            return f"{unnamed}. Each row is one of the {many}: write count(*)."
+        return (
+            f"{unnamed}, and this release cannot tell which rows belong to the same one. To count {many}, build a "
+            'second release from a copy of the spec with another name and count = "entities" in [release]; there, '
+            f"count(*) counts {many}."
+        )
+
+    @property
+    def _max_rows(self) -> int | None:
+        """The declared bound on the rows of one entity; None: none is, or in mode dp, where cards state it."""
+        bound = self.privacy.get("max_rows")
+        return bound if isinstance(bound, int) and self.mode != "dp" else None
+
+    @property
+    def is_overseen(self) -> bool:
+        """Whether its statements are those of untrusted users."""
+        return self._oversight is not None
 
     def until(self, is_stopped: Callable[[], bool]) -> Self:
         """Return a handle for one task, which is cancelled soon after `is_stopped` returns true.
@@ -183,7 +229,6 @@ class Session:
         """
         other = copy.copy(self)
         other._is_stopped = is_stopped
-        other._answering = self._answering.until(is_stopped)
         return other
 
     def check_cancelled(self) -> None:
@@ -227,8 +272,22 @@ class Session:
         StoreError
             One of your own files cannot be read.
         """
-        _ = self._connection  # refuses if the handle is closed
-        return self._answering.answer(text, tables)
+        request = self._request(text, tables)
+        reads = self._planner.read(text, own=request.own, budget=request.budget)
+        if not reads.is_logical:
+            return self._run(request, None, advice=reads.advice, filling="guard")
+        if reads.is_multi:
+            return self._learned(request, reads.columns)[0]
+        table = self._route(reads)
+        advice = self._advised(reads, table)
+        try:
+            return self._run(request, table, advice=advice, is_kept=not request.own)
+        except LackingColumn:
+            if not self._is_the_same_without(request, table):
+                # raises the same error, with the column's name
+                self._run(request, table, filling="guard")
+                raise
+        return self._run(request, table, advice=advice, filling="blank")
 
     def on_variants(
         self,
@@ -273,22 +332,41 @@ class Session:
         TimedOut, TooLarge, QueryRefused
             As `sql`.
         """
-        _ = self._connection  # refuses if the handle is closed
-        return self._answering.on_variants(
-            text,
-            table,
-            variants,
-            n_variants,
-            tables=tables,
-            seconds=seconds,
-            is_one_statement=is_one_statement,
-            is_kept=is_kept,
-        )
+        own = self._request(text, tables).own
+        budget = Budget(min(seconds, self.timeout_s), self._is_stopped)
+        until = time.monotonic() + budget.left
+        answers: list[list[tuple[Any, ...]]] = []
+        kept = self._views.lent_variants(table, n_variants, is_kept=is_kept and not own)
+        with kept as con, watched(con, budget, self._memory_mb):
+            self._views.put_variants(con, table, variants, is_one_statement=is_one_statement)
+            put(con, own)
+            if is_one_statement:
+                answers = [[] for _ in range(n_variants)]
+                for row in self._rows(con, text):
+                    answers[row[-1]].append(row[:-1])
+                return answers
+            for number in range(n_variants):
+                if time.monotonic() >= until:  # runs may be too short for the watcher to see one
+                    raise TimedOut(
+                        f"The replays of the statement took more than {budget.seconds:g} seconds"
+                    )
+                self._views.use_variant(con, number)
+                answers.append(self._rows(con, text))
+        return answers
+
+    def _rows(self, con: duckdb.DuckDBPyConnection, text: str) -> list[tuple[Any, ...]]:
+        """All rows of a statement."""
+        try:
+            return con.execute(text).fetchall()
+        except duckdb.InterruptException:
+            raise
+        except duckdb.Error as error:
+            raise refusal(error, self._known) from None
 
     @property
     def variant_column(self) -> str:
         """Column of the logical table that tells variants apart; see `on_variants`."""
-        return self._answering.variant_column
+        return self._views.variant_column
 
     def explain(self, text: str, *, tables: Mapping[str, Any] | None = None) -> Routing:
         """Return how a statement would be answered, without running it.
@@ -310,8 +388,13 @@ class Session:
         QueryRefused, NotAnswerable, StoreError
             As `sql`.
         """
-        _ = self._connection  # refuses if the handle is closed
-        reads, table = self._answering.routing(text, tables)
+        request, table = self._request(text, tables), None
+        reads = self._planner.read(text, own=request.own, budget=request.budget)
+        if reads.is_logical and reads.is_multi:
+            result, reads = self._learned(request, reads.columns)
+            table = result.table
+        elif reads.is_logical:
+            table = self._route(reads)
         card = self.card(*table) if table is not None else None
         return Routing(
             columns=reads.columns, table=table, card=card, warnings=reads.advice.foreseen
@@ -338,7 +421,11 @@ class Session:
         if column not in self.columns:
             raise unknown_column(column, tuple(self.columns))
         with self.cursor() as con:
-            return values_of(con, column, self.columns[column])
+            return con.execute(
+                f"SELECT CAST(value AS {self.columns[column]}), label, n FROM catalog.codes "
+                "WHERE column_name = ? ORDER BY position",
+                [column],
+            ).fetchall()
 
     def route(self, columns: Collection[str]) -> ColumnSet:
         """Return the table that answers questions over some columns.
@@ -358,7 +445,99 @@ class Session:
         NotAnswerable
             No released table covers them.
         """
-        return self._answering.route(columns)
+        return self._route(Reads(columns=tuple(columns), is_logical=True))
+
+    def _route(self, reads: Reads) -> ColumnSet:
+        """The table that answers; in mode dp, tables have any width."""
+        widest = None if self.mode == "dp" else MAX_WIDTH
+        return route(reads.columns, self._cells, max_width=widest, parts=reads.parts)
+
+    def _advised(self, reads: Reads, table: ColumnSet) -> Advice:
+        """What is said of a statement, with what table would measure what only a modelled one has."""
+        more = to_measure(reads.columns) if self.card(*table).wide else ""
+        advice = reads.advice
+        return replace(advice, warnings=(*advice.warnings, more)) if more else advice
+
+    def _request(self, text: str, tables: Mapping[str, Any] | None = None) -> _Request:
+        """A statement with what it needs; the names of own tables must not hide objects of the release."""
+        _ = self._connection  # refuses if the handle is closed
+        taken = (self.logical_name, *map(table_name, self.tables))
+        own, budget = own_tables(tables, taken=taken), Budget(self.timeout_s, self._is_stopped)
+        return _Request(text=text, own=own, budget=budget)
+
+    def _run(
+        self,
+        request: _Request,
+        table: ColumnSet | None,
+        *,
+        advice: Advice = NO_ADVICE,
+        filling: Filling = "quick",
+        is_kept: bool = False,
+    ) -> Result:
+        """Run a statement on a connection over a table, or over none.
+
+        is_kept: Statements of untrusted users may use its connection again.
+        """
+        give_back: GiveBack | None = None
+        if table is not None and is_kept and self.is_overseen:
+            con, give_back = self._views.lent(table)
+        else:
+            con = self._new_cursor()
+            self._views.use(con, table, filling)
+        put(con, request.own)
+        statement = Statement(
+            con,
+            request.text,
+            self._known,
+            budget=request.budget,
+            memory_mb=self._memory_mb,
+            give_back=give_back,
+        )
+        statement.start()
+        return Result(
+            statement,
+            card=None if table is None else self.card(*table),
+            unit=self.unit,
+            entity=self.entity,
+            max_rows=self._max_rows,
+            warnings=advice.warnings,
+            may_look_up=advice.may_look_up,
+        )
+
+    def _is_the_same_without(self, request: _Request, table: ColumnSet) -> bool:
+        """Whether the answer does not depend on the values of the columns that a table lacks.
+
+        DuckDB passes whole rows through some correlated subqueries, although no column of them is used.
+        """
+        fillings: tuple[Filling, ...] = ("blank", "other")
+        one, other = (self._run(request, table, filling=f).rows for f in fillings)
+        return Counter(map(repr, one)) == Counter(map(repr, other))
+
+    def _learned(self, request: _Request, planned: ColumnSet) -> tuple[Result, Reads]:
+        """Run a statement that looks up values before it is planned, and read the resulting plan."""
+        table = self._table_by_trial(request, set(planned))
+        with self._new_cursor() as con:
+            self._views.use(con, table)
+            put(con, request.own)
+            with watched(con, request.budget):
+                plan = plan_of(con, selected(request.text, con)[0])
+        if self._oversight is not None:
+            self._oversight.look(plan)
+        reads = read_from(plan, tuple(self.columns))
+        return self._run(request, table if reads.is_logical else None, advice=reads.advice), reads
+
+    def _table_by_trial(self, request: _Request, columns: set[str]) -> ColumnSet:
+        """Return the table over which a statement runs: columns that a table lacks are added one by one."""
+        while True:
+            table = self.route(columns)
+            try:
+                self._run(request, table, filling="guard")
+            except LackingColumn as error:
+                if error.column in columns or error.column not in self.columns:
+                    raise
+                columns.add(error.column)
+            else:
+                return table
 
     def table(self, *names: str) -> Result:
         """Return one released table, with a row per synthetic record and columns in the source's order.
@@ -381,7 +560,7 @@ class Session:
         columns = self._table_of(names)
         listed = ", ".join(quoted(c) for c in self.columns if c in columns)
         view = quoted(table_name(columns))
-        return self._answering.run(f"SELECT {listed} FROM main.{view}", columns)
+        return self._run(self._request(f"SELECT {listed} FROM main.{view}"), columns)
 
     def __getitem__(self, names: str | tuple[str, ...]) -> Result:
         """Return one released table: `release["age", "sex"]` is `release.table("age", "sex")`."""
@@ -407,7 +586,7 @@ class Session:
         if unknown:
             raise unknown_column(unknown[0], tuple(self.columns))
         columns = column_set(names)
-        if columns not in self._facts.cells:
+        if columns not in self._cells:
             raise no_such_table(columns, self.tables)
         return columns
 
@@ -466,7 +645,8 @@ class Session:
     def close(self) -> None:
         """Close the handle; its results remain usable, and keep the file open as long as they exist."""
         if self._con is not None:
-            self._answering.close()
+            self._planner.close()
+            self._views.close()
             self._con = None  # not closed: that would close the connections of its results
 
     def __enter__(self) -> Self:
@@ -498,7 +678,7 @@ class Session:
         return html_table(
             ("table", "distinct rows", "noise sd"),
             [
-                (", ".join(t), f"{self._facts.cells[t]:,}", f"{self._facts.noise[t][0]:.2f}")
+                (", ".join(t), f"{self._cells[t]:,}", f"{self.card(*t).noise_sd:.2f}")
                 for t in self.tables[:30]
             ],
             above=f"<p><b>{title}</b>, vintage {html.escape(self.vintage)}: {self._size()}; "
@@ -513,3 +693,18 @@ def _memory_mb(con: duckdb.DuckDBPyConnection) -> int:
     """The memory limit of a connection."""
     (limit,) = con.execute("SELECT current_setting('memory_limit')").fetchall()[0]
     return megabytes_of(limit) or megabytes_of(MEMORY) or 0
+
+
+def _hidden(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Say of each column of texts with hidden values which rows have no such value, as a cast sees it."""
+    found = con.execute(
+        "SELECT column_name, arg_max(value, n) FILTER (is_hidden), sum(n) FILTER (is_hidden) / sum(n) FROM "
+        f"(SELECT *, kind IN {(*HIDDEN_WORDS, KIND_WORDS[KIND_OTHER])} AS is_hidden FROM catalog.codes) "
+        "GROUP BY column_name HAVING bool_or(is_hidden)"
+    ).fetchall()
+    return {
+        column: f"{share:.1%} of the rows have a text such as {text!r} in the place of a value of {column} that is "
+        "too rare to show. Where it is no number or date, a cast fails, and TRY_CAST gives NULL, which figures leave "
+        'out. To show more, the spec can declare a kind such as "integer", a public domain, or a hierarchy.'
+        for column, text, share in found
+    }

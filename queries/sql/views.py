@@ -1,10 +1,9 @@
-"""Views of the logical table over a released one, on which statements run; created once and shared.
+"""Views of the logical table over a released one, on which statements run, each on a connection of its own.
 
 A view has every column of the logical table, so that `*` and COLUMNS(...) mean the same as in the plan; columns that
 the released table lacks raise an error when read, or are filled with a constant to verify that nothing depends on them.
-Views are in the session's in-memory database, one schema per table, and a connection finds its view by search path:
-creating one per request would cost as much as a short statement. If they must not be shared, because no statement may
-see what others asked for, each is on a connection of its own, which later statements over that table can reuse.
+It takes as long to create as a short statement, so connections are kept for later ones over the same table where that
+is known to leave nothing behind.
 """
 
 from __future__ import annotations
@@ -61,46 +60,27 @@ class Variants:
 class LogicalViews:
     """The views of one session; lives as long as its release is open.
 
-    is_shared: Views are kept for later connections; otherwise each connection has its own, and cannot see
-        what others asked for.
+    connect: Gives a new locked-down connection; refuses if the session is closed.
     """
 
-    def __init__(
-        self,
-        columns: Mapping[str, str],
-        logical_name: str,
-        tables: tuple[ColumnSet, ...],
-        *,
-        is_shared: bool = True,
-    ) -> None:
-        self._columns = dict(columns)
-        self._logical_name = logical_name
-        # A released table with the same name would be found first: then each connection gets its own view.
-        is_hidden = logical_name.lower() in {table_name(t).lower() for t in tables}
-        self._is_shared = is_shared and not is_hidden
-        self._schemas: dict[tuple[ColumnSet | None, Filling], str] = {}
+    def __init__(self, columns: Mapping[str, str], logical_name: str, connect: Connect) -> None:
+        self._columns, self._logical_name, self._connect = columns, logical_name, connect
         self._lock = threading.Lock()
         # _kept, _of_variants: Least recently used first.
         self._kept: dict[ColumnSet, duckdb.DuckDBPyConnection] = {}
         self._of_variants: dict[tuple[ColumnSet, int], duckdb.DuckDBPyConnection] = {}
 
-    def lent(
-        self, connect: Connect, table: ColumnSet
-    ) -> tuple[duckdb.DuckDBPyConnection, GiveBack | None]:
+    def lent(self, table: ColumnSet) -> tuple[duckdb.DuckDBPyConnection, GiveBack]:
         """Return a connection that sees the logical table over a released one, and a function that takes it back.
 
         A connection is given back only after a statement was answered completely. Statements allowed for untrusted
         users create no table, type, setting or variable, and the random seed is reset: no state is left behind.
         """
-        if self._is_shared:
-            con = connect()
-            self.use(con, table)
-            return con, None
         with self._lock:
             kept = self._kept.pop(table, None)
         if kept is None:
-            kept = connect()
-            self.use_alone(kept, table)
+            kept = self._connect()
+            self.use(kept, table)
         return kept, partial(self._take_back, table)
 
     def _take_back(self, table: ColumnSet, con: duckdb.DuckDBPyConnection) -> None:
@@ -118,26 +98,8 @@ class LogicalViews:
         filling: Filling = "quick",
     ) -> None:
         """Give a new connection the logical table over a released one, or over none."""
-        if not self._is_shared:
-            self.use_alone(con, table, filling)
-            return
-        with self._lock:
-            schema = self._schemas.get((table, filling))
-            if schema is None:
-                schema = f"logical_{len(self._schemas)}"
-                con.execute(f"CREATE SCHEMA IF NOT EXISTS memory.{schema}; USE memory.{schema}")
-                con.execute(self._view_sql(table, filling, ""))
-                self._schemas[table, filling] = schema
-        con.execute(f"SET search_path = '{ATTACHED}.main,memory.{schema}'")
-
-    def use_alone(
-        self,
-        con: duckdb.DuckDBPyConnection,
-        table: ColumnSet | None = None,
-        filling: Filling = "quick",
-    ) -> None:
-        """The same by a view on this connection alone, which takes longer."""
-        con.execute(f"USE {ATTACHED}; {self._view_sql(table, filling, 'TEMP')}")
+        source = f"{ATTACHED}.main.{quoted(table_name(table))}" if table else "range(1) AS one(i)"
+        con.execute(f"USE {ATTACHED}; {self._view_sql(table, filling, source)}")
 
     @property
     def variant_column(self) -> str:
@@ -146,7 +108,7 @@ class LogicalViews:
 
     @contextmanager
     def lent_variants(
-        self, connect: Connect, table: ColumnSet, n_variants: int, *, is_kept: bool
+        self, table: ColumnSet, n_variants: int, *, is_kept: bool
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """Provide a connection for statements on the variants of a released table.
 
@@ -155,7 +117,7 @@ class LogicalViews:
         key = table, n_variants
         with self._lock:
             con = self._of_variants.pop(key, None) if is_kept else None
-        con = con or connect()
+        con = con or self._connect()
         is_sound = False
         try:
             yield con
@@ -208,7 +170,7 @@ class LogicalViews:
             self.use_variant(con, 0)
             one = f"{each} WHERE {number} = getvariable('{_VARIANT}')"
             rows = f"(SELECT {own} FROM ({one}))"
-        con.execute(self._view_sql(table, "quick", "OR REPLACE TEMP", rows, more))
+        con.execute(self._view_sql(table, "quick", rows, more))
 
     def close(self) -> None:
         """Close connections that are kept for variants."""
@@ -222,36 +184,28 @@ class LogicalViews:
         con.execute(f"SET VARIABLE {_VARIANT} = {number}")
 
     def _view_sql(
-        self,
-        table: ColumnSet | None,
-        filling: Filling,
-        kind: str,
-        rows: str | None = None,
-        more: tuple[str, ...] = (),
+        self, table: ColumnSet | None, filling: Filling, source: str, more: tuple[str, ...] = ()
     ) -> str:
-        """Return the statement that creates the logical table over a released one, over `rows`, or over none.
+        """Return the statement that creates the logical table over rows that have the columns of a table.
 
-        more: Columns of `rows` beside those of the logical table.
+        more: Columns of these rows beside those of the logical table.
 
         The error of a missing column depends on a row, so that it is raised when read, not when planned.
         """
-        present = table or ()
         poison = quoted(unused_name("missing", self._columns))
         columns = [
             quoted(c)
-            if c in present
+            if c in (table or ())
             else f"CAST({_fill(c, type_, filling, poison)} AS {type_}) AS {quoted(c)}"
             for c, type_ in self._columns.items()
         ]
         columns += more
         row = f"CAST({quoted(table[0])} AS VARCHAR)" if table else "CAST(i AS VARCHAR)"
-        source = f"{ATTACHED}.main.{quoted(table_name(present))}" if table else "range(1) AS one(i)"
         text = f"concat({literal(LACKING)}, left({row}, 0))"
-        source = rows or source
         if filling == "quick":
             text = f"CAST(error({text}) AS VARCHAR)"
         return (
-            f"CREATE {kind} VIEW {quoted(self._logical_name)} AS SELECT {', '.join(columns) or 'NULL'} FROM "
+            f"CREATE OR REPLACE TEMP VIEW {quoted(self._logical_name)} AS SELECT {', '.join(columns) or 'NULL'} FROM "
             f"(SELECT *, {text} AS {poison} FROM {source})"
         )
 

@@ -21,7 +21,7 @@ from queries.intervals.spread import Figures, ends_of_figures, statuses, unfit
 from queries.intervals.statement import aggregates
 from queries.intervals.statement import answers as module
 from queries.release import open_release
-from queries.sql.answering import Answering
+from queries.sql import Session
 from queries.sql.views import LogicalViews
 
 TABLES = (("age",), ("sex",), ("region",), ("income",), ("age", "sex"), ("income", "sex"), ("region", "sex"),
@@ -238,7 +238,7 @@ def test_nobody_waiting_ends_the_work(release, monkeypatch):
         left.append(True)
         raise TimedOut("stopped")
 
-    monkeypatch.setattr(Answering, "on_variants", leaves)
+    monkeypatch.setattr(Session, "on_variants", leaves)
     with pytest.raises(TimedOut, match="Cancelled"):
         release.until(lambda: bool(left)).sql(
             "SELECT stddev_samp(age) AS f FROM data", intervals=True

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import SpecError
+from engine.schema import Column, Resolution
 from queries.packs import pack_spec_from, preview, publish, read_pack_spec
 from queries.packs.bands import MOST_BANDS, MOST_VALUES, bands_of
 from queries.packs.texts import pack_words
@@ -185,12 +186,16 @@ def test_a_spec_file_that_cannot_be_read_is_refused(tmp_path):
 def bands(values, *, kind="integer", type_="BIGINT", resolution=None, counts=None):
     """Bands of made-up values."""
     counted = zip(values, counts or [10] * len(values), strict=True)
-    row = SimpleNamespace(fetchall=lambda: [(kind, type_, resolution)])
+    step = None if resolution is None else Resolution.read(resolution)
+    column = Column(name="x", kind=kind, value_type="integer", resolution=step)
     return bands_of(
         "x",
         SimpleNamespace(
-            release=SimpleNamespace(values=lambda _: [(v, None, n) for v, n in counted]),
-            con=SimpleNamespace(execute=lambda *_: row),
+            release=SimpleNamespace(
+                values=lambda _: [(v, None, n) for v, n in counted],
+                described={"x": column},
+                columns={"x": type_},
+            ),
             words=pack_words({}, ["en"]),
             languages=("en",),
         ),

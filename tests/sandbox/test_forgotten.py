@@ -58,7 +58,7 @@ def opened(tmp_path):
 
 def kept(release):
     """Connections kept for the next statements."""
-    return release._answering._views._kept
+    return release._views._kept
 
 
 def last(release):
@@ -79,7 +79,7 @@ def test_kept_connections_are_like_new_ones(opened):
     """Run the corpus and some random statements, then compare kept connections with new ones."""
     release, _ = opened
     writer = Writer(9)
-    views, fresh, given_back = release._answering._views, {}, Counter()
+    views, fresh, given_back = release._views, {}, Counter()
     take_back = views._take_back
 
     def counted(table, con):
@@ -93,7 +93,7 @@ def test_kept_connections_are_like_new_ones(opened):
             for table, con in kept(release).items():
                 if table not in fresh:
                     new = release._new_cursor()
-                    views.use_alone(new, table)
+                    views.use(new, table)
                     fresh[table] = state_of(new)
                 assert state_of(con) == fresh[table], f"after one of the 20 up to: {text}"
     assert sum(given_back[id(con)] for con in kept(release).values()) > 10

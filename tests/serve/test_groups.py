@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import math
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
 
 from engine.errors import QueryRefused
+from engine.schema import Column
 from queries.intervals import tabulate
+from queries.packs import axis_of
 from queries.release import open_release
 from queries.serve.groups import text_of
 from queries.serve.values import Value, Variable, bands_of, key_of
@@ -171,33 +173,33 @@ LINK = "rows=arrival_date&band.arrival_date=month&from.arrival_date=2018-02-10&t
 
 def variable(*days: date, kind: str = "DATE") -> Variable:
     """A variable with some released days."""
-    step = timedelta(days=1) if kind == "DATE" else timedelta(seconds=1)
+    axis = axis_of(Column(name="day", kind="date", value_type="date"), kind, days)
     values = tuple(Value(key=key_of(d), value=d, label=key_of(d), n=1) for d in days)
-    return Variable(name="day", label="day", sql_type=kind, step=step, values=values)
+    return Variable(name="day", label="day", sql_type=kind, axis=axis, values=values)
 
 
 def test_periods_are_whole_and_without_gaps():
     months = bands_of(variable(date(2019, 11, 5), date(2020, 3, 1)), "month")
-    assert [label for _, label, _, _ in months] == [
+    assert [label for label, _, _ in months] == [
         "2019-11",
         "2019-12",
         "2020-01",
         "2020-02",
         "2020-03",
     ]
-    assert months[3][2:] == (date(2020, 2, 1), date(2020, 2, 29))
+    assert months[3][1:] == (date(2020, 2, 1), date(2020, 2, 29))
     quarters = bands_of(variable(date(2019, 11, 5), date(2020, 3, 1)), "quarter")
-    assert [(k, low, high) for k, _, low, high in quarters] == [
+    assert [(k, low, high) for k, low, high in quarters] == [
         ("2019 Q4", date(2019, 10, 1), date(2019, 12, 31)),
         ("2020 Q1", date(2020, 1, 1), date(2020, 3, 31)),
     ]  # fmt: skip
     points = variable(datetime(2021, 1, 3, 5), datetime(2021, 2, 1), kind="TIMESTAMP")
-    assert bands_of(points, "month")[0][2:] == (
+    assert bands_of(points, "month")[0][1:] == (
         datetime(2021, 1, 1),
         datetime(2021, 1, 31, 23, 59, 59),
     )
     last = bands_of(variable(date(9999, 11, 5), date(9999, 12, 31)), "month")
-    assert last[-1][2:] == (date(9999, 12, 1), date.max)
+    assert last[-1][1:] == (date(9999, 12, 1), date.max)
 
 
 def test_years_are_periods_where_bands_of_one_would_be_too_many():
@@ -205,7 +207,7 @@ def test_years_are_periods_where_bands_of_one_would_be_too_many():
     assert long.periods == {"month": 839, "quarter": 280, "year": 70}
     assert 1 not in long.widths
     years = bands_of(long, "year", ("2018-01-01", "2019-12-31"))
-    assert [(k, low, high) for k, _, low, high in years] == [
+    assert [(k, low, high) for k, low, high in years] == [
         ("2018", date(2018, 1, 1), date(2018, 12, 31)),
         ("2019", date(2019, 1, 1), date(2019, 12, 31)),
     ]
@@ -218,7 +220,7 @@ def test_missing_or_too_many_periods_are_refused():
         bands_of(long, "month")
     assert len(bands_of(long, "month", ("2010-03-01", ""))) == 119
     assert len(bands_of(long, "month", ("1980-01-01", "1990-02-28"))) == 2
-    ages = Variable(name="age", label="age", sql_type="BIGINT", step=1, values=())
+    ages = Variable(name="age", label="age", sql_type="BIGINT", axis=None, values=())
     with pytest.raises(QueryRefused, match="age has no quarters"):
         bands_of(ages, "quarter")
     assert ages.periods == variable(date(2020, 1, 1), date(2020, 1, 31)).periods == {}

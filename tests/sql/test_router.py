@@ -10,6 +10,7 @@ from engine.errors import NotAnswerable, QueryRefused
 from engine.texts import spec_entry
 from queries.sql import StatementReader, columns_read, nearest
 from queries.sql.planner import StubPlanner
+from queries.sql.refusals import Vocabulary
 from queries.sql.router import route
 
 TABLES = {
@@ -138,7 +139,7 @@ STATEMENTS = [
 
 @pytest.fixture(scope="module")
 def planner():
-    planner = StubPlanner(COLUMNS, "data")
+    planner = StubPlanner(Vocabulary(types=COLUMNS))
     yield planner
     planner.close()
 

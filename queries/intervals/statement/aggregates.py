@@ -249,25 +249,7 @@ def beside(
         types += [type_, *(type_ for _, type_, _ in added)]
         listed += [values, *(values for *_, values in added)]
     rows = list(zip(*listed, strict=True))
-    same = (
-        "table",
-        "noise_sd",
-        "filled_share",
-        "wide",
-        "swap",
-        "max_rows",
-        "range_sd",
-        "dp",
-        "unit",
-        "entity",
-    )
-    wider = Result(
-        columns=tuple(columns),
-        types=tuple(types),
-        warnings=(*plain.warnings, *warnings),
-        statement=GivenRows(rows, tuple(columns), tuple(types)),
-        **{name: getattr(plain, name) for name in same},
-    )
+    wider = plain.beside(GivenRows(rows, tuple(columns), tuple(types)), warnings)
     plain.close()
     return wider.marked_by(
         lambda rows: Marks(statuses={at: of[: len(rows())] for at, of in marked.items()})

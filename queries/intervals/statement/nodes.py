@@ -32,19 +32,6 @@ def parsed_tree(con: duckdb.DuckDBPyConnection, text: str) -> Any:
     return tree
 
 
-def tree_that_calls(con: duckdb.DuckDBPyConnection, text: str, name: str, where: str) -> Any:
-    """The parse of a statement that may call a function of ours; None where it names it in texts or comments only.
-
-    where: Where such calls stand, for the refusal of statements that DuckDB cannot write as text again.
-    """
-    try:
-        return parsed_tree(con, text)
-    except QueryRefused as why:
-        if not names_call(text, name):
-            return None
-        raise QueryRefused(f"{where}: {why}") from None
-
-
 def text_of_tree(con: duckdb.DuckDBPyConnection, tree: Any) -> str:
     """The text of a parse."""
     return str(con.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchall()[0][0])
