@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -108,8 +109,8 @@ class Schema:
         return changed
 
 
-Synthesize = Callable[[pd.DataFrame, Schema, np.random.Generator], pd.DataFrame]
-"""Gives rows of the same columns, in their order and of their types."""
+Synthesize = Callable[[pd.DataFrame, Schema, np.random.Generator], Any]
+"""Gives rows of the same columns, in their order and of their types; or the path of a file of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -120,6 +121,8 @@ class Baseline:
     promise: str  # What it promises, and what not, in words
     synthesize: Synthesize
     origin: str = "ours"  # Whose code it is
+    kind: Literal["baseline", "outside", "file"] = "baseline"  # "outside": a command of others
+    path: Path | None = None  # Of a table that is there already
 
 
 def require_columns(there: Sequence[str], wanted: Iterable[str], who: str) -> None:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
-from math import comb, isfinite, prod
+from math import comb, prod
 
 import numpy as np
 import pandas as pd
@@ -560,14 +560,3 @@ def unshown(aligned: Aligned) -> list[str]:
         if n.max(initial=0) >= max(MANY_ROWS, MANY_OF_ALL * aligned.original.total):
             found.append(name)
     return found
-
-
-def finite(
-    figures: Mapping[str, float], why: str | Mapping[str, str]
-) -> tuple[dict[str, float], dict[str, str]]:
-    """Split figures into those that are numbers, and why the others are not."""
-    values = {name: float(v) for name, v in figures.items() if isfinite(v)}
-    absent = [name for name in figures if name not in values]
-    if isinstance(why, str):
-        return values, dict.fromkeys(absent, why)
-    return values, {name: why.get(name, "there was nothing to compute it from") for name in absent}
