@@ -252,8 +252,7 @@ def _given(
     if spec is None and releases and isinstance(data, str | Path):
         spec = _computed_by(releases[0], Path(data))
     first = read_release(releases[0]) if releases else None
-    is_told = first is not None and all(one.is_told for one in first.columns.values())
-    study, is_whole, rows = _reading(spec, data, folders, table, is_told=is_told)
+    study, is_whole, rows = _reading(spec, data, folders, table, is_told=first is not None)
     original = read_original(
         rows, study, like=None if first is None else first.columns, table=table
     )

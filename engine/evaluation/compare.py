@@ -89,13 +89,9 @@ class Run:
 
     generator: Generator
     repeat: int  # Which of several alike, from 1 on; each has a key, or noise, of its own
-    # Those that could be computed, by `measure.value`; the loss and the risks, by the names of `RISKS`.
+    # Those that could be computed, by `measure.value`; the loss and the risks, by the names of `RISKS`; and "rows" of a
+    # table, "seconds" on the clock and "cpu_seconds" of processors (of child processes too) to make it.
     figures: Mapping[str, float]
-    # seconds, cpu: To make it, on the clock and of processors, those of its child processes too; None: it
-    # was there already.
-    seconds: float | None
-    cpu: float | None = None
-    n_rows: int | None = None  # Rows of a table; None for a release
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,11 +139,6 @@ class Comparison:
     def spread(self, figure: str, generator: str) -> Spread | None:
         return spread_of([run.figures.get(figure) for run in self._of(generator)])
 
-    def seconds(self, generator: str) -> tuple[Spread | None, Spread | None]:
-        """Return how long a generator took, on the clock and of processors."""
-        runs = self._of(generator)
-        return spread_of([r.seconds for r in runs]), spread_of([r.cpu for r in runs])
-
     def beside(self) -> tuple[str, tuple[tuple[str, str], ...]]:
         """Return the generator that others are held beside, and names of these with what each costs and gains.
 
@@ -183,9 +174,8 @@ class Comparison:
                     span = (all_.median, all_.low, all_.high)
                     rows.append((one.name, name, "", "", *span, better, f"median of {all_.n}"))
             for run in self._of(one.name):
-                taken = {"seconds": run.seconds, "cpu_seconds": run.cpu, "rows": run.n_rows}
-                for name, value in {**run.figures, **taken}.items():
-                    if value is not None and isfinite(value):
+                for name, value in run.figures.items():
+                    if isfinite(value):
                         by, better = f"repeat {run.repeat}", figures.get(name, "")
                         rows.append((one.name, name, "", by, value, None, None, better, ""))
         return pd.concat(
@@ -224,6 +214,8 @@ def spread_of(values: Iterable[float | None]) -> Spread | None:
 
 SEED = 2021
 """Fixes what measures and attacks draw, alike for all."""
+ASSUMED = Assumptions()
+"""What attackers know."""
 READ = ("nulls", "texts", "order", "labels")
 """What a study says of how data is read."""
 SECTIONS = ("bins", "univariate", "marginals", "tables", "correlations", "propensity")
@@ -235,17 +227,11 @@ class Scorer:
     """The original, read once the first release says of what types its columns are, and the study chosen for all."""
 
     def __init__(
-        self,
-        spec: ReleaseSpec,
-        frame: Any,
-        control: Any,
-        assumptions: Assumptions,
-        study: Study | None = None,
+        self, spec: ReleaseSpec, frame: Any, control: Any, study: Study | None = None
     ) -> None:
         self._spec = spec
         self._source = data_of(spec) if frame is None else frame
         self._given = control
-        self._assumptions = assumptions
         self._is_declared = study is not None
         self._original: pd.DataFrame | None = None
         self._control: pd.DataFrame | None = None
@@ -278,7 +264,7 @@ class Scorer:
             chosen = Study(title=self.study.title, **sections)
             figures = _scores(found.aligned, chosen, CHOSEN) | self._by_groups(subject, chosen)
         lost = [misplaced(found.aligned, columns) for columns in self._spec.tables]
-        return {**figures, "misplaced": float(np.mean(lost)), **risks_of(found, self._assumptions)}
+        return {**figures, "misplaced": float(np.mean(lost)), **risks_of(found)}
 
     def _read(self, made: Any, name: str) -> Subject:
         """What was made, beside the original; the first one settles how that is read, and the study."""
@@ -335,8 +321,8 @@ def grouped(column: pd.Series, breaks: Sequence[Any]) -> pd.Series:
     return groups.mask(column.isna()).astype("category")
 
 
-def risks_of(attacked: Held, assumptions: Assumptions) -> dict[str, float]:
-    found = attribute(attacked, assumptions, generator(SEED, "attribute"))
+def risks_of(attacked: Held) -> dict[str, float]:
+    found = attribute(attacked, ASSUMED, generator(SEED, "attribute"))
     out = {"attribute": _gain_of(found)}
     if len(found.breakdown):
         rare = found.breakdown["right_unusual"] - found.breakdown["control_unusual"]
@@ -347,9 +333,9 @@ def risks_of(attacked: Held, assumptions: Assumptions) -> dict[str, float]:
             for column, gain in zip(found.breakdown["column"], gains, strict=True)
         }
     out["reconstruction"] = _gain_of(
-        reconstruction(attacked, assumptions, generator(SEED, "reconstruction"))
+        reconstruction(attacked, ASSUMED, generator(SEED, "reconstruction"))
     )
-    non_members = membership(attacked, assumptions, generator(SEED, "membership"))
+    non_members = membership(attacked, ASSUMED, generator(SEED, "membership"))
     out["membership"] = non_members.values.get("auc_population", float("nan"))
     # Rates that are alike differ by nothing, not by the last bit of a float.
     return {name: round(value, 12) + 0.0 for name, value in out.items() if np.isfinite(value)}
@@ -584,7 +570,6 @@ def compare_all(
     study: Study | None = None,
     areas: Sequence[str] = (),
     notes: tuple[str, ...] = (),
-    assumptions: Assumptions | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Make every candidate several times; score and attack each result against the original."""
@@ -593,8 +578,7 @@ def compare_all(
     built = candidates[0].made_by
     if not isinstance(built, ReleaseSpec):
         raise SpecError("compare: wants a release first")
-    tell, assumed = progress or silent, assumptions or Assumptions()
-    scorer = Scorer(built, frame, control, assumed, study)
+    tell, scorer = progress or silent, Scorer(built, frame, control, study)
     # Everything once before anything a second time: what cannot be made fails soon. A file is there once.
     todo = [
         (one, repeat)
@@ -625,17 +609,13 @@ def compare_all(
                 start = time.perf_counter()
                 made = way.synthesize(rows, schema, generator(SEED + repeat, name))
                 seconds = time.perf_counter() - start
-            is_made, cpu = one.generator.kind != "file", _cpu() - start_cpu
-            runs.append(
-                Run(
-                    generator=one.generator,
-                    repeat=repeat,
-                    figures=scorer.figures(made, name, view),
-                    seconds=seconds if is_made else None,
-                    cpu=cpu if is_made else None,
-                    n_rows=len(made) if isinstance(made, pd.DataFrame) else None,
-                )
-            )
+            taken = {"seconds": seconds, "cpu_seconds": _cpu() - start_cpu}
+            if one.generator.kind == "file":  # it was there already
+                taken = {}
+            if isinstance(made, pd.DataFrame):
+                taken["rows"] = len(made)
+            figures = {**scorer.figures(made, name, view), **taken}
+            runs.append(Run(generator=one.generator, repeat=repeat, figures=figures))
     tell("done", len(todo), len(todo))
     own = "sticky"  # Name of the generator that the spec itself is
     if view == "sweep":
@@ -655,7 +635,7 @@ def compare_all(
         "wide": left_out,
         "not_own": view == "modes" and own not in names,
     }
-    values = {"people": assumed.people, "width": MAX_WIDTH, "n": left_out}
+    values = {"people": ASSUMED.people, "width": MAX_WIDTH, "n": left_out}
     return Comparison(
         view=view,
         title=spec.title,

@@ -108,14 +108,14 @@ class Rate:
 NO_RATE = Rate(value=0.0, low=0.0, high=1.0, n=0)
 
 
-def wilson(hits: float, n: int, *, z: float = 1.959963984540054) -> Rate | None:
+def wilson(hits: float, n: int) -> Rate | None:
     """Share of attempts that hit, with its score interval (Wilson 1927, doi:10.1080/01621459.1927.10502953).
 
     None where there was no attempt. Hits may be fractions (the chance to be right), which scipy's interval refuses.
     """
     if n <= 0:
         return None
-    share = hits / n
+    share, z = hits / n, 1.959963984540054
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     low, high = max(middle - half, 0.0), min(middle + half, 1.0)

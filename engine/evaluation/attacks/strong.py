@@ -52,6 +52,7 @@ from engine.evaluation.data.aligned import (
     covering,
     drawn,
     key_of,
+    labels,
     n_codes,
     places,
     row_ids,
@@ -570,17 +571,8 @@ class Target:
 
     def name(self, aligned: Aligned) -> str:
         """What the group is called: its columns and values."""
-        texts = []
-        for name, code in zip(self.columns, self.codes, strict=True):
-            values = aligned.values[name]
-            texts.append(f"{name} = {_spelled(values[code]) if code < len(values) else 'blank'}")
-        return ", ".join(texts)
-
-
-def _spelled(value: object) -> str:
-    """A value as a study spells it: whole numbers without a point."""
-    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
-    return str(int(str(value).partition(".")[0])) if is_whole and abs(value) < 1e15 else str(value)  # type: ignore[arg-type]
+        texts = [labels(aligned, c)[code] for c, code in zip(self.columns, self.codes, strict=True)]
+        return ", ".join(f"{c} = {text}" for c, text in zip(self.columns, texts, strict=True))
 
 
 def all_targets(held: Held, assumptions: Assumptions) -> list[Target]:
@@ -597,8 +589,8 @@ def declared_targets(aligned: Aligned, assumptions: Assumptions) -> list[Target]
         if unknown := [c for c in columns if c not in aligned.values]:
             raise SpecError(f"{place}: no table and the data have {', '.join(unknown)} together")
         for name in columns:
-            values, wanted = aligned.values[name], str(group.where[name])
-            spelled = [*map(_spelled, values), ""]  # last the blank
+            wanted = str(group.where[name])
+            spelled = [*labels(aligned, name)[:-1], ""]  # last the blank
             if wanted not in spelled:
                 raise SpecError(f"{place}.{name}: neither the data nor a table has this value")
             codes.append(spelled.index(wanted))

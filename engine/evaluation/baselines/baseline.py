@@ -164,7 +164,6 @@ def schema_of(
     frame: pd.DataFrame,
     spec: ReleaseSpec | None = None,
     *,
-    kept: Sequence[str] = (),
     known: Sequence[str] = (),
     areas: Sequence[str] = (),
 ) -> Schema:
@@ -172,7 +171,7 @@ def schema_of(
 
     spec: Says which columns are numbers, what is impossible (universes, and `zeros` of section `[dp]`), what
         is swapped. Without it columns of numbers of more than `FEW` values are numbers, and times are.
-    kept, known, areas: As in `Schema`; without areas those of the spec's swapping.
+    known, areas: As in `Schema`; without areas those of the spec's swapping.
     """
     swap = None if spec is None else spec.privacy.swap
     alike = () if areas or swap is None else (*swap.within, *swap.similar)
@@ -180,7 +179,6 @@ def schema_of(
     numbers = frozenset(str(c) for c in frame.columns if _is_number(frame[c], declared.get(str(c))))
     return Schema(
         numbers=numbers,
-        kept=tuple(kept),
         known=tuple(known),
         areas=tuple(areas) or (() if swap is None else swap.columns),
         alike=alike,

@@ -7,8 +7,10 @@ the whole that is off, and each names what is shown and what is true.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from itertools import islice, pairwise
 from math import isfinite
 from typing import Any, NamedTuple
@@ -34,6 +36,7 @@ from engine.evaluation.findings import STRONG, TITLES, WHOLE, Rate
 from engine.evaluation.report.verdicts import Improvement, Line, Verdict, cell
 from engine.evaluation.runner import Evaluation, Result
 
+TEXTS = tomllib.loads(files("engine.evaluation.report").joinpath("report.toml").read_text("utf-8"))
 MOST_COLUMNS = 12
 """Columns whose counts are drawn."""
 MOST_VALUES = 16
@@ -69,11 +72,10 @@ class Picture:
         return cls(title=chart.title, words=words, svg=chart.svg(), table=behind, **more)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class Group(NamedTuple):
     title: str
     words: str
-    pictures: tuple[Picture, ...]
+    pictures: Sequence[Picture]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -518,70 +520,37 @@ def improvement_picture(factors: Sequence[Improvement]) -> Picture:
 
 # --- all of a subject
 
-Draw = Callable[[Result, Names], Iterable[Picture]]
-GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, Draw], ...]], ...] = (
-    (
-        "Single columns",
-        "The columns whose counts are furthest off, the worst first.",
-        (("Counts", "univariate", univariate_bars),),
-    ),
-    (
-        "Noise against count",
-        "What was added to, or lost from, each count.",
-        (("Error against count", "", noise_against_count),),
-    ),
-    (
-        "Several columns",
-        "How far correlations are off, how near the shares of combinations are by place, and table by table.",
-        (
-            ("Correlations", "correlations", correlation_gaps),
-            ("Combinations by group", "marginals", marginals_by_group),
-            ("Every table", "tables", tables_by_width),
-        ),
-    ),
-    ("Use", "What an analyst would conclude.", (("Estimates", "estimates", estimate_overlaps),)),
-    (
-        "Risk",
-        "Each attack beside guessing and beside its control: most often itself on people whom the release is not from.",
-        (
-            ("How often attacks are right", "", attack_rates),
-            ("Gain by target", "", gains_by_target),
-            ("Tables asked for", "", tables_asked_for),
-        ),
-    ),
-)
+
+DRAWN_BY: Mapping[str, Callable[[Result, Names], Iterable[Picture]]] = {
+    draw.__name__: draw
+    for draw in (
+        *(univariate_bars, noise_against_count, correlation_gaps, marginals_by_group),
+        *(tables_by_width, estimate_overlaps, attack_rates, gains_by_target, tables_asked_for),
+    )
+}
 
 
 def groups_of(result: Result, names: Names, *, most: int | None = None) -> list[Group]:
     """Return the pictures of a subject."""
-    return [
-        Group(
-            title=title,
-            words=words,
-            pictures=tuple(
-                picture
-                for one, measure, draw in drawers
-                for picture in _or_why(one, measure, draw, result, names, most)
-            ),
-        )
-        for title, words, drawers in GROUPS
-        if (result.risks if title == "Risk" else result.scores or not result.risks)
-    ]
+    found = []
+    for group in TEXTS["groups"]:
+        if result.risks if group["title"] == "Risk" else result.scores or not result.risks:
+            pictures: list[Picture] = []
+            for title, measure, draw in group["pictures"]:
+                try:
+                    pictures += islice(DRAWN_BY[draw](result, names), most)
+                except NothingToDraw as error:
+                    pictures.append(Picture(title=title, why_not=_why(result, measure, error)))
+            found.append(Group(group["title"], group["words"], pictures))
+    return found
 
 
-def _or_why(
-    title: str, measure: str, draw: Draw, result: Result, names: Names, most: int | None
-) -> list[Picture]:
-    """Pictures, or one that says why there is none, in the words of the measure."""
-    try:
-        return list(islice(draw(result, names), most))
-    except NothingToDraw as error:
-        score = result.scores.get(measure)
-        if measure and score is None:
-            why = "the study does not declare it"
-        else:
-            why = "" if score is None else score.why_not.get(WHOLE, "")
-        return [Picture(title=title, why_not=why or str(error))]
+def _why(result: Result, measure: str, error: NothingToDraw) -> str:
+    """Why there is no picture, in the words of the measure."""
+    score = result.scores.get(measure)
+    if measure and score is None:
+        return "the study does not declare it"
+    return ("" if score is None else score.why_not.get(WHOLE, "")) or str(error)
 
 
 def front_pictures(result: Result, gains: Sequence[tuple[str, float, float]]) -> list[Picture]:
@@ -615,17 +584,6 @@ def front_pictures(result: Result, gains: Sequence[tuple[str, float, float]]) ->
 MOST_DISTORTIONS = 10
 MOST_OF_A_KIND = 5
 """So that one kind of distortion does not hide the others."""
-USES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("counting values of one column", ("univariate",)),
-    ("tables of two and more columns", ("tables", "marginals", "density_rmse")),
-    ("how two columns go together", ("correlations",)),
-    ("distributions of amounts", ("distributions", "ranges")),
-    ("means, shares and slopes with their intervals", ("estimates", "regression")),
-    ("differences between groups", ("gaps",)),
-    ("training a model on it", ("learning",)),
-    ("records that look real one by one", ("propensity", "models", "components", "inconsistencies")),
-)  # fmt: skip
-"""What people do with tables, and the measures that are about it."""
 
 
 class Use(NamedTuple):
@@ -645,7 +603,7 @@ class Distortion(NamedTuple):
 def uses(own_lines: Sequence[Line]) -> list[Use]:
     """Return what the headline figures say of each use: the worst of them decides."""
     found = []
-    for what, measures in USES:
+    for what, measures in TEXTS["uses"].items():
         mine = [x for x in own_lines if x.measure in measures and x.figure.is_headline]
         computed = [line for line in mine if line.value is not None]
         order: tuple[Verdict, ...] = ("poor", "fair", "good", "only stated")

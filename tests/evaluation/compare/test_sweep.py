@@ -154,7 +154,6 @@ def made(**figures: tuple[list[float], list[float]]) -> Comparison:
             generator=setting,
             repeat=i + 1,
             figures={name: sides[at][i] for name, sides in figures.items()},
-            seconds=1.0,
         )
         for at, setting in enumerate(SWEPT)
         for i in range(len(next(iter(figures.values()))[at]))
