@@ -40,6 +40,7 @@ from engine.evaluation.data.aligned import listed
 from engine.evaluation.data.reading import Released, read_release
 from engine.evaluation.findings import FRAME, notes_frame, optional
 from engine.evaluation.report.page import render
+from engine.evaluation.report.pictures import TEXTS as OF_PICTURES
 from engine.evaluation.report.pictures import Picture
 from engine.evaluation.report.verdicts import check_target, json_of, json_text, write_both
 from engine.guarantee import Guarantee
@@ -52,6 +53,7 @@ from engine.spec import ReleaseSpec
 from engine.store import exposure_sentences, open_release
 from engine.version import ENGINE_VERSION
 
+TEXTS = OF_PICTURES["audit"]
 MOST_VALUES = 40
 """Numbers with more values are audited in groups; other columns with more are refused."""
 GROUPS = 20
@@ -703,15 +705,10 @@ def _trial_rows(domain: Domain, data: Cells) -> TrialRows:
 # What a spec or a release claims to use
 
 
-AS_ROWS = (
-    "Each row of the data sets compared is one entity. Columns stand as lists of values, numbers of many values in "
-    "groups: how ranges are chosen is not audited."
-)
 QUICK = 2_000
 """Combinations of columns that an audit chooses by itself, of many."""
 LOOKED_AT = 24
 """Columns among which it chooses: sets of five of them are 42,504."""
-CUT = "Audited on {columns} alone: the tables are cut to them."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -807,7 +804,7 @@ def chosen_domain(
             raise SpecError(f"columns: no safe margin is about {', '.join(strange)}")
         domain = domain_of(frame, wanted)
         is_cut = set(domain.names) != set(named)
-        return domain, (CUT.format(columns=", ".join(domain.names)),) if is_cut else ()
+        return domain, (TEXTS["cut"].format(columns=", ".join(domain.names)),) if is_cut else ()
     if len(named) <= MOST_COLUMNS:
         domain = domain_of(frame, named)
         if domain.n_cells <= MOST_LISTED:
@@ -816,8 +813,10 @@ def chosen_domain(
     for width in (3, 4, 2, 5):
         _, best = max(open_sets(sizes, margins, width, QUICK), default=(0, ()))
         if best:
-            return domain_of(frame, best), (CUT.format(columns=", ".join(best)),)
-    return domain_of(frame, tuple(sizes)[:4]), (CUT.format(columns=", ".join(tuple(sizes)[:4])),)
+            return domain_of(frame, best), (TEXTS["cut"].format(columns=", ".join(best)),)
+    return domain_of(frame, tuple(sizes)[:4]), (
+        TEXTS["cut"].format(columns=", ".join(tuple(sizes)[:4])),
+    )
 
 
 def open_sets(
@@ -915,28 +914,18 @@ class Audit:
 
     def sentences(self) -> list[str]:
         margins = tables_text(self.margins, most=8)
-        said = f"Audited: {self.generator}. Its card says that it uses only the margins {margins}."
+        said = TEXTS["said"].format(generator=self.generator, margins=margins)
         if self.p is None:
-            return [said, f"There is nothing to test: {self.why_nothing}."]
-        best = min(self.tests, key=lambda test: test.p_holm)
+            return [said, TEXTS["nothing"].format(why=self.why_nothing)]
+        best, p = min(self.tests, key=lambda test: test.p_holm), p_text(self.p)
         if self.is_refuted:
-            return [
-                said,
-                f"The card is refuted: of two data sets with the same safe margins it makes data that differ, p = "
-                f"{p_text(self.p)}. Along the direction tested, {percent(best.copied)} of what is not safe comes "
-                f"through (95 % interval {percent(best.copied_low)} to {percent(best.copied_high)}).",
-            ]
-        found = (
-            "not even a whole copy of it would be found, so the audit is inconclusive: use more runs (--runs)"
-            if best.found_from is None
-            else f"a generator that copied {percent(best.found_from)} of it would be found 8 times of 10"
-        )
-        return [
-            said,
-            f"The card is not refuted: of two data sets with the same safe margins it makes data that do not differ "
-            f"beyond chance, p = {p_text(self.p)}. Along the direction tested {found}.",
-            "That is no proof that nothing unsafe is used: other directions, and what happens rarely, are not seen.",
-        ]
+            through = {"copied": best.copied, "low": best.copied_low, "high": best.copied_high}
+            told = {name: percent(share) for name, share in through.items()}
+            return [said, TEXTS["refuted"].format(p=p, **told)]
+        found = TEXTS["inconclusive"]
+        if best.found_from is not None:
+            found = TEXTS["found"].format(share=percent(best.found_from))
+        return [said, TEXTS["not_refuted"].format(p=p, found=found), TEXTS["no_proof"]]
 
     def frame(self) -> pd.DataFrame:
         """The public frame: the smallest p-value, each test, and the statistic of each run and data set."""
@@ -1135,17 +1124,12 @@ def run_audit(
         rows = max(rows, int(ends.plus.n.sum()))
     left_out = 0.0 if start is None else start.left_out
     if left_out:
-        remarks.append(
-            f"{100 * left_out:.2g} % of the rows lie in safe counts of too few, and were left out: suppression "
-            "depends on who they are, which no margin says."
-        )
+        remarks.append(TEXTS["left_out"].format(percent=100 * left_out))
     smallest = min((test.smallest for test in tests), default=settings.least)
     if smallest < settings.least:
-        remarks.append(
-            f"The smallest safe count is {smallest}, where {settings.least} were wanted."
-        )
+        remarks.append(TEXTS["smallest"].format(smallest=smallest, least=settings.least))
     if tests and all(test.t is None for test in tests):
-        remarks.append("All runs of the same data gave the same: the generator draws nothing anew.")
+        remarks.append(TEXTS["same"])
     corrected = holm([test.p for test in tests])
     return Audit(
         title=title,
@@ -1231,12 +1215,7 @@ def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
         height = density / density.max()
         chart.area(at, np.full(len(at), 0.1), 0.1 + height, colour, alpha=0.35)
         chart.marks(lot, np.full(len(lot), row), colour, mark, size=3)
-    words = (
-        "Each mark is one run. If the card is true, both samples lie alike; what uses more pulls those of D+ towards 1 "
-        "and those of D- towards 0."
-        if is_wide
-        else "Marks as above."
-    )
+    words = OF_PICTURES["words"]["runs"] if is_wide else "Marks as above."
     return Picture.of(chart, words, is_wide=is_wide)
 
 

@@ -231,23 +231,15 @@ def notes_frame(subject: str, notes: Sequence[str]) -> pd.DataFrame:
 def _details(one: Finding) -> pd.DataFrame:
     """A breakdown as rows of the public frame, those without a number left out."""
     table = one.breakdown.reset_index(drop=True)
-    if table.empty:
-        return pd.DataFrame()
     numbers = [c for c in table if pd.api.types.is_numeric_dtype(table[c])]
+    if table.empty or not numbers:
+        return pd.DataFrame()
     named = [str(c) for c in table if c in NAMES_COLUMNS and c not in numbers]
     others = [str(c) for c in table if c not in (*numbers, *named)]
-    out = pd.DataFrame({"columns": _joined(table, named), "by": _joined(table, others)})
-    long = pd.concat(
-        [
-            out.assign(measure=f"{one.measure}/{c}", value=table[c].astype("float64"))
-            for c in numbers
-        ]
-        or [pd.DataFrame()],
-        ignore_index=True,
-    )
-    if long.empty:
-        return long
-    return long.dropna(subset="value").assign(low=None, high=None, better="", note="")
+    out = table[numbers].astype("float64").add_prefix(f"{one.measure}/")
+    out = out.assign(columns=_joined(table, named), by=_joined(table, others))
+    long = out.melt(id_vars=["columns", "by"], var_name="measure").dropna(subset="value")
+    return long.assign(low=None, high=None, better="", note="")
 
 
 def _joined(table: pd.DataFrame, names: Sequence[str]) -> Any:

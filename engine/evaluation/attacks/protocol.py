@@ -268,18 +268,21 @@ def targets_of(aligned: Aligned, attacker: Attacker, keys: Collection[str]) -> K
     return tuple(c for c in shown_of(aligned, wanted) if c not in set(keys))
 
 
-def usable(aligned: Aligned, keys: KeySet, target: str | None = None) -> list[KeySet]:
-    """The known columns that an attacker can use together: all, or else the largest sets that a table has."""
+def readings(
+    aligned: Aligned, keys: KeySet, target: str | None = None
+) -> list[tuple[KeySet, Coded]]:
+    """The known columns that an attacker can use together: all, or else the largest sets that a table has.
+
+    Each with the smallest table that has them, and the target; those without rows are left out.
+    """
     wanted = () if target is None else (target,)
+    sets = {tuple(k for k in keys if k in c) for c in aligned.tables if set(wanted) <= set(c)}
     if keys and covering(aligned, (*keys, *wanted)) is not None:
-        return [keys]
-    sets = {
-        tuple(k for k in keys if k in columns)
-        for columns in aligned.tables
-        if set(wanted) <= set(columns)
-    }
+        sets = {keys}
     most = max(map(len, sets), default=0)
-    return sorted(s for s in sets if len(s) == most) if most else []
+    chosen = sorted(s for s in sets if len(s) == most) if most else []
+    tables = [(one, covering(aligned, (*one, *wanted))) for one in chosen]
+    return [(one, table) for one, table in tables if table is not None and table.total]
 
 
 def unseen(keys: Sequence[str], shown: Collection[str]) -> list[str]:

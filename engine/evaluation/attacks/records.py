@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from inspect import signature
 from typing import Any
 
@@ -35,10 +36,10 @@ from engine.evaluation.attacks.protocol import (
     excess,
     improvement,
     no_control,
+    readings,
     shown_of,
     targets_of,
     unseen,
-    usable,
 )
 from engine.evaluation.data.aligned import (
     Aligned,
@@ -99,18 +100,16 @@ def uniques(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
     looked_at: list[tuple[str, KeySet, Coded]] = []
     for i, keys in enumerate(key_sets(attacker)):
         shown = shown_of(aligned, keys)
-        sets = usable(aligned, shown)
-        if i and sets != [keys]:
+        read = readings(aligned, shown)
+        if i and [used for used, _ in read] != [keys]:
             notes.append(f"no table has {', '.join(keys)} together: not looked at")
             continue
         if i == 0:
             notes += unseen(keys, shown)
-            if sets and sets != [shown]:
-                notes.append(say("uniques", "through", every=len(shown), most=len(sets[0])))
-        for chosen in sets:
-            table = covering(aligned, chosen)
-            if table is not None and table.total:
-                looked_at.append(("further keys" if i else "quasi-identifiers", chosen, table))
+            if read and read[0][0] != shown:
+                notes.append(say("uniques", "through", every=len(shown), most=len(read[0][0])))
+        what = "further keys" if i else "quasi-identifiers"
+        looked_at += [(what, used, table) for used, table in read]
     table = max(aligned.tables.values(), key=lambda t: (len(t.columns), len(t.n)))
     n, every, n_people = len(table.columns), len(aligned.values), aligned.original.total
     is_whole = n == every
@@ -255,25 +254,30 @@ def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
 
 
 def attacked(aligned: Aligned, known: KeySet, targets: KeySet) -> pd.DataFrame:
-    """One row a target that a table has beside all known columns: matches, those that are right, their share."""
+    """One row a target: matches, those that are right, their share.
+
+    A claim is the value that most of a person's unique matches have, in all tables that are read.
+    """
     people, rows = aligned.original, []
-    through: dict[ColumnSet, list[str]] = {}
+
+    @cache
+    def pairs(keys: KeySet, columns: ColumnSet) -> tuple[Numbers, Numbers]:
+        return unique_pairs(aligned, aligned.tables[columns], keys)
+
     for name in targets if known else ():
-        table = covering(aligned, (*known, name))
-        if table is not None and table.total:
-            through.setdefault(table.columns, []).append(name)
-    for columns, names in through.items():
-        table = aligned.tables[columns]
-        mine, theirs = unique_pairs(aligned, table, known)
-        for name in names:
-            right = people.codes[name][mine] == table.codes[name][theirs]
-            rows.append((name, ", ".join(columns), len(mine), int(right.sum())))
-    covered = {name for names in through.values() for name in names}
-    for name in targets if known else ():
-        if name not in covered and (claims := _pooled_claims(aligned, known, name)) is not None:
-            at, value, n_tables = claims
-            right = people.codes[name][at] == value
-            rows.append((name, f"{n_tables} {POOLED}", len(at), int(right.sum())))
+        if not (read := readings(aligned, known, name)):
+            continue
+        width, joined = n_codes(aligned, name), []
+        for keys, table in read:
+            mine, theirs = pairs(keys, table.columns)
+            joined.append(mine * width + table.codes[name][theirs])
+        claims, n = np.unique(np.concatenate(joined), return_counts=True)
+        claims = claims[np.lexsort((-n, claims // width))]
+        at, first = np.unique(claims // width, return_index=True)
+        right = people.codes[name][at] == claims[first] % width
+        is_one = read[0][0] == known
+        where = ", ".join(read[0][1].columns) if is_one else f"{len(read)} {POOLED}"
+        rows.append((name, where, len(at), int(right.sum())))
     by_target = pd.DataFrame(rows, columns=["target", "table", "matches", "right"])
     by_target["precision"] = by_target["right"] / by_target["matches"].where(
         by_target["matches"] > 0
@@ -292,28 +296,6 @@ def unique_pairs(aligned: Aligned, table: Coded, known: KeySet) -> tuple[Numbers
     place = np.empty(size, np.int64)
     place[right[theirs]] = theirs
     return mine, place[left[mine]]
-
-
-def _pooled_claims(
-    aligned: Aligned, known: KeySet, target: str
-) -> tuple[Numbers, Numbers, int] | None:
-    """Who is claimed to have which value, by the unique matches in all tables with most of the known columns.
-
-    Positions of people, the value that most of a person's matches have, and how many tables were read; None: no table
-    has rows, a known column and the target.
-    """
-    sets = [(keys, covering(aligned, (*keys, target))) for keys in usable(aligned, known, target)]
-    read = [(keys, table) for keys, table in sets if keys and table is not None and table.total]
-    if not read:
-        return None
-    width, joined = n_codes(aligned, target), []
-    for keys, table in read:
-        mine, theirs = unique_pairs(aligned, table, keys)
-        joined.append(mine * width + table.codes[target][theirs])
-    pairs, n = np.unique(np.concatenate(joined), return_counts=True)
-    order = np.lexsort((-n, pairs // width))
-    at, first = np.unique(pairs[order] // width, return_index=True)
-    return at, pairs[order][first] % width, len(read)
 
 
 def _gains(
@@ -497,9 +479,8 @@ def _through(
         if (code == code[0]).all():
             constant.append(name)
             continue
-        sets = [s for s in usable(aligned, keys, name) if is_main or s == keys]
-        tables = [(s, covering(aligned, (*s, name))) for s in sets]
-        covered = [(s, t) for s, t in tables if t is not None and t.total]
+        read = readings(aligned, keys, name)
+        covered = [(used, table) for used, table in read if is_main or used == keys]
         if not covered:
             left_out.append(name)
         elif covered[0][0] != keys:
