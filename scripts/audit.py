@@ -35,15 +35,15 @@ from engine.evaluation.audit import (
     joint_generator,
     margin_of,
     raked,
-    raked_generator,
     run_audit,
     safe_statistics,
     sticky_generator,
+    tables_text,
 )
 from engine.evaluation.baselines.baseline import Schema
 from engine.evaluation.baselines.cart import cart
 from engine.params import PROFILES, DPParams
-from engine.schema import ColumnSet, FloatArray, Int64Array
+from engine.schema import ColumnSet, FloatArray, Int64Array, column_set
 
 SEED = 2021
 COMMAND = ".venv/bin/python scripts/audit.py"
@@ -52,6 +52,21 @@ COMMAND = ".venv/bin/python scripts/audit.py"
 def simulated(people: int) -> pd.DataFrame:
     with tempfile.TemporaryDirectory() as folder:
         return pd.read_parquet(study.census_file(Path(folder) / "census", people, SEED))
+
+
+def raked_generator(domain: Domain, margins: Sequence[Sequence[str]]) -> Generator:
+    """Plain iterative proportional fitting: exact margins, the table of maximal entropy, rows drawn from it."""
+    margins = tuple(column_set(margin) for margin in margins)
+
+    def draw(data: Cells, rng: np.random.Generator) -> Cells:
+        every = map(domain.axes, margins)
+        wanted = {axes: margin_of(data, axes, domain.sizes).astype(np.float64) for axes in every}
+        table = raked(wanted, domain.sizes)
+        n = rng.multinomial(int(data.n.sum()), table.ravel() / table.sum())
+        return domain.cells(n.reshape(domain.sizes))
+
+    words = f"iterative proportional fitting, {tables_text(margins)}"
+    return Generator(words=words, draw=draw)
 
 
 def ours(kind: str, domain: Domain, margins: Sequence[Sequence[str]], seed: int) -> Generator:

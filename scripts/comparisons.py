@@ -67,7 +67,7 @@ def baselines(given: argparse.Namespace) -> None:
     heads, rows = comparison_table(found)
     shown = []
     for one, row in zip(found.generators(), rows, strict=True):
-        spent = found.seconds(one.name)[1]
+        spent = found.spread("cpu_seconds", one.name)
         code = one.origin.split(",")[0].split(":")[0]
         shown.append(
             [one.name, code, row[1], "" if spent is None else f"{spent.median:.1f}", *row[2:]]
@@ -130,7 +130,7 @@ def sweep_table(found: Comparison, wanted: Sequence[str]) -> str:
     rows = []
     for one in found.generators():
         spreads = [found.spread(name, one.name) for name in names]
-        seconds = found.seconds(one.name)[0]
+        seconds = found.spread("seconds", one.name)
         shown = ["–" if s is None else f"{s.median:.3f}" for s in spreads]
         rows.append([one.name, *shown, "–" if seconds is None else f"{seconds.median:.0f}"])
     heads = ["setting", *(f.title for f in found.weighed()), *(f"gain {c}" for c in wanted)]

@@ -209,7 +209,7 @@ def of_half(
         found = [
             attack(held, how.risks, generator(SEED, who)) for attack in (apparent_match, uniques)
         ]
-        out |= {who: replace(found[0], values=found[1].values | found[0].values)}
+        out |= {who: replace(found[0], figures=found[1].figures | found[0].figures)}
     return out
 
 

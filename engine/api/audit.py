@@ -21,7 +21,7 @@ from engine.api.evaluate import Source, spellings
 from engine.api.reading import read
 from engine.errors import SpecError
 from engine.evaluation.audit import (
-    AS_ROWS,
+    TEXTS,
     Audit,
     Claim,
     Settings,
@@ -127,7 +127,7 @@ def audit(
     chosen = safe_statistics(domain, margins)
     if claim is not None:
         made = claim.generator(domain, safe_statistics(domain, claim.margins))
-        notes = (*notes, AS_ROWS)
+        notes = (*notes, TEXTS["as_rows"])
     elif callable(generator):
         made = frame_generator(domain, generator)
     else:

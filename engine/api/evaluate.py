@@ -10,18 +10,14 @@ engine.attack("r.duckdb", data="people.csv", control="others.csv").results[0].ri
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
-
-import pandas as pd
 
 from engine.api.reading import specs_beside
 from engine.errors import SpecError
 from engine.evaluation.data.aligned import listed, unshown
 from engine.evaluation.data.reading import (
-    Released,
-    Subject,
     data_of,
     is_release,
     notes_of,
@@ -35,7 +31,6 @@ from engine.evaluation.report.verdicts import check_target
 from engine.evaluation.runner import (
     Evaluation,
     Given,
-    Processes,
     attack_subjects,
     default_jobs,
     evaluate_all,
@@ -138,20 +133,16 @@ def evaluate(
         raise SpecError(f"combining: must be partial or full, not {combining!r}")
     if out is not None:
         check_target(Path(out), force=force, inputs=(*synthetic, data, control))
-    with Processes(_jobs(jobs, [*synthetic, data])) as processes:
-        given = _given(synthetic, data, spec, control, table, report)
-        study, chosen = given.study()
-        evaluation = evaluate_all(
-            given.of(study, chosen),
-            share=sample / 100,
-            seed=seed,
-            baselines=read_baselines(study, given.folders),
-            attacks=attacks,
-            together=together,
-            combining=combining,
-            processes=processes,
-            progress=report,
-        )
+    given = _given(synthetic, data, spec, control, table, report)
+    evaluation = evaluate_all(
+        given,
+        share=sample / 100,
+        seed=seed,
+        attacks=attacks,
+        combining=combining if together else None,
+        processes=_jobs(jobs, [*synthetic, data]),
+        progress=report,
+    )
     evaluation = evaluation if spec is not None else _with_doubts(evaluation)
     if out is not None:
         report("writing the report", 0, 0)
@@ -205,61 +196,19 @@ def attack(
     if out is not None:
         check_target(Path(out), force=force, inputs=(*synthetic, data, control))
     given = _given(synthetic, data, spec, control, table, report)
-    study, chosen = given.study()
-    evaluation = attack_subjects(
-        given.of(
-            given.reading, () if together else tuple(n for n in chosen if "learners" not in n)
-        ),
-        seed=seed,
-        study=study,
-        together=together,
-        progress=report,
-    )
+    # Nothing is learned; one attacker who holds all knows no quasi-identifiers.
+    notes = tuple(n for n in given.notes if "learners" not in n)
+    if together:
+        study = given.study.model_copy(update={"risks": None})
+        given = replace(given, study=study, notes=notes_of(given.original))
+    else:
+        given = replace(given, notes=notes)
+    evaluation = attack_subjects(given, seed=seed, together=together, progress=report)
     evaluation = evaluation if spec is not None else _with_doubts(evaluation)
     if out is not None:
         report("writing the report", 0, 0)
         write_report(evaluation, Path(out), force=force)
     return evaluation
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Given:
-    """The inputs as they were read."""
-
-    reading: Study  # How the data is read; the whole study where `is_whole`
-    is_whole: bool
-    original: pd.DataFrame
-    subjects: list[Subject]
-    control: pd.DataFrame | None
-    name: str  # Name of the data for display
-    folders: list[Path]  # Where the files of a study are searched
-    release: Released | None  # The first release
-
-    def study(self) -> tuple[Study, tuple[str, ...]]:
-        """The study, by default chosen by the columns, and notes for readers about the choice."""
-        if self.is_whole:
-            return self.reading, ()
-        return _chosen(self.reading, self.original, self.subjects)
-
-    def of(self, study: Study, notes: tuple[str, ...] = ()) -> Given:
-        """What is evaluated by a study, with labels of columns and values."""
-        carried = self.release
-        labels, value_labels = labels_of(
-            study,
-            self.folders,
-            labels={} if carried is None else carried.labels,
-            value_labels={} if carried is None else carried.value_labels,
-        )
-        return Given(
-            subjects=self.subjects,
-            original=self.original,
-            study=study,
-            data=self.name,
-            control=self.control,
-            labels=labels,
-            value_labels=value_labels,
-            notes=(*notes_of(self.original), *notes),
-        )
 
 
 def _with_doubts(evaluation: Evaluation) -> Evaluation:
@@ -293,8 +242,8 @@ def _given(
     control: Source | None,
     table: str | None,
     report: Progress,
-) -> _Given:
-    """Read all inputs."""
+) -> Given:
+    """Read all inputs, and choose the study by the columns where none is given."""
     if not synthetic:
         raise SpecError("at least one release or synthetic table is needed")
     report("reading", 0, 0)
@@ -303,27 +252,40 @@ def _given(
     if spec is None and releases and isinstance(data, str | Path):
         spec = _computed_by(releases[0], Path(data))
     first = read_release(releases[0]) if releases else None
-    is_told = first is not None and all(one.is_told for one in first.columns.values())
-    reading, is_whole, rows = _reading(spec, data, folders, table, is_told=is_told)
+    study, is_whole, rows = _reading(spec, data, folders, table, is_told=first is not None)
     original = read_original(
-        rows, reading, like=None if first is None else first.columns, table=table
+        rows, study, like=None if first is None else first.columns, table=table
     )
-    return _Given(
-        reading=reading,
-        is_whole=is_whole,
+    subjects = [
+        read_subject(
+            what, original, study, name, released=first if _is(what, releases[:1]) else None
+        )
+        for what, name in zip(synthetic, names_of(synthetic), strict=True)
+    ]
+    others = None
+    if control is not None:
+        others = read_like(control, original, study, name="control", is_control=True)
+    notes: tuple[str, ...] = ()
+    if not is_whole:
+        chosen = default_study(original, subjects[0].tables, title=study.title)
+        read = {name: getattr(study, name) for name in ("nulls", "texts", "order", "labels")}
+        study, notes = chosen.study.model_copy(update=read), chosen.notes
+    labels, value_labels = labels_of(
+        study,
+        folders,
+        labels={} if first is None else first.labels,
+        value_labels={} if first is None else first.value_labels,
+    )
+    return Given(
+        subjects=subjects,
         original=original,
-        subjects=[
-            read_subject(
-                what, original, reading, name, released=first if _is(what, releases[:1]) else None
-            )
-            for what, name in zip(synthetic, names_of(synthetic), strict=True)
-        ],
-        control=None
-        if control is None
-        else read_like(control, original, reading, name="control", is_control=True),
-        name=names_of([data])[0] if isinstance(data, str | Path) else "the data",
-        folders=folders,
-        release=first,
+        study=study,
+        data=names_of([data])[0] if isinstance(data, str | Path) else "the data",
+        control=others,
+        labels=labels,
+        value_labels=value_labels,
+        notes=(*notes_of(original), *notes),
+        baselines=read_baselines(study, folders) or {},
     )
 
 
@@ -383,12 +345,3 @@ def spellings(data: Source, table: str | None) -> tuple[str, ...]:
     # An evaluation is confidential and must be repeatable, so a fixed key for the thresholds does no harm.
     source = detect_source(data, table=table, key=MasterKey(bytes(32)))
     return tuple(dict.fromkeys(n for column in source.columns for n in column.spellings if n))
-
-
-def _chosen(
-    reading: Study, original: pd.DataFrame, subjects: Sequence[Subject]
-) -> tuple[Study, tuple[str, ...]]:
-    """The default study, and notes for readers about the choice."""
-    chosen = default_study(original, subjects[0].tables, title=reading.title)
-    declared = {name: getattr(reading, name) for name in ("nulls", "texts", "order", "labels")}
-    return chosen.study.model_copy(update=declared), chosen.notes

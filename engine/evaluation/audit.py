@@ -34,11 +34,13 @@ from numpy.typing import NDArray
 
 from engine.charts import WIDE, WIDTH, Chart, Scale, percent
 from engine.errors import DamagedRelease, DataError, InternalError, SpecError
-from engine.evaluation.command import command_words, made_by, masked, texts_of
+from engine.evaluation.baselines.catalogue import table_of
+from engine.evaluation.command import command_words, masked, texts_of
 from engine.evaluation.data.aligned import listed
 from engine.evaluation.data.reading import Released, read_release
 from engine.evaluation.findings import FRAME, notes_frame, optional
 from engine.evaluation.report.page import render
+from engine.evaluation.report.pictures import TEXTS as OF_PICTURES
 from engine.evaluation.report.pictures import Picture
 from engine.evaluation.report.verdicts import check_target, json_of, json_text, write_both
 from engine.guarantee import Guarantee
@@ -51,6 +53,7 @@ from engine.spec import ReleaseSpec
 from engine.store import exposure_sentences, open_release
 from engine.version import ENGINE_VERSION
 
+TEXTS = OF_PICTURES["audit"]
 MOST_VALUES = 40
 """Numbers with more values are audited in groups; other columns with more are refused."""
 GROUPS = 20
@@ -542,8 +545,6 @@ Function = Callable[[pd.DataFrame], Any]
 """Takes a frame, gives a frame of as many rows and the same columns."""
 FEWEST = 0.5
 """Fewer rows than this share of those given are refused: then it is not clear what was made."""
-_BLANKS = ("", "NA", "NaN", "nan", "None", "NULL", "null", "<NA>", "N/A")
-"""How commands write that there is no value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -564,6 +565,8 @@ def frame_generator(domain: Domain, function: Function, words: str = "") -> Gene
         frame = domain.frame(data.rows(rng))
         try:
             made = function(frame)
+        except DataError:
+            raise
         except Exception as error:  # noqa: BLE001  # of whatever kind: it is not our code
             message = masked(str(error), texts_of(frame))
             raise DataError(f"the generator failed: {type(error).__name__}: {message}") from None
@@ -578,24 +581,11 @@ def frame_generator(domain: Domain, function: Function, words: str = "") -> Gene
 def command_generator(domain: Domain, command: str, *, seconds: float = 600) -> Generator:
     """A command that reads a CSV file and writes another, run in a scratch folder on shuffled rows."""
     words = command_words(command, "--generator")
-    texts = [c.name for c in domain.columns if any(isinstance(value, str) for value in c.values)]
-    # Texts as they stand, so that 01 stays 01, and NA is blank only where no value is NA.
-    blanks = {
-        c.name: [word for word in _BLANKS if c.name not in texts or word not in c.values]
-        for c in domain.columns
-    }
 
-    def draw(data: Cells, rng: np.random.Generator) -> Cells:
-        frame = domain.frame(data.rows(rng))
-        with made_by(words, frame, "the generator", seconds=seconds) as file:
-            try:
-                kinds = dict.fromkeys(texts, "string")
-                made = pd.read_csv(file, dtype=kinds, keep_default_na=False, na_values=blanks)
-            except (ValueError, OSError):
-                raise DataError("the generator's file {out} is no CSV") from None
-        return checked(made, domain, n_rows=len(frame))
+    def made(frame: pd.DataFrame) -> pd.DataFrame:
+        return table_of(words, frame, "the generator", seconds=seconds)
 
-    return Generator(words=f"the command {command}", draw=draw)
+    return frame_generator(domain, made, f"the command {command}")
 
 
 def checked(made: pd.DataFrame, domain: Domain, *, n_rows: int) -> Cells:
@@ -649,21 +639,6 @@ def joint_generator(domain: Domain, params: DPParams) -> Generator:
 
     spent = "exact counts" if params.epsilon is None else f"epsilon {params.epsilon:g}"
     return Generator(words=f"mode dp ({spent}), {tables_text(params.margins)}", draw=draw)
-
-
-def raked_generator(domain: Domain, margins: Sequence[ColumnSet]) -> Generator:
-    """Plain iterative proportional fitting: exact margins, the table of maximal entropy, rows drawn from it."""
-    margins = tuple(column_set(margin) for margin in margins)
-
-    def draw(data: Cells, rng: np.random.Generator) -> Cells:
-        every = map(domain.axes, margins)
-        wanted = {axes: margin_of(data, axes, domain.sizes).astype(np.float64) for axes in every}
-        table = raked(wanted, domain.sizes)
-        n = rng.multinomial(int(data.n.sum()), table.ravel() / table.sum())
-        return domain.cells(n.reshape(domain.sizes))
-
-    words = f"iterative proportional fitting, {tables_text(margins)}"
-    return Generator(words=words, draw=draw)
 
 
 def together(domain: Domain, tables: Mapping[ColumnSet, TrialTable]) -> Cells:
@@ -730,15 +705,10 @@ def _trial_rows(domain: Domain, data: Cells) -> TrialRows:
 # What a spec or a release claims to use
 
 
-AS_ROWS = (
-    "Each row of the data sets compared is one entity. Columns stand as lists of values, numbers of many values in "
-    "groups: how ranges are chosen is not audited."
-)
 QUICK = 2_000
 """Combinations of columns that an audit chooses by itself, of many."""
 LOOKED_AT = 24
 """Columns among which it chooses: sets of five of them are 42,504."""
-CUT = "Audited on {columns} alone: the tables are cut to them."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -834,7 +804,7 @@ def chosen_domain(
             raise SpecError(f"columns: no safe margin is about {', '.join(strange)}")
         domain = domain_of(frame, wanted)
         is_cut = set(domain.names) != set(named)
-        return domain, (CUT.format(columns=", ".join(domain.names)),) if is_cut else ()
+        return domain, (TEXTS["cut"].format(columns=", ".join(domain.names)),) if is_cut else ()
     if len(named) <= MOST_COLUMNS:
         domain = domain_of(frame, named)
         if domain.n_cells <= MOST_LISTED:
@@ -843,8 +813,10 @@ def chosen_domain(
     for width in (3, 4, 2, 5):
         _, best = max(open_sets(sizes, margins, width, QUICK), default=(0, ()))
         if best:
-            return domain_of(frame, best), (CUT.format(columns=", ".join(best)),)
-    return domain_of(frame, tuple(sizes)[:4]), (CUT.format(columns=", ".join(tuple(sizes)[:4])),)
+            return domain_of(frame, best), (TEXTS["cut"].format(columns=", ".join(best)),)
+    return domain_of(frame, tuple(sizes)[:4]), (
+        TEXTS["cut"].format(columns=", ".join(tuple(sizes)[:4])),
+    )
 
 
 def open_sets(
@@ -942,28 +914,18 @@ class Audit:
 
     def sentences(self) -> list[str]:
         margins = tables_text(self.margins, most=8)
-        said = f"Audited: {self.generator}. Its card says that it uses only the margins {margins}."
+        said = TEXTS["said"].format(generator=self.generator, margins=margins)
         if self.p is None:
-            return [said, f"There is nothing to test: {self.why_nothing}."]
-        best = min(self.tests, key=lambda test: test.p_holm)
+            return [said, TEXTS["nothing"].format(why=self.why_nothing)]
+        best, p = min(self.tests, key=lambda test: test.p_holm), p_text(self.p)
         if self.is_refuted:
-            return [
-                said,
-                f"The card is refuted: of two data sets with the same safe margins it makes data that differ, p = "
-                f"{p_text(self.p)}. Along the direction tested, {percent(best.copied)} of what is not safe comes "
-                f"through (95 % interval {percent(best.copied_low)} to {percent(best.copied_high)}).",
-            ]
-        found = (
-            "not even a whole copy of it would be found, so the audit is inconclusive: use more runs (--runs)"
-            if best.found_from is None
-            else f"a generator that copied {percent(best.found_from)} of it would be found 8 times of 10"
-        )
-        return [
-            said,
-            f"The card is not refuted: of two data sets with the same safe margins it makes data that do not differ "
-            f"beyond chance, p = {p_text(self.p)}. Along the direction tested {found}.",
-            "That is no proof that nothing unsafe is used: other directions, and what happens rarely, are not seen.",
-        ]
+            through = {"copied": best.copied, "low": best.copied_low, "high": best.copied_high}
+            told = {name: percent(share) for name, share in through.items()}
+            return [said, TEXTS["refuted"].format(p=p, **told)]
+        found = TEXTS["inconclusive"]
+        if best.found_from is not None:
+            found = TEXTS["found"].format(share=percent(best.found_from))
+        return [said, TEXTS["not_refuted"].format(p=p, found=found), TEXTS["no_proof"]]
 
     def frame(self) -> pd.DataFrame:
         """The public frame: the smallest p-value, each test, and the statistic of each run and data set."""
@@ -999,12 +961,8 @@ class Audit:
 
     def about(self) -> dict[str, Any]:
         names = "title generator columns margins dimension looked_at rows left_out runs level seed seconds"
-        return {
-            "kind": "audit",
-            "tablepack": ENGINE_VERSION,
-            "verdict": self.verdict,
-            **{name: getattr(self, name) for name in names.split()},
-        }
+        said = {name: getattr(self, name) for name in names.split()}
+        return {"kind": "audit", "tablepack": ENGINE_VERSION, "verdict": self.verdict, **said}
 
 
 # --- the test
@@ -1013,29 +971,26 @@ class Audit:
 def two_sample(
     plus: Sequence[float],
     minus: Sequence[float],
-    ends: tuple[float, float],
+    of_ends: tuple[float, float],
+    ends: Extremal,
     *,
     level: float,
-    put_back: int,
-    smallest: int,
 ) -> DirectionTest:
     """Student's two-sided t-test of two samples of as many runs, as in Houssiau et al., its power and what it finds.
 
     Where nothing varies, p is 1 if both are the same and 0 if not.
     """
     one, other = (np.asarray(lot, dtype=np.float64) for lot in (plus, minus))
-    span, difference = ends[0] - ends[1], float(one.mean() - other.mean())
+    span, difference = of_ends[0] - of_ends[1], float(one.mean() - other.mean())
     error = float(np.sqrt((one.var(ddof=1) + other.var(ddof=1)) / len(one)))
-    scale = max(float(np.abs([*one, *other, *ends]).max()), 1e-300)
+    scale = max(float(np.abs([*one, *other, *of_ends]).max()), 1e-300)
     t, interval = None, (difference, difference)
     if error <= _SAME * scale:
         p, error = float(abs(difference) <= _SAME * scale), 0.0
     else:
         found = optional("scipy.stats", "audits").ttest_ind(one, other)
-        t, p = float(found.statistic), float(found.pvalue)
-        low, high = found.confidence_interval(0.95)
-        interval = float(low), float(high)
-    low, high = sorted(end / span for end in interval) if span else (0.0, 0.0)
+        t, p, interval = float(found.statistic), float(found.pvalue), found.confidence_interval()
+    low, high = sorted(float(end) / span for end in interval) if span else (0.0, 0.0)
 
     def power(share: float) -> float:
         return power_of(share * span, error, len(one), level)
@@ -1048,8 +1003,8 @@ def two_sample(
     return DirectionTest(
         plus=tuple(map(float, one)),
         minus=tuple(map(float, other)),
-        of_plus=ends[0],
-        of_minus=ends[1],
+        of_plus=of_ends[0],
+        of_minus=of_ends[1],
         t=t,
         p=p,
         p_holm=p,
@@ -1058,8 +1013,8 @@ def two_sample(
         copied_high=high,
         power={share: power(share) for share in SHARES},
         found_from=found_from,
-        put_back=put_back,
-        smallest=smallest,
+        put_back=ends.put_back,
+        smallest=ends.smallest,
     )
 
 
@@ -1133,29 +1088,10 @@ def run_audit(
     notes: tuple[str, ...] = (),
     progress: Progress | None = None,
 ) -> Audit:
-    begun = time.perf_counter()
-    found = Audit(
-        title=title,
-        generator=generator.words,
-        columns=dict(zip(safe.domain.names, safe.domain.sizes, strict=True)),
-        margins=safe.margins,
-        dimension=safe.dimension(),
-        looked_at=0,
-        rows=0,
-        left_out=0.0,
-        runs=settings.runs,
-        level=settings.level,
-        seed=settings.seed,
-        tests=(),
-        why_nothing=SPANNED,
-        notes=notes,
-    )
-    if not found.dimension:
-        return found
-    rng, tell = np.random.default_rng(settings.seed), progress or silent
-    start = start_of(codes, safe, rows=settings.rows, least=settings.least, rng=rng)
-    space = subspace_of(safe, rng)
-    done = 0
+    begun, rng, tell = time.perf_counter(), np.random.default_rng(settings.seed), progress or silent
+    remarks, tests, rows, done = list(notes), list[DirectionTest](), 0, 0
+    start: Start | None = None
+    space: Subspace | None = None
 
     def lots(ends: Extremal) -> tuple[list[Cells], list[Cells]]:
         """Make as many synthetic data sets of each of two, in turns."""
@@ -1168,9 +1104,12 @@ def run_audit(
                 done += 1
         return out
 
-    tests: list[DirectionTest] = []
-    rows = 0
+    if safe.dimension():
+        start = start_of(codes, safe, rows=settings.rows, least=settings.least, rng=rng)
+        space = subspace_of(safe, rng)
     for _ in range(settings.directions):
+        if start is None or space is None:
+            break
         candidates, direction = candidates_of(start, safe, rng), space.random(rng)
         ends = extremal_data(start, safe, direction, candidates)
         if ends is None:
@@ -1180,38 +1119,32 @@ def run_audit(
             direction, ends = critical, again
         # Else the runs differ where data cannot: it is looked along the random direction.
         plus, minus = ([direction.mean(cells) for cells in lot] for lot in lots(ends))
-        tests.append(
-            two_sample(
-                plus,
-                minus,
-                (direction.mean(ends.plus), direction.mean(ends.minus)),
-                level=settings.level,
-                put_back=ends.put_back,
-                smallest=ends.smallest,
-            )
-        )
+        of_ends = direction.mean(ends.plus), direction.mean(ends.minus)
+        tests.append(two_sample(plus, minus, of_ends, ends, level=settings.level))
         rows = max(rows, int(ends.plus.n.sum()))
-    corrected = holm([test.p for test in tests])
-    remarks = list(notes)
-    if start.left_out:
-        remarks.append(
-            f"{100 * start.left_out:.2g} % of the rows lie in safe counts of too few, and were left out: suppression "
-            "depends on who they are, which no margin says."
-        )
+    left_out = 0.0 if start is None else start.left_out
+    if left_out:
+        remarks.append(TEXTS["left_out"].format(percent=100 * left_out))
     smallest = min((test.smallest for test in tests), default=settings.least)
     if smallest < settings.least:
-        remarks.append(
-            f"The smallest safe count is {smallest}, where {settings.least} were wanted."
-        )
+        remarks.append(TEXTS["smallest"].format(smallest=smallest, least=settings.least))
     if tests and all(test.t is None for test in tests):
-        remarks.append("All runs of the same data gave the same: the generator draws nothing anew.")
-    return replace(
-        found,
-        looked_at=space.dimension,
+        remarks.append(TEXTS["same"])
+    corrected = holm([test.p for test in tests])
+    return Audit(
+        title=title,
+        generator=generator.words,
+        columns=dict(zip(safe.domain.names, safe.domain.sizes, strict=True)),
+        margins=safe.margins,
+        dimension=safe.dimension(),
+        looked_at=0 if space is None else space.dimension,
         rows=rows,
-        left_out=start.left_out,
+        left_out=left_out,
+        runs=settings.runs,
+        level=settings.level,
+        seed=settings.seed,
         tests=tuple(replace(t, p_holm=p) for t, p in zip(tests, corrected, strict=True)),
-        why_nothing="" if tests else NO_ROOM,
+        why_nothing="" if tests else SPANNED if space is None else NO_ROOM,
         notes=tuple(remarks),
         seconds=time.perf_counter() - begun,
     )
@@ -1282,12 +1215,7 @@ def _picture(test: DirectionTest, title: str, *, is_wide: bool) -> Picture:
         height = density / density.max()
         chart.area(at, np.full(len(at), 0.1), 0.1 + height, colour, alpha=0.35)
         chart.marks(lot, np.full(len(lot), row), colour, mark, size=3)
-    words = (
-        "Each mark is one run. If the card is true, both samples lie alike; what uses more pulls those of D+ towards 1 "
-        "and those of D- towards 0."
-        if is_wide
-        else "Marks as above."
-    )
+    words = OF_PICTURES["words"]["runs"] if is_wide else "Marks as above."
     return Picture.of(chart, words, is_wide=is_wide)
 
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 
 from engine.errors import InternalError, PrivacyError, SpecError
 from engine.evaluation.attacks.inference import attribute
-from engine.evaluation.attacks.protocol import Assumptions, Held, attack_all, held
+from engine.evaluation.attacks.protocol import ATTACKS, Assumptions, Held, held
 from engine.evaluation.attacks.strong import membership, reconstruction
-from engine.evaluation.baselines.baseline import schema_of
-from engine.evaluation.baselines.catalogue import Entrant
+from engine.evaluation.baselines.baseline import Baseline, schema_of
 from engine.evaluation.data.aligned import (
     Aligned,
     Coded,
@@ -49,7 +48,8 @@ from engine.evaluation.data.reading import (
     released_columns,
 )
 from engine.evaluation.findings import FIGURES, FRAME, Figure, Finding, named, notes_frame
-from engine.evaluation.measures.suite import score_all
+from engine.evaluation.measures.suite import MEASURES, score_all
+from engine.evaluation.runner import Job, Task, do_jobs
 from engine.evaluation.study import Study, default_study, of_spec
 from engine.key_files import new_key
 from engine.params import LEAST_EPSILON, MOST_EPSILON, MOST_SWAPPED, PROFILES
@@ -89,13 +89,9 @@ class Run:
 
     generator: Generator
     repeat: int  # Which of several alike, from 1 on; each has a key, or noise, of its own
-    # Those that could be computed, by `measure.value`; the loss and the risks, by the names of `RISKS`.
+    # Those that could be computed, by `measure.value`; the loss and the risks, by the names of `RISKS`; and "rows" of a
+    # table, "seconds" on the clock and "cpu_seconds" of processors (of child processes too) to make it.
     figures: Mapping[str, float]
-    # seconds, cpu: To make it, on the clock and of processors, those of its child processes too; None: it
-    # was there already.
-    seconds: float | None
-    cpu: float | None = None
-    n_rows: int | None = None  # Rows of a table; None for a release
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,11 +139,6 @@ class Comparison:
     def spread(self, figure: str, generator: str) -> Spread | None:
         return spread_of([run.figures.get(figure) for run in self._of(generator)])
 
-    def seconds(self, generator: str) -> tuple[Spread | None, Spread | None]:
-        """Return how long a generator took, on the clock and of processors."""
-        runs = self._of(generator)
-        return spread_of([r.seconds for r in runs]), spread_of([r.cpu for r in runs])
-
     def beside(self) -> tuple[str, tuple[tuple[str, str], ...]]:
         """Return the generator that others are held beside, and names of these with what each costs and gains.
 
@@ -183,9 +174,8 @@ class Comparison:
                     span = (all_.median, all_.low, all_.high)
                     rows.append((one.name, name, "", "", *span, better, f"median of {all_.n}"))
             for run in self._of(one.name):
-                taken = {"seconds": run.seconds, "cpu_seconds": run.cpu, "rows": run.n_rows}
-                for name, value in {**run.figures, **taken}.items():
-                    if value is not None and isfinite(value):
+                for name, value in run.figures.items():
+                    if isfinite(value):
                         by, better = f"repeat {run.repeat}", figures.get(name, "")
                         rows.append((one.name, name, "", by, value, None, None, better, ""))
         return pd.concat(
@@ -224,6 +214,8 @@ def spread_of(values: Iterable[float | None]) -> Spread | None:
 
 SEED = 2021
 """Fixes what measures and attacks draw, alike for all."""
+ASSUMED = Assumptions()
+"""What attackers know."""
 READ = ("nulls", "texts", "order", "labels")
 """What a study says of how data is read."""
 SECTIONS = ("bins", "univariate", "marginals", "tables", "correlations", "propensity")
@@ -235,17 +227,11 @@ class Scorer:
     """The original, read once the first release says of what types its columns are, and the study chosen for all."""
 
     def __init__(
-        self,
-        spec: ReleaseSpec,
-        frame: Any,
-        control: Any,
-        assumptions: Assumptions,
-        study: Study | None = None,
+        self, spec: ReleaseSpec, frame: Any, control: Any, study: Study | None = None
     ) -> None:
         self._spec = spec
         self._source = data_of(spec) if frame is None else frame
         self._given = control
-        self._assumptions = assumptions
         self._is_declared = study is not None
         self._original: pd.DataFrame | None = None
         self._control: pd.DataFrame | None = None
@@ -264,16 +250,21 @@ class Scorer:
         found = held([subject], self.original, self.study, control=self._control)
         figures: dict[str, float] = {}
         if view == "generators":
-            figures = named(score_all(found.aligned, self.study, seed=SEED))
-            if self.study.risks is not None:
-                figures |= named(attack_all(found, self.study.risks, seed=SEED))
-            figures = {key: value for key, value in figures.items() if np.isfinite(value)}
+            attacks = ATTACKS if self.study.risks is not None else ()
+            jobs = [
+                *(Job("measuring", n) for n in MEASURES),
+                *(Job("attacking", n) for n in attacks),
+            ]
+            task = Task(held=found, study=self.study, seed=SEED)
+            made_of = do_jobs(task, jobs, 1, lambda *_: None)
+            every = named({job.name: one for job, one in made_of.items()})
+            figures = {key: value for key, value in every.items() if isfinite(value)}
         if view == "modes":
             sections = {n: getattr(self.study, n) for n in (*READ, *SECTIONS)}
             chosen = Study(title=self.study.title, **sections)
             figures = _scores(found.aligned, chosen, CHOSEN) | self._by_groups(subject, chosen)
         lost = [misplaced(found.aligned, columns) for columns in self._spec.tables]
-        return {**figures, "misplaced": float(np.mean(lost)), **risks_of(found, self._assumptions)}
+        return {**figures, "misplaced": float(np.mean(lost)), **risks_of(found)}
 
     def _read(self, made: Any, name: str) -> Subject:
         """What was made, beside the original; the first one settles how that is read, and the study."""
@@ -330,8 +321,8 @@ def grouped(column: pd.Series, breaks: Sequence[Any]) -> pd.Series:
     return groups.mask(column.isna()).astype("category")
 
 
-def risks_of(attacked: Held, assumptions: Assumptions) -> dict[str, float]:
-    found = attribute(attacked, assumptions, generator(SEED, "attribute"))
+def risks_of(attacked: Held) -> dict[str, float]:
+    found = attribute(attacked, ASSUMED, generator(SEED, "attribute"))
     out = {"attribute": _gain_of(found)}
     if len(found.breakdown):
         rare = found.breakdown["right_unusual"] - found.breakdown["control_unusual"]
@@ -342,9 +333,9 @@ def risks_of(attacked: Held, assumptions: Assumptions) -> dict[str, float]:
             for column, gain in zip(found.breakdown["column"], gains, strict=True)
         }
     out["reconstruction"] = _gain_of(
-        reconstruction(attacked, assumptions, generator(SEED, "reconstruction"))
+        reconstruction(attacked, ASSUMED, generator(SEED, "reconstruction"))
     )
-    non_members = membership(attacked, assumptions, generator(SEED, "membership"))
+    non_members = membership(attacked, ASSUMED, generator(SEED, "membership"))
     out["membership"] = non_members.values.get("auc_population", float("nan"))
     # Rates that are alike differ by nothing, not by the last bit of a float.
     return {name: round(value, 12) + 0.0 for name, value in out.items() if np.isfinite(value)}
@@ -418,13 +409,12 @@ Build = Callable[[ReleaseSpec, Path], object]
 """Builds a release of a spec at a path."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
-    """Something that is compared: a release of a spec, or a baseline or file."""
+class Candidate(NamedTuple):
+    """Something that is compared."""
 
     generator: Generator
-    spec: ReleaseSpec | None = None  # Its key path is still that of the spec given
-    entrant: Entrant | None = None
+    # A release of a spec, whose key path is still that of the spec given; or a baseline, or file.
+    made_by: ReleaseSpec | Baseline
 
 
 # --- what is compared
@@ -481,28 +471,21 @@ def variants(spec: ReleaseSpec, epsilons: Sequence[float]) -> tuple[Candidate, .
     params = replace(spec.dp, budget=None)  # the throw-away key's own ledger
     budgets = [(dp_name(e), "dp", e) for e in epsilons] + [("dp without noise", "exact", None)]
     dp = [
-        Candidate(
-            generator=Generator(
-                name=name,
-                kind=kind,
-                promise=TEXTS["promises"][kind].format(epsilon=f"epsilon = {e:g}" if e else ""),
-                origin=OURS,
-                epsilon=e,
-            ),
-            spec=replace(marked, mode="dp", dp=replace(params, epsilon=e)),
-        )
+        _ours(kind, name, replace(marked, mode="dp", dp=replace(params, epsilon=e)), e)
         for name, kind, e in budgets
     ]
-    return (_sticky(marked), *dp)
+    return (_ours("sticky", "sticky", replace(marked, mode="sticky", dp=None)), *dp)
 
 
 def dp_name(epsilon: float) -> str:
     return f"dp, epsilon {epsilon:g}"
 
 
-def _sticky(narrow: ReleaseSpec) -> Candidate:
-    made = Generator(name="sticky", kind="sticky", promise=TEXTS["promises"]["sticky"], origin=OURS)
-    return Candidate(generator=made, spec=replace(narrow, mode="sticky", dp=None))
+def _ours(kind: str, name: str, spec: ReleaseSpec, epsilon: float | None = None) -> Candidate:
+    promise = TEXTS["promises"].get(kind, TEXTS["promises"]["sticky"])
+    told = promise.format(epsilon=f"epsilon = {epsilon:g}" if epsilon else "")
+    made = Generator(name=name, kind=kind, promise=told, origin=OURS, epsilon=epsilon)
+    return Candidate(made, spec)
 
 
 def _narrow(spec: ReleaseSpec) -> ReleaseSpec:
@@ -531,10 +514,10 @@ def settings_of(spec: ReleaseSpec) -> tuple[Candidate, ...]:
     """Return a spec in sticky mode, and the settings that it is compared with, each with one parameter changed."""
     own = replace(_narrow(spec), mode="sticky", dp=None)
     privacy, swap = own.privacy, own.privacy.swap
-    found: list[tuple[str, str, ReleaseSpec]] = [("spec", THE_SPEC, own)]
+    found = [_ours("spec", THE_SPEC, own)]
 
     def add(kind: str, name: str, **changed: Any) -> None:
-        found.append((kind, name, replace(own, privacy=replace(privacy, **changed))))
+        found.append(_ours(kind, name, replace(own, privacy=replace(privacy, **changed))))
 
     for mean in (privacy.threshold_mean + more for more in FURTHER_THRESHOLDS):
         add("threshold", f"threshold of mean {mean}", threshold_mean=mean)
@@ -543,7 +526,7 @@ def settings_of(spec: ReleaseSpec) -> tuple[Candidate, ...]:
     for name, profile in PROFILES.items():
         if name != privacy.profile:
             other = replace(profile, max_rows=privacy.max_rows, swap=swap)
-            found.append(("profile", f"profile {name}", replace(own, privacy=other)))
+            found.append(_ours("profile", f"profile {name}", replace(own, privacy=other)))
     if swap is not None:
         add("swapping", "swapping off", swap=None)
         for rate in (min(swap.rate * times, MOST_SWAPPED) for times in SWAPPED):
@@ -552,37 +535,22 @@ def settings_of(spec: ReleaseSpec) -> tuple[Candidate, ...]:
     for width in sorted({len(t) for t in own.tables})[:-1]:
         name = f"tables of at most {width} column{'s' if width > 1 else ''}"
         tables = tuple(t for t in own.tables if len(t) <= width)
-        found.append(("tables", name, replace(own, tables=tables)))
-    return tuple(
-        Candidate(
-            generator=Generator(
-                name=name, kind=kind, promise=TEXTS["promises"]["sticky"], origin=OURS
-            ),
-            spec=one,
-        )
-        for kind, name, one in found
-    )
+        found.append(_ours("tables", name, replace(own, tables=tables)))
+    return tuple(found)
 
 
 def beside_baselines(
-    spec: ReleaseSpec, epsilons: Sequence[float], entrants: Sequence[Entrant]
+    spec: ReleaseSpec, epsilons: Sequence[float], baselines: Sequence[Baseline]
 ) -> tuple[Candidate, ...]:
     """Return our modes (without parameters of dp mode the sticky one), and other generators."""
     if spec.dp is None:
-        ours = [_sticky(_narrow(spec))]
+        ours = [_ours("sticky", "sticky", replace(_narrow(spec), mode="sticky", dp=None))]
     else:
         ours = [c for c in variants(spec, epsilons) if c.generator.kind != "exact"]
+    told = ("name", "kind", "promise", "origin")
     theirs = [
-        Candidate(
-            generator=Generator(
-                name=one.name,
-                kind="file" if one.baseline is None else ("baseline", "outside")[one.is_command],
-                promise=one.promise,
-                origin=one.origin,
-            ),
-            entrant=one,
-        )
-        for one in entrants
+        Candidate(Generator(**{field: getattr(one, field) for field in told}), one)
+        for one in baselines
     ]
     return (*ours, *theirs)
 
@@ -602,17 +570,15 @@ def compare_all(
     study: Study | None = None,
     areas: Sequence[str] = (),
     notes: tuple[str, ...] = (),
-    assumptions: Assumptions | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Make every candidate several times; score and attack each result against the original."""
     if not 1 <= repeats <= MOST_REPEATS:
         raise SpecError(f"seeds: wants 1 to {MOST_REPEATS}, not {repeats}")
-    built = candidates[0].spec
-    if built is None:
+    built = candidates[0].made_by
+    if not isinstance(built, ReleaseSpec):
         raise SpecError("compare: wants a release first")
-    tell, assumed = progress or silent, assumptions or Assumptions()
-    scorer = Scorer(built, frame, control, assumed, study)
+    tell, scorer = progress or silent, Scorer(built, frame, control, study)
     # Everything once before anything a second time: what cannot be made fails soon. A file is there once.
     todo = [
         (one, repeat)
@@ -622,33 +588,34 @@ def compare_all(
     ]
     runs = []
     for done, (one, repeat) in enumerate(todo):
-        what = "table" if one.spec is None else "release"
-        name, seconds, cpu = one.generator.name, None, None
-        tell(f"{name}: {what} {repeat} of {repeats}", done, len(todo))
-        start, start_cpu = time.perf_counter(), _cpu()
+        name, way, is_release = (
+            one.generator.name,
+            one.made_by,
+            isinstance(one.made_by, ReleaseSpec),
+        )
+        tell(
+            f"{name}: {'release' if is_release else 'table'} {repeat} of {repeats}", done, len(todo)
+        )
         with ExitStack() as stack:
-            made: Any = one.entrant and one.entrant.path
-            if one.spec is not None:
-                made, seconds = stack.enter_context(built_in_scratch(one.spec, build))
-                cpu = _cpu() - start_cpu
-            elif one.entrant is not None and one.entrant.baseline is not None:
+            start_cpu = _cpu()
+            if isinstance(way, ReleaseSpec):
+                made: Any
+                made, seconds = stack.enter_context(built_in_scratch(way, build))
+            else:
                 rows, risks = rows_of(spec, scorer.original), scorer.study.risks
                 quasi = () if risks is None else risks.quasi_identifiers
                 known = tuple(c for c in quasi if c in rows)
                 schema = schema_of(rows, spec, known=known, areas=areas)
-                rng = generator(SEED + repeat, name)
-                made = one.entrant.baseline.synthesize(rows, schema, rng)
-                seconds, cpu = time.perf_counter() - start, _cpu() - start_cpu
-            runs.append(
-                Run(
-                    generator=one.generator,
-                    repeat=repeat,
-                    figures=scorer.figures(made, name, view),
-                    seconds=seconds,
-                    cpu=cpu,
-                    n_rows=len(made) if isinstance(made, pd.DataFrame) else None,
-                )
-            )
+                start = time.perf_counter()
+                made = way.synthesize(rows, schema, generator(SEED + repeat, name))
+                seconds = time.perf_counter() - start
+            taken = {"seconds": seconds, "cpu_seconds": _cpu() - start_cpu}
+            if one.generator.kind == "file":  # it was there already
+                taken = {}
+            if isinstance(made, pd.DataFrame):
+                taken["rows"] = len(made)
+            figures = {**scorer.figures(made, name, view), **taken}
+            runs.append(Run(generator=one.generator, repeat=repeat, figures=figures))
     tell("done", len(todo), len(todo))
     own = "sticky"  # Name of the generator that the spec itself is
     if view == "sweep":
@@ -668,7 +635,7 @@ def compare_all(
         "wide": left_out,
         "not_own": view == "modes" and own not in names,
     }
-    values = {"people": assumed.people, "width": MAX_WIDTH, "n": left_out}
+    values = {"people": ASSUMED.people, "width": MAX_WIDTH, "n": left_out}
     return Comparison(
         view=view,
         title=spec.title,

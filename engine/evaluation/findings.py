@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from engine.errors import SpecError, StoreError
 
 WHOLE = ""
-"""Key in `why_not` for a measure as a whole."""
+"""Key in `figures` for a measure as a whole."""
 RATE_NAMES = ("right about people of the data", "right by guessing", "right about non-members")
 FRAME = ("subject", "measure", "columns", "by", "value", "low", "high", "better", "note")
 """Columns of the public frame."""
@@ -108,14 +108,14 @@ class Rate:
 NO_RATE = Rate(value=0.0, low=0.0, high=1.0, n=0)
 
 
-def wilson(hits: float, n: int, *, z: float = 1.959963984540054) -> Rate | None:
+def wilson(hits: float, n: int) -> Rate | None:
     """Share of attempts that hit, with its score interval (Wilson 1927, doi:10.1080/01621459.1927.10502953).
 
     None where there was no attempt. Hits may be fractions (the chance to be right), which scipy's interval refuses.
     """
     if n <= 0:
         return None
-    share = hits / n
+    share, z = hits / n, 1.959963984540054
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     low, high = max(middle - half, 0.0), min(middle + half, 1.0)
@@ -132,12 +132,12 @@ class Finding:
     """What a measure or attack found."""
 
     measure: str
-    values: Mapping[str, float] = field(default_factory=dict)  # Figures by name
+    # By name a number, or a text that says why there is none; `WHOLE`: why nothing was computed at all.
+    figures: Mapping[str, Any] = field(default_factory=dict)
     breakdown: pd.DataFrame = field(default_factory=pd.DataFrame)  # What they are made of
     _: KW_ONLY
+    why: InitVar[str] = ""  # Why figures have no number that are NaN
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # Further tables, for pictures
-    # Figure, or `WHOLE` -> why it was not computed.
-    why_not: Mapping[str, str] = field(default_factory=dict)
     # What a reader must know: rows left out, columns that are constant, samples taken.
     notes: Sequence[str] = ()  # Held as a tuple
     # How many columns of one table its figures over "all" columns read; 0: it has none such.
@@ -149,8 +149,26 @@ class Finding:
     control_note: str = ""  # Who the non-members are, or why there is no control
     verdict: str = ""  # What it comes to, in a sentence; empty: the figures speak for themselves
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, why: str) -> None:
+        figures = {
+            name: one
+            if isinstance(one, str)
+            else why
+            if why and not math.isfinite(one)
+            else float(one)
+            for name, one in self.figures.items()
+        }
+        object.__setattr__(self, "figures", figures)
         object.__setattr__(self, "notes", tuple(self.notes))
+
+    @property
+    def values(self) -> dict[str, float]:
+        return {name: one for name, one in self.figures.items() if not isinstance(one, str)}
+
+    @property
+    def why_not(self) -> dict[str, str]:
+        """Figure, or `WHOLE` -> why it was not computed."""
+        return {name: one for name, one in self.figures.items() if isinstance(one, str)}
 
     @property
     def entry(self) -> Entry:
@@ -168,7 +186,7 @@ class Finding:
 
 
 def not_computed(measure: str, why: str, *notes: str) -> Finding:
-    return Finding(measure, why_not={WHOLE: why}, notes=notes)
+    return Finding(measure, {WHOLE: why}, notes=notes)
 
 
 def frame(
@@ -213,23 +231,15 @@ def notes_frame(subject: str, notes: Sequence[str]) -> pd.DataFrame:
 def _details(one: Finding) -> pd.DataFrame:
     """A breakdown as rows of the public frame, those without a number left out."""
     table = one.breakdown.reset_index(drop=True)
-    if table.empty:
-        return pd.DataFrame()
     numbers = [c for c in table if pd.api.types.is_numeric_dtype(table[c])]
+    if table.empty or not numbers:
+        return pd.DataFrame()
     named = [str(c) for c in table if c in NAMES_COLUMNS and c not in numbers]
     others = [str(c) for c in table if c not in (*numbers, *named)]
-    out = pd.DataFrame({"columns": _joined(table, named), "by": _joined(table, others)})
-    long = pd.concat(
-        [
-            out.assign(measure=f"{one.measure}/{c}", value=table[c].astype("float64"))
-            for c in numbers
-        ]
-        or [pd.DataFrame()],
-        ignore_index=True,
-    )
-    if long.empty:
-        return long
-    return long.dropna(subset="value").assign(low=None, high=None, better="", note="")
+    out = table[numbers].astype("float64").add_prefix(f"{one.measure}/")
+    out = out.assign(columns=_joined(table, named), by=_joined(table, others))
+    long = out.melt(id_vars=["columns", "by"], var_name="measure").dropna(subset="value")
+    return long.assign(low=None, high=None, better="", note="")
 
 
 def _joined(table: pd.DataFrame, names: Sequence[str]) -> Any:
@@ -258,8 +268,8 @@ def of_frame(measure: str, found: pd.DataFrame) -> Finding:
     details = table[~is_whole]
     return Finding(
         measure,
-        dict(zip(figures["measure"], figures["value"].astype(float), strict=True)),
-        why_not=dict(zip(missing["measure"], missing["note"], strict=True)),
+        dict(zip(figures["measure"], figures["value"], strict=True))
+        | dict(zip(missing["measure"], missing["note"], strict=True)),
         notes=tuple(table.loc[table["measure"] == "", "note"]),
         breakdown=details[["measure", "columns", "by", "value", "low", "high", "note"]]
         .rename(columns={"measure": "figure"})

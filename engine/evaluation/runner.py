@@ -15,11 +15,10 @@ import pickle
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
@@ -28,13 +27,12 @@ from engine.evaluation.attacks.protocol import (
     ATTACKS,
     STRONG_ATTACKS,
     Held,
-    attack_all,
     attack_one,
     held,
 )
 from engine.evaluation.data.aligned import Aligned, align, generator, sampled
 from engine.evaluation.data.reading import Subject
-from engine.evaluation.findings import ENTRIES, Finding, frame, named, notes_frame, optional
+from engine.evaluation.findings import ENTRIES, STRONG, Finding, frame, named, notes_frame, optional
 from engine.evaluation.measures.analyses import Rule, combined_estimates
 from engine.evaluation.measures.suite import MEASURES, score_one
 from engine.evaluation.study import Study
@@ -124,7 +122,7 @@ class Evaluation:
         return ["figure", *(result.subject.name for result in self.results)], rows, below
 
 
-# Processes
+# Jobs, and processes that do them
 
 
 OUT_OF_MEMORY = "a worker of the evaluation ran out of memory; try fewer jobs"
@@ -134,14 +132,12 @@ _ALONE, _TIMES = 300_000_000, 10
 """Bytes of a process that compares nothing, and times the size of the files that it takes to compare them."""
 LONG = ("learning", "inference", "propensity", "attribution", "linkage")
 """Jobs that are begun first, as they take longest."""
-Stage = Literal["measuring", "sampling", "attacking"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """One measure, the same of a sample of the original, or one attack."""
 
-    stage: Stage
+    stage: Literal["measuring", "sampling", "attacking"]
     name: str
 
 
@@ -149,26 +145,17 @@ class Job:
 class Task:
     """What jobs need. The sample that is the scale is drawn where it is first asked for."""
 
-    aligned: Aligned
+    held: Held
     study: Study
-    share: float  # Of the original, that the scale samples
+    share: float = 0.0  # Of the original, that the scale samples
     seed: int
-    baselines: Mapping[str, float] = field(default_factory=dict)
     _drawn: list[Aligned] = field(default_factory=list)
-
-    def jobs(self) -> list[Job]:
-        attacks = ATTACKS if self.study.risks is not None else ()
-        return [
-            *(Job(stage="measuring", name=name) for name in MEASURES),
-            *(Job(stage="sampling", name=n) for n in MEASURES if ENTRIES[n].on_sample),
-            *(Job(stage="attacking", name=name) for name in attacks),
-        ]
 
     def do(self, job: Job) -> Finding | None:
         if job.stage == "attacking":
-            held = Held(aligned=self.aligned, baselines=self.baselines)
-            return attack_one(job.name, held, self.study.risks, seed=self.seed)
-        aligned = self.aligned
+            options = self.study.attacks if job.name in STRONG else self.study.risks
+            return attack_one(job.name, self.held, options, seed=self.seed)
+        aligned = self.held.aligned
         if job.stage == "sampling":
             if not self._drawn:
                 self._drawn.append(sampled(aligned, self.share, generator(self.seed, "scale")))
@@ -182,7 +169,7 @@ def default_jobs(size: int) -> int:
     with contextlib.suppress(AttributeError):  # not everywhere
         processors = len(os.sched_getaffinity(0))
     free = free_memory()
-    most = MOST if free is None else free // (_ALONE + _TIMES * size)
+    most = MOST if free is None else free // (_ALONE + _TIMES * size) - 1  # beside this one
     return max(min(processors, MOST, most), 1)
 
 
@@ -214,79 +201,33 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-class Processes:
-    """Processes beside this one, which works, too. Use as a context manager: none is left when it is over."""
-
-    def __init__(self, jobs: int) -> None:
-        self._count = jobs - 1
-        self._number = 0  # Of the task that is done
-        self._executor: Any = None
-
-    def __enter__(self) -> Processes:
-        if self._count > 0:
-            loky = optional("joblib.externals.loky", "several processes")
-            self._given = loky.backend.context.get_context("loky").SimpleQueue()
-            self._executor = loky.ProcessPoolExecutor(
-                max_workers=self._count, initializer=_prepare, initargs=(self._given, os.getpid())
-            )
-            self._executor.submit(int)  # they are started, and load what they need, while we read
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._executor is not None:
-            self._executor.shutdown(wait=True, kill_workers=True)
-
-    @property
-    def pids(self) -> list[int]:
-        return [] if self._executor is None else list(self._executor._processes)
-
-    def run(
-        self, task: Task, jobs: Sequence[Job], tell: Callable[[Job, int, int], None]
-    ) -> list[Finding | None]:
-        """Do all jobs, here and in the workers; after an error none is begun, and it is raised."""
-        order = {name: i for i, name in enumerate(reversed(LONG), 1)}
-        todo = deque(sorted(range(len(jobs)), key=lambda i: -order.get(jobs[i].name, 0)))
-        found: dict[int, Finding | None] = {}
-        failed: list[BaseException] = []
-
-        def begun() -> Iterator[int]:
-            """The next jobs, taken by the next free worker."""
-            while todo and not failed:
-                with contextlib.suppress(IndexError):
-                    yield todo.popleft()
-
-        def served() -> None:
-            """Hand a worker one job after the other."""
-            try:
-                for at in begun():
-                    found[at] = self._executor.submit(_do, self._number, jobs[at]).result()
-            except BaseException as error:  # noqa: BLE001  # raised below
-                failed.append(error)
-
-        servers = [threading.Thread(target=served, daemon=True) for _ in range(self._count)]
-        if self._executor is not None:
-            self._number += 1
-            threading.Thread(target=self._give, args=(_packed(task),), daemon=True).start()
-            for server in servers:
-                server.start()
+def do_jobs(
+    task: Task, jobs: Sequence[Job], processes: int, tell: Callable[[Job, int, int], None]
+) -> dict[Job, Finding]:
+    """Do all jobs, here or in worker processes, of which none is left at the end; the first error is raised."""
+    found: dict[Job, Finding | None] = {}
+    if processes == 1:
         with one_thread():
-            for at in begun():
-                tell(jobs[at], len(found), len(jobs))
-                found[at] = task.do(jobs[at])
-        while not failed and any(server.is_alive() for server in servers):
-            time.sleep(0.005)
-        if failed:
-            self._executor.shutdown(wait=True, kill_workers=True)
-            if isinstance(failed[0], TablepackError):
-                raise failed[0]
-            raise StoreError(
-                OUT_OF_MEMORY
-            ) from None  # the system ended it, or there was no room to answer
-        return [found[i] for i in range(len(jobs))]
-
-    def _give(self, packed: bytes) -> None:
-        for _ in range(self._count):
-            self._given.put((self._number, packed))
+            for job in jobs:
+                tell(job, len(found), len(jobs))
+                found[job] = task.do(job)
+        return {job: one for job, one in found.items() if one is not None}
+    loky = optional("joblib.externals.loky", "several processes")
+    given = (_packed(task), os.getpid())
+    executor = loky.ProcessPoolExecutor(processes, initializer=_prepare, initargs=given)
+    try:
+        order = sorted(jobs, key=lambda job: job.name not in LONG)
+        doing = {executor.submit(_do, job): job for job in order}
+        for done in loky.as_completed(doing):
+            found[doing[done]] = done.result()
+            tell(doing[done], len(found), len(jobs))
+    except TablepackError:
+        raise
+    except Exception:  # noqa: BLE001  # the system ended one, or there was no room to answer
+        raise StoreError(OUT_OF_MEMORY) from None
+    finally:
+        executor.shutdown(wait=True, kill_workers=True)
+    return {job: one for job in jobs if (one := found[job]) is not None}
 
 
 def _packed(task: Task) -> bytes:
@@ -299,14 +240,12 @@ def _packed(task: Task) -> bytes:
 # In a worker
 
 
-_given: Any = None
-_task: tuple[int, Task] | None = None
+_task: Task | None = None
 
 
-def _prepare(given: Any, parent: int) -> None:
-    """Load what jobs need; end with the parent."""
-    global _given  # a worker's own
-    _given = given
+def _prepare(packed: bytes, parent: int) -> None:
+    """Receive the task; end with the parent."""
+    global _task  # a worker's own
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, who ends us
 
     def watch() -> None:
@@ -315,19 +254,14 @@ def _prepare(given: Any, parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-    with contextlib.suppress(StoreError):
-        optional("sklearn.ensemble", "learners")
-        optional("sklearn.linear_model", "learners")
+    _task = pickle.loads(packed)  # noqa: S301  # from our own parent, over our own pipe
 
 
-def _do(number: int, job: Job) -> Finding | None:
-    """Do a job of a task, which is received where it is new; each worker takes one copy."""
-    global _task  # a worker's own
-    while _task is None or _task[0] != number:
-        number_given, packed = _given.get()
-        _task = number_given, pickle.loads(packed)  # noqa: S301  # from our own parent, over our own pipe
+def _do(job: Job) -> Finding | None:
+    if _task is None:
+        raise InternalError("a worker was given no task")
     with one_thread():
-        return done_safely(_task[1], job)
+        return done_safely(_task, job)
 
 
 def done_safely(task: Task, job: Job) -> Finding | None:
@@ -347,6 +281,8 @@ def done_safely(task: Task, job: Job) -> Finding | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Given:
+    """What is evaluated."""
+
     subjects: Sequence[Subject]
     original: pd.DataFrame
     study: Study
@@ -354,24 +290,10 @@ class Given:
     control: pd.DataFrame | None = None  # Non-members: people of the same population
     labels: Mapping[str, str] = field(default_factory=dict)
     value_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    notes: tuple[
-        str, ...
-    ] = ()  # What a reader must know: how the study was chosen, what was left out
-
-    def evaluation(self, results: Sequence[Result], share: float, seed: int) -> Evaluation:
-        return Evaluation(
-            title=self.study.title,
-            study=self.study,
-            results=tuple(results),
-            share=share,
-            data=self.data,
-            n_rows=len(self.original),
-            labels={**self.study.labels, **self.labels},
-            value_labels=self.value_labels,
-            notes=self.notes,
-            seed=seed,
-            version=ENGINE_VERSION,
-        )
+    # What a reader must know: how the study was chosen, what was left out
+    notes: tuple[str, ...] = ()
+    # Column -> precision of a model on people outside the data
+    baselines: Mapping[str, float] = field(default_factory=dict)
 
 
 def evaluate_all(
@@ -379,120 +301,110 @@ def evaluate_all(
     *,
     share: float = 0.4,
     seed: int = 2021,
-    baselines: Mapping[str, float] | None = None,
     attacks: bool = False,
-    together: bool = False,
-    combining: Rule = "partial",
-    processes: Processes | None = None,
+    combining: Rule | None = None,
+    processes: int = 1,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate subjects against one original.
 
-    share: Of the original, that the scale samples, 0 to 1. baselines: Column -> precision of a model on people outside
-    the data. attacks: Strong attackers attack, too. together: The subjects are sets of one synthesis: scores are
-    averaged, estimates combined.
+    share: Of the original, that the scale samples, 0 to 1. attacks: Strong attackers attack, too. combining: The
+    subjects are sets of one synthesis: scores are averaged, estimates combined.
     """
     names = [subject.name for subject in given.subjects]
     if not names or len(set(names)) < len(names):
         raise SpecError("evaluate needs synthetic tables, each with a name of its own")
     if not 0 < share < 1:
         raise SpecError("the sampled share lies between 0 and 100 percent, both excluded")
-    tell, study, results = progress or silent, given.study, []
-    for subject in given.subjects:
-        start = time.perf_counter()
-        task = Task(
-            aligned=align(given.original, subject.tables, study, control=given.control),
-            study=study,
-            share=share,
-            seed=seed,
-            baselines=baselines or {},
-        )
-
-        def report(job: Job, done: int, n: int, name: str = subject.name) -> None:
-            tell(f"{name}: {job.stage} {job.name}", done, n)
-
-        jobs = task.jobs()
-        found: dict[str, dict[str, Finding]] = {"measuring": {}, "sampling": {}, "attacking": {}}
-        every = (processes or Processes(1)).run(task, jobs, report)
-        for job, one in zip(jobs, every, strict=True):
-            if one is not None:
-                found[job.stage][job.name] = one
-        risks = found["attacking"]
-        if attacks:
-            risks |= _attacks([subject], given, study, STRONG_ATTACKS, seed, tell)
-        results.append(
-            Result(
-                subject=subject,
-                aligned=task.aligned,
-                scores=found["measuring"],
-                scale={name: at_full_size(score) for name, score in found["sampling"].items()},
-                risks=risks,
-                seconds=time.perf_counter() - start,
-            )
-        )
-    if together:
-        results = [as_one(results, study, combining)]
-    return given.evaluation(results, share, seed)
+    jobs = [
+        *(Job("measuring", name) for name in MEASURES),
+        *(Job("sampling", name) for name in MEASURES if ENTRIES[name].on_sample),
+        *(Job("attacking", name) for name in (ATTACKS if given.study.risks is not None else ())),
+        *(Job("attacking", name) for name in (STRONG_ATTACKS if attacks else ())),
+    ]
+    results = [
+        _result(given, [subject], jobs, share, seed, processes, progress or silent)
+        for subject in given.subjects
+    ]
+    if combining is not None:
+        results = [as_one(results, given.study, combining)]
+    return _evaluation(given, results, share, seed)
 
 
-def _attacks(
-    group: Sequence[Subject],
+def attack_subjects(
+    given: Given, *, seed: int, together: bool = False, progress: Progress | None = None
+) -> Evaluation:
+    """Attack finished releases, or tables of any tool, one by one or, together, as one attacker holds them.
+
+    Then only strong attacks run.
+    """
+    if not given.subjects:
+        raise SpecError("attack needs at least one release or synthetic table")
+    groups = [list(given.subjects)] if together else [[one] for one in given.subjects]
+    quick = ATTACKS if given.study.risks is not None and max(map(len, groups)) == 1 else ()
+    jobs = [Job("attacking", name) for name in (*quick, *STRONG_ATTACKS)]
+    results = [_result(given, group, jobs, 0.0, seed, 1, progress or silent) for group in groups]
+    return _evaluation(given, results, 0.0, seed)
+
+
+def _result(
     given: Given,
-    study: Study,
-    names: tuple[str, ...],
+    group: Sequence[Subject],
+    jobs: Sequence[Job],
+    share: float,
     seed: int,
-    progress: Progress,
-) -> dict[str, Finding]:
-    """Attacks on what one attacker holds; strong ones need no groups of values."""
-    return attack_all(
-        held(group, given.original, study, control=given.control),
-        study.attacks if names == STRONG_ATTACKS else study.risks,
+    processes: int,
+    tell: Progress,
+) -> Result:
+    """What jobs find about one subject, or about several that are one attacker's."""
+    start, subject = time.perf_counter(), group[0]
+    if len(group) > 1:
+        together = f"one attacker holds {', '.join(one.name for one in group)}"
+        notes = (together, *(note for one in group for note in one.notes))
+        subject = replace(subject, name=f"{len(group)} together", notes=notes)
+    holds = held(group, given.original, given.study, control=given.control)
+    holds = replace(holds, baselines=given.baselines)
+    task = Task(held=holds, study=given.study, share=share, seed=seed)
+
+    def report(job: Job, done: int, n: int) -> None:
+        tell(f"{subject.name}: {job.stage} {job.name}", done, n)
+
+    found = do_jobs(task, jobs, processes, report)
+    return Result(
+        subject=subject,
+        aligned=align(given.original, subject.tables, given.study, control=given.control)
+        if len(group) > 1
+        else holds.aligned,
+        scores={job.name: one for job, one in found.items() if job.stage == "measuring"},
+        scale={j.name: at_full_size(one) for j, one in found.items() if j.stage == "sampling"},
+        risks={job.name: one for job, one in found.items() if job.stage == "attacking"},
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _evaluation(given: Given, results: Sequence[Result], share: float, seed: int) -> Evaluation:
+    return Evaluation(
+        title=given.study.title,
+        study=given.study,
+        results=tuple(results),
+        share=share,
+        data=given.data,
+        n_rows=len(given.original),
+        labels={**given.study.labels, **given.labels},
+        value_labels=given.value_labels,
+        notes=given.notes,
         seed=seed,
-        names=names,
-        progress=lambda what, done, n: progress(f"{group[0].name}: attacking {what}", done, n),
+        version=ENGINE_VERSION,
     )
 
 
 def at_full_size(score: Finding) -> Finding:
     """The score of a sample with counts as of the original's size, where the measure has them, for its own."""
-    values = {name: score.values.get(f"scaled_{name}", v) for name, v in score.values.items()}
-    return replace(score, values=values)
+    figures = {n: score.figures.get(f"scaled_{n}", v) for n, v in score.figures.items()}
+    return replace(score, figures=figures)
 
 
-def attack_subjects(
-    given: Given,
-    *,
-    seed: int,
-    study: Study | None = None,
-    together: bool = False,
-    progress: Progress | None = None,
-) -> Evaluation:
-    """Attack finished releases, or tables of any tool, one by one or, together, as one attacker holds them."""
-    if not given.subjects:
-        raise SpecError("attack needs at least one release or synthetic table")
-    results, tell = [], progress or silent
-    for group in [list(given.subjects)] if together else [[one] for one in given.subjects]:
-        start, risks = time.perf_counter(), {}
-        name = group[0].name if len(group) == 1 else f"{len(group)} together"
-        notes = tuple(note for one in group for note in one.notes)
-        if len(group) > 1:
-            notes = (f"one attacker holds {', '.join(one.name for one in group)}", *notes)
-        elif study is not None and study.risks is not None:
-            risks = _attacks(group, given, study, ATTACKS, seed, tell)
-        results.append(
-            Result(
-                subject=replace(group[0], name=name, notes=notes),
-                aligned=align(given.original, group[0].tables, given.study, control=given.control),
-                scores={},
-                scale={},
-                risks=risks | _attacks(group, given, given.study, STRONG_ATTACKS, seed, tell),
-                seconds=time.perf_counter() - start,
-            )
-        )
-    return given.evaluation(results, 0.0, seed)
-
-
-def as_one(results: Sequence[Result], study: Study, combining: Rule = "partial") -> Result:
+def as_one(results: Sequence[Result], study: Study, combining: Rule) -> Result:
     """Put m synthetic sets of one synthesis together: figures are means over the sets, estimates are combined.
 
     Breakdowns are those of the first set. Snoke et al. 2018 average the pMSE over sets; Reiter 2003 combines estimates.
@@ -502,14 +414,13 @@ def as_one(results: Sequence[Result], study: Study, combining: Rule = "partial")
 
     def mean(several: Sequence[Finding]) -> Finding:
         """Mean of the figures that every set has; those that one lacks are not computed."""
-        values = {
+        figures: dict[str, Any] = {
             name: sum(one.values[name] for one in several) / len(several)
             for name in several[0].values
             if all(name in one.values for one in several)
         }
-        lacking = {k: why for one in several for k, why in one.why_not.items()}
-        notes = (*several[0].notes, note)
-        return replace(several[0], values=values, why_not=lacking, notes=notes)
+        figures |= {k: why for one in several for k, why in one.why_not.items()}
+        return replace(several[0], figures=figures, notes=(*several[0].notes, note))
 
     scores = {name: mean([r.scores[name] for r in results]) for name in first.scores}
     if study.estimates:

@@ -50,7 +50,7 @@ from engine.evaluation.data.aligned import (
     row_ids,
     totals,
 )
-from engine.evaluation.findings import Finding, Rate, not_computed, optional, rate_of, say, wilson
+from engine.evaluation.findings import Finding, not_computed, optional, rate_of, say, wilson
 from engine.schema import ColumnSet, column_set
 
 MOST_VALUES = 100
@@ -301,32 +301,30 @@ def inference(held: Held, attacker: Attacker, rng: np.random.Generator) -> Findi
     rates = {k: wilson(float(c.right.sum()), len(c.right)) for k, c in pools.items()}
     breakdown = pd.DataFrame([_row(name, ways[name], one) for name, one in outcomes.items()])
     precision, guessed = (float(pools[k].right.mean()) for k in ("attack", "baseline"))
-    gain = improvement(precision, guessed)
-    several = {"pi": math.nan if gain is None else gain}
+    figures: dict[str, Any] = {
+        "precision": precision,
+        "baseline": guessed,
+        "columns": len(breakdown),
+        "pi": improvement(precision, guessed),
+    }
     for name in ("pi", "pi_confident", "alc"):
-        several[f"{name}_median"] = breakdown[name].median()
-        several[f"{name}_largest"] = _largest(breakdown, name)
-    values = {"precision": precision, "baseline": guessed, "columns": float(len(breakdown))}
-    values |= {k: float(v) for k, v in several.items() if not math.isnan(v)}
-    nothing = "the baseline is always right, so that there is nothing to gain"
+        figures[f"{name}_median"] = breakdown[name].median()
+        figures[f"{name}_largest"] = _largest(breakdown, name)
     return Finding(
         "inference",
+        figures,
+        breakdown,
+        why="the baseline is always right, so that there is nothing to gain",
         rate=rates["attack"],
         baseline=rates["baseline"],
         control=rates["control"],
-        values=values,
-        breakdown=breakdown,
-        why_not={k: nothing for k, v in several.items() if math.isnan(v)},
+        control_note=say("inference", "control" if non_members is not None else "baseline"),
         notes=(
-            f"{n_people} people; baseline: the same attack with exact tables of all others of the original, or a "
-            "forest on their rows, whichever does better",
+            say("inference", "people", people=n_people),
             INDEPENDENT.format("guesses"),
             f"the {MOST_VALUES} most frequent values of a column are distinguished by the models",
             *left_out,
         ),
-        control_note="control: the control rows that were given"
-        if non_members is not None
-        else "control: the baseline, as no control rows were given; it is the same attack with exact tables of others",
     )
 
 
@@ -380,29 +378,25 @@ def claims_of(one: Guess, people: Coded, target: str) -> Claims:
 def _row(name: str, way: str, claims: Mapping[str, Claims]) -> dict[str, Any]:
     mean = {k: float(of.right.mean()) for k, of in claims.items()}
     sure, whole = (
-        {k: at_share(claims[k], share) for k in ("attack", "baseline")}
-        for share in (_CONFIDENT, 1.0)
+        [at_share(claims[k], share) for k in ("attack", "baseline")] for share in (_CONFIDENT, 1.0)
     )
-    confident = {k: math.nan if rate is None else rate.value for k, rate in sure.items()}
-    loss = anonymity_loss(claims["attack"], claims["baseline"])
-    gains = {
-        "pi": improvement(mean["attack"], mean["baseline"]),
-        "pi_control": improvement(mean["control"], mean["baseline"]),
-        "pi_confident": improvement(confident["attack"], confident["baseline"]),
-        "alc": None if loss is None else loss[0],
-    }
+    confident = [math.nan if rate is None else rate.value for rate in sure]
+    loss, is_more = anonymity_loss(claims["attack"], claims["baseline"])
     return {
         "column": name,
         "way": way,
         "precision": mean["attack"],
         "baseline": mean["baseline"],
         "control": mean["control"],
-        "precision_confident": confident["attack"],
-        "baseline_confident": confident["baseline"],
-        **{k: math.nan if v is None else float(v) for k, v in gains.items()},
-        "pi_beyond_chance": beyond_chance(whole["attack"], whole["baseline"]),
-        "pi_confident_beyond_chance": beyond_chance(sure["attack"], sure["baseline"]),
-        "alc_beyond_chance": loss is not None and loss[1],
+        "precision_confident": confident[0],
+        "baseline_confident": confident[1],
+        "pi": improvement(mean["attack"], mean["baseline"]),
+        "pi_control": improvement(mean["control"], mean["baseline"]),
+        "pi_confident": improvement(*confident),
+        "alc": loss,
+        "pi_beyond_chance": beyond_chance(*whole),
+        "pi_confident_beyond_chance": beyond_chance(*sure),
+        "alc_beyond_chance": is_more,
     }
 
 
@@ -420,11 +414,6 @@ def _largest(breakdown: pd.DataFrame, name: str) -> float:
 UNUSUAL = 0.05
 """Share of people who count as unusual."""
 FEWEST_KNOWN, MOST_KNOWN = 3, 7
-NON_MEMBERS = "control: the control rows that were given, which the release is not made from"
-OTHERS = (
-    "control: the same attack with exact tables of all other people of the data, as no control rows were given; it "
-    "is what others reveal about a person"
-)
 Both = tuple[Flags, Flags]
 """Which guesses are right about members, and about controls."""
 
@@ -440,12 +429,12 @@ def attribute(held: Held, assumptions: Assumptions, rng: np.random.Generator) ->
         return not_computed("attribute", "there are too few people to attack")
     taken = positions(len(original.n), n_people, rng)
     members = controls = original.rows(taken)
-    tables, note = aligned, NON_MEMBERS
+    tables, note = aligned, "non_members"
     if aligned.control is not None and len(aligned.control.n):
         controls = drawn(aligned.control, n_people, rng)
     else:
         others = original.rows(np.setdiff1d(np.arange(len(original.n)), taken))
-        tables, note = replace(aligned, tables=published_as_is(aligned, others)), OTHERS
+        tables, note = replace(aligned, tables=published_as_is(aligned, others)), "others"
     share = shares(aligned, held.views)
     rare = [unusual(people, share, UNUSUAL) for people in (members, controls)]
 
@@ -485,17 +474,12 @@ def attribute(held: Held, assumptions: Assumptions, rng: np.random.Generator) ->
         for name, found in zip(every, (whole, few, unusual_ones), strict=True):
             every[name].append(found)
     if not rows:
-        why = "no table with rows holds a column of 2 to 100 values and another one"
-        return not_computed("attribute", why)
+        return not_computed("attribute", say("attribute", "none"))
     table = pd.DataFrame(rows).sort_values("gain", ascending=False, kind="stable")
-    both: dict[str, tuple[Rate, Rate]] = {
-        name: (
-            rate_of(np.concatenate([f[0] for f in found])),
-            rate_of(np.concatenate([f[1] for f in found])),
-        )
-        for name, found in every.items()
-    }
-    whole_rates, few_rates, worst = both["whole"], both["few"], table.iloc[0]
+    all_known, few_known, rare_ones = (
+        [rate_of(np.concatenate(side)) for side in zip(*found, strict=True)]
+        for found in every.values()
+    )
     n_guesses = len(rows) * n_people
     counted = {
         "people": n_people,
@@ -505,30 +489,23 @@ def attribute(held: Held, assumptions: Assumptions, rng: np.random.Generator) ->
         "most": MOST_KNOWN,
         "part": UNUSUAL,
     }
+    told = {"right": all_known[0].value, "control": all_known[1].value, "worst": table.iloc[0]}
     return Finding(
         "attribute",
-        rate=whole_rates[0],
-        baseline=wilson(float(np.mean(commonest)) * n_guesses, n_guesses),
-        control=whole_rates[1],
-        values={
-            "right": whole_rates[0].value,
-            "gain": excess(*whole_rates),
-            "worst": float(table["gain"].max()),
-            "gain_few": excess(*few_rates),
-            "gain_unusual": excess(*both["rare"]),
-            "worst_unusual": float(table["gain_unusual"].max()),
-            "targets": float(len(rows)),
+        {
+            "right": all_known[0].value,
+            "gain": excess(*all_known),
+            "worst": table["gain"].max(),
+            "gain_few": excess(*few_known),
+            "gain_unusual": excess(*rare_ones),
+            "worst_unusual": table["gain_unusual"].max(),
+            "targets": len(rows),
         },
-        breakdown=table,
-        control_note=note,
+        table,
+        rate=all_known[0],
+        baseline=wilson(float(np.mean(commonest)) * n_guesses, n_guesses),
+        control=all_known[1],
+        control_note=say("attribute", note),
         notes=(say("attribute", "drawn", **counted), INDEPENDENT.format("guesses")),
-        verdict=say(
-            "attribute",
-            "verdict",
-            right=whole_rates[0].value,
-            control=whole_rates[1].value,
-            worst=worst,
-            few=few_rates,
-            **counted,
-        ),
+        verdict=say("attribute", "verdict", few=few_known, **told, **counted),
     )

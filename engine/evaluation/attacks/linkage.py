@@ -23,6 +23,7 @@ from engine.evaluation.attacks.protocol import (
     NO_NON_MEMBERS,
     Attacker,
     Claims,
+    Control,
     Held,
     KeySet,
     best,
@@ -45,7 +46,7 @@ from engine.evaluation.data.aligned import (
     positions,
     totals,
 )
-from engine.evaluation.findings import Finding, Rate, not_computed, wilson
+from engine.evaluation.findings import Finding, Rate, not_computed, say, wilson
 from engine.source import memory_connection
 
 EQUAL, NEAR, N_LEVELS = 2, 1, 3
@@ -54,7 +55,6 @@ MOST_COMPARED = 31
 MOST_PAIRS = 2_500_000
 _MANY_VALUES, _NEAR_SHARE = 20, 50
 _ONE_COLUMN = "no table has two compared columns, one of them outside the block"
-_THRESHOLD = "the threshold is chosen after the fact, for the attacker's best; the interval is of {} then claimed"
 
 
 # Expectation maximisation
@@ -287,52 +287,48 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
     rate, prediction_rate = found
     surest = links.claims.confidence >= np.sort(links.claims.confidence)[-rate.n]
     blind = wilson(float(links.blind[surest].sum()), int(surest.sum()))
-    n, right = links.claims.n_people, links.claims.right
-    values = {
-        "correct_all": float(right.sum()) / n,
-        "linked": len(right) / n,
-        "secrets_equal": float(links.all_equal.mean()),
-        "secrets_share": float(links.share_equal.mean()),
-        "match_share": links.model.share,
-        "pairs": links.n_pairs,
+
+    def best_right(side: Aligned) -> Rate | str:
+        same = side.tables[table.columns]
+        if why := no_control(side.original, same):
+            return why
+        found = best(_linked(side, same, attacker, rng, row_by_row=False).claims)
+        none = "no person, or no non-member, has a record that agrees in the block"
+        return none if found is None else found[0]
+
+    if row_by_row:
+        gain = excess(rate, blind) if blind is not None else "there are no records"
+        control = Control(None, gain, NO_NON_MEMBERS)
+    else:
+        control = controlled(aligned, rng, best_right)
+    n, right, sides, model = links.claims.n_people, links.claims.right, links.sides, links.model
+    figures = {
         "correct": rate.value,
         "prediction_rate": prediction_rate,
+        "correct_all": right.sum() / n,
+        "linked": len(right) / n,
+        "secrets_equal": links.all_equal.mean(),
+        "secrets_share": links.share_equal.mean(),
+        "match_share": model.share,
+        "pairs": links.n_pairs,
+        EXCESS: control.gain,
     }
-    why_not: dict[str, str] = {}
-    control, note = None, NO_NON_MEMBERS
-    if row_by_row:
-        if blind is not None:
-            values[EXCESS] = excess(rate, blind)
-    else:
-
-        def best_right(side: Aligned) -> Rate | str:
-            same = side.tables[table.columns]
-            if why := no_control(side.original, same):
-                return why
-            found = best(_linked(side, same, attacker, rng, row_by_row=False).claims)
-            none = "no person, or no non-member, has a record that agrees in the block"
-            return none if found is None else found[0]
-
-        held_against = controlled(aligned, rng, best_right)
-        control, note = held_against.rate, held_against.note
-        held_against.add_to(values, why_not)
-    sides, model = links.sides, links.model
-    passes = " or in ".join(", ".join(block) or "nothing" for block in links.passes)
-    never = "" if model.converged else "; EM stopped before it came to rest"
     by_column = []
     for i, name in enumerate(sides.compared):
         at = weights(np.arange(N_LEVELS)[:, None], model.m[i : i + 1], model.u[i : i + 1])
         levels = (*model.m[i, [EQUAL, NEAR]], *model.u[i, [EQUAL, NEAR]])
         by_column.append((name, *levels, at[EQUAL], at[0]))
     heads = ["column", "m", "m_near", "u", "u_near", "weight_equal", "weight_different"]
+    passes = " or in ".join(", ".join(block) or "nothing" for block in links.passes)
+    never = "" if model.converged else "; EM stopped before it came to rest"
     return Finding(
         "linkage",
+        figures,
+        pd.DataFrame(by_column, columns=heads),
         rate=rate,
         baseline=blind,
-        control=control,
-        values=values,
-        breakdown=pd.DataFrame(by_column, columns=heads),
-        why_not=why_not,
+        control=control.rate,
+        control_note=control.note,
         notes=(
             f"{len(sides.people.n)} people are looked for in the table {', '.join(table.columns)}",
             f"compared: {', '.join(sides.compared)}; pairs agree in {passes}{never}",
@@ -340,9 +336,8 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
             if row_by_row
             else f"right: the record agrees in all secrets: {', '.join(sides.secrets)}",
             "baseline: any record of the person's block, for the same people",
-            _THRESHOLD.format("the links"),
+            say("linkage", "threshold", claimed="the links"),
         ),
-        control_note=note,
     )
 
 
@@ -480,11 +475,6 @@ def _pooled_linkage(
     blind = np.concatenate([blind for _, blind, _ in claimed.values()])
     surest = blind[claims.confidence >= np.sort(claims.confidence)[-rate.n]]
     right = np.stack([one.right for one, _, _ in claimed.values()])
-    values = {"correct": rate.value, "prediction_rate": prediction_rate, "linked": 1.0}
-    values |= {"correct_all": float(right.mean()), "secrets_share": float(right.mean())}
-    values["secrets_equal"] = float(right.all(axis=0).mean())
-    no_pairs = "tables were pooled: no pairs of people and records were compared"
-    why_not = dict.fromkeys(("match_share", "pairs"), no_pairs)
 
     def best_right(side: Aligned) -> Rate | str:
         if missing := [c for c in (*known, *secrets) if c not in side.original.codes]:
@@ -494,27 +484,36 @@ def _pooled_linkage(
         return "there are too few rows for a control" if found is None else found[0]
 
     control = controlled(aligned, rng, best_right)
-    control.add_to(values, why_not)
+    figures = {
+        "correct": rate.value,
+        "prediction_rate": prediction_rate,
+        "correct_all": right.mean(),
+        "linked": 1,
+        "secrets_equal": right.all(axis=0).mean(),
+        "secrets_share": right.mean(),
+        "match_share": say("linkage", "no_pairs"),
+        "pairs": say("linkage", "no_pairs"),
+        EXCESS: control.gain,
+    }
     by_secret = [
         (name, n_tables, float(one.right.mean()), float(blind.mean()))
         for name, (one, blind, n_tables) in claimed.items()
     ]
+    n_people = right.shape[1]
     return Finding(
         "linkage",
+        figures,
+        pd.DataFrame(by_secret, columns=["column", "tables", "right", "baseline"]),
         rate=rate,
         baseline=wilson(float(surest.sum()), len(surest)),
         control=control.rate,
-        values=values,
-        breakdown=pd.DataFrame(by_secret, columns=["column", "tables", "right", "baseline"]),
-        why_not=why_not,
+        control_note=control.note,
         notes=(
-            f"{right.shape[1]} people are looked for; no table has two of {', '.join(known)} beside a further column: "
-            "what all tables say is put together, and a link is a claim about one column",
+            say("linkage", "pooled", people=n_people, known=", ".join(known)),
             "baseline: any record of the tables, for the same claims",
             INDEPENDENT.format("claims"),
-            _THRESHOLD.format("what is"),
+            say("linkage", "threshold", claimed="what is"),
         ),
-        control_note=control.note,
     )
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,7 +37,6 @@ from engine.evaluation.data.aligned import (
 )
 from engine.evaluation.data.reading import Subject
 from engine.evaluation.findings import ENTRIES, NO_RATE, Finding, Rate, Section, optional, wilson
-from engine.progress import Progress
 from engine.schema import ColumnSet
 
 KeySet = tuple[str, ...]
@@ -269,18 +268,21 @@ def targets_of(aligned: Aligned, attacker: Attacker, keys: Collection[str]) -> K
     return tuple(c for c in shown_of(aligned, wanted) if c not in set(keys))
 
 
-def usable(aligned: Aligned, keys: KeySet, target: str | None = None) -> list[KeySet]:
-    """The known columns that an attacker can use together: all, or else the largest sets that a table has."""
+def readings(
+    aligned: Aligned, keys: KeySet, target: str | None = None
+) -> list[tuple[KeySet, Coded]]:
+    """The known columns that an attacker can use together: all, or else the largest sets that a table has.
+
+    Each with the smallest table that has them, and the target; those without rows are left out.
+    """
     wanted = () if target is None else (target,)
+    sets = {tuple(k for k in keys if k in c) for c in aligned.tables if set(wanted) <= set(c)}
     if keys and covering(aligned, (*keys, *wanted)) is not None:
-        return [keys]
-    sets = {
-        tuple(k for k in keys if k in columns)
-        for columns in aligned.tables
-        if set(wanted) <= set(columns)
-    }
+        sets = {keys}
     most = max(map(len, sets), default=0)
-    return sorted(s for s in sets if len(s) == most) if most else []
+    chosen = sorted(s for s in sets if len(s) == most) if most else []
+    tables = [(one, covering(aligned, (*one, *wanted))) for one in chosen]
+    return [(one, table) for one, table in tables if table is not None and table.total]
 
 
 def unseen(keys: Sequence[str], shown: Collection[str]) -> list[str]:
@@ -348,19 +350,11 @@ def _thinned(table: Coded, share: float, rng: np.random.Generator) -> Coded:
     return replace(table.rows(np.flatnonzero(n > 0)), n=n[n > 0])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Control:
+class Control(NamedTuple):
     rate: Rate | None  # None: there is none, and `note` says why
-    # How much oftener the attack is right about people of the data, chance set aside
-    gain: float | None
+    # How much oftener the attack is right about people of the data, chance set aside; or why that is not known
+    gain: float | str
     note: str  # Who the non-members are
-
-    def add_to(self, values: dict[str, float], why_not: dict[str, str], times: float = 1) -> None:
-        """Note the gain among the figures of an attack, or why there is none."""
-        if self.gain is None:
-            why_not[EXCESS] = self.note
-        else:
-            values[EXCESS] = times * self.gain
 
 
 def controlled(
@@ -372,10 +366,9 @@ def controlled(
     for side in (both.members, both.non_members):
         rate = attack(side)
         if isinstance(rate, str):
-            return Control(rate=None, gain=None, note=rate)
+            return Control(None, rate, rate)
         rates.append(rate)
-    note = f"control: {both.who}; {against(*rates)}"
-    return Control(rate=rates[1], gain=excess(*rates), note=note)
+    return Control(rates[1], excess(*rates), f"control: {both.who}; {against(*rates)}")
 
 
 def no_control(people: Coded, table: Coded) -> str:
@@ -471,12 +464,12 @@ def best(claims: Claims) -> tuple[Rate, float] | None:
     return chosen, chosen.n / claims.n_people
 
 
-def improvement(precision: float, baseline: float) -> float | None:
-    """Precision improvement (P - P_base) / (1 - P_base); None where the baseline leaves nothing to gain.
+def improvement(precision: float, baseline: float) -> float:
+    """Precision improvement (P - P_base) / (1 - P_base); NaN where the baseline leaves nothing to gain.
 
     Source: Francis, arXiv:2403.08463, section 4.1.
     """
-    return None if baseline >= 1 else (precision - baseline) / (1 - baseline)
+    return math.nan if baseline >= 1 else (precision - baseline) / (1 - baseline)
 
 
 def beyond_chance(attack: Rate | None, baseline: Rate | None) -> bool:
@@ -492,9 +485,9 @@ def coefficient(precision: float, rate: float) -> float:
     return rate if rate <= 1e-4 else float(precision * (1 - (np.log10(rate) / -4) ** 3))
 
 
-def anonymity_loss(attack: Claims, baseline: Claims) -> tuple[float, bool] | None:
+def anonymity_loss(attack: Claims, baseline: Claims) -> tuple[float, bool]:
     """Anonymity loss coefficient, (PRC_attack - PRC_base) / (1 - PRC_base), each at its best prediction rate; and
-    whether the attack gains more than chance explains. None: nothing is claimed, or there is nothing to gain.
+    whether the attack gains more than chance explains. NaN: nothing is claimed, or there is nothing to gain.
 
     Source: arXiv:2507.01710; 0.5 and less is "conservatively safe".
     """
@@ -503,13 +496,13 @@ def anonymity_loss(attack: Claims, baseline: Claims) -> tuple[float, bool] | Non
         rates = [rate for share in SHARES if (rate := at_share(claims, share)) is not None]
         enough = [rate for rate in rates if rate.n >= FEWEST] or rates[:1]
         if not enough:
-            return None
+            return math.nan, False
         top = max(enough, key=lambda rate: coefficient(rate.low, rate.n / claims.n_people))
         found.append((top, top.n / claims.n_people))
     (gained, share), (guessed, base_share) = found
     loss = improvement(coefficient(gained.value, share), coefficient(guessed.value, base_share))
     beyond = coefficient(gained.low, share) > coefficient(guessed.high, base_share)
-    return None if loss is None else (float(loss), bool(beyond))
+    return loss, bool(beyond) and not math.isnan(loss)
 
 
 # Rankings: area under the curve, and who is caught at few false alarms
@@ -583,20 +576,4 @@ STRONG_ATTACKS = tuple(name for name, entry in ENTRIES.items() if entry.kind == 
 def attack_one(name: str, held: Held, options: Any, *, seed: int) -> Finding:
     """Run one attack; `options` is the study's `risks` or, for a strong one, its `attacks`."""
     found: Finding = ENTRIES[name].function()(held, options, generator(seed, name))
-    return found
-
-
-def attack_all(
-    held: Held,
-    options: Any,
-    *,
-    seed: int,
-    names: tuple[str, ...] = ATTACKS,
-    progress: Progress | None = None,
-) -> dict[str, Finding]:
-    found = {}
-    for done, name in enumerate(names):
-        if progress is not None:
-            progress(name, done, len(names))
-        found[name] = attack_one(name, held, options, seed=seed)
     return found

@@ -11,8 +11,9 @@ Identification: Reiter and Mitra 2009 (doi:10.29012/jpc.v1i1.567). Values must b
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from functools import cache
 from inspect import signature
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from engine.evaluation.attacks.protocol import (
     INDEPENDENT,
     NO_NON_MEMBERS,
     Attacker,
+    Control,
     Held,
     KeySet,
     against,
@@ -34,10 +36,10 @@ from engine.evaluation.attacks.protocol import (
     excess,
     improvement,
     no_control,
+    readings,
     shown_of,
     targets_of,
     unseen,
-    usable,
 )
 from engine.evaluation.data.aligned import (
     Aligned,
@@ -49,7 +51,7 @@ from engine.evaluation.data.aligned import (
     row_ids,
     totals,
 )
-from engine.evaluation.findings import Finding, Rate, not_computed, optional, wilson
+from engine.evaluation.findings import Finding, Rate, not_computed, optional, say, wilson
 from engine.schema import ColumnSet
 
 NO_ROWS = "the original, or every table, has no rows"
@@ -94,87 +96,75 @@ def uniques(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
     aligned = held.aligned
     if not has_rows(aligned):
         return not_computed("uniques", NO_ROWS)
-    n_people, notes = aligned.original.total, []
-    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    looked_at: list[tuple[str, KeySet, Coded]] = []
     for i, keys in enumerate(key_sets(attacker)):
         shown = shown_of(aligned, keys)
-        sets = usable(aligned, shown)
-        if i and sets != [keys]:
+        read = readings(aligned, shown)
+        if i and [used for used, _ in read] != [keys]:
             notes.append(f"no table has {', '.join(keys)} together: not looked at")
             continue
         if i == 0:
             notes += unseen(keys, shown)
-            if sets and sets != [shown]:
-                notes.append(
-                    f"no table has all {len(shown)} quasi-identifiers: attacked through those with {len(sets[0])}, the "
-                    "worst counts"
-                )
-        for chosen in sets:
-            table = covering(aligned, chosen)
-            if table is not None and table.total:
-                what = "further keys" if i else "quasi-identifiers"
-                head = {"what": what, "columns": chosen, "table": table}
-                rows.append({**head, **_uniques(aligned, table, chosen)})
-    main = [row for row in rows if row["what"] == "quasi-identifiers"]
+            if read and read[0][0] != shown:
+                notes.append(say("uniques", "through", every=len(shown), most=len(read[0][0])))
+        what = "further keys" if i else "quasi-identifiers"
+        looked_at += [(what, used, table) for used, table in read]
     table = max(aligned.tables.values(), key=lambda t: (len(t.columns), len(t.n)))
-    n, every = len(table.columns), len(aligned.values)
-    what = "whole records" if n == every else "widest table"
-    whole: dict[str, Any] = {"what": what, "columns": table.columns, "table": table}
-    whole |= _uniques(aligned, table, table.columns)
-    rows.append(whole)
-    values: dict[str, float] = {}
-    why_not: dict[str, str] = {}
-    if n < every:
-        why = f"no table has all {every} released columns (the widest has {n}): whole records are nowhere"
-        why_not |= dict.fromkeys(("exact_matches", "exact_match", "exact_replicated"), why)
-    else:
-        matches = whole["unique in original, in synthetic"]
-        values = {"exact_matches": float(matches), "exact_match": 100 * matches / n_people}
-        values["exact_replicated"] = whole["replicated % of original"]
-        notes.append(f"whole records: the {n} columns that both have")
-    rate = control = None
-    note = ""
-    if not main:
-        names = ("replicated", "replicated_of_synthetic", "in_original", "found_uniques")
-        why = "no table shows any of the quasi-identifiers, or those that do are empty"
-        why_not |= dict.fromkeys((*names, "unique_original", "unique_synthetic"), why)
-        why_not[EXCESS] = "no table shows any of the quasi-identifiers"
-    else:
-        worst = max(main, key=lambda row: row["unique in both"])
-        keys, of = worst["columns"], worst["table"].total
-        rate = wilson(worst["unique in both"], n_people)
-        values |= {
-            "replicated": worst["replicated % of original"],
-            "replicated_of_synthetic": worst["replicated % of synthetic"],
-            "in_original": 100 * worst["unique in synthetic, in original"] / of,
-            "found_uniques": 100 * worst["unique in original, in synthetic"] / n_people,
-            "unique_original": 100 * worst["unique in original"] / n_people,
-            "unique_synthetic": 100 * worst["unique in synthetic"] / of,
+    n, every, n_people = len(table.columns), len(aligned.values), aligned.original.total
+    is_whole = n == every
+    looked_at.append(("whole records" if is_whole else "widest table", table.columns, table))
+    rows: list[dict[str, Any]] = [
+        {
+            "what": what,
+            "columns": ", ".join(columns),
+            "table": ", ".join(table.columns),
+            **_uniques(aligned, table, columns),
         }
+        for what, columns, table in looked_at
+    ]
+    none = say("uniques", "nowhere", every=every, widest=n)
+    matches = rows[-1]["unique in original, in synthetic"]
+    figures: dict[str, Any] = {
+        "exact_matches": matches if is_whole else none,
+        "exact_match": 100 * matches / n_people if is_whole else none,
+        "exact_replicated": rows[-1]["replicated % of original"] if is_whole else none,
+    }
+    notes += [f"whole records: the {n} columns that both have"] * is_whole
+    main = [i for i, (what, _, _) in enumerate(looked_at) if what == "quasi-identifiers"]
+    if not main:
+        names = ["replicated", "replicated_of_synthetic", "in_original", "found_uniques"]
+        names += ["unique_original", "unique_synthetic", EXCESS]
+        figures |= dict.fromkeys(names, say("uniques", "none"))
+        return Finding("uniques", figures, pd.DataFrame(rows), notes=notes)
+    at = max(main, key=lambda i: rows[i]["unique in both"])
+    (_, keys, table), worst = looked_at[at], rows[at]
 
-        def replicated(side: Aligned) -> Rate | str:
-            table = covering(side, keys)
-            if table is None or not side.original.total or shown_of(side, keys) != keys:
-                return "no control: the control rows lack some of the columns, or are none"
-            found = _uniques(side, table, keys)["unique in both"]
-            return wilson(found, side.original.total) or "no control: there are too few rows"
+    def replicated(side: Aligned) -> Rate | str:
+        table = covering(side, keys)
+        if table is None or not side.original.total or shown_of(side, keys) != keys:
+            return "no control: the control rows lack some of the columns, or are none"
+        found = _uniques(side, table, keys)["unique in both"]
+        return wilson(found, side.original.total) or "no control: there are too few rows"
 
-        held_against = controlled(aligned, rng, replicated)
-        control, note = held_against.rate, held_against.note
-        held_against.add_to(values, why_not, times=100)
-    for row in rows:
-        row["columns"], row["table"] = (
-            ", ".join(c) for c in (row["columns"], row["table"].columns)
-        )
+    control = controlled(aligned, rng, replicated)
+    figures |= {
+        "replicated": worst["replicated % of original"],
+        "replicated_of_synthetic": worst["replicated % of synthetic"],
+        "in_original": 100 * worst["unique in synthetic, in original"] / table.total,
+        "found_uniques": 100 * worst["unique in original, in synthetic"] / n_people,
+        "unique_original": 100 * worst["unique in original"] / n_people,
+        "unique_synthetic": 100 * worst["unique in synthetic"] / table.total,
+        EXCESS: control.gain if isinstance(control.gain, str) else 100 * control.gain,
+    }
     return Finding(
         "uniques",
-        rate=rate,
-        control=control,
-        values=values,
-        breakdown=pd.DataFrame(rows),
-        why_not=why_not,
+        figures,
+        pd.DataFrame(rows),
+        rate=wilson(worst["unique in both"], n_people),
+        control=control.rate,
+        control_note=control.note,
         notes=notes,
-        control_note=note,
     )
 
 
@@ -210,10 +200,7 @@ def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
     if left_out := [t for t in targets if t not in set(by_target["target"])]:
         notes.append(f"no table has the quasi-identifiers with {', '.join(left_out)}: not attacked")
     if n_pooled := int(by_target["table"].str.contains(POOLED).sum()):
-        notes.append(
-            f"no table has all {len(known)} quasi-identifiers with {n_pooled} of the targets: attacked through all "
-            "tables with most of them, pooled"
-        )
+        notes.append(say("apparent_match", "pooled", known=len(known), n=n_pooled))
     # Baseline of every target that has matches, or why some have none
     matched = by_target["target"][by_target["matches"] > 0].tolist()
     base = {t: float(b) for t, b in held.baselines.items() if t in matched and 0 <= b <= 1}
@@ -232,71 +219,65 @@ def apparent_match(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
     by_target["baseline"] = by_target["target"].map(base).astype("float64")
     gains = map(improvement, by_target["precision"], by_target["baseline"])
     by_target["precision improvement"] = pd.Series(gains, dtype="float64", index=by_target.index)
-    values = {name: float(by_target[name].median()) for name in ("matches", "coverage")}
-    why_not: dict[str, str] = {}
+    figures: dict[str, Any] = {n: by_target[n].median() for n in ("matches", "coverage")}
     shown = by_target[by_target["matches"] > 0]
     gained = shown["precision improvement"].dropna()
     if shown.empty:
-        why = (
-            "no record is unique on the quasi-identifiers on both sides: no match, nothing inferred"
-        )
-        why_not = dict.fromkeys(("precision_median", *IMPROVEMENTS), why)
+        names = ("precision_median", *IMPROVEMENTS)
+        figures |= dict.fromkeys(names, say("apparent_match", "no_match"))
     else:
-        values["precision_median"] = float(shown["precision"].median())
-        certain = shown["target"][shown["baseline"] == 1].tolist()
-        if certain:
-            notes.append(
-                f"left out of median and largest, 0 in the mean: {', '.join(certain)}: baseline 1"
-            )
+        figures["precision_median"] = shown["precision"].median()
+        if certain := shown["target"][shown["baseline"] == 1].tolist():
+            notes.append(say("apparent_match", "certain", names=", ".join(certain)))
         if lost := shown["target"][shown["baseline"].isna()].tolist():
             notes.append(f"no baseline for {', '.join(lost)}")
         if gained.empty:
             none = "everybody knows every target from the quasi-identifiers alone"
-            why_not = dict.fromkeys(IMPROVEMENTS, why_none if lost else none)
+            figures |= dict.fromkeys(IMPROVEMENTS, why_none if lost else none)
         else:
-            values["median_pi"] = float(gained.median())
-            values["largest_pi"] = float(gained.max())
-            values["mean_pi"] = fmean([*gained.tolist(), *[0.0] * len(certain)])
-    control, largest, who = _gains(aligned, known, by_target, rng)
-    if largest is None:
-        why_not["largest_gain"] = who
-    else:
-        values["largest_gain"] = largest
+            figures["median_pi"] = gained.median()
+            figures["largest_pi"] = gained.max()
+            figures["mean_pi"] = gained.sum() / (len(gained) + len(certain))
+    control = _gains(aligned, known, by_target, rng)
     based = by_target[by_target["baseline"].notna() & (by_target["matches"] > 0)]
     guessed = float((based["baseline"] * based["matches"]).sum())
     return Finding(
         "apparent_match",
+        figures | {"largest_gain": control.gain},
+        by_target,
         rate=wilson(int(by_target["right"].sum()), int(by_target["matches"].sum())),
         baseline=wilson(guessed, int(based["matches"].sum())),
-        control=control,
-        values=values,
-        breakdown=by_target,
-        why_not=why_not,
+        control=control.rate,
+        control_note=control.note,
         notes=(*notes, INDEPENDENT.format("values").replace("interval takes", "intervals take")),
-        control_note=who,
     )
 
 
 def attacked(aligned: Aligned, known: KeySet, targets: KeySet) -> pd.DataFrame:
-    """One row a target that a table has beside all known columns: matches, those that are right, their share."""
+    """One row a target: matches, those that are right, their share.
+
+    A claim is the value that most of a person's unique matches have, in all tables that are read.
+    """
     people, rows = aligned.original, []
-    through: dict[ColumnSet, list[str]] = {}
+
+    @cache
+    def pairs(keys: KeySet, columns: ColumnSet) -> tuple[Numbers, Numbers]:
+        return unique_pairs(aligned, aligned.tables[columns], keys)
+
     for name in targets if known else ():
-        table = covering(aligned, (*known, name))
-        if table is not None and table.total:
-            through.setdefault(table.columns, []).append(name)
-    for columns, names in through.items():
-        table = aligned.tables[columns]
-        mine, theirs = unique_pairs(aligned, table, known)
-        for name in names:
-            right = people.codes[name][mine] == table.codes[name][theirs]
-            rows.append((name, ", ".join(columns), len(mine), int(right.sum())))
-    covered = {name for names in through.values() for name in names}
-    for name in targets if known else ():
-        if name not in covered and (claims := _pooled_claims(aligned, known, name)) is not None:
-            at, value, n_tables = claims
-            right = people.codes[name][at] == value
-            rows.append((name, f"{n_tables} {POOLED}", len(at), int(right.sum())))
+        if not (read := readings(aligned, known, name)):
+            continue
+        width, joined = n_codes(aligned, name), []
+        for keys, table in read:
+            mine, theirs = pairs(keys, table.columns)
+            joined.append(mine * width + table.codes[name][theirs])
+        claims, n = np.unique(np.concatenate(joined), return_counts=True)
+        claims = claims[np.lexsort((-n, claims // width))]
+        at, first = np.unique(claims // width, return_index=True)
+        right = people.codes[name][at] == claims[first] % width
+        is_one = read[0][0] == known
+        where = ", ".join(read[0][1].columns) if is_one else f"{len(read)} {POOLED}"
+        rows.append((name, where, len(at), int(right.sum())))
     by_target = pd.DataFrame(rows, columns=["target", "table", "matches", "right"])
     by_target["precision"] = by_target["right"] / by_target["matches"].where(
         by_target["matches"] > 0
@@ -317,38 +298,17 @@ def unique_pairs(aligned: Aligned, table: Coded, known: KeySet) -> tuple[Numbers
     return mine, place[left[mine]]
 
 
-def _pooled_claims(
-    aligned: Aligned, known: KeySet, target: str
-) -> tuple[Numbers, Numbers, int] | None:
-    """Who is claimed to have which value, by the unique matches in all tables with most of the known columns.
-
-    Positions of people, the value that most of a person's matches have, and how many tables were read; None: no table
-    has rows, a known column and the target.
-    """
-    sets = [(keys, covering(aligned, (*keys, target))) for keys in usable(aligned, known, target)]
-    read = [(keys, table) for keys, table in sets if keys and table is not None and table.total]
-    if not read:
-        return None
-    width, joined = n_codes(aligned, target), []
-    for keys, table in read:
-        mine, theirs = unique_pairs(aligned, table, keys)
-        joined.append(mine * width + table.codes[target][theirs])
-    pairs, n = np.unique(np.concatenate(joined), return_counts=True)
-    order = np.lexsort((-n, pairs // width))
-    at, first = np.unique(pairs[order] // width, return_index=True)
-    return at, pairs[order][first] % width, len(read)
-
-
 def _gains(
     aligned: Aligned, known: KeySet, by_target: pd.DataFrame, rng: np.random.Generator
-) -> tuple[Rate | None, float | None, str]:
-    """The same attack on non-members, the largest gain above it, and who they are, or why there is none.
+) -> Control:
+    """The same attack on non-members, and the largest gain above it of a target.
 
     Where a target has few matches of non-members, the gain is that of all people above the baseline.
     """
     both = alike(aligned, rng)
     if shown_of(both.non_members, known) != known:
-        return None, None, "no control: the control rows lack some of the quasi-identifiers"
+        why = "no control: the control rows lack some of the quasi-identifiers"
+        return Control(None, why, why)
     sides = [
         attacked(side, known, shown_of(side, by_target["target"])).set_index("target")
         for side in (both.members, both.non_members)
@@ -371,10 +331,11 @@ def _gains(
     rate = wilson(int(sides[1]["right"].sum()), int(sides[1]["matches"].sum()))
     note = f"control: {both.who}" if rate else f"no match among {both.who}: no control"
     if gains:
-        return rate, max(gains), note
+        return Control(rate, max(gains), note)
+    why = f"nothing to hold it against, or nothing to gain; {note}"
     if not by_target["matches"].sum():
-        return rate, None, "no match: nothing inferred"
-    return rate, None, f"nothing to hold it against, or nothing to gain; {note}"
+        why = "no match: nothing inferred"
+    return Control(rate, why, why)
 
 
 # Baseline: how well known columns predict a person outside the data
@@ -476,42 +437,34 @@ def attribution(held: Held, attacker: Attacker, rng: np.random.Generator) -> Fin
     if not len(main):
         why = f"no table shows a quasi-identifier together with a target that varies: {'; '.join(notes)}"
         return not_computed("attribution", why.rstrip(": "))
-    worst, why_not = _worst(main), {}
+    worst = _worst(main)
     names = ("matched", "baseline", "cap_original", "dcap", "disco", "dorig", "disco_small")
-    values = {name: float(np.mean(worst[name].to_numpy())) for name in names}
-    values["largest_disco"] = float(every["disco"].max())
-    values["largest_gain"] = float(
-        ((main["dcap"] - main["baseline"]) / (1 - main["baseline"])).max()
-    )
-    values["flagged"] = float((every["one_way"] | (every["two_way"] > 0)).sum())
     reached = worst.loc[worst["matched"] > 0, "cap"]
-    if len(reached):
-        values["cap"] = float(np.mean(reached.to_numpy()))
-    else:
-        why_not["cap"] = "nobody's known columns are in a table: nobody matched"
-    claims = baseline = None
-    if (claims := _claims(main)) is not None:
+    unmatched = "nobody's known columns are in a table: nobody matched"
+    figures: dict[str, Any] = {
+        **{name: np.mean(worst[name].to_numpy()) for name in names},
+        "cap": np.mean(reached.to_numpy()) if len(reached) else unmatched,
+        "largest_disco": every["disco"].max(),
+        "largest_gain": ((main["dcap"] - main["baseline"]) / (1 - main["baseline"])).max(),
+        "flagged": (every["one_way"] | (every["two_way"] > 0)).sum(),
+    }
+    claims, baseline = _claims(main), None
+    figures |= dict.fromkeys(("tcap", "tcap_baseline"), say("attribution", "no_claim"))
+    if claims is not None:
         # About the same claims, not all people: targets differ in how many there are.
-        values["tcap"] = claims.value
-        values["tcap_baseline"] = float((main["baseline"] * main["disclosed"]).sum()) / claims.n
-        baseline = wilson(values["tcap_baseline"] * claims.n, claims.n)
-    else:
-        why = "nobody is in a group of released records that has one value only: no claim was made"
-        why_not |= {"tcap": why, "tcap_baseline": why}
+        guessed = float((main["baseline"] * main["disclosed"]).sum())
+        figures |= {"tcap": claims.value, "tcap_baseline": guessed / claims.n}
+        baseline = wilson(guessed, claims.n)
     gains, control, note, more_notes = _attribution_control(aligned, attacker, rng)
-    values |= gains
-    lacking = [k for k in (EXCESS, "tcap_gain") if k not in values]
-    why_not |= dict.fromkeys(lacking, (note, *more_notes)[-1])
     return Finding(
         "attribution",
+        figures | gains,
+        every,
         rate=claims,
         baseline=baseline,
         control=control,
-        values=values,
-        breakdown=every,
-        why_not=why_not,
-        notes=(*notes, INDEPENDENT.format("claims"), *more_notes),
         control_note=note,
+        notes=(*notes, INDEPENDENT.format("claims"), *more_notes),
     )
 
 
@@ -526,9 +479,8 @@ def _through(
         if (code == code[0]).all():
             constant.append(name)
             continue
-        sets = [s for s in usable(aligned, keys, name) if is_main or s == keys]
-        tables = [(s, covering(aligned, (*s, name))) for s in sets]
-        covered = [(s, t) for s, t in tables if t is not None and t.total]
+        read = readings(aligned, keys, name)
+        covered = [(used, table) for used, table in read if is_main or used == keys]
         if not covered:
             left_out.append(name)
         elif covered[0][0] != keys:
@@ -545,10 +497,7 @@ def _through(
         notes.append(f"no table has known columns with {', '.join(left_out)}: not attacked")
     if partly:
         at = f"{min(partly)} to {max(partly)}" if min(partly) < max(partly) else f"{partly[0]}"
-        notes.append(
-            f"no table has all {len(keys)} known columns with {len(partly)} of the targets: attacked through every "
-            f"table with most of them ({at}), the worst one counts"
-        )
+        notes.append(say("attribution", "partly", known=len(keys), n=len(partly), at=at))
     return pd.DataFrame(found), notes
 
 
@@ -620,48 +569,42 @@ def _worst(main: pd.DataFrame) -> pd.DataFrame:
 
 def _attribution_control(
     aligned: Aligned, attacker: Attacker, rng: np.random.Generator
-) -> tuple[dict[str, float], Rate | None, str, tuple[str, ...]]:
+) -> tuple[dict[str, Any], Rate | None, str, Sequence[str]]:
     """Gains above the same attack on non-members, its rate, who they are, and notes; on targets that both have."""
     both = alike(aligned, rng)
     known = shown_of(aligned, attacker.quasi_identifiers)
     sides = (both.members, both.non_members)
-    if not all(s.original.total for s in sides) or shown_of(both.non_members, known) != known:
-        why = "no control: the control rows lack some of the quasi-identifiers, or are none"
-        return {}, None, why, ()
-    found = [_through(side, attacker, known, is_main=True)[0] for side in sides]
-    common = set.intersection(*(set(one.get("target", ())) for one in found))
-    if not common:
+    found: list[pd.DataFrame] = []
+    why = "no control: the control rows lack some of the quasi-identifiers, or are none"
+    if all(s.original.total for s in sides) and shown_of(both.non_members, known) == known:
+        found = [_through(side, attacker, known, is_main=True)[0] for side in sides]
         why = "no control: the control rows, or a part of the original, show no target that varies"
-        return {}, None, why, ()
+    common = set.intersection(*(set(one.get("target", ())) for one in found)) if found else set()
+    if not common:
+        return dict.fromkeys((EXCESS, "tcap_gain"), why), None, why, ()
     mine, others = (one[one["target"].isin(common)] for one in found)
     # As sure as if it were about one target, as people are the same in all.
-    disclosed = [
+    own, other = (
         wilson(float(worst["right"].mean()), int(worst["n"].iloc[0]))
         for worst in (_worst(mine), _worst(others))
-    ]
+    )
     note = f"control: {both.who}"
-    if disclosed[0] is None or disclosed[1] is None:
-        return {}, None, note, ("no control: there are too few rows",)
-    gains = {EXCESS: excess(disclosed[0], disclosed[1])}
-    notes = (f"DiSCO {against(disclosed[0], disclosed[1])}",)
+    if own is None or other is None:
+        few = "no control: there are too few rows"
+        return dict.fromkeys((EXCESS, "tcap_gain"), few), None, note, (few,)
     claims, control = _claims(mine), _claims(others)
-    if claims is None or control is None:
-        return gains, control, note, (*notes, f"no claim about {both.who}: no control of TCAP")
-    if control.value < 1:
-        gains["tcap_gain"] = excess(claims, control) / (1 - control.value)
-        return gains, control, note, notes
-    always = "claims about non-members are always right: TCAP has nothing to gain"
-    return gains, control, note, (*notes, always)
+    gain: float | str = f"no claim about {both.who}: no control of TCAP"
+    if claims is not None and control is not None:
+        gain = "claims about non-members are always right: TCAP has nothing to gain"
+        if control.value < 1:
+            gain = excess(claims, control) / (1 - control.value)
+    notes = [f"DiSCO {against(own, other)}", *([gain] if isinstance(gain, str) else [])]
+    return {EXCESS: excess(own, other), "tcap_gain": gain}, control, note, notes
 
 
 # Identification
 
 
-OWN = (
-    "own record: row i of the synthetic table, which was made from row i of the original",
-    "own record: a synthetic record that equals the person's in all columns of the table, as no row was made from a "
-    "known person",
-)
 _STEPS = (0, 1, 2, 5, 10)
 
 
@@ -694,62 +637,54 @@ def identification(held: Held, attacker: Attacker, rng: np.random.Generator) -> 
     c, own, blind = _matches(aligned, table, attacker, row_by_row=row_by_row)
     true_unique, n_unique = float((own & (c == 1)).sum()), float((c == 1).sum())
     expected = own / np.maximum(c, 1)
-    values = {
-        "expected_match_risk": float(expected.sum()),
-        "expected_match_share": float(expected.sum()) / n,
+    rate, by_chance = wilson(true_unique, n), wilson(blind * n, n)
+
+    def found(side: Aligned) -> Rate | str:
+        same = side.tables[table.columns]
+        if why := no_control(side.original, same):
+            return why
+        c, own, _ = _matches(side, same, attacker, row_by_row=False)
+        return wilson(float((own & (c == 1)).sum()), len(c)) or "there are too few rows"
+
+    if row_by_row and rate is not None and by_chance is not None:
+        control = Control(None, excess(rate, by_chance), NO_NON_MEMBERS)
+    else:
+        control = controlled(aligned, rng, found)
+    none = "nobody is matched by a single record"
+    figures = {
+        "expected_match_risk": expected.sum(),
+        "expected_match_share": expected.sum() / n,
         "true_match_rate": true_unique / n,
         "uniquely_matched": n_unique / n,
-        "matched": float(np.count_nonzero(c)) / n,
+        "matched": np.count_nonzero(c) / n,
+        "false_match_rate": 1 - true_unique / n_unique if n_unique else none,
+        EXCESS: control.gain,
     }
-    why_not = {}
-    if n_unique:
-        values["false_match_rate"] = 1 - true_unique / n_unique
-    else:
-        why_not["false_match_rate"] = "nobody is matched by a single record"
-    rate, by_chance = wilson(true_unique, n), wilson(blind * n, n)
-    control = None
-    if row_by_row:
-        note = NO_NON_MEMBERS
-        if rate is not None and by_chance is not None:
-            values[EXCESS] = excess(rate, by_chance)
-    else:
-
-        def found(side: Aligned) -> Rate | str:
-            same = side.tables[table.columns]
-            if why := no_control(side.original, same):
-                return why
-            c, own, _ = _matches(side, same, attacker, row_by_row=False)
-            return wilson(float((own & (c == 1)).sum()), len(c)) or "there are too few rows"
-
-        held_against = controlled(aligned, rng, found)
-        control, note = held_against.rate, held_against.note
-        held_against.add_to(values, why_not)
     group = np.searchsorted(_STEPS, c, side="left")
     size = len(_STEPS) + 1
+    by_records = {
+        "records": ["0", "1", "2", "3 to 5", "6 to 10", "more than 10"],
+        "people": np.bincount(group, minlength=size),
+        "own_among_them": totals(group, own, size),
+        "expected": np.bincount(group, expected, minlength=size),
+    }
     known = ", ".join(c for c in table.columns if c in attacker.quasi_identifiers)
-    notes = [f"table: {', '.join(table.columns)}; known: {known}", OWN[0] if row_by_row else OWN[1]]
-    notes.append("baseline: any record of the table")
+    notes = [
+        f"table: {', '.join(table.columns)}; known: {known}",
+        say("identification", "own_row" if row_by_row else "own_equal"),
+        "baseline: any record of the table",
+    ]
     if attacker.aligned and not row_by_row:
-        notes.append(
-            "rows were said to correspond, but there is not one table with a row for each of the original"
-        )
+        notes.append(say("identification", "not_row_by_row"))
     return Finding(
         "identification",
+        figures,
+        pd.DataFrame(by_records),
         rate=rate,
         baseline=by_chance,
-        control=control,
-        values=values,
-        breakdown=pd.DataFrame(
-            {
-                "records": ["0", "1", "2", "3 to 5", "6 to 10", "more than 10"],
-                "people": np.bincount(group, minlength=size),
-                "own_among_them": totals(group, own, size),
-                "expected": np.bincount(group, expected, minlength=size),
-            }
-        ),
-        why_not=why_not,
+        control=control.rate,
+        control_note=control.note,
         notes=notes,
-        control_note=note,
     )
 
 

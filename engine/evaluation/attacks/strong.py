@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -52,6 +52,7 @@ from engine.evaluation.data.aligned import (
     covering,
     drawn,
     key_of,
+    labels,
     n_codes,
     places,
     row_ids,
@@ -98,50 +99,46 @@ def membership(held: Held, assumptions: Assumptions, rng: np.random.Generator) -
     if not views or not len(members.n):
         return not_computed("membership", "no table with rows, or no people")
     mine = _scored(aligned, views, members, is_member=True)
-    values = {
+    figures: dict[str, Any] = {
         "predicted_auc": gaussian_auc(mine["mu"]),
         "predicted_caught": gaussian_caught(mine["mu"]),
-        "cells": float(mine["cells"].mean()),
+        "cells": mine["cells"].mean(),
     }
     n_others = "" if others is None else f" and {len(others.n):,} non-members"
-    drawn_by = (
+    who = (
         f"{len(members.n):,} people of the data{n_others}, {len(views):,} tables; drawn by the seed"
     )
-    notes = (drawn_by, say("membership", "independent"))
+    notes = (who, say("membership", "independent"))
     if others is None or not len(others.n):
         none = say("membership", "no_control")
         return Finding(
             "membership",
-            values,
-            why_not=dict.fromkeys((*_ATTACKERS, "caught", "caught_population"), none),
+            figures | dict.fromkeys((*_ATTACKERS, "caught", "caught_population"), none),
             control_note=none,
             notes=notes,
-            verdict=say("membership", "predicted", **values),
+            verdict=say("membership", "predicted", **figures),
         )
     theirs = _scored(aligned, views, others, is_member=False)
     areas = {name: auc(mine[name], theirs[name]) for name in _ATTACKERS}
     ranked = {name: rate for name, rate in areas.items() if rate is not None}
-    values |= {name: rate.value for name, rate in ranked.items()}
+    figures |= {name: rate.value for name, rate in ranked.items()}
     both, by_population = (caught(mine[name], theirs[name]) for name in ("auc", "auc_population"))
-    why_not, catches = {}, ""
+    figures |= dict.fromkeys(("caught", "caught_population"), say("membership", "few"))
+    catches = ""
     if both is not None and by_population is not None:
-        values |= {"caught": both[0].value, "caught_population": by_population[0].value}
-        catches = say("membership", "catches", **values)
-    else:
-        few = "there are fewer than 100 non-members"
-        why_not = dict.fromkeys(("caught", "caught_population"), few)
+        figures |= {"caught": both[0].value, "caught_population": by_population[0].value}
+        catches = say("membership", "catches", **figures)
     ends = {"low": ranked["auc"].low, "high": ranked["auc"].high}
     breakdown = [(_ATTACKERS[k], r.value, r.low, r.high, r.n) for k, r in ranked.items()]
     return Finding(
         "membership",
-        values,
+        figures,
         pd.DataFrame(breakdown, columns=["attacker", "auc", "low", "high", "people"]),
         rate=None if both is None else both[0],
         control=None if both is None else both[1],
-        why_not=why_not,
         control_note=say("membership", "control"),
         notes=notes,
-        verdict=say("membership", "measured", catches=catches, **ends, **values),
+        verdict=say("membership", "measured", catches=catches, **ends, **figures),
     )
 
 
@@ -193,27 +190,26 @@ def averages(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
     best = min((way for way in rmse if way not in ("alone", "trained")), key=lambda way: rmse[way])
     differing = sum(int((one.seen[1:] != one.seen[0]).any(axis=1).sum()) for one in found)
     shown = sum(len(one.seen) - 1 for one in found)
-    values = {
+    figures = {
         "ratio": 1.0 if rmse["alone"] == 0 else result.gain,
         "exact": exact[best],
         "exact_alone": exact["alone"],
         "differ": differing / max(shown, 1),
-        "counts": float(n),
+        "counts": n,
     }
     rate, alone = (wilson(round(exact[way] * n), n) for way in (best, "alone"))
-    ways = [(way, rmse[way], exact[way]) for way in rmse]
-    ways[0] = ("own table alone", *ways[0][1:])
-    again = say("averages", "differ" if differing else "same", **values)
+    ways = [("own table alone" if way == "alone" else way, rmse[way], exact[way]) for way in rmse]
+    again = say("averages", "differ" if differing else "same", **figures)
     off = {"best": min(rmse[best], rmse["alone"]), "alone": rmse["alone"]}
     return Finding(
         "averages",
-        values,
+        figures,
         pd.DataFrame(ways, columns=["estimate", "rmse", "exact"]),
         rate=rate,
         control=alone,
         control_note=say("averages", "control"),
         notes=(say("averages", "counted", n=n, columns=len(found), shown=shown),),
-        verdict=say("averages", "verdict", again=again, **off, **values),
+        verdict=say("averages", "verdict", again=again, **off, **figures),
     )
 
 
@@ -312,42 +308,41 @@ def cloning(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> F
             one = _distinguished(held, people, columns, secret, rng)
             if one is None:
                 continue
-            rates = {way: rate_of(answers) for way, answers in one[0].items()}
+            answers, n_tables = one
+            rates = {way: rate_of(of_way) for way, of_way in answers.items()}
             rows.append(
                 {
                     "copies": " = ".join(columns),
                     "secret": secret,
-                    "tables_alone": one[1][0],
-                    "tables": one[1][1],
+                    "tables_alone": n_tables[0],
+                    "tables": n_tables[1],
                     "right_alone": rates["alone"].value,
                     "right": rates["together"].value,
                     "gain": excess(rates["together"], rates["alone"]),
                 }
             )
-            for way, answers in one[0].items():
-                right[way].append(answers)
+            for way, of_way in answers.items():
+                right[way].append(of_way)
     if not rows:
         why = f"no table shows a copy with another column; copies: {copies}"
         return not_computed("cloning", why)
     together, alone = (rate_of(np.concatenate(right[way])) for way in ("together", "alone"))
     table = pd.DataFrame(rows).sort_values("gain", ascending=False, kind="stable")
-    counted = {"copies": copies, "people": len(people.n), "secrets": len(rows)}
+    told = {"copies": copies, "together": together.value, "alone": alone.value}
     return Finding(
         "cloning",
         {
             "right": together.value,
             "gain": excess(together, alone),
-            "worst": float(table["gain"].max()),
-            "copies": float(sum(map(len, found))),
+            "worst": table["gain"].max(),
+            "copies": sum(map(len, found)),
         },
         table,
         rate=together,
         control=alone,
         control_note=say("cloning", "control"),
-        notes=(say("cloning", "counted", **counted),),
-        verdict=say(
-            "cloning", "verdict", copies=copies, together=together.value, alone=alone.value
-        ),
+        notes=[say("cloning", "counted", copies=copies, people=len(people.n), secrets=len(rows))],
+        verdict=say("cloning", "verdict", **told),
     )
 
 
@@ -447,8 +442,8 @@ def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fin
             shown = np.unique(found.of[0][table.measured & ~is_other])
             small += int((found.truth[shown] < SMALLEST_SHOWN).sum())
             n_shown += len(shown)
-    values = {"shown_small": float(small)} if n_shown else {}
-    why_not = {} if n_shown else {"shown_small": "no release says that it suppresses small groups"}
+    none = "no release says that it suppresses small groups"
+    figures: dict[str, Any] = {"shown_small": small if n_shown else none}
     share = shares(held.aligned, held.views)
     rows = []
     for view in held.views:
@@ -457,17 +452,16 @@ def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fin
             if rates is not None:
                 rows.append((", ".join(view.columns), *rates))
     if not rows:
-        lacking = dict.fromkeys(("auc", "auc_one_way", "gain", "tables"), say("empty", "none"))
-        return Finding("empty", values, why_not={**lacking, **why_not})
+        names = ("auc", "auc_one_way", "gain", "tables")
+        return Finding("empty", figures | dict.fromkeys(names, say("empty", "none")))
     n_small = [row[1] for row in rows]
     filled = _weighted([row[2] for row in rows], n_small)
     expected = _weighted([row[3] for row in rows], n_small)
-    gain = filled.value - expected.value
-    values |= {
+    figures |= {
         "auc": filled.value,
         "auc_one_way": expected.value,
-        "gain": 0.0 if 0 < gain and filled.low <= expected.high else gain,
-        "tables": float(len(rows)),
+        "gain": excess(filled, expected),
+        "tables": len(rows),
     }
     breakdown = pd.DataFrame(
         [(name, n, f.n - n, f.value, e.value) for name, n, f, e in rows],
@@ -479,11 +473,10 @@ def empty(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fin
         verdict += say("empty", "broken" if small else "kept", **counted)
     return Finding(
         "empty",
-        values,
+        figures,
         breakdown.sort_values("auc", ascending=False, kind="stable"),
         rate=filled,
         control=expected,
-        why_not=why_not,
         control_note=say("empty", "control"),
         notes=(
             say("empty", "tables", tables=len(rows), most=MOST_CELLS),
@@ -578,17 +571,8 @@ class Target:
 
     def name(self, aligned: Aligned) -> str:
         """What the group is called: its columns and values."""
-        texts = []
-        for name, code in zip(self.columns, self.codes, strict=True):
-            values = aligned.values[name]
-            texts.append(f"{name} = {_spelled(values[code]) if code < len(values) else 'blank'}")
-        return ", ".join(texts)
-
-
-def _spelled(value: object) -> str:
-    """A value as a study spells it: whole numbers without a point."""
-    is_whole = isinstance(value, float | np.floating) and float(value).is_integer()
-    return str(int(str(value).partition(".")[0])) if is_whole and abs(value) < 1e15 else str(value)  # type: ignore[arg-type]
+        texts = [labels(aligned, c)[code] for c, code in zip(self.columns, self.codes, strict=True)]
+        return ", ".join(f"{c} = {text}" for c, text in zip(self.columns, texts, strict=True))
 
 
 def all_targets(held: Held, assumptions: Assumptions) -> list[Target]:
@@ -605,8 +589,8 @@ def declared_targets(aligned: Aligned, assumptions: Assumptions) -> list[Target]
         if unknown := [c for c in columns if c not in aligned.values]:
             raise SpecError(f"{place}: no table and the data have {', '.join(unknown)} together")
         for name in columns:
-            values, wanted = aligned.values[name], str(group.where[name])
-            spelled = [*map(_spelled, values), ""]  # last the blank
+            wanted = str(group.where[name])
+            spelled = [*labels(aligned, name)[:-1], ""]  # last the blank
             if wanted not in spelled:
                 raise SpecError(f"{place}.{name}: neither the data nor a table has this value")
             codes.append(spelled.index(wanted))
@@ -924,36 +908,32 @@ def reconstruction(held: Held, assumptions: Assumptions, rng: np.random.Generato
                 "people": len(one.surety),
                 "counts_a_person": one.figures / len(one.surety),
                 "right": shares["squares"],
-                "program": shares.get("program", float("nan")),
+                "program": shares.get("program", math.nan),
                 "guess": shares["guess"],
                 "model": shares["model"],
                 "gain": excess(rate_of(one.right["squares"]), rate_of(one.control)),
             }
         )
     table = pd.DataFrame(rows).sort_values("gain", ascending=False, kind="stable")
-    values = {
-        "right": squares.value,
-        "gain": excess(squares, control),
-        "surest": sure.value,
-        "surest_gain": sure.value - rate_of(unguided[surest]).value,
-        "groups": float(len(solved)),
-        "worst": float(table["gain"].max()),
-    }
-    why_not = {}
-    if programs := [one.right["program"] for one in solved if "program" in one.right]:
-        values["program"] = float(np.concatenate(programs).mean())
-    else:
-        why_not["program"] = f"every group has more than {MOST_UNKNOWN:,} unknowns"
+    programs = [one.right["program"] for one in solved if "program" in one.right]
+    too_large = f"every group has more than {MOST_UNKNOWN:,} unknowns"
     groups = "a small group" if len(solved) == 1 else f"{len(solved)} small groups"
     told = {"groups": groups, "right": squares, "control": control.value, "surest": sure.value}
     return Finding(
         "reconstruction",
-        values,
+        {
+            "right": squares.value,
+            "gain": excess(squares, control),
+            "surest": sure.value,
+            "surest_gain": sure.value - rate_of(unguided[surest]).value,
+            "groups": len(solved),
+            "worst": table["gain"].max(),
+            "program": np.concatenate(programs).mean() if programs else too_large,
+        },
         table,
         rate=squares,
         baseline=rate_of(np.concatenate([one.right["guess"] for one in solved])),
         control=control,
-        why_not=why_not,
         control_note=say("reconstruction", "control"),
         notes=(
             say("reconstruction", "chosen", pairs=len(solved), secrets=len(right)),
@@ -1049,8 +1029,8 @@ def adaptive(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> 
             "right": last.value,
             "gain": excess(last, none),
             "few": few,
-            "random": float(until(5, "random").mean()),
-            "groups": float(len(asked)),
+            "random": until(5, "random").mean(),
+            "groups": len(asked),
         },
         pd.DataFrame(curve),
         rate=last,
@@ -1147,16 +1127,15 @@ def linear(held: Held, assumptions: Assumptions, rng: np.random.Generator) -> Fi
         return not_computed("linear", say("linear", "none"))
     table = pd.DataFrame(rows).sort_values("surest", ascending=False, kind="stable")
     worst, gains = table.iloc[0], table["gain"].dropna()
-    values = {name: float(table[name].max()) for name in ("right", "surest")}
-    why_not = {} if len(gains) else {"gain": say("linear", "no_control")}
-    if len(gains):
-        values["gain"] = float(gains.max())
     return Finding(
         "linear",
-        values,
+        {
+            "right": table["right"].max(),
+            "surest": table["surest"].max(),
+            "gain": gains.max() if len(gains) else say("linear", "no_control"),
+        },
         table,
         rate=wilson(float(worst["right"]) * ROUNDS * n_people, ROUNDS * n_people),
-        why_not=why_not,
         verdict=say("linear", "verdict", **worst[["column", "right", "surest"]]),
     )
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -108,8 +109,8 @@ class Schema:
         return changed
 
 
-Synthesize = Callable[[pd.DataFrame, Schema, np.random.Generator], pd.DataFrame]
-"""Gives rows of the same columns, in their order and of their types."""
+Synthesize = Callable[[pd.DataFrame, Schema, np.random.Generator], Any]
+"""Gives rows of the same columns, in their order and of their types; or the path of a file of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -120,6 +121,8 @@ class Baseline:
     promise: str  # What it promises, and what not, in words
     synthesize: Synthesize
     origin: str = "ours"  # Whose code it is
+    kind: Literal["baseline", "outside", "file"] = "baseline"  # "outside": a command of others
+    path: Path | None = None  # Of a table that is there already
 
 
 def require_columns(there: Sequence[str], wanted: Iterable[str], who: str) -> None:
@@ -161,7 +164,6 @@ def schema_of(
     frame: pd.DataFrame,
     spec: ReleaseSpec | None = None,
     *,
-    kept: Sequence[str] = (),
     known: Sequence[str] = (),
     areas: Sequence[str] = (),
 ) -> Schema:
@@ -169,7 +171,7 @@ def schema_of(
 
     spec: Says which columns are numbers, what is impossible (universes, and `zeros` of section `[dp]`), what
         is swapped. Without it columns of numbers of more than `FEW` values are numbers, and times are.
-    kept, known, areas: As in `Schema`; without areas those of the spec's swapping.
+    known, areas: As in `Schema`; without areas those of the spec's swapping.
     """
     swap = None if spec is None else spec.privacy.swap
     alike = () if areas or swap is None else (*swap.within, *swap.similar)
@@ -177,7 +179,6 @@ def schema_of(
     numbers = frozenset(str(c) for c in frame.columns if _is_number(frame[c], declared.get(str(c))))
     return Schema(
         numbers=numbers,
-        kept=tuple(kept),
         known=tuple(known),
         areas=tuple(areas) or (() if swap is None else swap.columns),
         alike=alike,

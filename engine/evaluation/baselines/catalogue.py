@@ -1,9 +1,8 @@
 """Baselines by name, as `tablepack compare --with` takes them: cart, pram80, sample40, mst, a file, a command.
 
-Takes what was typed; gives `Entrant`s. A command reads a file and writes another (`engine.evaluation.command`). Any
-baseline can be applied to named columns only, or m times: Little, "Statistical analysis of masked data", Journal of
-Official Statistics 9 (1993), 407-426; Reiter, "Inference for partially synthetic, public use microdata sets", Survey
-Methodology 29 (2003), 181-188. Invariants: every name that is allowed is in the message that refuses another; columns
+Takes what was typed; gives `Baseline`s. A command reads a file and writes another (`engine.evaluation.command`). Any
+baseline can be applied to named columns only: Little, "Statistical analysis of masked data", Journal of Official
+Statistics 9 (1993), 407-426. Invariants: every name that is allowed is in the message that refuses another; columns
 that are not named come out as they went in.
 """
 
@@ -39,11 +38,9 @@ from engine.evaluation.command import command_words, made_by
 from engine.evaluation.data.reading import read_like
 from engine.evaluation.study import Study
 
-# Partial synthesis, and several syntheses
+# Partial synthesis
 
 
-MOST = 100
-"""Syntheses of one baseline, at most."""
 WARNING = (
     "Rows are those of people and all other columns are true: confidential until it is evaluated."
 )
@@ -54,7 +51,7 @@ def partial_synthesis(baseline: Baseline, columns: tuple[str, ...]) -> Baseline:
         raise SpecError(f"{baseline.name}: partial synthesis wants columns")
     name = f"{baseline.name}:{'+'.join(columns)}"
 
-    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
+    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> Any:
         names = [str(c) for c in frame.columns]
         require_columns(names, columns, name)
         kept = tuple(c for c in names if c not in columns)
@@ -63,16 +60,7 @@ def partial_synthesis(baseline: Baseline, columns: tuple[str, ...]) -> Baseline:
     promise = (
         f"Partial synthesis of {', '.join(columns)}. {WARNING} Of those columns: {baseline.promise}"
     )
-    return Baseline(name=name, promise=promise, origin=baseline.origin, synthesize=synthesize)
-
-
-def syntheses(
-    baseline: Baseline, frame: pd.DataFrame, schema: Schema, m: int, rng: np.random.Generator
-) -> list[pd.DataFrame]:
-    """Return m synthetic tables of one baseline, each with a generator of its own."""
-    if not 1 <= m <= MOST:
-        raise SpecError(f"m: wants 1 to {MOST} syntheses, not {m}")
-    return [baseline.synthesize(frame, schema, own) for own in rng.spawn(m)]
+    return replace(baseline, name=name, promise=promise, synthesize=synthesize)
 
 
 # Commands, and recipes that lie beside this module
@@ -111,17 +99,17 @@ def command_of(
     words = command_words(text, "command") if isinstance(text, str) else tuple(text)
     called = name or Path(words[0]).name
 
-    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
+    def synthesize(frame: pd.DataFrame, schema: Schema, rng: np.random.Generator) -> Any:
         schema.changed(frame)
-        seed = int(rng.integers(2**31))
-        with made_by(words, _whole(frame), called, seconds=seconds, seed=seed) as file:
-            found = _read(file, frame, called)
+        found = table_of(words, frame, called, seconds=seconds, seed=int(rng.integers(2**31)))
         require_alike(found, frame, called, as_many=bool(schema.kept))
         if schema.kept:
             found = found.head(len(frame))
         return assembled(found, {c: frame[c].reset_index(drop=True) for c in schema.kept})
 
-    return Baseline(name=called, promise=promise, origin=origin, synthesize=synthesize)
+    return Baseline(
+        name=called, promise=promise, origin=origin, synthesize=synthesize, kind="outside"
+    )
 
 
 def recipe_of(name: str, python: str | None = None) -> Baseline:
@@ -141,23 +129,21 @@ def recipe_of(name: str, python: str | None = None) -> Baseline:
     return command_of(words, name=name, promise=recipe.promise, origin=recipe.origin)
 
 
-def _whole(frame: pd.DataFrame) -> pd.DataFrame:
-    out = frame.copy()
-    for name in frame.columns:
-        column = frame[name]
-        if pd.api.types.is_float_dtype(column):
-            filled = column.dropna()
-            if len(filled) and (filled.abs() < 2**53).all() and (filled == filled.round()).all():
-                out[name] = column.astype("Int64")
-    return out
-
-
-def _read(path: Path, frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    try:
-        return read_like(str(path), frame, Study(title=""), name=name)
-    except DataError as error:
-        reason = str(error).replace(str(path), "the table that it wrote")
-        raise DataError(f"{name}: {reason}") from None
+def table_of(
+    words: Sequence[str], frame: pd.DataFrame, name: str, *, seconds: float, seed: int = 0
+) -> pd.DataFrame:
+    """The table that a command makes of rows, read as these are; numbers that are whole are written so."""
+    whole = frame.copy()
+    for column in frame.select_dtypes("float"):
+        filled = frame[column].dropna()
+        if len(filled) and (filled.abs() < 2**53).all() and (filled == filled.round()).all():
+            whole[column] = frame[column].astype("Int64")
+    with made_by(words, whole, name, seconds=seconds, seed=seed) as file:
+        try:
+            return read_like(str(file), frame, Study(title=""), name=name)
+        except DataError as error:
+            reason = str(error).replace(str(file), "the table that it wrote")
+            raise DataError(f"{name}: {reason}") from None
 
 
 def require_alike(found: Any, frame: pd.DataFrame, name: str, *, as_many: bool = False) -> None:
@@ -206,8 +192,9 @@ class Listed:
 
     def made(self, name: str, number: str | None) -> Baseline:
         if self.plugin is not None:
-            other: Baseline = self.plugin.load()()
-            return other
+            other = self.plugin.load()()
+            told = {field: getattr(other, field) for field in ("name", "promise", "origin")}
+            return Baseline(synthesize=other.synthesize, **told)
         module, _, of = self.run.partition(":")
         run: Synthesize = getattr(import_module(module), of)
         if self.number:
@@ -231,27 +218,21 @@ def _catalogue() -> Mapping[str, Listed]:
     return own | {name: one for name, one in others.items() if name not in own}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entrant:
-    """What a release is compared with: a baseline, or a synthetic table that is there already."""
-
-    name: str
-    baseline: Baseline | None = None
-    is_command: bool = False  # The baseline is a command of somebody else's
-    path: Path | None = None  # Of a table; then there is no baseline
-
-    @property
-    def promise(self) -> str:
-        if self.baseline is not None:
-            return self.baseline.promise
-        return "What its makers promise; tablepack does not know how it was made."
-
-    @property
-    def origin(self) -> str:
-        return "theirs: a file" if self.baseline is None else self.baseline.origin
+def of_file(path: Path) -> Baseline:
+    """A synthetic table that is there already."""
+    if not path.is_file():
+        raise SpecError(f"--with: there is no file {path}")
+    return Baseline(
+        name=path.name.split(".")[0],
+        promise="What its makers promise; tablepack does not know how it was made.",
+        synthesize=lambda *_: path,
+        origin="theirs: a file",
+        kind="file",
+        path=path,
+    )
 
 
-def entrants(given: Sequence[str]) -> tuple[Entrant, ...]:
+def entrants(given: Sequence[str]) -> tuple[Baseline, ...]:
     """Return what is to be compared."""
     entries: list[str] = []
     for one in given:
@@ -274,24 +255,18 @@ def entrants(given: Sequence[str]) -> tuple[Entrant, ...]:
     return tuple(found)
 
 
-def entrant(entry: str) -> Entrant:
+def entrant(entry: str) -> Baseline:
     before, _, after = entry.partition("=")
     if "{" in entry:
         named = bool(after) and re.fullmatch(r"[\w.-]+", before) is not None
-        baseline = command_of(after, name=before) if named else command_of(entry)
-        return Entrant(name=baseline.name, baseline=baseline, is_command=True)
+        return command_of(after, name=before) if named else command_of(entry)
     if after and before in RECIPES:
-        return Entrant(name=before, baseline=recipe_of(before, after), is_command=True)
+        return recipe_of(before, after)
     if entry.lower().endswith(_ENDINGS):
-        path = Path(entry)
-        if not path.is_file():
-            raise SpecError(f"--with: there is no file {entry}")
-        return Entrant(name=path.name.split(".")[0], path=path)
+        return of_file(Path(entry))
     name, _, columns = entry.partition(":")
     baseline = baseline_of(name)
-    if columns:
-        baseline = partial_synthesis(baseline, tuple(columns.split("+")))
-    return Entrant(name=baseline.name, baseline=baseline, is_command=name in RECIPES)
+    return partial_synthesis(baseline, tuple(columns.split("+"))) if columns else baseline
 
 
 def baseline_of(name: str) -> Baseline:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
-from math import comb, isfinite, prod
+from math import comb, prod
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,8 @@ Flags = NDArray[np.bool_]
 DENSE = 1 << 21
 """Tables of at most so many possible cells are counted in an array of all of them."""
 LARGEST_KEY = 1 << 62
+MOST_LISTED = 500_000
+"""Of more sets of columns, some are drawn without listing all."""
 BLANK = "blank"
 MANY_ROWS, MANY_OF_ALL = 30, 0.01
 """Rows, and share of all rows, from which on a value is one that many have."""
@@ -427,12 +429,11 @@ def column_sets(
     rng: np.random.Generator,
     *,
     beside: Collection[str] = (),
-    most_listed: int = 500_000,
 ) -> tuple[list[ColumnSet], int]:
     """Sets of some columns that a table shows, and how many there are; some are drawn where there are more."""
     free = [[c for c in t if c in columns] for t in aligned.tables if set(beside) <= set(t)]
     n_shown = np.array([comb(len(c), width) for c in free], dtype=np.float64)
-    if n_shown.sum() <= most_listed:
+    if n_shown.sum() <= MOST_LISTED:
         listed = sorted(set(chain.from_iterable(combinations(c, width) for c in free)))
         if len(listed) <= most:
             return listed, len(listed)
@@ -475,13 +476,11 @@ def labels(aligned: Aligned, column: str, *, binned: Collection[str] = ()) -> li
     return names
 
 
-def combination_labels(
-    aligned: Aligned, columns: Sequence[str], keys: Numbers, *, binned: Collection[str] = ()
-) -> list[str]:
+def combination_labels(aligned: Aligned, columns: Sequence[str], keys: Numbers) -> list[str]:
     """What combinations of codes, as `key_of` numbers them, are called; "everybody" where there is no column."""
     if not columns:
         return ["everybody"] * len(keys)
-    names = [labels(aligned, column, binned=binned) for column in columns]
+    names = [labels(aligned, column) for column in columns]
     codes = np.unravel_index(keys, [len(of_column) for of_column in names])
     parts = [[names[i][at] for at in code.tolist()] for i, code in enumerate(codes)]
     return [" · ".join(cell) for cell in zip(*parts, strict=True)]
@@ -560,14 +559,3 @@ def unshown(aligned: Aligned) -> list[str]:
         if n.max(initial=0) >= max(MANY_ROWS, MANY_OF_ALL * aligned.original.total):
             found.append(name)
     return found
-
-
-def finite(
-    figures: Mapping[str, float], why: str | Mapping[str, str]
-) -> tuple[dict[str, float], dict[str, str]]:
-    """Split figures into those that are numbers, and why the others are not."""
-    values = {name: float(v) for name, v in figures.items() if isfinite(v)}
-    absent = [name for name in figures if name not in values]
-    if isinstance(why, str):
-        return values, dict.fromkeys(absent, why)
-    return values, {name: why.get(name, "there was nothing to compute it from") for name in absent}

@@ -245,34 +245,28 @@ def _read_text(
 class ReleasedColumn:
     sql_type: str  # Of its values
     # Its name, kind, resolution and placeholder; as `writing` and `nulls` how it was read from the source, but for
-    # spellings of null that are values of the release. A release that does not say it has how it writes a blank.
+    # spellings of null that are values of the release.
     column: Column
-    is_told: bool = False  # The release says how it was read
     prefixes: tuple[str, ...] = ()  # Those that stand for hidden values, as they are shown
 
 
 def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
     listed = con.execute(
-        "SELECT name, sql_type, kind, value_type, placeholder, resolution, null_spelling "
-        "FROM catalog.columns ORDER BY position"
+        "SELECT name, sql_type, kind, value_type, placeholder, resolution FROM catalog.columns ORDER BY position"
     ).fetchall()
-    # How columns were read from the source, as the cards say it, which may be anybody's; earlier versions do not.
+    # How columns were read from the source, as the cards say it, which may be anybody's.
     stated: dict[str, Mapping[str, Any]] = {}
     cards = con.execute("SELECT columns, card FROM catalog.tables ORDER BY width").fetchall()
     for columns, card in cards:
         if not stated.keys() >= set(columns):
-            written = GeneratorCard.from_json(card).written
-            stated |= {name: written[name] for name in columns if name in written}
+            stated |= GeneratorCard.from_json(card).written
     keys = [key.name for key in fields(Writing)]
     writings = {c: Writing(**{k: of[k] for k in keys if k in of}) for c, of in stated.items()}
     if any(writing_problems(writing, "card") for writing in writings.values()):
         raise DamagedRelease("a card of the release was not written by tablepack")
-    # How columns spell a blank, as the release says or, of earlier versions, writes it; never as one of its values:
-    # typed files (Parquet) have blanks of their own, and there the spelling may be a value, which is then shown.
-    nulls = {
-        name: tuple(stated[name].get("nulls", ("",))) if name in stated else (blank, "")
-        for name, *_, blank in listed
-    }
+    # How columns spell a blank, but never as one of their values: typed files (Parquet) have blanks of their own, and
+    # there the spelling may be a value, which is then shown.
+    nulls = {name: stated.get(name, {}).get("nulls", ("",)) for name, *_ in listed}
     pairs = [(name, text) for name, texts in nulls.items() for text in dict.fromkeys(texts)]
     shown = con.execute(
         "SELECT s.name, s.text FROM (SELECT unnest(?::VARCHAR[]) AS name, unnest(?::VARCHAR[]) AS text) AS s "
@@ -299,9 +293,8 @@ def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
                 nulls=tuple(t for c, t in pairs if c == name and (c, t) not in set(shown)),
                 writing=writings.get(name, Writing()),
             ),
-            is_told=name in stated,
         )
-        for name, sql_type, kind, value_type, placeholder, step, _ in listed
+        for name, sql_type, kind, value_type, placeholder, step in listed
     }
 
 

@@ -25,7 +25,6 @@ from engine.evaluation.data.aligned import (
     as_numbers,
     chosen_rows,
     covering,
-    finite,
     lacking,
     listed,
     matching,
@@ -107,13 +106,13 @@ def regression(aligned: Aligned, options: Regression) -> Finding:
     error = whole["error"].astype("float64").round(options.digits)
     without = whole.loc[error.isna(), "group"].tolist()
     figures = {
-        "median_error": float(error.median()),
-        "largest_error": float(error.max()),
-        "n": float(error.notna().sum()),
+        "median_error": error.median(),
+        "largest_error": error.max(),
+        "n": error.notna().sum(),
     }
-    values, why_not = finite(figures, "no group has rows with two values of x on both sides")
-    notes = (f"no line in these groups, on a side: {listed(without)}",) if without else ()
-    return Finding("regression", values, whole, why_not=why_not, notes=notes)
+    none = "no group has rows with two values of x on both sides"
+    notes = [f"no line in these groups, on a side: {listed(without)}"] if without else []
+    return Finding("regression", figures, whole, why=none, notes=notes)
 
 
 def _line(
@@ -194,10 +193,10 @@ def components(aligned: Aligned, options: Components) -> Finding:
     return Finding(
         "components",
         {
-            "mean_ks": float(distance.mean()),
-            "largest_ks": float(distance.max()),
-            "explained": min(float(explained.sum()), 1.0),
-            "columns": float(len(columns)),
+            "mean_ks": distance.mean(),
+            "largest_ks": distance.max(),
+            "explained": min(explained.sum(), 1.0),
+            "columns": len(columns),
         },
         pd.DataFrame({"component": number, "ks": distance, "explained": explained}),
         notes=notes,
@@ -300,15 +299,15 @@ def combined_estimates(
     names += ["synthetic", "se_synthetic", "df", "low_synthetic", "high_synthetic"]
     names += ["overlap", "overlap_signed", "difference", "covers"]
     whole = pd.DataFrame(rows, columns=names)
-    values = {
-        "mean_overlap": float(whole["overlap"].mean()),
-        "lowest_overlap": float(whole["overlap_signed"].min()),
-        "median_difference": float(whole["difference"].median()),
-        "share_covering": float(whole["covers"].mean()),
-        "n": float(len(whole)),
-        "missing": float(len(notes)),
+    figures = {
+        "mean_overlap": whole["overlap"].mean(),
+        "lowest_overlap": whole["overlap_signed"].min(),
+        "median_difference": whole["difference"].median(),
+        "share_covering": whole["covers"].mean(),
+        "n": len(whole),
+        "missing": len(notes),
     }
-    return Finding("estimates", values, whole, notes=notes)
+    return Finding("estimates", figures, whole, notes=notes)
 
 
 def combine(q: Sequence[float], v: Sequence[float], *, rule: Rule = "partial") -> Combined:

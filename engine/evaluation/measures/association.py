@@ -22,7 +22,6 @@ from engine.evaluation.data.aligned import (
     as_numbers,
     counts,
     covering,
-    finite,
     lacking,
     listed,
     n_codes,
@@ -167,21 +166,15 @@ def correlations(aligned: Aligned, options: Correlations) -> Finding:
     figures = {
         "median_difference": tau.median(),
         "largest_difference": tau.max(),
-        "n": float(tau.notna().sum()),
-        "pairs_without_table": float(n_missing[True]),
+        "n": tau.notna().sum(),
+        "pairs_without_table": n_missing[True],
     }
     for kind, prefix in list(KINDS.items())[1:]:
         off = whole[f"{prefix}difference"]
         figures |= {f"{kind}_median": off.median(), f"{kind}_largest": off.max()}
-        figures[f"{kind}_n"] = float(off.notna().sum())
-    values, why_not = finite(figures, "no pair of columns has it")
-    return Finding(
-        "correlations",
-        values,
-        whole,
-        why_not=why_not,
-        notes=_notes(aligned, options, whole, sum(n_missing.values())),
-    )
+        figures[f"{kind}_n"] = off.notna().sum()
+    notes = _notes(aligned, options, whole, sum(n_missing.values()))
+    return Finding("correlations", figures, whole, why="no pair of columns has it", notes=notes)
 
 
 def _coefficients(

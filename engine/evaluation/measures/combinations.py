@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import comb, prod
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +29,6 @@ from engine.evaluation.data.aligned import (
     combination_labels,
     counts,
     covering,
-    finite,
     key_of,
     labels,
     listed,
@@ -37,7 +37,7 @@ from engine.evaluation.data.aligned import (
     nothing_to_compare,
     totals,
 )
-from engine.evaluation.findings import WHOLE, Finding, Section, not_computed
+from engine.evaluation.findings import Finding, Section, not_computed
 from engine.schema import ColumnSet, column_set
 
 MOST_OF_CURVE = 300
@@ -127,17 +127,14 @@ def k_marginals(
         }
     )
     shares = _samples(aligned, options.shares, chosen, finer, rng)
-    figures = {
-        "score": 500 * (2 - float(whole["distance"].mean())),
-        "score_unbinned": 500 * (2 - float(whole["distance_unbinned"].mean())),
-        "n": float(len(whole)),
-    }
+    figures: dict[str, float] = {"n": len(whole)}
     for name in ("", "_unbinned"):  # of equally near samples the smallest
-        own = 500 * (2 - float(whole[f"distance{name}"].iloc[:MOST_OF_CURVE].mean()))
+        distance = whole[f"distance{name}"]
+        figures[f"score{name}"] = 500 * (2 - distance.mean())
+        own = 500 * (2 - distance.iloc[:MOST_OF_CURVE].mean())
         off = np.abs(shares[f"score{name}"].to_numpy() - own)
-        nearest = float(shares["share"].iloc[int(np.argmin(off))]) if len(off) else np.nan
+        nearest = shares["share"].iloc[int(np.argmin(off))] if len(off) else np.nan
         figures[f"sampling_equivalent{name}"] = nearest
-    values, why_not = finite(figures, "the study declares no shares to sample")
     notes, n_without = [], max(n_all - n_sets, 0)
     if n_without:
         notes.append(f"{n_without:,} combinations are left out, as no table has their columns")
@@ -149,10 +146,10 @@ def k_marginals(
         notes.append(f"no table has the grouping column {listed(missing)}: combined without it")
     return Finding(
         "marginals",
-        values,
+        figures,
         whole,
         more={"by_group": _by_group(aligned, group, distances), "shares": shares},
-        why_not=why_not,
+        why="the study declares no shares to sample",
         notes=notes,
     )
 
@@ -314,8 +311,7 @@ def table_fit(aligned: Aligned, options: Tables, rng: np.random.Generator) -> Fi
         return np.bincount(key, table.n.astype(np.float64), size).astype(np.float64)
 
     rows: list[tuple[object, ...]] = []
-    values: dict[str, float] = {}
-    why_not: dict[str, str] = {}
+    figures: dict[str, Any] = {}
     too_wide = f"tables of more than {WIDEST} columns are not measured"
     notes = [too_wide] if max(options.widths) > WIDEST else []
     for width in sorted({w for w in options.widths if 1 <= w <= WIDEST}):
@@ -336,16 +332,15 @@ def table_fit(aligned: Aligned, options: Tables, rng: np.random.Generator) -> Fi
                 head = (", ".join(names), width, got.cells, got.df)
                 fits.append((*head, got.pmse, got.s_pmse, got.one_sided))
         rows += fits
-        values[f"n_{width}"] = float(len(fits))
-        if fits:
-            pmse, s_pmse, one_sided = np.array([row[4:] for row in fits], np.float64).T
-            values |= {f"pmse_{width}": float(pmse.mean()), f"s_pmse_{width}": float(s_pmse.mean())}
-            values |= {f"worst_s_pmse_{width}": float(s_pmse.max())}
-            values |= {f"one_sided_{width}": float(one_sided.mean())}
-        else:
-            reason = f"no table of {width} columns could be compared"
-            names_of = ("pmse", "s_pmse", "worst_s_pmse", "one_sided")
-            why_not |= {f"{name}_{width}": reason for name in names_of}
+        none = f"no table of {width} columns could be compared"
+        pmse, s_pmse, one_sided = np.array([row[4:] for row in fits], np.float64).reshape(-1, 3).T
+        figures |= {
+            f"n_{width}": len(fits),
+            f"pmse_{width}": pmse.mean() if fits else none,
+            f"s_pmse_{width}": s_pmse.mean() if fits else none,
+            f"worst_s_pmse_{width}": s_pmse.max() if fits else none,
+            f"one_sided_{width}": one_sided.mean() if fits else none,
+        }
         notes += [f"{n} tables of {width} columns {reason}" for reason, n in left_out.items() if n]
         if n_placed < comb(len(columns), width):
             notes.append(
@@ -353,9 +348,7 @@ def table_fit(aligned: Aligned, options: Tables, rng: np.random.Generator) -> Fi
                 "table has the columns, or they were not drawn or left out"
             )
     names_of_rows = ["columns", "width", "cells", "df", "pmse", "s_pmse", "one_sided"]
-    return Finding(
-        "tables", values, pd.DataFrame(rows, columns=names_of_rows), why_not=why_not, notes=notes
-    )
+    return Finding("tables", figures, pd.DataFrame(rows, columns=names_of_rows), notes=notes)
 
 
 def quantile_groups(aligned: Aligned, column: str, n_groups: int) -> Grouping:
@@ -417,15 +410,14 @@ def gaps(aligned: Aligned, options: Sequence[Gap]) -> Finding:
         return not_computed("gaps", "; ".join(whys) or "the study declares no gap")
     whole = pd.concat(parts, ignore_index=True)
     squares = whole["error"].to_numpy(np.float64) ** 2
-    values = {
-        "rmse": float(np.sqrt(squares.mean())),
-        "weighted_rmse": float(np.sqrt(np.average(squares, weights=whole["n_original"]))),
-        "largest": float(np.sqrt(squares.max())),
-        "marginal_rmse": float(np.mean(joint)),
-        "n": float(len(whole)),
+    figures = {
+        "rmse": np.sqrt(squares.mean()),
+        "weighted_rmse": np.sqrt(np.average(squares, weights=whole["n_original"])),
+        "largest": np.sqrt(squares.max()),
+        "marginal_rmse": np.mean(joint),
+        "n": len(whole),
     }
-    notes += [f"left out: {why}" for why in whys]
-    return Finding("gaps", values, whole, notes=notes)
+    return Finding("gaps", figures, whole, notes=[*notes, *(f"left out: {why}" for why in whys)])
 
 
 def _gap_cells(
@@ -471,7 +463,8 @@ def density_rmse(aligned: Aligned, options: Tables, rng: np.random.Generator) ->
     The mean square is over all combinations of values that occur on either side, column by column; a column that the
     study bins is counted in its groups.
     """
-    rows, values, why_not, notes = [], {}, {}, []
+    rows, notes = [], []
+    figures: dict[str, Any] = {}
     most = min(options.most, MOST_MARGINALS)
     free = [c for c in aligned.values if c not in options.leave_out]
     none = "no table with rows shows {} of few enough cells"
@@ -487,27 +480,18 @@ def density_rmse(aligned: Aligned, options: Tables, rng: np.random.Generator) ->
                 continue
             own.append((", ".join(columns), width, _rmse(aligned, table, columns, columns)))
         rows += own
-        if own:
-            values[f"rmse_{width}"] = float(np.mean([row[2] for row in own]))
-        else:
-            why_not[f"rmse_{width}"] = none.format(f"{width} columns")
+        mean = np.mean([row[2] for row in own]) if own else none.format(f"{width} columns")
+        figures[f"rmse_{width}"] = mean
         if n_sets > len(chosen):
             notes.append(f"{most} marginals of {width} columns are drawn")
         if large:
             notes.append(
                 f"{large} marginals of {width} columns have too many cells and are left out"
             )
-    if rows:
-        values["n"] = float(len(rows))
-    else:
-        why_not = {WHOLE: none.format("columns")}
-    return Finding(
-        "density_rmse",
-        values,
-        pd.DataFrame(rows, columns=["columns", "width", "rmse"]),
-        why_not=why_not,
-        notes=notes,
-    )
+    if not rows:
+        return not_computed("density_rmse", none.format("columns"), *notes)
+    whole = pd.DataFrame(rows, columns=["columns", "width", "rmse"])
+    return Finding("density_rmse", figures | {"n": len(rows)}, whole, notes=notes)
 
 
 def _rmse(aligned: Aligned, table: Coded, columns: Sequence[str], binned: Collection[str]) -> float:

@@ -21,7 +21,6 @@ from engine.evaluation.data.aligned import (
     Numbers,
     counts,
     covering,
-    finite,
     labels,
     lacking,
     listed,
@@ -102,14 +101,14 @@ def univariate(aligned: Aligned, options: Univariate) -> Finding:
     if unknown := [c for c in options.known if c not in aligned.values]:
         notes.append(f"no table has {listed(unknown)}")
     figures = {
-        "median_composite_error": float(whole["composite_error"].median()),
-        "largest_absolute_error": float(whole["absolute_error"].max()),
-        "scaled_median_composite_error": float(whole["scaled_composite_error"].median()),
-        "scaled_largest_absolute_error": float(whole["scaled_absolute_error"].max()),
-        "n": float(len(whole)),
-    }
-    values, why_not = finite(figures, "no count could be compared")
-    return Finding("univariate", values, whole, why_not=why_not, notes=notes)
+        f"{prefix}{name}": whole[f"{prefix}{of}"].agg(how)
+        for prefix in ("", "scaled_")
+        for name, of, how in (
+            ("median_composite_error", "composite_error", "median"),
+            ("largest_absolute_error", "absolute_error", "max"),
+        )
+    } | {"n": len(whole)}
+    return Finding("univariate", figures, whole, why="no count could be compared", notes=notes)
 
 
 def distributions(aligned: Aligned, options: Distributions) -> Finding:
@@ -136,14 +135,10 @@ def distributions(aligned: Aligned, options: Distributions) -> Finding:
         return not_computed("distributions", why)
     names = ["column", "u_m", "u_a", "blanks_original", "blanks_synthetic"]
     whole = pd.DataFrame(rows, columns=names)
-    values = {
-        "median_u_m": float(whole["u_m"].median()),
-        "largest_u_m": float(whole["u_m"].max()),
-        "median_u_a": float(whole["u_a"].median()),
-        "largest_u_a": float(whole["u_a"].max()),
-        "n": float(len(whole)),
-    }
-    return Finding("distributions", values, whole, notes=notes)
+    figures: dict[str, float] = {"n": len(whole)}
+    for name in ("u_m", "u_a"):
+        figures |= {f"median_{name}": whole[name].median(), f"largest_{name}": whole[name].max()}
+    return Finding("distributions", figures, whole, notes=notes)
 
 
 def apart(original: Numbers | Floats, synthetic: Numbers | Floats) -> tuple[float, float]:
@@ -180,8 +175,7 @@ def margin_gaps(aligned: Aligned) -> Finding:
         "share_equal_above_2": (above["gap"] == 0).mean(),
         "share_within_1_above_2": (above["gap"] <= 1).mean(),
     }
-    values, why_not = finite(figures, "there is no pair of tables of these widths")
-    return Finding("margins", values, whole, why_not=why_not)
+    return Finding("margins", figures, whole, why="there is no pair of tables of these widths")
 
 
 def _narrower(aligned: Aligned, columns: ColumnSet) -> list[ColumnSet]:
@@ -220,14 +214,13 @@ def one_way_from_wider(aligned: Aligned, options: Univariate, *, width: int = 3)
     whole = whole[whole["n"] > 0].reset_index(drop=True)
     if not len(whole):
         return not_computed(name, f"no table has {width} columns of which one is counted")
-    n_counts = int(whole["n"].sum())
-    values = {
-        "rmse": float(np.sqrt(whole["squares"].sum() / n_counts)),
-        "rmse_of_1": float(np.sqrt(np.concatenate(alone).mean())),
-        "n": float(n_counts),
+    figures = {
+        "rmse": np.sqrt(whole["squares"].sum() / whole["n"].sum()),
+        "rmse_of_1": np.sqrt(np.concatenate(alone).mean()),
+        "n": whole["n"].sum(),
     }
     whole["rmse"] = np.sqrt(whole.pop("squares") / whole["n"])
-    return Finding(name, values, whole)
+    return Finding(name, figures, whole)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -284,19 +277,17 @@ def averaging(aligned: Aligned) -> Finding:
     if not len(whole):
         return not_computed("averaging", "no table of one column shows a value")
     alone, together = whole["alone"] - whole["original"], whole["all"] - whole["original"]
-    rmse = [float(np.sqrt((error**2).mean())) for error in (alone, together)]
+    rmse = [np.sqrt((error**2).mean()) for error in (alone, together)]
     figures = {
         "rmse_alone": rmse[0],
         "rmse_all": rmse[1],
-        "ratio": rmse[1] / rmse[0] if rmse[0] else float("nan"),
-        "sd_alone": float(alone.std()),
-        "exact_alone": float((alone == 0).mean()),
-        "exact_all": float((together.round() == 0).mean()),
-        "n": float(len(whole)),
+        "ratio": rmse[1] / rmse[0] if rmse[0] else "the tables of one column are exact",
+        "sd_alone": alone.std(),
+        "exact_alone": (alone == 0).mean(),
+        "exact_all": (together.round() == 0).mean(),
+        "n": len(whole),
     }
-    why = {"ratio": "the tables of one column are exact", "sd_alone": "there is one count only"}
-    values, why_not = finite(figures, why)
-    return Finding("averaging", values, whole, why_not=why_not)
+    return Finding("averaging", figures, whole, why="there is one count only")
 
 
 def range_errors(aligned: Aligned, options: Ranges, rng: np.random.Generator) -> Finding:
@@ -335,14 +326,14 @@ def range_errors(aligned: Aligned, options: Ranges, rng: np.random.Generator) ->
     )
     squares = whole["error"].astype("float64") ** 2
     figures = {
-        "sd": float(np.sqrt(squares.mean())),
-        "sd_of_1": float(np.sqrt(squares[whole["width"] == 1].mean())),
-        "largest": float(np.sqrt(squares.max())),
-        "n": float(len(whole)),
+        "sd": np.sqrt(squares.mean()),
+        "sd_of_1": np.sqrt(squares[whole["width"] == 1].mean()),
+        "largest": np.sqrt(squares.max()),
+        "n": len(whole),
     }
-    values, why_not = finite(figures, "the column has no table of its own")
-    grouped = whole.assign(sd=squares).groupby(["width", "table", "length"])["sd"].mean()
-    return Finding("ranges", values, (grouped**0.5).reset_index(), why_not=why_not, notes=notes)
+    grouped = whole.assign(sd=squares).groupby(["width", "table", "length"])["sd"].mean() ** 0.5
+    none = "the column has no table of its own"
+    return Finding("ranges", figures, grouped.reset_index(), why=none, notes=notes)
 
 
 def _ranges(

@@ -242,43 +242,31 @@ def learning(aligned: Aligned, options: Sequence[Learning], rng: np.random.Gener
     if not marked:
         return not_computed("learning", "; ".join(whys) or "the study declares no task", *notes)
     whole, importance = pd.DataFrame(marked), pd.concat(weights, ignore_index=True)
-    # Means over the tasks, and why some are absent.
-    values, why_not = {"n": float(whole["task"].nunique())}, {}
+
+    def mean(of_tasks: pd.Series, why: str) -> Any:
+        """Mean over the tasks, or why it is absent."""
+        return of_tasks.mean() if of_tasks.notna().any() else why
+
     by_side = {s: whole[whole["trained_on"] == s].reset_index(drop=True) for s in _SIDES}
-    never, one_class = (
-        "a learner trained on the original is never right",
-        "rows held out are all of one class",
-    )
-    figures: dict[str, tuple[pd.Series, str]] = {}
+    never = "a learner trained on the original is never right"
+    one_class = "rows held out are all of one class"
+    figures: dict[str, Any] = {"n": whole["task"].nunique()}
     for kind in LEARNERS:
         ours, real = (by_side[s][by_side[s]["learner"] == kind] for s in _SIDES)
         ratio = ours["accuracy"] / real["accuracy"].where(real["accuracy"] > 0)
-        figures[f"{kind}_ratio"] = ratio, never
-        figures[f"{kind}_balanced_loss"] = (
-            real["balanced_accuracy"] - ours["balanced_accuracy"],
-            one_class,
-        )
-        figures[f"{kind}_auc_loss"] = real["auc"] - ours["auc"], one_class
+        figures[f"{kind}_ratio"] = mean(ratio, never)
+        for loss, of in (("balanced_loss", "balanced_accuracy"), ("auc_loss", "auc")):
+            figures[f"{kind}_{loss}"] = mean(real[of] - ours[of], one_class)
     best = by_side["original"].groupby("task")[["accuracy", "guess"]].max()
-    figures["guess_ratio"] = best["guess"] / best["accuracy"].where(best["accuracy"] > 0), never
+    guess_ratio = best["guess"] / best["accuracy"].where(best["accuracy"] > 0)
+    figures["guess_ratio"] = mean(guess_ratio, never)
     each = [rows[[*_SIDES]].to_numpy(np.float64).T for _, rows in importance.groupby("task")]
-    figures["importance_agreement"] = (
+    figures["importance_agreement"] = mean(
         pd.Series([agreement(one, other) for one, other in each], dtype="float64"),
         "fewer than 3 features, or a forest to which none of them matters",
     )
-    for name, (of_tasks, why) in figures.items():
-        if of_tasks.notna().any():
-            values[name] = float(of_tasks.mean())
-        else:
-            why_not[name] = why
-    return Finding(
-        "learning",
-        values,
-        whole,
-        more={"importances": importance},
-        why_not=why_not,
-        notes=(*notes, *(f"left out: {why}" for why in whys)),
-    )
+    notes += [f"left out: {why}" for why in whys]
+    return Finding("learning", figures, whole, more={"importances": importance}, notes=notes)
 
 
 def _task(

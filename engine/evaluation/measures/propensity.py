@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,6 @@ from engine.evaluation.data.aligned import (
     Floats,
     Numbers,
     covering,
-    finite,
     joint_ids,
     nothing_to_compare,
     positions,
@@ -101,19 +101,17 @@ def propensity(aligned: Aligned, options: Propensity) -> Finding:
             pmse.append(float(np.average((guess - share) ** 2, weights=n)))
         rows.append((", ".join(columns), max(pmse), columns == widest))
     whole = pd.DataFrame(rows, columns=["table", "pmse", "is_widest"])
-    figures = {
-        "pmse": float(whole["pmse"].mean()),
-        "pmse_wide": float(whole.loc[whole["is_widest"], "pmse"].mean()),
-        "largest": float(whole["pmse"].max()),
-        "n": float(len(whole)),
-    }
-    values, why_not = finite(figures, "all values lie outside the declared groups")
     absent = len(aligned.tables) - len(whole)
     return Finding(
         "propensity",
-        values,
+        {
+            "pmse": whole["pmse"].mean(),
+            "pmse_wide": whole.loc[whole["is_widest"], "pmse"].mean(),
+            "largest": whole["pmse"].max(),
+            "n": len(whole),
+        },
         whole.drop(columns="is_widest"),
-        why_not=why_not,
+        why="all values lie outside the declared groups",
         notes=(f"{absent:,} tables are left out, as they have no rows",) if absent else (),
         over=len(widest),
     )
@@ -213,7 +211,7 @@ def propensity_models(aligned: Aligned, options: Models, rng: np.random.Generato
     if min(aligned.original.total, table.total) < _FEWEST:
         return not_computed("models", f"the models need {_FEWEST} records of each side")
     original, synthetic = _samples(aligned.original, table, columns, options.rows, rng)
-    values, notes, why_not = _logistic_values(aligned, original, synthetic, columns, options)
+    figures, notes = _logistic_figures(aligned, original, synthetic, columns, options)
     ranks = []
     for c in columns:
         codes = np.concatenate([original.codes[c], synthetic.codes[c]])
@@ -229,27 +227,22 @@ def propensity_models(aligned: Aligned, options: Models, rng: np.random.Generato
         return Propensities(guess=guess, original=1 - is_synthetic, synthetic=is_synthetic)
 
     found = grown(truth)
-    values |= {"cart_pmse": found.pmse, "cart_auc": found.auc}
     # A shuffle moves both sides; of a correct synthesis only the synthetic one varies: 1 - share of that.
     shuffled = [grown(rng.permutation(truth)).pmse for _ in range(_PERMUTATIONS)]
     chance = float(np.mean(shuffled)) * (1 - found.share)
-    if chance > 0:
-        values["cart_ratio"] = found.pmse / chance
-    else:
-        why_not["cart_ratio"] = "trees of shuffled records do not split: chance gives 0"
+    no_split = "trees of shuffled records do not split: chance gives 0"
+    figures |= {
+        "cart_pmse": found.pmse,
+        "cart_auc": found.auc,
+        "cart_ratio": found.pmse / chance if chance > 0 else no_split,
+    }
     if table.total > options.rows or aligned.original.total > options.rows:
         notes.append(f"samples of {options.rows} records of a side are looked at")
     if len(aligned.tables) > 1:
         notes.append(f"of several tables the one of {', '.join(table.columns)} is looked at")
-    rows = [(n, values[f"{n}_pmse"], values[f"{n}_auc"]) for n in ("logistic", "cart")]
-    return Finding(
-        "models",
-        values,
-        pd.DataFrame(rows, columns=["model", "pmse", "auc"]),
-        why_not=why_not,
-        notes=notes,
-        over=len(columns),
-    )
+    rows = [(n, figures[f"{n}_pmse"], figures[f"{n}_auc"]) for n in ("logistic", "cart")]
+    by_model = pd.DataFrame(rows, columns=["model", "pmse", "auc"])
+    return Finding("models", figures, by_model, notes=notes, over=len(columns))
 
 
 def _samples(
@@ -267,10 +260,10 @@ def _samples(
     return sides[0], sides[1]
 
 
-def _logistic_values(
+def _logistic_figures(
     aligned: Aligned, original: Coded, synthetic: Coded, columns: Sequence[str], options: Models
-) -> tuple[dict[str, float], list[str], dict[str, str]]:
-    """Figures of the regression, notes, and what could not be computed."""
+) -> tuple[dict[str, Any], list[str]]:
+    """Figures of the regression, and notes."""
     levels = [_levels(aligned, c, options) for c in columns]
     n_levels = [int(group.max()) + 1 for group in levels]
     most = min((len(original.n) + len(synthetic.n)) // _RECORDS_A_PARAMETER, _MOST_PARAMETERS)
@@ -298,15 +291,13 @@ def _logistic_values(
         for where in np.split(at.ravel(), [len(sides[0])])
     ]
     found, rank = logistic(_design(rows, coarse), counted[0], counted[1])
-    values = {
+    expected = expected_pmse(found.share, float(len(at)), rank)
+    return {
         "logistic_pmse": found.pmse,
         "logistic_auc": found.auc,
-        "logistic_parameters": float(rank),
-    }
-    if rank < 2:
-        return values, notes, {"logistic_s_pmse": "all columns are constant"}
-    expected = expected_pmse(found.share, float(len(at)), rank)
-    return {**values, "logistic_s_pmse": found.pmse / expected}, notes, {}
+        "logistic_parameters": rank,
+        "logistic_s_pmse": found.pmse / expected if rank > 1 else "all columns are constant",
+    }, notes
 
 
 def _levels(aligned: Aligned, column: str, options: Models) -> Numbers:

@@ -74,12 +74,12 @@ def inconsistencies(aligned: Aligned, options: Inconsistencies) -> Finding:
             rows += [(group, name, place, int(table.n[hit].sum())) for name, hit in broken.items()]
     if not rows:
         return not_computed(NAME, _why_none(options, bool(placed), without))
-    values = {
-        "records": float(sum(by_width.values())),
-        **{f"records_of_{width}": float(n) for width, n in by_width.items()},
-        "rules": float(len(rows)),
-        "rules_without_table": float(len(without)),
-        "rules_not_computed": float(len(strange)),
+    figures = {
+        "records": sum(by_width.values()),
+        **{f"records_of_{width}": n for width, n in by_width.items()},
+        "rules": len(rows),
+        "rules_without_table": len(without),
+        "rules_not_computed": len(strange),
     }
     notes = []
     if without:
@@ -91,7 +91,7 @@ def inconsistencies(aligned: Aligned, options: Inconsistencies) -> Finding:
             f"not computed, as synthetic values are of other types than expected: {listed(strange)}"
         )
     whole = pd.DataFrame(rows, columns=["group", "rule", "table", "records"])
-    return Finding(NAME, values, whole, notes=notes)
+    return Finding(NAME, figures, whole, notes=notes)
 
 
 def _why_none(options: Inconsistencies, is_placed: bool, without: dict[str, str]) -> str:

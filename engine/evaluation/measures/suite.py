@@ -20,7 +20,6 @@ from engine.evaluation.measures.counts import Distributions, Ranges, Univariate
 from engine.evaluation.measures.learning import Learning
 from engine.evaluation.measures.propensity import Models, Propensity
 from engine.evaluation.measures.rules import Inconsistencies
-from engine.progress import Progress
 
 MEASURES = {name: entry for name, entry in ENTRIES.items() if entry.kind == "measure"}
 
@@ -64,14 +63,7 @@ def score_one(name: str, aligned: Aligned, sections: Sections, seed: int) -> Fin
     return of_frame(name, found) if isinstance(found, pd.DataFrame) else found
 
 
-def score_all(
-    aligned: Aligned, sections: Sections, *, seed: int, progress: Progress | None = None
-) -> dict[str, Finding]:
+def score_all(aligned: Aligned, sections: Sections, *, seed: int) -> dict[str, Finding]:
     """Measure all that a study declares."""
-    found = {}
-    for done, name in enumerate(MEASURES):
-        if progress is not None:
-            progress(name, done, len(MEASURES))
-        if (one := score_one(name, aligned, sections, seed)) is not None:
-            found[name] = one
-    return found
+    every = {name: score_one(name, aligned, sections, seed) for name in MEASURES}
+    return {name: one for name, one in every.items() if one is not None}

@@ -21,10 +21,12 @@ from typing import Any, Literal
 from engine.charts import WIDE, Chart, Scale, scale, short
 from engine.errors import StoreError
 from engine.evaluation.attacks.protocol import excess
-from engine.evaluation.compare import LOSS, TEXTS, Comparison, Spread
+from engine.evaluation.compare import LOSS, Comparison, Spread
+from engine.evaluation.compare import TEXTS as OF_COMPARISONS
 from engine.evaluation.data.aligned import listed
 from engine.evaluation.findings import FIGURES, STRONG, TITLES, Figure, Finding, Rate
 from engine.evaluation.report.pictures import (
+    TEXTS,
     Names,
     Picture,
     distortions,
@@ -35,7 +37,6 @@ from engine.evaluation.report.pictures import (
 )
 from engine.evaluation.report.verdicts import (
     MISSING,
-    Catalogue,
     Line,
     Verdict,
     as_json,
@@ -63,11 +64,9 @@ MOST_OF_A_KIND = 3
 NO_RATE = "not computed"
 
 
-def page(
-    evaluation: Evaluation, *, publishable: bool = False, catalogue: Catalogue | None = None
-) -> str:
+def page(evaluation: Evaluation, *, publishable: bool = False) -> str:
     """Return the report."""
-    all_lines = lines(evaluation, catalogue)
+    all_lines = lines(evaluation)
     if publishable:
         all_lines = publishable_lines(all_lines, evaluation.n_rows)
     by_subject = [
@@ -113,7 +112,6 @@ def _part(
     headlines = [line for line in own_lines if line.figure.is_headline]
     declared = [line for line in headlines if line.is_declared]
     tally = Counter(line.verdict for line in declared)
-    measures = {name: _measured(name, one, own_lines) for name, one in result.findings.items()}
     names = Names.of(evaluation)
     return {
         "place": f"s{number + 1}",
@@ -128,24 +126,12 @@ def _part(
         ],
         "uses": uses(own_lines),
         "distortions": distortions(result, names),
-        # The summary of an attack: headline figures, what its control is, and its rates. A rate about those in the
-        # data never stands without that on non-members, or that this is not known.
-        "attacks": [
-            {
-                **measures[name],
-                "lines": [x for x in measures[name]["lines"] if x.figure.is_headline],
-                "notes": [one.control_note] if one.control_note else [],
-                "rates": [r for r in measures[name]["rates"][:-1] if r[1] != NO_RATE]
-                + measures[name]["rates"][-1:],
-            }
-            for name, one in result.risks.items()
-        ],
         "tally": [(v, tally[v]) for v in VERDICTS if tally[v]],
         "groups": groups_of(
             result, names, most=MOST_OF_A_KIND if len(evaluation.results) > 1 else None
         ),
         "tables": grid(every_table(result), most=MOST_LISTED),
-        "measures": list(measures.values()),
+        "measures": [_measured(name, one, own_lines) for name, one in result.findings.items()],
     }
 
 
@@ -163,6 +149,7 @@ def _measured(name: str, one: Finding, own_lines: Sequence[Line]) -> dict[str, A
         "lines": [line for line in own_lines if line.measure == name],
         "rates": [(words, rate_text(rate)) for words, rate in one.rates],
         "notes": one.all_notes,
+        "control_note": one.control_note,
         "breakdown": grid(worst_first(one.breakdown)) if len(one.breakdown) else None,
         "is_risk": one.entry.kind != "measure",
         "told": gain_sentence(one) if one.rate is not None else "",
@@ -179,19 +166,14 @@ def rate_text(rate: Rate | None) -> str:
 
 
 def write_report(
-    evaluation: Evaluation,
-    path: Path,
-    *,
-    publishable: bool = False,
-    force: bool = False,
-    catalogue: Catalogue | None = None,
+    evaluation: Evaluation, path: Path, *, publishable: bool = False, force: bool = False
 ) -> tuple[Path, Path]:
     """Write the report, and JSON beside it."""
     check_target(path, force=force)
     return write_both(
         path,
-        page=page(evaluation, publishable=publishable, catalogue=catalogue),
-        json=as_json(evaluation, publishable=publishable, catalogue=catalogue),
+        page=page(evaluation, publishable=publishable),
+        json=as_json(evaluation, publishable=publishable),
         force=force,
         private=not publishable,
     )
@@ -217,6 +199,7 @@ def render(template: str, **context: object) -> str:
         "grid": grid,
         "gain_sentence": gain_sentence,
         "titles": TITLES,
+        "no_rate": NO_RATE,
         "listed": listed,
     }
     # Written by `Chart`, which escapes every text in it.
@@ -330,39 +313,15 @@ def _neighbour(result: Result, own_lines: Sequence[Line]) -> Attacker:
     return Attacker("some things known", worst, without, reached, facts)
 
 
-THREE_RISKS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "Singling out": ("a record is recognised as one person's", ("identification", "uniques")),
-    "Linkability": ("a record is connected to a person whom another file describes", ("linkage",)),
-    "Inference": ("a value of a person is derived from others", ("inference", "attribute")),
-}
-"""The risks by which opinion 05/2014 of the Article 29 working party judges anonymisation, with the attacks on each."""
-ADVICE: Mapping[Verdict, str] = {
-    "good": "Nothing further is needed against this risk.",
-    "fair": "Limit who receives the release, or remove the finest tables; then evaluate again.",
-    "poor": "Do not publish it as it is: coarsen columns, drop tables, use a stricter profile or a smaller epsilon.",
-    "only stated": "Decide without this figure only if the reason given does not matter.",
-    "not computed": "Run tablepack attack before deciding, with non-members (--control) if there are any.",
-}
-
-
 def _three_risks(result: Result, own_lines: Sequence[Line]) -> list[dict[str, Any]]:
     out = []
-    for name, (means, attacks) in THREE_RISKS.items():
-        ran = {one: result.risks[one] for one in attacks if one in result.risks}
+    for risk in TEXTS["risks"]:
+        ran = {one: result.risks[one] for one in risk["attacks"] if one in result.risks}
         mine = [x for x in own_lines if x.measure in ran and x.figure.is_headline and x.is_risk]
         worst = _worst([x.verdict for x in mine])
-        out.append(
-            {
-                "name": name,
-                "means": means,
-                "results": [
-                    f"{TITLES.get(one, one)}: {gain_sentence(risk)}" for one, risk in ran.items()
-                ]
-                or ["No attack was run."],
-                "standing": STANDINGS[worst],
-                "advice": ADVICE[worst],
-            }
-        )
+        told = [f"{TITLES.get(name, name)}: {gain_sentence(one)}" for name, one in ran.items()]
+        found = {"results": told or ["No attack was run."], "standing": STANDINGS[worst]}
+        out.append({**risk, **found, "advice": TEXTS["advice"][worst]})
     return out
 
 
@@ -377,10 +336,8 @@ def _population(result: Result, exposure: Mapping[str, Any], bound: list[Verdict
     verdicts = list(bound)
     worst: Mapping[str, Any] | None = None
     if exposure:
-        # The most exposed people beside the bounds of the release; earlier releases state figures a person.
-        most = max(exposure["figures_a_person"], exposure["with_earlier_builds"])
-        if "guessed" in exposure:
-            most = round(2 * exposure["guessed_with_earlier_builds"] - 1, 6)
+        # The most exposed people beside the bounds of the release.
+        most = round(2 * exposure["guessed_with_earlier_builds"] - 1, 6)
         is_fair = most <= exposure["refuse_at"]
         verdicts.append("good" if most <= exposure["warn_at"] else "fair" if is_fair else "poor")
         groups = () if result.subject.facts is None else result.subject.facts.groups
@@ -493,7 +450,7 @@ def front_of(evaluation: Evaluation, result: Result, own_lines: Sequence[Line]) 
 # The page of a comparison
 
 
-KINDS: Mapping[str, tuple[str, str, str]] = TEXTS["kinds"]
+KINDS: Mapping[str, tuple[str, str, str]] = OF_COMPARISONS["kinds"]
 _LOG_FROM = 8
 """A scale is logarithmic where the largest value is so many times the smallest; that of the loss sooner."""
 Cell = tuple[str, str]
@@ -517,7 +474,7 @@ def comparison_table(comparison: Comparison) -> tuple[tuple[str, ...], list[tupl
     there = {figure.name: figure for figure in comparison.figures()}
     figures = [
         *comparison.weighed(),
-        *(there[name] for name in TEXTS["on_screen"] if name in there),
+        *(there[name] for name in OF_COMPARISONS["on_screen"] if name in there),
     ]
     heads = ("generator", *(_headed(figure) for figure in figures))
     rows = [
@@ -530,7 +487,8 @@ def comparison_table(comparison: Comparison) -> tuple[tuple[str, ...], list[tupl
     if comparison.view == "generators":
         heads = (heads[0], "seconds", *heads[1:])
         rows = [
-            (row[0], _spread_cell(comparison.seconds(row[0])[0], 1)[0], *row[1:]) for row in rows
+            (row[0], _spread_cell(comparison.spread("seconds", row[0]), 1)[0], *row[1:])
+            for row in rows
         ]
     return heads, rows
 
@@ -661,7 +619,8 @@ def comparison_page(comparison: Comparison) -> str:
         ]
         blocks.setdefault(block, []).append((_headed(figure), figure.words, cells))
     own, beside = comparison.beside()
-    kicker, heading = TEXTS["views"][comparison.view]
+    clocks = ("seconds", "cpu_seconds")
+    kicker, heading = OF_COMPARISONS["views"][comparison.view]
     return render(
         "comparison.html.j2",
         comparison=comparison,
@@ -670,7 +629,11 @@ def comparison_page(comparison: Comparison) -> str:
         utility=epsilon_pictures(comparison),
         risk=risk_pictures(comparison),
         generators=[
-            (g, KINDS[g.kind][0], *(_spread_cell(s, 1)[0] for s in comparison.seconds(g.name)))
+            (
+                g,
+                KINDS[g.kind][0],
+                *(_spread_cell(comparison.spread(s, g.name), 1)[0] for s in clocks),
+            )
             for g in comparison.generators()
         ],
         blocks=list(blocks.items()),

@@ -7,8 +7,10 @@ the whole that is off, and each names what is shown and what is true.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from itertools import islice, pairwise
 from math import isfinite
 from typing import Any, NamedTuple
@@ -34,6 +36,8 @@ from engine.evaluation.findings import STRONG, TITLES, WHOLE, Rate
 from engine.evaluation.report.verdicts import Improvement, Line, Verdict, cell
 from engine.evaluation.runner import Evaluation, Result
 
+TEXTS = tomllib.loads(files("engine.evaluation.report").joinpath("report.toml").read_text("utf-8"))
+WORDS, DISTORTED = TEXTS["words"], TEXTS["distortions"]
 MOST_COLUMNS = 12
 """Columns whose counts are drawn."""
 MOST_VALUES = 16
@@ -69,11 +73,10 @@ class Picture:
         return cls(title=chart.title, words=words, svg=chart.svg(), table=behind, **more)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Group:
+class Group(NamedTuple):
     title: str
     words: str
-    pictures: tuple[Picture, ...]
+    pictures: Sequence[Picture]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,7 +182,7 @@ def noise_against_count(result: Result, _: Names) -> list[Picture]:
         ]
         sd, off = float(np.median(noise)) if noise else 0.0, numbers(frame["off"])
         title = f"Counts of {width} column{'s' if width > 1 else ''}: error against count"
-        stated = f"; the tables' cards state {sd:.2f} in the middle (band: ± 2 sd)" if sd else ""
+        stated = WORDS["stated"].format(sd=sd) if sd else ""
         # Few enough points to draw, from all sizes: every so many in order of size, and the furthest off.
         by_size = frame.sort_values(["original", "off"], kind="stable")
         furthest = np.argsort(-by_size["off"].abs().to_numpy(), kind="stable")[:60]
@@ -196,7 +199,7 @@ def noise_against_count(result: Result, _: Names) -> list[Picture]:
             chart.boxes([x.low], [2 * sd], [x.high], [-2 * sd], "third", alpha=0.16)
         chart.dots(log, few["off"], "synthetic")
         rms = float(np.sqrt((off**2).mean()))
-        words = f"{len(frame):,} counts; standard deviation of the error {rms:.2f} rows{stated}."
+        words = WORDS["noise"].format(n=len(frame), rms=rms, stated=stated)
         pictures.append(Picture.of(chart, words, _by_size(frame)))
     return pictures
 
@@ -242,7 +245,7 @@ def correlation_gaps(result: Result, _: Names) -> list[Picture]:
         chart.boxes(*tiles, "more" if level >= 0 else "less", alpha=0.04 + 0.12 * abs(level))
     table = frame.assign(difference=apart)
     table = table.iloc[np.argsort(-np.nan_to_num(np.abs(apart)), kind="stable")]
-    words = f"Orange: too high, blue: too low; the full colour is ±{largest:.2g}."
+    words = WORDS["correlations"].format(largest=largest)
     return [Picture.of(chart, words, table)]
 
 
@@ -254,7 +257,7 @@ def marginals_by_group(result: Result, names: Names) -> list[Picture]:
     shown = ordered.iloc[:MOST_ROWS]
     title = "Combinations of columns by " + ", ".join(map(str, groups_of_marginals(frame)))
     few = f" Of {len(ordered):,} groups the furthest." if len(shown) < len(ordered) else ""
-    words = "Long bars: the tables are far from the original there." + few
+    words = WORDS["groups"] + few
     lengths = pd.Series(numbers(shown["distance"]), index=group_names(shown, names))
     return [_bars(title, words, lengths, "mean distance as a share of its people", ordered)]
 
@@ -307,12 +310,8 @@ def tables_by_width(result: Result, _: Names) -> list[Picture]:
     for bound in (3, 10):
         if low <= np.log10(bound) <= high:
             chart.down(float(np.log10(bound)), "more", dash=DASH)
-    words = (
-        "How many tables have which figure; full line: the median; dashed: 3 (good up to here) and 10 "
-        "(poor beyond). 1 is what chance alone gives."
-    )
     worst = frame.sort_values("s_pmse", ascending=False, kind="stable")
-    return [Picture.of(chart, words, worst)]
+    return [Picture.of(chart, WORDS["tables"], worst)]
 
 
 def estimate_overlaps(result: Result, _: Names) -> list[Picture]:
@@ -390,11 +389,7 @@ def attack_rates(result: Result, _: Names) -> list[Picture]:
         replace(SHARE, name="share of attempts that are right"),
     )
     chart = dotted(title, frame["attack"], x, series, step=44, legend=entries)
-    words = (
-        "With 95 % intervals. The control is most often the same attack on non-members, whom the release was not made "
-        "from: an attack that does no better than its control learns about the population, not about a person."
-    )
-    return [Picture.of(chart, words, frame)]
+    return [Picture.of(chart, WORDS["rates"], frame)]
 
 
 def gains_by_target(result: Result, names: Names) -> list[Picture]:
@@ -421,8 +416,7 @@ def gains_by_target(result: Result, names: Names) -> list[Picture]:
         chart.down(0.5, "more", dash=DASH)
         is_cut = len(worst) < len(with_gain)
         few = f" The {len(worst)} largest of {len(with_gain)}." if is_cut else ""
-        words = f"0: no better than without the release; beyond 0.5 (dashed) is weak protection; cut at −1.{few}"
-        pictures.append(Picture.of(chart, words, with_gain))
+        pictures.append(Picture.of(chart, WORDS["gains"] + few, with_gain))
     if not pictures and not set(result.risks) <= STRONG:
         raise NothingToDraw("no attack gives its gain by target")
     return pictures
@@ -447,11 +441,7 @@ def tables_asked_for(result: Result, _: Names) -> list[Picture]:
     for values, ink, mark in ((right, "more", "o"), (drawn, "quiet", "s")):
         chart.line(places, values, ink)
         chart.marks(places, values, ink, mark, size=3)
-    words = (
-        "How many members' secrets are right after so many tables, with 95 % intervals; 0: by the group's commonest "
-        "value."
-    )
-    return [Picture.of(chart, words, curve)]
+    return [Picture.of(chart, WORDS["asked"], curve)]
 
 
 def shares_before_and_after(
@@ -502,10 +492,6 @@ def improvement_picture(factors: Sequence[Improvement]) -> Picture:
         own = [one for one in shown if one.other.subject == other]
         at = [-list(lines).index(one.other.figure.name) for one in own]
         chart.marks(np.clip([one.place for one in own], low, high), at, ink, mark, size=4)
-    words = (
-        "Right of the line at 1 the first is nearer to perfect, left of it the other one. Rows by number of columns "
-        "looked at, which stands before each. Marks at the ends: one of the two is perfect."
-    )
     # One row a figure, one column a subject
     found: dict[str, dict[str, str]] = {}
     for one in sorted(factors, key=lambda one: not one.other.figure.is_headline):
@@ -513,75 +499,42 @@ def improvement_picture(factors: Sequence[Improvement]) -> Picture:
         row = found.setdefault(figure.name, {"figure": one.other.title, "columns": figure.columns})
         row[one.other.subject] = one.text
     table = pd.DataFrame(list(found.values())).fillna("–")
-    return Picture.of(chart, words, table, is_wide=True)
+    return Picture.of(chart, WORDS["improvements"], table, is_wide=True)
 
 
 # --- all of a subject
 
-Draw = Callable[[Result, Names], Iterable[Picture]]
-GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, Draw], ...]], ...] = (
-    (
-        "Single columns",
-        "The columns whose counts are furthest off, the worst first.",
-        (("Counts", "univariate", univariate_bars),),
-    ),
-    (
-        "Noise against count",
-        "What was added to, or lost from, each count.",
-        (("Error against count", "", noise_against_count),),
-    ),
-    (
-        "Several columns",
-        "How far correlations are off, how near the shares of combinations are by place, and table by table.",
-        (
-            ("Correlations", "correlations", correlation_gaps),
-            ("Combinations by group", "marginals", marginals_by_group),
-            ("Every table", "tables", tables_by_width),
-        ),
-    ),
-    ("Use", "What an analyst would conclude.", (("Estimates", "estimates", estimate_overlaps),)),
-    (
-        "Risk",
-        "Each attack beside guessing and beside its control: most often itself on people whom the release is not from.",
-        (
-            ("How often attacks are right", "", attack_rates),
-            ("Gain by target", "", gains_by_target),
-            ("Tables asked for", "", tables_asked_for),
-        ),
-    ),
-)
+
+DRAWN_BY: Mapping[str, Callable[[Result, Names], Iterable[Picture]]] = {
+    draw.__name__: draw
+    for draw in (
+        *(univariate_bars, noise_against_count, correlation_gaps, marginals_by_group),
+        *(tables_by_width, estimate_overlaps, attack_rates, gains_by_target, tables_asked_for),
+    )
+}
 
 
 def groups_of(result: Result, names: Names, *, most: int | None = None) -> list[Group]:
     """Return the pictures of a subject."""
-    return [
-        Group(
-            title=title,
-            words=words,
-            pictures=tuple(
-                picture
-                for one, measure, draw in drawers
-                for picture in _or_why(one, measure, draw, result, names, most)
-            ),
-        )
-        for title, words, drawers in GROUPS
-        if (result.risks if title == "Risk" else result.scores or not result.risks)
-    ]
+    found = []
+    for group in TEXTS["groups"]:
+        if result.risks if group["title"] == "Risk" else result.scores or not result.risks:
+            pictures: list[Picture] = []
+            for title, measure, draw in group["pictures"]:
+                try:
+                    pictures += islice(DRAWN_BY[draw](result, names), most)
+                except NothingToDraw as error:
+                    pictures.append(Picture(title=title, why_not=_why(result, measure, error)))
+            found.append(Group(group["title"], group["words"], pictures))
+    return found
 
 
-def _or_why(
-    title: str, measure: str, draw: Draw, result: Result, names: Names, most: int | None
-) -> list[Picture]:
-    """Pictures, or one that says why there is none, in the words of the measure."""
-    try:
-        return list(islice(draw(result, names), most))
-    except NothingToDraw as error:
-        score = result.scores.get(measure)
-        if measure and score is None:
-            why = "the study does not declare it"
-        else:
-            why = "" if score is None else score.why_not.get(WHOLE, "")
-        return [Picture(title=title, why_not=why or str(error))]
+def _why(result: Result, measure: str, error: NothingToDraw) -> str:
+    """Why there is no picture, in the words of the measure."""
+    score = result.scores.get(measure)
+    if measure and score is None:
+        return "the study does not declare it"
+    return ("" if score is None else score.why_not.get(WHOLE, "")) or str(error)
 
 
 def front_pictures(result: Result, gains: Sequence[tuple[str, float, float]]) -> list[Picture]:
@@ -595,17 +548,13 @@ def front_pictures(result: Result, gains: Sequence[tuple[str, float, float]]) ->
     ]
     drawn = []
     if gains:
-        words = (
-            "How often each attacker is right about what they want to know: a person's column, an even yes-or-no in "
-            "the most exposed small group, whether somebody is in the data."
-        )
         sides = ("without the release", "with it")
-        drawn.append(shares_before_and_after("What each attacker gains", words, gains, sides))
+        title = "What each attacker gains"
+        drawn.append(shares_before_and_after(title, WORDS["attackers"], gains, sides))
     if rates:
         title = "Attacks on those in the data and on non-members"
-        words = "Where both marks lie together, the attack learns about the population, not about those in the data."
         sides = ("non-members (or guessing)", "those in the data")
-        drawn.append(shares_before_and_after(title, words, rates, sides))
+        drawn.append(shares_before_and_after(title, WORDS["members"], rates, sides))
     return drawn
 
 
@@ -615,17 +564,6 @@ def front_pictures(result: Result, gains: Sequence[tuple[str, float, float]]) ->
 MOST_DISTORTIONS = 10
 MOST_OF_A_KIND = 5
 """So that one kind of distortion does not hide the others."""
-USES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("counting values of one column", ("univariate",)),
-    ("tables of two and more columns", ("tables", "marginals", "density_rmse")),
-    ("how two columns go together", ("correlations",)),
-    ("distributions of amounts", ("distributions", "ranges")),
-    ("means, shares and slopes with their intervals", ("estimates", "regression")),
-    ("differences between groups", ("gaps",)),
-    ("training a model on it", ("learning",)),
-    ("records that look real one by one", ("propensity", "models", "components", "inconsistencies")),
-)  # fmt: skip
-"""What people do with tables, and the measures that are about it."""
 
 
 class Use(NamedTuple):
@@ -638,14 +576,13 @@ class Use(NamedTuple):
 
 class Distortion(NamedTuple):
     size: float  # Share of the whole that is off: 0 to 1
-    kind: str
     words: str
 
 
 def uses(own_lines: Sequence[Line]) -> list[Use]:
     """Return what the headline figures say of each use: the worst of them decides."""
     found = []
-    for what, measures in USES:
+    for what, measures in TEXTS["uses"].items():
         mine = [x for x in own_lines if x.measure in measures and x.figure.is_headline]
         computed = [line for line in mine if line.value is not None]
         order: tuple[Verdict, ...] = ("poor", "fair", "good", "only stated")
@@ -679,12 +616,10 @@ def _columns_off(result: Result, names: Names) -> Iterator[Distortion]:
         mine = frame[frame["column"] == column]
         off = np.abs(numbers(mine["synthetic"]) - numbers(mine["original"]))
         worst = mine.iloc[int(off.argmax())]
+        told = {"column": names.column(str(column)), "share": percent(share)}
+        told |= {"shown": cell(worst["synthetic"]), "true": cell(worst["original"])}
         value = names.value(str(column), worst["label"])
-        words = (
-            f"{names.column(str(column))}: {percent(share)} of the rows are in a wrong value; furthest off: {value}, "
-            f"shown {cell(worst['synthetic'])}, true {cell(worst['original'])}."
-        )
-        yield Distortion(size=float(share), kind="counts", words=words)
+        yield Distortion(float(share), DISTORTED["column"].format(value=value, **told))
 
 
 def _correlations_off(result: Result, names: Names) -> Iterator[Distortion]:
@@ -693,47 +628,41 @@ def _correlations_off(result: Result, names: Names) -> Iterator[Distortion]:
     shown, true = numbers(frame["synthetic"]), numbers(frame["original"])
     for i in _largest(np.abs(shown - true)):
         pair = " and ".join(names.column(str(frame[c].iloc[i])) for c in ("first", "second"))
-        words = (
-            f"{pair}: rank correlation (Kendall's tau) shown {shown[i]:.3f}, true {true[i]:.3f}."
-        )
-        yield Distortion(size=abs(shown[i] - true[i]) / 2, kind="correlation", words=words)
+        words = DISTORTED["correlation"].format(pair=pair, shown=shown[i], true=true[i])
+        yield Distortion(abs(shown[i] - true[i]) / 2, words)
 
 
 def _groups_off(result: Result, names: Names) -> Iterator[Distortion]:
     """Groups (places) whose combinations are furthest off; half the distance is the share of people misplaced."""
     score = result.scores.get("marginals")
-    frame = None if score is None else score.more.get("by_group")
-    if frame is None or "distance" not in frame.columns or frame.empty:
-        return
-    distance, called = numbers(frame["distance"]), group_names(frame, names)
-    for i in _largest(distance):
-        words = f"{called[i]}: {percent(distance[i] / 2)} of its people stand in a wrong combination of columns."
-        yield Distortion(size=distance[i] / 2, kind="combinations", words=words)
+    frame = _needed(None if score is None else score.more.get("by_group"), ["distance"])
+    half, called = numbers(frame["distance"]) / 2, group_names(frame, names)
+    for i in _largest(half):
+        yield Distortion(
+            half[i], DISTORTED["group"].format(group=called[i], share=percent(half[i]))
+        )
 
 
-def _off(result: Result, measure: str, of: str) -> Iterator[tuple[float, pd.Series]]:
-    """The rows of a breakdown that are furthest off, as a share of the true figure."""
+def _figures_off(result: Result, measure: str, of: str, words: str) -> Iterator[Distortion]:
+    """Figures of a breakdown that are furthest off, as a share of the true one, and in standard errors of it."""
     frame = breakdown(result, measure, [of, "original", "synthetic"])
     true, shown = numbers(frame["original"]), numbers(frame["synthetic"])
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.minimum(np.abs(shown - true) / np.abs(true), 1)
-    return ((float(share[i]), frame.iloc[i]) for i in _largest(share))
+        errors = np.abs(shown - true) / numbers(frame.get("se_original", np.nan))
+    for i in _largest(share):
+        said = {"name": frame[of].iloc[i], "shown": cell(shown[i]), "true": cell(true[i])}
+        apart = errors[i] if errors.ndim else np.nan
+        far = f", {apart:.1f} standard errors apart" if np.isfinite(apart) else ""
+        yield Distortion(float(share[i]), words.format(apart=far, **said))
 
 
 def _estimates_off(result: Result, _: Names) -> Iterator[Distortion]:
-    """Declared estimates, as a share of the true one, and in standard errors of it."""
-    for share, row in _off(result, "estimates", "name"):
-        words = f"{row['name']}: shown {cell(row['synthetic'])}, true {cell(row['original'])}"
-        error = row["se_original"]
-        apart = abs(row["synthetic"] - row["original"]) / error if error else np.nan
-        words += f", {apart:.1f} standard errors apart." if np.isfinite(apart) else "."
-        yield Distortion(size=share, kind="estimate", words=words)
+    return _figures_off(result, "estimates", "name", DISTORTED["estimate"])
 
 
 def _slopes_off(result: Result, _: Names) -> Iterator[Distortion]:
-    for share, row in _off(result, "regression", "group"):
-        words = f"Slope in {row['group']}: shown {cell(row['synthetic'])}, true {cell(row['original'])}."
-        yield Distortion(size=share, kind="slope", words=words)
+    return _figures_off(result, "regression", "group", DISTORTED["slope"])
 
 
 def _largest(size: np.ndarray) -> list[int]:

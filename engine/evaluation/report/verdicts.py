@@ -30,7 +30,6 @@ from engine.evaluation.runner import Evaluation, Result
 from engine.outputs import check_output, write_output
 from engine.texts import plain
 
-Catalogue = Mapping[str, Figure]
 Verdict = Literal["good", "fair", "poor", "only stated", "not computed"]
 DIRECTION = {
     "lower": "lower is better",
@@ -130,18 +129,17 @@ def distance(figure: Figure, value: float) -> float:
     return abs(towards(figure, value) - (figure.perfect or 0.0))
 
 
-def lines(evaluation: Evaluation, catalogue: Catalogue | None = None) -> list[Line]:
+def lines(evaluation: Evaluation) -> list[Line]:
     """Lay out all figures of all subjects, in the order of the catalogue; headline figures of unmeasured ones too."""
     reaches = {row.measure: row.reach for row in reversed(evaluation.study.rows) if row.reach}
-    if catalogue is None:
-        ran = {name for one in evaluation.results for name in one.findings}
-        is_attack = not any(one.scores for one in evaluation.results) and ran & STRONG
-        catalogue = {
-            name: figure
-            for name, figure in FIGURES.items()
-            for measure in [name.partition(".")[0]]
-            if measure in ran or (measure in STRONG if is_attack else measure not in STRONG)
-        }
+    ran = {name for one in evaluation.results for name in one.findings}
+    is_attack = not any(one.scores for one in evaluation.results) and ran & STRONG
+    catalogue = {
+        name: figure
+        for name, figure in FIGURES.items()
+        for measure in [name.partition(".")[0]]
+        if measure in ran or (measure in STRONG if is_attack else measure not in STRONG)
+    }
     out = []
     for result in evaluation.results:
         # A figure has a line if its measure ran, or it is a headline.
@@ -380,17 +378,12 @@ def _is_number(column: pd.Series) -> bool:
         return False
     if pd.api.types.is_numeric_dtype(column):
         return True
-    filled = [v for v in column if v is not None and not _is_missing(v)]
+    filled = [v for v in column if not _is_missing(v)]
     return bool(filled) and all(isinstance(v, int | float | np.number) for v in filled)
 
 
 def _is_missing(value: Any) -> bool:
-    return (
-        value is None
-        or value is pd.NaT
-        or value is pd.NA
-        or (isinstance(value, float | np.floating) and np.isnan(value))
-    )
+    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
 def cell(value: Any) -> str:
@@ -491,11 +484,9 @@ def check_target(path: Path, *, force: bool = False, inputs: Iterable[object] = 
         raise StoreError(f"{path}: its folder cannot be written to")
 
 
-def as_json(
-    evaluation: Evaluation, *, publishable: bool = False, catalogue: Catalogue | None = None
-) -> str:
+def as_json(evaluation: Evaluation, *, publishable: bool = False) -> str:
     """The figures of an evaluation as JSON, with a line break at its end."""
-    all_lines, about = lines(evaluation, catalogue), _about(evaluation)
+    all_lines, about = lines(evaluation), _about(evaluation)
     if publishable:
         rows = [
             (x.subject, x.figure.name, "", "", x.value, None, None, x.figure.better, x.verdict)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from fixtures.nist import NIST, needs_nist, nist_rows, nist_study
 
-from engine.evaluation.attacks.protocol import Attacker, Held, Linkage, attack_all, excess
+from engine.evaluation.attacks.protocol import Attacker, Held, Linkage, attack_one, excess
 from engine.evaluation.data.aligned import Distinct, align, distinct
 from engine.evaluation.findings import WHOLE, Rate, figures_of
 from engine.evaluation.report.verdicts import verdict
@@ -54,7 +54,7 @@ def attacked(original, table, *, told=TOLD, control=None, study=None, baselines=
     study = study or Study(title="")
     aligned = align(original, tables, study, control=control)
     held = Held(aligned=aligned, baselines=baselines or {})
-    return attack_all(held, told, seed=3)
+    return {name: attack_one(name, held, told, seed=3) for name in sorted(ATTACKS)}
 
 
 def verdicts(risks):

@@ -13,7 +13,7 @@ from fixtures.nist import NIST, needs_nist, nist_rows, nist_study
 from fixtures.risk import against, holding, rng, told
 from fixtures.utility import checked
 
-from engine.evaluation.attacks.protocol import DECLARED, Attacker, usable
+from engine.evaluation.attacks.protocol import DECLARED, Attacker, readings
 from engine.evaluation.attacks.records import (
     apparent_match,
     attribution,
@@ -82,7 +82,8 @@ def test_without_a_table_of_all_keys_the_worst_of_those_with_most_counts():
     original = pd.DataFrame({"a": [1, 2, 3, 4], "b": [1, 1, 2, 2], "c": [1, 1, 1, 2], "d": [0] * 4})
     ab, bc = original[["a", "b"]], original[["b", "c"]]
     aligned = against(original, ab, bc, original[["a", "d"]])
-    assert usable(aligned.aligned, ("a", "b", "c")) == [("a", "b"), ("b", "c")]
+    read = readings(aligned.aligned, ("a", "b", "c"))
+    assert [keys for keys, _ in read] == [("a", "b"), ("b", "c")]
     risk = uniques_of(aligned, "a", "b", "c", keys=(("a", "d"), ("c", "d")))
     assert risk.values["replicated"] == 100
     assert "exact_matches" in risk.why_not

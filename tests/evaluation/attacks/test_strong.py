@@ -13,12 +13,12 @@ from attacks.trials import trial_of_rows
 from fixtures.attacks import BARE, HalvedNoise, build, checked, held_of, rng, with_table
 from fixtures.measure import EXACT
 
-from engine.evaluation.attacks.inference import NON_MEMBERS, OTHERS, attribute
+from engine.evaluation.attacks.inference import attribute
 from engine.evaluation.attacks.protocol import Assumptions, held
 from engine.evaluation.attacks.strong import averages, cloning, copies_of, empty, membership
 from engine.evaluation.data.aligned import Distinct
 from engine.evaluation.data.reading import Subject
-from engine.evaluation.findings import WHOLE
+from engine.evaluation.findings import WHOLE, say
 from engine.mechanism import StickyDraws
 
 NAMES = [f"x{j}" for j in range(6)]
@@ -350,12 +350,12 @@ def test_cells_shown_as_they_are_are_found_out():
     found, _ = both(1, with_non_members=True)
     assert found.values["gain"] >= 0.15
     assert found.control.value < found.rate.value - 0.2
-    assert found.control_note == NON_MEMBERS
+    assert found.control_note == say("attribute", "non_members")
     assert found.rate.value > found.baseline.value
     assert found.breakdown.loc[0, "column"] == "s"
 
 
 def test_without_strangers_the_control_is_what_others_tell():
     found, _ = both(1, with_non_members=False)
-    assert found.control_note == OTHERS
+    assert found.control_note == say("attribute", "others")
     assert found.values["gain"] >= 0.15

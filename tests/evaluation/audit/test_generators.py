@@ -97,7 +97,7 @@ def test_a_command_copies(frame, domain, data, tmp_path):
     ("code", "said"),
     [
         ("raise ValueError('no ' + pd.read_csv(source).town[0])", r"(?s)failed with exit code 1.*no \[\.\.\.\]"),
-        ("open(target, 'wb').write(b'\\xff\\xfe\\x00')", "no CSV"),
+        ("open(target, 'wb').write(b'\\xff\\xfe\\x00')", "the generator: "),
         ("pd.read_csv(source).drop(columns='sex').to_csv(target, index=False)", "other columns: lacks sex"),
         ("pd.read_csv(source).head(3).to_csv(target, index=False)", "gave 3 rows of 400"),
         ("pd.read_csv(source).assign(town='Ulm').to_csv(target, index=False)", "'town' holds values that"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from audit import Mixed
+from audit import Mixed, raked_generator
 from fixtures.mechanism import fixed_noise
 from scipy import stats
 
@@ -15,13 +15,13 @@ from engine.evaluation.audit import (
     NO_ROOM,
     SPANNED,
     Cells,
+    Extremal,
     Settings,
     audit_page,
     domain_of,
     holm,
     joint_generator,
     power_of,
-    raked_generator,
     run_audit,
     safe_statistics,
     sticky_generator,
@@ -162,7 +162,9 @@ def test_nothing_to_test(audited):
 
 def test_the_t_test_is_scipys():
     plus, minus = [1.0, 2.0, 4.0], [0.5, 0.7, 1.2]
-    found = two_sample(plus, minus, (5.0, 1.0), level=0.05, put_back=0, smallest=9)
+    nobody = Cells(codes=np.zeros((0, 1), np.int64), n=np.zeros(0, np.int64))
+    ends = Extremal(plus=nobody, minus=nobody, put_back=0, smallest=9)
+    found = two_sample(plus, minus, (5.0, 1.0), ends, level=0.05)
     want = stats.ttest_ind(plus, minus)
     assert found.t == pytest.approx(want.statistic)
     assert found.p == pytest.approx(want.pvalue)

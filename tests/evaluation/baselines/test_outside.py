@@ -108,8 +108,8 @@ def test_names_are_read():
         "margins",
         "own",
     ]
-    assert "70" in found[1].baseline.name
-    assert [one.is_command for one in found] == [False] * 5 + [True]
+    assert "70" in found[1].name
+    assert [one.kind for one in found] == ["baseline"] * 5 + ["outside"]
     for name in ("margins", "bootstrap", "swap", "kanon", "parametric", "dpmpm"):
         assert baseline_of(name).promise
     with pytest.raises(SpecError, match="kanon: wants a whole number"):

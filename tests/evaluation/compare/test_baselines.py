@@ -61,7 +61,7 @@ def test_every_generator_is_there_with_promise_origin_and_times(ran):
     assert sides == ["sticky", "dp", *["baseline"] * 5, "file", "outside"]
     assert all(one.promise and one.origin for one in found.generators())
     for name in names:
-        clock, cpu = found.seconds(name)
+        clock, cpu = (found.spread(of, name) for of in ("seconds", "cpu_seconds"))
         assert (clock is None) is (cpu is None) is (name == "theirs")
     left = [path.name for path in scratch.rglob("*") if path.is_file()]
     assert set(left) <= {"sweep.lock"}

@@ -61,19 +61,21 @@ def ran(small, tmp_path_factory):
 def test_variants_are_marked_and_differ_in_mode_and_epsilon_alone(small):
     spec = read(small)
     ways = variants(spec, (0.5, 2.0))
-    assert [(w.generator.kind, w.generator.epsilon, w.spec.mode) for w in ways] == [
+    assert [(w.generator.kind, w.generator.epsilon, w.made_by.mode) for w in ways] == [
         ("sticky", None, "sticky"),
         ("dp", 0.5, "dp"),
         ("dp", 2.0, "dp"),
         ("exact", None, "dp"),
     ]
-    assert [w.spec.dp and w.spec.dp.epsilon for w in ways] == [None, 0.5, 2.0, None]
+    assert [w.made_by.dp and w.made_by.dp.epsilon for w in ways] == [None, 0.5, 2.0, None]
     for way in ways:
-        assert way.spec.notes[0] == SCRATCH
-        assert way.spec.title.startswith("SCRATCH")
-        assert way.spec.tables == spec.tables
-        assert way.spec.columns == spec.columns
-    assert {replace(w.spec.dp, epsilon=None) for w in ways[1:]} == {replace(spec.dp, epsilon=None)}
+        assert way.made_by.notes[0] == SCRATCH
+        assert way.made_by.title.startswith("SCRATCH")
+        assert way.made_by.tables == spec.tables
+        assert way.made_by.columns == spec.columns
+    assert {replace(w.made_by.dp, epsilon=None) for w in ways[1:]} == {
+        replace(spec.dp, epsilon=None)
+    }
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def test_the_same_release_has_the_same_figures_whatever_built_it(small, tmp_path
 @pytest.mark.ci
 def test_a_scratch_release_says_so_and_is_refused(small, tmp_path):
     spec = read(small)
-    marked = variants(spec, (1.0,))[0].spec
+    marked = variants(spec, (1.0,))[0].made_by
     build(marked, tmp_path / "scratch.duckdb", jobs=1)
     build(spec, tmp_path / "plain.duckdb", jobs=1)
     refuse_scratch(tmp_path / "plain.duckdb")

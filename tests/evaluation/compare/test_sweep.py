@@ -41,7 +41,7 @@ def spec(tmp_path_factory):
 
 def test_each_setting_changes_one_parameter(spec):
     found = settings_of(spec)
-    told = {c.generator.name: c.spec.privacy for c in found if c.generator.kind != "tables"}
+    told = {c.generator.name: c.made_by.privacy for c in found if c.generator.kind != "tables"}
     own = spec.privacy
     assert found[0].generator.name == THE_SPEC
     assert told == {
@@ -55,10 +55,10 @@ def test_each_setting_changes_one_parameter(spec):
         "swapping at 5.00%": replace(own, swap=replace(SWAP, rate=0.05)),
         "swapping at 20.00%": replace(own, swap=replace(SWAP, rate=0.2)),
     }
-    narrow = next(c.spec for c in found if c.generator.name == "tables of at most 1 column")
+    narrow = next(c.made_by for c in found if c.generator.name == "tables of at most 1 column")
     assert narrow.tables == (("a",), ("b",), ("c",))
     assert narrow.privacy == own
-    for one in (c.spec for c in found):
+    for one in (c.made_by for c in found):
         assert one.notes[0] == SCRATCH
         assert one.bounds.accept_risk
         assert one.previous is None
@@ -154,7 +154,6 @@ def made(**figures: tuple[list[float], list[float]]) -> Comparison:
             generator=setting,
             repeat=i + 1,
             figures={name: sides[at][i] for name, sides in figures.items()},
-            seconds=1.0,
         )
         for at, setting in enumerate(SWEPT)
         for i in range(len(next(iter(figures.values()))[at]))

@@ -8,7 +8,7 @@ from html import unescape
 
 import duckdb
 import pytest
-from fixtures.report import CATALOGUE, HOSTILE, evaluation, result
+from fixtures.report import HOSTILE, evaluation, result
 
 from engine.errors import DamagedRelease
 from engine.evaluation.data.reading import Facts, facts_of
@@ -18,8 +18,9 @@ from engine.units import unit_of
 
 pytest.importorskip("jinja2")
 EXPOSURE = {
-    "figures_a_person": 0.31,
-    "with_earlier_builds": 0.31,
+    "guessed": 0.55,
+    "guessed_with_earlier_builds": 0.655,
+    "refused_above": 0.7,
     "warn_at": 0.2,
     "refuse_at": 0.4,
     "membership_auc": 0.93,
@@ -60,12 +61,12 @@ def released(facts=FACTS, **card):
 
 def front(one):
     whole = evaluation(one)
-    return front_of(whole, one, lines(whole, CATALOGUE))
+    return front_of(whole, one, lines(whole))
 
 
 def text_of(one):
     """The first page, without its tags."""
-    html = page(evaluation(one), catalogue=CATALOGUE)
+    html = page(evaluation(one))
     first = html[html.index('<section class="front">') : html.index("</section>")]
     return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", first)))
 
@@ -77,7 +78,7 @@ def accepted(one):
 
 @pytest.mark.ci
 def test_the_page_begins_with_what_is_signed():
-    html = page(evaluation(released()), catalogue=CATALOGUE)
+    html = page(evaluation(released()))
     assert html.index('class="front"') < html.index("How to read the figures")
     text = text_of(released())
     for part in (
@@ -115,12 +116,8 @@ def test_what_was_accepted_stands_there_whoever_accepted_it():
 @pytest.mark.parametrize(
     ("guessed", "standing"), [(0.6, "holds"), (0.7, "holds in part"), (0.75, "does not hold")]
 )
-@pytest.mark.parametrize("is_old", [False, True])
-def test_the_most_exposed_are_judged_by_the_bounds_of_the_release(guessed, standing, is_old):
-    """Earlier releases state figures a person."""
-    now = {"guessed": 0.55, "guessed_with_earlier_builds": guessed, "refused_above": 0.7}
-    before = {"with_earlier_builds": round(2 * guessed - 1, 6), "figures_a_person": 0.1}
-    told = {**EXPOSURE, **(before if is_old else now)}
+def test_the_most_exposed_are_judged_by_the_bounds_of_the_release(guessed, standing):
+    told = {**EXPOSURE, "guessed_with_earlier_builds": guessed}
     (_, second, third) = front(released(exposure=told))["attackers"]
     assert second.standing == standing
     assert (second.without, second.with_release) == (0.5, 0.68)

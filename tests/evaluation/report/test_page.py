@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from fixtures.report import CATALOGUE, HOSTILE, evaluation, result
+from fixtures.report import HOSTILE, evaluation, result
 
 from engine.evaluation.report.page import page, write_report
 
@@ -45,9 +45,7 @@ def files(tmp_path_factory) -> dict[str, Path]:
     several = evaluation(result("ours", 0.3), theirs, result("third", 5.0))
     given = {"one": evaluation(), "many": several, "publishable": evaluation()}
     return {
-        kind: write_report(
-            what, folder / f"{kind}.html", publishable=kind == "publishable", catalogue=CATALOGUE
-        )[0]
+        kind: write_report(what, folder / f"{kind}.html", publishable=kind == "publishable")[0]
         for kind, what in given.items()
     }
 
@@ -107,7 +105,7 @@ def test_every_picture_has_a_title_and_the_page_sets_its_colours(one):
 
 @pytest.mark.ci
 def test_the_same_evaluation_gives_the_same_bytes(one):
-    assert page(evaluation(), catalogue=CATALOGUE) == one
+    assert page(evaluation()) == one
 
 
 # In a browser.

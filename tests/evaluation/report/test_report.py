@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from fixtures.report import (
-    CATALOGUE,
     HOSTILE,
     N_ROWS,
     TRUE_COUNT,
@@ -104,7 +103,7 @@ def test_json_has_every_figure_and_no_nan():
     def refuse(text):
         raise AssertionError(text)
 
-    told = json.loads(as_json(evaluation(), catalogue=CATALOGUE), parse_constant=refuse)
+    told = json.loads(as_json(evaluation()), parse_constant=refuse)
     assert told["confidential"] is True
     assert (told["rows"], told["seed"], told["data"]) == (N_ROWS, 7, "people.csv")
     assert told["subjects"][0]["content_hash"] == "abc123"
@@ -149,7 +148,7 @@ def test_confidential_files_are_for_their_owner_from_the_first_byte(tmp_path, mo
     monkeypatch.setattr(os, "open", told)
     before = os.umask(0)
     try:
-        files = write_report(small(), tmp_path / "r.html", catalogue=CATALOGUE, force=True)
+        files = write_report(small(), tmp_path / "r.html", force=True)
     finally:
         os.umask(before)
     assert files == (tmp_path / "r.html", tmp_path / "r.json")
@@ -160,7 +159,7 @@ def test_confidential_files_are_for_their_owner_from_the_first_byte(tmp_path, mo
 
 
 def test_publish_knows_a_confidential_file_by_its_content(tmp_path):
-    html, told = write_report(small(), tmp_path / "r.html", catalogue=CATALOGUE)
+    html, told = write_report(small(), tmp_path / "r.html")
     other = tmp_path / "harmless.txt"
     other.write_bytes(html.read_bytes())
     compact = tmp_path / "compact.data"
@@ -306,11 +305,11 @@ def test_distortions_are_ranked_by_the_share_that_is_off():
 
 def test_the_worst_headline_decides_on_a_use():
     whole = evaluation(result("r", 0.3))
-    told = {use.what: use for use in uses(lines(whole, CATALOGUE))}
+    told = {use.what: use for use in uses(lines(whole))}
     assert told["counting values of one column"].verdict == "good"
     assert "0.300 (good ≤ 0.5, poor > 2)" in told["counting values of one column"].why
     worse = evaluation(result("r", 5.0))
-    assert uses(lines(worse, CATALOGUE))[0].verdict == "poor"
+    assert uses(lines(worse))[0].verdict == "poor"
 
 
 FINITE = st.floats(-1e9, 1e9, allow_nan=False)
