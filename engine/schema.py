@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.periods import MONTHS, SECONDS
+from engine.periods import MONTHS, SECONDS, number_of, seconds_of, starts_of
 from engine.units import ENTITIES, ROWS, Unit
 
 
@@ -171,6 +171,13 @@ class Resolution:
     def parts(self) -> list[int | str]:
         """What digests cover."""
         return [self.period] if self.period else [self.base, self.exponent]
+
+    def holds(self, value: Any) -> bool:
+        """Whether a number is a multiple of the step, or a date or time the start of a period."""
+        if not self.period:
+            return (Fraction(str(value)) / self.step).denominator == 1
+        moment = seconds_of(value)
+        return int(starts_of(np.array(number_of(moment, self.period)), self.period)) == moment
 
     @property
     def toml(self) -> str:

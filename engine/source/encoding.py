@@ -198,6 +198,8 @@ def code_sql(column: Column, sql_type: str, cell: str) -> str:
     match column.kind:
         case "integer":
             code = _rounded(_integer(cell_type, cell), column.resolution)
+            if _resolution(column).step > 1 and cell_type != "integer":  # fractions are rounded too
+                code = f"coalesce({code}, {_scaled(_double(cell_type, cell), _resolution(column))})"
         case "boolean":
             code = _boolean(cell_type, cell)
         case "date":

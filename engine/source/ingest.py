@@ -592,9 +592,10 @@ def why_unfit(look: Flags, source: Source, column: Column, *, is_entity: bool) -
                 years = f" in the years {column.writing.century}"
                 years = years if column.writing.has_short_years else ""
                 words = f'{wanted}s written as date_format = "{form}" has it{years}'
+        other = '"real" if they have fractions' if wanted == "integer" else '"category"'
         problems.append(
             f"{place}: holds values that are not {words}, as declared or detected "
-            f'({"type" if is_list else "kind"} = "{wanted}"); declare another kind, such as "category" or '
+            f'({"type" if is_list else "kind"} = "{wanted}"); declare another kind, such as {other} or '
             f'"text", or add the spelling of null to "nulls"{way}'
         )
     return problems

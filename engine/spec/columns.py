@@ -11,14 +11,11 @@ import csv
 import datetime
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from engine.params import bad_bound
-from engine.periods import PERIODS, number_of, seconds_of, starts_of
+from engine.periods import PERIODS
 from engine.schema import (
     DEFAULT_PLACEHOLDER,
     GRID_KINDS,
@@ -491,7 +488,7 @@ def misplaced_breaks(
         return "must be strictly ascending, each above the domain's min"
     if breaks[-1] > bounds[1]:
         return "a group starts above the domain's max"
-    if resolution is not None and not all(is_on_grid(value, resolution) for value in breaks):
+    if resolution is not None and not all(resolution.holds(value) for value in breaks):
         return "a value is not a multiple of the resolution"
     ends = [*(value - 1 for value in breaks), bounds[1]] if step > 1 else []
     if any(high // step < -(-low // step) for low, high in zip(starts, ends, strict=False)):
@@ -626,19 +623,11 @@ def fitting(value: Any, column: Column, place: str, problems: list[str]) -> Any:
     typed_value = typed(value, column.value_type)
     if typed_value is None:
         problems.append(f'{place}: must be a value of type "{column.value_type}"')
-    elif column.resolution is not None and not is_on_grid(typed_value, column.resolution):
+    elif column.resolution is not None and not column.resolution.holds(typed_value):
         problems.append(
             f"{place}: is not a multiple of {column.name}'s resolution, or the start of a period"
         )
     return typed_value
-
-
-def is_on_grid(value: Any, step: Resolution) -> bool:
-    """Whether a number is a multiple of the step, or a date or time the start of a period."""
-    if not step.period:
-        return (Fraction(str(value)) / step.step).denominator == 1
-    moment = seconds_of(value)
-    return int(starts_of(np.array(number_of(moment, step.period)), step.period)) == moment
 
 
 def _is_cyclic(name: str, universes: dict[str, Universe]) -> bool:

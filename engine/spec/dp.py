@@ -27,7 +27,7 @@ from engine.params import (
 )
 from engine.periods import PERIODS, number_of, seconds_of, unit
 from engine.schema import NUMBER_KINDS, Column, ColumnSet, Resolution, SourceSpec, column_set
-from engine.spec.columns import fitting, is_on_grid, misplaced_breaks
+from engine.spec.columns import fitting, misplaced_breaks
 from engine.spec.model import MOST_LEVELS, WIDEST_MARGINS, DPSection, checked, did_you_mean
 from engine.spec.source import format_of
 
@@ -455,7 +455,7 @@ def missing_domain(column: Column) -> list[str]:
 def _grid_mistakes(column: Column, place: str) -> list[str]:
     """What is wrong with the levels of a grid column that has bounds."""
     step, bounds = column.resolution, column.bounds
-    if step is not None and not all(is_on_grid(value, step) for value in bounds or ()):
+    if step is not None and not all(step.holds(value) for value in bounds or ()):
         return [f"{place}.domain: min or max is not a multiple of the resolution"]
     if column.breaks is not None:
         wrong = misplaced_breaks(column.breaks, bounds, resolution=step, step=column.step)

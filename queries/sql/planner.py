@@ -25,7 +25,15 @@ from queries.sql.advice import Advice, advice_of
 from queries.sql.budget import Budget, Oversight, Plan, watched
 from queries.sql.own_tables import OwnTable, put
 from queries.sql.refusals import NO_NAMES, Vocabulary, near_names, refusal
-from queries.sql.unreleased import MOST_REMARKS, Released, casts, compared, released, remark
+from queries.sql.unreleased import (
+    MOST_REMARKS,
+    Released,
+    casts,
+    compared,
+    finer,
+    released,
+    remark,
+)
 
 __all__ = [
     "NO_ADVICE",
@@ -156,6 +164,9 @@ class StubPlanner:
             return []
         constants = [(c, v) for c, v in compared(plan, self._is_stub) if c in self._known.types]
         remarks = [remark(c, v, self._values(c)) for c, v in constants]
+        ordered = compared(plan, self._is_stub, is_ordered=True)
+        steps = self._known.steps
+        remarks += [finer(c, v, steps[c]) for c, v in ordered if c in steps]
         remarks += [self._known.hidden[c] for c in casts(plan, self._is_stub, self._known.hidden)]
         return [text for text in remarks if text is not None][:MOST_REMARKS]
 

@@ -9,6 +9,7 @@ numbers.
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import Any
 
 import duckdb
 
-from engine.schema import quoted
+from engine.schema import Resolution, quoted
 from engine.store import ATTACHED
 from engine.units import Unit
 from queries.sql.refusals import near_names
@@ -24,15 +25,24 @@ from queries.sql.refusals import near_names
 NOT_RELEASED = "not released"
 MARK = "[c]"
 """Symbol for confidential in the harmonised list of UK government statistics."""
-_COLUMN = r'(?P<{0}>"(?:[^"]|"")+"|\w+)'
-_CONSTANT = r"(?:CAST\()?(?P<constant>'(?:[^']|'')*'|-?\d+(?:\.\d+)?)(?: AS [A-Z]+\))?"
-_EQUALS = r" (?:=|!=|IS (?:NOT )?DISTINCT FROM) "
+_TYPE = r" AS [A-Z]+(?:\(\d+, ?\d+\))?\)"
+_COLUMN = rf'(?:CAST\()?(?P<{{0}}>"(?:[^"]|"")+"|\w+)(?:{_TYPE})?'
+_CONSTANT = rf"(?:CAST\()?(?P<constant>'(?:[^']|'')*'|-?\d*\.?\d+)(?:{_TYPE})?"
 _BARE = re.sub(r"\?P<.*?>", "", _CONSTANT)
-_COMPARED = re.compile(
-    f"{_COLUMN.format('left')}{_EQUALS}(?P<right>{_BARE})"
-    f"|(?P<first>{_BARE}){_EQUALS}{_COLUMN.format('second')}"
-    rf"|{_COLUMN.format('among')} IN \((?P<listed>{_BARE}(?:, {_BARE})*)\)"
-)
+
+
+def _comparison(operators: str) -> re.Pattern[str]:
+    """Matches comparisons of a column with constants."""
+    operator = f" (?:{operators}) "
+    return re.compile(
+        f"{_COLUMN.format('left')}{operator}(?P<right>{_BARE})"
+        f"|(?P<first>{_BARE}){operator}{_COLUMN.format('second')}"
+        rf"|{_COLUMN.format('among')} IN \((?P<listed>{_BARE}(?:, {_BARE})*)\)"
+    )
+
+
+_EQUALS = "=|!=|IS (?:NOT )?DISTINCT FROM"
+_EQUAL, _ORDERED = _comparison(_EQUALS), _comparison(f"<|<=|>|>=|{_EQUALS}")
 _EACH = re.compile(_CONSTANT)
 MOST_REMARKS = 3
 """Most remarks on one statement, and most similar values in each."""
@@ -47,15 +57,16 @@ class Released:
 
 
 def compared(
-    plan: list[dict[str, Any]], is_logical: Callable[[str], bool]
+    plan: list[dict[str, Any]], is_logical: Callable[[str], bool], *, is_ordered: bool = False
 ) -> tuple[tuple[str, str], ...]:
     """Return the columns that a plan compares with constants, with the constants as text, without duplicates.
 
     is_logical: Whether a scanned table is the logical table; expressions over others are ignored.
+    is_ordered: Not only for equality.
     """
     pairs: dict[tuple[str, str], None] = {}
     for text in _expressions(plan, is_logical):
-        for match in _COMPARED.finditer(text):
+        for match in (_ORDERED if is_ordered else _EQUAL).finditer(text):
             column = match["left"] or match["second"] or match["among"]
             listed = match["right"] or match["first"] or match["listed"]
             for constant in _EACH.finditer(listed):
@@ -109,6 +120,28 @@ def remark(column: str, constant: str, values: Released) -> str | None:
     if len(near) == len(names):
         return f"{head}: released values are {some}."
     return f"{head}: released values include {some} (complete list: {column} in catalog.codes)."
+
+
+def finer(column: str, constant: str, step: Resolution) -> str | None:
+    """Return a remark on a constant that is finer than the column it is compared with; None: it is not."""
+    try:
+        value = constant if not step.period else _moment(constant)
+        if step.holds(value):
+            return None
+    except (ValueError, OverflowError):  # of another type, as in a comparison of texts
+        return None
+    how = f"by {step}" if step.period else f"rounded to multiples of {float(step.step):g}"
+    return (
+        f"{column} is released {how}, so what is compared with {constant} is not its exact value."
+    )
+
+
+def _moment(text: str) -> datetime.datetime | datetime.time:
+    """Read a date, timestamp or time of day."""
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.time.fromisoformat(text)
 
 
 def _is_outside(constant: str, names: Mapping[str, str | None]) -> bool:
