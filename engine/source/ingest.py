@@ -631,7 +631,8 @@ def settled_sql(column: Column, short: str) -> str:
     # NULL: it cannot be read, so it is as good as missing.
     inside, low, high = short, *_ends_of_domain(column)
     if low is not None:
-        beyond = f"greatest({low}, least({high}, {short}))" if _is_clamped(column) else none
+        is_clamped = column.outside == "clamp" or (column.outside is None and column.other is None)
+        beyond = f"greatest({low}, least({high}, {short}))" if is_clamped else none
         inside = f"CASE WHEN {short} BETWEEN {low} AND {high} THEN {short} ELSE {beyond} END"
     return f"CASE WHEN coalesce({short}, {_NULL}) = {_NULL} THEN {null} ELSE {inside} END"
 
@@ -674,11 +675,6 @@ def _ends_of_domain(column: Column) -> tuple[int | None, int | None]:
         return None, None
     low, high = (grid_code(column, value) for value in column.bounds)
     return low, high
-
-
-def _is_clamped(column: Column) -> bool:
-    """Whether numbers beyond the bounds are moved to the nearer end."""
-    return column.outside == "clamp" or (column.outside is None and column.other is None)
 
 
 def _code_of_other(column: Column) -> str:
