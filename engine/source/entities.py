@@ -23,7 +23,7 @@ from engine.progress import Progress, silent
 from engine.schema import Column, Int64Array, UInt64Array, entity_name, quoted
 from engine.source.charges import Sketch
 from engine.source.ingest import Ingested
-from engine.source.relation import stored
+from engine.source.relation import lent, stored
 from engine.sticky_prf import siphash, siphash128
 
 if TYPE_CHECKING:
@@ -75,9 +75,8 @@ def add_tokens(
             for j, of_ids in enumerate(tokens)
         )
     else:
-        _fingerprint_rows(ingested, key.derive("fingerprint", vintage, identity), identity)
-        _number_equals(ingested, order)
-        lanes = {0: _tokens_of_equals(ingested, entity_key)}
+        print_key = key.derive("fingerprint", vintage, identity)
+        lanes = {0: _tokens_of_rows(ingested, print_key, entity_key, identity, order)}
         columns = (EntityColumn(number=0, tokens=None),)
     _put_lanes(ingested, lanes, report)
     return columns
@@ -141,12 +140,11 @@ def _put_lanes(
     for first, parts in zip(firsts, zip(*lanes.values(), strict=True), strict=True):
         beside = np.concatenate(parts, axis=1)
         ids = np.arange(first, first + len(beside))
-        con.register("new_lanes", {"id": ids} | dict(zip(names, beside.T, strict=True)))
-        con.execute(
-            f"INSERT INTO {ROWS_WITH_TOKENS} ({how.names}) SELECT {how.values} FROM rows "
-            f"JOIN new_lanes ON rows.rowid = id WHERE rows.rowid >= {first} AND rows.rowid < {first + len(ids)}"
-        )
-        con.unregister("new_lanes")
+        with lent(con, "new_lanes", {"id": ids} | dict(zip(names, beside.T, strict=True))):
+            con.execute(
+                f"INSERT INTO {ROWS_WITH_TOKENS} ({how.names}) SELECT {how.values} FROM rows "
+                f"JOIN new_lanes ON rows.rowid = id WHERE rows.rowid >= {first} AND rows.rowid < {first + len(ids)}"
+            )
         done = (first + len(ids)) / ingested.n_rows
         report("tokens", SKETCHED + round((100 - SKETCHED) * done), 100)
     ((n,),) = con.execute(f"SELECT count(*) FROM {ROWS_WITH_TOKENS}").fetchall()
@@ -155,20 +153,6 @@ def _put_lanes(
     for number in ingested.own_ids:
         con.execute(f"DROP VIEW entity_{number}")
     con.execute("DROP TABLE rows")
-
-
-def _fingerprint_rows(
-    ingested: Ingested, fingerprint_key: bytes, identity: tuple[str, ...]
-) -> None:
-    """Fingerprint of each row's identity columns, into `fingerprints`."""
-    con = ingested.con
-    con.execute("CREATE TABLE fingerprints (id BIGINT, f0 UBIGINT, f1 UBIGINT)")
-    for first, words in row_words(ingested, fingerprint_key, identity):
-        prints = siphash128(fingerprint_key, words)
-        ids = np.arange(first, first + len(prints))
-        con.register("new_prints", {"id": ids, "f0": prints[:, 0], "f1": prints[:, 1]})
-        con.execute("INSERT INTO fingerprints SELECT * FROM new_prints")
-        con.unregister("new_prints")
 
 
 def row_words(
@@ -184,15 +168,8 @@ def row_words(
             f"SELECT {', '.join(ingested.sql_names[name] for name in identity)} FROM rows "
             f"WHERE rowid >= {first} AND rowid < {first + CHUNK_ROWS} ORDER BY rowid"
         ).fetchnumpy()
-        yield (
-            first,
-            codes_as_words(
-                [
-                    (np.asarray(codes[ingested.sql_names[name]], dtype=np.int64), words)
-                    for name, words in ((name, dictionary_words.get(name)) for name in identity)
-                ]
-            ),
-        )
+        held = {name: np.asarray(codes[ingested.sql_names[name]], np.int64) for name in identity}
+        yield first, codes_as_words((held[name], dictionary_words.get(name)) for name in identity)
 
 
 def identity_words(
@@ -249,10 +226,9 @@ def row_lanes(
     """Token lanes of rows that lie in arrays: those that `add_tokens` would give them, all columns being identity."""
     identity = tuple(sorted(codes))
     print_key = key.derive("fingerprint", vintage, identity)
-    words: list[UInt64Array] = []
-    for name in identity:
-        held = words_of_values(print_key, values[name])[codes[name]]
-        words += [held[:, 0], held[:, 1]]
+    words = codes_as_words(
+        (codes[name], words_of_values(print_key, values[name])) for name in identity
+    )
     prints = siphash128(print_key, words)
     order = np.lexsort(prints.T)
     fresh = np.ones(len(order), dtype=bool)
@@ -263,23 +239,26 @@ def row_lanes(
     return row_tokens(key.derive("entity", vintage), prints, occurrence)
 
 
-def _number_equals(ingested: Ingested, order: tuple[str, ...]) -> None:
-    """Number the rows of equal fingerprint, in the order of all their codes, into `numbered`.
-
-    Columns that the vintage has seen come first, as they came, so that a new one never moves a token.
-    """
-    codes = ", ".join(in_order(ingested, order))
-    ingested.con.execute(
-        "CREATE TABLE numbered AS SELECT f.id, f0, f1, "
-        f"row_number() OVER (PARTITION BY f0, f1 ORDER BY {codes}) AS occurrence "
-        "FROM fingerprints f JOIN rows ON rows.rowid = f.id"
-    )
-    ingested.con.execute("DROP TABLE fingerprints")
-
-
-def _tokens_of_equals(ingested: Ingested, entity_key: bytes) -> Iterator[UInt64Array]:
-    """Tokens of numbered rows, some at a time, in their order; drops the numbers."""
+def _tokens_of_rows(
+    ingested: Ingested,
+    print_key: bytes,
+    entity_key: bytes,
+    identity: tuple[str, ...],
+    order: tuple[str, ...],
+) -> Iterator[UInt64Array]:
+    """Tokens of rows that are entities, some at a time, in their order: of fingerprint and number among equals."""
     con = ingested.con
+    con.execute("CREATE TABLE fingerprints (id BIGINT, f0 UBIGINT, f1 UBIGINT)")
+    for first, words in row_words(ingested, print_key, identity):
+        prints = siphash128(print_key, words)
+        ids = np.arange(first, first + len(prints))
+        with lent(con, "new_prints", {"id": ids, "f0": prints[:, 0], "f1": prints[:, 1]}):
+            con.execute("INSERT INTO fingerprints SELECT * FROM new_prints")
+    con.execute(
+        "CREATE TABLE numbered AS SELECT f.id, f0, f1, row_number() OVER (PARTITION BY f0, f1 ORDER BY "
+        f"{', '.join(in_order(ingested, order))}) AS occurrence FROM fingerprints f JOIN rows ON rows.rowid = f.id"
+    )
+    con.execute("DROP TABLE fingerprints")
     for first in range(0, ingested.n_rows, CHUNK_ROWS):
         rows = con.execute(
             f"SELECT f0, f1, occurrence FROM numbered WHERE id >= {first} "
@@ -291,7 +270,9 @@ def _tokens_of_equals(ingested: Ingested, entity_key: bytes) -> Iterator[UInt64A
 
 
 def in_order(ingested: Ingested, order: tuple[str, ...]) -> list[str]:
-    """SQL columns of all data columns: those in `order` first, then the others."""
+    """SQL columns of all data columns: those that the vintage has seen first, as they came, so that a new one never
+    moves a token.
+    """
     known = [name for name in order if name in ingested.sql_names]
     fresh = [column.name for column in ingested.columns if column.name not in known]
     return [ingested.sql_names[name] for name in known + fresh]
@@ -451,11 +432,10 @@ def _weights(
             continue
         table = f"weights_{entity.number}"
         low = entity.tokens[:, 0] & np.uint64(0xFFFFFFFF)
-        con.register("entity_weights", {"id": np.arange(len(low)), "w": low})
-        con.execute(
-            f"CREATE TABLE {table} AS SELECT id, CAST(w AS HUGEINT) AS w FROM entity_weights"
-        )
-        con.unregister("entity_weights")
+        with lent(con, "entity_weights", {"id": np.arange(len(low)), "w": low}):
+            con.execute(
+                f"CREATE OR REPLACE TABLE {table} AS SELECT id, CAST(w AS HUGEINT) AS w FROM entity_weights"
+            )
         weights.append(f"{table}.w")
         joins += f" JOIN {table} ON {table}.id = {ROWS_WITH_TOKENS}.e{entity.number}"
     return weights, joins

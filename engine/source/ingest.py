@@ -188,10 +188,11 @@ def ingest(
     dictionaries: dict[str, tuple[Any, ...]] = {}
     for short, column in coded.ranked.items():
         report("reading", len(dictionaries) + 1, n_steps)
-        is_declared = settle is not None and column.domain is not None
-        values = declared(con, column) if is_declared else _values(con, source, column)
+        if settle is not None and column.domain is not None:
+            values = make_list(con, short, given_values(column), [list(column.domain)])
+        else:
+            values = make_list(con, short, _values(source, column), place=source.place)
         dictionaries[column.name] = values
-        make_list(con, short, column, values)
     for done, short in enumerate(listed, start=len(dictionaries) + 1):
         report("reading", done, n_steps)
         _list_ids(con, source, short, coded.ids[short])
@@ -220,36 +221,41 @@ def ingest(
     )
 
 
-def _values(con: duckdb.DuckDBPyConnection, source: Source, column: Column) -> tuple[Any, ...]:
-    """The distinct values of a column, ascending."""
-    cells = _cells(source, [column], ["cell"])
+def _values(source: Source, column: Column) -> str:
+    """SQL of the distinct values of a column."""
     # Cells first, which cost least to compare: what each stands for is asked once.
-    found = fetch(
-        con,
-        f"SELECT DISTINCT {value_sql(column, source.types[column.name], 'cell')} AS value "
-        f"FROM (SELECT {cells} FROM (SELECT DISTINCT {quoted(column.name)} FROM source)) "
-        "WHERE value IS NOT NULL ORDER BY value",
-        source.place,
-    )
-    return tuple(value for (value,) in found)
+    distinct = f"SELECT DISTINCT {quoted(column.name)} FROM source"
+    value = value_sql(column, source.types[column.name], "cell")
+    return f"SELECT DISTINCT {value} AS value FROM (SELECT {_cells(source, [column], ['cell'])} FROM ({distinct}))"
 
 
-def declared(con: duckdb.DuckDBPyConnection, column: Column) -> tuple[Any, ...]:
-    """The declared values of a column, ascending: what is not among them has no code."""
-    values = f"SELECT unnest(CAST(? AS {_LISTED[column.value_type]}[])) AS value"
-    found = con.execute(f"SELECT * FROM ({values}) ORDER BY value", [list(column.domain or ())])
-    return tuple(value for (value,) in found.fetchall())
+def given_values(column: Column) -> str:
+    """SQL of values that are given as a parameter."""
+    return f"SELECT unnest(CAST(? AS {_LISTED[column.value_type]}[])) AS value"
 
 
 def make_list(
-    con: duckdb.DuckDBPyConnection, short: str, column: Column, values: Sequence[Any]
-) -> None:
-    """Make the type `list_<short>` of values: a cell that is cast to it has its place among them, or none.
+    con: duckdb.DuckDBPyConnection,
+    short: str,
+    select: str,
+    given: Sequence[Any] = (),
+    place: str = _PLACE,
+) -> tuple[Any, ...]:
+    """Make the type `list_<short>` of what a statement selects: a cell that is cast to it has its place, or none.
 
-    A join with a table of them would do, but many joins in a statement take for ever to plan.
+    A join with a table of the values would do, but many joins in a statement take for ever to plan.
+
+    Returns: The values, ascending.
     """
-    listed = f"SELECT CAST(unnest(CAST(? AS {_LISTED[column.value_type]}[])) AS VARCHAR)"
-    con.execute(f"CREATE TYPE list_{short} AS ENUM ({listed})", [list(values)])
+    table = f"CREATE TEMP TABLE listed AS SELECT * FROM ({select}) WHERE value IS NOT NULL"
+    fetch(con, table, place, given)
+    ascending = "FROM listed ORDER BY value"
+    fetch(
+        con, f"CREATE TYPE list_{short} AS ENUM (SELECT CAST(value AS VARCHAR) {ascending})", place
+    )
+    values = tuple(value for (value,) in fetch(con, f"SELECT value {ascending}", place))
+    fetch(con, "DROP TABLE listed", place)
+    return values
 
 
 def _settle(
@@ -632,7 +638,8 @@ def settled_sql(column: Column, short: str) -> str:
     # NULL: it cannot be read, so it is as good as missing.
     inside, low, high = short, *_ends_of_domain(column)
     if low is not None:
-        beyond = f"greatest({low}, least({high}, {short}))" if _is_clamped(column) else none
+        is_clamped = column.outside == "clamp" or (column.outside is None and column.other is None)
+        beyond = f"greatest({low}, least({high}, {short}))" if is_clamped else none
         inside = f"CASE WHEN {short} BETWEEN {low} AND {high} THEN {short} ELSE {beyond} END"
     return f"CASE WHEN coalesce({short}, {_NULL}) = {_NULL} THEN {null} ELSE {inside} END"
 
@@ -675,11 +682,6 @@ def _ends_of_domain(column: Column) -> tuple[int | None, int | None]:
         return None, None
     low, high = (grid_code(column, value) for value in column.bounds)
     return low, high
-
-
-def _is_clamped(column: Column) -> bool:
-    """Whether numbers beyond the bounds are moved to the nearer end."""
-    return column.outside == "clamp" or (column.outside is None and column.other is None)
 
 
 def _code_of_other(column: Column) -> str:

@@ -136,7 +136,7 @@ def open_rows(spec: ReleaseSpec, frame: Any, report: Progress) -> Iterator[Opene
             sketch = sketch_of(ingested, key, identity)
             report("tokens", SKETCHED, 100)
             entities = add_tokens(ingested, key, draws, identity, order, report)
-            if spec.privacy.swap:
+            if is_sticky and spec.privacy.swap:
                 # Before the contents are digested: a vintage is pinned to what is counted.
                 exchange(ingested, entities, spec.privacy.swap, key, draws)
             report("digests", 0, 1)
@@ -216,7 +216,7 @@ def _in_spark(
 
     only = "by DuckDB only; leave source.engine out"
     problems = []
-    if spec.privacy.swap:
+    if spec.privacy.swap and spec.mode == "sticky":
         problems.append(f"privacy.swap: records are exchanged {only}")
     if spec.count == "entities":
         problems.append(f"release.count: entities are counted {only}")

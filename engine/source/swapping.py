@@ -15,7 +15,6 @@ who goes first is drawn by sequential Poisson sampling (Ohlsson 1998, Journal of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -26,7 +25,7 @@ from engine.params import SwapParams
 from engine.schema import BoolArray, Int64Array, UInt64Array, entity_name
 from engine.source.entities import ROWS_WITH_TOKENS, EntityColumn
 from engine.source.ingest import Ingested
-from engine.source.relation import assigned
+from engine.source.relation import assigned, lent
 from engine.sticky_prf import siphash, siphash128
 
 ENOUGH, CHANGING = 0.9, 0.1
@@ -50,9 +49,14 @@ def exchange(
             f"privacy.swap: column {several[0]!r} names entities with several rows; records can be exchanged only "
             "where each entity has one"
         )
-    rows = _read(ingested, entities[0], swap)
-    n_rows = len(rows.ids)
-    codes = {name: joined((code,), n_rows) for name, code in rows.codes.items()}
+    con, names = ingested.con, ingested.sql_names
+    lanes = [f"l{entities[0].number}_{lane}" for lane in (0, 1)]
+    found = con.execute(
+        f"SELECT rowid AS id, {', '.join([*map(names.__getitem__, swap.named), *lanes])} FROM {ROWS_WITH_TOKENS}"
+    ).fetchnumpy()
+    n_rows = len(found["id"])
+    held = {name: np.asarray(found[names[name]], dtype=np.int64) for name in swap.named}
+    codes = {name: joined((code,), n_rows) for name, code in held.items()}
     secret = key.derive("swapping", vintage)
     n_pairs = max(int(swap.rate * n_rows) // 2, 1)
     pairs = partners(
@@ -61,7 +65,8 @@ def exchange(
             for n in range(len(swap.similar), -1, -1)
         ],
         rarity=rarity_of([(codes[a], codes[b]) for a, b in product(swap.columns, swap.rare)]),
-        draws=siphash128(secret, list(rows.lanes.T)),
+        # Of the token of the row's first entity, which has no other row.
+        draws=siphash128(secret, [np.asarray(found[lane], dtype=np.uint64) for lane in lanes]),
         n_pairs=n_pairs,
         key=secret[16:],
     )
@@ -73,45 +78,15 @@ def exchange(
             f"privacy.swap: too few records {agree}differ in {', '.join(swap.columns)} to exchange as many as the "
             "rate says; name fewer columns in within, more in columns, or a smaller rate"
         )
-    _write(ingested, swap, rows, pairs)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Rows:
-    """What is read of the rows."""
-
-    ids: Int64Array  # shape (n_rows,): Their numbers in the table
-    codes: dict[str, Int64Array]  # shape (n_rows,): By column
-    # shape (n_rows, 2): Of the token of the row's first entity, which has no other row.
-    lanes: UInt64Array
-
-
-def _read(ingested: Ingested, entity: EntityColumn, swap: SwapParams) -> _Rows:
-    """Read the columns that an exchange names."""
-    lanes = [f"l{entity.number}_{lane}" for lane in (0, 1)]
-    names = [ingested.sql_names[name] for name in swap.named]
-    found = ingested.con.execute(
-        f"SELECT rowid AS id, {', '.join([*names, *lanes])} FROM {ROWS_WITH_TOKENS}"
-    ).fetchnumpy()
-    return _Rows(
-        ids=np.asarray(found["id"], dtype=np.int64),
-        codes={n: np.asarray(found[ingested.sql_names[n]], dtype=np.int64) for n in swap.named},
-        lanes=np.column_stack([np.asarray(found[lane], dtype=np.uint64) for lane in lanes]),
-    )
-
-
-def _write(ingested: Ingested, swap: SwapParams, rows: _Rows, pairs: Int64Array) -> None:
-    """Give each record of a pair the values of the other."""
+    # Each record of a pair gets the values of the other.
     here, there = pairs.ravel(), pairs[:, ::-1].ravel()
-    sql = [ingested.sql_names[name] for name in swap.columns]
-    own = {c: rows.codes[name][there] for name, c in zip(swap.columns, sql, strict=True)}
-    ingested.con.register("exchanged", {"id": rows.ids[here], **own})
-    changed = assigned(ingested.con, ROWS_WITH_TOKENS, sql, "exchanged")
-    ingested.con.execute(
-        f"UPDATE {ROWS_WITH_TOKENS} SET {changed} "
-        f"FROM exchanged WHERE {ROWS_WITH_TOKENS}.rowid = exchanged.id"
-    )
-    ingested.con.unregister("exchanged")
+    own = {names[name]: held[name][there] for name in swap.columns}
+    with lent(con, "exchanged", {"id": np.asarray(found["id"], dtype=np.int64)[here], **own}):
+        changed = assigned(con, ROWS_WITH_TOKENS, [*own], "exchanged")
+        con.execute(
+            f"UPDATE {ROWS_WITH_TOKENS} SET {changed} "
+            f"FROM exchanged WHERE {ROWS_WITH_TOKENS}.rowid = exchanged.id"
+        )
 
 
 ATTEMPTS = 8

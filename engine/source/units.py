@@ -18,8 +18,9 @@ import numpy as np
 from engine.errors import DataError
 from engine.schema import BoolArray, Int64Array, UInt64Array
 from engine.source.detection.thresholds import Thresholds
-from engine.source.entities import ROWS_WITH_TOKENS, EntityColumn, words_of_values
+from engine.source.entities import ROWS_WITH_TOKENS, EntityColumn, codes_as_words, words_of_values
 from engine.source.ingest import Ingested
+from engine.source.relation import lent
 from engine.spec import with_deciders
 from engine.sticky_prf import siphash
 
@@ -59,7 +60,11 @@ def _bounded(
         for column, n in bounds.items()
     ]
     # All that a row is known by: what it holds, and its entities of every kind.
-    told = [*ingested.sql_names.values(), *_known_by(entities)]
+    kinds = (bounded, *(entity for entity in entities if entity is not bounded))
+    told = [*ingested.sql_names.values()]
+    for entity in entities:
+        alone = [f"l{entity.number}_{lane}" for lane in (0, 1)]
+        told += [f"e{entity.number}"] if entity.tokens is not None else alone
     names = ", ".join(told)
     rows = con.execute(
         f"SELECT rowid AS id, {names}, row_number() OVER (PARTITION BY {names}) AS equal "
@@ -67,22 +72,23 @@ def _bounded(
     ).fetchnumpy()
     if not len(rows["id"]):
         return
-    entity = np.asarray(rows[who], dtype=np.int64)
-    draw = _draws(ingested, (bounded, *(e for e in entities if e is not bounded)), rows, secret)
-    stays = np.ones(len(entity), dtype=bool)
+    # A number for each row, fixed by its entities, what it holds, and its place among its equals.
+    held = {name: np.asarray(rows[sql], np.int64) for name, sql in ingested.sql_names.items()}
+    values = ingested.dictionaries
+    words = _lanes(bounded, rows)
+    words += codes_as_words(
+        (code, words_of_values(secret, values[name]) if name in values else None)
+        for name, code in held.items()
+    )
+    words += [lane for other in kinds[1:] for lane in _lanes(other, rows)]
+    draw = siphash(secret, [*words, np.asarray(rows["equal"], dtype=np.uint64)])
+    entity_of = np.asarray(rows[who], dtype=np.int64)
+    stays = np.ones(len(draw), dtype=bool)
     for column, n in bounds.items():
-        _keep_first(stays, draw, (entity, np.asarray(rows[column], dtype=np.int64)), n)
-    _keep_first(stays, draw, (entity,), most)
-    con.register("beyond", {"id": np.asarray(rows["id"])[~stays]})
-    con.execute(f"DELETE FROM {ROWS_WITH_TOKENS} WHERE rowid IN (SELECT id FROM beyond)")
-    con.unregister("beyond")
-
-
-def _known_by(entities: tuple[EntityColumn, ...]) -> list[str]:
-    """Columns of the rows that say of which entities they are."""
-    numbers = [f"e{entity.number}" for entity in entities if entity.tokens is not None]
-    alone = [entity.number for entity in entities if entity.tokens is None]
-    return numbers + [f"l{number}_{lane}" for number in alone for lane in (0, 1)]
+        _keep_first(stays, draw, (entity_of, np.asarray(rows[column], dtype=np.int64)), n)
+    _keep_first(stays, draw, (entity_of,), most)
+    with lent(con, "beyond", {"id": np.asarray(rows["id"])[~stays]}):
+        con.execute(f"DELETE FROM {ROWS_WITH_TOKENS} WHERE rowid IN (SELECT id FROM beyond)")
 
 
 def _lanes(entity: EntityColumn, rows: dict[str, Any]) -> list[UInt64Array]:
@@ -91,27 +97,6 @@ def _lanes(entity: EntityColumn, rows: dict[str, Any]) -> list[UInt64Array]:
         return [np.asarray(rows[f"l{entity.number}_{lane}"], dtype=np.uint64) for lane in (0, 1)]
     own = entity.tokens[np.asarray(rows[f"e{entity.number}"], dtype=np.int64)]
     return [np.ascontiguousarray(own[:, lane]) for lane in (0, 1)]
-
-
-def _draws(
-    ingested: Ingested,
-    entities: tuple[EntityColumn, ...],
-    rows: dict[str, Any],
-    secret: bytes,
-) -> UInt64Array:
-    """A number for each row, fixed by its entities, what it holds, and its place among its equals."""
-    words = _lanes(entities[0], rows)
-    for name, column in ingested.sql_names.items():
-        code = np.asarray(rows[column], dtype=np.int64)
-        if name in ingested.dictionaries:  # a position depends on the other values: take the value
-            of_value = words_of_values(secret, ingested.dictionaries[name])
-            value = of_value[np.maximum(code, -1)]
-            words += [np.ascontiguousarray(value[:, lane]) for lane in (0, 1)]
-        else:
-            words.append(code.view(np.uint64))
-    words += [lane for other in entities[1:] for lane in _lanes(other, rows)]
-    words.append(np.asarray(rows["equal"], dtype=np.uint64))
-    return siphash(secret, words)
 
 
 def _keep_first(stays: BoolArray, draw: UInt64Array, group: tuple[Int64Array, ...], n: int) -> None:
@@ -146,7 +131,14 @@ def one_row_each(
     who = f"e{entity.number}"
     by = [who, *([ingested.sql_names[each]] if each else [])]
     varying = _varying(ingested, who, by, each, thresholds)
-    _refuse_varying([name for name in varying if name in used], each)
+    if refused := [name for name in varying if name in used]:
+        place = f" with the same {each}" if each else ""
+        raise DataError(
+            f"tables of entities: {', '.join(refused)} is not the same in all rows of an entity{place}. Leave it out "
+            "of the tables, count entities once in each of its values "
+            f'(in [release]: each = "{refused[0]}", in a spec of its own), or make a column that holds one value an '
+            "entity, such as whether it ever had one"
+        )
     stay = {name for name in ingested.sql_names if name not in varying}
     columns = tuple(
         c for c in ingested.columns if with_deciders(ingested.columns, {c.name}) <= stay
@@ -166,8 +158,18 @@ def one_row_each(
     con.execute(f"DROP TABLE {ROWS_WITH_TOKENS}")
     if each:
         con.execute(f"ALTER TABLE entity_rows RENAME TO {ROWS_WITH_TOKENS}")
-    else:
-        _with_lanes(ingested, entity)
+    else:  # the token of each entity stands beside its one row
+        lanes = {
+            "id": np.arange(len(entity.tokens)),
+            "a": entity.tokens[:, 0],
+            "b": entity.tokens[:, 1],
+        }
+        with lent(con, "lanes", lanes):
+            con.execute(
+                f"CREATE TABLE {ROWS_WITH_TOKENS} AS SELECT entity_rows.*, a AS l{entity.number}_0, "
+                f"b AS l{entity.number}_1 FROM entity_rows JOIN lanes ON lanes.id = {who}"
+            )
+        con.execute("DROP TABLE entity_rows")
         entity = replace(entity, tokens=None)
     (n_rows,) = con.execute(f"SELECT count(*) FROM {ROWS_WITH_TOKENS}").fetchall()[0]
     return replace(kept, n_rows=int(n_rows)), entity
@@ -189,19 +191,6 @@ def with_few_values(
     return replace(ingested, n_rows=choose_rows(by, (entity,), most, {}, secret).n_rows)
 
 
-def _with_lanes(ingested: Ingested, entity: EntityColumn) -> None:
-    """Put the token of each entity beside its one row."""
-    tokens = entity.tokens if entity.tokens is not None else np.zeros((0, 2), dtype=np.uint64)
-    con, number = ingested.con, entity.number
-    con.register("lanes", {"id": np.arange(len(tokens)), "a": tokens[:, 0], "b": tokens[:, 1]})
-    con.execute(
-        f"CREATE TABLE {ROWS_WITH_TOKENS} AS SELECT entity_rows.*, a AS l{number}_0, b AS l{number}_1 "
-        f"FROM entity_rows JOIN lanes ON lanes.id = e{number}"
-    )
-    con.execute("DROP TABLE entity_rows")
-    con.unregister("lanes")
-
-
 def _varying(
     ingested: Ingested, who: str, by: list[str], each: str | None, thresholds: Thresholds
 ) -> list[str]:
@@ -219,16 +208,3 @@ def _varying(
         for name, n in zip(told, found, strict=True)
         if n >= thresholds.of("determines", name, f"count {each or ''}")
     ]
-
-
-def _refuse_varying(varying: list[str], each: str | None) -> None:
-    """Refuse columns of tables that are not the same in all rows of an entity."""
-    if not varying:
-        return
-    place = f" with the same {each}" if each else ""
-    raise DataError(
-        f"tables of entities: {', '.join(varying)} is not the same in all rows of an entity{place}. Leave it out "
-        "of the tables, count entities once in each of its values "
-        f'(in [release]: each = "{varying[0]}", in a spec of its own), or make a column that holds one value an '
-        "entity, such as whether it ever had one"
-    )

@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,10 +35,9 @@ from engine.schema import (
 from engine.source.detection.column import NULLS, Look, look_at
 from engine.source.detection.determined import MOST_COLUMNS, Table, determined
 from engine.source.detection.identifiers import (
-    Judged,
     Together,
     count_column_of,
-    may_be_suspect,
+    judged_columns,
     named_together,
     suspects,
 )
@@ -330,15 +328,7 @@ class _Detector:
 
     def _find_suspects(self) -> None:
         """Leave out columns that look like identifiers and name no entities."""
-        judged = {
-            name: Judged(
-                is_number=column.value_type in NUMBER_KINDS,
-                is_whole=column.value_type == "integer",
-                sample=partial(self._sample, column),
-            )
-            for name in self.published
-            if may_be_suspect(column := self.columns[name])
-        }
+        judged = judged_columns([self.columns[name] for name in self.published], self._sample)
         # Candidates may be declined: then each row is one.
         for entities in dict.fromkeys((self.named, self.source.entities)):
             self.suspects |= suspects(self._table(self.columns, entities), judged, self.thresholds)

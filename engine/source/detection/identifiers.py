@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import combinations, product
@@ -85,6 +85,21 @@ class Judged:
     is_whole: bool
     # Gives distinct values of it, at most so many as are asked for.
     sample: Callable[[int], Sequence[Any]]
+
+
+def judged_columns(
+    columns: Iterable[Column], sample: Callable[[Column, int], Sequence[Any]]
+) -> dict[str, Judged]:
+    """Of some columns those of a kind that identifiers have, of which nobody has said that they may be published."""
+    return {
+        c.name: Judged(
+            is_number=c.value_type in NUMBER_KINDS,
+            is_whole=c.value_type == "integer",
+            sample=partial(sample, c),
+        )
+        for c in columns
+        if c.kind in JUDGED_KINDS and not (c.public and c.domain is not None) and not c.release
+    }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -329,15 +344,6 @@ class Together:
     is_sure: bool  # Names and values say so; else the values alone
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Facts:
-    """What the values of a group's columns and of a number in it say."""
-
-    is_numbered: bool  # Groups have several numbers, and numbers occur in several groups
-    is_counted: bool  # From one, or zero, upwards in nearly every group, which are of several sizes
-    is_one: bool  # Nearly every pair has one row, or its rows agree in what neither column tells
-
-
 def named_together(table: Table, columns: Sequence[str], thresholds: Thresholds) -> Together | None:
     """Columns that name somebody together; None if there are none.
 
@@ -351,14 +357,13 @@ def named_together(table: Table, columns: Sequence[str], thresholds: Thresholds)
     doubtful = None
     for groups, number, is_named in _tries(roles, by_size):
         facts = _facts(table, groups, number, thresholds)
-        found = (*groups, number)
-        if not facts.is_numbered:
+        if facts is None:
             continue
-        if is_named == 2 and len(groups) == 1 and facts.is_one:
+        found, (is_counted, is_one) = (*groups, number), facts
+        is_named_so = is_named == 2 or roles[number] == "member"
+        if is_one and ((is_named == 2 and len(groups) == 1) or (is_counted and is_named_so)):
             return Together(columns=found, is_sure=True)
-        if facts.is_one and facts.is_counted and (is_named == 2 or roles[number] == "member"):
-            return Together(columns=found, is_sure=True)
-        if facts.is_counted and (facts.is_one or is_named == 2):
+        if is_counted and (is_one or is_named == 2):
             doubtful = doubtful or Together(columns=found, is_sure=False)
     only = [name for name in fitting if roles[name] == "group"]
     if doubtful is None:
@@ -385,8 +390,15 @@ def _tries(
             yield (of,), number, 0
 
 
-def _facts(table: Table, groups: Sequence[str], number: str, thresholds: Thresholds) -> _Facts:
-    """Look at a group's columns and a number in it."""
+def _facts(
+    table: Table, groups: Sequence[str], number: str, thresholds: Thresholds
+) -> tuple[bool, bool] | None:
+    """Look at a group's columns and a number in it.
+
+    Returns: Whether it counts from one, or zero, upwards in nearly every group, which are of several sizes; whether
+    nearly every pair has one row, or its rows agree in what neither column tells. None: groups do not have several
+    numbers each, or these do not occur in several groups.
+    """
     cells = [table.columns[name] for name in (*groups, number)]
     group, both = joined_sql(cells[:-1]), joined_sql(cells)
     pairs = (
@@ -398,14 +410,13 @@ def _facts(table: Table, groups: Sequence[str], number: str, thresholds: Thresho
         f"count(DISTINCT g) FROM ({pairs})",
     )
     enough = thresholds.of("key", number, entity_name(tuple(groups)))
-    none = _Facts(is_numbered=False, is_counted=False, is_one=False)
     if n_groups < enough or n_pairs < SEVERAL * max(n_groups, n_numbers):
-        return none
+        return None
     others = [name for name in table.columns if name not in (*groups, number)][:MOST_TOLD]
     names = {"\0group": group, "\0number": cells[-1], "\0both": both}  # no column is called so
     beside = replace(table, columns={name: table.columns[name] for name in others} | names)
     if agreed(beside, "\0number", others):
-        return none  # it names somebody by itself
+        return None  # it names somebody by itself
     share, is_varied = table.row(
         "SELECT avg(CAST(is_counted AS INTEGER)), min(k) < max(k) FROM (SELECT count(*) AS k, "
         "coalesce(min(v) IN (0, 1) AND max(v) - min(v) + 1 = count(*), false) AS is_counted "
@@ -415,9 +426,7 @@ def _facts(table: Table, groups: Sequence[str], number: str, thresholds: Thresho
     if not is_one:
         told = {*agreed(beside, "\0both", others)} - {*agreed(beside, "\0group", others)}
         is_one = bool(told)
-    return _Facts(
-        is_numbered=True, is_counted=bool(is_varied) and share >= NEARLY_ALL, is_one=is_one
-    )
+    return bool(is_varied) and share >= NEARLY_ALL, is_one
 
 
 _DENSE = 0.2
@@ -485,15 +494,8 @@ def check_identifiers(
     thresholds: Thresholds,
 ) -> None:
     """Refuse tables of columns that look like identifiers."""
-    judged = {
-        column.name: Judged(
-            is_number=column.value_type in NUMBER_KINDS,
-            is_whole=column.value_type == "integer",
-            sample=partial(_sample, ingested, column),
-        )
-        for column in ingested.columns
-        if column.name in published and may_be_suspect(column)
-    }
+    shown = [column for column in ingested.columns if column.name in published]
+    judged = judged_columns(shown, partial(_sample, ingested))
     if not judged:
         return
     columns = {name: f"nullif({cell}, {NULL_CODE})" for name, cell in ingested.sql_names.items()}
@@ -504,12 +506,6 @@ def check_identifiers(
             + "\n".join(f"  columns.{name}: {why}" for name, why in found.items())
             + f"\nSay of each what it is: {WAYS_OUT}."
         )
-
-
-def may_be_suspect(column: Column) -> bool:
-    """Whether a column is of a kind that identifiers have, and nobody has said that it may be published."""
-    is_known = column.public and column.domain is not None
-    return column.kind in JUDGED_KINDS and not is_known and not column.release
 
 
 def _sample(ingested: Ingested, column: Column, most: int) -> Sequence[Any]:

@@ -25,7 +25,8 @@ from engine.source.ingest import (
     check_columns,
     check_domains,
     check_rows,
-    declared,
+    given_values,
+    make_list,
     settled_codes,
     unsettled_counts,
     with_levels,
@@ -145,14 +146,17 @@ def _lists(
     is_declared: Of a column with a domain, that.
     """
     asked = {s: c for s, c in ranked.items() if not (is_declared and c.domain is not None)}
-    lists = {short: declared(con, c) for short, c in ranked.items() if short not in asked}
+    lists = {
+        short: make_list(con, short, given_values(column), [list(column.domain or ())])
+        for short, column in ranked.items()
+        if short not in asked
+    }
     if asked:
         ddl = {short: _DDL[column.value_type] for short, column in asked.items()}
-        listed = rows.mapped(frame, tasks.list_values, ddl, cells=cells, columns=asked)
-        with lent(con, "arrived", rows.gathered(listed.distinct())):
+        found = rows.mapped(frame, tasks.list_values, ddl, cells=cells, columns=asked)
+        with lent(con, "arrived", rows.gathered(found.distinct())):
             for short in asked:
-                sql = f"SELECT {short} FROM arrived WHERE {short} IS NOT NULL ORDER BY {short}"
-                lists[short] = tuple(value for (value,) in con.execute(sql).fetchall())
+                lists[short] = make_list(con, short, f"SELECT {short} AS value FROM arrived")
     return {short: lists[short] for short in ranked}
 
 

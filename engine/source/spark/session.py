@@ -63,7 +63,9 @@ def spark_session(master: str, frame: Any, scratch: Path) -> Iterator[Any]:
     master: Where a new session runs; empty: as `spark-defaults.conf` says, else on all cores of this machine.
     """
     check_packages()
-    with _without_warnings():
+    with warnings.catch_warnings():
+        # pyspark warns of the version of pandas: none of its pandas functions is used here.
+        warnings.filterwarnings("ignore", message="PySpark does not yet", category=FutureWarning)
         own: Any = None
         session = _found() if frame is None else frame.sparkSession
         if session is None:
@@ -72,8 +74,15 @@ def spark_session(master: str, frame: Any, scratch: Path) -> Iterator[Any]:
             session = own = _started(master, scratch)
         try:
             _check_session(session)
-            with _settings(session):
+            before = {name: session.conf.get(name, None) for name in OF_STATEMENTS}
+            for name, value in OF_STATEMENTS.items():
+                session.conf.set(name, value)
+            try:
                 yield session
+            finally:
+                with contextlib.suppress(Exception):  # the session may be lost
+                    for name, old in before.items():
+                        session.conf.unset(name) if old is None else session.conf.set(name, old)
         finally:
             if own is not None:
                 _ended(own)
@@ -85,13 +94,10 @@ def check_packages() -> None:
         import pyarrow  # noqa: F401
         import pyspark
     except ImportError:
-        version = ""
-    else:
-        version = pyspark.__version__
-    if not version:
         raise MissingPackage(
             'source.engine: Spark needs pyspark and pyarrow: pip install "tablepack[spark]"'
-        )
+        ) from None
+    version = pyspark.__version__
     if int(version.split(".")[0]) < LEAST_SPARK:
         raise MissingPackage(
             f"source.engine: pyspark {version} is too old; from {LEAST_SPARK}.0 on it will do"
@@ -138,11 +144,7 @@ def _check_master(master: str) -> None:
     try:
         socket.create_connection((found[1], int(found[2])), CONNECT_SECONDS).close()
     except OSError:
-        is_there = False
-    else:
-        is_there = True
-    if not is_there:
-        raise StoreError(f"source.master: {master} cannot be reached")
+        raise StoreError(f"source.master: {master} cannot be reached") from None
 
 
 def _started(master: str, scratch: Path) -> Any:
@@ -168,8 +170,11 @@ def _started(master: str, scratch: Path) -> Any:
                 conf.set(name, value)
             if str(conf.get("spark.master")).startswith("local"):
                 conf.set("spark.local.dir", str(scratch / "spark"))
-                for name, value in _sockets(scratch).items():
-                    conf.set(name, value)
+                if len(os.fsencode(scratch)) <= LONGEST_FOLDER:
+                    # Java and its Python workers talk in our own folder, from Spark 4.1 on, and not by a port: of ten
+                    # million rows TCP once stood still for ever, with both sides full.
+                    setting = "spark.python.unix.domain.socket"
+                    conf.set(f"{setting}.enabled", "true").set(f"{setting}.dir", str(scratch))
                 conf.setIfMissing("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
             session = SparkSession.builder.config(conf=conf).getOrCreate()
     if session is None:
@@ -179,17 +184,6 @@ def _started(master: str, scratch: Path) -> Any:
             "starts there by itself"
         )
     return session
-
-
-def _sockets(scratch: Path) -> dict[str, str]:
-    """Settings by which Java and its Python workers talk in our own folder, from Spark 4.1 on, and not by a port.
-
-    Of ten million rows TCP once stood still for ever, with both sides full.
-    """
-    if len(os.fsencode(scratch)) > LONGEST_FOLDER:
-        return {}
-    setting = "spark.python.unix.domain.socket"
-    return {f"{setting}.enabled": "true", f"{setting}.dir": str(scratch)}
 
 
 @contextlib.contextmanager
@@ -284,25 +278,3 @@ def _check_session(session: Any) -> None:
         )
     if problems:
         raise SpecError(problems)
-
-
-@contextlib.contextmanager
-def _settings(session: Any) -> Iterator[None]:
-    """Our settings for statements, while we use a session."""
-    before = {name: session.conf.get(name, None) for name in OF_STATEMENTS}
-    try:
-        for name, value in OF_STATEMENTS.items():
-            session.conf.set(name, value)
-        yield
-    finally:
-        with contextlib.suppress(Exception):  # the session may be lost
-            for name, old in before.items():
-                session.conf.unset(name) if old is None else session.conf.set(name, old)
-
-
-@contextlib.contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Without what pyspark says of the version of pandas: none of its pandas functions is used here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="PySpark does not yet", category=FutureWarning)
-        yield

@@ -23,7 +23,7 @@ from engine.keys import entity_tokens, row_tokens
 from engine.schema import Column, Entity, Int64Array, UInt64Array, quoted
 from engine.source.encoding import cell_sql, value_sql
 from engine.source.entities import codes_as_words
-from engine.source.ingest import Coded, coded_sql, level_columns, make_list
+from engine.source.ingest import Coded, coded_sql, given_values, level_columns, make_list
 from engine.source.relation import Source, lent
 from engine.source.scratch import confidential_connection, scratch_directory
 from engine.sticky_prf import siphash, siphash128
@@ -149,7 +149,7 @@ def encode(
     lists: Of a mapping: the values of ranked columns, ascending.
     """
     for short, values in lists.value.items():
-        make_list(con, short, coded.columns[short], values)
+        make_list(con, short, given_values(coded.columns[short]), [list(values)])
     sql = coded_sql(Source(columns=(), types=dict(cells.types)), coded.every, ())
     for batch in batches:
         cells.put(con, batch)
