@@ -136,6 +136,15 @@ class TableBuckets:
             tops=(),
         )
 
+    def coded(
+        self, rows: Int64Array, n: Int64Array, measured: BoolArray | None = None
+    ) -> WeightedRows:
+        """Rows that are given by the places of their values, in stored codes."""
+        codes = {
+            values.name: stored_codes(values)[rows[:, j]] for j, values in enumerate(self.released)
+        }
+        return WeightedRows(codes=codes, n=n, measured=measured)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stack:
@@ -177,24 +186,27 @@ class Stack:
         return WeightedRows(codes=codes, n=self.n[at], measured=self.measured[at])
 
 
-def stacked(columns: Sequence[str], variants: Sequence[WeightedRows]) -> Stack:
-    """Variants one below the other."""
-    sizes = [len(rows.n) for rows in variants]
-    known = [
-        np.zeros(len(rows.n), dtype=bool) if rows.measured is None else rows.measured
-        for rows in variants
-    ]
+def stacked(
+    columns: Sequence[str], kinds: Sequence[Sequence[WeightedRows]]
+) -> tuple[Stack, tuple[int, ...]]:
+    """Variants one below the other, and how many there are of each kind."""
+    variants = [rows for kind in kinds for rows in kind]
     index, codes = {}, {}
     for name in columns:
         every = [np.unique(rows.codes[name], return_inverse=True) for rows in variants]
         codes[name], index[name] = _together(every)
-    return Stack(
+    known = [
+        np.zeros(len(rows.n), dtype=bool) if rows.measured is None else rows.measured
+        for rows in variants
+    ]
+    stack = Stack(
         index=index,
         codes=codes,
         n=np.concatenate([rows.n for rows in variants]),
         measured=np.concatenate(known),
-        sizes=np.array(sizes, dtype=np.int64),
+        sizes=np.array([len(rows.n) for rows in variants], dtype=np.int64),
     )
+    return stack, tuple(map(len, kinds))
 
 
 def joined(*stacks: Stack) -> Stack:
@@ -202,13 +214,11 @@ def joined(*stacks: Stack) -> Stack:
     index, codes = {}, {}
     for name in stacks[0].codes:
         codes[name], index[name] = _together([(of.codes[name], of.index[name]) for of in stacks])
-    return Stack(
-        index=index,
-        codes=codes,
-        n=np.concatenate([of.n for of in stacks]),
-        measured=np.concatenate([of.measured for of in stacks]),
-        sizes=np.concatenate([of.sizes for of in stacks]),
-    )
+    rest = {
+        name: np.concatenate([getattr(of, name) for of in stacks])
+        for name in ("n", "measured", "sizes")
+    }
+    return Stack(index=index, codes=codes, **rest)
 
 
 def _together(
