@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import duckdb
@@ -258,18 +259,15 @@ def places_in(rows: Int64Array, wanted: Int64Array, sizes: Sequence[int]) -> Int
 
 
 def _values(release: Session, con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
-    """The released values of one column; read once as long as the release is open."""
-    key, sql_type = ("values", name), release.columns[name]
-    found: ReleasedValues | None = release.models.get(key)
-    if found is not None:
-        return found
+    """The released values of one column."""
+    sql_type = release.columns[name]
     codes = con.execute(
         f"SELECT CAST(value AS {sql_type}), kind, code, n, measured FROM catalog.codes "
         "WHERE column_name = ? ORDER BY position",
         [name],
     ).fetchall()
     values, kinds, grid, n, measured = zip(*codes, strict=True) if codes else [()] * 5
-    found = release.models[key] = ReleasedValues(
+    return ReleasedValues(
         name=name,
         sql_type=sql_type,
         values=values,
@@ -280,14 +278,15 @@ def _values(release: Session, con: duckdb.DuckDBPyConnection, name: str) -> Rele
         grid=np.array(grid, dtype=np.int64),
         n=np.array(n, dtype=np.int64),
     )
-    return found
 
 
 def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
     """Read one released table."""
     columns = column_set(columns)
     with release.cursor() as con:
-        released = tuple(_values(release, con, name) for name in columns)
+        released = tuple(
+            release.once(("values", name), partial(_values, release, con, name)) for name in columns
+        )
         (physical, table_id, tops, scale, card), *_ = con.execute(
             "SELECT physical, table_id, tops, scale, card FROM catalog.tables WHERE name = ?",
             [table_name(columns)],

@@ -179,17 +179,17 @@ class Replays:
 
 def table_of(release: Session, columns: ColumnSet) -> TableBuckets:
     """Read a released table, or of a modelled one what it has of these columns; once as long as the release is open."""
-    key = ("table", columns)
-    if key not in release.models:
+
+    def read() -> TableBuckets:
         with damage_told(release, columns):
             if columns in release.tables:
-                release.models[key] = read_buckets(release, columns)
-            else:
-                release.models[key] = table_of(release, release.route(columns)).of(columns)
-        held = [one for one in release.models if one[0] == "table"]
-        for oldest in held[:-MOST_TABLES]:
-            release.models.pop(oldest, None)
-    table: TableBuckets = release.models[key]
+                return read_buckets(release, columns)
+            return table_of(release, release.route(columns)).of(columns)
+
+    table = release.once(("table", columns), read)
+    held = [one for one in release.models if one[0] == "table"]
+    for oldest in held[:-MOST_TABLES]:
+        release.models.pop(oldest, None)
     return table
 
 
@@ -278,13 +278,11 @@ def load_fit() -> None:
 
 def _once(release: Session, kind: str, columns: ColumnSet, made: Callable[[], Replays]) -> Replays:
     """Make it once as long as the release is open; the oldest is dropped where it is too much for the memory."""
-    found: Replays | None = release.models.get((kind, columns))
-    if found is None:
-        with damage_told(release, columns):
-            found = release.models[kind, columns] = made()
-        held = [key for key in release.models if key[0] == kind]
-        while len(held) > 1 and sum(release.models[key].stack.n_bytes for key in held) > MOST_BYTES:
-            release.models.pop(held.pop(0), None)
+    with damage_told(release, columns):
+        found = release.once((kind, columns), made)
+    held = [key for key in release.models if key[0] == kind]
+    while len(held) > 1 and sum(release.models[key].stack.n_bytes for key in held) > MOST_BYTES:
+        release.models.pop(held.pop(0), None)
     return found
 
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import duckdb
 
@@ -56,6 +56,7 @@ from queries.sql.result import Result, Statement
 from queries.sql.router import Routing, no_such_table, route, to_measure
 from queries.sql.views import Filling, GiveBack, LogicalViews, Variants
 
+T = TypeVar("T")
 TIMEOUT_S = 60.0
 """Default time limit of a statement in seconds."""
 
@@ -522,6 +523,15 @@ class Session:
                     raise DamagedRelease(f"{self.path}: a card is that of another table")
                 self._cards[columns] = card
         return self._cards[columns]
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """Return what is made once as long as the release is open; it is kept in `models`."""
+        nothing = object()
+        made: Any = self.models.get(key, nothing)  # another thread may drop it at any time
+        if made is nothing:
+            made = self.models[key] = make()
+        found: T = made
+        return found
 
     def check_column(self, name: str) -> None:
         """Refuse a name that no column has, with similar ones, by `NotAnswerable`."""
