@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import duckdb
@@ -136,6 +137,15 @@ class TableBuckets:
             tops=(),
         )
 
+    def coded(
+        self, rows: Int64Array, n: Int64Array, measured: BoolArray | None = None
+    ) -> WeightedRows:
+        """Rows that are given by the places of their values, in stored codes."""
+        codes = {
+            values.name: stored_codes(values)[rows[:, j]] for j, values in enumerate(self.released)
+        }
+        return WeightedRows(codes=codes, n=n, measured=measured)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stack:
@@ -177,24 +187,27 @@ class Stack:
         return WeightedRows(codes=codes, n=self.n[at], measured=self.measured[at])
 
 
-def stacked(columns: Sequence[str], variants: Sequence[WeightedRows]) -> Stack:
-    """Variants one below the other."""
-    sizes = [len(rows.n) for rows in variants]
-    known = [
-        np.zeros(len(rows.n), dtype=bool) if rows.measured is None else rows.measured
-        for rows in variants
-    ]
+def stacked(
+    columns: Sequence[str], kinds: Sequence[Sequence[WeightedRows]]
+) -> tuple[Stack, tuple[int, ...]]:
+    """Variants one below the other, and how many there are of each kind."""
+    variants = [rows for kind in kinds for rows in kind]
     index, codes = {}, {}
     for name in columns:
         every = [np.unique(rows.codes[name], return_inverse=True) for rows in variants]
         codes[name], index[name] = _together(every)
-    return Stack(
+    known = [
+        np.zeros(len(rows.n), dtype=bool) if rows.measured is None else rows.measured
+        for rows in variants
+    ]
+    stack = Stack(
         index=index,
         codes=codes,
         n=np.concatenate([rows.n for rows in variants]),
         measured=np.concatenate(known),
-        sizes=np.array(sizes, dtype=np.int64),
+        sizes=np.array([len(rows.n) for rows in variants], dtype=np.int64),
     )
+    return stack, tuple(map(len, kinds))
 
 
 def joined(*stacks: Stack) -> Stack:
@@ -202,13 +215,11 @@ def joined(*stacks: Stack) -> Stack:
     index, codes = {}, {}
     for name in stacks[0].codes:
         codes[name], index[name] = _together([(of.codes[name], of.index[name]) for of in stacks])
-    return Stack(
-        index=index,
-        codes=codes,
-        n=np.concatenate([of.n for of in stacks]),
-        measured=np.concatenate([of.measured for of in stacks]),
-        sizes=np.concatenate([of.sizes for of in stacks]),
-    )
+    rest = {
+        name: np.concatenate([getattr(of, name) for of in stacks])
+        for name in ("n", "measured", "sizes")
+    }
+    return Stack(index=index, codes=codes, **rest)
 
 
 def _together(
@@ -248,18 +259,15 @@ def places_in(rows: Int64Array, wanted: Int64Array, sizes: Sequence[int]) -> Int
 
 
 def _values(release: Session, con: duckdb.DuckDBPyConnection, name: str) -> ReleasedValues:
-    """The released values of one column; read once as long as the release is open."""
-    key, sql_type = ("values", name), release.columns[name]
-    found: ReleasedValues | None = release.models.get(key)
-    if found is not None:
-        return found
+    """The released values of one column."""
+    sql_type = release.columns[name]
     codes = con.execute(
         f"SELECT CAST(value AS {sql_type}), kind, code, n, measured FROM catalog.codes "
         "WHERE column_name = ? ORDER BY position",
         [name],
     ).fetchall()
     values, kinds, grid, n, measured = zip(*codes, strict=True) if codes else [()] * 5
-    found = release.models[key] = ReleasedValues(
+    return ReleasedValues(
         name=name,
         sql_type=sql_type,
         values=values,
@@ -270,14 +278,15 @@ def _values(release: Session, con: duckdb.DuckDBPyConnection, name: str) -> Rele
         grid=np.array(grid, dtype=np.int64),
         n=np.array(n, dtype=np.int64),
     )
-    return found
 
 
 def read_buckets(release: Session, columns: ColumnSet) -> TableBuckets:
     """Read one released table."""
     columns = column_set(columns)
     with release.cursor() as con:
-        released = tuple(_values(release, con, name) for name in columns)
+        released = tuple(
+            release.once(("values", name), partial(_values, release, con, name)) for name in columns
+        )
         (physical, table_id, tops, scale, card), *_ = con.execute(
             "SELECT physical, table_id, tops, scale, card FROM catalog.tables WHERE name = ?",
             [table_name(columns)],

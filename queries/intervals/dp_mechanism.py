@@ -36,11 +36,7 @@ def unreplayed(release: Session, columns: ColumnSet) -> str | None:
 
 def joint_mechanism(release: Session) -> JointMechanism | None:
     """What the release states of how its margins were measured and fitted; None where it does not."""
-    key = ("joint mechanism",)
-    if key not in release.models:
-        release.models[key] = _read(release)
-    found: JointMechanism | None = release.models[key]
-    return found
+    return release.once(("joint mechanism",), lambda: _read(release))
 
 
 def _read(release: Session) -> JointMechanism | None:
@@ -131,8 +127,8 @@ def _data(
     needed = {*mechanism.params.columns} - {*mechanism.unmeasured}
     if mechanism.covers(columns) or needed <= {*best}:
         return rows_of(best)
-    key = ("joint rows",)
-    if key not in release.models:
+
+    def joint() -> WeightedRows:
         widest = [
             table
             for table in release.tables
@@ -140,6 +136,6 @@ def _data(
         ]
         seed = hashlib.sha256(f"{release.content_hash} joint".encode()).digest()
         rng = np.random.default_rng(list(seed))
-        release.models[key] = joint_of([rows_of(table) for table in widest], mechanism, rng)
-    found: WeightedRows = release.models[key]
-    return found
+        return joint_of([rows_of(table) for table in widest], mechanism, rng)
+
+    return release.once(("joint rows",), joint)

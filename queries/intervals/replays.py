@@ -52,9 +52,8 @@ from queries.intervals.buckets import (
     stacked,
     stored_codes,
 )
-from queries.intervals.regions import MOST_GROUPS, region_of
+from queries.intervals.regions import MOST_GROUPS, region_of, ruled_out
 from queries.intervals.spread import Figures
-from queries.intervals.universes import ruled_out
 from queries.sql import Session, Variants
 
 if TYPE_CHECKING:
@@ -180,17 +179,17 @@ class Replays:
 
 def table_of(release: Session, columns: ColumnSet) -> TableBuckets:
     """Read a released table, or of a modelled one what it has of these columns; once as long as the release is open."""
-    key = ("table", columns)
-    if key not in release.models:
+
+    def read() -> TableBuckets:
         with damage_told(release, columns):
             if columns in release.tables:
-                release.models[key] = read_buckets(release, columns)
-            else:
-                release.models[key] = table_of(release, release.route(columns)).of(columns)
-        held = [one for one in release.models if one[0] == "table"]
-        for oldest in held[:-MOST_TABLES]:
-            release.models.pop(oldest, None)
-    table: TableBuckets = release.models[key]
+                return read_buckets(release, columns)
+            return table_of(release, release.route(columns)).of(columns)
+
+    table = release.once(("table", columns), read)
+    held = [one for one in release.models if one[0] == "table"]
+    for oldest in held[:-MOST_TABLES]:
+        release.models.pop(oldest, None)
     return table
 
 
@@ -201,9 +200,10 @@ def placements(release: Session, columns: ColumnSet) -> Replays:
         table = table_of(release, columns)
         rng = np.random.default_rng([*_key(release.content_hash, columns, -1)])
         kinds = ((released_rows(table),), _placed(table, rng), _possible(release, table))
+        stack, counts = stacked(table.columns, kinds)
         return Replays(
-            stack=stacked(table.columns, [rows for kind in kinds for rows in kind]),
-            counts=(*map(len, kinds), *[0] * (len(KINDS) - N_CHEAP)),
+            stack=stack,
+            counts=(*counts, *[0] * (len(KINDS) - N_CHEAP)),
             released=table.released,
             columns=_columns_stated(release, table),
         )
@@ -221,6 +221,7 @@ def replays(
 
     def made() -> Replays:
         table, placed = table_of(release, columns), placements(release, columns)
+        check = check_cancelled or release.check_cancelled
         if table.card["mode"] == "dp":
             from queries.intervals.dp_mechanism import columns_of, joint_mechanism, unreplayed
 
@@ -240,12 +241,9 @@ def replays(
             if effect >= table.n.sum():
                 why = "it is modelled, and the model is farther off than a sample of one row"
                 return replace(placed, reason=why)
-            kinds = _resampled(release, table, effect, check_cancelled or release.check_cancelled)
-            stack = stacked(columns, [rows for of in kinds for rows in of])
-            return replace(
+            return _with(
                 placed,
-                stack=joined(placed.stack, stack),
-                counts=(*placed.counts[:N_CHEAP], *map(len, kinds)),
+                stacked(columns, _resampled(release, table, effect, check)),
                 of_none=float(np.ceil(_RULE_OF_THREE * effect)),
                 least_rows=math.inf if len(columns) > MOST_MODELLED else LEAST_SAMPLE * effect,
             )
@@ -254,14 +252,22 @@ def replays(
         drawn = cache.read(release, columns)
         if drawn is None:
             draw = _drawn_dp if table.card["mode"] == "dp" else _drawn
-            kinds = draw(release, table, check_cancelled or release.check_cancelled)
-            drawn = stacked(columns, [rows for of in kinds for rows in of]), tuple(map(len, kinds))
+            drawn = stacked(columns, draw(release, table, check))
             cache.write(release, columns, *drawn)
-        stack, counts = drawn
-        stack = joined(placed.stack, stack)
-        return replace(placed, stack=stack, counts=(*placed.counts[:N_CHEAP], *counts))
+        return _with(placed, drawn)
 
     return _once(release, "replays", columns, made)
+
+
+def _with(placed: Replays, drawn: Drawn, **more: Any) -> Replays:
+    """The rows of a table placed anew, with replays."""
+    stack, counts = drawn
+    return replace(
+        placed,
+        stack=joined(placed.stack, stack),
+        counts=(*placed.counts[:N_CHEAP], *counts),
+        **more,
+    )
 
 
 def load_fit() -> None:
@@ -272,13 +278,11 @@ def load_fit() -> None:
 
 def _once(release: Session, kind: str, columns: ColumnSet, made: Callable[[], Replays]) -> Replays:
     """Make it once as long as the release is open; the oldest is dropped where it is too much for the memory."""
-    found: Replays | None = release.models.get((kind, columns))
-    if found is None:
-        with damage_told(release, columns):
-            found = release.models[kind, columns] = made()
-        held = [key for key in release.models if key[0] == kind]
-        while len(held) > 1 and sum(release.models[key].stack.n_bytes for key in held) > MOST_BYTES:
-            release.models.pop(held.pop(0), None)
+    with damage_told(release, columns):
+        found = release.once((kind, columns), made)
+    held = [key for key in release.models if key[0] == kind]
+    while len(held) > 1 and sum(release.models[key].stack.n_bytes for key in held) > MOST_BYTES:
+        release.models.pop(held.pop(0), None)
     return found
 
 
@@ -316,11 +320,8 @@ def _placed(table: TableBuckets, rng: np.random.Generator) -> tuple[WeightedRows
         at = rng.integers(first, last + 1)
         kept = ~is_lone | (rng.random(len(held)) < 0.5)
         rows = np.concatenate([table.rows[~is_imputed], at[kept]])
-        codes = {
-            values.name: stored_codes(values)[rows[:, j]] for j, values in enumerate(table.released)
-        }
         counts = np.concatenate([table.n[~is_imputed], n[kept].astype(np.int64)])
-        out.append(WeightedRows(codes=codes, n=counts))
+        out.append(table.coded(rows, counts))
     return tuple(out)
 
 
@@ -345,11 +346,8 @@ def _associated(table: TableBuckets) -> tuple[WeightedRows, ...]:
             np.concatenate([table.rows[~is_placed], placed]), axis=0, return_inverse=True
         )
         counts = np.concatenate([table.n[~is_placed], np.ones(len(placed), dtype=np.int64)])
-        codes_of = {
-            values.name: stored_codes(values)[rows[:, j]] for j, values in enumerate(table.released)
-        }
         summed = np.bincount(at.reshape(-1), counts, len(rows)).astype(np.int64)
-        out.append(WeightedRows(codes=codes_of, n=summed))
+        out.append(table.coded(rows, summed))
     return tuple(out)
 
 
@@ -366,14 +364,12 @@ def _shifted(
     if all((low == high).all() for low, high in moved):
         return ()
     sides = [[0], [1]] if len(ends) == 1 else np.where(np.eye(len(ends)), 0, 1).tolist()
-    out = []
-    for chosen in sides:
-        codes = {
-            values.name: stored_codes(values)[of[side]]
-            for values, of, side in zip(table.released, moved, chosen, strict=True)
-        }
-        out.append(WeightedRows(codes=codes, n=table.n))
-    return tuple(out)
+    return tuple(
+        table.coded(
+            np.column_stack([of[side] for of, side in zip(moved, chosen, strict=True)]), table.n
+        )
+        for chosen in sides
+    )
 
 
 def _ends_of_ranges(
@@ -411,10 +407,7 @@ def _possible(release: Session, table: TableBuckets) -> tuple[WeightedRows, ...]
     sizes = [len(column.values) for column in table.released]
     measured = places_in(table.rows[table.row_measured], region.codes, sizes) >= 0
     rows = region.codes[~ruled_out(release, table, region, measured)]
-    codes = {
-        values.name: stored_codes(values)[rows[:, j]] for j, values in enumerate(table.released)
-    }
-    return (WeightedRows(codes=codes, n=np.ones(len(rows), dtype=np.int64)),)
+    return (table.coded(rows, np.ones(len(rows), dtype=np.int64)),)
 
 
 def _drawn(
@@ -538,11 +531,7 @@ def _key(content_hash: str, columns: ColumnSet, number: int) -> bytes:
 
 def released_rows(table: TableBuckets) -> WeightedRows:
     """The distinct rows of a released table."""
-    codes = {
-        values.name: stored_codes(values)[table.rows[:, j]]
-        for j, values in enumerate(table.released)
-    }
-    return WeightedRows(codes=codes, n=table.n, measured=table.row_measured)
+    return table.coded(table.rows, table.n, table.row_measured)
 
 
 def mechanism_of(release: Session, table: TableBuckets) -> Mechanism:

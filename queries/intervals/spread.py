@@ -161,6 +161,14 @@ def ends_of_figures(
     return np.where(is_sure, low, np.nan), np.where(is_sure, high, np.nan)
 
 
+def ends_of_counts(
+    value: FloatArray, low: FloatArray, high: FloatArray, known: BoolArray, most: int
+) -> tuple[FloatArray, FloatArray]:
+    """Ends of counts, which are never below 0; those that are not released reach from 0 to what may be hidden."""
+    hidden = np.fmax(np.maximum(value, most), high)
+    return np.where(known, np.maximum(low, 0.0), 0.0), np.where(known, high, hidden)
+
+
 def statuses(
     value: FloatArray,
     low: FloatArray,

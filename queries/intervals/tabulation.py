@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from engine.errors import NotAnswerable, QueryRefused
+from engine.errors import QueryRefused
 from engine.schema import BoolArray, ColumnSet, FloatArray, Int64Array, column_set
 from engine.store import clipped_words
 from engine.texts import html_table, text_table
 from queries.intervals.buckets import Stack, TableBuckets
-from queries.intervals.regions import Region, region_of
+from queries.intervals.regions import Region, region_of, ruled_out
 from queries.intervals.replays import Replays, damage_told, replays, table_of
-from queries.intervals.spread import Status, ends_of_figures, most_hidden, statuses
-from queries.intervals.universes import ruled_out
-from queries.sql import Session, near_names, to_measure
+from queries.intervals.spread import Status, ends_of_counts, ends_of_figures, most_hidden, statuses
+from queries.sql import Session, to_measure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -306,8 +305,7 @@ def _tabulated(
         known = np.isfinite(value)
     is_amount = asked.measure in ("count", "sum", "share", "ratio")
     if asked.measure == "count":
-        hidden = np.fmax(np.maximum(value, most_hidden(table)), high)
-        low, high = np.where(known, np.maximum(low, 0.0), 0.0), np.where(known, high, hidden)
+        low, high = ends_of_counts(value, low, high, known, most_hidden(table))
     elif asked.of is None:
         low = np.maximum(low, 0.0)
         high = np.minimum(high, 1.0) if asked.measure == "share" else high
@@ -479,11 +477,7 @@ def _checked(
 ) -> None:
     """Refuse a question that has no answer."""
     for name in (*columns, *where, *([of] if of else []), *over):
-        if name not in release.columns:
-            near = ", ".join(near_names(name, tuple(release.columns))) or "none"
-            raise NotAnswerable(
-                f"The release has no column {name!r}. Near: {near}.", missing=(name,)
-            )
+        release.check_column(name)
     if len(set(columns)) != len(columns):
         raise QueryRefused(f"columns to group by: {', '.join(columns)} names one twice")
     if measure not in _MEASURES:

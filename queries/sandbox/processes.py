@@ -54,8 +54,6 @@ class Answer:
     types: tuple[str, ...]
     rows: list[tuple[Any, ...]]  # At most one more than the limit, which shows that there are more
     table: ColumnSet | None
-    noise_sd: float | None
-    filled_share: float | None
     source: str
     warnings: tuple[str, ...]
     # statuses, unknown: Which figures in these rows are not released; see `marks`.

@@ -173,8 +173,6 @@ def _plain(result: Result, limits: ProcessLimits) -> dict[str, Any]:
         "columns": result.columns,
         "types": result.types,
         "table": result.table,
-        "noise_sd": result.noise_sd,
-        "filled_share": result.filled_share,
         "source": result.source,
         "warnings": result.warnings,
         "statuses": {at: list(of) for at, of in marks.statuses.items()},

@@ -6,7 +6,7 @@ Each release has its own guard, limits and processes, as if it were served alone
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from itertools import chain, count
 from pathlib import Path
@@ -20,7 +20,7 @@ from engine.texts import slug
 from queries.release import Release, open_release
 from queries.serve.app import LOCAL_HOSTS, add_errors, app_of, language_preference
 from queries.serve.cache import Reply
-from queries.serve.guard import App, Guard, Receive, Scope, Send
+from queries.serve.guard import Guard, Receive, Scope, Send
 from queries.serve.limits import Limits
 from queries.serve.pages import in_language, page_files, page_words
 from queries.serve.responses import BELOW
@@ -122,7 +122,7 @@ def _front_page(apps: list[Guard], releases: dict[str, Release], resources: Exit
         async with AsyncExitStack() as alive:
             alive.push_async_callback(asyncio.to_thread, resources.close)
             for app in apps:
-                await alive.enter_async_context(_alive(app))
+                await alive.enter_async_context(app.lifespan())
             yield
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
@@ -165,19 +165,3 @@ def _about(name: str, release: Release) -> dict[str, Any]:
         "variables": list(release.labels.values()),
         "signature": said_of(release.signature),
     }
-
-
-@asynccontextmanager
-async def _alive(app: App) -> AsyncIterator[None]:
-    """Run the lifespan of an application inside another one."""
-    inbox: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
-    outbox: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
-    running = asyncio.ensure_future(app({"type": "lifespan"}, inbox.get, outbox.put))
-    await inbox.put({"type": "lifespan.startup"})
-    await outbox.get()
-    try:
-        yield
-    finally:
-        await inbox.put({"type": "lifespan.shutdown"})
-        await outbox.get()
-        await running

@@ -16,7 +16,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from uvicorn import Config, Server
@@ -136,6 +136,12 @@ class Guard:
             return
         with _counted(self._at_work, client):
             await _while_connected(self._app, scope, body, receive, send)
+
+    def lifespan(self) -> AbstractAsyncContextManager[Any]:
+        """Return what keeps the application alive, for one that is served inside another."""
+        app: Any = self._app
+        running: AbstractAsyncContextManager[Any] = app.router.lifespan_context(app)
+        return running
 
     def _busy(self, client: str) -> Refusal | None:
         """Refuse a request, already received, if too many are in progress."""

@@ -290,11 +290,10 @@ class Service:
         self, release: Release, question: Question, format: Format, layout: tuple[str, bool]
     ) -> Reply:
         """Answer a query in a format; `layout`: the row order of a workbook, and whether it has intervals."""
-        table = answer(release, self.variables, question)
-        cells = table.cells
+        cells, table = answer(release, self.variables, question)
         card = release.card(*cells.table).sentences() if cells.table else []
         if format == "json":
-            body = as_json(table, self.variables)
+            body = as_json(cells, table, question, self.variables)
             return json_reply({**body, "card": card, "link": question.link()})
         if format == "json-stat":
             dataset = downloads.jsonstat_of(
@@ -311,7 +310,7 @@ class Service:
         shown = None
         if format == "xlsx":
             title = title_of(question, self.variables, self.release.unit)
-            body = as_json(table, self.variables)
+            body = as_json(cells, table, question, self.variables)
             shown = Shown(title=title, body=body, sort=layout[0], has_intervals=layout[1])
         return self.file(format, names, rows, notes, shown)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from engine.errors import NotAnswerable, QueryRefused, TooLarge
@@ -26,45 +26,23 @@ MOST_PIECES = 60
 Keys = tuple[tuple[Any, ...], ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """A query and its figures."""
-
-    question: Question
-    cells: Tabulation  # All cells; keys of banded columns are the labels of the bands
-    # rows, cols: Keys of the table's rows and columns; `((),)` if there are none.
-    rows: Keys
-    cols: Keys
-    # row_total, col_total, total: Totals of rows, of columns, and of everything.
-    row_total: Tabulation | None
-    col_total: Tabulation | None
-    total: Tabulation | None
-
-
-def answer(release: Release, variables: Mapping[str, Variable], question: Question) -> Answer:
-    """Answer a query."""
+def answer(
+    release: Release, variables: Mapping[str, Variable], question: Question
+) -> tuple[Tabulation, CrossTable]:
+    """Answer a query: all cells (keys of banded columns are the labels of the bands), and what gives their totals."""
     check(question, variables)
     _check_size(question, variables)
     route_of(release, question)
     table = _cross_table(release, variables, question)
-    rows, cols, percent = question.rows, question.cols, question.percent
-    over = {"none": None, "total": (), "row": rows, "column": cols}[percent]
-    within = None if over is None else ()
-    cells = table.figures(question.columns, over)
-    has_both, shown = bool(rows and cols), displayed(question, variables)
-    n_rows = len(rows)
-    has_total = over is None and question.columns
-    total = table.figures(()) if has_total else None
+    cells = table.figures(question.columns, _over(question))
     note = adding_up(cells) if question.columns else ""
-    return Answer(
-        question=question,
-        cells=replace(cells, words=f"{cells.words} {note}".strip()),
-        rows=_heads([shown[c] for c in rows], (k[:n_rows] for k in cells.keys)),
-        cols=_heads([shown[c] for c in cols], (k[n_rows:] for k in cells.keys)),
-        row_total=table.figures(rows, within) if has_both and percent != "row" else None,
-        col_total=table.figures(cols, within) if has_both and percent != "column" else None,
-        total=total,
-    )
+    return replace(cells, words=f"{cells.words} {note}".strip()), table
+
+
+def _over(question: Question) -> tuple[str, ...] | None:
+    """Columns within whose values percentages are taken; None: there are none."""
+    every = {"none": None, "total": (), "row": question.rows, "column": question.cols}
+    return every[question.percent]
 
 
 def displayed(question: Question, variables: Mapping[str, Variable]) -> dict[str, Variable]:
@@ -250,14 +228,26 @@ def _heads(variables: Sequence[Variable], keys: Iterator[tuple[Any, ...]]) -> Ke
     return tuple(by_place[place] for place in sorted(by_place))
 
 
-def as_json(answer: Answer, variables: Mapping[str, Variable]) -> dict[str, Any]:
-    """Return an answer as plain values: matrices by row, NaN as null."""
-    question, cells = answer.question, answer.cells
+def as_json(
+    cells: Tabulation,
+    table: CrossTable,
+    question: Question,
+    variables: Mapping[str, Variable],
+) -> dict[str, Any]:
+    """Return an answer with its totals as plain values: matrices by row, NaN as null."""
     shown = displayed(question, variables)
     labels = {c: {v.value: v.label for v in shown[c].values} for c in question.columns}
+    n_rows = len(question.rows)
+    rows = _heads([shown[c] for c in question.rows], (k[:n_rows] for k in cells.keys))
+    cols = _heads([shown[c] for c in question.cols], (k[n_rows:] for k in cells.keys))
+    is_plain, has_both = question.percent == "none", bool(question.rows and question.cols)
 
     def head(columns: Sequence[str]) -> list[dict[str, str]]:
         return [{"name": c, "label": variables[c].label} for c in columns]
+
+    def total(columns: Sequence[str], keys: Keys, *, is_there: bool) -> dict[str, list[Any]] | None:
+        found = table.figures(columns, None if is_plain else ()) if is_there else None
+        return _figures(found, keys)
 
     return {
         "measure": cells.measure,
@@ -267,21 +257,21 @@ def as_json(answer: Answer, variables: Mapping[str, Variable]) -> dict[str, Any]
         "rows": head(question.rows),
         "cols": head(question.cols),
         "row_heads": [
-            [labels[c][v] for c, v in zip(question.rows, key, strict=True)] for key in answer.rows
+            [labels[c][v] for c, v in zip(question.rows, key, strict=True)] for key in rows
         ],
         "col_heads": [
-            [labels[c][v] for c, v in zip(question.cols, key, strict=True)] for key in answer.cols
+            [labels[c][v] for c, v in zip(question.cols, key, strict=True)] for key in cols
         ],
-        "cells": _figures(cells, [(*r, *c) for r in answer.rows for c in answer.cols]),
-        "row_total": _figures(answer.row_total, answer.rows),
-        "col_total": _figures(answer.col_total, answer.cols),
-        "total": _figures(answer.total, ((),)),
+        "cells": _figures(cells, tuple((*r, *c) for r in rows for c in cols)),
+        "row_total": total(question.rows, rows, is_there=has_both and question.percent != "row"),
+        "col_total": total(question.cols, cols, is_there=has_both and question.percent != "column"),
+        "total": total((), ((),), is_there=is_plain and bool(question.columns)),
         "table": list(cells.table),
         "words": cells.words,
     }
 
 
-def _figures(table: Tabulation | None, keys: Keys | list[Any]) -> dict[str, list[Any]] | None:
+def _figures(table: Tabulation | None, keys: Keys) -> dict[str, list[Any]] | None:
     """Figures in the order of some keys."""
     if table is None:
         return None

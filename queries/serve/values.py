@@ -14,10 +14,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
 
-from engine.errors import NotAnswerable, QueryRefused
+from engine.errors import QueryRefused
 from queries.packs import Axis, axis_of
 from queries.release import Release
-from queries.sql import near_names
+from queries.sql import near_names, unknown_column
 
 BLANK = "~"
 BLANK_LABEL = "(blank)"
@@ -134,10 +134,7 @@ def variables_of(release: Release) -> dict[str, Variable]:
 def variable_of(variables: Mapping[str, Variable], name: str) -> Variable:
     """Return a variable by name."""
     if name not in variables:
-        near = ", ".join(near_names(name, tuple(variables))) or "none"
-        raise NotAnswerable(
-            f"The release has no column {name!r}. Nearest: {near}.", missing=(name,)
-        )
+        raise unknown_column(name, tuple(variables))
     return variables[name]
 
 

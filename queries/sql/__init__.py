@@ -16,7 +16,7 @@ from queries.sql.planner import (
     plan_of,
     selected,
 )
-from queries.sql.refusals import near_names
+from queries.sql.refusals import near_names, unknown_column
 from queries.sql.result import GivenRows, Result, Statement, Unreleased
 from queries.sql.router import nearest, to_measure
 from queries.sql.session import TIMEOUT_S, Session
@@ -48,5 +48,6 @@ __all__ = [
     "plan_of",
     "selected",
     "to_measure",
+    "unknown_column",
     "workbook_of",
 ]

@@ -9,7 +9,7 @@ Invariant: a warning never refuses, and never depends on a value of the release.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,13 +102,7 @@ class _Reader:
 
     def together(self, nodes: list[dict[str, Any]]) -> _Flow:
         """Combine nodes: the branches of a union, or the inputs of an operator."""
-        flows = [self.flow(node) for node in nodes]
-        return _Flow(
-            rows=any(f.rows for f in flows),
-            chosen=any(f.chosen for f in flows),
-            stored=any(f.stored for f in flows),
-            joined=any(f.joined for f in flows),
-        )
+        return _either(self.flow(node) for node in nodes)
 
     def flow(self, node: Mapping[str, Any]) -> _Flow:
         """What one operator passes on."""
@@ -137,7 +131,7 @@ class _Reader:
         is_correlated = str(info.get("CTE Name", "")).startswith(_CORRELATED)
         self._shared[str(info.get("Table Index"))] = replace(contents, correlated=is_correlated)
         rest = self.flow(children[1])
-        return self._either(contents, rest) if name.startswith("REC") else rest
+        return _either([contents, rest]) if name.startswith("REC") else rest
 
     def _join(self, info: Mapping[str, Any], children: list[dict[str, Any]]) -> _Flow:
         """Rows joined with rows are a self-join; a set of values that rows are compared with is a condition."""
@@ -152,7 +146,7 @@ class _Reader:
             self.warnings[SELF_JOIN] = None
         if is_condition:
             return _Flow(rows=passed.rows, chosen=True, stored=passed.stored)
-        return replace(self._either(left, right), joined=not (left.rows and right.rows))
+        return replace(_either([left, right]), joined=not (left.rows and right.rows))
 
     def _unary(self, name: str, info: Mapping[str, Any], below: _Flow) -> _Flow:
         """Operators with one input: aggregates, filters, limits, windows, projections."""
@@ -175,13 +169,16 @@ class _Reader:
             self.warnings[LOOK_UP] = None
         return replace(below, chosen=True) if left == UNKNOWN else below
 
-    @staticmethod
-    def _either(one: _Flow, other: _Flow) -> _Flow:
-        return _Flow(
-            rows=one.rows or other.rows,
-            chosen=one.chosen or other.chosen,
-            stored=one.stored or other.stored,
-        )
+
+def _either(flows: Iterable[_Flow]) -> _Flow:
+    """What several operators pass on together."""
+    each = list(flows)
+    return _Flow(
+        rows=any(f.rows for f in each),
+        chosen=any(f.chosen for f in each),
+        stored=any(f.stored for f in each),
+        joined=any(f.joined for f in each),
+    )
 
 
 def _shows_rows(name: str, aggregates: str, below: _Flow) -> bool:

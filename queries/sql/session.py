@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import duckdb
 
@@ -56,6 +56,7 @@ from queries.sql.result import Result, Statement
 from queries.sql.router import Routing, no_such_table, route, to_measure
 from queries.sql.views import Filling, GiveBack, LogicalViews, Variants
 
+T = TypeVar("T")
 TIMEOUT_S = 60.0
 """Default time limit of a statement in seconds."""
 
@@ -217,29 +218,13 @@ class Session:
         """Return a handle for one task, which is cancelled soon after `is_stopped` returns true.
 
         It shares everything else with this handle, which remains the one to close.
-
-        Parameters
-        ----------
-        is_stopped : callable
-            Returns whether the task should stop, for example because its client has disconnected.
-
-        Returns
-        -------
-        Session
-            The handle for the task.
         """
         other = copy.copy(self)
         other._is_stopped = is_stopped
         return other
 
     def check_cancelled(self) -> None:
-        """Raise if the task was cancelled; for long work between queries.
-
-        Raises
-        ------
-        TimedOut
-            The task was cancelled: see `until`.
-        """
+        """Raise `TimedOut` if the task was cancelled (see `until`); for long work between queries."""
         if self._is_stopped is not None and self._is_stopped():
             raise TimedOut("Cancelled: the client no longer waits for the answer")
 
@@ -302,36 +287,12 @@ class Session:
         is_one_statement: bool = False,
         is_kept: bool = True,
     ) -> list[list[tuple[Any, ...]]]:
-        """Run a statement that was answered before on variants of the table that answered it.
+        """Run a statement that was answered before on variants of the table that answered it; return the rows of each.
 
-        Parameters
-        ----------
-        text : str
-            The statement.
-        table : ColumnSet
-            The released table that answered it.
-        variants : callable
-            Gives what stands in its place; called once, as all is kept for the next statement.
-        n_variants : int
-            How many there are.
-        tables : mapping of str to frame or path, or None
-            As in `sql`.
-        seconds : float
-            Time limit for all variants together.
-        is_one_statement : bool
-            The statement reads all variants at once, and its last column is `variant_column`.
-        is_kept : bool
-            Another statement on the same table may ask for these variants, too.
-
-        Returns
-        -------
-        list of list of tuple
-            The rows of each variant's answer.
-
-        Raises
-        ------
-        TimedOut, TooLarge, QueryRefused
-            As `sql`.
+        variants: Gives what stands in its place; called once, as all is kept for the next statement. n_variants: How
+            many there are. seconds: Time limit for all together.
+        is_one_statement: The statement reads all variants at once, and its last column is `variant_column`.
+        is_kept: Another statement on the same table may ask for these variants, too.
         """
         own = self._request(text, tables).own
         budget = Budget(min(seconds, self.timeout_s), self._is_stopped)
@@ -419,8 +380,7 @@ class Session:
         NotAnswerable
             There is no such column.
         """
-        if column not in self.columns:
-            raise unknown_column(column, tuple(self.columns))
+        self.check_column(column)
         with self.cursor() as con:
             return con.execute(
                 f"SELECT CAST(value AS {self.columns[column]}), label, n FROM catalog.codes "
@@ -429,23 +389,7 @@ class Session:
             ).fetchall()
 
     def route(self, columns: Collection[str]) -> ColumnSet:
-        """Return the table that answers questions over some columns.
-
-        Parameters
-        ----------
-        columns : collection of str
-            Names of the columns.
-
-        Returns
-        -------
-        ColumnSet
-            The smallest released table that covers them.
-
-        Raises
-        ------
-        NotAnswerable
-            No released table covers them.
-        """
+        """Return the smallest released table that has some columns; raises `NotAnswerable` if none has them."""
         return self._route(Reads(columns=tuple(columns), is_logical=True))
 
     def _route(self, reads: Reads) -> ColumnSet:
@@ -581,11 +525,24 @@ class Session:
                 self._cards[columns] = card
         return self._cards[columns]
 
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """Return what is made once as long as the release is open; it is kept in `models`."""
+        nothing = object()
+        made: Any = self.models.get(key, nothing)  # another thread may drop it at any time
+        if made is nothing:
+            made = self.models[key] = make()
+        found: T = made
+        return found
+
+    def check_column(self, name: str) -> None:
+        """Refuse a name that no column has, with similar ones, by `NotAnswerable`."""
+        if name not in self.columns:
+            raise unknown_column(name, tuple(self.columns))
+
     def _table_of(self, names: tuple[str, ...]) -> ColumnSet:
         """Return the released table of some columns."""
-        unknown = [n for n in names if n not in self.columns]
-        if unknown:
-            raise unknown_column(unknown[0], tuple(self.columns))
+        for name in names:
+            self.check_column(name)
         columns = column_set(names)
         if columns not in self._cells:
             raise no_such_table(columns, self.tables)
@@ -620,20 +577,7 @@ class Session:
     def reopened(self, *, folder: Path | None = None) -> duckdb.DuckDBPyConnection:
         """Open the file again, with the same checks as before and those of the counts of all tables.
 
-        Parameters
-        ----------
-        folder : Path or None
-            A folder that the connection may read and write.
-
-        Returns
-        -------
-        DuckDBPyConnection
-            A locked-down connection.
-
-        Raises
-        ------
-        StoreError
-            The file was replaced since it was opened: size, SHA-256 or another field of its record differs.
+        folder: One that the locked-down connection may read and write. Raises `StoreError` if the file was replaced.
         """
         con, record = engine.store.opening.open_release(
             self.path, verify=self.verify, folder=folder, counts=True

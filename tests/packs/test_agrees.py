@@ -64,7 +64,7 @@ def page_of(release, entry, groups=()):
     if release.path not in VARIABLES:
         VARIABLES[release.path] = variables_of(release)
     variables = VARIABLES[release.path]
-    got = answer(release, variables, asked).cells
+    got, _ = answer(release, variables, asked)
     figures = zip(*(getattr(got, f) for f in FIGURES), got.status, strict=True)
     by_sql = [] if groups else release.sql(plan(release, variables, asked)["sql"]).rows
     return dict(zip(got.keys, figures, strict=True)), {r[:-1]: r[-1] for r in map(tuple, by_sql)}

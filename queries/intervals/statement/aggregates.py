@@ -15,21 +15,22 @@ import duckdb
 import numpy as np
 
 from engine.errors import StoreError
-from engine.schema import ColumnSet, FloatArray
+from engine.schema import FloatArray
 from queries.intervals.replays import placements, table_of
-from queries.intervals.spread import ends_of_figures, most_hidden, statuses, unfit
+from queries.intervals.spread import ends_of_counts, ends_of_figures, most_hidden, statuses, unfit
 from queries.intervals.statement.answers import (
     MOST_ROWS,
+    Asked,
     Rows,
-    computes,
+    asked_of,
     drawn_replays,
     is_conditional,
     matched,
     rows_of_groups,
 )
-from queries.intervals.statement.limits import shape_of, summed_columns
+from queries.intervals.statement.limits import summed_columns
+from queries.intervals.statement.nodes import NoFigures, Unknown
 from queries.intervals.statement.texts import with_hidden_texts
-from queries.intervals.statement.tree import NoFigures, Unknown
 from queries.intervals.tabulation import clipped
 from queries.sql import (
     NOT_RELEASED,
@@ -44,7 +45,6 @@ from queries.sql import (
 
 _PLAIN = "No noise interval is known for "
 _BY_NAME = "it reads a stored table by its name; of the logical table it is known."
-_NO_GROUP = "it computes nothing from its rows"
 RELEASED = "released"
 """Status of a figure that rests on released ones; how sure it is, is not asked."""
 STRUCTURAL = "structural zero"
@@ -99,27 +99,24 @@ def _ends(
     release: Session, text: str, plain: Result, tables: Mapping[str, Any] | None
 ) -> tuple[dict[int, Ends], list[str]]:
     """Three columns more for each figure of which replays of the table tell, and the reasons for those without."""
-    table = _table_read(release, text, plain, tables)
-    shape = shape_of(release, text, plain.columns, table, tables or ())
-    if shape.figures is None and not computes(release, text, tables):
-        raise NoFigures(_NO_GROUP)
-    if len(plain.rows) > MOST_ROWS:
-        raise Unknown(f"it has more than {MOST_ROWS:,} rows")
-    drawn = with_hidden_texts(release, shape.select, drawn_replays(release, table), tables)
-    found = matched(release, text, shape, plain.rows, plain.types, table, drawn, tables)
+    asked = asked_of(release, text, plain, tables)
+    shape, table = asked.shape, table_of(release, asked.table)
+    _check_few(plain.rows)
+    drawn = with_hidden_texts(release, shape.select, drawn_replays(release, asked.table), tables)
+    found = matched(asked, plain.rows, drawn)
     more: dict[int, Ends] = {}
     reasons = []
     too_few = np.zeros(len(plain.rows), dtype=bool)
-    if drawn.least_rows and not {*found.figures} <= shape.counted:
-        sizes = rows_of_groups(release, shape, plain.rows, tables)
+    if drawn.least_rows and not {*found} <= shape.counted:
+        sizes = rows_of_groups(asked, plain.rows)
         too_few = ~(sizes >= drawn.least_rows)
-    for at, figures in found.figures.items():
+    for at, figures in found.items():
         is_whole, is_count = bool(_WHOLE.match(plain.types[at])), at in shape.counted
         is_amount = is_count or at in shape.amounts
         known = figures.known(is_amount=is_amount)
         ruled = figures.ruled() & is_amount
         why = shape.hidden.get(at)
-        why = why or (None if found.is_number(at) else "its values are no numbers")
+        why = why or (None if asked.is_number(at) else "its values are no numbers")
         if not is_count or known.any():
             why = why or unfit(figures)
         if why:
@@ -127,9 +124,7 @@ def _ends(
             continue
         low, high = ends_of_figures(figures, is_whole=is_whole, is_count=is_count)
         if is_count:
-            low = np.where(known, np.maximum(low, 0.0), 0.0)
-            hidden = np.fmax(np.maximum(figures.value, most_hidden(table_of(release, table))), high)
-            high = np.where(known, high, hidden)
+            low, high = ends_of_counts(figures.value, low, high, known, most_hidden(table))
         else:
             is_some = drawn.least_rows > 0 and is_conditional(shape, at)
             sure = known & ~too_few & (not is_some)
@@ -146,14 +141,10 @@ def _ends(
     return more, reasons
 
 
-def _table_read(
-    release: Session, text: str, plain: Result, tables: Mapping[str, Any] | None
-) -> ColumnSet:
-    """The table that answered; of a modelled one the columns that were read."""
-    table = plain.table or ()
-    if not plain.wide:
-        return table
-    return release.explain(text, tables=tables).columns or table[:1]
+def _check_few(rows: Rows) -> None:
+    """Refuse answers of very many rows."""
+    if len(rows) > MOST_ROWS:
+        raise Unknown(f"it has more than {MOST_ROWS:,} rows")
 
 
 def kept_ends(ends: Ends | None, word: str) -> list[Any] | None:
@@ -174,32 +165,20 @@ def marks_of(
             with release.cursor() as con:
                 is_by_name = has_stored_figures(plan_of(con, selected(text, con)[0]))
             return Marks(unknown=(_BY_NAME,)) if is_by_name else Marks()
-        return _marks(release, text, plain, shown, tables)
+        return _marks(asked_of(release, text, plain, tables), shown())
     except NoFigures:
         return Marks()
     except (Unknown, duckdb.Error, StoreError) as error:
         return Marks(unknown=(f"{_why(error)}.",))
 
 
-def _marks(
-    release: Session,
-    text: str,
-    plain: Result,
-    shown: Callable[[], Rows],
-    tables: Mapping[str, Any] | None,
-) -> Marks:
-    """Statuses of the figures in the rows shown, which are fetched only if there may be any."""
-    table = _table_read(release, text, plain, tables)
-    shape = shape_of(release, text, plain.columns, table, tables or ())
-    if shape.figures is None and not computes(release, text, tables):
-        return Marks()
-    rows = shown()
-    if len(rows) > MOST_ROWS:
-        raise Unknown(f"it has more than {MOST_ROWS:,} rows")
-    drawn = placements(release, table)
-    found = matched(release, text, shape, rows, plain.types, table, drawn, tables)
+def _marks(asked: Asked, rows: Rows) -> Marks:
+    """Statuses of the figures in some rows of a plain answer."""
+    _check_few(rows)
+    shape, release = asked.shape, asked.release
+    found = matched(asked, rows, placements(release, asked.table))
     of_each = {}
-    for at, figures in found.figures.items():
+    for at, figures in found.items():
         is_amount = at in shape.amounts
         known, ruled = figures.known(is_amount=is_amount), figures.ruled() & is_amount
         otherwise = NOT_KNOWN if at in shape.hidden else RELEASED
@@ -207,7 +186,7 @@ def _marks(
             STRUCTURAL if is_ruled else otherwise if one else NOT_RELEASED
             for one, is_ruled in zip(known.tolist(), ruled.tolist(), strict=True)
         ]
-    unknown = tuple(f"{plain.columns[at]}: {why}." for at, why in shape.hidden.items())
+    unknown = tuple(f"{asked.columns[at]}: {why}." for at, why in shape.hidden.items())
     return Marks(statuses=of_each, unknown=unknown)
 
 

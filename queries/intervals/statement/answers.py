@@ -21,22 +21,21 @@ from engine.errors import NotAnswerable, QueryRefused, StoreError, TimedOut, Too
 from engine.schema import ColumnSet, FloatArray
 from queries.intervals.replays import Replays, replays
 from queries.intervals.spread import ENOUGH, Figures
-from queries.intervals.statement.limits import Shape
+from queries.intervals.statement.limits import Shape, shape_of
 from queries.intervals.statement.nodes import (
     Node,
+    NoFigures,
+    Unknown,
+    aggregates_in,
     column_node,
     dicts_in,
     followed,
+    group_expressions,
     nodes_in,
+    parsed_select,
     text_of_select,
 )
-from queries.intervals.statement.tree import (
-    Unknown,
-    aggregates_in,
-    group_expressions,
-    parsed_select,
-)
-from queries.sql import Session
+from queries.sql import Result, Session
 
 MOST_S = 10.0
 """Seconds that drawing replays, and running a statement on them, may take."""
@@ -53,39 +52,61 @@ Answers = list[list[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Matched:
-    """Figures of an answer on all variants, by place of their column."""
+class Asked:
+    """A statement that was answered.
 
-    figures: dict[int, Figures]
-    types: dict[int, str]
+    tables: The user's own. columns, types: Of its answer. table: The one that answered; of a modelled one the
+        columns that were read. shape: What its text says of its answer.
+    """
+
+    release: Session
+    text: str
+    tables: Mapping[str, Any] | None
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    table: ColumnSet
+    shape: Shape
 
     def is_number(self, at: int) -> bool:
-        """Whether a column holds numbers."""
+        """Whether a column of its answer holds numbers."""
         return bool(_NUMBER.match(self.types[at]))
 
 
-def matched(
-    release: Session,
-    text: str,
-    shape: Shape,
-    rows: Rows,
-    types: Sequence[str],
-    table: ColumnSet,
-    drawn: Replays,
-    tables: Mapping[str, Any] | None,
-) -> Matched:
+def asked_of(release: Session, text: str, plain: Result, tables: Mapping[str, Any] | None) -> Asked:
+    """Read a statement with its plain answer; raises where nothing is known of any figure, or there are none."""
+    table = plain.table or ()
+    if plain.wide:
+        table = release.explain(text, tables=tables).columns or table[:1]
+    shape = shape_of(release, text, plain.columns, table, tables or ())
+    if shape.figures is None and not _computes(release, text, tables):
+        raise NoFigures("it computes nothing from its rows")
+    return Asked(
+        release=release,
+        text=text,
+        tables=tables,
+        columns=plain.columns,
+        types=plain.types,
+        table=table,
+        shape=shape,
+    )
+
+
+def matched(asked: Asked, rows: Rows, drawn: Replays) -> dict[int, Figures]:
     """Run a statement on all variants of the table that answered it, and match the rows.
 
-    rows, types: Of the plain answer; shape: As its text says.
+    rows: Of the plain answer.
+
+    Returns: Figures on all variants, by place of their column.
     """
-    whole, is_plain = _whole(release, shape)
-    answers = _answers(release, whole, shape, table, drawn, tables, is_one_statement=is_plain)
+    shape, types = asked.shape, asked.types
+    whole, is_plain = _whole(asked.release, shape)
+    answers = _answers(asked, whole, drawn, is_one_statement=is_plain)
     try:
         figures, keys = _columns(shape, rows, types, answers)
     except Unknown:
         # Of rows that only their place tells apart, such as the three largest, replays may show others.
         shape = replace(shape, places=tuple(range(len(types))), is_of_sets=False)
-        answers = _answers(release, text, shape, table, drawn, tables)
+        answers = _answers(replace(asked, shape=shape), asked.text, drawn)
         figures, keys = _columns(shape, rows, types, answers)
     if shape.is_of_sets:
         rows, keys = _with_own_sets(rows, answers[0]), [*keys, len(types)]
@@ -99,13 +120,12 @@ def matched(
             values[:, 2:] = np.where(np.isnan(values[:, 2:]), 0.0, values[:, 2:])
             values[np.isnan(values[:, 1]) & (values[:, 0] == 0), 1] = 0.0
         found[at] = drawn.figures(values[:, 1:].T, values[:, 0])
-    return Matched(figures=found, types={at: types[at] for at in figures})
+    return found
 
 
-def rows_of_groups(
-    release: Session, shape: Shape, rows: Rows, tables: Mapping[str, Any] | None
-) -> FloatArray:
+def rows_of_groups(asked: Asked, rows: Rows) -> FloatArray:
     """Rows of the release in each group of a plain answer; NaN where the text does not tell what they are."""
+    release, shape = asked.release, asked.shape
     out, items = np.full(len(rows), np.nan), [*shape.select.get("select_list", [])]
     is_known = (
         shape.keys is not None
@@ -124,7 +144,7 @@ def rows_of_groups(
         text = text_of_select(con, {**kept, "select_list": listed, "modifiers": []})
     counts = [at for at in range(len(items)) if at not in by]
     try:
-        found = Session.sql(release, text, tables=tables).rows if counts else []
+        found = Session.sql(release, text, tables=asked.tables).rows if counts else []
     except (QueryRefused, NotAnswerable):
         return out
     counted = {comparable([row[at] for at in by]): row[counts[0]] for row in found}
@@ -156,7 +176,7 @@ def drawn_replays(release: Session, columns: ColumnSet) -> Replays:
     return drawn
 
 
-def computes(release: Session, text: str, tables: Mapping[str, Any] | None) -> bool:
+def _computes(release: Session, text: str, tables: Mapping[str, Any] | None) -> bool:
     """Whether a statement computes anything from its rows, by DuckDB's own plan."""
     try:
         plan = Session.sql(release, f"EXPLAIN (FORMAT json) {text}", tables=tables).rows
@@ -272,42 +292,30 @@ def _clock(release: Session) -> Callable[[], None]:
     return check_cancelled
 
 
-def _answers(
-    release: Session,
-    text: str,
-    shape: Shape,
-    columns: ColumnSet,
-    drawn: Replays,
-    tables: Mapping[str, Any] | None,
-    *,
-    is_one_statement: bool = False,
-) -> Answers:
+def _answers(asked: Asked, text: str, drawn: Replays, *, is_one_statement: bool = False) -> Answers:
     """Rows of a statement on all variants; short ones are kept for the next time, as the replays are."""
+    release, shape, tables = asked.release, asked.shape, asked.tables
     kept: dict[Any, Answers] = {} if tables else release.models.setdefault(("answers",), {})
-    key = text, shape.places, columns, drawn.counts, drawn.reworded is not None
+    key = text, shape.places, asked.table, drawn.counts, drawn.reworded is not None
     if key in kept:
         return kept[key]
-    try:
-        answers = release.on_variants(
+
+    def on(some: Replays, *, is_kept: bool) -> Answers:
+        return release.on_variants(
             text,
-            columns,
-            drawn.variants,
-            drawn.stack.n_variants,
+            asked.table,
+            some.variants,
+            some.stack.n_variants,
             tables=tables,
             seconds=MOST_S,
             is_one_statement=is_one_statement,
+            is_kept=is_kept,
         )
+
+    try:
+        answers = on(drawn, is_kept=True)
         if drawn.reworded is not None:  # of this statement alone
-            answers += release.on_variants(
-                text,
-                columns,
-                drawn.reworded.variants,
-                drawn.reworded.stack.n_variants,
-                tables=tables,
-                seconds=MOST_S,
-                is_one_statement=is_one_statement,
-                is_kept=False,
-            )
+            answers += on(drawn.reworded, is_kept=False)
     except (TimedOut, TooLarge):
         release.check_cancelled()  # it is another matter where nobody waits any more
         raise Unknown(

@@ -35,15 +35,16 @@ from queries.intervals.statement.aggregates import (
 from queries.intervals.statement.answers import drawn_replays
 from queries.intervals.statement.nodes import (
     Node,
+    Unknown,
     columns_in,
     dicts_in,
+    makes_more,
     name_of,
     names_call,
     parsed_tree,
     parts,
     text_of_tree,
 )
-from queries.intervals.statement.tree import Unknown, makes_more
 from queries.intervals.tabulation import weight_of
 from queries.sql import Result, Session
 

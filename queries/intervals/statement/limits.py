@@ -20,26 +20,24 @@ from queries.intervals.replays import table_of
 from queries.intervals.spread import MEASURED, measured_share
 from queries.intervals.statement.inlined import chosen, inlined, named_selects
 from queries.intervals.statement.nodes import (
+    AGGREGATES,
     Node,
+    NoFigures,
+    Unknown,
+    aggregates_in,
     column_node,
     columns_in,
     dicts_in,
     followed,
+    group_expressions,
+    makes_more,
     name_of,
     nodes_below,
     nodes_in,
     number_of,
+    parsed_select,
     parts,
     text_of,
-)
-from queries.intervals.statement.tree import (
-    AGGREGATES,
-    NoFigures,
-    Unknown,
-    aggregates_in,
-    group_expressions,
-    makes_more,
-    parsed_select,
 )
 from queries.intervals.tabulation import MUCH_IMPUTED
 from queries.sql import Session

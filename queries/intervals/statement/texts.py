@@ -52,7 +52,7 @@ def with_hidden_texts(
         return drawn
     tables_more = replace(
         drawn,
-        stack=stacked([column.name for column in values], reworded),
+        stack=stacked([column.name for column in values], [reworded])[0],
         counts=(len(reworded), *[0] * (len(drawn.counts) - 1)),
         released=tuple(values),
     )
