@@ -71,20 +71,28 @@ class AuditColumn:
     # level.
     starts: tuple[float, ...] | None = None
 
-    def codes(self, column: pd.Series[Any]) -> Int64Array:
-        """Levels of a column's rows; -1: a value that none has, -2: no value where none is without one."""
+    def codes(self, column: pd.Series[Any], place: str) -> Int64Array:
+        """Levels of a column's rows."""
         is_null = column.isna().to_numpy()
         has_null = self.values[-1] is None
         known = self.values[:-1] if has_null else self.values
+        if is_null.any() and not has_null:
+            raise DataError(
+                f"{place}: column {self.name!r} is blank in rows; the data's is in none"
+            )
+        numbers = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
         if self.starts is not None:
-            numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
             found = np.searchsorted(np.array(self.starts[1:]), numbers, side="right")
             found[np.isnan(numbers)] = -1
         elif all(isinstance(v, int | float) for v in known):
-            found = pd.Index(known).get_indexer(pd.to_numeric(column, errors="coerce"))
+            found = pd.Index(known).get_indexer(numbers)
         else:
             found = pd.Index(map(str, known)).get_indexer(pd.Index(column.astype(str)))
-        return np.where(is_null, len(known) if has_null else -2, found)
+        if (found[~is_null] < 0).any():
+            raise DataError(
+                f"{place}: column {self.name!r} holds values that the data it was given does not have"
+            )
+        return np.where(is_null, len(known), found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,19 +115,7 @@ class Domain:
         missing = [name for name in self.names if name not in frame.columns]
         if missing:
             raise DataError(f"{place}: has no column {', '.join(missing)}")
-        columns = []
-        for column in self.columns:
-            codes = column.codes(frame[column.name])
-            if (codes == -2).any():
-                raise DataError(
-                    f"{place}: column {column.name!r} is blank in rows; the data's is in none"
-                )
-            if (codes < 0).any():
-                raise DataError(
-                    f"{place}: column {column.name!r} holds values that the data it was given does not have"
-                )
-            columns.append(codes)
-        return np.column_stack(columns)
+        return np.column_stack([one.codes(frame[one.name], place) for one in self.columns])
 
     def frame(self, codes: Int64Array) -> pd.DataFrame:
         columns = {}

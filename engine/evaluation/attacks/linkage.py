@@ -70,7 +70,6 @@ class Model:
     m: Floats
     u: Floats
     share: float  # Share of matches among the pairs
-    n_steps: int = 0
     converged: bool = True
 
 
@@ -106,7 +105,7 @@ def estimate(
         new_share = float(np.clip((n * match).sum() / n.sum(), _SMALLEST, most))
         moved = max(np.abs(new_m - m).max(), np.abs(new_u - now_u).max(), abs(new_share - share))
         m, now_u, share, converged = new_m, new_u, new_share, bool(moved < _CLOSE)
-    return Model(m=m, u=now_u, share=share, n_steps=step, converged=converged)
+    return Model(m=m, u=now_u, share=share, converged=converged)
 
 
 def weights(levels: Numbers, m: Floats, u: Floats) -> Floats:
@@ -268,8 +267,8 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
     compared columns, with their m, u and weights.
     """
     aligned = held.aligned
-    table, why = _chosen(aligned, attacker)
-    if why == _ONE_COLUMN and not attacker.linkage.block and not attacker.aligned:
+    table = _chosen(aligned, attacker)
+    if table == _ONE_COLUMN and not attacker.linkage.block and not attacker.aligned:
         # The known columns, and those that tables predict from two or more of them, though from none alone.
         known = shown_of(aligned, attacker.linkage.columns or attacker.quasi_identifiers)
         every = attacker.model_copy(update={"targets": ()})
@@ -277,8 +276,8 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
         by_secret = {t: {c for keys in known_sets(aligned, t, known) for c in keys} for t in wanted}
         if secrets := tuple(t for t in wanted if len(by_secret[t]) > 1):
             return _pooled_linkage(aligned, known, secrets, attacker, rng)
-    if table is None:
-        return not_computed("linkage", why)
+    if isinstance(table, str):
+        return not_computed("linkage", table)
     row_by_row = is_row_by_row(aligned, attacker)
     links = _linked(aligned, table, attacker, rng, row_by_row=row_by_row)
     found = best(links.claims)
@@ -341,26 +340,24 @@ def linkage(held: Held, attacker: Attacker, rng: np.random.Generator) -> Finding
     )
 
 
-def _chosen(aligned: Aligned, attacker: Attacker) -> tuple[Coded | None, str]:
+def _chosen(aligned: Aligned, attacker: Attacker) -> Coded | str:
+    """The table whose records people are linked to, or why there is none."""
     if not len(aligned.original.n):
-        return None, "the original has no rows"
+        return "the original has no rows"
     wanted = attacker.linkage.columns or attacker.quasi_identifiers
     table = best_holding(aligned, wanted)
     if table is None:
-        return None, "no table has a compared column and another one"
+        return "no table has a compared column and another one"
     if table.total == 0:
-        return None, "the synthetic table has no rows"
+        return "the synthetic table has no rows"
     compared = [c for c in wanted if c in table.codes]
     if missing := [c for c in attacker.linkage.block if c not in compared]:
-        return (
-            None,
-            f"the columns of the block are not compared ones of the table: {', '.join(missing)}",
-        )
+        return f"the columns of the block are not compared ones of the table: {', '.join(missing)}"
     if len(compared) <= len(attacker.linkage.block) or len(compared) < 2:
-        return None, _ONE_COLUMN
+        return _ONE_COLUMN
     if len(compared) > MOST_COMPARED:
-        return None, f"more than {MOST_COMPARED} columns are compared"
-    return table, ""
+        return f"more than {MOST_COMPARED} columns are compared"
+    return table
 
 
 def _linked(
@@ -433,7 +430,7 @@ def _model(
     share of matches there.
     """
     n = len(sides.compared)
-    sums, times, steps, converged, odds = np.zeros((n, N_LEVELS)), np.zeros(n), 0, True, []
+    sums, times, converged, odds = np.zeros((n, N_LEVELS)), np.zeros(n), True, []
     for block, pairs in zip(passes, each, strict=True):
         free = [i for i, c in enumerate(sides.compared) if c not in block]
         if not len(pairs):
@@ -446,7 +443,7 @@ def _model(
         one = estimate(levels, count.to_numpy(np.float64), n_levels, u=chance[free], most=most)
         sums[free] += one.m
         times[free] += 1
-        steps, converged = steps + one.n_steps, converged and one.converged
+        converged = converged and one.converged
         odds.append((block, np.log2(one.share / (1 - one.share))))
     m = np.where(times[:, None] > 0, sums / np.maximum(times, 1)[:, None], chance)
     overall = []
@@ -456,7 +453,7 @@ def _model(
         overall.append(of_block - raised)
     middle = float(np.mean(overall)) if overall else -20.0
     share = float(np.clip(1 / (1 + 2.0**-middle), 1e-12, 1 - 1e-7))
-    return Model(m=m, u=chance, share=share, n_steps=steps, converged=converged)
+    return Model(m=m, u=chance, share=share, converged=converged)
 
 
 # Tables pooled

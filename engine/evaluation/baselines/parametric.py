@@ -25,6 +25,7 @@ from engine.evaluation.baselines.baseline import (
     sequentially,
     taken,
 )
+from engine.evaluation.baselines.cart import leaf_draws
 from engine.evaluation.findings import optional
 
 MOST_LEVELS = 50
@@ -129,10 +130,7 @@ def _of_levels(codes: Codes, learn: Floats, apply: Floats, rng: np.random.Genera
     elif target.max() > 0:
         drawn = rng.choice(target, size=len(apply))
     # A row of the class drawn: of the merged levels each by its share.
-    order = np.argsort(target, kind="stable")
-    size = np.bincount(target)
-    start = np.cumsum(size) - size
-    return np.asarray(order[start[drawn] + rng.integers(size[drawn])], np.int64)
+    return leaf_draws(target, drawn, rng)
 
 
 def _chances(target: Codes, learn: Floats, apply: Floats, rng: np.random.Generator) -> Floats:

@@ -524,8 +524,8 @@ def listed(names: Sequence[str], *, most: int = 12) -> str:
     return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
-def lacking(aligned: Aligned, columns: Collection[str]) -> str | None:
-    """Why some columns cannot be compared together, for want of a table with rows that has all; None: they can."""
+def compared(aligned: Aligned, columns: Collection[str]) -> Coded | str:
+    """The smallest table with some columns, to compare with the original; or why there is none that has rows."""
     if not aligned.original.total:
         return "the original has no rows"
     if unknown := [c for c in columns if c not in aligned.values]:
@@ -533,7 +533,7 @@ def lacking(aligned: Aligned, columns: Collection[str]) -> str | None:
     table = covering(aligned, columns)
     if table is None:
         return f"no table has {listed(list(columns))} together"
-    return None if table.total else f"the table of {listed(list(table.columns))} has no rows"
+    return table if table.total else f"the table of {listed(list(table.columns))} has no rows"
 
 
 def nothing_to_compare(aligned: Aligned) -> str | None:

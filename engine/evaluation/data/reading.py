@@ -83,23 +83,16 @@ class Declared:
 
 
 def data_of(spec: ReleaseSpec, data: Any = None) -> Any:
-    """What is to be read: what is given, or the spec's source as it says, where that is more than one plain file."""
-    source, path = spec.source, spec.source.path
+    """What is to be read: what is given, or, where that is nothing or a file of the spec's source, this as it says."""
+    source = spec.source
     if data is not None:
-        files = (
-            {Path(f).resolve() for p in source.paths for f in (p, *glob.glob(p))} if path else ()
-        )
-        if not isinstance(data, str | Path) or Path(data).resolve() not in files:
+        named = [Path(f).resolve() for p in source.paths for f in (p, *glob.glob(p))]
+        if not isinstance(data, str | Path) or Path(data).resolve() not in named:
             return data
+    if source.path is None and not source.sql:
+        return data
     written = tuple(c for c in spec.columns if c.writing != Writing())
-    encoding = (source.encoding or "utf-8").lower().replace("_", "-")
-    is_plain = source.format in ("csv", "parquet", "duckdb") and encoding in ("utf-8", "utf8")
-    is_usual = source.delimiter in (None, ",", ";", "\t", "|") and not source.skip
-    is_one = not source.more and not (glob.has_magic(path or "") and not Path(path or "").exists())
-    is_made = source.sql or source.sheet or source.count_column
-    if written or is_made or not (is_plain and is_usual and is_one):
-        return Declared(source=source, columns=written)
-    return path if data is None else data
+    return Declared(source=source, columns=written)
 
 
 def write_plainly(
@@ -252,7 +245,8 @@ class ReleasedColumn:
 
 def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
     listed = con.execute(
-        "SELECT name, sql_type, kind, value_type, placeholder, resolution FROM catalog.columns ORDER BY position"
+        "SELECT name, sql_type, kind, value_type, placeholder, resolution, null_spelling "
+        "FROM catalog.columns ORDER BY position"
     ).fetchall()
     # How columns were read from the source, as the cards say it, which may be anybody's.
     stated: dict[str, Mapping[str, Any]] = {}
@@ -264,9 +258,12 @@ def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
     writings = {c: Writing(**{k: of[k] for k in keys if k in of}) for c, of in stated.items()}
     if any(writing_problems(writing, "card") for writing in writings.values()):
         raise DamagedRelease("a card of the release was not written by tablepack")
-    # How columns spell a blank, but never as one of their values: typed files (Parquet) have blanks of their own, and
-    # there the spelling may be a value, which is then shown.
-    nulls = {name: stated.get(name, {}).get("nulls", ("",)) for name, *_ in listed}
+    # How columns spell a blank, as the cards say or, where they do not, as the release writes it; but never as one of
+    # their values: typed files (Parquet) have blanks of their own, and the spelling may be a value that is shown.
+    nulls = {
+        name: stated[name].get("nulls", ("",)) if name in stated else (blank, "")
+        for name, *_, blank in listed
+    }
     pairs = [(name, text) for name, texts in nulls.items() for text in dict.fromkeys(texts)]
     shown = con.execute(
         "SELECT s.name, s.text FROM (SELECT unnest(?::VARCHAR[]) AS name, unnest(?::VARCHAR[]) AS text) AS s "
@@ -294,7 +291,7 @@ def columns_in(con: duckdb.DuckDBPyConnection) -> dict[str, ReleasedColumn]:
                 writing=writings.get(name, Writing()),
             ),
         )
-        for name, sql_type, kind, value_type, placeholder, step in listed
+        for name, sql_type, kind, value_type, placeholder, step, _ in listed
     }
 
 

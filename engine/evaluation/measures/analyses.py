@@ -24,8 +24,8 @@ from engine.evaluation.data.aligned import (
     Numbers,
     as_numbers,
     chosen_rows,
+    compared,
     covering,
-    lacking,
     listed,
     matching,
     nothing_to_compare,
@@ -92,9 +92,9 @@ def regression(aligned: Aligned, options: Regression) -> Finding:
     """
     wanted = (options.x, options.y, *(c for g in options.groups for c in g.where))
     needed = list(dict.fromkeys(wanted))
-    table = covering(aligned, needed)
-    if (why := lacking(aligned, needed)) is not None or table is None:
-        return not_computed("regression", why or "no table has the columns")
+    table = compared(aligned, needed)
+    if isinstance(table, str):
+        return not_computed("regression", table)
     rows = []
     for group in options.groups:
         truth, shown = (_line(aligned, t, options, group) for t in (aligned.original, table))

@@ -17,12 +17,12 @@ import pandas as pd
 
 from engine.evaluation.data.aligned import (
     Aligned,
+    Coded,
     Floats,
     Numbers,
     as_numbers,
+    compared,
     counts,
-    covering,
-    lacking,
     listed,
     n_codes,
     nothing_to_compare,
@@ -143,12 +143,13 @@ def correlations(aligned: Aligned, options: Correlations) -> Finding:
     rows, n_missing = [], {True: 0, False: 0}
     for pair in dict.fromkeys([*combinations(ordered, 2), *combinations(by_place, 2)]):
         is_ordered = set(pair) <= place.keys()
-        if lacking(aligned, pair) is not None:
+        table = compared(aligned, pair)
+        if isinstance(table, str):
             n_missing[is_ordered] += 1
             continue
         kinds = list(KINDS)[:-1] if is_ordered else []
         kinds += ["cramers_v"] if set(pair) <= set(categories) else []
-        rows.append(_coefficients(aligned, pair, options, kinds))
+        rows.append(_coefficients(aligned, table, pair, options, kinds))
     if options.diagonal:
         taus = dict(zip(_SIDES, (1.0, 1.0, 0.0), strict=True))
         varied = [c for c in ordered if _varies(aligned, c, options)]
@@ -178,12 +179,9 @@ def correlations(aligned: Aligned, options: Correlations) -> Finding:
 
 
 def _coefficients(
-    aligned: Aligned, pair: Pair, options: Correlations, kinds: list[str]
+    aligned: Aligned, table: Coded, pair: Pair, options: Correlations, kinds: list[str]
 ) -> dict[str, str | float]:
     out: dict[str, str | float] = {"first": pair[0], "second": pair[1]}
-    table = covering(aligned, pair)
-    if table is None:  # left out before
-        return out
     both = counts(aligned, aligned.original, table, pair, binned=options.binned)
     sizes = [n_codes(aligned, c, binned=options.binned) for c in pair]
     codes = [both.keys // sizes[1], both.keys % sizes[1]]
@@ -214,8 +212,8 @@ def _coefficients(
 
 def _varies(aligned: Aligned, column: str, options: Correlations) -> bool:
     """Whether a column has two values on both sides, and a table."""
-    table = covering(aligned, [column])
-    if table is None or not table.total:
+    table = compared(aligned, [column])
+    if isinstance(table, str):
         return False
     both = counts(aligned, aligned.original, table, [column], binned=options.binned)
     shown = both.keys < n_codes(aligned, column, binned=options.binned) - 1
@@ -234,7 +232,9 @@ def _notes(
         notes.append(f"{n_missing:,} pairs are left out, as no table with rows has both columns")
     columns = [c for c in options.columns if c in aligned.values]
     constant = [
-        c for c in columns if lacking(aligned, [c]) is None and not _varies(aligned, c, options)
+        c
+        for c in columns
+        if not isinstance(compared(aligned, [c]), str) and not _varies(aligned, c, options)
     ]
     pairs = whole[(whole["first"] != whole["second"]) & whole["first"].isin(columns)]
     undefined = int((pairs["difference"].isna() & pairs["second"].isin(columns)).sum())

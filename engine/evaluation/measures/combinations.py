@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from engine.errors import InternalError
 from engine.evaluation.data.aligned import (
     DENSE,
     Aligned,
@@ -114,18 +115,14 @@ def k_marginals(
         why = f"no table has {options.width + len(group)} columns to combine"
         return not_computed("marginals", why)
     finer = [[c for c in columns if c not in options.unbinned] for columns in chosen]
-    distances = [_distance(aligned, len(group), columns, columns) for columns in chosen]
-    fine = [
-        d if len(binned) == len(columns) else _distance(aligned, len(group), columns, binned)
-        for d, columns, binned in zip(distances, chosen, finer, strict=True)
-    ]
-    whole = pd.DataFrame(
-        {
-            "columns": [", ".join(columns) for columns in chosen],
-            "distance": [d.whole for d in distances],
-            "distance_unbinned": [d.whole for d in fine],
-        }
-    )
+    distances, by_group = [], []
+    for columns, fine in zip(chosen, finer, strict=True):
+        apart, here = _distance(aligned, columns, columns, len(group))
+        is_same = len(fine) == len(columns)
+        distances.append((apart, apart if is_same else _distance(aligned, columns, fine, 0)[0]))
+        by_group.append(here)
+    whole = pd.DataFrame(distances, columns=["distance", "distance_unbinned"])
+    whole.insert(0, "columns", [", ".join(columns) for columns in chosen])
     shares = _samples(aligned, options.shares, chosen, finer, rng)
     figures: dict[str, float] = {"n": len(whole)}
     for name in ("", "_unbinned"):  # of equally near samples the smallest
@@ -148,28 +145,20 @@ def k_marginals(
         "marginals",
         figures,
         whole,
-        more={"by_group": _by_group(aligned, group, distances), "shares": shares},
+        more={"by_group": _by_group(aligned, group, by_group), "shares": shares},
         why="the study declares no shares to sample",
         notes=notes,
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Distance:
-    """Sum of the absolute differences of densities, 0 to 2; and by value of the grouping columns."""
-
-    whole: float
-    groups: Numbers
-    by_group: Floats
-
-
 def _distance(
-    aligned: Aligned, n_group: int, columns: Sequence[str], binned: Collection[str]
-) -> _Distance:
-    """Distance of the densities of a combination; the grouping columns come first in it."""
+    aligned: Aligned, columns: Sequence[str], binned: Collection[str], n_group: int
+) -> tuple[float, tuple[Numbers, Floats]]:
+    """Sum of the absolute differences of densities, 0 to 2; and values of the columns that come first, with its share
+    of their people, at most 1."""
     table, original = covering(aligned, columns), aligned.original
-    if table is None:  # left out before
-        return _Distance(whole=np.nan, groups=np.empty(0, np.int64), by_group=np.empty(0))
+    if table is None:
+        raise InternalError("no table has the columns")
     both = counts(aligned, original, table, columns, binned=binned)
     off = np.abs(both.left / original.total - both.right / table.total)
     free = prod(n_codes(aligned, name, binned=binned) for name in columns[n_group:])
@@ -178,15 +167,18 @@ def _distance(
     own = np.bincount(place, both.left / original.total, minlength=len(groups)).astype(np.float64)
     apart = np.bincount(place, off, minlength=len(groups)).astype(np.float64)
     share = np.divide(apart, own, out=np.ones_like(own), where=own > 0)
-    return _Distance(whole=float(off.sum()), groups=groups, by_group=np.minimum(share, 1.0))
+    return float(off.sum()), (groups, np.minimum(share, 1.0))
 
 
-def _by_group(aligned: Aligned, group: ColumnSet, distances: list[_Distance]) -> pd.DataFrame:
+def _by_group(
+    aligned: Aligned, group: ColumnSet, each: Sequence[tuple[Numbers, Floats]]
+) -> pd.DataFrame:
     """Mean distance at each value of the grouping columns, over all combinations."""
     if not group:
         return pd.DataFrame(columns=["n", "distance", "score"])
-    keys, place = np.unique(np.concatenate([d.groups for d in distances]), return_inverse=True)
-    distance = np.bincount(place, np.concatenate([d.by_group for d in distances])) / len(distances)
+    groups, shares = (np.concatenate(side) for side in zip(*each, strict=True))
+    keys, place = np.unique(groups, return_inverse=True)
+    distance = np.bincount(place, shares) / len(each)
     names = [labels(aligned, name, binned=group) for name in group]
     codes = np.unravel_index(keys, [len(of_column) for of_column in names])
     here = counts(aligned, aligned.original, aligned.original, group, binned=group)

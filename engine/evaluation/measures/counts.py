@@ -19,10 +19,10 @@ from engine.evaluation.data.aligned import (
     Counts,
     Floats,
     Numbers,
+    compared,
     counts,
     covering,
     labels,
-    lacking,
     listed,
     totals,
 )
@@ -72,9 +72,9 @@ def univariate(aligned: Aligned, options: Univariate) -> Finding:
     """
     parts, reasons = [], {}
     for column in (c for c in aligned.values if c not in options.leave_out):
-        table = covering(aligned, [column])
-        if (why := lacking(aligned, [column])) is not None or table is None:
-            reasons[column] = why
+        table = compared(aligned, [column])
+        if isinstance(table, str):
+            reasons[column] = table
             continue
         both = one_way(aligned, table, column, is_known=column in options.known)
         names = labels(aligned, column, binned=[column])
@@ -296,7 +296,7 @@ def range_errors(aligned: Aligned, options: Ranges, rng: np.random.Generator) ->
     Ranges are all [k 2^j, (k + 1) 2^j) that the values reach, and random ones.
     """
     column = options.column
-    if (why := lacking(aligned, [column])) is not None:
+    if isinstance(why := compared(aligned, [column]), str):
         return not_computed("ranges", why)
     about = "the column whose ranges are counted"
     if not np.issubdtype(aligned.values[column].dtype, np.floating):

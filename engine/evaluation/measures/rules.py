@@ -15,7 +15,7 @@ import pandas as pd
 from pydantic import Field
 
 from engine.errors import SpecError
-from engine.evaluation.data.aligned import Aligned, Coded, Flags, covering, lacking, listed
+from engine.evaluation.data.aligned import Aligned, Coded, Flags, compared, listed
 from engine.evaluation.findings import Finding, Section, not_computed
 from engine.schema import ColumnSet
 from engine.source import memory_connection
@@ -53,9 +53,9 @@ def inconsistencies(aligned: Aligned, options: Inconsistencies) -> Finding:
     without: dict[str, str] = {}
     excepted: list[str] = []
     for rule in options.rules:
-        table, why = covering(aligned, rule.columns), lacking(aligned, rule.columns)
-        if table is None or why is not None:
-            without[rule.name] = why or "no table has its columns"
+        table = compared(aligned, rule.columns)
+        if isinstance(table, str):
+            without[rule.name] = table
         elif set(options.unless.get(rule.name, ())) & set(table.columns):
             excepted.append(rule.name)
         else:

@@ -8,7 +8,7 @@ from fixtures.report import CATALOGUE
 from engine.evaluation.report import verdicts
 
 
-@pytest.fixture(autouse=True, scope="package")
+@pytest.fixture(autouse=True, scope="module")
 def few_figures():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verdicts, "FIGURES", CATALOGUE)
